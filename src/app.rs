@@ -33,24 +33,24 @@ use crate::retention::{RetentionStatus, Sweeper};
 use crate::transport::{HttpTransport, TransportSettings};
 use crate::{listener, notify, ops, telemetry};
 
-/// Exit code when the store cannot continue: acknowledged data is safe, and a restart recovers.
+/// The exit code when the store cannot continue: acknowledged data is safe, and a restart recovers.
 const EXIT_STORE_FATAL: i32 = 70;
-/// Exit code when another process serves from the keyspace: a restart would take it back.
+/// The exit code when another process serves from the keyspace: a restart would take it back.
 const EXIT_OUTRUN: i32 = 71;
 
 /// Whether the process writes a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Logging {
-    /// No log: standard output is for a person.
+    /// Writes no log, because standard output is for a person.
     Off,
-    /// A JSON log on standard output.
+    /// Writes a JSON log to standard output.
     On,
 }
 
 /// The event that stops the service.
 #[derive(Debug)]
 pub enum Shutdown {
-    /// SIGTERM or SIGINT.
+    /// The signal SIGTERM or SIGINT.
     Signal,
     /// A message or the end of a channel within the process.
     Word(oneshot::Receiver<()>),
@@ -59,9 +59,9 @@ pub enum Shutdown {
 /// The addresses of the listeners.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
-    /// The public API.
+    /// The address of the public API.
     pub api: SocketAddr,
-    /// The operators' listener.
+    /// The address of the operators' listener.
     pub ops: SocketAddr,
 }
 
@@ -91,7 +91,7 @@ impl Shutdown {
     async fn wait(self) -> anyhow::Result<()> {
         match self {
             Self::Word(word) => {
-                // The sender was dropped, which also means stop.
+                // A dropped sender also means stop.
                 let _said = word.await;
             }
             Self::Signal => {
@@ -114,7 +114,7 @@ struct App {
     store: OpenStore,
     bound: Bound,
     servers: Vec<actix_web::dev::ServerHandle>,
-    /// Open connections to the public API, and how long they are still answered during a stop.
+    /// The open connections to the public API, and how long they are still answered during a stop.
     connections: Connections,
     drain_grace: Duration,
     arbiters: Vec<Arbiter>,
@@ -221,7 +221,7 @@ impl App {
     }
 }
 
-/// Opens the store; durable batches go to the service once it exists.
+/// Opens the store; durable batches are passed to the service once it exists.
 async fn open_store(
     config: &Config,
     receiver: &Arc<OnceLock<Service>>,
@@ -259,7 +259,7 @@ async fn open_with_keys(
     node: Option<&Node>,
 ) -> anyhow::Result<(OpenStore, SecretKeys)> {
     if config.store.kind == StoreKind::Cql && node.is_none() {
-        // A process that serves alone from a cluster displaces the one before as soon as it opens
+        // A process that serves alone from a cluster displaces the previous one as soon as it opens
         // the store, so its keys are checked earlier.
         let store = OpenStore::beside(config).await?;
         let keys = secret_keys(config, &store).await;
@@ -276,7 +276,7 @@ async fn open_with_keys(
     }
 }
 
-/// Deletes old sessions from now on, where the store does not do so itself, as a CQL cluster does.
+/// Starts to delete old sessions, unless the store does so itself, as a CQL cluster does.
 async fn start_retention(
     config: &Config,
     store: &OpenStore,
@@ -346,13 +346,13 @@ fn build_service(
 /// A service in a temporary folder, for a command.
 #[derive(Debug)]
 pub struct Running {
-    /// The public API.
+    /// The URL of the public API.
     pub url: String,
-    /// The operators' listener.
+    /// The URL of the operators' listener.
     pub ops_url: String,
-    /// A secret key of its only organization, in the sandbox.
+    /// A secret key of the service's only organization, in the sandbox.
     pub secret_key: String,
-    /// The folder of its store, which is removed at the end.
+    /// The folder of the service's store, which is removed at the end.
     pub folder: PathBuf,
     config: Config,
 }
@@ -363,7 +363,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// An error of the service.
+    /// Returns an error of the service.
     pub fn key_of(&self, organization: &str) -> anyhow::Result<String> {
         make_key(&self.config, organization)
     }

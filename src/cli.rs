@@ -29,7 +29,8 @@ use clap::{Parser, Subcommand};
 
 use crate::config::Config;
 
-/// Says whether a parcel was brought to the right door, how hard it was, and whether the claim can be trusted.
+/// Determines whether a parcel was brought to the right door, how hard it was, and whether the
+/// claim can be trusted.
 #[derive(Debug, Parser)]
 #[command(name = "porchlight", version)]
 pub struct Arguments {
@@ -39,44 +40,44 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The whole job in one command: a server, a few simulated deliveries, and what came out of it.
+    /// Run everything in one command: a server, a few simulated deliveries, and their results.
     Demo(demo::Arguments),
-    /// The service.
+    /// Run the service.
     Serve(serve::Arguments),
-    /// Makes, lists and revokes keys; works while the server runs.
+    /// Create, list and revoke keys; works while the server runs.
     Keys(keys::Arguments),
-    /// Seals what is kept with another key.
+    /// Re-encrypt stored secrets with another key.
     Secrets(secrets::Arguments),
-    /// Streams recordings as sessions and prints each insight as JSON, one a line.
+    /// Stream recordings as sessions and print each insight as JSON, one per line.
     Replay(replay::Arguments),
-    /// Makes a recording link for a stock phone's app and prints it as a QR code.
+    /// Create a recording link for a stock phone's app and print it as a QR code.
     Recorder(recorder::Arguments),
     /// Receive webhooks on this machine, verify their signatures and print them
     Receive(receive::Arguments),
-    /// A fleet of simulated phones against a running service.
+    /// Run a fleet of simulated phones against a running service.
     Simulate(simulate::Arguments),
-    /// Runs labelled recordings through the detectors and prints how right they are.
+    /// Run labelled recordings through the detectors and print their accuracy.
     Evaluate(evaluate::Arguments),
     /// Set labels along the signals of a recording, line by line from standard input
     Label(label::Arguments),
-    /// Writes a consistent copy of the embedded store, while the server runs or not.
+    /// Write a consistent copy of the embedded store, whether or not the server runs.
     Backup(BackupArguments),
-    /// Takes everything of an embedded store over into a CQL cluster, and compares it. May be begun again.
+    /// Copy all data of an embedded store into a CQL cluster, and compare it. May be repeated.
     Migrate(migrate::Arguments),
-    /// Says whether a configuration is good.
+    /// Check whether a configuration is valid.
     CheckConfig(ConfigArguments),
-    /// Prints the configuration as it came to be.
+    /// Print the effective configuration.
     PrintConfig(ConfigArguments),
-    /// Prints the OpenAPI document of the API.
+    /// Print the OpenAPI document of the API.
     Openapi,
-    /// Asks a running service whether it is ready; the exit code says so.
+    /// Ask a running service whether it is ready; the exit code is the answer.
     Healthcheck(ConfigArguments),
 }
 
-/// Which configuration.
+/// The configuration to use.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct ConfigArguments {
-    /// A TOML file; without it the defaults and the environment.
+    /// A TOML file; without it, defaults and environment variables apply.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -89,19 +90,20 @@ impl ConfigArguments {
 
 #[derive(Debug, clap::Args)]
 struct BackupArguments {
-    /// Where to; must not exist, or be empty.
+    /// The target folder, which must be absent or empty.
     #[arg(value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
     config: ConfigArguments,
 }
 
-/// Does what the arguments say. 0: it went well; 1: it did not, the reason is on standard error.
+/// Runs the command. Returns exit code 0 on success, or 1 on failure, with the reason on standard
+/// error.
 #[must_use]
 pub fn run(arguments: Arguments) -> ExitCode {
     match dispatch(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read the output has seen enough.
+        // The reader of the output has closed the pipe.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("porchlight: {}", told(&error));
@@ -110,8 +112,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
     }
 }
 
-/// An error and its causes as one line. A cause that was quoted already is not said again: some libraries put their
-/// causes into their own text, too.
+/// Formats an error and its causes as one line. A cause that was already quoted is not repeated:
+/// some libraries also include their causes in their own text.
 fn told(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |told, cause| {
         let cause = cause.to_string();
@@ -142,7 +144,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
             say!("good")
         }
         Command::PrintConfig(arguments) => {
-            // It holds names of files, never secrets.
+            // The configuration contains names of files, never secrets.
             let text = toml::to_string(&arguments.load()?)
                 .context("the configuration cannot be written as TOML")?;
             say!("{}", text.trim_end())
@@ -152,7 +154,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// A runtime for the commands that speak to a service.
+/// Runs a command that communicates with a service on a runtime.
 fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,7 +1,7 @@
 //! Several nodes that share one keyspace, and the assignment of shards to them.
 //!
 //! ```text
-//! view.rs      this node's view of ownership, for every actor that must ask
+//! view.rs      this node's view of ownership, which every actor checks before it acts
 //! driver.rs    drives the ownership machine: clock, reads, writes, and their consequences
 //! node.rs      the work of this node's shards: sessions and webhooks
 //! wire.rs      message encoding; secret.rs: authentication

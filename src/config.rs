@@ -40,9 +40,9 @@ pub struct Config {
     pub secrets: Secrets,
     /// The cluster.
     pub cluster: Cluster,
-    /// What one tenant may use of this node.
+    /// The limits of one tenant on this node.
     pub limits: Limits,
-    /// Logging.
+    /// The log.
     pub log: Log,
 }
 
@@ -60,7 +60,8 @@ pub struct Server {
     pub ops_listen: SocketAddr,
     /// Number of HTTP threads; 0: one per core.
     pub workers: usize,
-    /// How the world reaches the public API, for links in answers (`https://api.example.com`); empty: the address that it listens on.
+    /// The public base URL of the API, for links in answers (`https://api.example.com`); empty: the
+    /// address that it listens on.
     pub public_url: String,
     /// How long a stopping service still answers connected clients: reads as usual, everything else
     /// with 503.
@@ -99,7 +100,7 @@ pub struct Store {
     pub kind: StoreKind,
     /// The folder of the embedded store.
     pub path: PathBuf,
-    /// How long a session is kept after its end.
+    /// The time for which a session is kept after its end.
     pub retention: HumanDuration,
     /// The cluster for `kind = "cql"`.
     pub cql: Cql,
@@ -214,8 +215,8 @@ impl Webhook {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
-    /// Files with 32 bytes in hex each. The first key writes, the others are still read. Empty: a
-    /// key is created beside the embedded store.
+    /// Files with 32 bytes in hex each. The first key encrypts, the others are only read. Empty: a
+    /// key is created next to the embedded store.
     pub key_files: Vec<PathBuf>,
 }
 
@@ -234,7 +235,7 @@ pub struct Cluster {
     pub accepted_secret_files: Vec<PathBuf>,
 }
 
-/// Logging.
+/// The settings of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {

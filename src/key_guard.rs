@@ -12,7 +12,7 @@ use crate::opened::OpenStore;
 /// Why the secret keys cannot be used with the store.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretKeysError {
-    /// The key file beside a store that depends on it is gone.
+    /// The key file next to a store that depends on it is missing.
     #[error(
         "{0} is missing, and the store beside it depends on that key: webhook secrets, session tokens and recorder \
          links work with it only. Put the file back from a backup (each backup has it); if the key is kept elsewhere, \

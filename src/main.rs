@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use porchlight::cli;
 
-/// A batch is allocated on one thread and freed on another, thousands of times a second, beside a
-/// hundred thousand long-lived sessions. Measured against the system's allocator, mimalloc takes
-/// less time and fragments less.
+/// A batch is allocated on one thread and freed on another, thousands of times a second, while a
+/// hundred thousand long-lived sessions exist. In measurements against the system's allocator,
+/// mimalloc takes less time and fragments less.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

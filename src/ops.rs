@@ -14,7 +14,7 @@
 //! | POST `/admin/secrets/rewrap` | 200 [`porchlight_keys::secrets::Rewrapped`] |
 //!
 //! Paths under `/admin` require `Authorization: Bearer TOKEN` with the token that the server writes
-//! beside its store at each start, readable by its owner only ([`token`]): users who can read the
+//! next to its store at each start, readable by its owner only ([`token`]): users who can read the
 //! store may administer it.
 
 pub mod client;
@@ -50,7 +50,7 @@ use crate::opened::OpenStore;
 use crate::retention::RetentionStatus;
 use token::TokenFile;
 
-/// Called after a key was revoked on this node, to clear caches.
+/// A callback that runs after a key was revoked on this node, to clear caches.
 pub type OnRevoked = Arc<dyn Fn() + Send + Sync>;
 
 /// The state of the operators' listener.
@@ -67,12 +67,12 @@ pub struct OpsState {
     health: NodeHealth,
 }
 
-/// What the health checks ask beside the service.
+/// The sources of the health checks in addition to the service.
 #[derive(Debug, Clone, Default)]
 pub struct NodeHealth {
-    /// The other nodes, where there may be some.
+    /// This node's view of the other nodes, if the process is part of a cluster.
     pub view: Option<Arc<View>>,
-    /// Whether old sessions are deleted.
+    /// The status of the deletion of old sessions.
     pub retention: Arc<RetentionStatus>,
 }
 
@@ -89,7 +89,7 @@ impl std::fmt::Debug for OpsState {
 }
 
 impl OpsState {
-    /// Creates the state; `store` is none if there is nothing to back up.
+    /// Creates the state; `store` is `None` if there is nothing to back up.
     #[must_use]
     pub fn new(
         service: Service,
@@ -119,7 +119,7 @@ impl OpsState {
     ///
     /// # Errors
     ///
-    /// The configuration cannot be written as TOML.
+    /// Returns an error if the configuration cannot be written as TOML.
     pub fn about(mut self, config: &Config) -> anyhow::Result<Self> {
         self.about = Some(page::About::of(config)?);
         Ok(self)
@@ -132,7 +132,7 @@ impl OpsState {
         self
     }
 
-    /// The same, with more to ask for the health checks.
+    /// Adds sources for the health checks.
     #[must_use]
     pub fn with_health(mut self, health: NodeHealth) -> Self {
         self.health = health;
@@ -147,12 +147,12 @@ impl OpsState {
     }
 }
 
-/// Serves operators at `server.ops_listen` and writes the token beside the store. Returns the
+/// Serves operators at `server.ops_listen` and writes the token next to the store. Returns the
 /// address and the handle that stops the listener.
 ///
 /// # Errors
 ///
-/// The address cannot be bound, or the token cannot be written.
+/// Returns an error if the address cannot be bound, or if the token cannot be written.
 pub fn serve(
     config: &Config,
     service: Service,
@@ -191,7 +191,7 @@ pub fn serve(
     Ok((address, handle))
 }
 
-/// The operators' routes; other paths answer 404.
+/// Returns the operators' routes; other paths answer 404.
 pub fn configure(state: Data<OpsState>) -> impl FnOnce(&mut ServiceConfig) {
     move |config| {
         config

@@ -1,7 +1,9 @@
-//! Retention on the embedded store: what is older than it is deleted, each hour a little.
+//! Retention on the embedded store: each hour, a part of the sessions that are older than the
+//! retention is deleted.
 //!
-//! The first sweep waits for one interval, so that NTP has set the clock of a machine that just started. A sweep deletes
-//! nothing while the wall clock disagrees with what is stored ([`RetentionGuard`]), and never more than a part of the store.
+//! The first sweep waits for one interval, so that NTP has set the clock of a machine that just
+//! started. A sweep deletes nothing while the wall clock disagrees with the stored times
+//! ([`RetentionGuard`]), and never more than a part of the store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,12 +16,12 @@ use porchlight_schema::limits::SWEEP_COUNTED_SESSIONS_MAX;
 use porchlight_store::EmbeddedStore;
 use porchlight_world::SystemClock;
 
-/// How often what is older than the retention is deleted.
+/// The interval of the sweeps that delete data older than the retention.
 const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
-/// How often the clock is compared, so that operators learn soon that nothing will be deleted.
+/// The interval of the clock checks, so that operators learn early that nothing will be deleted.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
 
-/// Whether retention deletes, for the operators' page and `/readyz`.
+/// Whether old sessions are deleted, for the operators' page and `/readyz`.
 #[derive(Debug, Default)]
 pub struct RetentionStatus(AtomicU8);
 
@@ -29,7 +31,7 @@ impl RetentionStatus {
         StoreMetrics::get().show_retention_clock(state);
     }
 
-    /// Why nothing is deleted at the moment; none: old sessions are deleted.
+    /// Returns the reason why nothing is deleted now, or `None` if old sessions are deleted.
     #[must_use]
     pub fn held_because(&self) -> Option<&'static str> {
         let state = self.0.load(Ordering::Relaxed);
@@ -47,7 +49,7 @@ impl RetentionStatus {
     }
 }
 
-/// Deletes what is older than the retention.
+/// Deletes sessions that are older than the retention.
 pub struct Sweeper {
     store: Arc<EmbeddedStore>,
     retention_ms: i64,
@@ -64,11 +66,11 @@ impl std::fmt::Debug for Sweeper {
 }
 
 impl Sweeper {
-    /// Remembers the newest stored time, before this process writes a newer one.
+    /// Reads the newest stored time, before this process writes a newer one.
     ///
     /// # Errors
     ///
-    /// The store can't be read.
+    /// Returns an error if the store cannot be read.
     pub async fn start(
         store: Arc<EmbeddedStore>,
         retention_ms: i64,
@@ -86,7 +88,7 @@ impl Sweeper {
         Ok(sweeper)
     }
 
-    /// Sweeps from time to time, for ever.
+    /// Sweeps periodically and never returns.
     pub async fn run(self) {
         let checks_per_sweep = SWEEP_EVERY.as_secs() / CHECK_EVERY.as_secs();
         let mut checks = 0;
@@ -100,7 +102,7 @@ impl Sweeper {
         }
     }
 
-    /// Whether the clock is believed; tells when that changes.
+    /// Returns whether the clock is trusted, and logs when that changes.
     fn may_delete(&self) -> bool {
         let checked = self.guard.check(SystemClock.now(), SystemClock.uptime_ms());
         let (state, by_ms) = match checked {

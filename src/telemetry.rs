@@ -30,9 +30,9 @@ const HTTP_SECONDS: [f64; 17] = [
 const AGE_SECONDS: [f64; 12] = [
     0.01, 0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 10_800.0, 43_200.0, 86_400.0,
 ];
-/// How often histograms are drained, so that a scrape has little to do.
+/// The interval at which histograms are drained, so that a scrape has little work.
 const UPKEEP: Duration = Duration::from_secs(5);
-/// How often the size of the store's folder is measured.
+/// The interval at which the size of the store's folder is measured.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
 
 /// Parses `log.filter`.

@@ -1,4 +1,4 @@
-//! The webhook transport: an HTTP client behind the address guard, on its own threads.
+//! The webhook transport: an HTTP client behind the address guard, on dedicated threads.
 //!
 //! One deadline covers an attempt from the DNS lookup to the last byte read. Redirects are not
 //! followed, proxies from the environment are ignored, and at most 16 KiB of an answer are read.
@@ -38,34 +38,34 @@ use url::{Host, Target};
 
 pub use tls::TrustError;
 
-/// Idle connections are closed after this long, before common receivers (5 s) close them during a
-/// request.
+/// The time after which idle connections are closed, before common receivers (5 s) close them
+/// during a request.
 const IDLE_MS_MAX: u64 = 4_000;
-/// HTTP/2 window per stream: as much as is read of an answer.
+/// The HTTP/2 window per stream: the number of bytes read of an answer.
 const HTTP2_STREAM_WINDOW_BYTES: u32 = ANSWER_READ_BYTES_MAX as u32;
-/// HTTP/2 window per connection.
+/// The HTTP/2 window per connection.
 const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
-/// Maximum size of an HTTP/2 head.
+/// The maximum size of an HTTP/2 head.
 const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
-/// Interval and timeout of pings on a shared HTTP/2 connection with a waiting request, so that a
-/// dead one does not fail one attempt after another.
+/// The interval and timeout of pings on a shared HTTP/2 connection with a waiting request, so that
+/// a dead connection does not fail one attempt after another.
 const HTTP2_PING_MS: u64 = 2_000;
-/// Maximum number of concurrent lookups; each holds a thread.
+/// The maximum number of concurrent lookups; each holds a thread.
 const LOOK_UPS_MAX: usize = 64;
-/// Maximum number of concurrent probes per node.
+/// The maximum number of concurrent probes per node.
 const PROBES_MAX: usize = 128;
-/// How long an attempt waits for a permit before it fails with cause `internal`.
+/// The time for which an attempt waits for a permit before it fails with cause `internal`.
 const PLACE_MS_MAX: u64 = 5_000;
 
-/// Settings of a transport.
+/// The settings of a transport.
 pub struct TransportSettings {
-    /// `webhook.allow_addresses`.
+    /// The setting `webhook.allow_addresses`.
     pub allow_addresses: Vec<Cidr>,
-    /// `webhook.extra_ca_file`.
+    /// The setting `webhook.extra_ca_file`.
     pub extra_ca_file: Option<PathBuf>,
-    /// The resolver.
+    /// The resolver of host names.
     pub resolver: Arc<dyn Resolver>,
-    /// Number of threads.
+    /// The number of threads.
     pub threads: usize,
 }
 
@@ -93,13 +93,13 @@ impl Default for TransportSettings {
 /// Why the transport cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// Its certificates.
+    /// The trusted certificates cannot be set up.
     #[error(transparent)]
     Trust(#[from] TrustError),
-    /// Its HTTP client.
+    /// The HTTP client cannot be set up.
     #[error("the HTTP client cannot be set up")]
     Client(#[from] reqwest::Error),
-    /// Its threads.
+    /// The threads cannot be started.
     #[error("the sending threads cannot be started")]
     Threads(#[from] std::io::Error),
 }
@@ -127,7 +127,7 @@ impl HttpTransport {
     ///
     /// # Errors
     ///
-    /// A certificate file cannot be used, or the system refuses.
+    /// Returns an error if a certificate file cannot be used, or if the system refuses.
     pub fn start(settings: TransportSettings) -> Result<Self, TransportError> {
         let ends = tls::CertificateEnds::default();
         let config = tls::client_config(settings.extra_ca_file.as_deref(), Arc::clone(&ends))?;
@@ -268,8 +268,8 @@ impl Inner {
         }
     }
 
-    /// Sends the request and waits for the answer's head. What becomes known on the way stands in `details`, be it that
-    /// the request fails or is given up.
+    /// Sends the request and waits for the answer's head. Known facts are stored in `details`, even
+    /// if the request fails or is given up.
     async fn head(
         &self,
         request: &OutboundRequest,
@@ -316,7 +316,7 @@ impl Inner {
         }
     }
 
-    /// Checks whether the host's certificate verifies, if it shows one.
+    /// Checks whether the host's certificate verifies, if the host presents one.
     async fn handshake(
         &self,
         target: &Target,
@@ -341,7 +341,7 @@ impl Inner {
                 Some(
                     rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented,
                 ) => Err(UrlRefused::Certificate),
-                // The host may not speak TLS today.
+                // The host may not support TLS at the moment.
                 _ => Ok(()),
             };
         }
@@ -358,7 +358,7 @@ impl AsRef<[u8]> for Body {
     }
 }
 
-/// Reads the allowed part of a body and returns its beginning; errors do not matter.
+/// Reads the allowed part of a body and returns its beginning; errors are ignored.
 async fn read_body(response: &mut reqwest::Response, deadline: Instant) -> String {
     let (mut read, mut kept) = (0, Vec::new());
     while read < ANSWER_READ_BYTES_MAX {
@@ -378,7 +378,7 @@ async fn read_body(response: &mut reqwest::Response, deadline: Instant) -> Strin
 ///
 /// # Errors
 ///
-/// It cannot be read, or contains none.
+/// Returns an error if the file cannot be read, or if it contains no usable certificate.
 pub fn check_trusted(file: &Path) -> Result<(), TransportError> {
     tls::certificates_of(file)?;
     Ok(())

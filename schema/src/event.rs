@@ -99,9 +99,9 @@ impl Confidence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// Upwards.
+    /// The direction upwards.
     Up,
-    /// Downwards.
+    /// The direction downwards.
     Down,
 }
 

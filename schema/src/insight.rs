@@ -49,7 +49,7 @@ pub enum ReasonCode {
     PossibleWrongAddress,
     /// The service ended the session.
     SessionTimeout,
-    /// No data arrived for a while.
+    /// No data arrived for some time.
     TelemetryStreamInterrupted,
 }
 
@@ -93,13 +93,13 @@ impl ReasonCode {
 pub struct Summary {
     /// Whether the drop-off was at the address's door; true only on evidence.
     pub right_doorstep: bool,
-    /// How likely the telemetry or the claim is untrue.
+    /// The likelihood that the telemetry or the claim is untrue.
     pub fraud_score: f64,
     /// Whether at least two independent signals suggest fraud, or a mock flag persists.
     pub suspicious_behavior: bool,
-    /// How hard the delivery was.
+    /// The difficulty of the delivery.
     pub friction_score: f64,
-    /// How complete the data is.
+    /// The completeness of the data.
     pub visibility_score: f64,
     /// Floors from the entrance up to the drop-off; none if they were not measured.
     pub floors_climbed: Option<i16>,
@@ -111,7 +111,7 @@ pub struct Summary {
     pub attempt_cycles: u32,
 }
 
-/// Times at the building; each is none when the entrance or the door was not found.
+/// Times at the building. Each is `None` if the entrance or the door was not found.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metrics {
@@ -122,7 +122,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Whether both values are none; the insight then leaves `metrics` out.
+    /// Returns whether both values are `None`; the insight then omits `metrics`.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.time_from_entrance_to_door_sec.is_none() && self.time_at_door_sec.is_none()
@@ -150,7 +150,8 @@ pub struct Evidence {
     pub explanation: String,
 }
 
-/// How many of a session's acknowledged samples no detector saw, by the reason (contract 9).
+/// The number of a session's acknowledged samples that no detector received, by reason (contract
+/// 9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DroppedSamples {
@@ -158,7 +159,7 @@ pub struct DroppedSamples {
     pub out_of_order: u32,
     /// More than 12 s behind the newest sample.
     pub too_late: u32,
-    /// Of a kind that the service does not know.
+    /// The service does not know the kind of the sample.
     pub unknown_kind: u32,
 }
 
@@ -172,8 +173,8 @@ impl DroppedSamples {
     }
 }
 
-/// The result of scoring a session. It depends only on the session's start, end, batches, PoD, and
-/// on what was known of the place before.
+/// The result of scoring a session. It depends only on the session's start, end, batches and PoD,
+/// and on the earlier knowledge of the place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// The scores.

@@ -46,7 +46,7 @@ pub struct KeyRecord {
     pub expires_at: Option<TimestampMs>,
     /// When it was revoked.
     pub revoked_at: Option<TimestampMs>,
-    /// A name by which people tell it from others.
+    /// A name that distinguishes the key for people.
     #[serde(deserialize_with = "later::or_default")]
     pub name: Option<String>,
     /// The hour in which it was last used, as far as it was written.

@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Deserializer};
 
-/// Reads a field that rows of an earlier version lack, as its default. Such a row ends where the field would begin, so
-/// the field must stand behind all fields of the earlier version. For `#[serde(deserialize_with = "…")]`.
+/// Reads a field that is missing in rows of an earlier version, as its default. Such a row ends
+/// where the field would begin, so the field must follow all fields of the earlier version. For
+/// `#[serde(deserialize_with = "…")]`.
 ///
 /// # Errors
 ///
-/// None: what can't be read is absent. The store's checksums tell a damaged row before it is decoded.
+/// Never returns an error: a field that cannot be read is absent. The store's checksums detect a
+/// damaged row before it is decoded.
 pub fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -27,7 +27,7 @@ pub const REQUEST_BODY_BYTES_MAX: usize = 64 * 1024;
 pub const NDJSON_SENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum body of one NDJSON request after decompression (contract 9).
 pub const NDJSON_UNPACKED_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// How long lines of an NDJSON request wait for capacity before one is refused.
+/// Maximum time that lines of an NDJSON request wait for capacity before one is refused.
 pub const NDJSON_ROOM_MS_MAX: u64 = 250;
 /// Maximum number of lines of one NDJSON request between being read and being answered.
 pub const NDJSON_LINES_IN_FLIGHT_MAX: usize = 64;
@@ -80,7 +80,7 @@ pub const JOURNAL_TIPS_MAX: usize = 262_144;
 pub const JOURNAL_READ_BYTES_MAX: usize = 1024 * 1024;
 /// Characters of a key's name.
 pub const KEY_NAME_CHARS_MAX: usize = 64;
-/// Keys whose last use is written at once.
+/// Maximum number of keys whose last use is written in one step.
 pub const KEY_USES_WRITTEN_MAX: usize = 1_024;
 /// Maximum number of index rows that one page of a list may skip.
 pub const LIST_SCANNED_ROWS_MAX: usize = 10_000;
@@ -92,14 +92,16 @@ pub const SWEEP_STEP_ROWS_MAX: usize = 1_000;
 pub const SWEEP_SESSIONS_PARTS: u64 = 20;
 /// Completed sessions that a sweep counts at most; where there are more it deletes a part of this many.
 pub const SWEEP_COUNTED_SESSIONS_MAX: u64 = 1_000_000;
-/// How far the wall clock may differ from the newest stored time, carried on, for old sessions to be deleted.
+/// Maximum difference between the wall clock and the newest stored time, extrapolated to now, at
+/// which old sessions are deleted.
 pub const RETENTION_CLOCK_DIFFERENCE_MS_MAX: i64 = 24 * 3600 * 1000;
-/// A wall clock that differed at the start is believed when it has run evenly for this long.
+/// Time for which a wall clock that differed at the start must run evenly before it is trusted.
 pub const RETENTION_CLOCK_TRUSTED_AFTER_MS: i64 = 7 * 24 * 3600 * 1000;
 /// Shortest retention that may be configured: webhooks are retried for 27 hours, and sessions are kept beyond that.
 pub const RETENTION_MS_MIN: i64 = 3 * 24 * 3600 * 1000;
-/// Longest time that a write to the journal of a CQL cluster may take. A write that began before a session's end, on a
-/// node that does not know of it yet, must be over when the insight is looked at once more ([`END_SETTLES_MS`]).
+/// Longest time that a write to the journal of a CQL cluster may take. A write that began before a
+/// session's end, on a node that does not know of the end yet, must be finished when the insight is
+/// checked again ([`END_SETTLES_MS`]).
 pub const INGEST_TIMEOUT_MS_MAX: i64 = 2_000;
 /// Maximum number of open event streams of one node.
 pub const NODE_EVENT_STREAMS_MAX: usize = 8_192;
@@ -118,7 +120,7 @@ pub const SESSION_SOCKETS_MAX: usize = 8;
 pub const SOCKET_PING_MS: u64 = 20_000;
 /// A WebSocket without traffic for this long is closed.
 pub const SOCKET_SILENCE_MS_MAX: u64 = 75_000;
-/// How long the peer of a WebSocket has to answer a close.
+/// Maximum time for the peer of a WebSocket to answer a close.
 pub const SOCKET_CLOSING_MS_MAX: u64 = 2_000;
 /// `Retry-After` of 429 for a session's in-flight limit, and of 503.
 pub const RETRY_AFTER_SEC: u64 = 1;
@@ -159,7 +161,7 @@ pub const LIGHT_TENANT_ROOM_PARTS: u32 = 8;
 pub const HOLE_SKIPPED_AFTER_T_MS: u32 = 60_000;
 /// A gap in `seq` is skipped when this many batches beyond it have arrived (contract 3).
 pub const HOLE_SKIPPED_AFTER_BATCHES: u32 = 64;
-/// How far a kind of sample may lag behind the session's newest sample (contract 3).
+/// Maximum lag of a kind of sample behind the session's newest sample (contract 3).
 pub const KIND_LAG_MS_MAX: u32 = 12_000;
 /// Open events end at the last sample after this long without a sample (contract 4).
 pub const GAP_MS: u32 = 30_000;
@@ -169,17 +171,18 @@ pub const SESSION_EVENTS_MAX: usize = 2_000;
 pub const SESSION_MARKS_MAX: usize = 256;
 /// Time within which telemetry is taken for a session that the app stopped (contract 3).
 pub const LATE_WINDOW_MS: i64 = 10 * 60 * 1000;
-/// Time within which telemetry, and the app's own stop, are taken for a session that the service ended because it heard
-/// nothing or because the session was too old (contract 2): the phone may only have been offline.
+/// Time within which telemetry and the app's own stop are accepted for a session that the service
+/// ended because no data arrived or because the session was too old (contract 2): the phone may
+/// only have been offline.
 pub const TIMEOUT_LATE_WINDOW_MS: i64 = 24 * 3600 * 1000;
-/// Ranges of missing batches in one answer about what was acknowledged. Beyond it the last range covers all the rest, so
-/// that an app sends too much rather than too little.
+/// Maximum number of ranges of missing batches in one answer about acknowledged batches. The last
+/// range covers all further ones, so that an app sends too much rather than too little.
 pub const ACKNOWLEDGED_RANGES_MAX: usize = 10_000;
-/// How long a session's token is valid after the session's end (contract 1).
+/// How long a session's token remains valid after the session's end (contract 1).
 pub const TOKEN_GRACE_MS: i64 = 24 * 3600 * 1000;
-/// How far `startedAt` may lie in the past (contract 9).
+/// Maximum age of `startedAt` (contract 9).
 pub const STARTED_AT_BACK_MS_MAX: i64 = 24 * 3600 * 1000;
-/// How far `startedAt` and `endedAt` may lie in the future (contract 9).
+/// Maximum time by which `startedAt` and `endedAt` may lie in the future (contract 9).
 pub const CLOCK_AHEAD_MS_MAX: i64 = 5 * 60 * 1000;
 /// How long an `Idempotency-Key` is remembered (contract 2).
 pub const IDEMPOTENCY_MS: i64 = 24 * 3600 * 1000;
@@ -210,13 +213,14 @@ pub const FAULTS_MAX: usize = 20;
 
 // --- Recorders (contract 12) -----------------------------------------------------------------------------------
 
-/// How long a recorder's link works, in seconds, at least (contract 12).
+/// Minimum lifetime of a recorder's link, in seconds (contract 12).
 pub const RECORDER_EXPIRES_SEC_MIN: u32 = 60;
-/// The same at most: 30 days (contract 12).
+/// Maximum lifetime of a recorder's link, in seconds: 30 days (contract 12).
 pub const RECORDER_EXPIRES_SEC_MAX: u32 = 2_592_000;
-/// The same where the request does not say (contract 12).
+/// Default lifetime of a recorder's link, in seconds (contract 12).
 pub const RECORDER_EXPIRES_SEC_DEFAULT: u32 = 86_400;
-/// How far back a session of a recorder may begin: a phone may have kept what it recorded as long as a link works.
+/// Maximum age of the start of a recorder's session: a phone may have kept its recordings for as
+/// long as a link works.
 pub const RECORDER_STARTED_AT_BACK_MS_MAX: i64 = RECORDER_EXPIRES_SEC_MAX as i64 * 1_000;
 /// Sessions of one recorder of which it is known where their messages belong; the oldest make room.
 pub const RECORDER_SESSIONS_KNOWN_MAX: usize = 4;
@@ -224,7 +228,7 @@ pub const RECORDER_SESSIONS_KNOWN_MAX: usize = 4;
 pub const RECORDER_RUNS_MAX: usize = 64;
 /// Messages without a number of their own, within one session, that are known when they come again.
 pub const RECORDER_MESSAGES_KNOWN_MAX: usize = 256;
-/// A recorder that heard nothing for this long receives nothing.
+/// Time without data after which a recorder no longer counts as receiving.
 pub const RECORDER_HEARD_LATELY_MS: i64 = 60_000;
 
 // --- Snapshots and supervision (design) ------------------------------------------------------------------------
@@ -269,7 +273,7 @@ pub const SHARDS: usize = 256;
 pub const REMOTE_SESSION_TTL_MS: u64 = 3_000;
 /// Maximum number of other nodes' sessions that a node caches.
 pub const EDGE_SESSIONS_MAX: usize = 65_536;
-/// How often a watcher of another node's session polls.
+/// The interval at which a watcher of another node's session polls.
 pub const EDGE_POLL_MS: u64 = 1_000;
 /// Maximum number of sessions queued for reconciliation on one node.
 pub const RECONCILES_WAITING_MAX: usize = 65_536;
@@ -323,9 +327,10 @@ pub const REVOKED_MS_MAX: u64 = 30_000;
 pub const KEY_REMEMBERED_MS_MAX: u64 = 4_000;
 /// Number of successful key lookups that a node caches.
 pub const KEYS_REMEMBERED_MAX: usize = 16_384;
-/// Look-ups per second, on one node, of keys that were never found there: whoever guesses keys must not use up the store.
+/// Lookups per second, on one node, of keys that were never found there: guessing keys must not use
+/// up the store.
 pub const UNKNOWN_KEY_LOOKUPS_PER_SEC: u32 = 200;
-/// The same at once.
+/// Burst of lookups of keys that were never found, on one node.
 pub const UNKNOWN_KEY_LOOKUPS_BURST: u32 = 1_000;
 /// Keys that were found once on one node, which are looked up again without that limit.
 pub const FOUND_KEYS_REMEMBERED_MAX: usize = 65_536;
@@ -352,15 +357,15 @@ pub const RETRY_JITTER_PARTS: u64 = 10;
 pub const SECRET_OVERLAP_SEC_MAX: u32 = 604_800;
 /// Default overlap of two secrets (contract 6).
 pub const SECRET_OVERLAP_SEC_DEFAULT: u32 = 86_400;
-/// Quick attempts of one endpoint in flight at once.
+/// Maximum number of quick attempts of one endpoint in flight.
 pub const ENDPOINT_IN_FLIGHT_MAX: usize = 32;
-/// Slow attempts of one endpoint in flight at once, beside the quick ones.
+/// Maximum number of slow attempts of one endpoint in flight, in addition to the quick ones.
 pub const ENDPOINT_SLOW_IN_FLIGHT_MAX: usize = 256;
 /// An attempt that has been in flight for this long is slow.
 pub const ATTEMPT_SLOW_MS: u64 = 500;
 /// Maximum number of a node's attempts in flight.
 pub const NODE_ATTEMPTS_IN_FLIGHT_MAX: usize = 4_096;
-/// How long a paused endpoint holds a message (contract 9): seven days.
+/// Maximum time that a paused endpoint holds a message (contract 9): seven days.
 pub const HELD_MS_MAX: i64 = 7 * 24 * 3_600_000;
 /// Answers with a secret that are remembered for one endpoint by their `Idempotency-Key`.
 pub const SECRETS_REMEMBERED_MAX: usize = 32;

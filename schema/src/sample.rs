@@ -2,8 +2,8 @@
 //! since the session's start.
 //!
 //! A batch is decoded by [`json`] or [`proto`], checked, and packed column by column ([`packed`]).
-//! From then on only the packed form exists: it is journaled, and the detectors read it. A
-//! session's machine therefore sees the same data whatever the wire format was.
+//! After that only the packed form exists: it is journaled, and the detectors read it. A session's
+//! machine therefore sees the same data regardless of the wire format.
 
 pub mod json;
 pub mod packed;
@@ -102,7 +102,7 @@ macro_rules! closed_names {
 closed_names! {
     /// Source of a fix.
     Provider {
-        /// Satellites.
+        /// A fix from satellites.
         Gnss = "gnss",
         /// The platform's fused location.
         Fused = "fused",
@@ -118,15 +118,15 @@ closed_names! {
     ActivityType {
         /// At rest.
         Still = "still",
-        /// Walking.
+        /// The courier walks.
         Walking = "walking",
-        /// Running.
+        /// The courier runs.
         Running = "running",
         /// On a bicycle.
         Cycling = "cycling",
         /// In a vehicle.
         Driving = "driving",
-        /// Unknown.
+        /// The activity is unknown.
         Unknown = "unknown",
     }
 }
@@ -142,7 +142,7 @@ closed_names! {
         PermissionLost = "permission_lost",
         /// The app went to the background.
         Background = "background",
-        /// The app came to the foreground.
+        /// The app moved to the foreground.
         Foreground = "foreground",
         /// Power saving began.
         PowerSave = "power_save",
@@ -183,7 +183,7 @@ pub struct Location {
 pub struct Pressure {
     /// Milliseconds since the session's start.
     pub t_ms: u32,
-    /// Hectopascals.
+    /// The pressure in hectopascals.
     pub hpa: f32,
 }
 

@@ -87,7 +87,7 @@ pub struct Point {
 pub struct Address {
     /// Street and number.
     pub line1: String,
-    /// City.
+    /// The city.
     pub city: String,
     /// Country, as the customer writes it.
     pub country: String,
@@ -117,7 +117,7 @@ impl Address {
 pub struct Device {
     /// `ios`, `android`, or the app's own name.
     pub platform: Option<String>,
-    /// Model.
+    /// The model.
     pub model: Option<String>,
     /// Version of the operating system.
     pub os_version: Option<String>,
@@ -178,7 +178,8 @@ impl EndReason {
     }
 }
 
-/// How a session ended. Written once, and once more when the app stops a session that the service had ended.
+/// The end of a session. It is written once, and once more if the app stops a session that the
+/// service had ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionEnd {
     /// The end as returned: the phone's time, or the service's.

@@ -37,7 +37,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use super::path_image;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Tells proxies not to buffer the stream.
+/// The header that keeps proxies from buffering the stream.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const COMMENT: Bytes = Bytes::from_static(b": \n\n");
 

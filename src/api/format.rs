@@ -20,7 +20,7 @@ pub(super) enum Format {
     Protobuf,
 }
 
-/// How to decode a batch and encode its answer.
+/// The formats for decoding a batch and encoding its answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Negotiated {
     /// The format of the body.

@@ -20,7 +20,7 @@ const TAG_BYTES: usize = 12;
 /// A private cache may store it but must revalidate.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
-/// Why the insight is what it is, and how many samples it does not rest on.
+/// The evidence for an insight, and the number of samples that it leaves out.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EvidenceView<'a> {
@@ -84,7 +84,7 @@ pub(super) async fn insight(call: RequestContext) -> Result<HttpResponse, Proble
         .body(body))
 }
 
-/// Why each score, flag and reason code is what it is. 200 `{data, weights, droppedSamples}`.
+/// Returns the reasons for each score, flag and reason code. 200 `{data, weights, droppedSamples}`.
 ///
 /// # Errors
 ///

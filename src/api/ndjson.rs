@@ -52,7 +52,7 @@ const MEDIA_TYPE: &str = "application/x-ndjson";
 /// Maximum number of answer chunks waiting to be written.
 const PIECES_WAITING_MAX: usize = 4;
 
-/// How often a waiting request checks for capacity.
+/// The interval at which a waiting request checks for capacity.
 const ROOM_LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Messages from the task to the answer.
@@ -122,7 +122,7 @@ pub(super) async fn telemetry(mut call: RequestContext) -> Result<HttpResponse, 
         answered.poll_recv(context).map(|piece| match piece {
             Some(Piece::Lines(lines)) => Some(Ok(lines)),
             Some(Piece::End) => None,
-            // The connection is cut, so that nobody takes the partial answer for a complete one.
+            // The connection is cut, so that no client takes the partial answer for a complete one.
             Some(Piece::Refused(_)) | None => Some(Err(cut_off())),
         })
     });
@@ -136,7 +136,7 @@ fn cut_off() -> Problem {
 /// The state of one request.
 struct Gateway {
     _request: Option<SharePermit>,
-    /// What the caller's tenant uses of this node.
+    /// The usage of this node by the caller's tenant.
     usage: Arc<TenantUsage>,
     state: Data<State>,
     caller: Caller,
@@ -148,7 +148,7 @@ struct Gateway {
     held: Option<Taken>,
     /// The permit to hold a long line while it arrives.
     room: Room,
-    /// Why there is no such permit: the line is refused after the lines before it.
+    /// Why the permit was refused: the line is refused after the lines before it.
     crowded: Option<AdmitError>,
     /// Since when the node has had no capacity.
     no_room_since: Option<Instant>,
@@ -185,7 +185,7 @@ impl Gateway {
             match self.pipeline.going_on(sent).await {
                 Ok(()) if is_last => break StreamEnd::Finished,
                 Ok(()) => {}
-                // Nobody reads the answer; the sender of the rest will retry.
+                // The client does not read the answer; the sender will retry the rest.
                 Err(mpsc::error::SendTimeoutError::Timeout(_)) => break StreamEnd::Silent,
                 Err(mpsc::error::SendTimeoutError::Closed(_)) => break StreamEnd::Gone,
             }

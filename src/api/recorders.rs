@@ -59,7 +59,7 @@ struct RecorderView {
     expires_at: TimestampMs,
 }
 
-/// The same, with what it has received.
+/// A recorder as it is answered, with the data that it has received.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ShownRecorderView {
@@ -178,7 +178,7 @@ fn view(call: &RequestContext, recorder: &Recorder) -> Result<RecorderView, Prob
     })
 }
 
-/// The link of a recorder: its token stands in it.
+/// Returns the link of a recorder, which contains its token.
 fn link(call: &RequestContext, id: RecorderId) -> String {
     let token = call.state.auth.recorder_token(id);
     let images = call.state.images.as_ref();
@@ -198,7 +198,7 @@ fn qr_svg(text: &str) -> Result<String, Problem> {
         .build())
 }
 
-/// What was received of late, values a second by kind.
+/// Returns the recently received values per second, by kind.
 fn receiving(recorder: &Recorder, now: TimestampMs) -> Map<String, Value> {
     let heard_at = recorder.state.last_heard_at;
     if heard_at.is_none_or(|heard_at| now.since_ms(heard_at) > RECORDER_HEARD_LATELY_MS) {

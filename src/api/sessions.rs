@@ -23,7 +23,7 @@ struct PageView<T> {
     next_cursor: Option<String>,
 }
 
-/// What of a session's telemetry was acknowledged.
+/// The acknowledged batches of a session.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AcknowledgedView<'a> {
@@ -33,8 +33,8 @@ struct AcknowledgedView<'a> {
     missing: &'a [SeqRange],
 }
 
-/// What of a session's telemetry was acknowledged, so that an app that was restarted knows what it must still send. 200
-/// `{sessionId, status, nextSeq, missing}`.
+/// Returns the acknowledged batches of a session, so that a restarted app knows which ones it must
+/// still send. 200 `{sessionId, status, nextSeq, missing}`.
 ///
 /// # Errors
 ///

@@ -152,7 +152,7 @@ struct Socket {
     caller: Caller,
     presented: Presented,
     session_id: SessionId,
-    /// What the session's tenant uses of this node.
+    /// The usage of this node by the session's tenant.
     usage: Arc<TenantUsage>,
     /// Whether the session was live when the socket was opened: then its end closes the socket.
     was_live: bool,
@@ -257,7 +257,7 @@ impl Socket {
         if self.state.auth.is_revoked(&self.presented, now).await {
             return Some(Closing::Revoked);
         }
-        // An end on another node wakes nobody here.
+        // An end on another node wakes no task here.
         let closing = self.look_around().await;
         if closing.is_some() {
             return closing;

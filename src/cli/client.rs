@@ -6,9 +6,9 @@ use anyhow::{Context, bail};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-/// Deadline of one answer.
+/// The deadline of one answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum number of attempts after 429 and 503, each after the requested wait.
+/// The maximum number of attempts after 429 and 503, each after the requested wait.
 const TRIES: u32 = 20;
 
 /// A client of one service with one key.
@@ -22,9 +22,9 @@ pub(crate) struct Client {
 /// A started session.
 #[derive(Debug, Clone)]
 pub(crate) struct Started {
-    /// Its id.
+    /// The session id.
     pub(crate) session_id: String,
-    /// Its token, with which a phone sends.
+    /// The session token, with which a phone sends.
     pub(crate) token: String,
 }
 
@@ -41,7 +41,7 @@ impl Client {
         })
     }
 
-    /// Sends one request; retries when the service asks for it.
+    /// Sends one request, and retries it when the service requests a retry.
     async fn request(
         &self,
         method: Method,
@@ -115,7 +115,7 @@ impl Client {
         })
     }
 
-    /// Makes a recorder.
+    /// Creates a recorder.
     pub(crate) async fn create_recorder(&self, body: &Value) -> anyhow::Result<Value> {
         let body = Some(body.to_string());
         self.json(Method::POST, "/v1/recorders", &self.key, body)
@@ -158,7 +158,7 @@ impl Client {
             .map(drop)
     }
 
-    /// The present insight.
+    /// Returns the current insight.
     pub(crate) async fn insight(&self, session_id: &str) -> anyhow::Result<Value> {
         self.json(
             Method::GET,
@@ -169,7 +169,7 @@ impl Client {
         .await
     }
 
-    /// The insight once it is scored or has failed.
+    /// Waits until the session is scored or scoring has failed, and returns the insight.
     pub(crate) async fn scored(&self, session_id: &str) -> anyhow::Result<Value> {
         let mut pause = Duration::from_millis(20);
         for _ in 0..60 {
@@ -192,14 +192,14 @@ impl Client {
         Ok(secret.to_owned())
     }
 
-    /// The webhook deliveries of one session, newest first.
+    /// Returns the webhook deliveries of one session, newest first.
     pub(crate) async fn messages(&self, session_id: &str) -> anyhow::Result<Vec<Value>> {
         let path = format!("/v1/webhooks/deliveries?sessionId={session_id}");
         let mut page = self.json(Method::GET, &path, &self.key, None).await?;
         Ok(serde_json::from_value(page["data"].take())?)
     }
 
-    /// Requests a retry.
+    /// Requests a retry of a delivery.
     pub(crate) async fn retry(&self, message_id: &str) -> anyhow::Result<()> {
         let path = format!("/v1/webhooks/deliveries/{message_id}/retry");
         self.json(Method::POST, &path, &self.key, None)

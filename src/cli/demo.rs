@@ -21,7 +21,7 @@ use crate::app::{self, Running};
 use crate::config::Config;
 use show::Shown;
 
-/// The shown deliveries, in order, with descriptions.
+/// The kinds of delivery to show, in order, with descriptions.
 const KINDS: [(Kind, &str); 8] = [
     (Kind::House, "a parcel to the door of a house"),
     (Kind::Elevator, "up by the elevator"),
@@ -35,9 +35,9 @@ const KINDS: [(Kind, &str); 8] = [
     (Kind::WrongAddress, "at the door of another house"),
     (Kind::SpoofedWalk, "the fixes walk, the body does not"),
 ];
-/// Seconds of telemetry in one batch.
+/// The duration of one batch, in seconds of telemetry.
 const BATCH_SEC: f64 = 10.0;
-/// Pause between deliveries while the demo continues.
+/// The pause between deliveries while the demo continues.
 const PAUSE: Duration = Duration::from_secs(5);
 /// The customer whose receiver fails at first.
 const FAILING: &str = "second";
@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 Customer::new(running, &running.secret_key, authority, "demo", 0).await?;
             let failing = Customer::new(running, &failing_key, authority, FAILING, 1).await?;
             let mut ended = signal(SignalKind::terminate())?;
-            // However the demo ends, the service stops in order and its folder is removed.
+            // The service stops in order and its folder is removed on every exit of the demo.
             tokio::select! {
                 shown = show_all(arguments, running, customer, failing) => shown,
                 stopped = tokio::signal::ctrl_c() => Ok(stopped?),
@@ -181,7 +181,7 @@ fn conclude(customer: &Customer, failing: &Customer) -> anyhow::Result<()> {
     )
 }
 
-/// A simulated delivery that ended just now.
+/// A simulated delivery that has just ended.
 struct Played {
     kind: Kind,
     delivery: Delivery,
@@ -262,7 +262,8 @@ impl Customer {
         self.finish(played, &session).await
     }
 
-    /// The session's message that waits for its retry, once the failure is committed.
+    /// Waits until the failure is committed, and returns the session's message that waits for its
+    /// retry.
     async fn retrying(&self, session_id: &str) -> anyhow::Result<Value> {
         for _ in 0..250 {
             let messages = self.client.messages(session_id).await?;

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Draw simulated deliveries from the parameter ranges held out from tuning.
     #[arg(long)]
     held_out: bool,
-    /// Only recordings whose names start with this.
+    /// Only recordings whose names start with this prefix.
     #[arg(long, default_value = "")]
     prefix: String,
     /// Print JSON instead of a table.
@@ -47,18 +47,18 @@ pub(crate) struct Arguments {
 #[derive(Debug, Default, Serialize)]
 struct Report {
     events: Evaluation,
-    /// Walking and staying second by second, where the body was measured.
+    /// Accuracy of walking and staying, second by second, where the body was measured.
     seconds: Seconds,
     fields: Fields,
 }
 
-/// Recordings, judged twice.
+/// The results for the recordings, evaluated twice.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Recordings {
-    /// With what ships, which was fitted on some of them.
+    /// Results with the shipped models, which were fitted on some of the recordings.
     plain: Report,
-    /// Each with models that were fitted without its source.
+    /// Results of each recording with models that were fitted without its source.
     left_out: Report,
 }
 
@@ -74,7 +74,7 @@ impl Recordings {
 }
 
 impl Report {
-    /// Runs and adds one recording; returns its drawing for the page.
+    /// Evaluates and adds one recording; returns its drawing for the page.
     fn add(&mut self, recording: &Recording) -> anyhow::Result<Shown> {
         let detected = recording.detect(&[])?;
         let replayed = recording.replayed();

@@ -1,4 +1,5 @@
-//! `porchlight keys`: through the server that uses the store or, if none runs, on the store itself.
+//! `porchlight keys`: works through the server that uses the store or, if no server runs, on the
+//! store itself.
 
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
@@ -30,14 +31,14 @@ enum Action {
         /// The kind of key.
         #[arg(long)]
         kind: KindWord,
-        /// A name by which people tell it from others.
+        /// A name that distinguishes the key for people.
         #[arg(long)]
         name: Option<String>,
-        /// How long it is valid, such as 90d.
+        /// How long the key is valid, such as 90d.
         #[arg(long)]
         expires: Option<HumanDuration>,
-        /// Create the store when there is none. Without it a missing store is an error, because the key would be unknown
-        /// to the server.
+        /// Create the store if it does not exist. Without this option a missing store is an error,
+        /// because the key would be unknown to the server.
         #[arg(long)]
         init: bool,
         /// Print `{id, key, organizationId, env, kind}` instead of the key alone.
@@ -190,7 +191,7 @@ fn revoke(config: &Config, id: &str) -> anyhow::Result<ListedKey> {
     }
 }
 
-/// Refuses a folder without a store: keys are where the server's store is.
+/// Refuses a folder without a store, because keys are kept in the server's store.
 fn has_store(config: &Config) -> anyhow::Result<()> {
     match config.store.kind {
         StoreKind::Embedded => check::is_store(&config.store.path),
@@ -198,7 +199,7 @@ fn has_store(config: &Config) -> anyhow::Result<()> {
     }
 }
 
-/// Works on the store itself, which no server of this machine has.
+/// Opens the store itself, which no server of this machine uses, and runs `work` on it.
 fn with_store<T>(
     config: &Config,
     work: impl AsyncFnOnce(KeyAdmin) -> anyhow::Result<T>,

@@ -1,7 +1,9 @@
-//! `porchlight label`: set segments along the signals of a recording, and write them as the labels that `evaluate` reads.
+//! `porchlight label`: set segments along the signals of a recording, and write them as the labels
+//! that `evaluate` reads.
 //!
-//! Commands come line by line from standard input, so that a person can type them beside a video, and a file can hold
-//! them. [`Draft`] decides what a command does; this shell reads and writes the files.
+//! Commands arrive line by line on standard input, so that a person can type them while watching a
+//! video, or a file can contain them. [`Draft`] decides the effect of a command; this shell reads
+//! and writes the files.
 
 mod draft;
 mod signals;
@@ -19,7 +21,7 @@ const LABELS: &str = ".labels.json";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The recording: NAME for NAME.ndjson.gz; its labels are NAME.labels.json beside it
+    /// The recording: NAME for NAME.ndjson.gz; its labels are in NAME.labels.json next to it
     #[arg(value_name = "NAME")]
     name: PathBuf,
 }
@@ -63,7 +65,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn save(draft: &Draft, file: &Path) -> anyhow::Result<()> {
-    // Beside the file and then in its place, so that a crash leaves the old labels whole.
+    // A new file is written next to the old one and then replaces it, so that a crash leaves the
+    // old labels intact.
     let beside = file.with_extension("json.new");
     std::fs::write(&beside, draft.json()).with_context(|| beside.display().to_string())?;
     std::fs::rename(&beside, file).with_context(|| file.display().to_string())?;

@@ -1,4 +1,4 @@
-//! `porchlight migrate`: from the embedded store to the CQL cluster of the same configuration.
+//! `porchlight migrate`: copies the embedded store to the CQL cluster of the same configuration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Folder of the embedded store. No server may use it, and none may serve from the cluster yet.
+    /// Folder of the embedded store. No server may use it, and no server may serve from the cluster
+    /// yet.
     #[arg(long, value_name = "FOLDER")]
     from: PathBuf,
     /// Print `{customers, sessions, were_there, batches, messages}` instead of a sentence.

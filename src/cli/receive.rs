@@ -1,4 +1,4 @@
-//! `porchlight receive`: a webhook receiver for trying the service out on one machine.
+//! `porchlight receive`: a webhook receiver for evaluating the service on one machine.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -18,11 +18,12 @@ use tokio::sync::{Mutex, Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// The receiver closes a connection whose request is larger.
+/// The maximum request size in bytes; the receiver closes a connection whose request is larger.
 const REQUEST_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Received messages that [`Receiver::wait`] has not looked at yet; later ones are counted but not kept.
+/// Maximum number of received messages that wait for [`Receiver::wait`]; later ones are counted but
+/// not kept.
 const KEPT_MAX: usize = 1_024;
-/// How long [`Receiver::wait`] waits for a message.
+/// The time for which [`Receiver::wait`] waits for a message.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(5);
 
 /// The certificate authority of the receivers. Its key never leaves the process.
@@ -66,15 +67,15 @@ pub(super) struct Received {
     pub(super) status: u16,
 }
 
-/// Where a receiver listens, and how it behaves.
+/// The address and the behaviour of a receiver.
 pub(super) struct ReceiverSettings {
     /// The customer's name in the printed lines.
     pub(super) customer: String,
     /// The address to listen on; port 0 picks a free one.
     pub(super) listen: SocketAddr,
-    /// The receiver answers 503 to this many requests at first.
+    /// The number of first requests that the receiver answers with 503.
     pub(super) failing: usize,
-    /// The signing secret, where it is known at start or is read from a file.
+    /// The signing secret, known at start or read from a file.
     pub(super) secret: Secret,
     /// Whether each body is printed below its line.
     pub(super) prints_bodies: bool,
@@ -83,9 +84,9 @@ pub(super) struct ReceiverSettings {
 /// The signing secret of a webhook.
 #[derive(Clone)]
 pub(super) enum Secret {
-    /// Set once, after the webhook was registered.
+    /// A secret that is set once, after the webhook was registered.
     Later(Arc<OnceLock<String>>),
-    /// Read from this file for each message, so that it may be written after the receiver started.
+    /// A file that is read for each message, so that it may be written after the receiver started.
     File(PathBuf),
 }
 
@@ -101,7 +102,7 @@ impl Secret {
 /// One customer's receiver. It runs until the runtime ends.
 pub(super) struct Receiver {
     pub(super) url: String,
-    /// The lock that keeps lines together which belong together.
+    /// The lock that keeps related lines together.
     pub(super) turn: Arc<Mutex<()>>,
     secret: Secret,
     received: mpsc::Receiver<Received>,
@@ -111,11 +112,11 @@ pub(super) struct Receiver {
 /// Counts of the requests that a receiver has answered.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// All requests.
+    /// The number of all requests.
     pub(super) received: AtomicU32,
-    /// Requests with a valid signature.
+    /// The number of requests with a valid signature.
     pub(super) signed: AtomicU32,
-    /// Requests that the receiver refused.
+    /// The number of requests that the receiver refused.
     pub(super) refused: AtomicU32,
 }
 
@@ -174,12 +175,13 @@ impl Receiver {
         }
     }
 
-    /// The next message, whatever it is; none once the receiver has ended.
+    /// Returns the next message of any kind, or `None` once the receiver has ended.
     pub(super) async fn next(&mut self) -> Option<Received> {
         self.received.recv().await
     }
 
-    /// Waits for the message about this event of this session, whichever status the receiver answered.
+    /// Waits for the message about this event of this session, regardless of the status that the
+    /// receiver answered.
     pub(super) async fn wait(&mut self, session_id: &str, event: &str) -> anyhow::Result<Received> {
         let waiting = async {
             while let Some(message) = self.received.recv().await {
@@ -197,7 +199,7 @@ impl Receiver {
     }
 }
 
-/// What the connections of one receiver share.
+/// The state that the connections of one receiver share.
 struct Serving {
     customer: String,
     secret: Secret,
@@ -228,7 +230,7 @@ impl Serving {
                 }
             }
             answer(&mut stream, status).await?;
-            // A full channel drops the message: nobody waits for it.
+            // A full channel drops the message: no task waits for it.
             let _unread = self.received.try_send(message);
         }
         Ok(())
@@ -241,7 +243,7 @@ struct Request {
 }
 
 impl Request {
-    /// Reads the next request of a connection; none when the connection ends.
+    /// Reads the next request of a connection. Returns `None` when the connection ends.
     async fn read(stream: &mut TlsStream<TcpStream>) -> anyhow::Result<Option<Self>> {
         let mut bytes = Vec::new();
         while bytes.len() < REQUEST_BYTES_MAX {

@@ -9,7 +9,7 @@ use super::client::Client;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// A running service.
+    /// URL of a running service.
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     url: String,
     /// A secret key of that service.
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// Your id of the delivery; without it each session is named after the link.
     #[arg(long, value_name = "ID")]
     delivery: Option<String>,
-    /// Where the door is.
+    /// Position of the door.
     #[arg(long, value_name = "LAT,LNG", allow_hyphen_values = true)]
     address: String,
     /// The floor of the door; the ground floor is 0.
@@ -59,7 +59,7 @@ async fn create(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let url = recorder["url"].as_str().context("no url")?;
     let code = QrCode::new(url)?;
-    // Light on dark, as most terminals are: a camera reads both.
+    // Light on dark, like most terminals; a camera reads both.
     let picture = code.render::<Dense1x2>().quiet_zone(true).build();
     say!("{picture}")?;
     say!("Open this link on the phone: {url}")?;

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use super::client::Client;
 use crate::app;
 
-/// Seconds of telemetry in one batch.
+/// The duration of one batch, in seconds of telemetry.
 const BATCH_SEC: f64 = 10.0;
-/// Maximum number of lines in one batch.
+/// The maximum number of lines in one batch.
 const BATCH_LINES: usize = 2_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Files with one sample per line (NDJSON); `.gz` too.
+    /// Files with one sample per line (NDJSON), optionally compressed (`.gz`).
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// URL of a running service; without it the command starts its own.
@@ -27,8 +27,8 @@ pub(crate) struct Arguments {
     /// A secret key of that service.
     #[arg(long, env = "PORCHLIGHT_KEY", hide_env_values = true)]
     key: Option<String>,
-    /// Position of the door; default: the last good fix before the marked drop-off, or the last of
-    /// all.
+    /// Position of the door; default: the last good fix before the marked drop-off, or else the
+    /// last good fix of the recording.
     #[arg(long, value_name = "LAT,LNG")]
     address: Option<String>,
 }
@@ -162,7 +162,7 @@ fn batches(samples: &[Value]) -> impl Iterator<Item = &[Value]> {
     })
 }
 
-/// The phone's position at the marked drop-off; without a mark, at the end.
+/// Returns the phone's position at the marked drop-off or, without a mark, at the end.
 fn last_good_fix(samples: &[Value]) -> Option<(f64, f64)> {
     let is_drop_off = |sample: &Value| {
         sample["kind"] == "mark"
@@ -175,7 +175,7 @@ fn last_good_fix(samples: &[Value]) -> Option<(f64, f64)> {
     before.and_then(good_fix).or_else(|| good_fix(samples))
 }
 
-/// The last good fix, or the last one if none is good.
+/// Returns the last good fix, or the last fix if none is good.
 fn good_fix(samples: &[Value]) -> Option<(f64, f64)> {
     let fixes = || {
         samples

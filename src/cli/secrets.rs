@@ -1,5 +1,5 @@
-//! `porchlight secrets`: through the server that uses the store or, if none runs, on the store
-//! itself.
+//! `porchlight secrets`: works through the server that uses the store or, if no server runs, on the
+//! store itself.
 
 use anyhow::bail;
 use clap::Subcommand;

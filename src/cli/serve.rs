@@ -1,4 +1,5 @@
-//! `porchlight serve`, and commands that talk to a running server: `backup`, `healthcheck`.
+//! `porchlight serve`, and commands that communicate with a running server: `backup`,
+//! `healthcheck`.
 
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -49,14 +50,15 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     served
 }
 
-/// The number of the start, if an earlier one found a store that accepted no writes.
+/// The environment variable with the number of the start, if an earlier start found a store that
+/// accepted no writes.
 const STARTS_VARIABLE: &str = "_PORCHLIGHT_STARTS";
-/// Maximum number of starts, including the first.
+/// The maximum number of starts, including the first.
 const STARTS_MAX: u32 = 4;
-/// Pause before the second start; it doubles for each further one.
+/// The pause before the second start; it doubles for each further one.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 
-/// The next start's number and pause; none after the last.
+/// Returns the next start's number and pause, or `None` after the last start.
 fn next_start(starts_before: Option<&str>) -> Option<(u32, Duration)> {
     let starts = starts_before.map_or(Some(1), |text| text.parse().ok())?;
     (1..STARTS_MAX)
@@ -66,7 +68,7 @@ fn next_start(starts_before: Option<&str>) -> Option<(u32, Duration)> {
 
 /// The writing thread hangs inside the engine and holds its lock, so this process cannot open the
 /// store again. It replaces itself by a new process with the same arguments and process id. Returns
-/// if there were enough starts, or if that fails.
+/// if the maximum number of starts was reached, or if the replacement fails.
 #[expect(
     clippy::disallowed_methods,
     reason = "the runtime has ended, and nothing else is to be done"
@@ -87,7 +89,7 @@ fn start_anew(error: &anyhow::Error) {
     }
 }
 
-/// Backs up the store: through the server that uses it or, if none runs, by opening it.
+/// Backs up the store: through the server that uses it or, if no server runs, by opening it.
 pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
     if config.store.kind == StoreKind::Cql {
         bail!(

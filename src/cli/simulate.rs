@@ -1,5 +1,5 @@
-//! `porchlight simulate`: a fleet of simulated phones against a running service, for load and for
-//! trying it out.
+//! `porchlight simulate`: a fleet of simulated phones against a running service, for load tests and
+//! for evaluation.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ fn report((kind, told): (Kind, anyhow::Result<String>)) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Plays one delivery; returns a line with its result.
+/// Plays one delivery, and returns a line with its result.
 async fn play(
     client: &Client,
     delivery: &Delivery,
@@ -101,7 +101,7 @@ async fn play(
 ) -> anyhow::Result<String> {
     let begun = Instant::now();
     let ended_at = jiff::Timestamp::now().as_millisecond();
-    // At a given speed, the delivery starts now; otherwise it has just ended.
+    // At a given speed the delivery starts now; otherwise it has just ended.
     let length_ms = (delivery.end_t * 1000.0).ceil() as i64;
     let started_at = TimestampMs(if speed > 0.0 {
         ended_at

@@ -2,8 +2,8 @@
 //! queue per node.
 //!
 //! Notifications wait in the queue while a request is in flight and leave with the next one, so a
-//! busy node sends fewer, larger requests. Nothing is sent twice: a node finds in the store
-//! whatever it missed.
+//! busy node sends fewer, larger requests. No notification is sent twice: a node finds missed ones
+//! in the store.
 
 mod queue;
 
@@ -29,12 +29,12 @@ use super::secret::{self, Head, Nonce, PeerSecrets};
 use super::wire::{self, AskChanges, Changes, ForwardedBatch, Live, Nudges, Reply};
 use queue::{Queue, Waiting};
 
-/// Deadline for opening a connection.
+/// The deadline for opening a connection.
 const CONNECT: Duration = Duration::from_millis(PEER_REQUEST_MS_MAX / 2);
-/// Minimum time between two ownership reads that failed requests trigger.
+/// The minimum time between two ownership reads that failed requests trigger.
 const OWNER_REFRESH_MIN: Duration = Duration::from_secs(1);
-/// Interval of connection keep-alive pings, and the time after which an unanswered ping closes the
-/// connection.
+/// The interval of connection keep-alive pings, and the time after which an unanswered ping closes
+/// the connection.
 const PING: Duration = Duration::from_secs(2);
 
 /// Why a request to another node failed.
@@ -66,11 +66,11 @@ struct Inner {
     http: reqwest::Client,
     handle: Handle,
     peers: DashMap<NodeName, Arc<Peer>>,
-    /// When a failed request last triggered an ownership read.
+    /// The time at which a failed request last triggered an ownership read.
     owners_refreshed_at: Mutex<Option<Instant>>,
 }
 
-/// One of the other nodes.
+/// The state for one other node.
 struct Peer {
     name: NodeName,
     queue: Mutex<Queue>,
@@ -105,7 +105,7 @@ impl PeerClient {
     ///
     /// # Errors
     ///
-    /// The system cannot start a thread, or the HTTP client cannot be built.
+    /// Returns an error if the system cannot start a thread, or if the HTTP client cannot be built.
     pub fn start(view: Arc<View>, secrets: PeerSecrets) -> anyhow::Result<Arc<Self>> {
         let http = reqwest::Client::builder()
             .http2_prior_knowledge()
@@ -139,7 +139,7 @@ impl PeerClient {
         }))
     }
 
-    /// This node's view of ownership.
+    /// Returns this node's view of ownership.
     #[must_use]
     pub fn view(&self) -> &Arc<View> {
         &self.inner.view
@@ -149,7 +149,7 @@ impl PeerClient {
         &self.inner.secrets
     }
 
-    /// The runtime that carries traffic between nodes.
+    /// Returns the runtime that carries traffic between nodes.
     pub(super) fn handle(&self) -> &Handle {
         &self.inner.handle
     }
@@ -163,7 +163,7 @@ impl PeerClient {
         }
     }
 
-    /// Waits until all queued notifications were sent or the deadline has passed, and returns
+    /// Waits until all queued notifications are sent or the deadline has passed, and returns
     /// whether all were sent.
     pub async fn flush(&self, within: Duration) -> bool {
         let emptied = async {
@@ -274,7 +274,7 @@ impl PeerClient {
 }
 
 impl Inner {
-    /// The owner of a shard, if it is another node.
+    /// Returns the owner of a shard, if it is another node.
     fn other(&self, shard: Shard) -> Option<NodeName> {
         let owner = self.view.owner_of(shard);
         owner.filter(|owner| owner != self.view.me())
@@ -310,7 +310,7 @@ impl Inner {
         peer.wake.notify_one();
     }
 
-    /// The peer of this name. Creating one removes peers that are no longer members.
+    /// Returns the peer with this name. Creating one removes peers that are no longer members.
     fn peer(self: &Arc<Self>, node: NodeName) -> Arc<Peer> {
         if let Some(peer) = self.peers.get(&node) {
             return Arc::clone(&peer);
@@ -388,7 +388,7 @@ impl Inner {
             }
             answer.extend_from_slice(&chunk);
         }
-        // The body of a refusal is not read.
+        // The body of a refused request is not read.
         if status != 200 {
             return Err(RequestError::Status(status));
         }
@@ -470,7 +470,7 @@ async fn send_nudges(inner: Weak<Inner>, peer: Arc<Peer>) {
             if batches.is_empty() && nudges.is_none() {
                 break;
             }
-            // A nudge about a session goes before the session's batches.
+            // A nudge about a session is sent before the session's batches.
             if let Some(nudges) = &nudges {
                 inner.send_nudges(&peer, nudges).await;
             }

@@ -1,7 +1,7 @@
 //! Drives [`OwnershipMachine`]: feeds it time and the store's answers, publishes its state in the
 //! [`View`], and starts, drains and drops the work of shards.
 //!
-//! The driver has a thread of its own, so that no actor can delay a heartbeat.
+//! The driver has a dedicated thread, so that no actor can delay a heartbeat.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +15,17 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::View;
 
-/// Interval of the machine's ticks. The machine requires at least two per second.
+/// The interval of the machine's ticks. The machine requires at least two per second.
 const TICK: Duration = Duration::from_millis(400);
-/// How long the driver gathers claimed shards before it starts their work together.
+/// The time for which the driver gathers claimed shards before it starts their work together.
 const GATHERED_WITHIN: Duration = Duration::from_millis(50);
-/// Pause before another attempt to start the work of shards.
+/// The pause before another attempt to start the work of shards.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// How often a node reconciles its shards with the store, which finds what lost nudges announced.
+/// The interval at which a node reconciles its shards with the store, which finds the changes of
+/// lost nudges.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// Every such reconciliation reads all live sessions instead of the marked ones only.
+/// The interval, in reconciliations, at which all live sessions are read instead of only the marked
+/// ones.
 const LOOKS_THOROUGH_EVERY: u64 = 5;
 
 /// The work that belongs to shards.
@@ -63,7 +65,7 @@ pub struct DriverParts {
     pub tenants: Arc<dyn ShardWorkload>,
     /// Called when another process has taken this node's name.
     pub replaced: Box<dyn FnOnce() + Send>,
-    /// Random number that distinguishes processes with one name.
+    /// A random number that distinguishes processes with the same name.
     pub salt: u64,
 }
 
@@ -72,7 +74,7 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// The thread cannot be started.
+    /// Returns an error if the thread cannot be started.
     pub fn start(parts: DriverParts) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -90,7 +92,7 @@ impl Driver {
         })
     }
 
-    /// Releases all shards and leaves the cluster; returns whether this finished in time. If not,
+    /// Releases all shards and leaves the cluster. Returns whether this finished in time; if not,
     /// the other nodes notice the missing heartbeat.
     pub async fn leave(&mut self, within: Duration) -> bool {
         // A driver that has ended has already left.
@@ -102,7 +104,7 @@ impl Driver {
     }
 }
 
-/// Claimed shards whose work is to be started together.
+/// Claimed shards whose work should start together.
 #[derive(Debug, Default)]
 struct ToTake {
     shards: std::sync::Mutex<ShardSet>,
@@ -245,7 +247,7 @@ impl Running {
     /// Copies the machine's state into the view.
     fn publish(&mut self) {
         let now = self.view.now();
-        // A shorter lease is published first.
+        // The end of the lease is published first, because it may be earlier than before.
         let until = self.machine.acts_until().unwrap_or_default();
         self.view.fence_at(until);
         let mut owned = 0_u32;
@@ -286,7 +288,7 @@ impl Running {
         });
     }
 
-    /// Runs a read. The machine repeats reads that fail.
+    /// Runs a read. The machine repeats failed reads.
     fn ask<F>(&self, read: impl FnOnce(Arc<dyn NodesTable>) -> F)
     where
         F: Future<Output = porchlight_ports::StoreResult<Input>> + Send + 'static,
@@ -343,8 +345,7 @@ fn tell_of(change: &Change, outcome: Outcome) {
     }
 }
 
-/// Starts the work of claimed shards, those that were claimed together in one step, and repeats
-/// what failed.
+/// Starts the work of shards that were claimed together in one step, and repeats failed parts.
 async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn ShardWorkload>) {
     loop {
         to_take.more.notified().await;
@@ -378,7 +379,7 @@ async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn ShardWo
     }
 }
 
-/// Reconciles this node's shards with the store from time to time.
+/// Periodically reconciles this node's shards with the store.
 async fn reconcile_shards(view: Arc<View>, tenants: Arc<dyn ShardWorkload>) {
     for look in 1_u64.. {
         tokio::time::sleep(LOOK_EVERY).await;

@@ -17,7 +17,7 @@ use super::driver::{Driver, DriverParts, ShardWorkload};
 use super::{PeerClient, PeerSecrets, PeerServer, View};
 use crate::config::Cluster;
 
-/// How long a released shard may take to be announced; otherwise the other nodes find it at their
+/// The maximum time for announcing a released shard; after that, the other nodes find it at their
 /// next read.
 const TELL_WITHIN: Duration = Duration::from_secs(1);
 
@@ -31,11 +31,11 @@ pub struct Node {
 }
 
 impl Node {
-    /// Builds the node that the configuration names; none if the process runs alone.
+    /// Builds the node that the configuration names. Returns `None` if the process runs alone.
     ///
     /// # Errors
     ///
-    /// The secret cannot be read, or no thread can be started.
+    /// Returns an error if the secret cannot be read, or if no thread can be started.
     pub fn of(config: &Cluster) -> anyhow::Result<Option<Self>> {
         let Some(me) = config.node() else {
             return Ok(None);
@@ -50,13 +50,13 @@ impl Node {
         }))
     }
 
-    /// This node's view of ownership.
+    /// Returns this node's view of ownership.
     #[must_use]
     pub fn view(&self) -> &Arc<View> {
         &self.view
     }
 
-    /// The client for the other nodes.
+    /// Returns the client for the other nodes.
     #[must_use]
     pub fn peers(&self) -> Arc<dyn Peers> {
         Arc::clone(&self.client) as _
@@ -67,7 +67,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// The address cannot be bound, or a thread cannot be started.
+    /// Returns an error if the address cannot be bound, or if a thread cannot be started.
     pub async fn join(
         &mut self,
         nodes: Arc<dyn NodesTable>,
@@ -96,7 +96,7 @@ impl Node {
         Ok(())
     }
 
-    /// Releases all shards and leaves the cluster; returns whether this finished in time.
+    /// Releases all shards and leaves the cluster. Returns whether this finished in time.
     pub async fn leave(&mut self, within: Duration) -> bool {
         let Some((server, driver)) = &mut self.joined else {
             return true;

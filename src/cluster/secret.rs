@@ -1,8 +1,8 @@
-//! The secret that all nodes of a cluster share, and the authentication built on it.
+//! The secret that all nodes of a cluster share, and the authentication based on it.
 //!
 //! A node answers a request only if the sender knows the secret and made the request for this node.
-//! A node believes an answer only if it was made for its request. Bodies are not encrypted, so
-//! nodes need a private network.
+//! A node accepts an answer only if it was made for its request. Bodies are not encrypted, so nodes
+//! need a private network.
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use zeroize::Zeroizing;
 
 use crate::config::Cluster;
 
-/// Minimum length of the secret in bytes, without surrounding white space. 32 hex characters carry
-/// 128 bits.
+/// The minimum length of the secret in bytes, without surrounding white space. 32 hex characters
+/// carry 128 bits.
 const SECRET_BYTES_MIN: usize = 32;
-/// Prefixes of authenticated messages. They keep a tag made for one purpose from being valid for
-/// another.
+/// The prefixes of authenticated messages. They prevent a tag made for one purpose from being valid
+/// for another.
 const REQUEST: &[u8] = b"porchlight peer request 1";
 const ANSWER: &[u8] = b"porchlight peer answer 1";
 
@@ -72,7 +72,7 @@ impl PeerSecrets {
     ///
     /// # Errors
     ///
-    /// The [`SecretError`] of a secret, with its setting and file.
+    /// Returns the [`SecretError`] of a secret, with its setting and file.
     pub fn of(config: &Cluster) -> anyhow::Result<Self> {
         let read = |key: &str, file: &Path| {
             PeerSecret::read(file).with_context(|| format!("{key}: {}", file.display()))
@@ -93,12 +93,12 @@ impl PeerSecrets {
         self
     }
 
-    /// The secret with which this node sends requests.
+    /// Returns the secret with which this node sends requests.
     pub(super) fn own(&self) -> &PeerSecret {
         &self.first
     }
 
-    /// Finds the secret with which a request was made; none if it is not one of these.
+    /// Finds the secret with which a request was made. Returns `None` if it is not one of these.
     pub(super) fn of_request(&self, given: &Tag, head: &Head<'_>) -> Option<&PeerSecret> {
         let mut all = std::iter::once(&self.first).chain(&self.accepted);
         all.find(|secret| same(given, &secret.request(head)))
@@ -113,11 +113,11 @@ pub(super) struct Head<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
     pub(super) nonce: &'a Nonce,
-    /// SHA-256 of the body.
+    /// The SHA-256 of the body.
     pub(super) digest: &'a [u8; 32],
 }
 
-/// SHA-256 of a body.
+/// Computes the SHA-256 of a body.
 pub(super) fn digest(body: &[u8]) -> [u8; 32] {
     Sha256::digest(body).into()
 }
@@ -127,7 +127,7 @@ impl PeerSecret {
     ///
     /// # Errors
     ///
-    /// [`SecretError::Short`].
+    /// Returns [`SecretError::Short`] if the secret is too short.
     pub fn new(bytes: &[u8]) -> Result<Self, SecretError> {
         let bytes = bytes.trim_ascii();
         if bytes.len() < SECRET_BYTES_MIN {
@@ -142,7 +142,7 @@ impl PeerSecret {
     ///
     /// # Errors
     ///
-    /// See [`SecretError`].
+    /// Returns a [`SecretError`] if the secret cannot be loaded.
     pub fn read(file: &Path) -> Result<Self, SecretError> {
         let bytes = Zeroizing::new(std::fs::read(file)?);
         Self::new(&bytes)
@@ -230,7 +230,7 @@ mod tests {
                 path: "/peer/v1/told",
                 ..head
             },
-            // The same characters, divided differently.
+            // The same characters, divided into different parts.
             Head {
                 node: "a:1P",
                 method: "OST",

@@ -29,33 +29,33 @@ use super::client::PeerClient;
 use super::secret::{self, Head, Nonce, PeerSecret, Tag};
 use super::wire::{self, AskChanges, ForwardedBatch, Nudges, Reply, WireError};
 
-/// Maximum number of connections. It leaves room for connections of restarted nodes that are not
-/// yet known to be dead.
+/// The maximum number of connections. It leaves room for connections of restarted nodes that are
+/// not yet known to be dead.
 const CONNECTIONS_MAX: usize = 256;
-/// Maximum number of concurrent requests per connection: questions, plus some notifications.
+/// The maximum number of concurrent requests per connection: questions, plus some notifications.
 const STREAMS_MAX: u32 = PEER_ASKED_MAX as u32 + 16;
-/// Flow-control window in bytes, per request and per connection.
+/// The flow-control window in bytes, per request and per connection.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-/// Maximum size of a request head in bytes.
+/// The maximum size of a request head in bytes.
 const HEAD_BYTES_MAX: u32 = 4 * 1024;
-/// Pause after a failed accept, usually for lack of file descriptors.
+/// The pause after a failed accept, usually for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A connection without traffic for this long is closed. It exceeds the client's keep-alive
+/// The time after which a connection without traffic is closed. It exceeds the client's keep-alive
 /// interval.
 const IDLE: Duration = Duration::from_secs(300);
-/// Deadline for one request, from its first byte to the answer.
+/// The deadline for one request, from its first byte to the answer.
 const REQUEST: Duration = Duration::from_millis(PEER_REQUEST_MS_MAX);
 
 /// The running listener for other nodes.
 #[derive(Debug)]
 pub struct PeerServer {
-    /// The address on which it listens.
+    /// The address on which the server listens.
     pub address: SocketAddr,
     stop: watch::Sender<bool>,
 }
 
-/// Dependencies of the request handlers.
+/// The dependencies of the request handlers.
 struct State {
     client: Arc<PeerClient>,
     service: Service,
@@ -65,7 +65,7 @@ struct State {
 /// A request that passed authentication and whose body has not been read.
 struct Admitted<'a> {
     route: PeerRoute,
-    /// SHA-256 of the body as announced.
+    /// The announced SHA-256 of the body.
     digest: [u8; 32],
     /// The secret that authenticates the request and its answer.
     secret: &'a PeerSecret,
@@ -109,7 +109,7 @@ impl PeerServer {
     ///
     /// # Errors
     ///
-    /// The address cannot be bound.
+    /// Returns an error if the address cannot be bound.
     pub async fn start(
         address: &str,
         client: Arc<PeerClient>,
@@ -142,7 +142,7 @@ impl PeerServer {
 
 async fn listen(listener: TcpListener, state: Arc<State>, mut stopped: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    // Tasks of connections end together with this set.
+    // The tasks of connections end when this set is dropped.
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -177,7 +177,7 @@ async fn connection(socket: TcpStream, state: &Arc<State>) -> anyhow::Result<()>
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_header_list_size(HEAD_BYTES_MAX);
     let mut connection = timeout(REQUEST, builder.handshake::<_, Bytes>(socket)).await??;
-    // Requests end with their connection, because nobody could receive the answer.
+    // Requests end with their connection, because the answer could not be delivered.
     let mut requests = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -228,7 +228,7 @@ impl State {
         if let Some(tag) = tag {
             response = response.header(wire::TAG, wire::hex(&tag));
         }
-        // The connection may be gone; then nobody waits for the answer.
+        // The connection may be gone; then the answer has no recipient.
         let sent = response
             .body(())
             .ok()
@@ -306,7 +306,7 @@ impl State {
         Ok(answer?)
     }
 
-    /// Passes forwarded batches to their sessions; returns for each batch whether this node owns
+    /// Passes forwarded batches to their sessions. Returns for each batch whether this node owns
     /// the session.
     fn accept_forwarded(&self, batches: Vec<ForwardedBatch<'_>>) -> Vec<bool> {
         let one = |handed_over: ForwardedBatch<'_>| {
@@ -315,7 +315,7 @@ impl State {
                 seq,
                 batch,
             } = handed_over;
-            // A batch that cannot be decoded is left to the journal.
+            // A batch that cannot be decoded stays in the journal only.
             PackedBatch::from_bytes(Arc::from(batch))
                 .is_ok_and(|batch| self.service.accept_forwarded(session_id, seq, batch))
         };

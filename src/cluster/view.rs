@@ -1,5 +1,5 @@
-//! This node's view of ownership: one writer (the driver), many readers that ask before every
-//! action.
+//! This node's view of ownership: one writer (the driver) and many readers, which check it before
+//! every action.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,27 +11,27 @@ use porchlight_schema::ids::Shard;
 use porchlight_schema::limits::SHARDS;
 use tokio::sync::Notify;
 
-/// Facts about the other nodes.
+/// The last read state of the other nodes.
 #[derive(Debug, Default)]
 struct Known {
-    /// Owner of each shard as last read, indexed by shard.
+    /// The last read owner of each shard, indexed by shard.
     holders: Vec<Option<NodeName>>,
-    /// Members that are not dead as last read, including this node.
+    /// The last read members that are not dead, including this node.
     members: Vec<NodeName>,
 }
 
 /// This node's view of ownership.
 ///
-/// Actors ask it before every action. Each question compares the lease's end with the clock, so a
+/// Actors check it before every action. Each check compares the lease's end with the clock, so a
 /// process that was suspended does not act after it resumes.
 #[derive(Debug)]
 pub struct View {
     me: NodeName,
-    /// Origin of this process's monotonic clock.
+    /// The origin of this process's monotonic clock.
     origin: Instant,
     /// The generation in which this node acts, indexed by shard; 0 if it does not act.
     acting: [AtomicU64; SHARDS],
-    /// End of the lease, in milliseconds of [`Self::now`].
+    /// The end of the lease, in milliseconds of [`Self::now`].
     fence_ms: AtomicU64,
     known: RwLock<Arc<Known>>,
     hinted: Notify,
@@ -51,21 +51,21 @@ impl View {
         }
     }
 
-    /// This node's name.
+    /// Returns this node's name.
     #[must_use]
     pub fn me(&self) -> &NodeName {
         &self.me
     }
 
-    /// The time on this process's monotonic clock.
+    /// Returns the time on this process's monotonic clock.
     #[must_use]
     pub fn now(&self) -> MonotonicMs {
         let ms = self.origin.elapsed().as_millis();
         MonotonicMs(u64::try_from(ms).unwrap_or(u64::MAX))
     }
 
-    /// The owner of a shard as far as this node knows, which may be this node. None if nobody owns
-    /// it or nothing was read yet.
+    /// Returns the owner of a shard as far as this node knows, which may be this node. Returns
+    /// `None` if the shard has no owner or nothing was read yet.
     #[must_use]
     pub fn owner_of(&self, shard: Shard) -> Option<NodeName> {
         if self.generation(shard).is_some() {
@@ -76,19 +76,19 @@ impl View {
         holder.filter(|holder| *holder != self.me)
     }
 
-    /// The members that are not dead as last read, including this node once it has joined.
+    /// Returns the last read members that are not dead, including this node once it has joined.
     #[must_use]
     pub fn members(&self) -> Vec<NodeName> {
         self.known().members.clone()
     }
 
-    /// Whether this node owns the shard now.
+    /// Returns whether this node owns the shard now.
     #[must_use]
     pub fn owns(&self, shard: Shard) -> bool {
         self.generation(shard).is_some()
     }
 
-    /// How many shards this node owns now.
+    /// Returns the number of shards that this node owns now.
     #[must_use]
     pub fn owned(&self) -> usize {
         (0..=u8::MAX)
@@ -96,7 +96,8 @@ impl View {
             .count()
     }
 
-    /// Whether this node's lease is valid. Without a lease the node must not act and is not ready.
+    /// Returns whether this node's lease is valid. Without a lease the node must not act and is not
+    /// ready.
     #[must_use]
     pub fn may_act(&self) -> bool {
         self.now().0 < self.fence_ms.load(Ordering::Acquire)
@@ -108,12 +109,12 @@ impl View {
         self.hinted.notify_one();
     }
 
-    /// Waits for the next request of an early ownership read.
+    /// Waits for the next request for an early ownership read.
     pub(super) async fn hinted(&self) {
         self.hinted.notified().await;
     }
 
-    /// Sets the generation in which this node acts for a shard; none ends it.
+    /// Sets the generation in which this node acts for a shard; `None` ends it.
     pub fn act(&self, shard: Shard, generation: Option<u64>) {
         if let Some(slot) = self.acting.get(usize::from(shard.0)) {
             slot.store(generation.unwrap_or(0), Ordering::Release);
@@ -125,7 +126,7 @@ impl View {
         self.fence_ms.store(at.0, Ordering::Release);
     }
 
-    /// Stores what was read about the other nodes.
+    /// Stores the owners and members that were last read.
     pub fn learn(&self, holders: Vec<Option<NodeName>>, members: Vec<NodeName>) {
         let known = Arc::new(Known { holders, members });
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;

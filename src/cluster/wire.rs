@@ -1,4 +1,4 @@
-//! Encoding of messages between nodes: one byte for the format, then postcard, as in the store.
+//! The encoding of messages between nodes: one byte for the format, then postcard, as in the store.
 
 use porchlight_core::timeline::NumberedChange;
 use porchlight_observe::peer::PeerRoute;
@@ -9,18 +9,18 @@ use porchlight_schema::time::TimestampMs;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The number of the format. A node that uses another number is answered with an error; batches
-/// that it forwarded are found in the journal.
+/// The number of the format. A node that uses another number gets an error; the batches that it
+/// forwarded are found in the journal.
 const FORMAT: u8 = 1;
 
-/// Header with the request's random bytes, in hex.
+/// The header with the request's random bytes, in hex.
 pub(super) const NONCE: &str = "porchlight-nonce";
-/// Header with the body's SHA-256, in hex.
+/// The header with the body's SHA-256, in hex.
 pub(super) const DIGEST: &str = "porchlight-digest";
-/// Header of requests and answers with the authentication tag, in hex.
+/// The header of requests and answers with the authentication tag, in hex.
 pub(super) const TAG: &str = "porchlight-tag";
 
-/// The path of a route.
+/// Returns the path of a route.
 pub(super) const fn path(route: PeerRoute) -> &'static str {
     match route {
         PeerRoute::Forwarded => "/peer/v1/hand-over",
@@ -30,7 +30,7 @@ pub(super) const fn path(route: PeerRoute) -> &'static str {
     }
 }
 
-/// The message cannot be decoded.
+/// An error for a message that cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a message of this format")]
 pub(super) struct WireError;
@@ -78,7 +78,7 @@ pub(super) enum Reply<T> {
 
 /// The events so far, and the time of their last change.
 pub(super) type Live = (Vec<Event>, Option<TimestampMs>);
-/// Changes: number, position of the event, event.
+/// Changes as tuples of number, position of the event, and event.
 pub(super) type Changes = Vec<(u32, u32, Event)>;
 
 pub(super) fn changes(numbered: Vec<NumberedChange>) -> Changes {
@@ -125,7 +125,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Decodes `N` bytes of hex; none if the text has another length or other characters.
+/// Decodes `N` bytes of hex. Returns `None` if the text has another length or other characters.
 pub(super) fn from_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let mut bytes = [0; N];

@@ -1,4 +1,4 @@
-//! What one tenant may use of this node: the section `[limits]`.
+//! The limits of one tenant on this node: the section `[limits]`.
 
 use porchlight_core::shares::ShareLimits;
 use serde::{Deserialize, Serialize};
@@ -20,9 +20,9 @@ pub struct Limits {
     pub tenant_live_sessions: u64,
     /// Lists that are being read.
     pub tenant_lists: u64,
-    /// Sessions started per second; twice as many at once.
+    /// Sessions started per second; the burst is twice as many.
     pub tenant_session_starts_per_second: u32,
-    /// PoDs of completed sessions replaced per second; ten times as many at once.
+    /// PoDs of completed sessions replaced per second; the burst is ten times as many.
     pub tenant_pod_changes_per_second: u32,
 }
 
@@ -43,7 +43,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The same for the actors.
+    /// Returns the limits of the shares in the form that the actors use.
     #[must_use]
     pub fn shares(&self) -> ShareLimits {
         ShareLimits {

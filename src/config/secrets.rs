@@ -5,11 +5,11 @@ use porchlight_keys::keyring::{SecretKeys, SecretsError};
 use super::Config;
 
 impl Config {
-    /// Loads the keys of the key files or, without key files, the key beside the embedded store.
+    /// Loads the keys of the key files or, without key files, the key next to the embedded store.
     ///
     /// # Errors
     ///
-    /// [`SecretsError`].
+    /// Returns a [`SecretsError`] if the keys cannot be loaded.
     pub fn secret_keys(&self) -> Result<SecretKeys, SecretsError> {
         if self.secrets.key_files.is_empty() {
             SecretKeys::beside_store(&self.store.path)

@@ -129,7 +129,7 @@ fn line(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
 }
 
 /// Renders the form for revoking, which takes two steps: clients that still use the key stop
-/// working at once.
+/// working immediately.
 fn revoke_form(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
     html! {
         details.danger {

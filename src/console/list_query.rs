@@ -77,7 +77,7 @@ impl ListQuery {
         }
     }
 
-    /// Reads one of a closed list of values; returns an error if the field is none of them.
+    /// Reads one of a closed list of values. Returns an error if the field has another value.
     pub(super) fn one_of<T: Copy>(
         &self,
         name: &str,

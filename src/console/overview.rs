@@ -92,7 +92,7 @@ fn figure(name: &str, value: &str, tone: &str, address: &str, about: &str) -> Ma
     html! { a.card.figure-card href=(address) { span.name { (name) } strong class=(tone) { (value) } span.faint { (about) } } }
 }
 
-/// Renders a bar beside a count, for its share of the total.
+/// Renders a bar next to a count, for its share of the total.
 fn bar(count: usize, all: usize, tone: &str) -> Markup {
     let share = count as f64 * 100.0 / all.max(1) as f64;
     html! { svg.bar class=(tone) viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" { rect.part width=(format!("{share:.1}")) height="8" {} } }

@@ -1,5 +1,5 @@
-//! Limits sign-in attempts. A key has 178 random bits, so that nobody can guess one; this limit
-//! keeps a faulty script, or a search, from causing look-ups.
+//! Limits sign-in attempts. A key has 178 random bits and cannot be guessed; this limit keeps a
+//! faulty script, or a search, from causing lookups.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;

@@ -47,7 +47,7 @@ impl Done {
     }
 }
 
-/// The messages of the page beside the current state.
+/// The messages that the page shows in addition to the current state.
 #[derive(Default)]
 struct Said {
     notice: Option<(Notice, String)>,

@@ -87,12 +87,13 @@ impl Caller {
         }
     }
 
-    /// Whether the credential may act on this session: its own token, or a secret key.
+    /// Checks that the credential may act on this session: the session's own token, or a secret
+    /// key.
     ///
     /// # Errors
     ///
-    /// 403 for a client key and for a token of another session. `session_id` is none where the request names something
-    /// that is no id.
+    /// 403 for a client key and for a token of another session. `session_id` is `None` if the
+    /// session id in the request is invalid.
     pub fn may_act_on(&self, session_id: Option<SessionId>) -> Result<(), Problem> {
         self.may_act()?;
         match self {
@@ -148,7 +149,7 @@ impl Presented {
     ///
     /// # Errors
     ///
-    /// 401 if there is none, or more than one.
+    /// 401 if there is no credential, or more than one.
     pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         presented(headers).map(|credential| Self(credential.into()))
     }
@@ -189,16 +190,18 @@ impl Authenticator {
         }
     }
 
-    /// The caller that sent these headers. Does not count the request against the credential's rate.
+    /// Identifies the caller that sent these headers. Does not count the request against the
+    /// credential's rate.
     ///
     /// # Errors
     ///
-    /// 401: no credential, or an invalid one; 503: the store can't be asked.
+    /// 401: no credential, or an invalid one; 503: the store is unavailable.
     pub async fn identify(&self, headers: &HeaderMap, now: TimestampMs) -> Result<Caller, Problem> {
         self.known(presented(headers)?, now).await
     }
 
-    /// Counts one request against the caller's rate. Gives how much of the rate is left, or none without a limit.
+    /// Counts one request against the caller's rate. Returns the remaining rate, or `None` without
+    /// a limit.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Reads request bodies with limits on size, coding and time. Everything is counted while it
-//! streams in, so that no more than the limit is ever held.
+//! Reads request bodies with limits on size, coding and time. All bytes are counted while they
+//! stream in, so that no more than the limit is ever held.
 //!
 //! The code reads the raw payload: the framework's readers have no separate limits for sent and
 //! unpacked bytes, and no deadline (they time out a slow head, but a body sent byte by byte would
@@ -176,7 +176,7 @@ impl Announced {
         if self.length == Some(first.len()) {
             return Ok(first);
         }
-        // The buffer doubles as the body arrives: it never has more than twice the room of what has come.
+        // The buffer doubles as the body arrives: its capacity is at most twice the received bytes.
         let mut body = BytesMut::with_capacity(2 * first.len());
         let mut next = Some(first);
         while let Some(chunk) = next {

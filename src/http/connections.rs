@@ -15,7 +15,7 @@ use super::problem::{Code, Problem};
 /// The limits of all kinds of long-lived connections.
 #[derive(Debug)]
 pub struct StreamLimiter {
-    /// For event streams. How many one tenant may have is a share of its own.
+    /// The limit of event streams. The number per tenant is limited by a separate share.
     pub events: Arc<ConnectionLimiter<Tenant>>,
     /// WebSockets, by session.
     pub sockets: Arc<ConnectionLimiter<SessionId>>,

@@ -18,8 +18,8 @@ type HmacSha256 = Hmac<Sha256>;
 pub struct PathImages {
     /// Prepared HMACs; the first one signs, all verify.
     macs: Vec<HmacSha256>,
-    /// What links begin with: the configured public URL, or else where the service listens. Never what a request says of
-    /// its host, which anybody can write.
+    /// The start of all links: the configured public URL, or else the address on which the service
+    /// listens. Never the host that a request names, because any client can set it.
     base: OnceLock<String>,
 }
 
@@ -52,8 +52,9 @@ impl PathImages {
         }
     }
 
-    /// Makes links begin with the address that the service listens on, unless a public URL is configured. An address that
-    /// stands for all of the machine's becomes the loopback one.
+    /// Makes links begin with the address that the service listens on, unless a public URL is
+    /// configured. An unspecified address (all addresses of the machine) becomes the loopback
+    /// address.
     pub fn listening_at(&self, address: SocketAddr) {
         let ip = match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

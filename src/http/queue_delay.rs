@@ -1,6 +1,6 @@
 //! Measures the queue delay of a worker. An overloaded worker reads requests late: they wait in its
-//! queue, and timing the handlers does not show it. A probe task is sent through the queue from
-//! time to time while requests arrive, and its delay stands for theirs.
+//! queue, which the times of the handlers do not show. While requests arrive, a probe task is
+//! periodically sent through the queue, and its delay represents theirs.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

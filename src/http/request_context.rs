@@ -95,7 +95,7 @@ impl RequestContext {
     pub fn count_request(&self, usage: &Arc<TenantUsage>) -> Result<(), Problem> {
         if self.request.get().is_none() {
             let permit = usage.hold(Share::Requests).map_err(share_exceeded)?;
-            // There is none yet, for nothing else ran in between.
+            // The permit is not set yet, because no other code ran in between.
             let _set = self.request.set(permit);
         }
         Ok(())
@@ -111,7 +111,7 @@ impl RequestContext {
         usage.hold(Share::Lists).map_err(share_exceeded)
     }
 
-    /// Takes over the count of the request, for work that goes on after the handler has answered.
+    /// Takes the permit of the request, for work that continues after the handler has answered.
     pub fn take_request(&mut self) -> Option<SharePermit> {
         self.request.take()
     }

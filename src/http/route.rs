@@ -1,5 +1,5 @@
 //! Routes. Each pattern is one resource with all its methods, so that other methods are answered
-//! with 405 and `Allow`, and metrics know the route by its pattern.
+//! with 405 and `Allow`, and metrics identify the route by its pattern.
 
 use actix_web::http::Method;
 use actix_web::{HttpResponse, Resource, Route as Handler, guard, web};

@@ -28,9 +28,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum number of connections per worker.
 const WORKER_CONNECTIONS_MAX: usize = 20_000;
-/// How long requests in flight may take when the listener stops.
+/// The maximum time for requests in flight when the listener stops.
 const STOP_WITHIN_SEC: u64 = 10;
-/// How often a stopping listener checks for open connections.
+/// The interval at which a stopping listener checks for open connections.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A running listener.

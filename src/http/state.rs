@@ -25,7 +25,7 @@ pub struct Settings {
     pub rate_limit_per_second: u32,
     /// Limits on the duration of a body.
     pub body_deadlines: Deadlines,
-    /// How long a key lookup is cached.
+    /// The time for which a key lookup is cached.
     pub key_remembered: Duration,
 }
 

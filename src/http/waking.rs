@@ -1,6 +1,6 @@
 //! Batches the wake-ups of requests that wait for another thread.
 //!
-//! The store's writer completes a whole group at once. Waking each request separately would queue
+//! The store's writer completes a whole group together. Waking each request separately would queue
 //! each with its worker from another thread: a lock, often a system call, and a place in the
 //! injection queue, which a busy worker polls only with every 31st task, so that durable batches
 //! would wait behind new ones. Here the first completion wakes one task of the worker, which then
@@ -205,7 +205,7 @@ fn wake_later(waker: &Waker) -> u64 {
     impl Drop for InQueue {
         fn drop(&mut self) {
             // If the runtime ends, the next one on this thread sends its own task. At the end of
-            // the thread nobody is left to wake.
+            // the thread no task is left to wake.
             let waiting = LATER.try_with(|later| {
                 let mut later = later.borrow_mut();
                 later.is_in_queue = false;

@@ -36,7 +36,7 @@ pub struct CreateKeyRequest {
     pub env: String,
     /// `secret` or `client`.
     pub kind: String,
-    /// A name by which people tell the key from others.
+    /// A name that distinguishes the key for people.
     #[serde(default)]
     pub name: Option<String>,
     /// Life of the key in milliseconds; none: until revoked.
@@ -106,7 +106,7 @@ pub struct ListedKey {
     pub expires_at: Option<TimestampMs>,
     /// When it was revoked.
     pub revoked_at: Option<TimestampMs>,
-    /// A name by which people tell it from others.
+    /// A name that distinguishes the key for people.
     #[serde(default)]
     pub name: Option<String>,
     /// The hour in which it was last used.
@@ -274,11 +274,12 @@ impl KeyAdmin {
         Ok(records)
     }
 
-    /// Revokes a key of this organization and environment at `now`; an earlier revocation stays.
+    /// Revokes a key of this organization and environment at `now`, and keeps an earlier
+    /// revocation.
     ///
     /// # Errors
     ///
-    /// There is no such key, or a store error.
+    /// Returns an error if there is no such key, or if the store fails.
     pub async fn revoke_of(
         &self,
         tenant: Tenant,
@@ -324,15 +325,15 @@ impl KeyAdmin {
     ///
     /// The store.
     pub async fn probe(&self) -> Result<(), StoreError> {
-        // A key that nobody has.
+        // The hash of a key that does not exist.
         self.keys.find_key([0; 32]).await.map(drop)
     }
 
-    /// Revokes a key at `now`; an earlier revocation stays.
+    /// Revokes a key at `now`, and keeps an earlier revocation.
     ///
     /// # Errors
     ///
-    /// There is no such key, or a store error.
+    /// Returns an error if there is no such key, or if the store fails.
     pub async fn revoke(&self, id: &str, now: TimestampMs) -> Result<ListedKey, KeyAdminError> {
         let id: KeyId = id.parse().map_err(|_| KeyAdminError::NotFound)?;
         let record = self

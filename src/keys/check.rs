@@ -1,8 +1,8 @@
-//! Whether the configured secret keys are those that a store depends on.
+//! Checks whether the configured secret keys are those that a store depends on.
 //!
 //! A store remembers the check value of the key that wrote at its last start. A later start needs
-//! that key among the configured ones, in any place. A store of the first release has no check
-//! value: there, one of the keys must open a stored secret, or no secret is stored.
+//! that key among the configured ones, in any position. A store of the first release has no check
+//! value: there, one of the keys must open a stored secret, unless no secret is stored.
 
 use porchlight_ports::{
     Endpoint, KeyCheck, KeyCheckValue, Outbox, SealedSecret, SecretSeal, StoreError,
@@ -30,7 +30,7 @@ pub enum KeyCheckError {
         /// Fingerprints of the configured keys.
         configured: Vec<String>,
     },
-    /// None of the keys opens any stored webhook secret.
+    /// No configured key opens any stored webhook secret.
     #[error(
         "none of the configured secret keys ({}) opens a webhook secret of the store. Restore the file of the key that \
          sealed them: each backup has it as secret.key; or name it in secrets.key_files, after the key that is to write",

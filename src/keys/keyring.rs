@@ -1,5 +1,5 @@
-//! The key ring: keys that seal stored secrets and from which tokens and signatures are derived.
-//! Without key files, one key is created beside the embedded store.
+//! The key ring: keys that encrypt stored secrets and from which tokens and signatures are derived.
+//! Without key files, one key is created next to the embedded store.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use porchlight_world::private_file::write_private;
 
-/// Name of the key file beside the embedded store.
+/// The name of the key file next to the embedded store.
 pub const KEY_FILE: &str = "secret.key";
 
 /// Size of a key in bytes.
@@ -31,7 +31,7 @@ pub enum SecretsError {
     /// A file does not contain a key.
     #[error("key file {0} does not hold {digits} hexadecimal digits", digits = 2 * KEY_BYTES)]
     Malformed(PathBuf),
-    /// No file was named, and there is no folder in which to create one.
+    /// No file was named, and there is no folder in which to create a key file.
     #[error("no key file is given")]
     None,
 }
@@ -88,7 +88,7 @@ impl SecretKeys {
         })
     }
 
-    /// Loads the key beside the embedded store in `folder`, or creates it from the system's
+    /// Loads the key next to the embedded store in `folder`, or creates it from the system's
     /// randomness, readable by its owner only.
     pub fn beside_store(folder: &Path) -> Result<Self, SecretsError> {
         let file = folder.join(KEY_FILE);

@@ -61,7 +61,7 @@ impl SessionTokens {
         }
     }
 
-    /// The token of a session, which is always the same.
+    /// Returns the token of a session, which is always the same.
     #[must_use]
     pub fn make(&self, session_id: SessionId) -> String {
         let mut token = String::with_capacity(PREFIX.len() + 26 + TAG_CHARS);
@@ -147,7 +147,8 @@ impl SessionTokens {
     }
 }
 
-/// The tag of a recorder. What is tagged is longer than a session's id, so that no tag is good for both.
+/// Returns the tag of a recorder. Its input is longer than a session's id, so that no tag is valid
+/// for both.
 fn of_recorder(mac: &HmacSha256, id: RecorderId) -> HmacSha256 {
     mac.clone()
         .chain_update(b"recorder")

@@ -75,19 +75,19 @@ impl Order {
     }
 }
 
-/// All keys.
+/// The answer with all keys.
 #[derive(Serialize)]
 struct KeyList {
     data: Vec<ListedKey>,
 }
 
-/// Where to copy the store.
+/// The target folder of a backup.
 #[derive(serde::Deserialize, Serialize)]
 pub(super) struct BackupRequest {
     pub(super) folder: PathBuf,
 }
 
-/// What the copy holds.
+/// The size of the copy.
 #[derive(Serialize)]
 struct BackupAnswer {
     rows: u64,
@@ -140,7 +140,7 @@ pub(super) async fn backup(mut order: Order) -> Result<HttpResponse, Problem> {
     let copied = web::block(move || store.backup(&folder, &[KEY_FILE]))
         .await
         .map_err(Problem::internal)?;
-    // Operators are told the cause: it is their disk.
+    // The answer to operators includes the cause, because it concerns their disk.
     let report = copied.map_err(|error| {
         Problem::new(Code::Conflict, format!("{:#}", anyhow::Error::from(error)))
     })?;

@@ -1,4 +1,4 @@
-//! The command line's way to a running server.
+//! The client of the command line for a running server.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::Path;
@@ -16,10 +16,10 @@ use super::admin::BackupRequest;
 use super::token;
 use crate::config::Config;
 
-/// Whether somebody listens is known after this long: it is this machine.
+/// The deadline for connecting, which suffices because the server runs on this machine.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
-/// Speaks to the server that has the store.
+/// A client of the server that uses the store.
 pub struct OpsClient {
     http: reqwest::Client,
     url: String,
@@ -35,12 +35,13 @@ impl std::fmt::Debug for OpsClient {
 }
 
 impl OpsClient {
-    /// The server that runs on the configuration's store; none where none does. A file that a crashed server left
-    /// behind is told from a running one by asking at its address.
+    /// Finds the server that runs on the configuration's store. Returns `None` if no server runs. A
+    /// request to the address in the file distinguishes a running server from a file that a crashed
+    /// server left behind.
     ///
     /// # Errors
     ///
-    /// The file beside the store can't be read.
+    /// Returns an error if the file next to the store cannot be read.
     pub fn of(config: &Config) -> anyhow::Result<Option<Self>> {
         let Some(entry) = token::read(&config.store.path)? else {
             return Ok(None);
@@ -60,20 +61,20 @@ impl OpsClient {
         }))
     }
 
-    /// Makes a key. `env` is `sandbox` or `live`, `kind` is `secret` or `client`.
+    /// Creates a key. `env` is `sandbox` or `live`, `kind` is `secret` or `client`.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// Returns the server's error.
     pub async fn create_key(&self, order: &CreateKeyRequest) -> anyhow::Result<CreatedKey> {
         self.ask(Method::POST, "/admin/keys", Some(order)).await
     }
 
-    /// All keys, oldest first.
+    /// Lists all keys, oldest first.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// Returns the server's error.
     pub async fn list_keys(&self) -> anyhow::Result<Vec<ListedKey>> {
         let mut answer: Value = self.ask(Method::GET, "/admin/keys", None::<&()>).await?;
         Ok(serde_json::from_value(answer["data"].take())?)
@@ -83,7 +84,7 @@ impl OpsClient {
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// Returns the server's error.
     pub async fn revoke_key(&self, id: &str) -> anyhow::Result<ListedKey> {
         if !id
             .bytes()
@@ -99,11 +100,11 @@ impl OpsClient {
         .await
     }
 
-    /// Lets the server copy its store to `folder`, an absolute path.
+    /// Requests the server to copy its store to `folder`, an absolute path.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// Returns the server's error.
     pub async fn backup(&self, folder: &Path) -> anyhow::Result<()> {
         let order = BackupRequest {
             folder: folder.to_owned(),
@@ -114,11 +115,11 @@ impl OpsClient {
         Ok(())
     }
 
-    /// Lets the server seal its customers' secrets anew, with the key that it writes with.
+    /// Requests the server to re-encrypt its customers' secrets with its current key.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// Returns the server's error.
     pub async fn rewrap(&self) -> anyhow::Result<Rewrapped> {
         self.ask(Method::POST, "/admin/secrets/rewrap", None::<&()>)
             .await
@@ -161,7 +162,7 @@ impl OpsClient {
     }
 }
 
-/// What a problem says, its faults first.
+/// Formats a problem, with its faults first.
 fn explained(text: &str) -> Option<String> {
     let problem: Value = serde_json::from_str(text).ok()?;
     let fault = |fault: &Value| {
@@ -184,7 +185,7 @@ fn explained(text: &str) -> Option<String> {
     }
 }
 
-/// An address to dial for one to listen at: all addresses of a machine are reached at its loopback.
+/// Converts a listening address to an address to dial: the unspecified address becomes loopback.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -1,4 +1,4 @@
-//! `/metrics`, `/healthz`, `/readyz`.
+//! The routes `/metrics`, `/healthz` and `/readyz`.
 
 use std::time::Duration;
 
@@ -12,36 +12,36 @@ use serde::Serialize;
 
 use super::OpsState;
 
-/// A store that does not answer a read within this long can't be said to be reachable.
+/// The maximum time for a read of the store; a slower store counts as unreachable.
 const STORE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Whether it is ready, and why not.
+/// Whether the process is ready, and the reasons if it is not.
 #[derive(Debug, Serialize)]
 struct Readiness {
     ready: bool,
     checks: Vec<Check>,
-    /// What operators should know although it is ready.
+    /// Notes for operators that do not affect readiness.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<Note>,
 }
 
-/// Something that operators should know and that keeps no request from being answered.
+/// A note for operators about a condition that does not keep requests from being answered.
 #[derive(Debug, Serialize)]
 struct Note {
-    /// What it is about.
+    /// The subject of the note.
     name: &'static str,
-    /// What it is.
+    /// The text of the note.
     detail: &'static str,
 }
 
-/// One thing that must hold.
+/// One condition for readiness.
 #[derive(Debug, Serialize)]
 pub(super) struct Check {
-    /// What.
+    /// The name of the condition.
     pub(super) name: &'static str,
-    /// Whether it holds.
+    /// Whether the condition holds.
     pub(super) ok: bool,
-    /// Why not.
+    /// The reason why the condition does not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
 }
@@ -74,7 +74,7 @@ pub(super) async fn lives() -> HttpResponse {
         .body(r#"{"status":"ok"}"#)
 }
 
-/// Everything that must hold.
+/// Checks all conditions for readiness.
 pub(super) async fn checks(state: &OpsState) -> Vec<Check> {
     let asked = tokio::time::timeout(STORE_WITHIN, state.desk.probe()).await;
     let store = match asked {

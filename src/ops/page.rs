@@ -1,5 +1,6 @@
-//! `/`: the operators' page. What `/readyz` and `/metrics` tell, in an order for people, at the moment it is asked for;
-//! the course of things is Grafana's. It changes nothing and shows no customer's data.
+//! `/`: the operators' page. It shows the values of `/readyz` and `/metrics` at the time of the
+//! request, ordered for people; Grafana shows their history. It changes nothing and shows no
+//! customer's data.
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
@@ -17,15 +18,15 @@ use super::scrape::Scrape;
 use crate::cluster::View;
 use crate::config::Config;
 
-/// Nothing from elsewhere, no script, no form.
+/// The page loads no external resources, and has no script and no form.
 const POLICY: &str = "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 const STYLE: &str = include_str!("page.css");
 
-/// What the page says of the configuration.
+/// The configuration as the page shows it.
 pub(super) struct About {
-    /// As `print-config` shows it: it names files, and holds no secret.
+    /// The text of `print-config`: it names files, and contains no secret.
     text: String,
-    /// Where the store is.
+    /// The location of the store.
     store: String,
 }
 
@@ -97,7 +98,7 @@ fn render(state: &OpsState, checks: &[Check], now: &Scrape) -> Markup {
     }
 }
 
-/// A card of names and values.
+/// Renders a card of names and values.
 fn card(title: &str, rows: &[(&str, String)]) -> Markup {
     html! {
         section {
@@ -123,7 +124,7 @@ fn readiness(checks: &[Check]) -> Markup {
     }
 }
 
-/// Every member with the shards that it acts for, as far as this node knows.
+/// Renders all members with the shards that each acts for, as far as this node knows.
 fn members(view: Option<&View>) -> Markup {
     let Some(view) = view else {
         return html! {
@@ -350,7 +351,7 @@ fn unreadable(recent: &[Unreadable]) -> Markup {
     }
 }
 
-/// A whole number, its thousands apart.
+/// Formats a whole number with separated thousands.
 fn count(value: f64) -> String {
     let digits = format!("{:.0}", value.max(0.0));
     let mut text = String::new();

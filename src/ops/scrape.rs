@@ -1,4 +1,5 @@
-//! The text of `/metrics`, read back: the operators' page shows the numbers that Prometheus gets, and no others.
+//! Parses the text of `/metrics`: the operators' page shows exactly the numbers that Prometheus
+//! receives.
 
 /// The series of one scrape.
 pub(super) struct Scrape {
@@ -19,12 +20,12 @@ impl Scrape {
         }
     }
 
-    /// The sum over all series of a metric; 0 if there is none.
+    /// Returns the sum over all series of a metric; 0 if it has no series.
     pub(super) fn of_metric(&self, name: &str) -> f64 {
         self.sum(name, &[])
     }
 
-    /// The sum over a metric's series with these labels.
+    /// Returns the sum over a metric's series with these labels.
     pub(super) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let wanted: Vec<_> = labels
             .iter()

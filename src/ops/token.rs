@@ -1,4 +1,4 @@
-//! The operators' token, created at each start and written beside the store together with the
+//! The operators' token, created at each start and written next to the store together with the
 //! listener's address. Only users who can read the store can read it.
 
 use std::fs::{self, OpenOptions};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// The file's name beside the store.
+/// The file's name next to the store.
 const NAME: &str = "operators.json";
 
 /// The content of the file.
@@ -20,7 +20,7 @@ const NAME: &str = "operators.json";
 pub(super) struct Entry {
     /// The address of the operators' listener.
     pub(super) address: SocketAddr,
-    /// The token.
+    /// The operators' token.
     pub(super) token: String,
 }
 
@@ -44,7 +44,7 @@ impl TokenFile {
     ///
     /// # Errors
     ///
-    /// The file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write(folder: &Path, address: SocketAddr) -> anyhow::Result<Self> {
         let path = folder.join(NAME);
         let mut bytes = [0_u8; 32];
@@ -57,7 +57,7 @@ impl TokenFile {
         Ok(Self { path, hash })
     }
 
-    /// Verifies a token. Digests are compared in constant time.
+    /// Returns whether the token is valid. Digests are compared in constant time.
     #[must_use]
     pub fn is(&self, given: &str) -> bool {
         hash(given).ct_eq(&self.hash).into()
@@ -75,11 +75,11 @@ impl Drop for TokenFile {
     }
 }
 
-/// The entry beside the store in `folder`; none if there is no file.
+/// Reads the entry next to the store in `folder`. Returns `None` if there is no file.
 ///
 /// # Errors
 ///
-/// The file cannot be read or parsed.
+/// Returns an error if the file cannot be read or parsed.
 pub(super) fn read(folder: &Path) -> anyhow::Result<Option<Entry>> {
     let path = folder.join(NAME);
     match fs::read(&path) {
@@ -93,8 +93,8 @@ pub(super) fn read(folder: &Path) -> anyhow::Result<Option<Entry>> {
     }
 }
 
-/// Writes a temporary file and renames it, so that readers never see half of it. Only the owner can
-/// read it from the start.
+/// Writes a temporary file and renames it, so that readers never see a partial file. Only the owner
+/// can read it from the start.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let aside = path.with_extension("new");
     match fs::remove_file(&aside) {

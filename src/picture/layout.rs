@@ -1,8 +1,8 @@
-//! Where things are on the page, and the shapes that everything is made of.
+//! The layout of the page, and shared basic shapes.
 
 use super::{Anchor, At, HEIGHT_PX, Ink, Pen, Picture, Shape, WIDTH_PX};
 
-/// A rectangle, pixels.
+/// A rectangle in pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Area {
     pub(super) left: f32,
@@ -11,30 +11,30 @@ pub(super) struct Area {
     pub(super) bottom: f32,
 }
 
-/// The map.
+/// The area of the map.
 pub(super) const MAP: Area = Area {
     left: 12.0,
     top: 12.0,
     right: 672.0,
     bottom: 588.0,
 };
-/// The legend.
+/// The area of the legend.
 pub(super) const LEGEND: Area = Area {
     left: 692.0,
     top: 12.0,
     right: 948.0,
     bottom: 356.0,
 };
-/// The profile, with its title and its numbers.
+/// The area of the profile, with its title and its numbers.
 pub(super) const PROFILE: Area = Area {
     left: 684.0,
     top: 368.0,
     right: 948.0,
     bottom: 588.0,
 };
-/// Size of most text, pixels.
+/// The size of most text, in pixels.
 pub(super) const TEXT_PX: f32 = 13.0;
-/// Size of small text, pixels.
+/// The size of small text, in pixels.
 pub(super) const SMALL_PX: f32 = 11.5;
 
 impl Area {
@@ -64,7 +64,7 @@ impl Area {
             && other.top < self.bottom
     }
 
-    /// The part of the line from `a` to `b` that lies inside (Liang and Barsky 1984).
+    /// Returns the part of the line from `a` to `b` that lies inside (Liang and Barsky 1984).
     pub(super) fn clip(&self, a: At, b: At) -> Option<(At, At)> {
         let (dx, dy) = (b.x - a.x, b.y - a.y);
         let (mut enter, mut leave) = (0.0_f32, 1.0_f32);
@@ -114,7 +114,7 @@ impl Area {
     }
 }
 
-/// The page and its two sheets.
+/// Draws the page and its two sheets.
 pub(super) fn page(picture: &mut Picture) {
     let page = Area {
         left: 0.0,
@@ -154,7 +154,7 @@ pub(super) fn circle(middle: At, radius: f32, pen: Option<Pen>, fill: Option<Ink
     }
 }
 
-/// Text in the usual size.
+/// Returns a text in the usual size.
 pub(super) fn text(at: At, text: impl Into<String>, ink: Ink) -> Shape {
     Shape::Text {
         at,
@@ -167,7 +167,7 @@ pub(super) fn text(at: At, text: impl Into<String>, ink: Ink) -> Shape {
     }
 }
 
-/// Small text.
+/// Returns a small text.
 pub(super) fn small(at: At, words: impl Into<String>, anchor: Anchor) -> Shape {
     Shape::Text {
         at,
@@ -180,12 +180,14 @@ pub(super) fn small(at: At, words: impl Into<String>, anchor: Anchor) -> Shape {
     }
 }
 
-/// About how wide a text is: letters of a sans-serif are a little over half as wide as high, with room to spare.
+/// Estimates the width of a text: letters of a sans-serif are a little over half as wide as high,
+/// plus a margin.
 pub(super) fn width_of(text: &str, size: f32) -> f32 {
     text.chars().count() as f32 * size * 0.56
 }
 
-/// The greatest of 1, 2 and 5 times a power of ten that is at most `limit`, which is positive.
+/// Returns the greatest of 1, 2 and 5 times a power of ten that is at most `limit`, which is
+/// positive.
 pub(super) fn round_down(limit: f32) -> f32 {
     let mut decade = 1e-3_f32;
     while decade * 10.0 <= limit {
@@ -196,12 +198,12 @@ pub(super) fn round_down(limit: f32) -> f32 {
     step.unwrap_or(1.0) * decade
 }
 
-/// Minutes and seconds.
+/// Formats a time as minutes and seconds.
 pub(super) fn minutes(t_ms: u32) -> String {
     format!("{}:{:02}", t_ms / 60_000, t_ms / 1_000 % 60)
 }
 
-/// A duration, for reading.
+/// Formats a duration for people.
 pub(super) fn duration(duration_ms: u32) -> String {
     let seconds = duration_ms.div_ceil(1_000);
     match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
@@ -211,7 +213,7 @@ pub(super) fn duration(duration_ms: u32) -> String {
     }
 }
 
-/// A length, for reading.
+/// Formats a length for people.
 pub(super) fn length(metres: f32) -> String {
     if metres >= 1_000.0 {
         let km = metres / 1_000.0;

@@ -1,4 +1,4 @@
-//! What the marks mean, and what is to be read of the session.
+//! The legend: the meaning of the marks, and a summary of the session.
 
 use porchlight_core::path::{Track, Way};
 use porchlight_schema::insight::Score;
@@ -8,12 +8,12 @@ use super::map::pen;
 use super::marks::{box_mark, climb_words, cross, door_mark, end_mark, entrance_mark, stay_mark};
 use super::{Anchor, At, Ink, Picture, Shape};
 
-/// From one row to the next.
+/// The distance from one row to the next.
 const ROW_PX: f32 = 21.5;
-/// Room for a sample of each mark.
+/// The width of a sample of each mark.
 const SAMPLE_PX: f32 = 44.0;
 
-/// The ways and what they are called.
+/// The ways and their names.
 const WAYS: [(Way, &str); 6] = [
     (Way::Drive, "in or on a vehicle"),
     (Way::Walk, "on foot"),
@@ -23,7 +23,7 @@ const WAYS: [(Way, &str); 6] = [
     (Way::Unseen, "no position"),
 ];
 
-/// What can be seen, in words, for who can't see it.
+/// Describes the picture in words, for readers who cannot see it.
 pub(super) fn description(track: &Track, score: &Score) -> String {
     let mut words = vec![headline(score)];
     let stays = track.stays.len();
@@ -43,7 +43,7 @@ pub(super) fn description(track: &Track, score: &Score) -> String {
     format!("{}.", words.join("; "))
 }
 
-/// The outcome and how long it all took.
+/// Formats the outcome and the total duration.
 fn headline(score: &Score) -> String {
     let outcome = score.reason_codes.first().map_or("", |code| code.as_str());
     let outcome = outcome.replace('_', " ").to_lowercase();

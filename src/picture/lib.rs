@@ -1,8 +1,10 @@
-//! The path image: a session's own track, drawn. A pure function of what was heard and of what was concluded, to a list
-//! of shapes; [`svg`] writes them as text, and whoever paints pixels paints the same list.
+//! The path image: a session's own track, drawn. A pure function of the data and the score of a
+//! session to a list of shapes; [`svg`] writes them as text, and a renderer of pixels paints the
+//! same list.
 //!
-//! Movement is told apart without colour too: driving is a broad line, walking a row of dots, stairs a row of bars, what
-//! is not known a thin line, and where there was no position a faint dotted one.
+//! Kinds of movement also differ without colour: driving is a broad line, walking a row of dots,
+//! stairs a row of bars, unknown movement a thin line, and a stretch without positions a faint
+//! dotted line.
 
 mod layout;
 mod legend;
@@ -18,51 +20,52 @@ mod tests;
 use porchlight_core::path::Track;
 use porchlight_schema::insight::Score;
 
-/// Width of the picture.
+/// The width of the picture.
 pub const WIDTH_PX: f32 = 960.0;
-/// Height of the picture.
+/// The height of the picture.
 pub const HEIGHT_PX: f32 = 600.0;
-/// Rises whenever the same session would look different: part of what a cache knows a picture by.
+/// The version of the drawing. It increases whenever the same session would look different, and is
+/// part of the cache key of a picture.
 pub const VERSION: u32 = 1;
 
-/// What a shape is coloured with, by what it stands for. The colours tell apart with any kind of colour blindness
-/// (after Okabe and Ito 2008), in light and in dark.
+/// The colour of a shape, by its meaning. The colours can be distinguished with any kind of colour
+/// blindness (after Okabe and Ito 2008), in light and in dark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ink {
-    /// Around everything.
+    /// The page around everything.
     Page,
-    /// Under the map and the profile.
+    /// The sheet under the map and the profile.
     Sheet,
-    /// The grid.
+    /// The grid of the map.
     Grid,
     /// Text and axes.
     Text,
-    /// What is less important.
+    /// Less important elements.
     Faint,
-    /// Driving.
+    /// A stretch of driving.
     Drive,
-    /// Walking.
+    /// A stretch of walking.
     Walk,
-    /// Stairs.
+    /// A stretch of stairs.
     Stairs,
-    /// Under stairs in the profile.
+    /// The area under stairs in the profile.
     StairsTint,
-    /// Elevator.
+    /// An elevator.
     Elevator,
-    /// Under elevators in the profile.
+    /// The area under elevators in the profile.
     ElevatorTint,
     /// A stay.
     Stay,
-    /// Entrance and door.
+    /// The entrance and the door.
     Door,
     /// The address.
     Address,
-    /// Under the address.
+    /// The area under the address.
     AddressTint,
 }
 
 impl Ink {
-    /// All of them.
+    /// All inks.
     pub const ALL: [Self; 15] = [
         Self::Page,
         Self::Sheet,
@@ -81,7 +84,7 @@ impl Ink {
         Self::AddressTint,
     ];
 
-    /// Red, green and blue, 0 to 255 each, on a light page.
+    /// Returns red, green and blue, 0 to 255 each, on a light page.
     #[must_use]
     pub fn light(self) -> [u8; 3] {
         match self {
@@ -103,7 +106,7 @@ impl Ink {
         }
     }
 
-    /// The same on a dark page.
+    /// Returns red, green and blue, 0 to 255 each, on a dark page.
     #[must_use]
     pub fn dark(self) -> [u8; 3] {
         match self {
@@ -126,23 +129,23 @@ impl Ink {
     }
 }
 
-/// A point of the picture, pixels from its upper left corner.
+/// A point of the picture, in pixels from its upper left corner.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct At {
-    /// To the right.
+    /// The distance to the right.
     pub x: f32,
-    /// Downwards.
+    /// The distance downwards.
     pub y: f32,
 }
 
-/// How a line is drawn. Ends are round where it has dashes of no length, and flat elsewhere.
+/// The style of a line. Ends are round if it has dashes of no length, and flat otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pen {
-    /// Its colour.
+    /// The colour of the line.
     pub ink: Ink,
-    /// Its width, pixels.
+    /// The width of the line, in pixels.
     pub width: f32,
-    /// Lengths of dash and space in turn, pixels; none: a line without spaces.
+    /// The lengths of dashes and spaces in turn, in pixels; empty: a line without spaces.
     pub dashes: &'static [f32],
     /// Whether ends and corners are round.
     pub round: bool,
@@ -159,71 +162,72 @@ impl Pen {
     }
 }
 
-/// Where a text stands to its point.
+/// The position of a text relative to its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
-    /// It begins there.
+    /// The text begins at the point.
     Start,
-    /// Its middle is there.
+    /// The middle of the text is at the point.
     Middle,
-    /// It ends there.
+    /// The text ends at the point.
     End,
 }
 
-/// One thing to draw.
+/// One shape to draw.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
-    /// A line through these points; closed back to the first one, and filled, where `fill` says with what.
+    /// A line through these points. It is closed back to the first one, and filled, if `fill` is
+    /// set.
     Line {
-        /// The points, two at least.
+        /// The points, at least two.
         points: Vec<At>,
-        /// The pen; none: it is filled only.
+        /// The pen; `None` if the shape is only filled.
         pen: Option<Pen>,
-        /// What it is filled with.
+        /// The ink that fills the shape.
         fill: Option<Ink>,
     },
     /// A circle.
     Circle {
-        /// Its middle.
+        /// The centre of the circle.
         middle: At,
-        /// Its radius, pixels.
+        /// The radius, in pixels.
         radius: f32,
-        /// The pen; none: it is filled only.
+        /// The pen; `None` if the shape is only filled.
         pen: Option<Pen>,
-        /// What it is filled with.
+        /// The ink that fills the circle.
         fill: Option<Ink>,
     },
-    /// A line of text, on its base line.
+    /// A line of text, on its baseline.
     Text {
-        /// Where.
+        /// The point of the text.
         at: At,
-        /// Of what.
+        /// The characters of the text.
         text: String,
-        /// How high, pixels.
+        /// The font size, in pixels.
         size: f32,
-        /// Where it stands to its point.
+        /// The position of the text relative to its point.
         anchor: Anchor,
-        /// Its colour.
+        /// The colour of the text.
         ink: Ink,
-        /// Whether it is to be noticed.
+        /// Whether the text is emphasized.
         bold: bool,
-        /// Whether it is set off from what lies under it.
+        /// Whether a halo separates the text from the shapes under it.
         halo: bool,
     },
 }
 
-/// A picture: shapes in the order in which they are drawn, and what to read out in its place.
+/// A picture: shapes in drawing order, and a text alternative.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Picture {
-    /// What it is.
+    /// The title of the picture.
     pub title: String,
-    /// What can be seen on it, in a sentence or two.
+    /// A description of the picture, in a sentence or two.
     pub description: String,
-    /// The shapes.
+    /// The shapes to draw.
     pub shapes: Vec<Shape>,
 }
 
-/// Draws the track of a session that was scored so.
+/// Draws the track of a session with its score.
 #[must_use]
 pub fn draw(track: &Track, score: &Score) -> Picture {
     let mut picture = Picture {

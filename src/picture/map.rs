@@ -1,4 +1,4 @@
-//! The map: the path, what stands on it, and how large it is.
+//! The map: the path, its marks, and its scale.
 
 use porchlight_core::geo::Place;
 use porchlight_core::path::{Halt, Leg, Track, Way};
@@ -12,26 +12,26 @@ use super::marks::{
 };
 use super::{Anchor, At, HEIGHT_PX, Ink, Pen, Picture, Shape, WIDTH_PX};
 
-/// Space between what is to be seen and the map's edge, pixels.
+/// The space between the content and the map's edge, in pixels.
 const MARGIN_PX: f32 = 56.0;
-/// The least that the map shows, metres across.
+/// The minimum width and height of the shown area, in metres.
 const SPAN_LEAST_M: f32 = 60.0;
-/// An address this many times farther off than the path is long is pointed at, not shown.
+/// The multiple of the path's length beyond which an address is pointed at instead of shown.
 const ADDRESS_FAR: f32 = 3.0;
-/// An address nearer than this is always shown.
+/// The distance within which an address is always shown.
 const ADDRESS_NEAR_M: f32 = 300.0;
-/// Points closer than this are one.
+/// The distance below which points are merged.
 const POINT_PX: f32 = 1.5;
-/// From one arrow on the path to the next.
+/// The distance from one arrow on the path to the next.
 const ARROW_EVERY_PX: f32 = 110.0;
-/// Length of the scale bar at most.
+/// The maximum length of the scale bar.
 const BAR_PX: f32 = 130.0;
-/// A circle smaller than this is kept clear of its label.
+/// The radius below which a circle is kept clear of its label.
 const CIRCLE_SMALL_PX: f32 = 40.0;
-/// Stays that are labelled, the longest ones.
+/// The maximum number of labelled stays; the longest ones are labelled.
 const STAYS_LABELLED: usize = 8;
 
-/// From metres to pixels.
+/// The conversion from metres to pixels.
 struct View {
     centre: Place,
     px_per_m: f32,
@@ -74,7 +74,7 @@ fn middle(a: Place, b: Place) -> Place {
     }
 }
 
-/// The corners of the least rectangle around these places and `room_m` more.
+/// Returns the corners of the smallest rectangle around these places, extended by `room_m`.
 fn bounds(places: &[Place], room_m: f32) -> (Place, Place) {
     let fold = |pick: fn(&Place) -> f32, best: fn(f32, f32) -> f32| {
         places.iter().map(pick).reduce(best).unwrap_or(0.0)
@@ -90,7 +90,7 @@ fn bounds(places: &[Place], room_m: f32) -> (Place, Place) {
     (low, high)
 }
 
-/// The pen of a way.
+/// Returns the pen of a way.
 pub(super) fn pen(way: Way) -> Pen {
     let (ink, width, dashes, round): (_, _, &'static [f32], _) = match way {
         Way::Drive => (Ink::Drive, 6.0, &[], true),
@@ -126,7 +126,7 @@ pub(super) fn draw(track: &Track, picture: &mut Picture) {
     marks(&view, track, address, &mut labels, shapes);
 }
 
-/// Lines as far apart as the scale bar is long.
+/// Draws grid lines at a distance equal to the length of the scale bar.
 fn grid(view: &View, step_m: f32, shapes: &mut Vec<Shape>) {
     let pen = Pen::plain(Ink::Grid, 1.0);
     let step_px = step_m * view.px_per_m;
@@ -145,7 +145,7 @@ fn grid(view: &View, step_m: f32, shapes: &mut Vec<Shape>) {
     }
 }
 
-/// Broad lines end a little beyond the map: what is there is the page.
+/// Covers the ends of broad lines, which extend a little beyond the map, with the page.
 fn margins(shapes: &mut Vec<Shape>) {
     let sides = [
         (0.0, 0.0, WIDTH_PX, MAP.top),
@@ -164,7 +164,7 @@ fn margins(shapes: &mut Vec<Shape>) {
     }
 }
 
-/// How exact the address is, as a circle as far as it lies on the map.
+/// Draws the accuracy of the address as a circle, as far as it lies on the map.
 fn uncertainty(view: &View, track: &Track, address: At, shapes: &mut Vec<Shape>) {
     let radius = track.address_accuracy_m * view.px_per_m;
     let room = (address.x - MAP.left)
@@ -181,7 +181,7 @@ fn uncertainty(view: &View, track: &Track, address: At, shapes: &mut Vec<Shape>)
     }
 }
 
-/// The parts of a leg that lie on the map, as lines with no two points in the same place.
+/// Returns the parts of a leg that lie on the map, as lines with no two points in the same place.
 fn runs(view: &View, leg: &Leg) -> Vec<Vec<At>> {
     let mut runs: Vec<Vec<At>> = Vec::new();
     let mut points = leg.places.iter().map(|&place| view.at(place));
@@ -210,7 +210,7 @@ fn draw_leg(view: &View, leg: &Leg, shapes: &mut Vec<Shape>) {
     let pen = pen(leg.way);
     for run in runs(view, leg) {
         if leg.way == Way::Drive {
-            // A broad line has an edge of its own, so that two that cross stay two.
+            // A broad line has an edge, so that two crossing lines remain distinguishable.
             shapes.push(line(run.clone(), Pen::plain(Ink::Sheet, pen.width + 2.5)));
         }
         shapes.push(line(run.clone(), pen));
@@ -220,7 +220,7 @@ fn draw_leg(view: &View, leg: &Leg, shapes: &mut Vec<Shape>) {
     }
 }
 
-/// Which way it was gone.
+/// Draws arrows in the direction of movement.
 fn arrows(run: &[At], way: Way, shapes: &mut Vec<Shape>) {
     let mut since_px = ARROW_EVERY_PX / 2.0;
     for pair in run.windows(2) {
@@ -291,7 +291,7 @@ fn marks(view: &View, track: &Track, address: At, labels: &mut Labels, shapes: &
     }
 }
 
-/// Whether a stay is the one at the door, which has a mark of its own.
+/// Returns whether a stay is the one at the door, which has a mark of its own.
 fn is_door(track: &Track, stay: &Halt) -> bool {
     let door = track.door.and_then(|door| door.place);
     door == Some(stay.place)
@@ -313,7 +313,7 @@ fn stays(view: &View, track: &Track, labels: &mut Labels, shapes: &mut Vec<Shape
     }
 }
 
-/// The address, or where it lies beyond the map.
+/// Draws the address, or the direction to it if it lies beyond the map.
 fn address_mark(view: &View, at: At, track: &Track, labels: &mut Labels, shapes: &mut Vec<Shape>) {
     if MAP.holds(at) {
         cross(at, shapes);
@@ -363,7 +363,7 @@ fn address_mark(view: &View, at: At, track: &Track, labels: &mut Labels, shapes:
     labels.put(shapes, edge, &words, Ink::Address, true);
 }
 
-/// The scale bar, and which way north is.
+/// Draws the scale bar and the direction of north.
 fn scale(bar_m: f32, bar_px: f32, labels: &mut Labels, shapes: &mut Vec<Shape>) {
     let (x, y) = (MAP.left + 16.0, MAP.bottom - 16.0);
     let at = |dx: f32, dy: f32| At {

@@ -1,5 +1,5 @@
-//! What stands on the map: each mark has a form of its own, so that it needs no colour; and labels that keep clear of
-//! each other.
+//! The marks on the map, each with a distinct form, so that it needs no colour; and labels that do
+//! not overlap.
 
 use porchlight_core::path::Halt;
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};
@@ -7,11 +7,11 @@ use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 use super::layout::{Area, MAP, SMALL_PX, TEXT_PX, circle, line, polygon, width_of};
 use super::{Anchor, At, Ink, Pen, Shape};
 
-/// Places that a label may not cover.
+/// The areas that a label may not cover.
 pub(super) struct Labels(Vec<Area>);
 
 impl Labels {
-    /// Puts a text beside a mark, where there is room; where there is none it is left out.
+    /// Places a text next to a mark if there is room; otherwise it is left out.
     pub(super) fn put(
         &mut self,
         shapes: &mut Vec<Shape>,
@@ -65,17 +65,17 @@ impl Labels {
         }
     }
 
-    /// No place is taken yet.
+    /// Creates an empty set of areas.
     pub(super) fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// Nothing is written over this.
+    /// Keeps labels out of this area.
     pub(super) fn keep_area_free(&mut self, area: Area) {
         self.0.push(area);
     }
 
-    /// Nothing is written over what stands here.
+    /// Keeps labels away from this point.
     pub(super) fn keep_free(&mut self, at: At, radius: f32) {
         self.0.push(Area {
             left: at.x - radius,
@@ -93,7 +93,7 @@ pub(super) fn climb_ink(climb: &Halt) -> Ink {
     }
 }
 
-/// A ring for the start, a full square for the end.
+/// Draws a ring for the start, or a full square for the end.
 pub(super) fn end_mark(at: At, is_start: bool, shapes: &mut Vec<Shape>) {
     if is_start {
         let pen = Pen::plain(Ink::Text, 2.5);
@@ -116,7 +116,7 @@ fn square(at: At, half: f32) -> Vec<At> {
     ]
 }
 
-/// A stay: a disc, the larger the longer.
+/// Draws a stay as a disc; a longer stay has a larger one.
 pub(super) fn stay_mark(at: At, duration_ms: u32, shapes: &mut Vec<Shape>) {
     let minutes = duration_ms as f32 / 60_000.0;
     let radius = (4.0 + 2.5 * minutes.sqrt()).min(11.0);
@@ -124,7 +124,7 @@ pub(super) fn stay_mark(at: At, duration_ms: u32, shapes: &mut Vec<Shape>) {
     shapes.push(circle(at, radius, Some(pen), Some(Ink::Stay)));
 }
 
-/// A climb: an arrow up or down in a box.
+/// Draws a climb as an arrow up or down in a box.
 pub(super) fn climb_mark(at: At, climb: &Halt, shapes: &mut Vec<Shape>) {
     let is_up = !matches!(
         climb.event.metadata,
@@ -150,7 +150,7 @@ pub(super) fn box_mark(at: At, ink: Ink, is_up: bool, shapes: &mut Vec<Shape>) {
     ));
 }
 
-/// The door: a house.
+/// Draws the door as a house.
 pub(super) fn door_mark(at: At, shapes: &mut Vec<Shape>) {
     let corner = |dx: f32, dy: f32| At {
         x: at.x + dx,
@@ -175,7 +175,7 @@ pub(super) fn door_mark(at: At, shapes: &mut Vec<Shape>) {
     shapes.push(polygon(leaf, Ink::Sheet, None));
 }
 
-/// The entrance: a rhomb.
+/// Draws the entrance as a rhomb.
 pub(super) fn entrance_mark(at: At, shapes: &mut Vec<Shape>) {
     let corner = |dx: f32, dy: f32| At {
         x: at.x + dx,
@@ -190,7 +190,7 @@ pub(super) fn entrance_mark(at: At, shapes: &mut Vec<Shape>) {
     shapes.push(polygon(rhomb, Ink::Door, Some(Ink::Sheet)));
 }
 
-/// The cross of the address.
+/// Draws the cross of the address.
 pub(super) fn cross(at: At, shapes: &mut Vec<Shape>) {
     for (ink, width) in [(Ink::Sheet, 5.0), (Ink::Address, 2.5)] {
         for (dx, dy) in [(8.0, 0.0), (0.0, 8.0)] {
@@ -203,7 +203,7 @@ pub(super) fn cross(at: At, shapes: &mut Vec<Shape>) {
     }
 }
 
-/// What a climb is labelled with: `3 floors up`.
+/// Returns the label of a climb: `3 floors up`.
 pub(super) fn climb_words(event: &Event) -> String {
     let Metadata::Climb {
         floors,

@@ -1,7 +1,7 @@
 //! Pixels: a picture's shapes painted and written as PNG.
 //!
-//! Letters are the outlines of Roboto (Apache-2.0), cut down to the characters that pictures use and embedded, so that
-//! the same picture is the same file on every machine.
+//! Letters are the outlines of Roboto (Apache-2.0), reduced to the characters that pictures use and
+//! embedded, so that the same picture is the same file on every machine.
 
 use std::sync::LazyLock;
 
@@ -13,29 +13,29 @@ use ttf_parser::{Face, OutlineBuilder};
 
 use super::{Anchor, At, HEIGHT_PX, Ink, Pen, Picture, Shape, WIDTH_PX};
 
-/// Pixels of the file for one of the picture.
+/// The number of pixels in the file per pixel of the picture.
 const SCALE: f32 = 2.0;
-/// How far the halo of a text reaches, both sides together.
+/// The width of the halo of a text, both sides together.
 const HALO_PX: f32 = 3.0;
 
 static REGULAR: &[u8] = include_bytes!("roboto-regular.ttf");
 static MEDIUM: &[u8] = include_bytes!("roboto-medium.ttf");
 
-/// Why there is no file. All of them are faults of ours.
+/// Why no file could be created. All variants are faults of this code.
 #[derive(Debug, thiserror::Error)]
 pub enum PngError {
-    /// The canvas could not be made.
+    /// The canvas could not be created.
     #[error("no canvas")]
     Canvas,
-    /// An embedded font can't be read.
+    /// An embedded font cannot be read.
     #[error("an embedded font cannot be read")]
     Font,
-    /// The file could not be written.
+    /// The file could not be encoded.
     #[error("the pixels cannot be written")]
     Encoding,
 }
 
-/// The two fonts, read once.
+/// The two fonts, loaded once.
 struct Fonts {
     regular: Face<'static>,
     medium: Face<'static>,
@@ -55,7 +55,7 @@ fn fonts() -> Result<&'static Fonts, PngError> {
 ///
 /// # Errors
 ///
-/// [`PngError`].
+/// Returns a [`PngError`] if the file cannot be created.
 pub fn png(picture: &Picture) -> Result<Vec<u8>, PngError> {
     let (width, height) = ((WIDTH_PX * SCALE) as u32, (HEIGHT_PX * SCALE) as u32);
     let mut canvas = Canvas {
@@ -173,7 +173,7 @@ fn polyline(points: &[At]) -> Option<Path> {
     path.finish()
 }
 
-/// The outlines of a text. A character that the font lacks leaves a space.
+/// Returns the outlines of a text. A character that is missing in the font leaves a space.
 fn lettering(face: &Face<'_>, text: &str, size: f32, at: At, anchor: Anchor) -> Option<Path> {
     let em = size / f32::from(face.units_per_em());
     let glyphs: Vec<_> = text
@@ -208,7 +208,7 @@ fn lettering(face: &Face<'_>, text: &str, size: f32, at: At, anchor: Anchor) -> 
     outline.path.finish()
 }
 
-/// A glyph on its way from font units, upwards, to pixels, downwards.
+/// The outline of a glyph, converted from font units (y upwards) to pixels (y downwards).
 struct Outline {
     path: PathBuilder,
     x: f32,

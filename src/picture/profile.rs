@@ -1,4 +1,4 @@
-//! The floors: height over time, on foot, from the barometer.
+//! The profile of the floors: height over time on foot, from the barometer.
 
 use porchlight_core::path::Track;
 use porchlight_schema::event::EventType;
@@ -7,12 +7,12 @@ use super::layout::{Area, PROFILE, SMALL_PX, line, minutes, round_down, small, t
 use super::marks::climb_words;
 use super::{Anchor, At, Ink, Pen, Picture, Shape};
 
-/// Levels below this make no profile.
+/// The minimum number of levels for a profile.
 const LEVELS_LEAST: usize = 10;
-/// The least height that the profile shows: noise of some decimetres is to look like noise.
+/// The minimum height range of the profile: noise of some decimetres should look like noise.
 const SPAN_LEAST_M: f32 = 8.0;
 
-/// From time and height to pixels.
+/// The conversion from time and height to pixels.
 struct Axes {
     plot: Area,
     from_ms: u32,
@@ -69,7 +69,7 @@ pub(super) fn draw(track: &Track, picture: &mut Picture) {
         from_ms,
         to_ms,
         low_m: low_m - room_m,
-        // Above the line there is room for words.
+        // The space above the line leaves room for text.
         high_m: high_m + room_m + (high_m - low_m).max(SPAN_LEAST_M / 2.0) * 0.3,
     };
     climbs(&axes, track, shapes);
@@ -90,7 +90,7 @@ pub(super) fn draw(track: &Track, picture: &mut Picture) {
     moments(&axes, track, shapes);
 }
 
-/// Heights and times beside the plot.
+/// Draws heights and times next to the plot.
 fn scale(axes: &Axes, shapes: &mut Vec<Shape>) {
     let plot = &axes.plot;
     let step_m = round_down((axes.high_m - axes.low_m) / 2.5);
@@ -125,7 +125,7 @@ fn scale(axes: &Axes, shapes: &mut Vec<Shape>) {
     }
 }
 
-/// Stairs and elevators, under the line and in words.
+/// Draws stairs and elevators, under the line and in words.
 fn climbs(axes: &Axes, track: &Track, shapes: &mut Vec<Shape>) {
     let mut free_from = axes.plot.left;
     for climb in &track.climbs {
@@ -170,7 +170,7 @@ fn climbs(axes: &Axes, track: &Track, shapes: &mut Vec<Shape>) {
     }
 }
 
-/// When the entrance was passed and the door was reached.
+/// Draws the times at which the courier passed the entrance and reached the door.
 fn moments(axes: &Axes, track: &Track, shapes: &mut Vec<Shape>) {
     let pen = Pen {
         dashes: &[4.0, 3.0],

@@ -1,10 +1,11 @@
-//! A picture as SVG: light or dark as the reader prefers, nothing fetched, nothing run.
+//! Writes a picture as SVG: light or dark as the reader prefers, without external resources or
+//! scripts.
 
 use std::fmt::Write;
 
 use super::{Anchor, At, HEIGHT_PX, Ink, Pen, Picture, Shape, WIDTH_PX};
 
-/// The fonts, the first that is there.
+/// The fonts, in order of preference.
 const FONTS: &str = "Roboto,Helvetica,Arial,sans-serif";
 
 /// Writes a picture as an SVG document in UTF-8.
@@ -12,7 +13,7 @@ const FONTS: &str = "Roboto,Helvetica,Arial,sans-serif";
 pub fn write(picture: &Picture) -> String {
     let mut text = String::with_capacity(16 * 1024);
     let out = &mut text;
-    // Writing to a string can't fail.
+    // Writing to a string cannot fail.
     let _ = write!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH_PX:.0} {HEIGHT_PX:.0}\" width=\"{WIDTH_PX:.0}\" \
@@ -30,7 +31,7 @@ pub fn write(picture: &Picture) -> String {
     text
 }
 
-/// The name of an ink in the style: `f…` fills, `s…` draws.
+/// Returns the name of an ink in the style: `f…` fills, `s…` draws.
 fn name(ink: Ink) -> usize {
     Ink::ALL
         .iter()
@@ -53,7 +54,7 @@ fn style() -> String {
     )
 }
 
-/// A number with at most one decimal.
+/// Formats a number with at most one decimal.
 fn number(value: f32) -> String {
     let text = format!("{value:.1}");
     match text.strip_suffix(".0") {

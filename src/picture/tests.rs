@@ -35,7 +35,7 @@ fn context() -> SessionContext {
     SessionContext::of_address(&address, None)
 }
 
-/// The picture of these samples, and its SVG.
+/// Draws the picture of these samples, and its SVG.
 fn drawn(samples: &[Value]) -> Option<(Picture, String)> {
     let context = context();
     let mut builder = BatchBuilder::default();
@@ -77,7 +77,7 @@ fn drawn(samples: &[Value]) -> Option<(Picture, String)> {
     })
 }
 
-/// Metres east and north of the address, as a fix.
+/// Returns a fix at this distance in metres east and north of the address.
 fn fix(t_sec: u32, east_m: f64, north_m: f64, accuracy_m: f64, speed_mps: f64) -> Value {
     json!({
         "kind": "location", "t": t_sec, "accuracyM": accuracy_m, "speedMps": speed_mps,
@@ -86,7 +86,7 @@ fn fix(t_sec: u32, east_m: f64, north_m: f64, accuracy_m: f64, speed_mps: f64) -
     })
 }
 
-/// A second of the body: its motion and what it weighs in the air.
+/// Returns a second of body samples: the motion and the air pressure.
 fn body(t_sec: u32, is_walking: bool, height_m: f64) -> [Value; 2] {
     let (spread, cadence_hz) = if is_walking { (2.0, 1.9) } else { (0.05, 0.0) };
     [
@@ -95,7 +95,8 @@ fn body(t_sec: u32, is_walking: bool, height_m: f64) -> [Value; 2] {
     ]
 }
 
-/// A drive from the west, a walk north, two floors up, a minute at the door, and the same way back.
+/// Returns a drive from the west, a walk north, two floors up, a minute at the door, and the same
+/// way back.
 fn delivery() -> Vec<Value> {
     let mut samples = Vec::new();
     for t_sec in 0..420_u32 {
@@ -168,7 +169,7 @@ fn one_fix_is_no_path() {
     assert!(drawn(&[fix(0, 1.0, 2.0, 5.0, 0.0), fix(1, 1.0, 2.0, 5.0, 0.0)]).is_some());
 }
 
-/// Every number of every shape.
+/// Returns every number of every shape.
 fn numbers(picture: &Picture) -> Vec<f32> {
     let mut all = Vec::new();
     for shape in &picture.shapes {
@@ -184,7 +185,7 @@ fn numbers(picture: &Picture) -> Vec<f32> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Wherever a phone says it was, and however it got there, the picture stays on its page and is the same each time.
+    /// For any positions and movements, the picture stays on its page and is the same each time.
     #[test]
     fn whatever_is_drawn_stays_on_the_page(
         steps in proptest::collection::vec((1_u32..40, -80.0_f64..80.0, -80.0_f64..80.0, 0.0_f64..200.0, -1.0_f64..1.0), 2..60),

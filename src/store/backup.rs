@@ -48,13 +48,13 @@ pub struct BackupReport {
 
 impl EmbeddedStore {
     /// Copies the store to `folder`, which must be empty or absent, together with the
-    /// `private_files` that lie beside the store. Only the owner may read the copied files. The
-    /// call verifies every row and opens the copy once. It blocks until the copy is complete, while
-    /// the store continues to serve.
+    /// `private_files` next to the store. Only the owner may read the copied files. The call
+    /// verifies every row and opens the copy once. It blocks until the copy is complete, while the
+    /// store continues to serve.
     ///
     /// # Errors
     ///
-    /// [`BackupError`].
+    /// Returns a [`BackupError`] if the copy fails.
     pub fn backup(
         &self,
         folder: &Path,
@@ -107,7 +107,7 @@ impl EmbeddedStore {
         Ok(copy.report)
     }
 
-    /// The named files that exist beside the store, with their paths.
+    /// Returns the named files that exist next to the store, with their paths.
     fn beside<'n>(&self, names: &[&'n str]) -> Vec<(&'n str, PathBuf)> {
         let Some(folder) = &self.folder else {
             return Vec::new();

@@ -1,7 +1,7 @@
 //! The only writer of the store. Operations are queued. The writer's thread takes the queue as one
 //! group, runs every operation, writes one batch, syncs once, and then completes all callers. The
-//! next group is whatever arrived during the sync; under a load of thousands of writes per second
-//! the writer waits for a few more ([`pace`]).
+//! next group consists of the operations that arrived during the sync; under a load of thousands of
+//! writes per second the writer waits for a few more ([`pace`]).
 //!
 //! A failed write or sync is fatal, because the content of the disk is then unknown. The writer
 //! acknowledges nothing more, refuses every later call, and notifies the binary, which exits and
@@ -39,7 +39,7 @@ pub type OnFatal = Arc<dyn Fn(&str) + Send + Sync>;
 /// keeps the engine from removing old journals (fjall-rs/fjall#288).
 const IDLE_WRITE: Duration = Duration::from_secs(60);
 
-/// The store accepts no more operations.
+/// An error of a store that accepts no more operations.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 struct Closed(Arc<str>);
@@ -282,8 +282,8 @@ impl Writer {
         }
     }
 
-    /// Waits for the next group: the queue up to a group's limits, an empty group after a minute
-    /// without operations, or none when the store closes.
+    /// Waits for the next group: the queue up to a group's limits, or an empty group after a minute
+    /// without operations. Returns `None` when the store closes.
     fn next_group(&self) -> Option<Vec<Box<dyn Operation>>> {
         let mut queue = self.shared.lock();
         while queue.waiting.is_empty() {

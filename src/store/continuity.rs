@@ -101,7 +101,7 @@ fn ring(engine: &dyn Engine, space: Space) -> Result<Vec<u64>, MissingGroups> {
 }
 
 /// Verifies that no group up to the last is missing and that the last is not below `acknowledged`.
-/// Returns the number of the last group, 0 if there is none.
+/// Returns the number of the last group, or 0 if there are no groups.
 pub(crate) fn check(engine: &dyn Engine, acknowledged: u64) -> Result<u64, MissingGroups> {
     let rings = [
         (Space::Journal, ring(engine, Space::Journal)?),

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! connect.rs       the session, TLS, and the limits of each kind of statement
-//! schema.rs        migrations, each applied once however many nodes start at the same time
+//! schema.rs        migrations, each applied once even if several nodes start at the same time
 //! statements.rs    all statements, prepared once
 //! db.rs            running statements: one row, many rows, a write, a lightweight transaction; mapping of errors
 //! state.rs         a session's state: everything about a session that needs a lightweight transaction
@@ -19,22 +19,22 @@
 //!
 //! # Decisions
 //!
-//! **Only what must happen once is a lightweight transaction.** A session's end, its official
-//! insight and the numbers of the messages that they cause are decided together, by raising the
-//! version of the session's row in `session_state`. The row carries the message, so that any
-//! process that finds it can complete the change; every change completes the one before it first.
-//! Everything else is an idempotent write. A start without an `Idempotency-Key` needs no
+//! **Lightweight transactions are used only for changes that must happen once.** A session's end,
+//! its official insight and the numbers of the messages that they cause are decided together, by
+//! raising the version of the session's row in `session_state`. The row carries the message, so
+//! that any process that finds it can complete the change; every change completes the one before it
+//! first. Everything else is an idempotent write. A start without an `Idempotency-Key` needs no
 //! transaction, because its random id has no other writer.
 //!
-//! **In doubt means read serially.** A transaction that timed out may have been applied, or may be
-//! applied by the next serial read. That read resolves it: a change is recognised by a random tag
-//! that it leaves in the row.
+//! **A doubtful transaction is resolved by a serial read.** A transaction that timed out may have
+//! been applied, or may be applied by the next serial read. That read resolves it: a change is
+//! recognised by a random tag that it leaves in the row.
 //!
-//! **The outbox has no deletes to step over.** It consists of immutable rows in slots of ten
-//! minutes and one cursor per session. A row is valid as long as the cursor agrees with it and
-//! expires with its slot. A mark says up to which slot an outbox is empty, and `slots` says which
-//! slots exist, so sparse lists cost no empty reads. Only `live_sessions` and `behind_sessions`
-//! delete single rows, about one each per session.
+//! **The outbox has no tombstones to skip.** It consists of immutable rows in slots of ten minutes
+//! and one cursor per session. A row is valid as long as the cursor agrees with it and expires with
+//! its slot. A mark says up to which slot an outbox is empty, and `slots` says which slots exist,
+//! so sparse lists cost no empty reads. Only `live_sessions` and `behind_sessions` delete single
+//! rows, about one each per session.
 //!
 //! **The cursor belongs to a session, not to an endpoint**: a session has one endpoint at a time,
 //! and a message that is retried for a later endpoint keeps its count.
@@ -44,7 +44,7 @@
 //! cannot happen, because writes of one number are serialized.
 //!
 //! **Rows expire; there is no sweep.** They live for the retention plus the longest session plus a
-//! day; rewritten rows live longer. A session is gone once its first row is.
+//! day; rewritten rows live longer. A session is gone once its first row is gone.
 //!
 //! **The owner of a shard acts, and later writes of an earlier owner do no harm**: they belong to a
 //! set (journal, messages), are decided by a transaction, or carry a lower generation and sort
@@ -112,7 +112,8 @@ const THREADS: usize = 2;
 /// Deadline for operations of one session or message: phones are answered within five seconds
 /// (contract 9), and the rest of the request needs some of that.
 const ANSWER_WITHIN: Duration = Duration::from_millis(4_500);
-/// How long a close waits for operations in flight: slightly longer than the longest statement.
+/// The time for which a close waits for operations in flight: slightly longer than the longest
+/// statement.
 const CLOSE_WITHIN: Duration = Duration::from_secs(6);
 
 /// Time to live of rows, in seconds as the statements expect it.

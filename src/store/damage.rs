@@ -1,11 +1,11 @@
-//! Rows that can't be read: each costs what it belongs to, and nothing else.
+//! Handling of unreadable rows: each affects only the object that it belongs to.
 
 use porchlight_observe::Fact;
 use porchlight_observe::store::StoreMetrics;
 use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 
-/// Nothing in place of a row of a session that can't be read. Counts and logs it with the session's id.
+/// Replaces an unreadable row of a session by `None`. Counts and logs it with the session's id.
 pub(crate) fn readable<T>(
     read: StoreResult<Option<T>>,
     session_id: SessionId,

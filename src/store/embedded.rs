@@ -35,7 +35,7 @@ const ENGINE_VERSION: &str = "version";
 /// Deadline for the first write after a start, which may hang forever (fjall-rs/fjall#257).
 const PROBE: Duration = Duration::from_secs(10);
 
-/// How to open a store.
+/// The options for opening a store.
 pub struct OpenOptions {
     /// The folder, which is created if absent.
     pub path: PathBuf,
@@ -52,7 +52,7 @@ pub enum OpenError {
     /// Another process has opened it.
     #[error("the store in {0} is in use by another process")]
     Locked(PathBuf),
-    /// The folder, or a file beside the engine, cannot be used.
+    /// The folder, or a file next to the engine, cannot be used.
     #[error("{0} cannot be used")]
     Io(PathBuf, #[source] io::Error),
     /// The file with the highest acknowledged group is missing or damaged, so completeness cannot
@@ -153,7 +153,7 @@ impl EmbeddedStore {
     }
 }
 
-/// Opens the engine and the file beside it.
+/// Opens the engine and the file next to it.
 pub(crate) fn open_engine(path: &Path) -> Result<(FjallEngine, Arc<Acknowledged>), OpenError> {
     let folder = path.join(ENGINE_FOLDER);
     let file = path.join(acknowledged::NAME);
@@ -186,8 +186,9 @@ pub(crate) fn open_engine(path: &Path) -> Result<(FjallEngine, Arc<Acknowledged>
     }
 }
 
-/// Removes what a first start left behind that was cut off before its engine was complete: nothing was acknowledged
-/// then. The engine writes its version file last, and refuses a folder with a journal and without that file.
+/// Removes the remains of a first start that was interrupted before its engine was complete:
+/// nothing was acknowledged at that point. The engine writes its version file last, and refuses a
+/// folder with a journal and without that file.
 fn remove_cut_off_start(path: &Path) -> io::Result<()> {
     let (folder, file) = (path.join(ENGINE_FOLDER), path.join(acknowledged::NAME));
     if folder.join(ENGINE_VERSION).try_exists()? || !file.try_exists()? {
@@ -197,7 +198,8 @@ fn remove_cut_off_start(path: &Path) -> io::Result<()> {
     match Acknowledged::open(path)? {
         // The engine has been there once: it is lost.
         Some(acknowledged) if acknowledged.number() > 0 => return Ok(()),
-        // Damaged beside an engine: nobody can tell whether anything was acknowledged.
+        // If the file is damaged but an engine exists, it is unknown whether anything was
+        // acknowledged.
         None if has_engine => return Ok(()),
         _ => {}
     }

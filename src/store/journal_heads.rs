@@ -1,23 +1,23 @@
-//! What the writer remembers of the journals of the sessions met last.
+//! The writer's cache of the journal heads of recently used sessions.
 
 use std::collections::HashMap;
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::JOURNAL_TIPS_MAX;
 
-/// What the writer knows of a session's journal.
+/// The writer's knowledge of a session's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct JournalHead {
-    /// The highest number; none while there is no batch.
+    /// The highest number; `None` while there is no batch.
     pub(crate) highest: Option<u32>,
     /// Numbers below it that have no batch.
     pub(crate) holes: u32,
-    /// The session has ended: what comes now is late.
+    /// Whether the session has ended: further batches are late.
     pub(crate) ended: bool,
 }
 
-/// The tips of the sessions met last. Two generations: when the younger is full the elder is dropped, so that memory
-/// stays bounded and a session that goes on stays known.
+/// The heads of recently used sessions. There are two generations: when the younger is full the
+/// older is dropped, so that memory stays bounded and an active session stays cached.
 #[derive(Default)]
 pub(crate) struct JournalHeads {
     young: HashMap<SessionId, JournalHead>,

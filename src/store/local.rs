@@ -57,31 +57,32 @@ impl<E: Engine> LocalStore<E> {
             .map_err(StoreError::unavailable)?
     }
 
-    /// The newest time that is stored; none: the store has no session.
+    /// Returns the newest stored time, or `None` if the store has no session.
     ///
     /// # Errors
     ///
-    /// The store can't be read.
+    /// Returns an error if the store cannot be read.
     pub async fn newest_time(&self) -> StoreResult<Option<TimestampMs>> {
         self.read_rows(retention::newest_time).await
     }
 
-    /// How many completed sessions there are; not more than `max` are counted.
+    /// Returns the number of completed sessions, counting at most `max`.
     ///
     /// # Errors
     ///
-    /// The store can't be read.
+    /// Returns an error if the store cannot be read.
     pub async fn completed_sessions(&self, max: u64) -> StoreResult<u64> {
         self.read_rows(move |read| retention::completed(read, max))
             .await
     }
 
-    /// Removes the sessions that were completed before `before`, at most `sessions_max` of them, with all that belongs to
-    /// them, in small steps between which others write. Gives how many.
+    /// Removes the sessions that were completed before `before`, at most `sessions_max` of them,
+    /// with all their data, in small steps between which other writes run. Returns the number of
+    /// removed sessions.
     ///
     /// # Errors
     ///
-    /// The store failed; what was removed stays removed.
+    /// Returns an error if the store fails; removed sessions stay removed.
     pub async fn sweep(&self, before: TimestampMs, sessions_max: u64) -> StoreResult<u64> {
         let mut removed = 0;
         while removed < sessions_max {
@@ -113,7 +114,7 @@ impl<E: Engine> LocalStore<E> {
         }
     }
 
-    /// Removes the recorders that can't take anything any more at `now`. Gives how many.
+    /// Removes the recorders that can no longer receive data at `now`. Returns their number.
     pub async fn sweep_recorders(&self, now: TimestampMs) -> StoreResult<u64> {
         let mut removed = 0;
         loop {

@@ -19,9 +19,9 @@ use super::txn::{Row, Scan};
 
 /// Number of sessions imported concurrently.
 const AT_ONCE: usize = 8;
-/// Number of sessions listed at once.
+/// The number of sessions per page of the list.
 const PAGE_ROWS: usize = 256;
-/// Number of batches read at once.
+/// The number of batches per read.
 const PAGE_BATCHES: usize = 256;
 
 /// The result of a migration.

@@ -1,6 +1,8 @@
-//! The tables: what each row's key is, and what one write decides. The logic is the same on every engine.
+//! The tables: the key of each row, and the decisions of one write. The logic is the same on every
+//! engine.
 //!
-//! A key is one byte that names the table, then fixed-width parts in big-endian, so that keys sort as the parts do.
+//! A key is one byte that names the table, then fixed-width parts in big-endian, so that keys sort
+//! as the parts do.
 //!
 //! | byte | table | key | value |
 //! |---|---|---|---|
@@ -10,14 +12,14 @@
 //! | `s` | sessions | session | `SessionStart` |
 //! | `e` | ends | session | `SessionEnd` |
 //! | `p` | PoDs | session | `PodRow` |
-//! | `l` | sessions that record | session | |
+//! | `l` | sessions in progress | session | |
 //! | `c` | completed sessions | time of completion, session | |
 //! | `y` | sessions whose insight may be behind | session | |
-//! | `t` | sessions of a tenant | tenant, time of making, session | |
+//! | `t` | sessions of a tenant | tenant, time of creation, session | |
 //! | `d` | … of a delivery | tenant, hash of the delivery's id, time, session | |
 //! | `r` | … of a courier | tenant, hash of the courier's id, time, session | |
-//! | `i` | idempotency keys | tenant, hash of the key | what came with it |
-//! | `I` | … by age | time of making, the key of `i` | |
+//! | `i` | idempotency keys | tenant, hash of the key | the remembered request |
+//! | `I` | … by age | time of creation, the key of `i` | |
 //! | `a` | snapshots | session | the newest |
 //! | `v` | insights | session | the newest |
 //! | `w` | learned | 32 bytes | as the scorer wrote it |
@@ -25,17 +27,17 @@
 //! | `M` | messages by id | id | session, number |
 //! | `h` | endpoints | tenant | begins with whether it is enabled |
 //! | `o` | lanes | endpoint, session, number | `Queued`, of a message that waits |
-//! | `q` | messages to be looked at | endpoint, id | session |
+//! | `q` | messages to be examined | endpoint, id | session |
 //! | `u` | retries | endpoint, due time, session | session |
-//! | `b` | requests for tries by hand | endpoint, time, id | `ManualRetry` |
+//! | `b` | requests for manual attempts | endpoint, time, id | `ManualRetry` |
 //! | `D` | deliveries | tenant, id | `DeliveryRow` |
 //! | `F` | failed deliveries | tenant, id | |
 //! | `A` | attempts | id, number | `AttemptResult` |
-//! | `x` | endpoints that are gone and whose outbox is to be swept | endpoint | |
+//! | `x` | deleted endpoints whose outbox must be swept | endpoint | |
 //! | `g` | organizations | name | `Organization` |
 //! | `k` | keys | SHA-256 | `KeyRecord` |
 //! | `K` | keys by id | id | SHA-256 |
-//! | `R` | recorders | id | version, what the service wrote |
+//! | `R` | recorders | id | version, the data that the service wrote |
 //! | `Z` | check value of the secret key | | 32 bytes |
 //! | 0 (both spaces) | group markers | slot | (see `continuity.rs`) |
 

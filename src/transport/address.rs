@@ -1,5 +1,5 @@
 //! Decides which addresses a webhook may go to: public ones, and those that the operator allows.
-//! Pure.
+//! The decision is a pure function.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -11,7 +11,7 @@ pub struct Cidr {
     prefix_bits: u8,
 }
 
-/// The text is not a block of addresses, or has bits set after its prefix.
+/// An error for a text that is not a block of addresses, or has bits set after its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a block of addresses such as 10.0.0.0/8 (no bit set behind the prefix)")]
 pub struct CidrError;
@@ -60,8 +60,8 @@ fn low_bits(count: u32) -> u128 {
 }
 
 impl Cidr {
-    /// Whether the block contains the address. An address of the other family never matches, even
-    /// if it embeds one of this family.
+    /// Returns whether the block contains the address. An address of the other family never
+    /// matches, even if it embeds one of this family.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let behind = u32::from(width_bits(self.base) - self.prefix_bits);
@@ -106,8 +106,8 @@ const REFUSED_V6: [(Ipv6Addr, u32); 6] = [
     (Ipv6Addr::new(0x2620, 0x004f, 0x8000, 0, 0, 0, 0, 0), 48),
 ];
 
-/// Whether the address is public. IPv4 inside IPv6 never is: mapped, compatible, translated, NAT64,
-/// 6to4, Teredo, ISATAP.
+/// Returns whether the address is public. IPv4 inside IPv6 never is: mapped, compatible,
+/// translated, NAT64, 6to4, Teredo, ISATAP.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -134,14 +134,14 @@ pub fn is_public(address: IpAddr) -> bool {
 /// The origin of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// It is a literal in the URL.
+    /// The address is a literal in the URL.
     Literal,
-    /// A name resolved to it.
+    /// The address is the result of resolving a name.
     Resolved,
 }
 
-/// Whether a webhook may go to this address (contract section 6): a literal only if it is allowed
-/// explicitly, a resolved address also if it is public.
+/// Returns whether a webhook may go to this address (contract section 6): a literal only if it is
+/// allowed explicitly, a resolved address also if it is public.
 #[must_use]
 pub fn is_permitted(address: IpAddr, origin: Origin, allowed: &[Cidr]) -> bool {
     allowed.iter().any(|block| block.contains(address))

@@ -7,7 +7,7 @@ use porchlight_core::webhook::Cause;
 
 use super::guard::NameRefused;
 
-/// The cause of a request that failed without an answer.
+/// Returns the cause of a request that failed without an answer.
 pub(super) fn of_error(error: &reqwest::Error) -> Cause {
     let connecting = error.is_connect();
     let mut from_io = None;
@@ -38,7 +38,7 @@ pub(super) fn of_error(error: &reqwest::Error) -> Cause {
     })
 }
 
-/// The cause of a failed name resolution.
+/// Returns the cause of a failed name resolution.
 pub(super) fn of_name(refused: NameRefused) -> Cause {
     match refused {
         NameRefused::Unresolved => Cause::Dns,
@@ -46,7 +46,7 @@ pub(super) fn of_name(refused: NameRefused) -> Cause {
     }
 }
 
-/// The cause of an I/O error; none if another error says more.
+/// Returns the cause of an I/O error, or `None` if another error is more specific.
 pub(super) fn of_io(error: &io::Error, connecting: bool) -> Option<Cause> {
     /// Too many open files, in the process and in the system (Linux, macOS).
     const EMFILE: i32 = 24;
@@ -80,7 +80,7 @@ pub(super) fn of_io(error: &io::Error, connecting: bool) -> Option<Cause> {
     }
 }
 
-/// The cause for a status code.
+/// Returns the cause for a status code.
 pub(super) fn of_status(status: u16) -> Option<Cause> {
     match status {
         200..=299 => None,

@@ -7,10 +7,10 @@ const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-/// `[0]`, constructed: the version.
+/// The tag `[0]`, constructed, of the version.
 const VERSION: u8 = 0xa0;
 
-/// One DER element: its tag, its content, and the rest.
+/// Splits off one DER element: its tag, its content, and the rest.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = der.split_first()?;
     let (&first, mut rest) = rest.split_first()?;
@@ -36,7 +36,7 @@ fn expect(der: &[u8], expected: u8) -> Option<(&[u8], &[u8])> {
         .map(|(_, content, rest)| (content, rest))
 }
 
-/// The end of a certificate's validity; none if it cannot be parsed.
+/// Returns the end of a certificate's validity, or `None` if it cannot be parsed.
 pub(super) fn ends_at(certificate: &[u8]) -> Option<TimestampMs> {
     let (certificate, _) = expect(certificate, SEQUENCE)?;
     let (mut body, _) = expect(certificate, SEQUENCE)?;

@@ -1,4 +1,5 @@
-//! What a customer is told of an attempt beside its cause: why it failed, and the headers of the answer.
+//! The details of an attempt that a customer sees in addition to its cause: the reason of a
+//! failure, and the headers of the answer.
 
 use std::error::Error;
 use std::io;
@@ -7,7 +8,7 @@ use porchlight_schema::limits::{ANSWER_HEADERS_KEPT_BYTES_MAX, ANSWER_HEADERS_KE
 use reqwest::header::HeaderMap;
 use rustls::CertificateError;
 
-/// Characters of a reason.
+/// The maximum number of characters of a reason.
 const REASON_CHARS_MAX: usize = 200;
 /// Parts of the names of headers whose values may be secrets.
 const SECRET_NAMES: [&str; 9] = [
@@ -22,7 +23,8 @@ const SECRET_NAMES: [&str; 9] = [
     "credential",
 ];
 
-/// Why a request got no answer, as a short sentence without a full stop; none when its cause says all.
+/// Returns why a request got no answer, as a short sentence without a full stop, or `None` if its
+/// cause is sufficient.
 pub(super) fn reason(error: &reqwest::Error) -> Option<String> {
     let mut source: Option<&(dyn Error + 'static)> = Some(error);
     let mut from_io = None;
@@ -32,7 +34,7 @@ pub(super) fn reason(error: &reqwest::Error) -> Option<String> {
         }
         source = error.source();
         if let Some(error) = error.downcast_ref::<io::Error>() {
-            // What an I/O error wraps is not always its source.
+            // The inner error of an I/O error is not always its source.
             match error.get_ref() {
                 Some(inner) => source = Some(inner),
                 None => from_io = from_io.or(Some(error.kind())),
@@ -67,8 +69,9 @@ fn of_tls(error: &rustls::Error) -> String {
     .to_owned()
 }
 
-/// The headers of an answer that are kept: at most [`ANSWER_HEADERS_KEPT_MAX`] of together
-/// [`ANSWER_HEADERS_KEPT_BYTES_MAX`], values of one name joined by commas, without those that may hold secrets.
+/// Returns the headers of an answer to keep: at most [`ANSWER_HEADERS_KEPT_MAX`] with a total of
+/// [`ANSWER_HEADERS_KEPT_BYTES_MAX`]. Values of one name are joined by commas, and headers that may
+/// hold secrets are left out.
 pub(super) fn kept_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let mut kept: Vec<(String, String)> = Vec::new();
     let mut bytes = 0;

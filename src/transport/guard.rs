@@ -10,14 +10,14 @@ use tokio::sync::watch;
 
 use super::address::{Cidr, Origin, is_permitted};
 
-/// Resolves names.
+/// A resolver of host names.
 #[async_trait]
 pub trait Resolver: Send + Sync {
-    /// All addresses of a name.
+    /// Looks up all addresses of a name.
     ///
     /// # Errors
     ///
-    /// There is none, or the lookup failed.
+    /// Returns an error if there is no address, or if the lookup failed.
     async fn look_up(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
@@ -36,22 +36,22 @@ impl Resolver for SystemResolver {
 /// Why a name cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameRefused {
-    /// It does not resolve.
+    /// The name does not resolve.
     #[error("the name does not resolve")]
     Unresolved,
-    /// It resolves to an address that is not permitted, alone or among others.
+    /// The name resolves to an address that is not permitted, alone or among others.
     #[error("the name resolves to an address that is not permitted")]
     Address,
 }
 
 type Verdict = Result<Arc<[IpAddr]>, NameRefused>;
 
-/// Receives the verdict of a lookup in flight.
+/// A receiver of the verdict of a lookup in flight.
 type UnderWay = watch::Receiver<Option<Verdict>>;
 
 /// Resolves and checks names. No verdict outlives its lookup: each attempt resolves and checks
-/// again. Concurrent requests for one name share a lookup, so that a hanging lookup holds one
-/// thread only.
+/// again. Concurrent requests for one name share a lookup, so that a hanging lookup holds only one
+/// thread.
 pub struct Guard {
     resolver: Arc<dyn Resolver>,
     allowed: Arc<[Cidr]>,
@@ -75,17 +75,17 @@ impl Guard {
         }
     }
 
-    /// Addresses that are permitted besides public ones.
+    /// Returns the addresses that are permitted in addition to public ones.
     #[must_use]
     pub fn allowed(&self) -> &[Cidr] {
         &self.allowed
     }
 
-    /// The addresses of a name, all permitted. Requires a tokio runtime.
+    /// Returns the addresses of a name, all permitted. Requires a tokio runtime.
     ///
     /// # Errors
     ///
-    /// There is none, or one of them is not permitted.
+    /// Returns an error if there is no address, or if one of them is not permitted.
     pub async fn addresses(&self, name: &str) -> Verdict {
         let mut ended = self.look_up(name);
         let result = ended.wait_for(Option::is_some).await;
@@ -136,7 +136,7 @@ fn judge(addresses: io::Result<Vec<IpAddr>>, allowed: &[Cidr]) -> Verdict {
     Ok(addresses.into())
 }
 
-/// The guard as the HTTP client's only resolver.
+/// Adapts the guard as the HTTP client's only resolver.
 #[derive(Debug, Clone)]
 pub(super) struct GuardedResolve(pub(super) Arc<Guard>);
 

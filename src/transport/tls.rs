@@ -14,7 +14,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use super::certificate;
 
-/// Maximum number of hosts whose certificate expiry is cached.
+/// The maximum number of hosts whose certificate expiry is cached.
 const HOSTS_MAX: usize = 65_536;
 
 /// Why the trusted certificates cannot be set up.
@@ -23,9 +23,9 @@ pub enum TrustError {
     /// A certificate file cannot be read.
     #[error("cannot read certificates from {path}")]
     File {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// The reason.
+        /// The reason why the file cannot be read.
         #[source]
         source: rustls::pki_types::pem::Error,
     },
@@ -43,10 +43,10 @@ pub enum TrustError {
     Verifier(#[from] rustls::client::VerifierBuilderError),
 }
 
-/// Expiry of each host's chain as last seen.
+/// The last seen expiry of each host's chain.
 pub(super) type CertificateEnds = Arc<DashMap<String, TimestampMs>>;
 
-/// Verifies as usual and records the chain's expiry.
+/// A verifier that verifies as usual and records the chain's expiry.
 #[derive(Debug)]
 struct Watching {
     inner: Arc<WebPkiServerVerifier>,
@@ -105,7 +105,7 @@ impl ServerCertVerifier for Watching {
     }
 }
 
-/// The certificates of an operator's file.
+/// Returns the certificates of an operator's file.
 pub(super) fn certificates_of(path: &Path) -> Result<RootCertStore, TrustError> {
     let shown = path.display().to_string();
     let file_error = |source| TrustError::File {
@@ -121,8 +121,8 @@ pub(super) fn certificates_of(path: &Path) -> Result<RootCertStore, TrustError> 
     }
 }
 
-/// The TLS client configuration: the system's certificates and those of `extra_ca_file`, HTTP/2
-/// before HTTP/1.1.
+/// Returns the TLS client configuration: the system's certificates and those of `extra_ca_file`,
+/// HTTP/2 before HTTP/1.1.
 pub(super) fn client_config(
     extra_ca_file: Option<&Path>,
     ends: CertificateEnds,
@@ -145,7 +145,7 @@ pub(super) fn client_config(
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Watching { inner, ends }))
         .with_no_client_auth();
-    // A resumed connection shows no certificate: one that has expired, or was replaced by an
+    // A resumed connection shows no certificate: an expired certificate, or one replaced by an
     // invalid one, would be accepted as long as the receiver's tickets are valid.
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

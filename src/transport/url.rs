@@ -11,20 +11,20 @@ use super::address::{Cidr, Origin, is_permitted};
 /// The host of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
-    /// An address in any spelling.
+    /// An IP address in any spelling.
     Literal(IpAddr),
-    /// A name.
+    /// A host name.
     Name(String),
 }
 
-/// A URL that is acceptable as text.
+/// A URL whose text is acceptable.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The URL.
+    /// The parsed URL.
     pub url: Url,
-    /// Its host.
+    /// The host of the URL.
     pub host: Host,
-    /// Its port.
+    /// The port of the URL.
     pub port: u16,
 }
 
@@ -34,10 +34,11 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// The reason.
+    /// Returns the reason for the refusal.
     pub fn parse(text: &str, allowed: &[Cidr]) -> Result<Self, UrlRefused> {
         // The URL standard drops tabs and line ends, trims spaces and converts backslashes. Texts
-        // that need such repair are refused, so that no other parser sees another host.
+        // that need such repair are refused, so that no other parser can read another host from
+        // them.
         let odd = |character: char| {
             character.is_whitespace() || character.is_control() || character == '\\'
         };

@@ -1,5 +1,5 @@
-//! Tests validation, field by field: each fault is named by its pointer, and all are reported at
-//! once.
+//! Tests validation, field by field: each fault is named by its pointer, and one answer reports all
+//! faults.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -212,7 +212,7 @@ async fn a_bad_sample_is_named_and_refuses_its_batch() {
             "{body}"
         );
     }
-    // None of it was stored: the number is free.
+    // No part of it was stored: the number is free.
     let taken = server
         .post(
             &telemetry(&session.id),

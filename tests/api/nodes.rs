@@ -443,8 +443,8 @@ async fn a_session_that_has_ended_elsewhere_is_known_to_have_within_moments() {
     send(edge, &session, 0..3).await;
     stop(owner, &session).await;
     nodes.covers(id_of(&session), 3).await;
-    // The edge still caches the session as recording: the batch is accepted and counted all the
-    // same.
+    // The edge still caches the session as in progress: the batch is accepted and counted
+    // nevertheless.
     send(edge, &session, [3]).await;
     nodes.covers(id_of(&session), 4).await;
     edge.clock.advance_min(11);

@@ -134,7 +134,7 @@ async fn each_message_is_answered_in_its_form_and_in_order() {
         .post(&telemetry(&session.id), &session.token, &batch(2))
         .await;
     assert_eq!(answer.status, 202);
-    // Many at once: more wait than one session may have in flight, and all are answered.
+    // More batches wait than one session may have in flight, and all are answered.
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     let seqs = 3..3 + 10 * SESSION_IN_FLIGHT_MAX;
     for seq in seqs.clone() {
@@ -220,8 +220,8 @@ async fn it_is_closed_with_a_code_that_says_why() {
         .send(Message::Continuation(Item::Continue(half)))
         .await;
     assert_eq!(phone.closed().await, CloseCode::Size);
-    // A frame that announces too large a size in its head is refused at once, alone and as a later
-    // fragment of a message.
+    // A frame that announces too large a size in its head is refused immediately, alone and as a
+    // later fragment of a message.
     let mut phone = Phone::connect(&server, &session, &session.token).await;
     let head = |first: u8, length: u64| [&[first, 0xff][..], &length.to_be_bytes()].concat();
     let announced = head(0x82, 200 * 1024 * 1024);

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::cql_server::CqlServer;
 
-/// Returns the variables of a configuration with its own keyspace, or `None` if there is no server.
-/// The key file is in `folder`.
+/// Returns the variables of a configuration with a dedicated keyspace, or `None` if there is no
+/// server. The key file is in `folder`.
 pub(crate) fn variables(folder: &Path) -> Option<Vec<(&'static str, String)>> {
     Some(variables_of(CqlServer::get()?, folder))
 }

@@ -1,14 +1,14 @@
 //! A CQL server for the tests: the one named by `PORCHLIGHT_TEST_CQL`, or Apache Cassandra, started
 //! here from the jars named by `pom.xml`. It is started once per test binary, on its own loopback
-//! addresses, with a fresh data folder. It ends with the test process, however that ends: a shell
-//! beside it waits on a pipe whose other end only the test process has.
+//! addresses, with a fresh data folder. It always ends with the test process: a separate shell
+//! waits on a pipe whose other end only the test process has.
 //!
 //! | variable | meaning |
 //! |---|---|
 //! | `PORCHLIGHT_TEST_CQL` | `host:port` of a running ScyllaDB or Cassandra; several with commas |
 //! | `PORCHLIGHT_TEST_CQL_REPLICATION` | the replication factor for keyspaces there; 1 |
-//! | `PORCHLIGHT_TEST_CQL_NODES` | how many nodes of Cassandra to start when none is named: 1 (the default) or 3 |
-//! | `PORCHLIGHT_TEST_CQL_REQUIRED` | when set, an unavailable server fails the tests instead of skipping them |
+//! | `PORCHLIGHT_TEST_CQL_NODES` | the number of Cassandra nodes to start if no server is named: 1 (the default) or 3 |
+//! | `PORCHLIGHT_TEST_CQL_REQUIRED` | if set, an unavailable server fails the tests instead of skipping them |
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -82,7 +82,7 @@ impl Node {
         writeln!(keeper.stdin.as_mut().unwrap(), "{word}").unwrap();
     }
 
-    /// Kills the node at once; the data on its disk remains.
+    /// Kills the node immediately; the data on its disk remains.
     pub(crate) fn kill(&self) {
         self.command("kill");
         while self.folder.join("pid").exists() {
@@ -162,8 +162,8 @@ impl CqlServer {
         }
     }
 
-    /// Starts a server with a single node of its own and these additional settings. Returns `None`
-    /// if none can be started. It accepts connections before it authenticates anybody.
+    /// Starts a server with a dedicated single node and these additional settings. Returns `None`
+    /// if no server can be started. It accepts connections before it authenticates clients.
     pub(crate) fn beside(settings: impl FnOnce(&str) -> String) -> Option<Self> {
         let libraries = or_left_out(libraries())?;
         let (hosts, name) = next_hosts(1);
@@ -344,7 +344,7 @@ const LOGGING: &str = r#"<configuration>
 </configuration>"#;
 
 /// Every start has fixed tokens and no bootstrap: a joining node makes its neighbours unavailable
-/// for a while.
+/// for some time.
 fn settings(folder: &Path, hosts: &[String], place: usize) -> String {
     let token = i128::from(i64::MIN) + place as i128 * ((1_i128 << 64) / hosts.len() as i128);
     let (node, seed, folder) = (&hosts[place], &hosts[0], folder.display());

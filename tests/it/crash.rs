@@ -1,5 +1,5 @@
 //! Runs `kill -9` at random times under load. Acknowledged data is in the journal, and each insight
-//! is byte for byte the one that an undisturbed server makes.
+//! is byte for byte the same as that of an undisturbed server.
 //!
 //! `PORCHLIGHT_CRASHES=50` kills more often than the default of 6 times.
 

@@ -12,7 +12,7 @@ use crate::server::{Folder, Server, block_on, porchlight, successful};
 /// A start that is refused must end by itself.
 const REFUSED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Starts a server that must refuse, and returns what it printed.
+/// Starts a server that must refuse to run, and returns its output.
 fn refused(store: &Path, variables: &[(&str, &str)]) -> String {
     let mut child = porchlight()
         .args(["serve", "--listen", "127.0.0.1:0"])

@@ -1,7 +1,7 @@
 //! Tests the real binary, as a real process on a real disk: killed, overloaded, stopped, and
 //! queried by its commands.
 //!
-//! The binary is `PORCHLIGHT_BIN`, or else the one that cargo built beside these tests.
+//! The binary is `PORCHLIGHT_BIN`, or else the binary that cargo built next to these tests.
 
 #[cfg(test)]
 mod caller;

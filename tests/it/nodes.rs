@@ -25,8 +25,8 @@ const PAUSE: Duration = Duration::from_millis(120);
 /// The timeout of a move of shards. Generous, for a busy machine.
 const MOVED_WITHIN: Duration = Duration::from_secs(180);
 
-/// Returns the variables that the nodes of a test share, with a keyspace of their own. Returns
-/// `None` if these tests are not requested, or if there is no server.
+/// Returns the variables that the nodes of a test share, with a dedicated keyspace. Returns `None`
+/// if these tests are not requested, or if there is no server.
 fn shared(folder: &Path) -> Option<Vec<(&'static str, String)>> {
     if std::env::var_os("PORCHLIGHT_TEST_NODES").is_none() {
         println!("left out: PORCHLIGHT_TEST_NODES asks for the tests of several nodes");

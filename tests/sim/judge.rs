@@ -1,4 +1,4 @@
-//! The invariants that are judged at the end. They are numbered; a failure names its number.
+//! The invariants that are checked at the end. They are numbered; a failure names its number.
 //!
 //! 1. Nothing acknowledged is lost: every acknowledged batch is in the journal with its
 //!    acknowledged body, and the insight covers it.
@@ -9,7 +9,7 @@
 //!    (`node.rs`).
 //! 5. The final insight is, except for its commit time, byte for byte that of an undisturbed run of
 //!    the same batches.
-//! 6. Messages are numbered without gaps; `session.started` is the first, `session.stopped` comes
+//! 6. Messages are numbered without gaps; `session.started` is the first, `session.stopped` occurs
 //!    once, and `insight.updated` once for each revision.
 
 use std::collections::BTreeMap;

@@ -181,7 +181,7 @@ impl Node<'_> {
             paused_at: None,
             remembered: Vec::new(),
         });
-        // A disk that fails at once is a valid fate.
+        // A disk that fails immediately is a valid case.
         drop(at_once(created));
     }
 

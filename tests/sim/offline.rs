@@ -1,5 +1,5 @@
 //! Tests that a phone that is offline for longer than the idle timeout loses nothing: its insight
-//! equals that of a phone that was never offline, also when the service is killed in between.
+//! equals that of a phone that was never offline, even if the service is killed in between.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,7 +86,7 @@ impl Place {
 #[derive(Clone)]
 struct Node {
     service: Service,
-    /// A store that answers at once: virtual time does not advance while it works.
+    /// A store that answers immediately: virtual time does not advance while it works.
     store: Arc<FaultyStore>,
 }
 
@@ -273,7 +273,7 @@ fn forty_minutes_offline_lead_to_the_same_insight() {
             let ended_at = start.started_at.plus_ms(duration_ms(recording));
             let row = node.stop(id, Some(ended_at)).await;
             assert_eq!(row.end.unwrap().ended_at, ended_at);
-            // A repeated stop gets the same answer, whatever its content.
+            // A repeated stop gets the same answer, regardless of its content.
             let again = node.stop(id, Some(start.started_at)).await;
             assert_eq!(again, row);
             let insight = node.insight(id).await;

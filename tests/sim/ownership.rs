@@ -10,11 +10,11 @@ use cluster::{Cluster, Fault};
 
 use crate::chance::Chance;
 
-/// How long faults are injected.
+/// The time for which faults are injected.
 const TROUBLE_MS: u64 = 150_000;
 /// The time by which the injected faults have ended and everything has settled.
 const SETTLED_MS: u64 = 250_000;
-/// How long the settled cluster is watched.
+/// The time for which the settled cluster is observed.
 const REST_MS: u64 = 30_000;
 
 fn seeds() -> std::ops::Range<u64> {

@@ -45,7 +45,7 @@ pub(crate) struct Weather {
 pub(crate) struct Life {
     pub(crate) length_ms: i64,
     pub(crate) death: Death,
-    /// How long no node runs afterwards, by the wall clock.
+    /// The time without a running node afterwards, by the wall clock.
     pub(crate) outage_ms: i64,
 }
 
@@ -126,7 +126,7 @@ fn script(recording: usize, chance: &mut Chance) -> Script {
     let batches = &CORPUS[recording].batches;
     let count = chance.between(0, batches.len() as i64) as usize;
     let start_at_ms = chance.between(0, 60 * SECOND);
-    // Sent as they are recorded, or all at once by a phone that was offline.
+    // Batches are sent as they are recorded, or all together by a phone that was offline.
     let pace = chance.choose(&[0, 100, 1000, 1000, 1000]);
     let straggler = chance.choose(&[0, 0, 50, 200]);
     let mut acts = Vec::new();

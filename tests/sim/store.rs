@@ -55,7 +55,7 @@ enum Call {
     Other,
 }
 
-/// Executes a call at once. The thread waits for the store's own threads.
+/// Executes a call immediately. The thread waits for the store's own threads.
 pub(crate) fn at_once<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl Wake for Unpark {

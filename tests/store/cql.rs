@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 use crate::cql_server::CqlServer;
 use crate::fixtures::{Subject, T0, end_at, message, new_session, put_endpoint, start, tenant};
 
-/// Returns the options for the tests' server, or `None` if there is none.
+/// Returns the options for the test server, or `None` if there is no server.
 pub fn options(keyspace: String) -> Option<CqlOptions> {
     let server = CqlServer::get()?;
     Some(CqlOptions {
@@ -96,7 +96,7 @@ async fn nodes_that_start_at_once_make_the_tables_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_outbox_is_counted_to_its_end() {
-    // More than any page, and than any list held in memory at once.
+    // More than any page, and than any list held in memory.
     const WAITING: usize = 10_300;
     let Some(opened) = open(CqlServer::fresh_keyspace()).await else {
         return;

@@ -1,4 +1,5 @@
-//! Runs random operations on both stores against plain maps, with reopenings in between.
+//! Runs random operations on both stores and compares them with plain maps, with reopenings in
+//! between.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ enum Op {
         seq: u32,
         body: u32,
     },
-    /// Appends batches at once, so that they form one group.
+    /// Appends batches concurrently, so that they form one group.
     AppendMany {
         session: usize,
         seqs: Vec<u32>,

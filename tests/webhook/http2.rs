@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 
 use crate::receiver::{Authority, HOST, request, transport};
 
-/// Answers each request at once, except those to `/hang`, which it never answers. Returns its port
-/// and the count of its connections.
+/// Answers each request immediately, except those to `/hang`, which it never answers. Returns its
+/// port and the count of its connections.
 async fn receiver(authority: &Authority) -> (u16, Arc<AtomicUsize>) {
     let acceptor = authority.offering(&["h2", "http/1.1"]);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();

@@ -81,7 +81,7 @@ struct Counting {
     disorder: Arc<AtomicUsize>,
 }
 
-/// How a receiver answers a request.
+/// The way in which a receiver answers a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
     /// Answers 200.

@@ -1,5 +1,5 @@
-//! Tests the process beside its API: which addresses it dials, how much memory it uses, and with
-//! which keys it seals.
+//! Tests properties of the process that the API does not show: which addresses it dials, how much
+//! memory it uses, and with which keys it encrypts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,7 +121,7 @@ where
             customer.start().await.unwrap();
         }
     }
-    // All attempts are in flight at once: none ends before its five seconds are over.
+    // All attempts are in flight concurrently: none ends before its five seconds are over.
     let (mut most, all) = (before, EACH * CUSTOMERS);
     for _ in 0..150 {
         tokio::time::sleep(Duration::from_millis(20)).await;

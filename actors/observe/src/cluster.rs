@@ -67,7 +67,7 @@ label! {
 label! {
     /// Data that an owner found in the store without being notified.
     Found {
-        /// Batches.
+        /// Batches that were not announced to the owner.
         Batches = "batches",
         /// The end of a session.
         End = "end",

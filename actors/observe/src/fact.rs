@@ -27,7 +27,7 @@ pub enum Fact<'a> {
     },
     /// The app stopped a session that the service had ended.
     StoppedAfterTimeout {
-        /// Which.
+        /// The session.
         session_id: SessionId,
     },
     /// A live session skipped a gap in `seq`.

@@ -40,15 +40,15 @@ label! {
         Recorder = "/v1/recorders/{id}",
         /// The page behind a recorder's link.
         RecorderPage = "/r/{token}",
-        /// What Sensor Logger pushes.
+        /// A push of Sensor Logger.
         PushSensorLogger = "/r/{token}/sensor-logger",
-        /// What Traccar Client pushes.
+        /// A push of Traccar Client.
         PushTraccar = "/r/{token}/traccar",
-        /// What OwnTracks pushes.
+        /// A push of OwnTracks.
         PushOwntracks = "/r/{token}/owntracks",
-        /// What Overland pushes.
+        /// A push of Overland.
         PushOverland = "/r/{token}/overland",
-        /// What GPSLogger pushes.
+        /// A push of GPSLogger.
         PushGpslogger = "/r/{token}/gpslogger",
         /// `/v1/webhooks`
         Webhooks = "/v1/webhooks",

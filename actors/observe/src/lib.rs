@@ -71,7 +71,7 @@ label! {
 label! {
     /// Why an actor stopped.
     StopReason {
-        /// It had no work for a while.
+        /// The actor had no work for a while.
         Idle = "idle",
         /// Its work is finished.
         Finished = "finished",
@@ -105,7 +105,7 @@ label! {
 label! {
     /// The outcome of handling a message.
     Outcome {
-        /// Success.
+        /// The message was handled.
         Ok = "ok",
         /// An error; the actor retries.
         Error = "error",
@@ -141,7 +141,7 @@ label! {
 }
 
 label! {
-    /// How a session ended.
+    /// The reason for which a session ended.
     SessionEnded {
         /// Stopped by request.
         Stopped = "stopped",
@@ -155,7 +155,7 @@ label! {
 label! {
     /// The outcome of a scoring.
     InsightOutcome {
-        /// Scored.
+        /// The session was scored.
         Ready = "ready",
         /// Could not be scored.
         Failed = "failed",

@@ -61,7 +61,7 @@ label! {
 label! {
     /// The answer to another node's request.
     PeerAnswer {
-        /// Success.
+        /// The request was answered.
         Ok = "ok",
         /// The sender does not know the secret, or addressed another node.
         Unauthorized = "unauthorized",

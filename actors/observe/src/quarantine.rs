@@ -33,16 +33,16 @@ pub fn recent() -> Vec<Quarantined> {
     recent.iter().copied().collect()
 }
 
-/// Stored data of a session that can't be read.
+/// A part of a session that cannot be read from the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Which session.
+    /// The session.
     pub session_id: SessionId,
-    /// Which part of it.
+    /// The part of the session.
     pub what: &'static str,
 }
 
-/// Keeps what can't be read to be shown, each part of a session once.
+/// Keeps an unreadable part of a session for display; each part is kept once.
 pub(super) fn keep_unreadable(unreadable: Unreadable) {
     let mut recent = UNREADABLE.lock().unwrap_or_else(PoisonError::into_inner);
     recent.retain(|kept| *kept != unreadable);

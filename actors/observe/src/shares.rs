@@ -1,4 +1,4 @@
-//! What tenants use of their shares of this node, and what was refused because a share was used up.
+//! Metrics of the shares of this node: usage by tenants, and refusals because a share was used up.
 
 use std::sync::LazyLock;
 
@@ -68,7 +68,7 @@ impl ShareMetrics {
         self.limit[share as usize].set(limit as f64);
     }
 
-    /// Shows what the tenant that uses most of a share uses of it.
+    /// Sets the largest usage of a share by any one tenant.
     pub fn show_largest(&self, share: Share, used: u64) {
         self.largest[share as usize].set(used as f64);
     }

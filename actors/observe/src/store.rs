@@ -13,7 +13,7 @@ label! {
         Ok = "ok",
         /// Refused: the queue is full.
         Overloaded = "overloaded",
-        /// Failed.
+        /// The write failed.
         Failed = "failed",
     }
 }
@@ -31,7 +31,8 @@ label! {
 }
 
 label! {
-    /// How the wall clock stands to what is stored: old sessions are deleted only while both agree.
+    /// The wall clock compared with the stored times: old sessions are deleted only while both
+    /// agree.
     ClockState {
         /// They agree.
         Agrees = "agrees",
@@ -87,14 +88,14 @@ impl StoreMetrics {
         }
     }
 
-    /// Shows how the wall clock stands to what is stored.
+    /// Sets how the wall clock compares with the stored times.
     pub fn show_retention_clock(&self, now: ClockState) {
         for (&state, gauge) in ClockState::ALL.iter().zip(&self.retention_clock) {
             gauge.set(f64::from(u8::from(state == now)));
         }
     }
 
-    /// Makes the series of the clock appear, whatever they say.
+    /// Makes the series of the clock state appear without changing their values.
     pub(super) fn touch_retention_clock(&self) {
         for gauge in &self.retention_clock {
             gauge.increment(0.0);

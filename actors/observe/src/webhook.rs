@@ -56,7 +56,7 @@ impl AttemptOutcome {
 }
 
 label! {
-    /// How a message was finished.
+    /// The final state of a message.
     Finished {
         /// An attempt succeeded.
         Delivered = "delivered",

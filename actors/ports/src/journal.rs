@@ -13,7 +13,7 @@ use super::StoreResult;
 pub enum Appended {
     /// The batch is new and now durable.
     New,
-    /// The same body was stored before; nothing changed.
+    /// The same body was already stored; nothing changed.
     Repeated,
     /// Another body is stored under this `seq` and stays.
     Conflict,
@@ -57,18 +57,19 @@ pub struct SeqRange {
     pub last: u32,
 }
 
-/// Which batches of a session were acknowledged: all below `next_seq` but those that are missing.
+/// The acknowledged batches of a session: all below `next_seq` except the missing ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Acknowledged {
-    /// The highest acknowledged `seq` plus one; 0 when there is none.
+    /// The highest acknowledged `seq` plus one; 0 if nothing is acknowledged.
     pub next_seq: u32,
-    /// What lies below it and was never acknowledged, in order.
+    /// The numbers below `next_seq` that were never acknowledged, in order.
     pub missing: Vec<SeqRange>,
 }
 
 impl Acknowledged {
-    /// Takes the next acknowledged number, in rising order. When there are `ranges_max` ranges already, the last one
-    /// grows over whatever lies between: an app then sends again what is acknowledged, and leaves out nothing that is not.
+    /// Adds the next acknowledged number; numbers must arrive in rising order. If there are
+    /// `ranges_max` ranges already, the last one is extended over the numbers in between: an app
+    /// then resends some acknowledged batches, but never leaves out a missing one.
     pub fn push(&mut self, seq: u32, ranges_max: usize) {
         if let Some(last) = seq.checked_sub(1)
             && self.next_seq <= last
@@ -154,7 +155,7 @@ mod tests {
             acknowledged(&[0, 2, 3, 7, 1_000_000], 9),
             (1_000_001, vec![(1, 1), (4, 6), (8, 999_999)])
         );
-        // Of two bodies under one number the second says nothing new.
+        // The second of two bodies with one number changes nothing.
         assert_eq!(acknowledged(&[0, 2, 2, 3], 9), (4, vec![(1, 1)]));
     }
 

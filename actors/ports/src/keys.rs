@@ -22,7 +22,8 @@ pub struct Organization {
 /// Stores organizations and keys.
 #[async_trait]
 pub trait Keys: Send + Sync {
-    /// Returns the organization of this name; `candidate` is stored if there is none.
+    /// Returns the organization with this name, or stores and returns `candidate` if there is no
+    /// such organization.
     async fn organization(&self, candidate: Organization) -> StoreResult<Organization>;
 
     /// All organizations, by name.
@@ -44,6 +45,6 @@ pub trait Keys: Send + Sync {
     /// is passed over: the next use writes it.
     async fn note_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()>;
 
-    /// Revokes a key; an earlier revocation stays. None: there is no such key.
+    /// Revokes a key and keeps an earlier revocation. Returns `None` if there is no such key.
     async fn revoke_key(&self, id: KeyId, at: TimestampMs) -> StoreResult<Option<KeyRecord>>;
 }

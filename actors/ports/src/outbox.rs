@@ -66,7 +66,7 @@ pub struct Endpoint {
     pub remembered: Vec<RememberedSecret>,
 }
 
-/// What made a secret.
+/// The request that created a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SecretRequest {
     /// `POST /v1/webhooks`.
@@ -78,7 +78,8 @@ pub enum SecretRequest {
 /// An answer that showed a secret, remembered for a repeat of its request. The secret is encrypted as all are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RememberedSecret {
-    /// What made the secret: keys are remembered for each on its own.
+    /// The request that created the secret; idempotency keys are remembered separately for each
+    /// kind.
     pub request: SecretRequest,
     /// The `Idempotency-Key`.
     pub key: String,
@@ -97,8 +98,8 @@ pub struct RememberedSecret {
 }
 
 impl Endpoint {
-    /// Since when the endpoint has been paused; none while it is enabled. One that the first release paused counts as
-    /// paused since it was made.
+    /// Returns the time since which the endpoint has been paused, or `None` while it is enabled. An
+    /// endpoint that the first release paused counts as paused since its creation.
     #[must_use]
     pub fn paused_since(&self) -> Option<TimestampMs> {
         (!self.enabled).then(|| self.paused_at.unwrap_or(self.created_at))
@@ -206,8 +207,9 @@ impl DeliveryRow {
         }
     }
 
-    /// Whether a customer whose endpoint is `current` may ask for another attempt. What was cancelled because it was held
-    /// for too long may be sent; what waited for an endpoint that was deleted may not.
+    /// Returns whether a customer whose endpoint is `current` may request another attempt. A
+    /// message that was cancelled because it was held for too long may be sent; a message that
+    /// waited for a deleted endpoint may not.
     #[must_use]
     pub fn may_be_retried(&self, current: Option<EndpointId>) -> bool {
         match self.queued.state {
@@ -278,9 +280,9 @@ pub struct DeliveryDetail {
 pub enum RetryOutcome {
     /// The message will be retried.
     Asked,
-    /// There is no such delivery.
+    /// The delivery does not exist.
     Unknown,
-    /// It is superseded or cancelled, or there is no endpoint.
+    /// The delivery is superseded or cancelled, or there is no endpoint.
     Refused,
 }
 
@@ -400,8 +402,8 @@ pub trait Outbox: Send + Sync {
         dry_run: bool,
     ) -> StoreResult<BulkRetry>;
 
-    /// The fill levels of all outboxes. Each number is exact up to
-    /// [`porchlight_schema::limits::DEPTH_COUNTED_MAX`], which also stands for more.
+    /// Returns the queue depths of all outboxes. Each number is exact up to
+    /// [`porchlight_schema::limits::DEPTH_COUNTED_MAX`], which stands for that many or more.
     async fn depth(&self, now: TimestampMs) -> StoreResult<Depth>;
 
     /// Tenants of these shards whose endpoint has something to do before `until`: to send, or, while it is paused, to

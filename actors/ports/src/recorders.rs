@@ -10,21 +10,21 @@ use super::StoreResult;
 pub struct RecorderRow {
     /// Rises by one with each change, from 1.
     pub version: u64,
-    /// What the service wrote.
+    /// The data as the service wrote it.
     pub data: Vec<u8>,
 }
 
-/// Recorders.
+/// Stores recorders.
 #[async_trait]
 pub trait Recorders: Send + Sync {
-    /// Makes a recorder of version 1. Of one that is there nothing changes.
+    /// Creates a recorder with version 1. An existing recorder is not changed.
     async fn create_recorder(&self, id: RecorderId, data: Vec<u8>) -> StoreResult<()>;
 
     /// A recorder; none: it was never made, or was removed.
     async fn recorder(&self, id: RecorderId) -> StoreResult<Option<RecorderRow>>;
 
-    /// Replaces what is stored by the next version of `version`. False: it has another version, or is not there; nothing
-    /// changed.
+    /// Replaces the stored recorder with the version after `version`. Returns `false` and changes
+    /// nothing if the stored version differs or there is no such recorder.
     async fn change_recorder(
         &self,
         id: RecorderId,

@@ -51,9 +51,9 @@ pub struct NewSession {
 pub enum StartOutcome {
     /// The session was created.
     Created,
-    /// The same key and body created this session before.
+    /// The same key and body already created this session.
     Repeated(Box<SessionStart>),
-    /// The same key was used with another body.
+    /// The key was already used with another body.
     KeyReused,
 }
 
@@ -97,8 +97,9 @@ pub struct PodRow {
 }
 
 impl PodRow {
-    /// What replaces a stored PoD when this one comes; none where it is the same. It counts as later than the stored one,
-    /// whatever the clock said: a clock that was set back must not drop a PoD that is acknowledged.
+    /// Returns the row that replaces the stored PoD, or `None` if the PoD is the same. Its time is
+    /// always later than that of the stored one, even if the clock was set back: an acknowledged
+    /// PoD must not be dropped.
     #[must_use]
     pub fn replacing(mut self, stored: Option<&Self>) -> Option<Self> {
         if let Some(stored) = stored {
@@ -156,7 +157,7 @@ struct StoredCovered {
     beyond: StoredBeyond,
 }
 
-/// What an insight covers beside batches. The order of the variants is stored.
+/// The data that an insight covers in addition to batches. The order of the variants is stored.
 #[derive(Serialize, Deserialize)]
 enum StoredBeyond {
     Nothing,
@@ -269,8 +270,8 @@ pub trait Sessions: Send + Sync {
     /// Creates a session, remembers its idempotency key and queues its message, in one step.
     async fn start(&self, new: NewSession) -> StoreResult<StartOutcome>;
 
-    /// The earlier outcome of a start with this key, at `now`; never [`StartOutcome::Created`].
-    /// None: the key is unknown.
+    /// Returns the earlier outcome of a start with this key, at `now`; never
+    /// [`StartOutcome::Created`]. Returns `None` if the key is unknown.
     async fn started_before(
         &self,
         tenant: Tenant,
@@ -278,12 +279,12 @@ pub trait Sessions: Send + Sync {
         now: TimestampMs,
     ) -> StoreResult<Option<StartOutcome>>;
 
-    /// A session, whoever's it is: the caller checks the tenant.
+    /// Returns a session of any tenant: the caller checks the tenant.
     async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>>;
 
     /// Ends a session and queues its message, in one step. The first end counts; a later one
-    /// changes and queues nothing. `pod`, if given, is attached in the same step. None: there is no
-    /// such session.
+    /// changes and queues nothing. `pod`, if given, is attached in the same step. Returns `None` if
+    /// there is no such session.
     async fn end(
         &self,
         session_id: SessionId,
@@ -292,8 +293,9 @@ pub trait Sessions: Send + Sync {
         message: MessageBody,
     ) -> StoreResult<Option<EndOutcome>>;
 
-    /// Replaces the end of a session that the service ended by `end`, the app's own stop, and queues nothing; the first
-    /// such stop counts, and an end by the app stays. None: there is no such session, or it has not ended.
+    /// Replaces the end of a session that the service ended with `end`, the app's own stop, and
+    /// queues nothing. The first such stop counts, and an end by the app stays. Returns `None` if
+    /// there is no such session, or it has not ended.
     async fn stop_after_timeout(
         &self,
         session_id: SessionId,
@@ -355,8 +357,8 @@ pub trait Snapshots: Send + Sync {
 #[async_trait]
 pub trait Insights: Send + Sync {
     /// Commits an insight and queues its message, in one step, if its revision follows the stored
-    /// one (1 if there is none). False: another one was faster; nothing changed. `learned` is
-    /// written in the same step.
+    /// one (1 if there is no stored one). Returns `false` and changes nothing if another commit was
+    /// faster. `learned` is written in the same step.
     async fn commit_insight(
         &self,
         session_id: SessionId,

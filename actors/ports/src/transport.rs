@@ -14,8 +14,8 @@ pub struct OutboundRequest {
     pub tenant: Tenant,
     /// The URL, which is checked again.
     pub url: Arc<str>,
-    /// Headers besides those that the transport sets (`host`, `content-type`, `content-length`,
-    /// `user-agent`).
+    /// Headers in addition to those that the transport sets (`host`, `content-type`,
+    /// `content-length`, `user-agent`).
     pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: Arc<str>,
@@ -34,7 +34,7 @@ pub struct Answer {
     pub response: Option<String>,
     /// When the first certificate of the receiver's chain expires, if known.
     pub certificate_ends_at: Option<TimestampMs>,
-    /// What else is known of the attempt.
+    /// Further details of the attempt.
     pub details: AttemptDetails,
 }
 

@@ -15,7 +15,7 @@ fn body(event: MessageEvent, timestamp: TimestampMs, data: impl Serialize) -> Me
         data,
         test: false,
     };
-    // Plain data with text keys can't fail to become JSON.
+    // Encoding plain data with text keys as JSON cannot fail.
     let body = serde_json::to_string(&envelope).unwrap_or_default();
     MessageBody {
         event,

@@ -54,7 +54,7 @@ use reconcile_queue::ReconcileQueue;
 use remote_sessions::RemoteSessions;
 use send::{admitted_send, tell_finish};
 
-/// How long a caller waits for a session's events before it has to retry.
+/// How long a caller waits for a session's events before it must retry.
 const ASK: Duration = Duration::from_secs(5);
 /// The answer of a session's actor to a query for its events.
 #[derive(Debug, Clone, PartialEq)]
@@ -248,7 +248,7 @@ impl Registry {
         handle
     }
 
-    /// Returns the handle of a session in progress, and creates it if there is none.
+    /// Returns the handle of a session in progress, and creates it if necessary.
     fn enter(&self, row: &SessionRow, heard_at: TimestampMs) -> Arc<Handle> {
         let start = &row.start;
         let entry = self
@@ -268,7 +268,8 @@ impl Registry {
         Arc::clone(&entry)
     }
 
-    /// Hands over a durable batch. The store calls this on its own thread right after the commit. Never waits.
+    /// Forwards a durable batch to its session. The store calls this on its own thread right after
+    /// the commit. Never blocks.
     pub fn deliver(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
         let Some(handle) = self.handle(session_id) else {
             // Either the batch came late and the insight is recomputed, or the session was started on another node a
@@ -312,7 +313,7 @@ impl Registry {
         );
     }
 
-    /// Returns the session's actor, and starts it if there is none.
+    /// Returns the session's actor, and starts it if necessary.
     fn actor_in(&self, slot: &mut Slot, handle: &Arc<Handle>) -> Option<Addr<SessionActor>> {
         if let Some(actor) = slot.actor.as_ref().filter(|actor| actor.connected()) {
             return Some(actor.clone());

@@ -1,9 +1,9 @@
 //! The scoring pool takes an ended session and commits its insight together with the message that
 //! it causes.
 //!
-//! A session is requested by id, and its worker reads everything from the store. A session is never
-//! scored twice at once: it belongs to one worker, and a request made meanwhile is served
-//! afterwards.
+//! A session is requested by id, and its worker reads everything from the store. One session is
+//! never scored twice concurrently: it belongs to one worker, and a request that arrives in the
+//! meantime is served afterwards.
 
 mod job;
 mod knowledge;
@@ -132,7 +132,7 @@ impl ScoringPool {
         self.waiting().saturating_sub(failing)
     }
 
-    /// Accepts no more work. The workers end after their current work.
+    /// Stops accepting work. The workers end after their current work.
     pub(crate) fn close(&self) {
         lock(&self.inner.workers).clear();
     }

@@ -1,5 +1,5 @@
-//! The session actor, a thin shell around [`SessionMachine`]. It feeds the machine, does what the
-//! machine requests (read the journal, write a note), and answers queries for the events so far.
+//! The session actor, a thin shell around [`SessionMachine`]. It feeds the machine, executes the
+//! machine's requests (read the journal, write a note), and answers queries for the events so far.
 //!
 //! While the actor waits for the store, its mailbox waits too (`ctx.wait`): messages are handled
 //! one after the other, never interleaved.
@@ -28,12 +28,12 @@ pub(crate) use running::PassivatedState;
 use running::Running;
 pub(crate) use watching::ReadChanges;
 
-/// The number of batches read from the journal at once.
+/// The number of batches per read of the journal.
 const READ_BATCHES: usize = 64;
 /// The pause before the store is tried again.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
 
-/// Hands over a durable batch.
+/// Forwards a durable batch to the actor.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct BatchDurable {
@@ -47,23 +47,23 @@ pub(crate) struct BatchDurable {
 #[rtype(result = "LiveEvents")]
 pub(crate) struct ReadEvents;
 
-/// Tells the actor to write its state and stop. The reply is sent after the write.
+/// Requests the actor to write its state and stop. The reply is sent after the write.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Drain;
 
-/// Tells the actor to read on because the journal has more.
+/// Notifies the actor that the journal contains more batches to read.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct CatchUp;
 
-/// Tells the actor to stop without keeping anything: the session has ended, or another node acts
+/// Requests the actor to stop without keeping anything: the session has ended, or another node acts
 /// for it.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Finish(pub(crate) StopReason);
 
-/// Tells the actor to leave its state with the handle and stop.
+/// Requests the actor to leave its state with the handle and stop.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Passivate;
@@ -211,8 +211,8 @@ impl SessionActor {
             self.handle.note_read(page, next_seq, running.is_caught_up);
         }
         for JournalEntry { seq, batch, .. } in page {
-            // The step is ignored: what the machine could request here, reading on, is already
-            // being done.
+            // The step is ignored: the only possible request of the machine here, to continue
+            // reading, is already in progress.
             if self.arrive(*seq, batch, ctx).is_none() {
                 return;
             }

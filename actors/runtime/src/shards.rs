@@ -1,5 +1,5 @@
-//! Shards of which this process lets go: it still acts for them, so that what it knows can be written, and takes nothing
-//! new on.
+//! Shards that this process is releasing: it still acts for them to write its state, but accepts no
+//! new work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

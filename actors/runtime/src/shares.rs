@@ -1,7 +1,9 @@
-//! The shares of this node that tenants use: counted when something begins, given back when it ends.
+//! The shares of this node that tenants use. A permit is counted when work begins and returned when
+//! it ends.
 //!
-//! A tenant is an organization in one environment. What a tenant uses is counted on this node only. The number of
-//! tenants is bounded by the organizations that operators created, for only a good credential names one.
+//! A tenant is an organization in one environment. Usage is counted on this node only. The number
+//! of tenants is bounded by the organizations that operators created, because only a valid
+//! credential names one.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +18,7 @@ use porchlight_schema::session::Tenant;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the tenant's share of {} is used up", share.as_str())]
 pub struct ShareExceeded {
-    /// Which share.
+    /// The exceeded share.
     pub share: Share,
     /// When it is worth asking again, in seconds.
     pub retry_after_sec: u64,
@@ -29,7 +31,7 @@ pub struct TenantShares {
     tenants: DashMap<Tenant, Arc<TenantUsage>>,
 }
 
-/// What one tenant uses of this node.
+/// The usage of this node by one tenant.
 #[derive(Debug)]
 pub struct TenantUsage {
     limits: ShareLimits,
@@ -49,7 +51,7 @@ pub struct SharePermit {
 }
 
 impl TenantShares {
-    /// Nobody uses anything yet.
+    /// Creates the shares without any usage.
     #[must_use]
     pub fn new(limits: ShareLimits) -> Self {
         Self {
@@ -58,7 +60,7 @@ impl TenantShares {
         }
     }
 
-    /// What a tenant uses.
+    /// Returns the usage of a tenant.
     #[must_use]
     pub fn of(&self, tenant: Tenant) -> Arc<TenantUsage> {
         if let Some(usage) = self.tenants.get(&tenant) {
@@ -68,7 +70,7 @@ impl TenantShares {
         Arc::clone(&entry.or_insert_with(|| Arc::new(TenantUsage::new(self.limits))))
     }
 
-    /// Shows, for each share, its limit and what the tenant that uses most of it uses.
+    /// Publishes the limit of each share and its largest usage by one tenant as metrics.
     pub fn show(&self) {
         let mut largest = [0; Share::ALL.len()];
         for usage in &self.tenants {
@@ -137,7 +139,8 @@ impl TenantUsage {
         }
     }
 
-    /// Counts `bytes` more in-flight bytes, whatever the limit is; whether the share still covers them.
+    /// Counts additional in-flight bytes regardless of the limit, and returns whether the share
+    /// still covers them.
     pub(crate) fn add_bytes(&self, bytes: usize) -> Result<(), ShareExceeded> {
         let (share, bytes) = (Share::InFlightBytes, bytes as u64);
         let before = self.used(share).fetch_add(bytes, Ordering::Relaxed);

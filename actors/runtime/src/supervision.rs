@@ -1,5 +1,6 @@
-//! When an actor panics: rebuilt from the store after a pause, so often and no oftener; then the batch at fault is
-//! put aside. Decisions only; the registry acts on them.
+//! Supervision of actors: after a panic the actor is rebuilt from the store after a pause, a
+//! limited number of times; then the batch at fault is quarantined. This module only decides; the
+//! registry acts.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use porchlight_schema::time::TimestampMs;
 
 /// The first pause before a restart; each further one within the window is four times as long.
 const BACK_OFF_FIRST: Duration = Duration::from_millis(50);
-/// How much longer each pause is.
+/// The factor by which each pause is longer than the one before.
 const BACK_OFF_FACTOR: u32 = 4;
 
 /// The panics of one actor within the window.
@@ -18,7 +19,7 @@ pub struct Budget {
     panics: u32,
 }
 
-/// What to do about a panic.
+/// The reaction to a panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Rebuild the actor after this pause.

@@ -171,7 +171,7 @@ enum WebhookCommand {
     Changed,
     /// Start nothing more.
     Drain,
-    /// Stop at once: another node owns the tenant.
+    /// Stop immediately: another node owns the tenant.
     Drop,
 }
 
@@ -354,7 +354,7 @@ impl Inner {
         usize::from(tenant.organization_id.shard().0) % self.arbiters.len().max(1)
     }
 
-    /// Sends a message to the tenant's actor, and spawns the actor if there is none.
+    /// Sends a message to the tenant's actor, and spawns the actor if necessary.
     fn command(self: &Arc<Self>, tenant: Tenant, what: WebhookCommand) {
         match self.actors.entry(tenant) {
             Entry::Occupied(entry) if entry.get().1.connected() => {
@@ -418,7 +418,7 @@ impl Inner {
         }
     }
 
-    /// Removes an idle actor, unless it has been poked meanwhile. Returns whether the actor may
+    /// Removes an idle actor, unless it was woken in the meantime. Returns whether the actor may
     /// stop.
     fn retire(&self, tenant: Tenant, presence: &Arc<Presence>) -> bool {
         let idle = |known: &Arc<Presence>| {
@@ -428,7 +428,7 @@ impl Inner {
         removed.is_some() || !self.actors.contains_key(&tenant)
     }
 
-    /// Removes an actor that is stopping, whatever its mailbox contains.
+    /// Removes an actor that is stopping, regardless of the content of its mailbox.
     fn forget(&self, tenant: Tenant, presence: &Arc<Presence>) {
         self.actors
             .remove_if(&tenant, |_, (known, _)| Arc::ptr_eq(known, presence));

@@ -104,7 +104,7 @@ struct Air<'b> {
     drift_phase: f64,
     drift_period_s: f64,
     cabin: Wander,
-    /// How far the pressure has adjusted to the building's ventilation, 0 to 1.
+    /// The share of the pressure's adjustment to the building's ventilation, 0 to 1.
     inside: f64,
     before_t: f64,
 }

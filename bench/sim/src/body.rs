@@ -39,7 +39,8 @@ pub(super) struct Carry {
     up: [f64; 3],
     /// The fidgets per minute while standing: the parcel, the bell, a photograph.
     fidgets_per_min: f64,
-    /// How the phone is used in the hand while the courier stands; `None` if it is not.
+    /// How the courier uses the phone in the hand while standing; `None` if the phone is not in
+    /// use.
     habit: Option<Habit>,
 }
 
@@ -339,7 +340,7 @@ pub(super) struct StepCounter {
     seen: f64,
     /// The false steps per second on a rough road.
     false_hz: f64,
-    /// The number of steps before the counter registers a walk and adds them all at once.
+    /// The number of steps before the counter registers a walk and adds them all together.
     run_in: u32,
 }
 

@@ -164,8 +164,8 @@ impl<'r> Run<'r> {
             self.dark_t.get_or_insert(t);
         } else if let Some(dark_t) = self.dark_t.take() {
             self.held = None;
-            // The receiver recovers from a short loss at once, and takes its full time after a long
-            // one.
+            // The receiver recovers from a short loss immediately, and takes its full time after a
+            // long one.
             let share = (1.0 - exp(-(t - dark_t) / 20.0)).max(0.1);
             self.back_t = t + self.receiver.return_s * share * rng.range(0.7, 1.3);
         }

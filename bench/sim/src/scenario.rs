@@ -59,7 +59,7 @@ pub enum Kind {
     TimedOut,
     /// Goes to a floor next to that of the address.
     NeighbouringFloor,
-    /// Searches for the parcel beside the parked vehicle, then reaches a gate at the kerb.
+    /// Searches for the parcel next to the parked vehicle, then reaches a gate at the kerb.
     GateAtKerb,
     /// One of the first three kinds, with the phone in use at every stay on foot.
     HandledPhone,

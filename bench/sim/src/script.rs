@@ -14,11 +14,11 @@ pub(super) enum Mode {
     Sit,
     /// Walking on level ground.
     Walk,
-    /// Standing.
+    /// Standing still.
     Stand,
     /// On stairs, including landings.
     Stairs,
-    /// In an elevator between its start and its arrival, including stops in between.
+    /// Riding an elevator between its start and its arrival, including stops in between.
     Ride,
 }
 

@@ -66,8 +66,8 @@ enum Command {
         #[arg(long, default_value_t = 64)]
         connections: u32,
     },
-    /// Measures the p99 and refusals of a tenant at a steady rate, alone and beside one that opens
-    /// many connections.
+    /// Measures the p99 and refusals of a tenant at a steady rate, alone and alongside a tenant
+    /// that opens many connections.
     Neighbour {
         /// The service's binary, a release build.
         #[arg(long)]
@@ -188,7 +188,7 @@ impl ClosedLoad {
     }
 }
 
-/// A server started for this run, or one that was already running.
+/// The server under load: started for this run, or already running.
 struct Chosen {
     target: Target,
     pid: u32,

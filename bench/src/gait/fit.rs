@@ -109,8 +109,8 @@ pub fn fit_all(rows: &Rows, left_out: Option<&str>) -> Fold {
     }
 }
 
-/// Returns the weight of each row. The rows of one source and label weigh the square root of their
-/// number in total, and both labels weigh the same, because long recordings are repetitive.
+/// Returns the weight of each row. The rows of one source and label together weigh the square root
+/// of their number, and both labels weigh the same, because long recordings are repetitive.
 fn row_weights(rows: &Rows, used: &[&Row]) -> Vec<f64> {
     let key = |row: &Row| (rows.source(row).to_owned(), row.label == Label::Gait);
     let mut counts: BTreeMap<(String, bool), f64> = BTreeMap::new();

@@ -56,7 +56,7 @@ pub fn render(folds: &[Fold], imu: Fitted, motion: Fitted) -> String {
     )
 }
 
-/// The FNV-1a hash (Fowler, Noll and Vo), sufficient to tell versions apart.
+/// Computes the FNV-1a hash (Fowler, Noll and Vo), which is sufficient to distinguish versions.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,7 +1,7 @@
-//! Two tenants on one node: measures the isolation that the service promises.
+//! Measures the isolation that the service promises between two tenants on one node.
 //!
-//! The first tenant sends at a steady rate, alone and then beside a second one that opens as many
-//! connections as it can.
+//! The first tenant sends at a steady rate, alone and then alongside a second one that opens as
+//! many connections as it can.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub struct Neighbour {
     /// The second tenant's connections: half of them announce a body of 1 MiB and never send it,
     /// half send one batch per second.
     pub connections: u32,
-    /// The number of rounds; each runs the first tenant alone, then beside the second.
+    /// The number of rounds; each runs the first tenant alone, then alongside the second.
     pub rounds: u32,
 }
 
@@ -46,7 +46,7 @@ pub struct Neighbour {
 pub struct NeighbourResult {
     /// The first tenant's results alone, by round.
     pub alone: Vec<OverloadResult>,
-    /// The first tenant's results beside the second, by round.
+    /// The first tenant's results alongside the second, by round.
     pub beside: Vec<OverloadResult>,
     /// The number of 429 responses to the second tenant.
     pub second_refused: u64,

@@ -20,7 +20,7 @@ pub struct Latency {
 
 impl Latency {
     /// Computes the latencies from durations in nanoseconds, sorting them in place. All values are
-    /// zero if there are none.
+    /// zero if there are no durations.
     #[must_use]
     pub fn of(durations_ns: &mut [u64]) -> Self {
         durations_ns.sort_unstable();
@@ -81,7 +81,7 @@ impl Counts {
     }
 }
 
-/// Returns the median of `values`, or 0 if there are none.
+/// Returns the median of `values`, or 0 if `values` is empty.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();

@@ -20,7 +20,7 @@ pub struct Streams {
     pub events: u32,
     /// The number of WebSockets, each for another session.
     pub sockets: u32,
-    /// The ingest load, run before the connections open and again beside them.
+    /// The ingest load, run before the connections open and again while they are open.
     pub load: Closed,
 }
 
@@ -34,7 +34,7 @@ pub struct StreamsResult {
     pub bytes_per_socket: f64,
     /// The ingest result without the connections.
     pub without: ClosedResult,
-    /// The ingest result beside all connections.
+    /// The ingest result while all connections are open.
     pub beside: ClosedResult,
 }
 

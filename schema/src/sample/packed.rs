@@ -1,13 +1,15 @@
-//! The packed form of a batch: column by column, each a run of zigzag deltas in LEB128. About 1 KB for 60 samples
-//! of seven fields. This is what is journaled; its first byte is the number of its format.
+//! The packed form of a batch: column by column, each a run of zigzag deltas in LEB128. About 1 KB
+//! for 60 samples of seven fields. This form is journaled; its first byte is the number of its
+//! format.
 //!
 //! ```text
 //! format  samples  t_max_ms  [skipped]  runs (kind, length)*   the order in which the samples stood
 //! for each kind present, by number: its columns, each  length  bytes
 //! ```
 //!
-//! A column of a field that may be absent begins with one byte: 0 all absent, 1 all present, 2 a bitmap follows.
-//! Format 2 has `skipped`, the number of samples of an unknown kind that were left out; format 1 has none.
+//! A column of a field that may be absent begins with one byte: 0 all absent, 1 all present, 2 a
+//! bitmap follows. Format 2 has `skipped`, the number of samples of an unknown kind that were left
+//! out; format 1 does not.
 
 mod column;
 mod reader;
@@ -49,7 +51,7 @@ pub struct PackedBatch {
     skipped: u32,
 }
 
-/// The start of a packed batch: what can be read without its columns.
+/// The start of a packed batch, which is readable without its columns.
 struct Head {
     samples: u32,
     t_max_ms: u32,
@@ -117,7 +119,7 @@ impl PackedBatch {
         self.t_max_ms
     }
 
-    /// How many samples of the batch as sent are not in it, because their kind is unknown.
+    /// Returns the number of sent samples that the batch leaves out because their kind is unknown.
     #[must_use]
     pub fn skipped(&self) -> u32 {
         self.skipped

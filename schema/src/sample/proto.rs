@@ -1,8 +1,8 @@
 //! Batches as protobuf (`schema/porchlight.proto`), decoded straight into columns.
 //!
 //! A generated decoder would allocate a struct for every sample and a vector for every array. This
-//! one reads a sample into fixed slots, one per field number, and applies the same checks as JSON
-//! ([`super::json`]), so a batch is the same, bit for bit, in both formats.
+//! decoder reads a sample into fixed slots, one per field number, and applies the same checks as
+//! JSON ([`super::json`]), so a batch is the same, bit for bit, in both formats.
 
 mod wire;
 

@@ -6,7 +6,7 @@ use memchr::memchr;
 /// Size of the buffer that is kept for the next line.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// A line splitter. Fill it ([`Lines::room`]), then take lines until there is none.
+/// A line splitter. Fill it ([`Lines::room`]), then take lines until no complete one is left.
 #[derive(Debug)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
@@ -60,8 +60,8 @@ impl Lines {
         self.buffer.capacity()
     }
 
-    /// The next line; none if there is no complete one. `is_end`: the input has ended, so the last
-    /// line needs no end.
+    /// Returns the next line, or `None` if there is no complete one. `is_end`: the input has ended,
+    /// so the last line needs no end.
     pub(super) fn next_line(&mut self, is_end: bool) -> Option<Line<'_>> {
         loop {
             let rest = self.buffer.get(self.seen..).unwrap_or_default();

@@ -100,7 +100,7 @@ pub(super) const NAMED: &[(&str, f64)] = &[
     ("URL_CHARS_MAX", URL_CHARS_MAX as f64),
 ];
 
-/// The value of a name; none when there is no such name.
+/// Returns the value of a name, or `None` if there is no such name.
 fn value_of(name: &str) -> Option<f64> {
     let named = NAMED.iter().find(|(known, _)| *known == name);
     named.map(|(_, value)| *value)

@@ -18,7 +18,7 @@ const BODY_PROBLEMS: [Code; 9] = [
     Code::InvalidBody,
 ];
 
-/// Who may call an operation: the kinds of credential that it accepts.
+/// The kinds of credential that an operation accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Credentials {
     pub(super) secret: bool,
@@ -87,7 +87,7 @@ impl Codes {
     }
 }
 
-/// The code of this name; none when there is no such code.
+/// Returns the code with this name, or `None` if there is no such code.
 pub(super) fn code(name: &str) -> Option<Code> {
     let found = Code::ALL.iter().find(|code| code.as_str() == name);
     found.copied()
@@ -167,7 +167,8 @@ impl Problems {
         name
     }
 
-    /// A reference to the schema for these codes: that of the code, or one that is either of several.
+    /// Returns a reference to the schema for these codes: the schema of the code, or a schema that
+    /// allows any of several codes.
     fn schema(&mut self, name: &str, codes: &[Code]) -> Value {
         let references: Vec<Value> = codes.iter().map(|code| self.code_schema(*code)).collect();
         if let [only] = references.as_slice() {
@@ -236,7 +237,7 @@ fn response(status: u16, codes: &[Code], schema: &Value) -> Value {
         429 | 503 => &["Retry-After"],
         _ => &[],
     };
-    // Before the credential is known there is no rate to report.
+    // There is no rate to report before the credential is known.
     let rate: &[&str] = match status {
         401 | 405 => &[],
         _ => &["RateLimit", "RateLimit-Policy"],
@@ -253,7 +254,7 @@ fn response(status: u16, codes: &[Code], schema: &Value) -> Value {
     })
 }
 
-/// A problem as it is answered. Two codes list what is invalid.
+/// Returns an example of a problem. Two codes list the invalid fields.
 fn example(code: Code) -> Value {
     let mut value = json!({
         "type": code.about(),

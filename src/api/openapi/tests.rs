@@ -188,8 +188,8 @@ fn ids_have_the_prefixes_of_the_code() {
     }
 }
 
-/// Generators need a type beside each enum and constant and a format beside each number, and take a field with a default
-/// for a required one.
+/// Generators require a type next to each enum and constant and a format next to each number, and
+/// treat a field with a default as required.
 #[test]
 fn schemas_are_written_so_that_generators_take_them() {
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The page behind a recorder's link: which app to install, how to set it up, and what is received.
+//! The page behind a recorder's link: the app to install, its setup, and the received data.
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{
@@ -73,7 +73,7 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// What is received at the moment, in a sentence.
+/// Describes the currently received data in a sentence.
 async fn status(call: &RequestContext, recorder: &Recorder) -> Result<String, Problem> {
     let service = &call.state.service;
     let newest = recorder.state.newest();

@@ -1,4 +1,5 @@
-//! What the apps push, each at its own path, answered as the app expects it once it is durable.
+//! Pushes of the apps, each at its own path. The answer, in the form that the app expects, follows
+//! once the data is durable.
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
@@ -20,7 +21,7 @@ use porchlight_http::route::{get, resource};
 
 /// A status by which Sensor Logger shows the answer's text to its user, once.
 const SHOWN_TO_USER: u16 = 499;
-/// What a phone's user is told of a recorder that is no more.
+/// The message to a phone's user if the recorder no longer exists.
 const GONE: &str = "This recording link has expired or was removed. Ask for a new one.";
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -89,7 +90,7 @@ async fn owntracks_push(mut call: RequestContext) -> Result<HttpResponse, Proble
         .map(|()| answer("[]"))
 }
 
-/// Overland keeps what it sent unless it gets this very answer.
+/// Overland keeps the sent data unless it gets exactly this answer.
 async fn overland_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
     let payload = read(&mut call, id).await?;
@@ -108,22 +109,23 @@ async fn gpslogger_push(mut call: RequestContext) -> Result<HttpResponse, Proble
         .map(|()| answer("{}"))
 }
 
-/// The recorder whose token is in the path.
+/// Returns the recorder whose token is in the path.
 ///
 /// # Errors
 ///
-/// 401: the token is none of ours; 429: too many requests of it.
+/// 401 if the token is invalid; 429 if the recorder sends too many requests.
 pub(super) async fn recorder_of(call: &RequestContext) -> Result<RecorderId, Problem> {
     let token = call.http.match_info().get("token").unwrap_or_default();
     call.state.auth.recorder(token)
 }
 
-/// Reads and unpacks the body of a push to this recorder, and counts it as its tenant's. Any media type is accepted, because
-/// the apps differ in the one that they send.
+/// Reads and unpacks the body of a push to this recorder, and counts it for its tenant. Any media
+/// type is accepted, because the apps send different ones.
 ///
 /// # Errors
 ///
-/// 401 for a recorder that was removed, 429 or 503 when the tenant or the node is full, and the errors of reading a body.
+/// 401 for a recorder that was removed, 429 or 503 if the tenant or the node is full, and the
+/// errors of reading a body.
 async fn read(call: &mut RequestContext, id: RecorderId) -> Result<Bytes, Problem> {
     let recorder = call.state.service.recorder(id).await?;
     let gone = || Problem::new(Code::CredentialInvalid, GONE);

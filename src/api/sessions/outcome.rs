@@ -1,4 +1,5 @@
-//! The parameters `reason` and `suspicious` of the list of sessions: they select by what the insight says.
+//! The parameters `reason` and `suspicious` of the list of sessions, which filter by the content of
+//! the insight.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_actors::service::Service;
@@ -12,7 +13,7 @@ use porchlight_schema::session::Tenant;
 /// Insights that are read at the same time.
 const AT_ONCE: usize = 16;
 
-/// Which sessions to list, by their insights. A session without scores passes only the empty filter.
+/// A filter of sessions by their insights. A session without scores passes only the empty filter.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OutcomeFilter {
     reason: Option<ReasonCode>,

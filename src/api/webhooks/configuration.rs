@@ -82,7 +82,8 @@ pub(super) async fn optional_body(call: &mut RequestContext) -> Result<(Bytes, V
     Ok((body, value))
 }
 
-/// By what a repeat of this request is recognized, if it may be repeated.
+/// Returns the key and body hash by which a repeat of this request is recognized, if it may be
+/// repeated.
 fn repeat(call: &RequestContext, body: &[u8]) -> Result<Option<Idempotency>, Problem> {
     let key = idempotency_key(call.headers())?;
     Ok(key.map(|key| Idempotency {
@@ -214,11 +215,11 @@ pub(super) async fn rotate(mut call: RequestContext) -> Result<HttpResponse, Pro
     request_context::json(HttpResponse::Ok(), &view)
 }
 
-/// Ends a running overlap: the previous secret signs no more, the current one stays. 204.
+/// Ends a running overlap: the previous secret no longer signs, the current one stays. 204.
 ///
 /// # Errors
 ///
-/// See the module [`super::super`]; 404 when no overlap runs.
+/// See the module [`super::super`]; 404 if no overlap is running.
 pub(super) async fn end_overlap(call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let webhooks = webhooks(&call)?;

@@ -55,7 +55,7 @@ struct DeliveryView {
     waits_for: Option<WaitsForView>,
 }
 
-/// The delivery directly before one that waits.
+/// The delivery directly before a waiting delivery.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WaitsForView {

@@ -40,7 +40,7 @@ impl Closing {
         !matches!(self, Self::Asked(_) | Self::Gone)
     }
 
-    /// The close frame to send; none if nobody would receive it.
+    /// Returns the close frame to send, or `None` if the peer would not receive it.
     pub(super) fn reason(&self) -> Option<CloseReason> {
         let (code, text) = match self {
             Self::Ended => (CloseCode::Normal, "the session has ended"),

@@ -1,13 +1,13 @@
-//! Prints events and insights for a person.
+//! Prints events and insights in readable form.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The events of a session that were printed.
+/// The events of a session that were already printed.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
-    /// By type and start: whether the end was printed.
+    /// Whether the end was printed, by type and start.
     events: BTreeMap<(String, u64), bool>,
 }
 

@@ -1,5 +1,5 @@
-//! Writes a page that shows labels and detections of each recording above its signals. It loads
-//! nothing else and needs no script: anchors choose what is visible.
+//! Writes a page that shows labels and detections of each recording above its signals. The page
+//! loads no other resources and needs no script: anchors select the visible parts.
 
 mod drawing;
 
@@ -15,7 +15,7 @@ use porchlight_schema::insight::Score;
 pub(super) struct Shown {
     pub(super) name: String,
     pub(super) judged: Vec<Judged>,
-    /// The labelled spans, seconds.
+    /// The labelled spans, in seconds.
     pub(super) spans: Vec<(f64, f64)>,
     pub(super) windows: Vec<Window>,
     pub(super) score: Score,
@@ -23,7 +23,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// The part of the name before the first `_`, which names the source.
+    /// Returns the part of the name before the first `_`, which names the source.
     fn family(&self) -> &str {
         self.name.split('_').next().unwrap_or(&self.name)
     }
@@ -86,7 +86,7 @@ impl Page {
         );
     }
 
-    /// The complete page.
+    /// Returns the complete page.
     pub(super) fn html(&self) -> String {
         let mut choices = Choices::default();
         for (family, count) in &self.families {
@@ -121,7 +121,7 @@ impl Page {
     }
 }
 
-/// Anchors that choose visible parts: a target, and a rule that hides the others.
+/// Anchors that select the visible parts: a target, and a rule that hides the others.
 #[derive(Default)]
 struct Choices {
     targets: String,
@@ -144,7 +144,7 @@ impl Choices {
     }
 }
 
-/// The insight, with the truth in brackets.
+/// Formats the insight, with the truth in brackets.
 fn insight_line(shown: &Shown) -> String {
     let summary = &shown.score.summary;
     let (facts, codes) = (&shown.facts, &shown.score.reason_codes);

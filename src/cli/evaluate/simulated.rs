@@ -16,18 +16,18 @@ use serde_json::Value;
 use super::Report;
 use super::page::Page;
 
-/// Seconds of telemetry in one batch.
+/// The duration of one batch, in seconds of telemetry.
 const BATCH_SEC: f64 = 10.0;
-/// Number of deliveries of each kind that the page shows.
+/// The number of deliveries of each kind that the page shows.
 const DRAWN: u32 = 3;
-/// Shares of samples to remove, for `visibilityScore`.
+/// The shares of samples to remove, for `visibilityScore`.
 const SHARES: [f64; 5] = [0.0, 0.2, 0.4, 0.6, 0.8];
-/// Lengths of silences in seconds, around the drop-off or from the start.
+/// The lengths of silences in seconds, around the drop-off or from the start.
 const SILENCES_SEC: [f64; 6] = [0.0, 10.0, 30.0, 60.0, 120.0, 240.0];
-/// Kinds of sample to remove completely.
+/// The kinds of sample to remove completely.
 const KINDS: [&[&str]; 3] = [&["location"], &["pressure"], &["imu", "motion", "steps"]];
 
-/// The results.
+/// The results of the simulated deliveries.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Simulated {
@@ -45,7 +45,7 @@ struct Visibility {
     by_chance: Losses,
     at_drop_off: Losses,
     at_start: Losses,
-    /// By the first removed kind: the decrease of the score.
+    /// The decrease of the score, by the first removed kind.
     by_kind: BTreeMap<&'static str, Vec<f64>>,
 }
 
@@ -55,7 +55,8 @@ struct Visibility {
 struct Losses(Vec<Vec<(f64, f64)>>);
 
 impl Losses {
-    /// Rank correlation of loss and score over all sessions, and its mean within sessions.
+    /// Returns the rank correlation of loss and score over all sessions, and its mean within
+    /// sessions.
     fn correlations(&self) -> Option<(f64, f64)> {
         let pooled: Vec<(f64, f64)> = self.0.iter().flatten().copied().collect();
         let each: Vec<f64> = self
@@ -88,7 +89,7 @@ pub(super) fn run(
             if let Some(page) = page.as_deref_mut().filter(|_| seed <= DRAWN) {
                 page.add(&shown);
             }
-            // Sessions with hardly any data have nothing to lose.
+            // Sessions with very little data have nothing to lose.
             if seed <= DRAWN && is_seen_well(&delivery) {
                 visibility.add(&name, &delivery)?;
             }
@@ -104,7 +105,7 @@ pub(super) fn run(
     })
 }
 
-/// Whether the phone was carried and sent data to the end.
+/// Returns whether the phone was carried and sent data to the end.
 fn is_seen_well(delivery: &Delivery) -> bool {
     let outcome = delivery.truth.outcome;
     delivery.truth.phone_carried
@@ -154,7 +155,7 @@ impl Visibility {
         Ok(())
     }
 
-    /// One line per way of losing telemetry.
+    /// Formats one line per way of losing telemetry.
     fn text(&self) -> String {
         let mut out = String::new();
         let ways = [
@@ -209,7 +210,8 @@ fn recording(name: &str, delivery: &Delivery) -> anyhow::Result<Recording> {
     Ok(Recording::new(name, labels, batches)?)
 }
 
-/// Spearman's rank correlation with mean ranks for ties; none if undefined.
+/// Computes Spearman's rank correlation with mean ranks for ties. Returns `None` if it is
+/// undefined.
 fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     let ranks = |of: fn(&(f64, f64)) -> f64| -> Vec<f64> {
         let rank = |one: &(f64, f64)| {
@@ -232,7 +234,7 @@ fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
 }
 
 impl Simulated {
-    /// The totals, and one line per kind.
+    /// Formats the totals, and one line per kind.
     pub(super) fn text(&self) -> String {
         let mut out = format!(
             "{}\n{}\n{}",

@@ -1,4 +1,4 @@
-//! Labels in the making: what each command does to them.
+//! Labels under construction, and the effect of each command on them.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::signals::Signals;
 
-/// Seconds on both sides of a time that `show` prints.
+/// The seconds before and after a time that `show` prints.
 const SHOWN_SEC: f64 = 20.0;
-/// Facts that `evaluate` reads.
+/// The facts that `evaluate` reads.
 const FACTS: [&str; 8] = [
     "entranceAtSec",
     "doorFromSec",
@@ -32,38 +32,38 @@ fact NAME VALUE                   sets a fact, such as: fact floorsChange 2
 save                              writes the file
 quit                              leaves";
 
-/// What a command asks of the shell.
+/// The action that a command requests of the shell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Reply {
-    /// Print this.
+    /// Print this text.
     Text(String),
     /// Write the labels.
     Save,
-    /// Leave.
+    /// Quit the shell.
     Quit,
 }
 
-/// Why a command did nothing.
+/// Why a command had no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CommandError {
-    /// No such command.
+    /// There is no such command.
     #[error("unknown command `{0}`; type `help` for the commands")]
     Unknown(String),
-    /// The words after the command are not what it takes.
+    /// The command does not accept these arguments.
     #[error("usage: {0}")]
     Usage(&'static str),
-    /// Not an event type.
+    /// The word is not an event type.
     #[error("unknown event type `{0}`; one of {list}", list = EventType::ALL.map(EventType::as_str).join(", "))]
     Type(String),
-    /// Not a fact.
+    /// The word is not a fact.
     #[error("unknown fact `{0}`; one of {list}", list = FACTS.join(", "))]
     Fact(String),
-    /// No segment of that number.
+    /// There is no segment with this number.
     #[error("segment {0} does not exist")]
     Number(usize),
 }
 
-/// The labels, as the object that is written.
+/// The labels, as the object that is written to the file.
 #[derive(Debug)]
 pub(super) struct Draft {
     labels: Map<String, Value>,
@@ -71,7 +71,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Labels of a recording that has none.
+    /// Creates labels for a recording that has none.
     pub(super) fn new(name: &str, streams: &BTreeMap<String, u32>) -> Self {
         let mut labels = Map::new();
         labels.insert("recording".to_owned(), json!(name));
@@ -86,7 +86,7 @@ impl Draft {
         }
     }
 
-    /// Labels that were written before; what this program does not know stays as it is.
+    /// Reads existing labels; entries that this program does not know are preserved.
     pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Self> {
         let labels = serde_json::from_slice(bytes)?;
         Ok(Self {
@@ -95,7 +95,7 @@ impl Draft {
         })
     }
 
-    /// Does what a line says.
+    /// Executes a line.
     pub(super) fn apply(&mut self, line: &str, signals: &Signals) -> Result<Reply, CommandError> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((&command, rest)) = words.split_first() else {
@@ -240,7 +240,7 @@ impl Draft {
             .as_array_mut()
     }
 
-    /// How many segments there are.
+    /// Returns the number of segments.
     pub(super) fn segments(&self) -> usize {
         self.labels
             .get("segments")
@@ -248,17 +248,17 @@ impl Draft {
             .map_or(0, Vec::len)
     }
 
-    /// Whether anything was changed since it was read or written.
+    /// Returns whether the labels changed since they were read or written.
     pub(super) fn is_changed(&self) -> bool {
         self.changed.get()
     }
 
-    /// It was written.
+    /// Marks the labels as saved.
     pub(super) fn mark_saved(&self) {
         self.changed.set(false);
     }
 
-    /// The file's content.
+    /// Returns the content of the file.
     pub(super) fn json(&self) -> String {
         let labels = Value::Object(self.labels.clone());
         format!("{labels:#}\n")
@@ -285,7 +285,7 @@ fn span(words: &[&str], usage: &'static str) -> Result<(f64, f64), CommandError>
         .ok_or(CommandError::Usage(usage))
 }
 
-/// A number, `true` or `false`, or else a text.
+/// Parses a number, `true` or `false`; any other word is a text.
 fn value_of(word: &str) -> Value {
     match serde_json::from_str(word) {
         Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,

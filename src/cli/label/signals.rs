@@ -9,12 +9,13 @@ use anyhow::Context;
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
-/// Height over the logarithm of a pressure ratio, metres: the standard atmosphere at 15 °C.
+/// The factor from the logarithm of a pressure ratio to a height, in metres: the standard
+/// atmosphere at 15 °C.
 const SCALE_HEIGHT_M: f64 = 8_434.0;
-/// The greatest `t` of a sample, seconds: two days (contract 9).
+/// The greatest `t` of a sample, in seconds: two days (contract 9).
 const T_SEC_MAX: f64 = 172_800.0;
 
-/// What was measured in a second.
+/// The measurements of one second.
 #[derive(Debug, Clone, Copy, Default)]
 struct Second {
     hpa: Option<f64>,
@@ -24,7 +25,7 @@ struct Second {
     steps: Option<f64>,
 }
 
-/// A recording as it is shown.
+/// The signals of a recording, as they are shown.
 #[derive(Debug, Default)]
 pub(super) struct Signals {
     seconds: BTreeMap<u32, Second>,
@@ -33,7 +34,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Reads a compressed recording, a sample a line.
+    /// Reads a compressed recording with one sample per line.
     pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
         let lines = BufReader::new(MultiGzDecoder::new(std::fs::File::open(file)?)).lines();
         let mut signals = Self::default();
@@ -48,7 +49,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Adds a sample; one without a time is skipped.
+    /// Adds a sample; a sample without a time is skipped.
     pub(super) fn add(&mut self, sample: &Value) {
         let Some(t_sec) = sample["t"]
             .as_f64()
@@ -74,17 +75,18 @@ impl Signals {
         }
     }
 
-    /// How many samples of each kind there are.
+    /// Returns the number of samples of each kind.
     pub(super) fn streams(&self) -> &BTreeMap<String, u32> {
         &self.kinds
     }
 
-    /// When the last sample came, seconds.
+    /// Returns the time of the last sample, in seconds.
     pub(super) fn end_sec(&self) -> f64 {
         self.end_sec
     }
 
-    /// The seconds around a time as a table. Heights count from the first of them with pressure.
+    /// Formats the seconds around a time as a table. Heights are relative to the first of them with
+    /// pressure.
     pub(super) fn table(&self, around_sec: f64, side_sec: f64) -> String {
         let from = (around_sec - side_sec).max(0.0) as u32;
         let to = (around_sec + side_sec).clamp(0.0, T_SEC_MAX) as u32;
@@ -102,7 +104,7 @@ impl Signals {
                     |value| format!("{value:>width$.digits$}"),
                 )
             };
-            // Writing to a string can't fail.
+            // Writing to a string cannot fail.
             let _ = write!(
                 text,
                 "\n{t_sec:>6}{}{}{}{}{}",
@@ -117,7 +119,7 @@ impl Signals {
     }
 }
 
-/// Standard deviation of the acceleration's norm.
+/// Computes the standard deviation of the acceleration's norm.
 fn spread(sample: &Value) -> Option<f64> {
     let axis = |name: &str| -> Option<Vec<f64>> {
         sample[name].as_array()?.iter().map(Value::as_f64).collect()

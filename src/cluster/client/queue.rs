@@ -1,5 +1,5 @@
-//! Queue of notifications for one node. It is bounded and collects notifications while a request is
-//! in flight.
+//! The queue of notifications for one node. It is bounded and collects notifications while a
+//! request is in flight.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -42,7 +42,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Appends a batch. A full queue drops and counts it; the owner finds the batch in the journal.
+    /// Appends a batch. A full queue drops and counts the batch; the owner finds it in the journal.
     pub(super) fn push(&mut self, waiting: Waiting) {
         let bytes = waiting.bytes();
         let has_room = bytes <= PEER_REQUEST_BATCH_BYTES_MAX
@@ -70,7 +70,7 @@ impl Queue {
         };
     }
 
-    /// Marks that the node should read the owners.
+    /// Records that the node should read the owners.
     pub(super) fn hint(&mut self) {
         self.released = true;
     }
@@ -90,7 +90,7 @@ impl Queue {
         self.batches.drain(..count).collect()
     }
 
-    /// Removes as many nudges as fit into one request; none if none is queued.
+    /// Removes as many nudges as fit into one request. Returns `None` if the queue has no nudges.
     pub(super) fn take_nudges(&mut self) -> Option<Nudges> {
         let nudges = Nudges {
             sessions: take_some(&mut self.sessions),

@@ -62,7 +62,7 @@ impl Icon {
     }
 }
 
-/// Renders the drawing. It is hidden from screen readers, so words stand beside it.
+/// Renders the drawing. It is hidden from screen readers, so text stands next to it.
 pub(crate) fn icon(glyph: Icon) -> Markup {
     html! { svg.icon viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" { path d=(glyph.path()) {} } }
 }

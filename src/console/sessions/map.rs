@@ -1,6 +1,6 @@
 //! The route of a session on the console's own map: local metres, the known points of the place,
-//! and a scale bar. It fetches no third-party tiles, so that nobody learns the locations of our
-//! customers' couriers.
+//! and a scale bar. It fetches no third-party tiles, so that no third party learns the locations of
+//! our customers' couriers.
 
 use std::fmt::Write;
 
@@ -332,7 +332,7 @@ fn legend(drawn: &Drawn<'_>) -> Markup {
     }
 }
 
-/// Formats a coordinate to a tenth of a unit, which is finer than anybody sees.
+/// Formats a coordinate to a tenth of a unit, which is finer than visible.
 fn px(value: f32) -> String {
     let value = value.clamp(-99_999.0, 99_999.0);
     format!("{:.1}", value + 0.0)

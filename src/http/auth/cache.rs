@@ -59,9 +59,10 @@ impl KeyCache {
         }
     }
 
-    /// The cached result of a lookup; none if the caller must look it up. After two thirds of the
-    /// lifetime, the first caller is told to refresh while the others use the cached result;
-    /// otherwise all callers with a busy key would query the store at once when it expires.
+    /// Returns the cached result of a lookup, or `None` if the caller must look it up. After two
+    /// thirds of the lifetime, the first caller must refresh it while the others use the cached
+    /// result; otherwise all callers with a busy key would query the store simultaneously when it
+    /// expires.
     pub(super) fn get(&self, hash: &[u8; 32]) -> Option<Option<Arc<KeyRecord>>> {
         if let Some(entry) = self.known.get(hash) {
             let age = entry.at.elapsed();
@@ -74,12 +75,13 @@ impl KeyCache {
         (entry.at.elapsed() < self.remembered).then_some(None)
     }
 
-    /// Whether a key may be looked up now. One that was found before always may; of the others only so many a second, for
-    /// the checksum of a key is public, and each guess costs a read of the store.
+    /// Checks whether a key may be looked up now. A key that was found before always may; the
+    /// others are limited per second, because the checksum of a key is public, and each guess costs
+    /// a read of the store.
     ///
     /// # Errors
     ///
-    /// Not now; the error is the time to wait, in milliseconds.
+    /// Returns the time to wait, in milliseconds, if the lookup is not permitted now.
     pub(super) fn begin_lookup(&self, hash: &[u8; 32]) -> Result<(), u64> {
         if self.found.contains(hash) {
             return Ok(());
@@ -132,7 +134,7 @@ impl KeyCache {
     fn make_room<T>(&self, map: &Map<T>, max: usize) {
         if map.len() >= max {
             self.forget_old(map);
-            // All entries are in use, or somebody is guessing: either way the cache is cleared.
+            // All entries are in use, or keys are being guessed: either way the cache is cleared.
             if map.len() >= max {
                 map.clear();
             }

@@ -22,7 +22,7 @@ pub(super) struct RateLimit {
     limiter: DefaultKeyedRateLimiter<[u8; 16], StateInformationMiddleware>,
 }
 
-/// How much of its rate a credential has left.
+/// The remaining rate of a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
     quota: u32,
@@ -35,7 +35,7 @@ pub struct Standing {
 pub struct Limited {
     /// The answer.
     pub problem: Problem,
-    /// What its headers report.
+    /// The values for the rate headers.
     pub standing: Standing,
 }
 

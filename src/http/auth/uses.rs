@@ -14,8 +14,8 @@ const HOUR_MS: i64 = 3_600_000;
 pub(super) struct KeyUses(Mutex<HashMap<[u8; 32], TimestampMs>>);
 
 impl KeyUses {
-    /// Notes that a key is used at `now`. A key whose record has this hour costs no more than a comparison; beyond
-    /// [`KEY_USES_WRITTEN_MAX`] keys the rest waits for its next use.
+    /// Records that a key is used at `now`. If its record already has this hour, this costs only a
+    /// comparison. Beyond [`KEY_USES_WRITTEN_MAX`] keys, the others wait for their next use.
     pub(super) fn note(&self, hash: [u8; 32], record: &KeyRecord, now: TimestampMs) {
         let hour = TimestampMs(now.0 - now.0.rem_euclid(HOUR_MS));
         if record.last_used_at >= Some(hour) {
@@ -27,7 +27,7 @@ impl KeyUses {
         }
     }
 
-    /// What is to be written.
+    /// Takes the uses that must be written.
     pub(super) fn take(&self) -> HashMap<[u8; 32], TimestampMs> {
         let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut uses)

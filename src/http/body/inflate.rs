@@ -1,4 +1,4 @@
-//! Incremental decompression: the output of one step is bounded, whatever the input.
+//! Incremental decompression: the output of one step is bounded for any input.
 
 use std::cell::Cell;
 use std::io::{self, Write};

@@ -164,7 +164,7 @@ async fn what_arrives_and_what_is_unpacked_is_counted_and_nothing_else() {
             grown += bytes;
             Ok(())
         });
-        // A body that is not whole is refused, and what came of it was counted.
+        // An incomplete body is refused, and the received part was counted.
         let unpacked = read.await.map_or(0, |body| body.len());
         let sent: usize = pieces.iter().map(|piece| piece.len()).sum();
         assert_eq!(grown, sent + unpacked);

@@ -25,7 +25,7 @@ const PAGE_ROWS: i32 = 500;
 /// Rows per page of the journal: a batch has about 1 KB, and 300 KB at worst.
 const JOURNAL_PAGE_ROWS: i32 = 64;
 
-/// Where the cluster is, and how to authenticate.
+/// The address of the cluster and the credentials.
 #[derive(Clone)]
 pub struct CqlOptions {
     /// Contact points, `host:port`. The driver discovers the other nodes.
@@ -42,7 +42,7 @@ pub struct CqlOptions {
     pub tls: Option<CqlTls>,
     /// Deadline for a journal write. A write that misses it may still have happened.
     pub ingest_within: Duration,
-    /// How long a session is kept after its end.
+    /// The time for which a session is kept after its end.
     pub retention: Duration,
     /// Maximum duration of a session.
     pub session_max: Duration,
@@ -60,7 +60,7 @@ impl std::fmt::Debug for CqlOptions {
 /// Why the cluster cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CqlOpenError {
-    /// No node answers, or none accepts the credentials.
+    /// No node answers, or no node accepts the credentials.
     #[error("the CQL cluster cannot be reached: {0}")]
     Connect(String),
     /// The certificates cannot be used.

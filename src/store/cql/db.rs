@@ -113,7 +113,7 @@ impl Db {
         rows.maybe_first_row().map_err(StoreError::unavailable)
     }
 
-    /// Reads all rows at once. For statements with few rows.
+    /// Reads all rows into memory. For statements with few rows.
     pub(super) async fn few<R>(
         &self,
         statement: &PreparedStatement,
@@ -179,7 +179,7 @@ impl Db {
         let answer = self.session.execute_unpaged(statement, values).await;
         let rows = match answer {
             Ok(answer) => answer.into_rows_result().map_err(StoreError::unavailable)?,
-            // The driver refused it before sending it, so there is no doubt.
+            // The driver refused the statement before sending it, so there is no doubt.
             Err(error @ (ExecutionError::BadQuery(_) | ExecutionError::EmptyPlan)) => {
                 return Err(StoreError::unavailable(error));
             }

@@ -288,7 +288,7 @@ impl Inner {
         at: TimestampMs,
     ) -> StoreResult<()> {
         let queued = &row.queued;
-        // A request counts as later than those that are done with, whatever the clock says.
+        // A request is dated later than completed requests, even if the clock was set back.
         let shard = tenant.organization_id.shard();
         let cursor = self.cursor(shard, queued.session_id).await?;
         let done_up_to = cursor.manual_done_up_to(queued.id);

@@ -216,7 +216,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Imports messages and their states. Returns those that must be examined.
+    /// Imports messages and their states. Returns the messages that must be examined.
     async fn import_messages<'s>(
         &self,
         session: &'s ImportedSession,

@@ -29,7 +29,7 @@ const HEAD_BYTES: usize = 9;
 /// This process's knowledge of a session's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Head {
-    /// The highest number; none while there is no batch.
+    /// The highest number; `None` while there is no batch.
     highest: Option<u32>,
     /// Whether the session has ended, so that further batches are late.
     pub(super) ended: bool,
@@ -275,7 +275,7 @@ impl Inner {
             let mut rows = self.db.stream::<(i32, Vec<u8>)>(statement, values).await?;
             while let Some((seq, data)) = rows.try_next().await? {
                 let seq = number(seq)?;
-                // Of two batches under one number the first counts.
+                // The first of two batches with the same number counts.
                 if entries.last().is_some_and(|last| last.seq == seq) {
                     continue;
                 }

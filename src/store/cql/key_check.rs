@@ -42,7 +42,7 @@ impl Inner {
         match changed {
             Lwt::Applied => Ok(true),
             Lwt::Refused => Ok(false),
-            // Another process that wrote the same value wanted the same.
+            // Another process that wrote the same value had the same intention.
             Lwt::InDoubt(_) => Ok(self.key_check().await? == Some(next)),
         }
     }

@@ -77,7 +77,7 @@ impl Inner {
         record.last_used_at = Some(hour);
         let data = encode(&record)?;
         let values = (data.as_slice(), hash, stored.as_slice());
-        // Another change goes first: what is lost is an hour that the next use writes.
+        // A concurrent change takes precedence: only an hour is lost, which the next use writes.
         let change = &statements.key_change;
         self.db.lightweight(change, values).await.map(drop)
     }

@@ -13,7 +13,7 @@ use super::Inner;
 use super::db::id_bytes;
 use super::slots::{AT_ONCE, HOUR_MS, Owner, Way, slot_of, tenant_key};
 
-/// Index rows read at once.
+/// The number of index rows per read.
 const CHUNK_ROWS: usize = 256;
 
 /// A position in a list; smaller positions are newer.

@@ -66,7 +66,7 @@ impl Inner {
         match self.db.lightweight(statement, values).await {
             Ok(Lwt::Applied) => Outcome::Applied,
             Ok(Lwt::Refused) => Outcome::Refused,
-            // Whatever the reason, a serial read is safe.
+            // A serial read is safe for any reason.
             Ok(Lwt::InDoubt(error)) | Err(error) => {
                 tracing::warn!(%error, "a change of the nodes' tables is in doubt");
                 Outcome::Unknown

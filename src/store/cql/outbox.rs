@@ -22,7 +22,7 @@ use super::db::{decode, id_bytes};
 use super::slots::{AT_ONCE, OutboxKind, Owner, SLOT_MS, Way, slot_of};
 pub(super) use cursor::Cursor;
 
-/// Age in milliseconds at which a slot gets no more rows: nodes' clocks differ by less.
+/// The age in milliseconds at which a slot gets no more rows: nodes' clocks differ by less.
 const SETTLED_MS: i64 = 2 * SLOT_MS;
 /// Hints examined concurrently.
 const HINTS_AT_ONCE: usize = 64;
@@ -53,7 +53,7 @@ struct Hint {
     id: MessageId,
     session_id: SessionId,
     number: u32,
-    /// For a requested retry: whether the message was already delivered.
+    /// Whether the message was already delivered, for a requested retry.
     again: bool,
 }
 
@@ -302,8 +302,8 @@ impl Inner {
                 let inner = Arc::clone(&self);
                 async move {
                     let (first, all) = (TimestampMs(i64::MIN), Some((until, 1)));
-                    // While the endpoint is paused only what was held for too long can be acted on, and no request by
-                    // hand.
+                    // While the endpoint is paused, only messages that were held for too long can
+                    // be acted on, and no manual request.
                     let (held, manual) = match endpoint.enabled {
                         true => (TimestampMs(i64::MAX), 1),
                         false => (until, 0),

@@ -59,7 +59,8 @@ impl Inner {
         match self.db.lightweight(change, values).await? {
             Lwt::Applied => Ok(true),
             Lwt::Refused => Ok(false),
-            // Whether it was this one: two that write the same bytes want the same.
+            // Checks whether this change was applied: two writers of the same bytes have the same
+            // intention.
             Lwt::InDoubt(_) => Ok(self
                 .recorder_row(id, true)
                 .await?

@@ -18,7 +18,7 @@ use super::slots::OutboxKind;
 use super::slots::{Owner, SLOT_MS, slot_of, tenant_key};
 use super::state::Pending;
 
-/// Pauses between attempts to write what could not be written immediately.
+/// Pauses between attempts at writes that did not succeed immediately.
 const AGAIN_AFTER: [Duration; 5] = [
     Duration::from_millis(250),
     Duration::from_secs(1),

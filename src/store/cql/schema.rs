@@ -35,13 +35,13 @@ const BOOTSTRAP: [&str; 2] = [
 
 /// Life of the lock in seconds; its holder renews it before each statement.
 const LOCK_SEC: i32 = 120;
-/// How often a waiting process checks the lock.
+/// The interval at which a waiting process checks the lock.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long a process waits for the lock, which exceeds the life of the lock.
+/// The maximum time that a process waits for the lock, which exceeds the life of the lock.
 const WAIT: Duration = Duration::from_secs(300);
 /// A cluster without a quorum for this long is not just starting.
 pub(super) const QUORUM_WITHIN: Duration = Duration::from_secs(60);
-/// How often a schema change is attempted.
+/// The maximum number of attempts at a schema change.
 const RUN_TRIES_MAX: usize = 20;
 /// Maximum length of a keyspace name in both databases.
 const KEYSPACE_CHARS_MAX: usize = 48;
@@ -124,7 +124,7 @@ async fn migrate(session: &Session) -> Result<(), CqlOpenError> {
                 return Err(failed("another node holds the lock and does not finish"));
             }
             Ok(false) => {}
-            // A cluster that is just starting needs a while to reach a quorum.
+            // A cluster that is just starting needs some time to reach a quorum.
             Err(Refused::Passing(error)) if began.elapsed() > QUORUM_WITHIN => return Err(error),
             Err(Refused::Passing(_)) => {}
             Err(Refused::Final(error)) => return Err(error),

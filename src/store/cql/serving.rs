@@ -23,9 +23,9 @@ use super::db::{Db, Lwt};
 use super::{Inner, schema, state};
 use crate::committer::OnFatal;
 
-/// How often a serving process verifies that it still serves.
+/// The interval at which a serving process verifies that it still serves.
 const WATCH_EVERY: Duration = Duration::from_millis(HEARTBEAT_MS);
-/// How long active nodes need to notice that a single process has started.
+/// The time that active nodes need to notice that a single process has started.
 const NODES_END_WITHIN: Duration = Duration::from_millis(FENCE_MS);
 /// The row that counts the starts of single processes.
 const ALONE: &str = "alone";
@@ -106,8 +106,8 @@ pub(super) async fn next(db: &Db) -> StoreResult<u64> {
     until_a_quorum(|| raise(db)).await
 }
 
-/// Retries until there is an answer. A cluster that is starting, or many concurrent requests, may
-/// cause failures for a while.
+/// Retries until there is an answer. A cluster that is starting, or a large number of concurrent
+/// requests, may cause failures for some time.
 async fn until_a_quorum<F>(mut once: impl FnMut() -> F) -> StoreResult<u64>
 where
     F: Future<Output = StoreResult<Option<u64>>>,

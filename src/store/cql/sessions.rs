@@ -155,7 +155,8 @@ impl Inner {
         Ok(Some(StartOutcome::Repeated(start)))
     }
 
-    /// Stores `ours` under an idempotency key, or returns what was stored within the last day.
+    /// Stores `ours` under an idempotency key, or returns the record that was stored within the
+    /// last day.
     pub(super) async fn remember(&self, hash: &[u8], ours: Remembered) -> StoreResult<Remembered> {
         let (tenant, data) = (tenant_key(ours.record.start.tenant), encode(&ours)?);
         let (tenant, data, life) = (tenant.as_slice(), data.as_slice(), self.lives.idempotency);

@@ -19,11 +19,11 @@ const SLOTS_READ_MAX: usize = 65_536;
 /// Partitions read concurrently.
 pub(super) const AT_ONCE: usize = 32;
 
-/// What a row of an outbox asks for.
+/// The action that a row of an outbox requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
 pub(super) enum OutboxKind {
-    /// A try by hand.
+    /// A manual attempt.
     ByHand = 0,
     /// A look at a message.
     Ready = 1,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Inner;
 use super::db::{Lwt, decode, encode};
 
-/// How often a transaction is attempted that competing writers make fail.
+/// The maximum number of attempts at a transaction that fails because of competing writers.
 pub(super) const TRIES_MAX: usize = 24;
 
 /// A session's start, as stored.

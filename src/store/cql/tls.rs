@@ -23,7 +23,7 @@ pub enum TlsError {
     /// A file cannot be read or contains nothing of its kind.
     #[error("{0} cannot be used for TLS to the CQL cluster")]
     File(String, #[source] rustls::pki_types::pem::Error),
-    /// There is no trusted certificate authority.
+    /// No trusted certificate authority is available.
     #[error("no trusted certificate is configured for TLS to the CQL cluster")]
     NoRoots,
     /// The TLS library refuses the settings.

@@ -12,7 +12,7 @@
 //! - Memory is bounded: one block cache, and small memtables, of which fjall lets four wait before
 //!   it halts writes.
 //! - Durable means `fdatasync` of fjall's journal, once per group.
-//! - A file beside the engine records the last acknowledged group ([`acknowledged`]);
+//! - A file next to the engine records the last acknowledged group ([`acknowledged`]);
 //!   [`super::super::continuity`] compares.
 
 pub(crate) mod acknowledged;

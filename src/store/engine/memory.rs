@@ -44,7 +44,8 @@ impl Inner {
     }
 }
 
-/// An in-memory engine. Clones share their rows, so that a test can keep one beside the store's.
+/// An in-memory engine. Clones share their rows, so that a test can keep a clone in addition to the
+/// store's.
 #[derive(Clone, Default)]
 pub struct MemoryEngine(Arc<Mutex<Inner>>);
 
@@ -102,7 +103,7 @@ impl MemoryEngine {
         }
     }
 
-    /// Number of applied batches, and of those that were synced.
+    /// Returns the number of applied batches, and of synced ones.
     #[must_use]
     pub fn applied_and_synced(&self) -> (u64, u64) {
         let inner = self.lock();

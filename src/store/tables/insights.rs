@@ -27,7 +27,7 @@ pub(crate) fn commit(
         return Ok(false);
     };
     match newest(txn.as_read(), session_id) {
-        // What can't be read is replaced, whatever its revision was.
+        // An unreadable insight is replaced, regardless of its revision.
         Err(StoreError::Corrupt(_)) => {}
         stored => {
             let revision = stored?.map_or(0, |stored| stored.record.revision);
@@ -43,7 +43,7 @@ pub(crate) fn commit(
     messages::commit(txn, start.tenant, session_id, message)?;
     match present(txn.as_read(), session_id) {
         Ok(present) if present != insight.covered => {}
-        // There is no better insight to wait for when its rows can't be read.
+        // If its rows are unreadable, no better insight can be expected.
         Ok(_) | Err(StoreError::Corrupt(_)) => behind::clear(txn, session_id),
         Err(error) => return Err(error),
     }

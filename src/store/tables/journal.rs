@@ -155,7 +155,8 @@ pub(crate) fn newest(
     }
 }
 
-/// Which numbers were acknowledged. A session without holes, as nearly all are, needs no look at its batches.
+/// Returns the acknowledged numbers. A session without holes, like nearly all sessions, needs no
+/// read of its batches.
 pub(crate) fn acknowledged(
     read: &dyn Read,
     session_id: SessionId,

@@ -21,7 +21,8 @@ fn id_key(id: KeyId) -> Vec<u8> {
     Key::of(b'K').bytes(&id.to_bytes()).build()
 }
 
-/// Returns the organization of this name; `candidate` is stored if there is none.
+/// Returns the organization with this name, or stores and returns `candidate` if there is no such
+/// organization.
 pub(crate) fn organization(
     txn: &mut Txn<'_>,
     candidate: Organization,

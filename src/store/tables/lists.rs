@@ -12,7 +12,7 @@ use super::{Key, session_at_end, sessions};
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
 
-/// Index rows read at once.
+/// The number of index rows per read.
 const CHUNK_ROWS: usize = 256;
 
 fn prefixes(start: &SessionStart) -> [Key; 3] {

@@ -1,9 +1,10 @@
-//! Outboxes: what changes of a message while it is on its way to its endpoint.
+//! Outboxes: the changes of a message on its way to its endpoint.
 //!
-//! A message that waits has a row in its lane (`o`). The first of a lane that can be acted on is listed, by its id
-//! when it is to be looked at (`q`), by its due time when it waits for a retry (`u`), by when it will have been held for
-//! too long while the endpoint is paused (`z`). All messages have a row in the
-//! tenant's list of deliveries (`D`); those that failed for good are listed once more (`F`).
+//! A waiting message has a row in its lane (`o`). The first actionable message of a lane is listed:
+//! by its id if it must be examined (`q`), by its due time if it waits for a retry (`u`), by the
+//! end of its maximum holding time while the endpoint is paused (`z`). All messages have a row in
+//! the tenant's list of deliveries (`D`); permanently failed messages have an additional entry
+//! (`F`).
 
 use std::sync::Arc;
 
@@ -145,7 +146,8 @@ fn displace(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued, after: 
     }
 }
 
-// --- What the machine asks for -------------------------------------------------------------------------------------
+// --- Queries of the machine
+// ----------------------------------------------------------------------------------------
 
 /// See [`porchlight_ports::Outbox::listing`].
 pub fn listing(
@@ -316,7 +318,8 @@ pub fn attempts(read: &dyn Read, id: MessageId) -> StoreResult<Vec<(u32, Attempt
         .collect()
 }
 
-// --- What the node asks for ----------------------------------------------------------------------------------------
+// --- Queries of the node
+// -------------------------------------------------------------------------------------------
 
 /// See [`porchlight_ports::Outbox::work`].
 pub fn work(read: &dyn Read, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>> {
@@ -331,7 +334,8 @@ pub fn work(read: &dyn Read, shards: ShardSet, until: TimestampMs) -> StoreResul
             rows.map(|rows| rows.into_iter().next())
         };
         let held = first(HELD)?;
-        // While the endpoint is paused only what was held for too long can be acted on, and no request by hand.
+        // While the endpoint is paused, only messages that were held for too long can be acted on,
+        // and no manual request.
         let can_send = endpoint.enabled && (held.is_some() || first(b'b')?.is_some());
         let due_at = if can_send || first(b'q')?.is_some() {
             Some(TimestampMs(0))

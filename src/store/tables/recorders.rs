@@ -1,4 +1,4 @@
-//! Recorders: their version and what the service wrote, under their id.
+//! Recorders: their version and data, by id.
 
 use porchlight_ports::{RecorderRow, StoreResult};
 use porchlight_schema::ids::RecorderId;
@@ -11,14 +11,14 @@ use crate::txn::{Read, Scan, Txn};
 
 /// The table's letter.
 const TABLE: u8 = b'R';
-/// How long a recorder is kept after it has expired, milliseconds: it can still be shown.
+/// The time for which an expired recorder is kept, in milliseconds, so that it can still be shown.
 const KEPT_BEYOND_MS: i64 = 24 * 3_600 * 1_000;
 
 fn key(id: RecorderId) -> Vec<u8> {
     Key::of(TABLE).bytes(&id.to_bytes()).build()
 }
 
-/// Makes a recorder; of one that is there nothing changes.
+/// Creates a recorder. An existing recorder is not changed.
 pub(crate) fn create(txn: &mut Txn<'_>, id: RecorderId, data: &[u8]) -> StoreResult<()> {
     if find(txn.as_read(), id)?.is_none() {
         txn.put_state(key(id), &(1_u64, data))?;
@@ -32,7 +32,7 @@ pub(crate) fn find(read: &dyn Read, id: RecorderId) -> StoreResult<Option<Record
     Ok(row.map(|(version, data)| RecorderRow { version, data }))
 }
 
-/// Replaces what is stored, if it has this version.
+/// Replaces the stored recorder if it has this version.
 pub(crate) fn change(
     txn: &mut Txn<'_>,
     id: RecorderId,
@@ -47,8 +47,8 @@ pub(crate) fn change(
     Ok(is_this)
 }
 
-/// Removes at most `rows_max` recorders that were made so long ago that none of them works any more, whatever it was
-/// made for: their ids say when. Gives how many.
+/// Removes at most `rows_max` recorders whose creation, according to their ids, is so long ago that
+/// they have expired with any permitted lifetime. Returns their number.
 pub(crate) fn sweep(txn: &mut Txn<'_>, now: TimestampMs, rows_max: usize) -> StoreResult<usize> {
     let made_before = now.plus_ms(-(RECORDER_STARTED_AT_BACK_MS_MAX + KEPT_BEYOND_MS));
     let end = key(RecorderId::new(made_before, 0));

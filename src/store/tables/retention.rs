@@ -13,7 +13,7 @@ use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Row, Scan, Txn};
 
-/// Rows that are counted at once.
+/// The number of rows per read when counting.
 const COUNTED_AT_ONCE: usize = 4_096;
 
 /// The result of one step.
@@ -44,7 +44,7 @@ fn completed_at(key: &[u8]) -> Option<TimestampMs> {
     Some(time_from(*time))
 }
 
-/// How many completed sessions there are; not more than `max` are counted.
+/// Returns the number of completed sessions, counting at most `max`.
 pub(crate) fn completed(read: &dyn Read, max: u64) -> StoreResult<u64> {
     let mut range = KeyRange::prefix([b'c']);
     let mut count = 0;
@@ -60,7 +60,7 @@ pub(crate) fn completed(read: &dyn Read, max: u64) -> StoreResult<u64> {
 }
 
 /// Removes the oldest completed session if it was completed before `before`: at most `rows_max`
-/// rows at once, and the row that names the session last, so that an interrupted sweep continues
+/// rows per step, and the row that names the session last, so that an interrupted sweep continues
 /// where it stopped.
 pub(crate) fn step(txn: &mut Txn<'_>, before: TimestampMs, rows_max: usize) -> StoreResult<Step> {
     let end = super::Key::of(b'c').time(before).build();
@@ -98,7 +98,7 @@ fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
             txn.delete(Space::State, row.key);
         }
     }
-    // Of a start that can't be read the lists keep their rows, which name a session that is gone.
+    // If the start is unreadable, the lists keep its rows, which then name a deleted session.
     let start = sessions::start_of(txn.as_read(), session_id);
     if let Some(start) = readable(start, session_id, "the start of an old session")? {
         for key in lists::index_keys(&start) {

@@ -134,8 +134,8 @@ pub(crate) fn end(
     Ok(Some(EndOutcome { end, first: true }))
 }
 
-/// Replaces the service's end of a session by the app's own stop. The row that retention goes by stays: the time of
-/// completion is the same.
+/// Replaces the service's end of a session by the app's own stop. The retention row stays, because
+/// the time of completion is the same.
 pub(crate) fn stop_after_timeout(
     txn: &mut Txn<'_>,
     session_id: SessionId,
@@ -194,7 +194,7 @@ pub(crate) fn live(
     loop {
         let rows = read.rows(&Scan::keys(range.clone(), limit))?;
         for session_id in rows.iter().filter_map(|row| session_at_end(&row.key)) {
-            // One that was swept between the two reads is left out.
+            // A session that was swept between the two reads is left out.
             sessions.extend(find_readable(read, session_id)?);
         }
         match rows.last() {
@@ -205,7 +205,7 @@ pub(crate) fn live(
     }
 }
 
-/// A session as it stands; none when it is not there or can't be read.
+/// Returns the current state of a session, or `None` if it does not exist or is unreadable.
 pub(crate) fn find_readable(
     read: &dyn Read,
     session_id: SessionId,

@@ -55,8 +55,8 @@ async fn lightweight(server: &Server) -> f64 {
     values.sum()
 }
 
-/// Returns the lightweight transactions once no more follow: a stop causes an insight, and a busy
-/// machine makes them one after the other.
+/// Waits until the number of lightweight transactions no longer grows, and returns it: a stop
+/// causes an insight, and a busy machine runs the transactions one after the other.
 async fn settled(server: &Server) -> f64 {
     let mut counted = lightweight(server).await;
     loop {

@@ -24,7 +24,7 @@ const PHONES: usize = 6;
 const PAUSE: Duration = Duration::from_millis(120);
 /// A stopped node is considered gone after 20 s: when it comes back, other nodes own its shards.
 const STALLED: Duration = Duration::from_secs(30);
-/// How long wires are cut or mute.
+/// The time for which wires are cut or mute.
 const UNWIRED: Duration = Duration::from_secs(12);
 /// The timeout of each step.
 const WITHIN: Duration = Duration::from_secs(180);
@@ -220,7 +220,7 @@ impl Campaign {
         self.sent.extend(sent);
     }
 
-    /// Asserts that every session has one insight, and that every node returns the same.
+    /// Asserts that every session has one insight, and that every node returns the same insight.
     async fn see_insights(&mut self, sent: &[Sent]) {
         let client = self.cluster.client();
         for session in sent {

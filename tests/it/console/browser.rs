@@ -1,4 +1,4 @@
-//! Tests the console in a real Chromium, driven by `browser.mjs` beside this file, with a
+//! Tests the console in a real Chromium, driven by `browser.mjs` next to this file, with a
 //! controllable receiver.
 //!
 //! It needs `chromium`, `node` and `npm` (`.ci/run` installs them); if one is missing the test

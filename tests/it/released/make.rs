@@ -29,7 +29,7 @@ use crate::phone::{Client, Sent, Underway};
 use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
-/// Numbers of deliveries in `phone::delivery`: a house, stairs, nobody home, an elevator.
+/// The numbers of deliveries in `phone::delivery`: a house, stairs, no one home, an elevator.
 const DELIVERED: [u64; 1] = [0];
 const REFUSED: u64 = 2;
 const WAITING: u64 = 4;
@@ -212,7 +212,7 @@ async fn retries_began(client: &Client) -> bool {
         .all(|row| row["attempts"] != 0)
 }
 
-/// Returns a customer's view, as far as every later version must show the same.
+/// Returns a customer's view, limited to the parts that every later version must show unchanged.
 async fn seen(server: &Server, filled: &Filled) -> Value {
     let place = Arc::new(RwLock::new(server.api.clone()));
     let client = Client::new(&place, filled.keys["secret"].as_str().unwrap());

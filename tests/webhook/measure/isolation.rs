@@ -67,8 +67,8 @@ fn measure_a_quiet_customer_beside_one_that_hangs() {
     });
 }
 
-/// Measures beside one session whose message is retried manually as soon as it has failed or timed
-/// out, and beside 300 sessions a second whose messages fail.
+/// Measures alongside one session whose message is retried manually as soon as it has failed or
+/// timed out, and alongside 300 sessions a second whose messages fail.
 #[test]
 #[ignore = "a measurement"]
 fn measure_sessions_beside_a_lane_that_fails() {

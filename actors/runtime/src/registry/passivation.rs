@@ -54,9 +54,10 @@ impl Registry {
         self.arm_for(handle.session_id, due_ms);
     }
 
-    /// Adopts a session in progress whose last batch is not known. It has the full idle time-out
-    /// from now on. The sessions found at a start end one after the other within a further
-    /// thirtieth of it: the journal of each is read first, and thousands must not be read at once.
+    /// Adopts a session in progress whose last batch is not known. It has the full idle timeout
+    /// from now on. The ends of the sessions found at a start are spread over a further thirtieth
+    /// of the timeout, because the journal of each is read first, and thousands must not be read at
+    /// the same time.
     pub(crate) fn adopt_without_activity(&self, row: &SessionRow) -> Arc<Handle> {
         let handle = self.enter(row, row.start.created_at);
         let [.., high, low] = handle.session_id.to_bytes();

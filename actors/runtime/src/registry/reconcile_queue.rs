@@ -1,5 +1,5 @@
-//! Sessions to look at, because another node requested it or handed over a batch of a session that
-//! is not known here. The store determines the action.
+//! Queue of sessions to reconcile, because another node requested it or forwarded a batch of a
+//! session that is not known here. The store determines the action.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -26,7 +26,8 @@ pub(crate) struct RemoteShard {
     pub(super) in_flight: AtomicU32,
 }
 
-/// The result of a look-up that found a session in progress. It expires after a while.
+/// The result of a lookup that found a session in progress on another node. It expires after a
+/// while.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteSession {
     pub(crate) edge: Arc<RemoteShard>,
@@ -34,21 +35,21 @@ pub(crate) struct RemoteSession {
 }
 
 impl RemoteSession {
-    /// Returns whether the belief is still valid. Until it expires, this node does not notice an
-    /// end on another node.
+    /// Returns whether the cached remote session is still valid. Until it expires, this node does
+    /// not notice an end on another node.
     pub(crate) fn is_good(&self) -> bool {
         self.looked_up_at.elapsed() < Duration::from_millis(REMOTE_SESSION_TTL_MS)
     }
 }
 
-/// The beliefs about all sessions of other nodes.
+/// The cached sessions of other nodes.
 #[derive(Debug, Default)]
 pub(super) struct RemoteSessions {
     sessions: DashMap<SessionId, RemoteSession>,
 }
 
 impl RemoteSessions {
-    /// Returns the belief about a session if it is still valid.
+    /// Returns the cached remote session if it is still valid.
     fn get(&self, session_id: SessionId) -> Option<RemoteSession> {
         let belief = self.sessions.get(&session_id)?;
         belief.is_good().then(|| belief.clone())
@@ -80,12 +81,12 @@ impl RemoteSessions {
         self.sessions.remove(&session_id);
     }
 
-    /// Evicts expired beliefs. It runs after a look-up in the store, so its cost is small in
+    /// Evicts expired entries. It runs after a lookup in the store, so its cost is small in
     /// comparison.
     fn make_room(&self) {
         if self.sessions.len() >= EDGE_SESSIONS_MAX {
             self.sessions.retain(|_, belief| belief.is_good());
-            // If all beliefs are fresh, all are evicted; their sessions are looked up again.
+            // If all entries are fresh, all are evicted; their sessions are looked up again.
             if self.sessions.len() >= EDGE_SESSIONS_MAX {
                 self.sessions.clear();
             }
@@ -94,8 +95,8 @@ impl RemoteSessions {
 }
 
 impl Registry {
-    /// Returns the belief about a session that another node acts for. Returns `None` if the session
-    /// has to be looked up.
+    /// Returns the cached remote session that another node acts for. Returns `None` if the session
+    /// must be looked up.
     pub(crate) fn belief(&self, session_id: SessionId) -> Option<RemoteSession> {
         self.inner.edges.get(session_id)
     }
@@ -115,7 +116,7 @@ impl Registry {
         None
     }
 
-    /// Removes the belief about a session that has ended and that another node acts for.
+    /// Removes the cached remote session after it has ended.
     pub(super) fn evict_remote(&self, session_id: SessionId) {
         self.inner.edges.forget(session_id);
         self.wake_watchers(session_id);

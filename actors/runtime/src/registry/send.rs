@@ -14,7 +14,7 @@ pub(super) fn admitted_send(actor: &Addr<SessionActor>, message: BatchDurable) {
     actor.do_send(message);
 }
 
-/// Tells an actor that is no longer reachable to write its state and stop.
+/// Requests an actor that is no longer reachable to write its state and stop.
 #[expect(
     clippy::disallowed_methods,
     reason = "at most one for each actor, after the last of its other messages"
@@ -23,7 +23,7 @@ pub(super) fn tell_drain(actor: &Addr<SessionActor>) {
     actor.do_send(Drain);
 }
 
-/// Tells an actor that the journal has more than it was notified of.
+/// Notifies an actor that the journal contains more batches than it was notified of.
 #[expect(
     clippy::disallowed_methods,
     reason = "at most one in each interval between two looks at a session's tail"
@@ -32,13 +32,13 @@ pub(super) fn tell_catch_up(actor: &Addr<SessionActor>) {
     actor.do_send(CatchUp);
 }
 
-/// Tells the actor of a session that is scored, or that another node acts for, to stop.
+/// Requests the actor of a session to stop, because it is scored or another node acts for it.
 #[expect(clippy::disallowed_methods, reason = "one for each actor, its last")]
 pub(super) fn tell_finish(actor: &Addr<SessionActor>, reason: StopReason) {
     actor.do_send(Finish(reason));
 }
 
-/// Tells an actor that is no longer reachable to leave its state with its handle and stop.
+/// Requests an actor that is no longer reachable to leave its state with its handle and stop.
 #[expect(
     clippy::disallowed_methods,
     reason = "at most one for each actor, after the last of its other messages"

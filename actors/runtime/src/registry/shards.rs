@@ -19,8 +19,8 @@ use crate::session::Drain;
 const DRAINED_AT_ONCE: usize = 256;
 
 impl Registry {
-    /// Returns the generation in which this process acts for a session now. Returns `None` if
-    /// another process or none does.
+    /// Returns the generation in which this process acts for a session now. Returns `None` if this
+    /// process does not act for it.
     pub(crate) fn generation(&self, session_id: SessionId) -> Option<u64> {
         self.inner.ownership.generation(session_id.shard())
     }
@@ -40,8 +40,8 @@ impl Registry {
         self.inner.letting_go.set(shards, false);
     }
 
-    /// Forgets the sessions of these shards and adopts no more of them. Returns the handles of
-    /// those in progress.
+    /// Removes the sessions of these shards and stops adopting new ones. Returns the handles of the
+    /// sessions in progress.
     fn close_shards(&self, shards: ShardSet) -> Vec<Arc<Handle>> {
         self.inner.letting_go.set(shards, true);
         let is_of = |id: &SessionId| shards.contains(id.shard());
@@ -82,7 +82,7 @@ impl Registry {
         self.drain_handles(&handles).await
     }
 
-    /// Stops the sessions of these shards at once, without writing anything.
+    /// Stops the sessions of these shards immediately, without writing anything.
     pub(crate) fn drop_shards(&self, shards: ShardSet) {
         for handle in self.close_shards(shards) {
             let mut slot = handle.slot();

@@ -21,7 +21,7 @@ use crate::session::{ReadChanges, SessionActor};
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     sessions: DashMap<SessionId, watch::Sender<()>>,
-    /// The number of watched sessions, so that nothing is looked up while there is no watcher.
+    /// The number of watched sessions, which avoids lookups while there is no watcher.
     count: AtomicUsize,
 }
 

@@ -22,7 +22,7 @@ use porchlight_schema::time::TimestampMs;
 use super::knowledge::{self, Learned};
 use crate::messages;
 
-/// The number of batches read from the journal at once.
+/// The number of batches per read of the journal.
 const READ_BATCHES: usize = 256;
 /// The error message that customers see if an insight could not be computed.
 const FAILED: &str = "The session could not be scored; its telemetry is kept.";

@@ -145,8 +145,8 @@ fn day_of(start: &SessionStart) -> u32 {
     u32::try_from(start.started_at.0.div_euclid(DAY_MS)).unwrap_or(0)
 }
 
-/// Hashes the courier's id with FNV-1a, only to tell couriers apart. It must be the same everywhere
-/// and forever.
+/// Hashes the courier's id with FNV-1a, only to distinguish couriers. The hash must be the same on
+/// all machines and in all versions.
 fn rider_of(start: &SessionStart) -> u64 {
     start
         .external_rider_id

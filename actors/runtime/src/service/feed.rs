@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use super::Service;
 use crate::registry::Watch;
 
-/// The number of batches read from the journal at once. Other requests get their turn in between.
+/// The number of batches per read of the journal. Other requests run between reads.
 const READ_BATCHES: usize = 32;
 
 /// The state of a session's feed.
@@ -47,7 +47,7 @@ impl Service {
         })
     }
 
-    /// Returns at most `limit` changes numbered `number` and up. Returns `None` if there is no such
+    /// Returns at most `limit` changes, starting at `number`. Returns `None` if there is no such
     /// session.
     pub async fn feed(
         &self,
@@ -95,8 +95,8 @@ impl Service {
         row: &SessionRow,
         end: &SessionEnd,
     ) -> StoreResult<Vec<NumberedChange>> {
-        // Each computation takes as long as a scoring, so only a few run at once and the others
-        // wait.
+        // Each computation takes as long as a scoring, so only a few run concurrently and the
+        // others wait.
         static AT_WORK: Semaphore = Semaphore::const_new(FEEDS_COMPUTED_MAX);
         let _place = AT_WORK.acquire().await.map_err(StoreError::unavailable)?;
         let notes = self.store().notes(row.start.session_id).await?;

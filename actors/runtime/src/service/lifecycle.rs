@@ -22,7 +22,7 @@ use crate::registry::{Handle, Registry};
 
 /// The interval at which a draining service checks whether it is done.
 const DRAIN_LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The number of batches read from the journal at once.
+/// The number of batches per read of the journal.
 const READ_BATCHES: usize = 256;
 
 impl Service {
@@ -368,8 +368,8 @@ async fn end_session(
     Ok(outcome)
 }
 
-/// Handles a session's expired deadline: checks again when the session was last heard, and ends it
-/// if it is over.
+/// Handles a session's expired deadline: checks the time of the last received batch again, and ends
+/// the session if it is over.
 pub(super) fn on_due(registry: Registry, handle: Arc<Handle>) {
     actix_rt::spawn(async move {
         // Losing a deadline would leave the session without an end.

@@ -16,15 +16,15 @@ const TAKEN_PAGE: usize = 1_000;
 const RESTORED_AT_ONCE: usize = 64;
 
 impl Service {
-    /// Takes up the work in these shards, which is sessions in progress and outdated insights, and
-    /// returns the number of sessions. On a store shared with other nodes, recently heard sessions
-    /// are restored before this returns. On a store of its own, the node looks up later when each
-    /// session was last heard, so that a start with many is fast.
+    /// Starts the work of these shards (sessions in progress and outdated insights) and returns the
+    /// number of sessions. On a store shared with other nodes, recently active sessions are
+    /// restored before this returns. On a store of its own, the node looks up later when each
+    /// session was last active, so that a start with many sessions is fast.
     ///
     /// # Errors
     ///
-    /// Returns an error if the store cannot be read. The work taken up so far stays, and this may
-    /// be called again.
+    /// Returns an error if the store cannot be read. The work started so far continues, and this
+    /// may be called again.
     pub async fn take_shards(&self, shards: ShardSet) -> StoreResult<usize> {
         self.registry().open_shards(shards);
         let adopted = self.adopt_live(shards).await?;
@@ -104,8 +104,8 @@ impl Service {
         self.registry().drain_shards(shards).await
     }
 
-    /// Stops the work in these shards at once and writes nothing: another node owns them, or may
-    /// soon.
+    /// Stops the work of these shards immediately and writes nothing: another node owns them, or
+    /// may soon.
     pub fn drop_shards(&self, shards: ShardSet) {
         self.registry().drop_shards(shards);
     }

@@ -205,9 +205,9 @@ impl Service {
             })?;
         under_way.acknowledge();
         drop(permit);
-        // If the session has ended, even meanwhile, no actor would notice that the batch is
-        // missing. The score is requested here so as not to depend on the hand-over alone, nor on
-        // the first of two answers, which may have been lost.
+        // If the session has ended, even in the meantime, no actor would notice that the batch is
+        // missing. The score is requested here so that it does not depend on the forwarded batch
+        // alone, nor on the first of two answers, which may have been lost.
         let registry = self.registry();
         let is_over = if registry.acts_for(target.session_id) {
             registry.handle(target.session_id).is_none()
@@ -239,8 +239,8 @@ impl Service {
         }
     }
 
-    /// Returns the session's end, if it has ended. The belief from the batch's head may be too old
-    /// when its body has arrived.
+    /// Returns the session's end, if it has ended. The cached session from the batch's head may be
+    /// outdated when its body has arrived.
     async fn end_by_now(&self, target: &Target) -> StoreResult<Option<SessionEnd>> {
         match &target.at {
             At::Elsewhere(belief) if !belief.is_good() => {

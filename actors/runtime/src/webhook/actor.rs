@@ -227,7 +227,7 @@ impl WebhookActor {
         }
     }
 
-    /// Handles an idle machine: stays for a while, and stops if nothing has come.
+    /// Handles an idle machine: the actor stays for a while, and stops if no message has arrived.
     fn rest(&mut self, ctx: &mut Context<Self>, now: TimestampMs) {
         let since = *self.idle_since.get_or_insert(now);
         let left_ms = LINGER.as_millis() as i64 - now.since_ms(since);

@@ -81,7 +81,7 @@ impl Webhooks {
     ///
     /// # Errors
     ///
-    /// Returns [`ConfigureError::None`] if there is none, or the store's error.
+    /// Returns [`ConfigureError::None`] if there is no endpoint, or the store's error.
     pub async fn endpoint(&self, tenant: Tenant) -> Result<Endpoint, ConfigureError> {
         let endpoint = self.inner.outbox.endpoint(tenant).await?;
         endpoint.ok_or(ConfigureError::None)

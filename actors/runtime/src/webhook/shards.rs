@@ -49,7 +49,7 @@ impl Webhooks {
         }
     }
 
-    /// Stops all work in flight for these shards' tenants at once.
+    /// Stops all work in flight for these shards' tenants immediately.
     pub fn drop_shards(&self, shards: ShardSet) {
         let inner = &self.inner;
         inner.letting_go.set(shards, true);

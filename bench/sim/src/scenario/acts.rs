@@ -70,7 +70,7 @@ fn kerb(courier: &Courier<'_>, east: f64) -> Place {
     (east, courier.world.street_north_m + 2.5)
 }
 
-/// Drives to the address's street, parks, and returns the place beside the vehicle.
+/// Drives to the address's street, parks, and returns the place next to the vehicle.
 fn arrive(courier: &mut Courier<'_>) -> Place {
     let east = courier.draw.range(-70.0, 45.0);
     park_at(courier, east)
@@ -149,7 +149,7 @@ fn change_floor(courier: &mut Courier<'_>, floor: i16, ride: bool) {
 
 /// Goes from the entrance to a door on a floor and returns the hall and the door.
 fn go_up(courier: &mut Courier<'_>, floor: i16, ride: bool) -> (Place, Place) {
-    // The main door may be locked, which costs a wait; otherwise a code opens it at once.
+    // The main door may be locked, which costs a wait; otherwise a code opens it immediately.
     if courier.draw.chance(0.35) {
         courier.wait_at_gate();
     }
@@ -280,7 +280,7 @@ pub(super) fn second_attempt(mut courier: Courier<'_>) -> Plan {
     to_entrance(&mut courier, vehicle);
     let stay_s = courier.draw.range(15.0, 60.0);
     courier.visit(stay_s, &[(0.2, "arrived")]);
-    // Nobody opens: the courier returns to the street, makes a call, and comes back. The distance
+    // No one opens: the courier returns to the street, makes a call, and comes back. The distance
     // is enough for a second visit (contract: 15 m).
     let away = (corner.0 + courier.draw.range(22.0, 60.0), corner.1);
     courier.walk(&[corner, away]);
@@ -327,8 +327,8 @@ pub(super) fn gate(mut courier: Courier<'_>) -> Plan {
     }
 }
 
-/// Parks near a gate at the kerb or a house without one, and usually searches for the parcel beside
-/// the vehicle first.
+/// Parks near a gate at the kerb or a house without one, and usually searches for the parcel next
+/// to the vehicle first.
 pub(super) fn gate_at_kerb(mut courier: Courier<'_>) -> Plan {
     let gate_east = courier.draw.range(-4.0, 4.0);
     let apart_m = courier.draw.range(6.0, 30.0);

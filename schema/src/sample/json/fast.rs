@@ -116,7 +116,7 @@ struct WireSample<'a> {
 /// Maximum number of remembered keys: more than any kind has.
 const LAYOUT_MAX: usize = 16;
 
-/// Where a field is stored.
+/// The place where a field is stored.
 #[derive(Clone, Copy)]
 enum Slot {
     Number(usize),

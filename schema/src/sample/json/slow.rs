@@ -1,4 +1,4 @@
-//! Decodes a batch from a tree to find out what is wrong and where.
+//! Decodes a batch from a tree to find each fault and its position.
 
 use std::borrow::Cow;
 

@@ -5,7 +5,7 @@ mod written;
 use super::PackedError;
 pub(super) use written::{Column, OptionalColumn, put_number};
 
-/// How an optional column marks the rows with a value: none, all, or a bitmap.
+/// How an optional column marks the rows with a value: no rows, all rows, or a bitmap.
 const ALL_ABSENT: u8 = 0;
 const ALL_PRESENT: u8 = 1;
 const BITMAP: u8 = 2;
@@ -374,7 +374,8 @@ mod tests {
     }
 
     proptest! {
-        /// Reading many at once equals reading one by one, wherever the column is truncated.
+        /// Reading many numbers together equals reading them one by one, at any truncation of the
+        /// column.
         #[test]
         fn what_is_read_at_once_is_what_is_read_one_by_one(numbers in numbers(), cut in 0_usize..12, place in 0_usize..3) {
             let mut column = Column::default();

@@ -13,9 +13,9 @@ pub(super) struct Malformed;
 pub(super) enum Value<'a> {
     /// Integers, enums, booleans.
     Varint(u64),
-    /// Doubles.
+    /// A field of eight bytes, used for doubles.
     Fixed64(u64),
-    /// Floats.
+    /// A field of four bytes, used for floats.
     Fixed32(u32),
     /// Strings, messages, packed arrays.
     Bytes(&'a [u8]),

@@ -8,20 +8,20 @@ use porchlight_schema::event::EventType;
 
 use super::Shown;
 
-/// Left edge and width of the drawing, in its units.
+/// The left edge and width of the drawing, in its units.
 const LEFT: f64 = 96.0;
 const WIDTH: f64 = 1090.0;
 const RIGHT: f64 = 14.0;
-/// Heights of a movement track, an annotation track, a signal, and the gaps.
+/// The heights of a movement track, an annotation track, a signal, and the gaps.
 const BAR: f64 = 17.0;
 const NOTE: f64 = 9.0;
 const SIGNAL: f64 = 44.0;
 const GAP: f64 = 5.0;
-/// Number of columns of a signal; the minimum and maximum of each are drawn.
+/// The number of columns of a signal; the minimum and maximum of each are drawn.
 const COLUMNS: usize = 500;
-/// Minimum width of a bar with a name.
+/// The minimum width of a bar with a name.
 const NAMED: f64 = 58.0;
-/// R·T/g of the standard atmosphere at 15 °C, metres.
+/// The scale height R·T/g of the standard atmosphere at 15 °C, in metres.
 const SCALE_HEIGHT_M: f64 = 8_434.0;
 
 fn colour(event_type: EventType) -> &'static str {
@@ -39,7 +39,7 @@ fn colour(event_type: EventType) -> &'static str {
     }
 }
 
-/// The legend of colours.
+/// Draws the legend of colours.
 pub(super) fn legend() -> String {
     let mut out = String::new();
     for event_type in EventType::ALL {
@@ -111,7 +111,7 @@ pub(super) fn svg(shown: &Shown) -> String {
     )
 }
 
-/// One track: a bar per event.
+/// Draws one track: a bar per event.
 fn track<'j>(
     out: &mut String,
     scale: Scale,
@@ -162,7 +162,7 @@ fn track<'j>(
     }
 }
 
-/// Grey areas outside the labelled spans.
+/// Draws grey areas outside the labelled spans.
 fn outside(scale: Scale, spans: &[(f64, f64)], (top, bottom): (f64, f64)) -> String {
     let mut out = String::new();
     if spans.is_empty() {
@@ -186,7 +186,7 @@ fn outside(scale: Scale, spans: &[(f64, f64)], (top, bottom): (f64, f64)) -> Str
     out
 }
 
-/// About eight lines at round times.
+/// Draws about eight lines at round times.
 fn axis(scale: Scale, (top, bottom): (f64, f64)) -> String {
     const STEPS_SEC: [f64; 11] = [
         2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0,
@@ -219,9 +219,9 @@ struct Signal {
     name: &'static str,
     unit: &'static str,
     values: Vec<(f64, f64)>,
-    /// Whether it is drawn on a logarithmic scale.
+    /// Whether the signal is drawn on a logarithmic scale.
     by_log: bool,
-    /// Minimum range of the axis.
+    /// The minimum range of the axis.
     range_least: f64,
 }
 
@@ -295,7 +295,7 @@ fn signals(windows: &[Window]) -> Vec<Signal> {
         .collect()
 }
 
-/// A signal's line, interrupted by gaps of 30 s, and its range.
+/// Draws a signal's line, interrupted by gaps of 30 s, and its range.
 fn trace(scale: Scale, y: f64, signal: &Signal) -> String {
     let shape = |value: f64| if signal.by_log { value.ln() } else { value };
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -333,7 +333,7 @@ fn trace(scale: Scale, y: f64, signal: &Signal) -> String {
     )
 }
 
-/// At most two values per column: the minimum and the maximum, in order.
+/// Reduces a signal to at most two values per column: the minimum and the maximum, in order.
 fn thinned(values: &[(f64, f64)], end_sec: f64) -> Vec<(f64, f64)> {
     if values.len() <= 2 * COLUMNS {
         return values.to_vec();

@@ -48,7 +48,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Where a message is listed.
+    /// Returns the index in which a message is listed.
     pub(super) fn index(&self, number: u32) -> Index {
         match self.steps.get(&number) {
             None => Index::Ready,
@@ -80,7 +80,7 @@ impl Cursor {
             .is_some_and(|up_to| asked_at <= up_to)
     }
 
-    /// Up to which time requests for this message are done with.
+    /// Returns the time up to which manual requests for this message are completed.
     pub(crate) fn manual_done_up_to(&self, id: MessageId) -> Option<TimestampMs> {
         let mut done = self.manual.iter();
         done.find(|(done, _)| *done == id).map(|&(_, up_to)| up_to)
@@ -172,8 +172,9 @@ impl Inner {
         self.load_cursor(shard, session_id).await
     }
 
-    /// The cached cursor of a session. It is valid only while this process owns the shard in the
-    /// generation in which it was read or written; in between another process may have written.
+    /// Returns the cached cursor of a session. It is valid only while this process owns the shard
+    /// in the generation in which it was read or written; in between another process may have
+    /// written.
     fn known_cursor(&self, shard: Shard, session_id: SessionId) -> Option<Arc<Cursor>> {
         let acting = self.ownership.generation(shard)?;
         let (generation, cursor) = self.memory.cursors.get(&session_id)?;

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use porchlight_world::private_file::sync_folder;
 
-/// The file's name, beside the engine's folder.
+/// The file's name, next to the engine's folder.
 pub(crate) const NAME: &str = "acknowledged";
 
 /// One slot: "PLAK", the number, the CRC-32 of both. The second slot is in another sector.

@@ -1,4 +1,4 @@
-//! Parses digits, eight at once, by arithmetic on one register.
+//! Parses digits in groups of eight, by arithmetic on one register.
 
 /// Parses the digits from a position on; returns their value combined with `so_far`, and the end.
 /// More than 18 digits overflow.
@@ -49,7 +49,8 @@ pub(super) struct Short {
 }
 
 impl Short {
-    /// Parses the number at the start; none if there is none or if it needs the general parser.
+    /// Parses the number at the start. Returns `None` if there is no number or if it needs the
+    /// general parser.
     #[inline]
     pub(super) fn of(bytes: [u8; 8]) -> Option<Self> {
         let (digits, others) = digits_and_others(bytes);
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Parsing eight digits at once equals parsing them one by one.
+        /// Parsing a group of eight digits equals parsing them one by one.
         #[test]
         fn leading_digits_are_what_stands_there(bytes in proptest::array::uniform8(prop_oneof![
             4 => b'0'..=b'9', 1 => any::<u8>(), 1 => prop_oneof![Just(b'/'), Just(b':'), Just(b'.'), Just(0xb0_u8), Just(0xb9_u8)],

@@ -57,7 +57,7 @@ impl Column {
         }
     }
 
-    /// Writes a long number, or one for which there is no room.
+    /// Writes a long number, or a number that exceeds the remaining room.
     #[cold]
     fn push_number(&mut self, mut number: u64) {
         let needed = self.end + NUMBER_BYTES_MAX;
