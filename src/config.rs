@@ -351,14 +351,14 @@ mod tests {
 
     /// Tests that end sessions by age need not know the idle limit.
     #[test]
-    fn either_limit_of_a_session_may_be_the_shorter_one() {
+    fn either_session_limit_may_be_the_shorter_one() {
         for toml in ["max_duration = \"5s\"", "idle_timeout = \"13h\""] {
             load(&format!("[session]\n{toml}"), &[]).unwrap();
         }
     }
 
     #[test]
-    fn a_list_in_a_variable_is_separated_by_commas_or_written_as_in_the_file() {
+    fn a_list_variable_is_comma_separated_or_in_toml_syntax() {
         for value in [
             "127.0.0.0/8,::1/128",
             "127.0.0.0/8, ::1/128",
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_is_the_default() {
+    fn an_empty_configuration_is_the_default() {
         let config = load("", &[]).unwrap();
         assert_eq!(config, Config::default());
         assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_or_can_not_be_is_an_error() {
+    fn unknown_keys_and_invalid_values_are_errors() {
         assert!(
             load("[server]\nlissten = \"127.0.0.1:1\"", &[])
                 .unwrap_err()

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_thread_that_stands_still_is_enough() {
+    fn one_stalled_thread_is_detected() {
         let pulse = Pulse::of(2);
         assert!(pulse.is_alive(Duration::from_secs(3_600)));
         std::thread::park_timeout(Duration::from_millis(30));

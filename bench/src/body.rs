@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_is_what_the_service_takes_and_follows_the_one_before() {
+    fn batches_are_valid_and_consecutive() {
         let mut writer = BatchWriter::default();
         for seq in [0, 1, 2_000] {
             let text = writer.write(seq);

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_are_the_contracts_and_in_order() {
+    fn the_names_match_the_contract_in_order() {
         for (event_type, next) in EventType::ALL.iter().zip(&EventType::ALL[1..]) {
             assert!(event_type < next && event_type.as_str() < next.as_str());
         }
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_written_as_the_contract_says() {
+    fn an_event_is_written_as_in_the_contract() {
         let metadata = Metadata::Climb {
             floors: Some(3),
             direction: Direction::Up,

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_and_bytes_lead_back_to_the_id_and_sort_by_time() {
+    fn text_and_bytes_round_trip_and_sort_by_time() {
         let early = SessionId::new(TimestampMs(1_763_636_100_000), u128::MAX);
         let late = SessionId::new(TimestampMs(1_763_636_100_001), 0);
         assert!(
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn another_prefix_length_or_letter_is_refused() {
+    fn a_wrong_prefix_length_or_letter_is_refused() {
         let id = SessionId::new(TimestampMs(1), 1).to_string();
         for text in [
             "",

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_beyond_the_doubles_is_one() {
+    fn a_number_beyond_the_doubles_is_parsed_as_a_number() {
         let long = "9".repeat(400);
         for number in [
             "1e309",
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_not_mended() {
+    fn invalid_json_is_not_repaired() {
         for text in [
             "01e400",
             "1.e400",

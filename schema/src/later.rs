@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_ends_before_the_field_has_its_default() {
+    fn a_missing_trailing_field_has_its_default() {
         let row = |name: Option<&str>, tags: &[u8]| Row {
             id: 7,
             name: name.map(str::to_owned),

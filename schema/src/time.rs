@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_written_with_three_decimals_and_read_with_any() {
+    fn times_are_written_with_three_decimals_and_read_with_any() {
         let time: TimestampMs = "2026-11-20T10:55:00Z".parse().unwrap();
         assert_eq!(time.to_string(), "2026-11-20T10:55:00.000Z");
         assert_eq!(
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_rfc_3339_allows_is_read() {
+    fn every_rfc_3339_form_is_read() {
         for (text, same) in [
             ("2026-11-20t10:55:00z", "2026-11-20T10:55:00Z"),
             ("2026-11-20T10:55:00-00:00", "2026-11-20T10:55:00Z"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_rfc_3339_is_refused() {
+    fn other_forms_than_rfc_3339_are_refused() {
         for text in [
             "",
             "2026-11-20",

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_every_operation_and_loads_nothing_from_elsewhere() {
+    fn the_page_has_every_operation_and_no_external_resources() {
         let document = openapi::document();
         let page = page::reference(document).into_string();
         for methods in document["paths"].as_object().unwrap().values() {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_has_its_place_on_the_page_of_errors() {
+    fn every_code_is_on_the_errors_page() {
         let page = page::errors().into_string();
         for code in porchlight_http::problem::Code::ALL {
             let anchor = code.about().strip_prefix("/docs/errors#").unwrap();

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_has_the_form_of_the_batch_if_it_may() {
+    fn the_response_format_follows_the_batch_if_accepted() {
         use Format::{Json, Protobuf};
         let (json, protobuf) = ("application/json", "application/x-protobuf");
         for (sent, accept, expected) in [

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_plain_https_url_is_taken() {
+    fn only_a_plain_https_url_is_accepted() {
         for text in [
             "https://example.com",
             "https://example.com/a?b=c#d",

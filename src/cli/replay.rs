@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_door_is_where_the_hand_over_was_marked_or_where_the_recording_ends() {
+    fn the_door_is_the_marked_drop_off_or_the_end_of_the_recording() {
         let fix = |t: u32, lat: f64, accuracy_m: f64| json!({ "t": t, "kind": "location", "lat": lat, "lng": 13.4, "accuracyM": accuracy_m });
         let mark = |t: u32, name: &str| json!({ "t": t, "kind": "mark", "name": name });
         let recording = |name: &str| {

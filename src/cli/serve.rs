@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_four_starts_with_ever_longer_pauses() {
+    fn startup_makes_four_attempts_with_growing_pauses() {
         let sec = Duration::from_secs;
         assert_eq!(next_start(None), Some((2, sec(1))));
         assert_eq!(next_start(Some("2")), Some((3, sec(2))));

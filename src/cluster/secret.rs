@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_of_one_secret_node_path_request_and_body() {
+    fn a_tag_covers_secret_node_path_request_and_body() {
         let (nonce, body) = ([1; 16], digest(b"body"));
         let head = asked(&nonce, &body);
         let ours = secret("0123456789abcdef0123456789abcdef");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_known_by_any_secret_and_made_with_the_first() {
+    fn requests_verify_under_any_secret_and_are_signed_by_the_first() {
         let texts = ["0", "1", "2"].map(|digit| digit.repeat(32));
         let [old, new, strange] = texts.each_ref().map(|text| secret(text));
         let (nonce, body) = ([1; 16], digest(b"body"));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_can_be_guessed_is_none() {
+    fn a_short_secret_is_refused() {
         assert!(matches!(
             PeerSecret::new(b"  0123456789abcdef0123456789abcde  \n"),
             Err(SecretError::Short)

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_acts_while_its_lease_runs_and_knows_itself_and_the_others() {
+    fn a_node_acts_during_its_lease_and_knows_all_members() {
         let name = |text: &str| NodeName(text.to_owned());
         let view = View::new(name("a:1"));
         let shard = Shard(7);

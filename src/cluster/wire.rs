@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_understood() {
+    fn messages_round_trip() {
         let session_id = SessionId::new(TimestampMs(5), 7);
         let batches = vec![
             ForwardedBatch {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn another_format_and_a_longer_message_are_refused() {
+    fn unknown_formats_and_longer_messages_are_refused() {
         let mut bytes = encode(&Reply::<()>::NotOwner).unwrap();
         assert_eq!(decode_owned::<Reply<()>>(&bytes), Ok(Reply::NotOwner));
         bytes.push(0);
@@ -223,7 +223,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = bytes;
             bytes.insert(0, FORMAT);
             let _read = decode::<Vec<ForwardedBatch<'_>>>(&bytes);
@@ -234,7 +234,7 @@ mod tests {
         }
 
         #[test]
-        fn hex_is_read_as_it_was_written(bytes in any::<[u8; 16]>()) {
+        fn hex_round_trips(bytes in any::<[u8; 16]>()) {
             prop_assert_eq!(from_hex::<16>(hex(&bytes).as_bytes()), Some(bytes));
             prop_assert_eq!(from_hex::<15>(hex(&bytes).as_bytes()), None);
         }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_together_must_be_together() {
+    fn invalid_or_incomplete_cql_settings_are_refused() {
         check(&good()).unwrap();
         type Break = fn(&mut Config);
         let broken: [(&str, Break); 8] = [

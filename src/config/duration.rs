@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_and_written() {
+    fn durations_round_trip() {
         for text in ["1500ms", "90s", "30m", "12h", "90d"] {
             assert_eq!(
                 text.parse::<HumanDuration>()

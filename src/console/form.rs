@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_reads_the_same() {
+    fn encoded_forms_round_trip() {
         let fields = [
             ("from", "2026-11-20T10:55+01:00"),
             ("a&b", "ä =%\u{0}"),

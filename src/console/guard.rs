@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_origin_may_act() {
+    fn only_the_own_origin_may_act() {
         let host = ("host", "console.example:8080");
         for headers in [
             &[("sec-fetch-site", "same-origin")][..],

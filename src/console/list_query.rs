@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_read_and_changed() {
+    fn a_list_query_is_parsed_and_changed() {
         let query = "status=failed&event=&from=2026-11-20T10%3A55&cursor=x&other=1";
         let asked = ListQuery::of(query, &["status", "event", "from"]);
         assert_eq!(asked.time("from"), Ok("2026-11-20T10:55:00Z".parse().ok()));

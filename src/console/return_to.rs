@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signing_in_leads_to_the_console_only() {
+    fn signing_in_redirects_only_to_the_console() {
         for address in [
             "/console",
             "/console/sessions?status=recording",

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_is_read_where_it_was_made_and_shows_nothing() {
+    fn a_ticket_is_read_only_by_its_issuer_and_is_opaque() {
         let (here, elsewhere) = (tickets(0xab), tickets(0xcd));
         let ticket = here.issue([7; 32], NOW);
         let sealed = here.seal(&ticket).unwrap();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_when_it_is_old_or_idle_or_signed_out() {
+    fn a_session_ends_by_age_idleness_or_sign_out() {
         let tickets = tickets(0xab);
         let mut ticket = tickets.issue([7; 32], NOW);
         let is_good = |ticket: &SessionCookie, now| {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_good_for_its_own_session() {
+    fn a_word_is_valid_only_for_its_own_session() {
         let tickets = tickets(0xab);
         let (one, two) = (tickets.issue([7; 32], NOW), tickets.issue([7; 32], NOW));
         assert!(tickets.is_word(&one, &tickets.word(&one)));

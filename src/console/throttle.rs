@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_address_is_held_back_and_another_is_not() {
+    fn only_the_failing_address_is_throttled() {
         let throttle = Throttle::new();
         let one = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let admitted = (0..60).filter(|_| throttle.admit(one).is_ok()).count();
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_customer_counts_once() {
+    fn an_ipv6_network_counts_as_one_address() {
         let network = |text: &str| network(Some(text.parse().unwrap()));
         assert_eq!(network("2001:db8::1"), network("2001:db8::ffff:1"));
         assert_ne!(network("2001:db8::1"), network("2001:db8:0:1::1"));

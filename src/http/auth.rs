@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_are_read_and_must_agree() {
+    fn both_header_forms_are_read_and_must_agree() {
         let good = [
             &[("service-key", "a")][..],
             &[("authorization", "Bearer a")],

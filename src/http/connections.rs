@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_full_is_told_and_what_is_given_back_is_free() {
+    fn full_limits_are_reported_and_released_permits_are_free() {
         let connections = ConnectionLimiter::new(StreamKind::Events, 3, 2);
         let code =
             |seat: Result<ConnectionPermit<u8>, Problem>| seat.err().map(|problem| problem.code());

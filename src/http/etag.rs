@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_weak_forms_and_the_star_are_understood() {
+    fn lists_weak_tags_and_the_star_are_parsed() {
         for text in [
             "\"abc\"",
             "W/\"abc\"",

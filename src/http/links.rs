@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_good_for_its_session_and_under_any_key_that_reads() {
+    fn a_link_is_valid_for_its_session_under_any_configured_key() {
         let session_id = SessionId::new(TimestampMs(1_763_636_100_000), 7);
         let other = SessionId::new(TimestampMs(1_763_636_100_000), 8);
         let old = PathImages::new([[1; 32]], "https://api.example.com/");

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_written_as_the_contract_says() {
+    fn a_problem_is_written_as_in_the_contract() {
         let problem = Problem::invalid_field("/address/lat", "must be a number")
             .of_request(RequestId::given(&HeaderValue::from_static("abc")).unwrap());
         assert_eq!(
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_said_in_headers_is() {
+    fn required_headers_are_set() {
         let headers = |problem: Problem| problem.error_response().headers().clone();
         assert!(headers(Problem::new(Code::CredentialMissing, "")).contains_key(WWW_AUTHENTICATE));
         assert_eq!(
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ours_to_know_is_not_told() {
+    fn internal_details_are_not_disclosed() {
         let problem = Problem::from(StoreError::Corrupt("row 17".into()));
         assert!(
             !problem.to_json().contains("row 17") && problem.source().unwrap().contains("row 17")

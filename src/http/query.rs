@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_leads_back_and_another_text_does_not() {
+    fn a_cursor_round_trips_and_other_texts_are_refused() {
         let session_id = SessionId::new(TimestampMs(1_763_636_100_000), 42);
         let cursor = cursor(session_id);
         assert_eq!(read_cursor(&cursor), Some(session_id));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_told() {
+    fn each_fault_is_reported() {
         let mut query = Query::of(
             "limit=0&from=yesterday&from=today&cursor=x&other=1&to=2026-11-20T10%3A55%3A00Z",
         );
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_that_is_not_read_is_refused_by_name() {
+    fn an_unknown_parameter_is_refused_by_name() {
         let mut query = Query::of("limit=1&events=a&foo=b");
         query.limit();
         let problem = query.done().unwrap_err().to_json();

@@ -81,7 +81,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn what_waits_is_as_old_as_what_was_sent_before_it() {
+    fn the_queue_delay_follows_the_pending_probe() {
         let (turn, begun) = (QueueDelay::default(), Instant::now());
         let look = |after: u32| turn.look(begun + after * MS);
         assert_eq!(look(0), (Duration::ZERO, true));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[actix::test]
-    async fn a_queue_that_is_long_is_seen() {
+    async fn a_long_queue_is_detected() {
         assert_eq!(waited(), Duration::ZERO);
         let (begun, busy) = (Instant::now(), 20 * MS);
         while begun.elapsed() < busy {

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_narrow_id_is_kept_and_any_other_replaced() {
+    fn a_valid_request_id_is_kept_and_any_other_replaced() {
         let of = |text: &[u8]| {
             let mut headers = HeaderMap::new();
             headers.insert(REQUEST_ID, HeaderValue::from_bytes(text).unwrap());

@@ -144,7 +144,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn who_never_reads_is_given_up_by_the_system() {
+    async fn connections_with_unread_data_time_out() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (_other, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_connected_is_waited_for_and_not_for_ever() {
+    async fn shutdown_waits_a_limited_time_for_open_connections() {
         let connections = Connections::default();
         let began = Instant::now();
         let grace = Duration::from_secs(2);

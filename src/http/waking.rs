@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_of_another_thread_arrives() {
+    fn every_response_of_another_thread_arrives() {
         one_thread().block_on(async {
             let (senders, receivers): (Vec<_>, Vec<_>) =
                 (0..2_000).map(|_| oneshot::channel()).unzip();
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_follows_another_on_its_thread_is_woken_too() {
+    fn successive_runtimes_on_one_thread_are_woken() {
         for _ in 0..3 {
             let answer = one_thread().block_on(async {
                 let (sender, receiver) = oneshot::channel();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_lives_beside_another_on_its_thread_is_woken_too() {
+    fn coexisting_runtimes_on_one_thread_are_woken() {
         let runtimes = [one_thread(), one_thread()];
         for turn in 0..4 {
             let answer = runtimes[turn % 2].block_on(async {

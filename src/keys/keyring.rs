@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_made_once_and_private() {
+    fn a_key_is_created_once_and_private() {
         let folder = folder("made");
         let made = SecretKeys::beside_store(&folder).unwrap();
         let again = SecretKeys::beside_store(&folder).unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_file_writes_and_what_is_no_key_is_refused() {
+    fn the_first_key_file_encrypts_and_invalid_keys_are_refused() {
         let folder = folder("files");
         let file = |name: &str, text: String| {
             let path = folder.join(name);

@@ -150,14 +150,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_made_can_be_read((kind, env, text) in any_key()) {
+        fn generated_keys_can_be_read((kind, env, text) in any_key()) {
             let read = read(&text).unwrap();
             prop_assert_eq!((read.kind, read.env), (kind, env));
             prop_assert_eq!(text.len(), 3 + env.key_word().len() + 1 + 36);
         }
 
         #[test]
-        fn one_other_character_is_noticed((_, _, text) in any_key(), place in any::<prop::sample::Index>(), other in "[0-9A-Za-z]") {
+        fn a_single_wrong_character_is_detected((_, _, text) in any_key(), place in any::<prop::sample::Index>(), other in "[0-9A-Za-z]") {
             let place = place.index(text.len());
             let typo = format!("{}{other}{}", &text[..place], &text[place + 1..]);
             prop_assume!(typo != text);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn invalid_keys_are_refused() {
         let key = make(KeyKind::Secret, Env::Sandbox, porchlight_world::fill).text;
         let key = key.expose_secret();
         let wrong = [

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_opens_in_its_place_and_in_no_other() {
+    fn a_secret_opens_only_in_its_place() {
         let (now, vault) = (TimestampMs(1), SecretVault::new(&keys_of(&[0xab])));
         let tenant = Tenant {
             organization_id: OrganizationId::new(now, 1),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn another_key_writes_and_the_old_one_still_reads() {
+    fn a_new_key_encrypts_and_the_old_key_still_decrypts() {
         let tenant = Tenant {
             organization_id: OrganizationId::new(TimestampMs(1), 1),
             env: Env::Sandbox,
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_sealed_anew_opens_without_the_old_key() {
+    async fn resealed_secrets_open_without_the_old_key() {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         let (old, both, new) = ([0xcd].as_slice(), [0xef, 0xcd].as_slice(), [0xef]);
         let old = SecretVault::new(&keys_of(old));

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_leads_to_its_session() {
+    fn a_token_identifies_its_session() {
         let tokens = SessionTokens::new(&[1; 32], &[]);
         for tail in [0, 1, u128::MAX] {
             let session_id = SessionId::new(TimestampMs(1_763_636_100_000), tail);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_made_here_is_refused() {
+    fn foreign_tokens_are_refused() {
         let tokens = SessionTokens::new(&[1; 32], &[]);
         let token = tokens.make(SessionId::new(TimestampMs(1_763_636_100_000), 7));
         for place in 0..token.len() {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_former_key_still_checks_and_the_first_one_makes() {
+    fn a_former_key_still_verifies_and_the_first_key_signs() {
         let session_id = SessionId::new(TimestampMs(1_763_636_100_000), 7);
         let (old, new) = (
             SessionTokens::new(&[1; 32], &[]),

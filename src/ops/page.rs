@@ -381,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_for_people() {
+    fn numbers_are_written_in_readable_form() {
         assert_eq!(count(0.0), "0");
         assert_eq!(count(999.0), "999");
         assert_eq!(count(1_234_567.0), "1,234,567");

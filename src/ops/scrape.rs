@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn series_are_summed_by_labels() {
+    fn series_are_summed_by_label() {
         let text = "# TYPE a counter\na{x=\"1\",y=\"2\"} 3\na{x=\"1\",y=\"3\"} 4\na{x=\"2\",y=\"2\"} 5\nab 6\n";
         let scrape = Scrape::of(text);
         assert_eq!(scrape.of_metric("a"), 12.0);

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_its_owners_and_goes_with_the_server() {
+    fn the_token_file_is_private_and_removed_with_the_server() {
         let folder = std::env::temp_dir().join(format!("porchlight-token-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], 9464));

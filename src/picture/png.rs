@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_picture_is_the_same_file() {
+    fn the_same_picture_gives_the_same_file() {
         let text = |anchor| Shape::Text {
             at: At { x: 300.0, y: 200.0 },
             text: "address ±20 m".into(),

@@ -127,7 +127,7 @@ fn delivery() -> Vec<Value> {
 }
 
 #[test]
-fn a_delivery_is_drawn_as_before() {
+fn a_delivery_matches_the_reference_picture() {
     let (_, text) = drawn(&delivery()).unwrap();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/delivery.svg");
     if std::env::var_os("PORCHLIGHT_REGENERATE").is_some() {
@@ -142,7 +142,7 @@ fn a_delivery_is_drawn_as_before() {
 }
 
 #[test]
-fn what_it_shows_can_be_read() {
+fn the_text_of_a_picture_is_readable() {
     let (picture, text) = drawn(&delivery()).unwrap();
     for words in [
         "in or on a vehicle",
@@ -163,7 +163,7 @@ fn what_it_shows_can_be_read() {
 }
 
 #[test]
-fn one_fix_is_no_path() {
+fn one_fix_is_not_a_path() {
     assert!(drawn(&[fix(0, 1.0, 2.0, 5.0, 0.0)]).is_none());
     assert!(drawn(&[fix(0, 1.0, 2.0, 5.0, 0.0), fix(1, 1.0, 2.0, 900.0, 0.0)]).is_none());
     assert!(drawn(&[fix(0, 1.0, 2.0, 5.0, 0.0), fix(1, 1.0, 2.0, 5.0, 0.0)]).is_some());
@@ -187,7 +187,7 @@ proptest! {
 
     /// For any positions and movements, the picture stays on its page and is the same each time.
     #[test]
-    fn whatever_is_drawn_stays_on_the_page(
+    fn all_drawn_elements_stay_on_the_page(
         steps in proptest::collection::vec((1_u32..40, -80.0_f64..80.0, -80.0_f64..80.0, 0.0_f64..200.0, -1.0_f64..1.0), 2..60),
         far_m in prop_oneof![Just(0.0), Just(2_000.0), Just(900_000.0)],
     ) {

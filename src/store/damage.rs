@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_damaged_session_leaves_the_others_in_every_list() {
+    async fn a_damaged_session_does_not_hide_others_in_lists() {
         for table in *b"sln" {
             let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
             let damaged = start(&store, 1).await;
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_damaged_webhook_leaves_those_of_other_tenants() {
+    async fn a_damaged_webhook_does_not_affect_other_tenants() {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         for number in [1, 2] {
             let endpoint = porchlight_ports::Endpoint {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_insight_that_cannot_be_read_is_replaced() {
+    async fn an_unreadable_insight_is_replaced() {
         use porchlight_ports::{Covered, Insights};
         use porchlight_schema::insight::InsightRecord;
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();

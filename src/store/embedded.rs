@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_start_that_was_cut_off_starts_again() {
+    fn an_interrupted_first_start_starts_again() {
         let path = folder("cut-off");
         let (engine, file) = (path.join(ENGINE_FOLDER), path.join(acknowledged::NAME));
         // As it is left with a journal and no version file; without an engine; and with an empty number.

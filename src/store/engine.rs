@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_covers_what_begins_with_it_and_nothing_else() {
+    fn a_prefix_covers_exactly_the_keys_that_begin_with_it() {
         let range = KeyRange::prefix(*b"ab");
         assert_eq!(
             (range.from.as_slice(), range.to.as_slice()),

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_flipped_bit_and_every_cut_is_noticed() {
+    fn every_flipped_bit_and_every_truncation_is_detected() {
         let value = seal(Space::State, b"key", b"payload".to_vec(), 7);
         assert_eq!(
             unseal(Space::State, b"key", value.clone()).unwrap(),

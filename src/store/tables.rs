@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_tenants_lead_back_and_sort() {
+    fn times_and_tenants_round_trip_and_sort() {
         let times = [i64::MIN, -1, 0, 1, i64::MAX].map(TimestampMs);
         let keys = times.map(|at| Key::of(b'c').time(at).build());
         assert!(keys.is_sorted());

@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::too_many_lines, reason = "it is a table")]
-    fn what_is_public_and_what_is_not() {
+    fn public_and_private_addresses_are_distinguished() {
         let public = [
             "1.1.1.1",
             "8.8.8.8",
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_read_strictly() {
+    fn address_blocks_are_parsed_strictly() {
         for text in [
             "10.0.0.0/8",
             "0.0.0.0/0",
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allowed_block_opens_itself_and_nothing_beside_it() {
+    fn an_allowed_block_permits_only_its_own_addresses() {
         let allowed: Vec<Cidr> = ["127.0.0.0/8", "fd12::/16"]
             .iter()
             .map(|text| text.parse().unwrap())

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_is_read_from_either_form_of_time() {
+    fn the_expiry_is_read_from_either_time_format() {
         for (year, text) in [
             (2030, "2030-02-03T00:00:00.000Z"),
             (2099, "2099-02-03T00:00:00.000Z"),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_has_no_end() {
+    fn an_invalid_certificate_has_no_expiry() {
         let mut der = vec![SEQUENCE, 0x82, 0xff, 0xff];
         for bytes in [
             &[][..],

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_faults_of_certificates_have_words() {
+    fn common_certificate_faults_have_descriptions() {
         let reason = |error| of_tls(&rustls::Error::InvalidCertificate(error));
         assert_eq!(
             reason(CertificateError::Expired),

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_address_that_is_refused_refuses_the_name() {
+    async fn one_refused_address_refuses_the_whole_name() {
         let guard = guard(vec![
             &["1.1.1.1", "127.0.0.1"],
             &["1.1.1.1", "10.0.0.1"],
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_ask_at_once_share_a_look_up() {
+    async fn concurrent_requests_share_a_lookup() {
         let guard = guard(vec![&["1.1.1.1"], &["10.0.0.1"]]);
         let (one, two) = tokio::join!(guard.addresses("a.example"), guard.addresses("a.example"));
         assert!(one.is_ok() && two.is_ok());
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_verdict_is_used_again_and_none_is_kept() {
+    async fn verdicts_are_neither_reused_nor_stored() {
         let guard = guard(vec![&["1.1.1.1"], &["1.1.1.1"], &["10.0.0.1"]]);
         for _ in 0..2 {
             assert!(guard.addresses("a.example").await.is_ok());

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_any_port_and_path_are_taken() {
+    fn names_with_any_port_and_path_are_accepted() {
         for (text, name, port) in [
             ("https://example.com", "example.com", 443),
             ("HTTPS://Example.COM:8443/a?b=c@d", "example.com", 8443),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_contract_refuses_is_refused() {
+    fn urls_outside_the_contract_are_refused() {
         for (text, refused) in [
             ("", UrlRefused::Syntax),
             ("example.com", UrlRefused::Syntax),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_any_spelling_is_an_address() {
+    fn any_spelling_of_an_address_is_recognised() {
         for host in [
             "127.0.0.1",
             "2130706433",
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_literal_passes_where_it_is_allowed() {
+    fn an_allowed_literal_address_passes() {
         let allowed = ["127.0.0.0/8".parse().unwrap(), "::1".parse().unwrap()];
         for (host, address) in [
             ("127.0.0.1", "127.0.0.1"),

@@ -21,7 +21,7 @@ async fn send(server: &Server, session: &Started, seq: u32) {
 }
 
 #[actix::test]
-async fn an_app_that_was_restarted_learns_what_it_must_still_send() {
+async fn a_restarted_app_gets_the_list_of_batches_to_send() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let expected = |status: &str, next_seq: u32, missing: Value| json!({ "sessionId": session.id, "status": status, "nextSeq": next_seq, "missing": missing });
@@ -69,7 +69,7 @@ async fn an_app_that_was_restarted_learns_what_it_must_still_send() {
 }
 
 #[actix::test]
-async fn dropped_samples_are_counted_beside_the_evidence() {
+async fn dropped_samples_are_reported_with_the_evidence() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let pressure = |t: f64| json!({ "kind": "pressure", "t": t, "hPa": 1_000 });
@@ -101,7 +101,7 @@ async fn dropped_samples_are_counted_beside_the_evidence() {
 }
 
 #[actix::test]
-async fn the_start_is_in_every_answer_about_a_session() {
+async fn every_session_response_contains_the_start() {
     let server = Server::start().await;
     let started_at = porchlight_ports::Clock::now(&*server.clock).plus_ms(-90_000);
     let mut body = crate::server::start_body();

@@ -53,7 +53,7 @@ async fn a_compressed_batch_is_the_same_batch() {
 }
 
 #[actix::test]
-async fn a_bomb_is_refused_and_the_limit_is_exact() {
+async fn a_decompression_bomb_is_refused_at_the_exact_limit() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let padded = |length: usize| {
@@ -100,7 +100,7 @@ async fn a_bomb_is_refused_and_the_limit_is_exact() {
 }
 
 #[actix::test]
-async fn chunks_are_counted_as_they_come() {
+async fn chunks_are_counted_as_they_arrive() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let head = format!(
@@ -206,7 +206,7 @@ async fn answer_while(stream: &mut TcpStream, drip: Option<Duration>) -> String 
 
 /// A refusal that needs no body is answered without reading it, and reaches a client that is still sending.
 #[actix::test]
-async fn a_refusal_reaches_a_client_that_still_sends() {
+async fn a_refusal_reaches_a_client_that_is_still_sending() {
     let server = Server::start().await;
     for (key, expected) in [
         ("nonsense", "HTTP/1.1 401"),
@@ -236,7 +236,7 @@ async fn a_refusal_reaches_a_client_that_still_sends() {
 }
 
 #[actix::test]
-async fn a_body_that_breaks_off_takes_nothing() {
+async fn an_interrupted_body_stores_nothing() {
     let server = Server::start().await;
     let session = server.start_session().await;
     for _ in 0..20 {

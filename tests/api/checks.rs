@@ -93,7 +93,7 @@ impl Endpoint {
 }
 
 #[actix::test]
-async fn another_path_or_method_is_answered_with_a_problem() {
+async fn an_unknown_path_or_method_returns_a_problem() {
     let server = Server::start().await;
     for path in [
         "/",
@@ -130,7 +130,7 @@ async fn another_path_or_method_is_answered_with_a_problem() {
 }
 
 #[actix::test]
-async fn no_endpoint_works_without_a_good_credential() {
+async fn no_endpoint_works_without_a_valid_credential() {
     let server = Server::start().await;
     let session = server.scored_session().await;
     let typo = {
@@ -187,7 +187,7 @@ async fn revoked_key(server: &Server) -> String {
 }
 
 #[actix::test]
-async fn each_endpoint_takes_its_credentials_and_no_other() {
+async fn each_endpoint_accepts_only_its_credentials() {
     let server = Server::start().await;
     let session = server.scored_session().await;
     let other = server.start_session().await;
@@ -241,7 +241,7 @@ async fn each_endpoint_takes_its_credentials_and_no_other() {
 }
 
 #[actix::test]
-async fn what_the_caller_may_not_see_does_not_exist() {
+async fn hidden_resources_return_not_found() {
     let server = Server::start().await;
     let session = server.scored_session().await;
     let unknown = "ses_01kakwp2g0h6vd6hx0w6ydbyhq";
@@ -274,7 +274,7 @@ async fn what_the_caller_may_not_see_does_not_exist() {
 }
 
 #[actix::test]
-async fn accept_is_heard() {
+async fn the_accept_header_is_respected() {
     let server = Server::start().await;
     let session = server.scored_session().await;
     for endpoint in endpoints() {
@@ -293,7 +293,7 @@ async fn accept_is_heard() {
 }
 
 #[actix::test]
-async fn each_body_is_checked_in_the_same_way() {
+async fn every_body_is_validated_in_the_same_way() {
     let server = Server::start().await;
     let Started { id, .. } = server.start_session().await;
     for endpoint in endpoints()

@@ -12,7 +12,7 @@ use crate::answer::Answer;
 use crate::server::{Server, batch, config, key, telemetry};
 
 #[actix::test]
-async fn both_header_forms_are_good_and_must_agree() {
+async fn both_header_forms_are_valid_and_must_agree() {
     let server = Server::start().await;
     let (key, other) = (&server.keys.secret, &server.keys.client);
     let ask = || server.ask(Method::GET, "/v1/sessions");
@@ -51,7 +51,7 @@ async fn both_header_forms_are_good_and_must_agree() {
 }
 
 #[actix::test]
-async fn environments_and_organizations_do_not_meet() {
+async fn environments_and_organizations_are_isolated() {
     let server = Server::start().await;
     server.start_session().await;
     let keys = &server.keys;
@@ -87,7 +87,7 @@ async fn environments_and_organizations_do_not_meet() {
 }
 
 #[actix::test]
-async fn a_revoked_key_is_good_until_its_look_up_is_forgotten() {
+async fn a_revoked_key_is_valid_until_its_lookup_expires() {
     for (remembered, status) in [(Duration::from_secs(3_600), 200), (Duration::ZERO, 401)] {
         let server = Server::with(Settings {
             key_remembered: remembered,
@@ -114,7 +114,7 @@ async fn a_revoked_key_is_good_until_its_look_up_is_forgotten() {
 }
 
 #[actix::test]
-async fn a_key_expires_though_its_look_up_is_remembered() {
+async fn a_key_expires_despite_a_cached_lookup() {
     let server = Server::with(Settings {
         key_remembered: Duration::from_secs(3_600),
         ..config()
@@ -142,7 +142,7 @@ async fn a_key_expires_though_its_look_up_is_remembered() {
 }
 
 #[actix::test]
-async fn a_token_lives_until_a_day_after_its_sessions_end() {
+async fn a_token_is_valid_until_a_day_after_its_session_ends() {
     let server = Server::start().await;
     let session = server.scored_session().await;
     let pod = json!({ "type": "note", "url": "https://example.com/1" });
@@ -178,7 +178,7 @@ async fn a_token_lives_until_a_day_after_its_sessions_end() {
 }
 
 #[actix::test]
-async fn a_rate_is_of_one_key() {
+async fn the_rate_limit_applies_per_key() {
     let server = Server::with(Settings {
         rate_limit_per_second: 3,
         ..config()

@@ -51,7 +51,7 @@ fn assert_valid(pointer: &str, value: &Value) {
 }
 
 #[actix::test]
-async fn the_service_gives_it() {
+async fn the_service_serves_the_document() {
     let server = Server::start().await;
     let answer = Answer::of(server.ask(Method::GET, "/openapi.json")).await;
     assert_eq!(
@@ -143,7 +143,7 @@ fn codes(answer: &'static Value) -> Vec<&'static str> {
 }
 
 #[test]
-fn every_code_is_documented_somewhere() {
+fn every_code_is_documented() {
     let mut documented = BTreeSet::new();
     each_answer(|_, answer| documented.extend(codes(answer)));
     // This code answers an unknown path, which by its nature is in no document.
@@ -185,7 +185,7 @@ fn with_examples(pointer: String, value: &Value, found: &mut Vec<(String, Value)
 }
 
 #[test]
-fn examples_are_as_their_schemas_say() {
+fn examples_match_their_schemas() {
     let mut found = Vec::new();
     for part in ["paths", "webhooks", "components"] {
         with_examples(format!("/{part}"), &DOCUMENT[part], &mut found);
@@ -243,7 +243,7 @@ fn within(schema: &'static Value) -> Value {
 }
 
 #[test]
-fn the_ranges_of_samples_are_those_that_are_taken() {
+fn documented_sample_ranges_match_the_accepted_ranges() {
     let decode = |sample: &Value| {
         let batch = json!({ "seq": 0, "samples": [sample] }).to_string();
         decode_batch(batch.as_bytes()).map(|_| ())

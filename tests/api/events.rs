@@ -161,7 +161,7 @@ pub(crate) async fn one_by_one(server: &Server, id: &str) -> Vec<Message> {
 }
 
 #[actix::test]
-async fn whoever_comes_again_sees_what_one_sees_who_stays() {
+async fn a_reconnecting_client_sees_the_same_as_a_connected_one() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let staying = Client::connect(&server, &session.id, None).await;
@@ -246,7 +246,7 @@ async fn whoever_comes_again_sees_what_one_sees_who_stays() {
 }
 
 #[actix::test]
-async fn what_comes_late_changes_the_insight_and_not_what_was_told() {
+async fn late_data_changes_the_insight_and_not_emitted_events() {
     let server = Server::start().await;
     let session = server.start_session().await;
     // The gap is given up, and filled after that.
@@ -285,7 +285,7 @@ async fn what_comes_late_changes_the_insight_and_not_what_was_told() {
 }
 
 #[actix::test]
-async fn it_is_for_secret_keys_and_for_those_who_take_it() {
+async fn the_stream_needs_a_secret_key_and_a_matching_accept_header() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let path = events(&session.id);
@@ -346,7 +346,7 @@ async fn it_is_for_secret_keys_and_for_those_who_take_it() {
 }
 
 #[actix::test]
-async fn a_quiet_stream_has_a_comment_and_a_stopping_node_ends_it() {
+async fn a_quiet_stream_sends_comments_and_ends_with_its_node() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let mut client = Client::connect(&server, &session.id, None).await;
@@ -360,7 +360,7 @@ async fn a_quiet_stream_has_a_comment_and_a_stopping_node_ends_it() {
 }
 
 #[actix::test]
-async fn a_key_that_is_revoked_ends_its_streams() {
+async fn revoking_a_key_ends_its_streams() {
     let server = Server::with(Settings {
         key_remembered: Duration::from_millis(1),
         ..config()

@@ -15,7 +15,7 @@ fn with(pointer: &str, value: Value) -> Value {
 }
 
 #[actix::test]
-async fn each_field_of_a_start_is_checked() {
+async fn each_field_of_a_start_is_validated() {
     let server = Server::start().await;
     let long = "x".repeat(257);
     let text = [json!(""), json!(1), json!(null), json!([]), json!(long)];
@@ -104,7 +104,7 @@ async fn each_field_of_a_start_is_checked() {
 }
 
 #[actix::test]
-async fn what_is_at_the_edge_of_its_range_is_good() {
+async fn values_at_the_edge_of_their_range_are_accepted() {
     let server = Server::start().await;
     let text = "ä".repeat(256);
     for (pointer, values) in [
@@ -144,7 +144,7 @@ async fn what_is_at_the_edge_of_its_range_is_good() {
 }
 
 #[actix::test]
-async fn all_faults_are_told_at_once() {
+async fn all_faults_are_reported_together() {
     let server = Server::start().await;
     let body = json!({ "deliveryId": 1, "address": { "line1": "x", "lat": "51", "gates": [{}] }, "device": 2 });
     let answer = server
@@ -183,7 +183,7 @@ async fn all_faults_are_told_at_once() {
 }
 
 #[actix::test]
-async fn a_bad_sample_is_named_and_refuses_its_batch() {
+async fn an_invalid_sample_is_named_and_refuses_its_batch() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let good = json!({ "kind": "pressure", "t": 1, "hPa": 1013 });
@@ -225,7 +225,7 @@ async fn a_bad_sample_is_named_and_refuses_its_batch() {
 }
 
 #[actix::test]
-async fn a_stop_and_a_pod_are_checked() {
+async fn stops_and_pods_are_validated() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let pods = [

@@ -6,7 +6,7 @@ use crate::answer::Answer;
 use crate::server::{Server, batch, insights, telemetry};
 
 #[actix::test]
-async fn an_insight_is_there_from_the_start_and_ready_after_the_end() {
+async fn an_insight_exists_from_the_start_and_is_ready_after_the_end() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let path = insights(&session.id);
@@ -115,7 +115,7 @@ async fn a_tag_is_strong_and_changes_with_the_insight() {
 }
 
 #[actix::test]
-async fn head_is_get_without_the_body() {
+async fn head_returns_the_response_of_get_without_a_body() {
     let server = Server::start().await;
     let session = server.scored_session().await;
     let paths = [

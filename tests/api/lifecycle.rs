@@ -8,7 +8,7 @@ use crate::answer::Answer;
 use crate::server::{Server, batch, insights, start_body, telemetry};
 
 #[actix::test]
-async fn a_session_is_answered_with_the_fixed_fields_and_its_start() {
+async fn a_session_response_has_the_fixed_fields_and_its_start() {
     let server = Server::start().await;
     let mut body = start_body();
     body["address"]["unit"] = json!("4b");
@@ -101,7 +101,7 @@ async fn a_batch_is_acknowledged_again_and_never_replaced() {
 }
 
 #[actix::test]
-async fn telemetry_is_taken_for_ten_minutes_after_the_end() {
+async fn telemetry_is_accepted_for_ten_minutes_after_the_end() {
     let server = Server::start().await;
     let session = server.scored_session().await;
     server.clock.advance_min(9);
@@ -122,7 +122,7 @@ async fn telemetry_is_taken_for_ten_minutes_after_the_end() {
 
 /// The range of `startedAt` is evaluated at the time when the session was created.
 #[actix::test]
-async fn a_repeat_is_answered_the_same_though_its_start_lies_too_far_back_by_now() {
+async fn a_repeated_start_gets_the_same_response_after_its_time_limit() {
     let server = Server::start().await;
     let now = jiff::Timestamp::now();
     let started_at = now - jiff::SignedDuration::from_secs(24 * 3_600 - 30);
@@ -155,7 +155,7 @@ async fn a_repeat_is_answered_the_same_though_its_start_lies_too_far_back_by_now
 }
 
 #[actix::test]
-async fn a_repeat_by_idempotency_key_is_answered_the_same() {
+async fn a_repeat_by_idempotency_key_gets_the_same_response() {
     let server = Server::start().await;
     let start = async |key: &str, idempotency: &str, body: &Value| {
         let request = server
@@ -226,7 +226,7 @@ async fn a_repeat_by_idempotency_key_is_answered_the_same() {
 }
 
 #[actix::test]
-async fn a_pod_is_answered_and_leads_to_a_new_insight() {
+async fn a_pod_is_acknowledged_and_causes_a_new_insight() {
     let server = Server::start().await;
     let session = server.scored_session().await;
     let path = format!("/v1/sessions/{}/pod", session.id);
@@ -253,7 +253,7 @@ async fn a_pod_is_answered_and_leads_to_a_new_insight() {
 }
 
 #[actix::test]
-async fn the_phones_times_are_kept_within_bounds() {
+async fn the_times_of_the_phone_are_kept_within_bounds() {
     let server = Server::start().await;
     let now = server.clock.now();
     for (minutes, is_good) in [
@@ -298,7 +298,7 @@ async fn the_phones_times_are_kept_within_bounds() {
 }
 
 #[actix::test]
-async fn a_later_pod_counts_although_the_clock_was_set_back() {
+async fn a_later_pod_counts_even_if_the_clock_was_set_back() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let path = format!("/v1/sessions/{}/pod", session.id);

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::server::{Server, start_body};
 
 #[actix::test]
-async fn pages_join_to_the_whole_list() {
+async fn pages_concatenate_to_the_whole_list() {
     let server = Server::start().await;
     let mut made = Vec::new();
     for _ in 0..7 {
@@ -48,7 +48,7 @@ async fn pages_join_to_the_whole_list() {
 }
 
 #[actix::test]
-async fn filters_select() {
+async fn filters_select_matching_rows() {
     let server = Server::start().await;
     let mut ids = Vec::new();
     for (delivery, rider) in [("d1", "r1"), ("d1", "r2"), ("d 2&ü", "r1")] {

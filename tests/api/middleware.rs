@@ -14,7 +14,7 @@ use crate::answer::{Answer, raw};
 use crate::server::{self, Server, TestClock, batch};
 
 #[actix::test]
-async fn a_narrow_request_id_is_kept_and_any_other_replaced() {
+async fn a_valid_request_id_is_kept_and_any_other_replaced() {
     let server = Server::start().await;
     let ask = async |id: &str| {
         let request = server
@@ -44,7 +44,7 @@ async fn a_narrow_request_id_is_kept_and_any_other_replaced() {
 /// A batch bypasses the router on its way to its handler; the router has the same handler for a
 /// differently encoded path.
 #[actix::test]
-async fn a_batch_is_answered_alike_on_both_ways() {
+async fn a_batch_gets_the_same_response_past_and_through_the_router() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let ways = |id: &str| {
@@ -92,7 +92,7 @@ async fn a_batch_is_answered_alike_on_both_ways() {
 }
 
 #[actix::test]
-async fn whatever_goes_wrong_is_answered_with_a_problem() {
+async fn every_failure_returns_a_problem() {
     let (service, store, arbiters) = server::service(
         std::sync::Arc::<TestClock>::default(),
         porchlight_core::shares::ShareLimits::default(),
@@ -172,7 +172,7 @@ async fn whatever_goes_wrong_is_answered_with_a_problem() {
 }
 
 #[actix::test]
-async fn what_is_below_a_path_is_refused_and_closed() {
+async fn malformed_http_is_refused_and_closed() {
     let server = Server::start().await;
     let long = format!(
         "GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",

@@ -51,7 +51,7 @@ fn refused(session: Option<&str>, seq: Option<u32>, status: u16, code: &str) -> 
 }
 
 #[actix::test]
-async fn each_line_is_answered_as_the_single_call_would_be() {
+async fn each_line_gets_the_response_of_a_single_call() {
     let server = Server::start().await;
     let (one, two) = (
         server.start_session().await.id,
@@ -138,7 +138,7 @@ async fn each_line_is_answered_as_the_single_call_would_be() {
 }
 
 #[actix::test]
-async fn a_session_s_lines_are_taken_in_their_order_however_many() {
+async fn the_lines_of_a_session_are_processed_in_order() {
     let server = Server::start().await;
     let id = server.start_session().await.id;
     let count = 10 * SESSION_IN_FLIGHT_MAX;
@@ -165,7 +165,7 @@ async fn a_session_s_lines_are_taken_in_their_order_however_many() {
 }
 
 #[actix::test]
-async fn what_is_wrong_with_the_request_is_a_problem() {
+async fn request_faults_return_a_problem() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let good = line(&session.id, 0);
@@ -213,7 +213,7 @@ async fn what_is_wrong_with_the_request_is_a_problem() {
 }
 
 #[actix::test]
-async fn a_line_keeps_the_limits_of_a_batch() {
+async fn a_line_has_the_limits_of_a_batch() {
     let server = Server::start().await;
     let id = server.start_session().await.id;
     let key = &server.keys.secret;
@@ -275,7 +275,7 @@ impl Slow {
 }
 
 #[actix::test]
-async fn lines_are_answered_as_they_arrive_and_overload_hits_single_ones() {
+async fn lines_are_answered_on_arrival_and_overloaded_one_by_one() {
     let server = Server::start().await;
     let id = server.start_session().await.id;
     let mut slow = Slow::begin(&server).await;
@@ -324,7 +324,7 @@ async fn lines_are_answered_as_they_arrive_and_overload_hits_single_ones() {
 }
 
 #[actix::test]
-async fn what_ends_a_body_early_is_told_in_a_last_line() {
+async fn the_reason_for_an_early_end_is_in_the_last_line() {
     let server = Server::start().await;
     let id = server.start_session().await.id;
     let body = format!("{}{{\"sess", line(&id, 0));
@@ -342,7 +342,7 @@ async fn what_ends_a_body_early_is_told_in_a_last_line() {
 }
 
 #[actix::test]
-async fn a_request_counts_once_however_many_lines_it_has() {
+async fn a_request_counts_once_for_any_number_of_lines() {
     let server = Server::with(Settings {
         rate_limit_per_second: 10,
         ..config()
@@ -357,7 +357,7 @@ async fn a_request_counts_once_however_many_lines_it_has() {
 }
 
 #[actix::test]
-async fn a_request_that_fills_the_node_waits_for_itself() {
+async fn a_request_that_fills_the_node_waits_for_its_own_lines() {
     let server = Server::start().await;
     let id = server.start_session().await.id;
     let body: String = (0..40).map(|seq| line(&id, seq)).collect();

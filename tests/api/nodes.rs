@@ -237,7 +237,7 @@ fn id_of(session: &Started) -> SessionId {
 }
 
 #[actix::test]
-async fn a_session_that_comes_in_at_the_edge_is_run_by_its_owner() {
+async fn a_session_received_at_the_edge_is_run_by_its_owner() {
     let nodes = Nodes::start().await;
     nodes.forward();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
@@ -288,7 +288,7 @@ async fn a_session_that_comes_in_at_the_edge_is_run_by_its_owner() {
 }
 
 #[actix::test]
-async fn every_batch_counts_though_all_hand_overs_are_lost() {
+async fn every_batch_counts_even_if_all_forwards_are_lost() {
     let nodes = Nodes::start().await;
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
     let session = edge.start_session().await;
@@ -313,7 +313,7 @@ async fn every_batch_counts_though_all_hand_overs_are_lost() {
 }
 
 #[actix::test]
-async fn a_batch_of_a_session_that_its_owner_does_not_know_makes_it_known() {
+async fn a_batch_activates_a_session_unknown_to_its_owner() {
     let nodes = Nodes::start().await;
     nodes.forward();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
@@ -337,7 +337,7 @@ async fn a_batch_of_a_session_that_its_owner_does_not_know_makes_it_known() {
 }
 
 #[actix::test]
-async fn without_its_owner_a_session_goes_on_and_reads_say_how_old_they_are() {
+async fn without_its_owner_a_session_continues_with_dated_reads() {
     let nodes = Nodes::start().await;
     nodes.forward();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
@@ -377,7 +377,7 @@ async fn without_its_owner_a_session_goes_on_and_reads_say_how_old_they_are() {
 }
 
 #[actix::test]
-async fn webhooks_are_sent_by_the_node_that_acts_for_their_customer() {
+async fn webhooks_are_sent_by_the_owner_node_of_their_customer() {
     let nodes = Nodes::start().await;
     let tenant = {
         let session = nodes.edge.server.start_session().await;
@@ -404,7 +404,7 @@ async fn webhooks_are_sent_by_the_node_that_acts_for_their_customer() {
 }
 
 #[actix::test]
-async fn who_does_not_know_the_secret_or_the_name_is_not_answered() {
+async fn peers_with_a_wrong_secret_or_name_get_no_response() {
     let nodes = Nodes::start().await;
     let session = nodes.edge.server.start_session().await;
     let id = id_of(&session);
@@ -435,7 +435,7 @@ async fn who_does_not_know_the_secret_or_the_name_is_not_answered() {
 }
 
 #[actix::test]
-async fn a_session_that_has_ended_elsewhere_is_known_to_have_within_moments() {
+async fn the_end_of_a_session_on_another_node_is_known_within_moments() {
     let nodes = Nodes::start().await;
     nodes.forward();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
@@ -459,7 +459,7 @@ async fn a_session_that_has_ended_elsewhere_is_known_to_have_within_moments() {
 }
 
 #[actix::test]
-async fn a_socket_at_the_edge_is_closed_with_its_session_and_its_batches_are_counted_in() {
+async fn an_edge_socket_closes_with_its_session_and_its_batches_count() {
     let nodes = Nodes::start().await;
     nodes.forward();
     let edge = &nodes.edge.server;

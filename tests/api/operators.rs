@@ -87,7 +87,7 @@ impl Operators {
 }
 
 #[actix::test]
-async fn health_and_metrics_are_told() {
+async fn health_and_metrics_are_served() {
     let operators = Operators::start("health").await;
     let metrics = Answer::of(operators.ask(Method::GET, "/metrics")).await;
     assert_eq!(metrics.status, 200);
@@ -121,7 +121,7 @@ async fn health_and_metrics_are_told() {
 }
 
 #[actix::test]
-async fn the_page_shows_how_it_stands_and_needs_no_script() {
+async fn the_page_shows_the_status_without_scripts() {
     let operators = Operators::start("page").await;
     let answer = operators.ask(Method::GET, "/").send().await.unwrap();
     assert_eq!(answer.status(), 200);
@@ -151,7 +151,7 @@ async fn the_page_shows_how_it_stands_and_needs_no_script() {
 }
 
 #[actix::test]
-async fn the_operators_api_takes_its_token_only() {
+async fn the_operators_api_accepts_only_its_token() {
     let operators = Operators::start("token").await;
     for (method, path) in [
         (Method::GET, "/admin/keys"),
@@ -184,7 +184,7 @@ async fn the_operators_api_takes_its_token_only() {
 }
 
 #[actix::test]
-async fn keys_are_made_listed_and_revoked_through_a_running_server() {
+async fn keys_are_created_listed_and_revoked_via_a_running_server() {
     let operators = Operators::start("keys").await;
     let client = OpsClient::of(&operators.config).unwrap().unwrap();
     let made = client
@@ -247,7 +247,7 @@ async fn keys_are_made_listed_and_revoked_through_a_running_server() {
 }
 
 #[actix::test]
-async fn a_server_that_is_gone_is_not_asked() {
+async fn a_stopped_server_is_not_contacted() {
     let mut config = Config::default();
     config.store.path =
         std::env::temp_dir().join(format!("porchlight-gone-{}", std::process::id()));

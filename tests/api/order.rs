@@ -8,7 +8,7 @@ use crate::server::{Server, batch, telemetry};
 
 /// A request to a session's telemetry has every fault; each step fixes one.
 #[actix::test]
-async fn of_many_faults_the_first_is_told() {
+async fn the_first_of_many_faults_is_reported() {
     let server = Server::start().await;
     let session = server.scored_session().await;
     let other = server.start_session().await;
@@ -86,7 +86,7 @@ async fn of_many_faults_the_first_is_told() {
 }
 
 #[actix::test]
-async fn a_stop_checks_the_session_before_the_rest_of_its_body() {
+async fn a_stop_validates_the_session_before_the_rest_of_its_body() {
     let server = Server::start().await;
     let (session, other) = (server.start_session().await, server.start_session().await);
     let stop = |id: &str| -> Value { json!({ "sessionId": id, "endedAt": "never" }) };

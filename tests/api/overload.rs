@@ -14,7 +14,7 @@ use crate::answer::raw;
 use crate::server::{Server, batch, start_body, telemetry};
 
 #[actix::test]
-async fn too_much_in_flight_is_refused_before_the_body_is_read() {
+async fn excess_bytes_in_flight_are_refused_before_the_body_is_read() {
     let server = Server::start().await;
     let (session, other) = (server.start_session().await, server.start_session().await);
     let target = server
@@ -74,7 +74,7 @@ async fn too_much_in_flight_is_refused_before_the_body_is_read() {
 const BEYOND: usize = 64;
 
 #[actix::test]
-async fn more_than_is_acknowledged_in_time_is_refused_before_the_body_is_read() {
+async fn excess_batches_are_refused_before_the_body_is_read() {
     let server = Server::start().await;
     let mut sessions = Vec::new();
     for _ in 0..INGEST_BATCHES_START as usize + BEYOND {
@@ -130,7 +130,7 @@ async fn more_than_is_acknowledged_in_time_is_refused_before_the_body_is_read() 
 }
 
 #[actix::test]
-async fn where_batches_are_refused_no_session_is_started() {
+async fn sessions_are_refused_while_batches_are_refused() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let whole = server.fill_node(NODE_IN_FLIGHT_BYTES_MAX);
@@ -157,7 +157,7 @@ async fn where_batches_are_refused_no_session_is_started() {
 }
 
 #[actix::test]
-async fn a_stopping_service_refuses_what_is_new() {
+async fn a_stopping_service_refuses_new_requests() {
     let server = Server::start().await;
     let session = server.start_session().await;
     server.service.drain().await;
@@ -181,7 +181,7 @@ async fn a_stopping_service_refuses_what_is_new() {
 }
 
 #[actix::test]
-async fn a_store_that_is_away_is_told_of() {
+async fn an_unavailable_store_is_reported() {
     let server = Server::start().await;
     let session = server.start_session().await;
     server.store.close().await;

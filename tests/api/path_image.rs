@@ -19,7 +19,7 @@ async fn asked(server: &Server, path: &str) -> Answer {
 }
 
 #[actix::test]
-async fn it_is_a_picture_in_both_forms_and_the_same_each_time() {
+async fn the_image_is_served_in_both_formats_and_reproducible() {
     let server = Server::start().await;
     let session = server.scored_session().await;
     let png = link(&server, &session.id).await;
@@ -68,7 +68,7 @@ async fn it_is_a_picture_in_both_forms_and_the_same_each_time() {
 }
 
 #[actix::test]
-async fn another_signature_is_refused_whatever_the_session() {
+async fn a_wrong_signature_is_refused_for_any_session() {
     let server = Server::start().await;
     let (session, other) = (server.scored_session().await, server.scored_session().await);
     let good = link(&server, &session.id).await;
@@ -100,7 +100,7 @@ async fn another_signature_is_refused_whatever_the_session() {
 }
 
 #[actix::test]
-async fn there_is_none_below_two_usable_fixes() {
+async fn fewer_than_two_usable_fixes_give_no_image() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let fix = |t: u32, accuracy_m: u32| json!({ "kind": "location", "t": t, "lat": 51.38, "lng": -2.36, "accuracyM": accuracy_m });

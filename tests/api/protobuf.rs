@@ -60,7 +60,7 @@ async fn send(
 }
 
 #[actix::test]
-async fn a_batch_is_the_same_batch_in_either_form() {
+async fn a_batch_is_the_same_in_either_format() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let path = telemetry(&session.id);
@@ -112,7 +112,7 @@ async fn a_batch_is_the_same_batch_in_either_form() {
 }
 
 #[actix::test]
-async fn every_fault_is_a_problem() {
+async fn every_fault_returns_a_problem() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let path = telemetry(&session.id);

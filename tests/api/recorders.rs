@@ -64,7 +64,7 @@ async fn session(server: &Server, session_id: &Value) -> Value {
 }
 
 #[actix::test]
-async fn a_recorder_is_made_shown_and_removed() {
+async fn a_recorder_is_created_shown_and_removed() {
     let server = Server::start().await;
     let made = make(&server, &body()).await;
     let answer = &made.answer;
@@ -107,7 +107,7 @@ async fn a_recorder_is_made_shown_and_removed() {
 }
 
 #[actix::test]
-async fn what_is_asked_for_is_checked_to_the_letter() {
+async fn every_field_of_a_recorder_request_is_validated() {
     let server = Server::start().await;
     for (pointer, value) in [
         ("/expiresInSec", json!(59)),
@@ -143,7 +143,7 @@ async fn what_is_asked_for_is_checked_to_the_letter() {
 }
 
 #[actix::test]
-async fn each_app_is_answered_as_it_expects() {
+async fn each_app_gets_the_response_it_expects() {
     let server = Server::start().await;
     let now = server.clock.now();
     let now_sec = now.0 / 1_000;
@@ -233,7 +233,7 @@ async fn each_app_is_answered_as_it_expects() {
 }
 
 #[actix::test]
-async fn what_is_no_payload_of_the_app_is_refused() {
+async fn invalid_app_payloads_are_refused() {
     let server = Server::start().await;
     let made = make(&server, &body()).await;
     for (app, body, status, code) in [
@@ -252,7 +252,7 @@ async fn what_is_no_payload_of_the_app_is_refused() {
 }
 
 #[actix::test]
-async fn one_that_is_no_more_is_refused_with_a_sentence_where_the_app_shows_it() {
+async fn a_removed_recorder_is_refused_with_a_visible_message() {
     let server = Server::start().await;
     let mut short = body();
     short["expiresInSec"] = json!(60);
@@ -298,7 +298,7 @@ async fn one_that_is_no_more_is_refused_with_a_sentence_where_the_app_shows_it()
 }
 
 #[actix::test]
-async fn a_word_ends_the_session_and_the_next_position_opens_another() {
+async fn an_end_word_ends_the_session_and_a_position_opens_another() {
     let server = Server::start().await;
     let made = make(&server, &body()).await;
     let now_sec = server.clock.now().0 / 1_000;
@@ -355,7 +355,7 @@ async fn a_word_ends_the_session_and_the_next_position_opens_another() {
 }
 
 #[actix::test]
-async fn what_was_recorded_days_ago_is_taken() {
+async fn recordings_from_days_ago_are_accepted() {
     let server = Server::start().await;
     let made = make(&server, &body()).await;
     let days_ago_sec = server.clock.now().0 / 1_000 - 5 * 24 * 3_600;
@@ -384,7 +384,7 @@ async fn what_was_recorded_days_ago_is_taken() {
 }
 
 #[actix::test]
-async fn the_link_leads_to_a_page_that_sets_up_the_apps() {
+async fn the_link_opens_the_setup_page_for_the_apps() {
     let server = Server::start().await;
     let mut asked = body();
     asked["address"]["line1"] = json!("1 <High> Street");

@@ -87,7 +87,7 @@ async fn stop(server: &Server, session: &Started) {
 }
 
 #[actix::test]
-async fn a_body_that_is_announced_and_not_sent_uses_no_bytes() {
+async fn an_announced_but_unsent_body_uses_no_bytes() {
     let server = Server::with_shares(config(), small()).await;
     let mut neighbour = Neighbour::of(&server).await;
     let recording = server.start_session().await;
@@ -113,7 +113,7 @@ async fn a_body_that_is_announced_and_not_sent_uses_no_bytes() {
 }
 
 #[actix::test]
-async fn bytes_are_counted_as_they_arrive_and_only_so_many_of_one_tenant() {
+async fn bytes_are_counted_on_arrival_and_limited_per_tenant() {
     let server = Server::with_shares(config(), small()).await;
     let mut neighbour = Neighbour::of(&server).await;
     let key = server.keys.secret.clone();
@@ -147,7 +147,7 @@ async fn bytes_are_counted_as_they_arrive_and_only_so_many_of_one_tenant() {
 }
 
 #[actix::test]
-async fn what_unpacks_to_much_uses_the_share_of_its_tenant() {
+async fn decompressed_bytes_use_the_share_of_their_tenant() {
     let limits = ShareLimits {
         in_flight_bytes: 1024 * 1024,
         ..small()
@@ -204,7 +204,7 @@ async fn unfinished_lines_use_the_share_of_their_tenant() {
 }
 
 #[actix::test]
-async fn one_tenant_has_only_so_many_requests_under_way() {
+async fn concurrent_requests_are_limited_per_tenant() {
     let server = Server::with_shares(config(), small()).await;
     let mut neighbour = Neighbour::of(&server).await;
     let mut sessions = Vec::new();
@@ -237,7 +237,7 @@ async fn one_tenant_has_only_so_many_requests_under_way() {
 }
 
 #[actix::test]
-async fn one_tenant_has_only_so_many_sockets_and_event_streams() {
+async fn sockets_and_event_streams_are_limited_per_tenant() {
     let limits = ShareLimits {
         sockets: 3,
         event_streams: 2,
@@ -278,7 +278,7 @@ async fn one_tenant_has_only_so_many_sockets_and_event_streams() {
 }
 
 #[actix::test]
-async fn one_tenant_has_only_so_many_live_sessions() {
+async fn live_sessions_are_limited_per_tenant() {
     let limits = ShareLimits {
         live_sessions: 3,
         ..ShareLimits::default()
@@ -317,7 +317,7 @@ async fn one_tenant_has_only_so_many_live_sessions() {
 }
 
 #[actix::test]
-async fn one_tenant_starts_only_so_many_sessions_a_second_and_replaces_so_many_pods() {
+async fn session_starts_and_pod_changes_are_rate_limited_per_tenant() {
     let limits = ShareLimits {
         session_starts_per_sec: 1,
         pod_changes_per_sec: 1,

@@ -14,7 +14,7 @@ fn named(json: &Value, field: &str) -> Vec<String> {
 }
 
 #[actix::test]
-async fn an_unknown_parameter_is_refused_by_name_after_what_comes_before_it() {
+async fn an_unknown_parameter_is_refused_by_name_in_check_order() {
     let server = Server::start().await;
     let secret = server.keys.secret.clone();
     let session = server.start_session().await.id;
@@ -113,7 +113,7 @@ async fn sessions_are_selected_by_their_outcome() {
 }
 
 #[actix::test]
-async fn every_answer_to_a_keyed_request_reports_the_rate() {
+async fn every_response_to_a_keyed_request_reports_the_rate() {
     let settings = Settings {
         rate_limit_per_second: 2,
         ..Settings::default()

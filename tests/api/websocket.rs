@@ -98,7 +98,7 @@ impl Phone {
 }
 
 #[actix::test]
-async fn each_message_is_answered_in_its_form_and_in_order() {
+async fn each_message_gets_a_response_in_its_format_and_in_order() {
     let server = Server::start().await;
     let session = server.start_session().await;
     for key in [&session.token, &server.keys.secret] {
@@ -147,7 +147,7 @@ async fn each_message_is_answered_in_its_form_and_in_order() {
 }
 
 #[actix::test]
-async fn a_batch_that_is_refused_leaves_the_connection_open() {
+async fn a_refused_batch_leaves_the_connection_open() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let mut phone = Phone::connect(&server, &session, &session.token).await;
@@ -201,7 +201,7 @@ async fn a_batch_that_is_refused_leaves_the_connection_open() {
 }
 
 #[actix::test]
-async fn it_is_closed_with_a_code_that_says_why() {
+async fn the_close_code_gives_the_reason() {
     let server = Server::start().await;
     let session = server.start_session().await;
     // Too large, in one frame and in many.
@@ -278,7 +278,7 @@ async fn it_is_closed_with_a_code_that_says_why() {
 }
 
 #[actix::test]
-async fn the_upgrade_is_checked_as_any_request_is() {
+async fn the_upgrade_is_checked_like_any_request() {
     let server = Server::start().await;
     let (session, other) = (server.start_session().await, server.start_session().await);
     let path = telemetry(&session.id);
@@ -331,7 +331,7 @@ async fn the_upgrade_is_checked_as_any_request_is() {
 }
 
 #[actix::test]
-async fn a_connection_counts_once_however_many_messages_it_has() {
+async fn a_connection_counts_once_for_any_number_of_messages() {
     let server = Server::with(Settings {
         rate_limit_per_second: 10,
         ..config()

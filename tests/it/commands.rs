@@ -63,7 +63,7 @@ fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, Stri
 }
 
 #[test]
-fn a_configuration_that_names_a_file_that_is_not_there_is_not_good() {
+fn a_configuration_with_a_missing_file_is_refused() {
     for (variable, key) in [
         (
             "PORCHLIGHT__WEBHOOK__EXTRA_CA_FILE",
@@ -107,7 +107,7 @@ fn a_configuration_that_names_a_file_that_is_not_there_is_not_good() {
 }
 
 #[test]
-fn what_is_wrong_is_said_once() {
+fn a_fault_is_reported_once() {
     for (variable, value, told_once) in [
         (
             "PORCHLIGHT__SERVER__LISSTEN",
@@ -127,7 +127,7 @@ fn what_is_wrong_is_said_once() {
 }
 
 #[test]
-fn commands_that_read_a_store_make_none() {
+fn read_commands_do_not_create_a_store() {
     let folder = Folder::new();
     let nowhere = folder.path().join("nowhere");
     let copy = folder.path().join("copy");
@@ -189,7 +189,7 @@ fn the_sample_configuration_names_every_key_with_its_default() {
 }
 
 #[test]
-fn a_healthcheck_says_whether_the_service_is_ready() {
+fn a_healthcheck_reports_readiness() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     let address = server.ops.trim_start_matches("http://").to_owned();
@@ -206,7 +206,7 @@ fn a_healthcheck_says_whether_the_service_is_ready() {
 }
 
 #[test]
-fn keys_are_made_listed_and_revoked_while_the_server_runs_and_when_it_does_not() {
+fn keys_are_managed_with_and_without_a_running_server() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     let keys = |arguments: &[&str]| {
@@ -265,7 +265,7 @@ fn keys_are_made_listed_and_revoked_while_the_server_runs_and_when_it_does_not()
 }
 
 #[test]
-fn a_backup_taken_while_the_server_runs_is_a_store_that_opens() {
+fn a_backup_of_a_running_server_is_a_valid_store() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     let key = server.key("secret");
@@ -361,7 +361,7 @@ fn recording(folder: &Path, number: u64) -> PathBuf {
 }
 
 #[test]
-fn recordings_are_replayed_one_insight_a_line() {
+fn recordings_are_replayed_with_one_insight_per_line() {
     let folder = Folder::new();
     let (one, two) = (recording(folder.path(), 0), recording(folder.path(), 1));
     let printed = successful(
@@ -413,7 +413,7 @@ fn simulated_seed(arguments: &[&str]) -> u64 {
 
 /// Otherwise the second run's deliveries would be copies of the first one's, and look like fraud.
 #[test]
-fn simulated_deliveries_are_new_each_time_unless_a_seed_is_given() {
+fn simulated_deliveries_vary_without_a_seed() {
     assert_ne!(simulated_seed(&[]), simulated_seed(&[]));
     assert_eq!(simulated_seed(&["--seed", "7"]), 7);
 }

@@ -71,7 +71,7 @@ fn a_killed_server_on_cql_loses_nothing_and_changes_nothing() {
 }
 
 #[test]
-fn of_two_processes_on_one_keyspace_the_newer_serves_and_commands_work_beside_it() {
+fn the_newer_process_on_a_keyspace_serves_and_commands_work() {
     let (first_folder, folder) = (Folder::new(), Folder::new());
     let Some(variables) = variables(folder.path()) else {
         return;
@@ -112,7 +112,7 @@ fn of_two_processes_on_one_keyspace_the_newer_serves_and_commands_work_beside_it
 }
 
 #[test]
-fn a_node_that_was_killed_and_comes_back_has_all_that_was_acknowledged() {
+fn a_restarted_node_has_all_acknowledged_data() {
     let folder = Folder::new();
     let Some(database) = CqlServer::apart(1) else {
         return;
@@ -145,7 +145,7 @@ fn a_node_that_was_killed_and_comes_back_has_all_that_was_acknowledged() {
 }
 
 #[test]
-fn while_the_cluster_does_not_answer_requests_are_refused_and_nothing_is_lost() {
+fn an_unresponsive_cluster_refuses_requests_and_loses_nothing() {
     let folder = Folder::new();
     let Some(mut variables) = variables(folder.path()) else {
         return;

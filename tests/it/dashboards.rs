@@ -91,7 +91,7 @@ fn rules(file: &str) -> Vec<Rule> {
 }
 
 #[test]
-fn every_panel_has_a_unit_and_says_what_it_shows() {
+fn every_panel_has_a_unit_and_a_description() {
     let mut uids = BTreeSet::new();
     for (file, board) in boards() {
         assert!(uids.insert(board["uid"].as_str().unwrap().to_owned()));
@@ -119,7 +119,7 @@ fn every_panel_has_a_unit_and_says_what_it_shows() {
 }
 
 #[test]
-fn every_metric_of_the_catalogue_is_on_a_page_and_nothing_else() {
+fn dashboards_show_exactly_the_metrics_of_the_catalogue() {
     let mut used = BTreeSet::new();
     let recorded: BTreeSet<_> = rules("recording.yaml")
         .into_iter()
@@ -169,7 +169,7 @@ fn names(expr: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_alert_leads_to_the_runbook_and_to_a_dashboard() {
+fn every_alert_links_to_the_runbook_and_a_dashboard() {
     let runbook = std::fs::read_to_string(root().join("docs/runbook.md")).unwrap();
     let uids: BTreeSet<_> = boards()
         .iter()

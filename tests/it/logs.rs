@@ -34,7 +34,7 @@ fn posted(
 }
 
 #[test]
-fn what_a_request_causes_is_logged_with_its_id() {
+fn the_effects_of_a_request_are_logged_with_its_id() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     let key = server.key("secret");

@@ -22,7 +22,7 @@ fn scraped(server: &Server) -> String {
 }
 
 #[test]
-fn every_series_of_the_catalogue_is_there_from_the_start() {
+fn every_series_of_the_catalogue_exists_from_the_start() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     let text = scraped(&server);
@@ -146,7 +146,7 @@ fn label(label: &Label) -> String {
 }
 
 #[test]
-fn the_page_of_metrics_is_the_catalogue() {
+fn the_page_of_metrics_matches_the_catalogue() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
     if std::env::var_os("PORCHLIGHT_WRITE").is_some() {
         std::fs::write(&file, page()).unwrap();

@@ -216,7 +216,7 @@ fn check_webhooks(received: &[String], deliveries: &BTreeMap<String, Value>) {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story, told in order")]
-fn a_store_moves_to_the_cluster_though_the_move_is_killed_and_goes_on_from_there() {
+fn a_killed_migration_to_the_cluster_resumes_and_completes() {
     let (old_folder, folder) = (Folder::new(), Folder::new());
     let Some(mut variables) = variables(folder.path()) else {
         return;

@@ -102,7 +102,7 @@ fn place(server: &Server) -> Place {
 }
 
 #[test]
-fn nodes_take_up_what_one_that_is_killed_or_stopped_leaves() {
+fn nodes_take_over_the_work_of_a_killed_or_stopped_node() {
     let Some((folders, [of_first, of_second])) = two() else {
         return;
     };
@@ -158,7 +158,7 @@ fn nodes_take_up_what_one_that_is_killed_or_stopped_leaves() {
 }
 
 #[test]
-fn a_node_that_was_stopped_has_lost_its_shards_when_it_goes_on_and_comes_back() {
+fn a_suspended_node_loses_its_shards_and_rejoins() {
     let Some((folders, [of_first, of_second])) = two() else {
         return;
     };
@@ -190,7 +190,7 @@ fn a_node_that_was_stopped_has_lost_its_shards_when_it_goes_on_and_comes_back() 
 }
 
 #[test]
-fn a_process_that_is_alone_and_nodes_do_not_serve_together() {
+fn a_single_process_and_nodes_do_not_serve_together() {
     let folders = [Folder::new(), Folder::new(), Folder::new()];
     let Some(shared) = shared(folders[0].path()) else {
         return;
@@ -265,7 +265,7 @@ fn sent_through_two(can_talk: bool) -> Option<(f64, f64)> {
 }
 
 #[test]
-fn what_nodes_can_not_tell_each_other_they_find_in_the_database() {
+fn nodes_without_a_connection_read_batches_from_the_database() {
     let Some((taken, failed)) = sent_through_two(true) else {
         return;
     };

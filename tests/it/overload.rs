@@ -62,7 +62,7 @@ fn batch(seq: u32) -> String {
 }
 
 #[test]
-fn a_session_has_so_many_batches_in_flight_and_no_more() {
+fn batches_in_flight_are_limited_per_session() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     let key = server.key("secret");
@@ -101,7 +101,7 @@ fn a_session_has_so_many_batches_in_flight_and_no_more() {
 }
 
 #[test]
-fn announced_bytes_that_never_arrive_use_up_nothing() {
+fn announced_bytes_that_never_arrive_use_no_capacity() {
     let folder = Folder::new();
     let server = Server::start(
         &folder,
@@ -164,7 +164,7 @@ fn half_announced(server: &Server, session_id: &str, key: &str) -> std::net::Tcp
 }
 
 #[test]
-fn three_times_what_it_takes_is_refused_and_nothing_accepted_is_lost() {
+fn a_triple_load_is_refused_without_losing_accepted_batches() {
     const SESSIONS: usize = 4;
     const ROUNDS: u32 = 25;
     let folder = Folder::new();

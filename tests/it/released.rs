@@ -80,7 +80,7 @@ fn assert_same(release: &str, what: &str, found: &Value, expected: &Value) {
 }
 
 #[test]
-fn the_store_and_the_backup_of_every_release_read_the_same() {
+fn stores_and_backups_of_every_release_read_the_same() {
     for release in RELEASES {
         let expected = expected(release, "contents.json");
         for archive in ["store.tar.gz", "backup.tar.gz"] {
@@ -108,7 +108,7 @@ fn rows_of(text: &str) -> Vec<(Space, Vec<u8>, Vec<u8>)> {
 }
 
 #[test]
-fn the_rows_of_every_release_decode_to_what_was_written() {
+fn the_rows_of_every_release_decode_to_the_written_values() {
     for release in RELEASES {
         let text = std::fs::read_to_string(fixture(release).join("rows.txt")).unwrap();
         let rows = rows_of(&text);
@@ -283,7 +283,7 @@ fn check_signatures(requests: &[String], keys: &Value) {
 }
 
 #[test]
-fn a_server_finishes_what_waited_in_the_store_of_every_release() {
+fn a_server_finishes_pending_work_of_every_release() {
     for release in RELEASES {
         let (keys, expected) = (make::keys(release), expected(release, "api.json"));
         for archive in ["store.tar.gz", "backup.tar.gz"] {

@@ -153,7 +153,7 @@ async fn other_way(node: String) -> String {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story, told in order")]
-fn a_cluster_that_asks_for_certificates_and_a_password_is_served_from_and_nobody_else_gets_in() {
+fn a_secured_cluster_works_and_refuses_other_clients() {
     let folder = Folder::new();
     let place = folder.path();
     let (ours, others) = (Issuer::new(place, "ours"), Issuer::new(place, "others"));

@@ -65,7 +65,7 @@ pub(crate) async fn in_flight_bytes(server: &Server) -> u64 {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story, told in order")]
-fn what_is_in_flight_is_answered_and_what_is_new_refused() {
+fn requests_in_flight_are_answered_and_new_ones_refused() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     let key = server.key("secret");
@@ -181,7 +181,7 @@ fn ask(stream: &mut TcpStream, request: &str, key: &str, body: &str) -> String {
 }
 
 #[test]
-fn whoever_keeps_a_connection_is_answered_though_there_is_nothing_left_to_do() {
+fn kept_connections_are_answered_during_an_idle_shutdown() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[("PORCHLIGHT__SERVER__DRAIN_GRACE", "20s")]);
     let key = server.key("secret");
@@ -219,7 +219,7 @@ fn whoever_keeps_a_connection_is_answered_though_there_is_nothing_left_to_do() {
 }
 
 #[test]
-fn systemd_is_told_when_it_is_ready_alive_and_stopping() {
+fn systemd_is_notified_of_ready_watchdog_and_stopping() {
     let folder = Folder::new();
     let place = folder.path().join("notify");
     let socket = UnixDatagram::bind(&place).unwrap();

@@ -50,7 +50,7 @@ async fn send(client: &Client, path: &str, bodies: &[String]) {
 }
 
 #[test]
-fn a_stream_goes_on_after_a_crash_where_it_was() {
+fn a_stream_resumes_after_a_crash() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     let place = Arc::new(RwLock::new(server.api.clone()));
@@ -114,7 +114,7 @@ fn a_stream_goes_on_after_a_crash_where_it_was() {
 }
 
 #[test]
-fn a_stopping_server_does_not_wait_for_those_who_watch() {
+fn a_stopping_server_does_not_wait_for_event_streams() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     let place = Arc::new(RwLock::new(server.api.clone()));

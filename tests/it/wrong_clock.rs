@@ -139,7 +139,7 @@ async fn retention(server: &Server) -> (String, Value) {
 }
 
 #[test]
-fn a_start_with_a_clock_that_is_months_off_keeps_everything() {
+fn a_start_with_a_clock_months_off_deletes_nothing() {
     let Some(library) = library() else {
         eprintln!("left out: the package faketime is not installed");
         return;

@@ -174,7 +174,7 @@ pub(crate) fn assert_answer(method: &str, path: &str, status: u16, text: &str) {
 }
 
 #[test]
-fn a_fraction_is_found_in_the_bytes() {
+fn a_fraction_is_detected_in_the_bytes() {
     assert_eq!(
         fractions(r#"{"totalDurationSec": 300.0,"floorsClimbed":-2,"timeAtDoorSec":null}"#),
         ["totalDurationSec is written as 300.0"]
@@ -183,7 +183,7 @@ fn a_fraction_is_found_in_the_bytes() {
 }
 
 #[test]
-fn a_field_too_many_or_too_few_is_found() {
+fn extra_and_missing_fields_are_detected() {
     let summary = json!({
         "rightDoorstep": true, "suspiciousBehavior": false, "floorsClimbed": null, "elevatorUsed": null,
         "frictionScore": 0.1, "fraudScore": 0.1, "visibilityScore": 0.9,

@@ -258,7 +258,7 @@ async fn catch_up(node: &Node, id: SessionId, recording: usize, seqs: impl Itera
 }
 
 #[test]
-fn forty_minutes_offline_lead_to_the_same_insight() {
+fn forty_minutes_offline_give_the_same_insight() {
     for recording in 0..CORPUS.len() {
         let mut place = Place::new();
         let clock = Arc::clone(&place.clock);
@@ -288,7 +288,7 @@ fn forty_minutes_offline_lead_to_the_same_insight() {
 }
 
 #[test]
-fn a_kill_at_any_moment_of_it_changes_nothing() {
+fn a_kill_at_any_moment_changes_nothing() {
     let recording = 0;
     let expected = never_offline(recording);
     let count = CORPUS[recording].batches.len();
@@ -325,7 +325,7 @@ fn a_kill_at_any_moment_of_it_changes_nothing() {
 }
 
 #[test]
-fn a_late_stop_that_says_no_time_ends_with_the_last_sample() {
+fn a_late_stop_without_a_time_ends_at_the_last_sample() {
     let recording = 1;
     let mut place = Place::new();
     let clock = Arc::clone(&place.clock);
@@ -350,7 +350,7 @@ fn a_late_stop_that_says_no_time_ends_with_the_last_sample() {
 }
 
 #[test]
-fn without_a_sample_it_ends_when_the_service_ended_it() {
+fn without_samples_the_session_ends_when_the_service_ended_it() {
     let mut place = Place::new();
     place.life(async |node: Node| {
         let start = node.begin(0).await;
@@ -365,7 +365,7 @@ fn without_a_sample_it_ends_when_the_service_ended_it() {
 }
 
 #[test]
-fn telemetry_and_stop_are_taken_for_a_day_after_a_timeout() {
+fn telemetry_and_stops_are_accepted_for_a_day_after_a_timeout() {
     for (max_ms, reason) in [
         (12 * 60 * MINUTE_MS, EndReason::Idle),
         (5 * MINUTE_MS, EndReason::TooLong),

@@ -70,7 +70,7 @@ fn play(seed: u64) {
 }
 
 #[test]
-fn no_two_owners_whose_writes_both_count() {
+fn writes_of_two_owners_never_both_count() {
     for seed in seeds() {
         let played = std::panic::catch_unwind(|| play(seed));
         if let Err(panic) = played {
@@ -89,7 +89,7 @@ fn nodes_that_start_together_claim_each_shard_once() {
 }
 
 #[test]
-fn a_planned_restart_moves_only_what_must_and_nothing_twice() {
+fn a_planned_restart_moves_only_necessary_shards_once() {
     let mut cluster = Cluster::new(8, 3, 0);
     cluster.run_until(15_000);
     let of_leaving = cluster.held(1) as u64;
@@ -110,7 +110,7 @@ fn a_planned_restart_moves_only_what_must_and_nothing_twice() {
 }
 
 #[test]
-fn a_killed_node_s_shards_run_elsewhere_within_the_design_s_time() {
+fn shards_of_a_killed_node_fail_over_within_the_design_time() {
     let mut cluster = Cluster::new(9, 3, 0);
     cluster.run_until(15_000);
     cluster.plan(

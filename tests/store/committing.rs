@@ -20,7 +20,7 @@ fn on(engine: &MemoryEngine) -> Arc<MemoryStore> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_during_a_sync_is_the_next_group() {
+async fn writes_during_a_sync_form_the_next_group() {
     let engine = MemoryEngine::new();
     let store = on(&engine);
     engine.delay(Duration::from_millis(50));
@@ -41,7 +41,7 @@ async fn what_comes_during_a_sync_is_the_next_group() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_queue_refuses_and_forgets_nothing_that_it_took() {
+async fn a_full_queue_refuses_and_keeps_accepted_operations() {
     let engine = MemoryEngine::new();
     let store = on(&engine);
     engine.delay(Duration::from_millis(200));
@@ -77,7 +77,7 @@ async fn a_full_queue_refuses_and_forgets_nothing_that_it_took() {
 }
 
 #[tokio::test]
-async fn a_failed_write_is_fatal_and_told_once() {
+async fn a_failed_write_is_fatal_and_reported_once() {
     let engine = MemoryEngine::new();
     let told = Arc::new(Mutex::new(Vec::new()));
     let hook = Arc::clone(&told);
@@ -133,7 +133,7 @@ async fn a_panic_in_an_operation_is_fatal() {
 }
 
 #[tokio::test]
-async fn a_store_that_only_its_own_hook_holds_ends_with_its_writer() {
+async fn a_store_held_only_by_its_own_hook_ends_with_its_writer() {
     let engine = MemoryEngine::new();
     let held = Arc::new(Mutex::new(None::<Arc<MemoryStore>>));
     let (hook, (gone, wait)) = (Arc::clone(&held), std::sync::mpsc::channel());
@@ -204,7 +204,7 @@ async fn snapshots_wait_for_no_sync_and_batches_survive_without_them() {
 }
 
 #[tokio::test]
-async fn a_corrupt_row_is_an_error_and_no_absence() {
+async fn a_corrupt_row_is_an_error_and_not_absent() {
     let engine = MemoryEngine::new();
     let store = on(&engine);
     let start = start(tenant(), T0);
@@ -233,7 +233,7 @@ async fn a_corrupt_row_is_an_error_and_no_absence() {
 }
 
 #[tokio::test]
-async fn what_was_queued_is_carried_out_though_nobody_waits() {
+async fn queued_operations_run_without_a_waiting_caller() {
     let engine = MemoryEngine::new();
     let store = on(&engine);
     engine.delay(Duration::from_millis(200));
@@ -252,7 +252,7 @@ async fn what_was_queued_is_carried_out_though_nobody_waits() {
 }
 
 #[tokio::test]
-async fn an_unbroken_run_of_groups_is_whole_however_long() {
+async fn a_continuous_run_of_groups_is_complete_at_any_length() {
     let engine = MemoryEngine::new();
     let store = on(&engine);
     let key = vec![0xfe];

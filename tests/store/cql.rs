@@ -75,7 +75,7 @@ impl Subject for Cql {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_that_start_at_once_make_the_tables_once() {
+async fn nodes_that_start_concurrently_create_the_tables_once() {
     let keyspace = CqlServer::fresh_keyspace();
     let opening = (0..4).map(|_| open(keyspace.clone()));
     let opened = futures_util::future::join_all(opening).await;
@@ -119,7 +119,7 @@ async fn a_long_outbox_is_counted_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_parked_behind_a_retry_is_counted_too() {
+async fn messages_parked_behind_a_retry_are_counted() {
     let Some(opened) = open(CqlServer::fresh_keyspace()).await else {
         return;
     };

@@ -136,7 +136,7 @@ async fn a_journal_torn_anywhere_is_refused() {
 }
 
 #[tokio::test]
-async fn a_group_that_was_cut_before_it_was_acknowledged_is_dropped() {
+async fn a_group_torn_before_its_acknowledgement_is_dropped() {
     let (folder, sessions, journal) = small_store().await;
     let len = fs::metadata(&journal).unwrap().len() as usize;
     for cut in [1, 7, 20, 60, 150] {

@@ -32,7 +32,7 @@ async fn append(store: &EmbeddedStore, id: SessionId, seqs: std::ops::Range<u32>
 }
 
 #[tokio::test]
-async fn what_was_written_is_there_after_reopening() {
+async fn written_data_survives_reopening() {
     let folder = Folder::new();
     let (id, start) = (session_id(T0), start(tenant(), T0));
     let snapshot = Snapshot {
@@ -91,7 +91,7 @@ async fn a_second_opening_is_refused() {
 }
 
 #[tokio::test]
-async fn a_store_below_what_was_acknowledged_is_refused() {
+async fn a_store_older_than_its_acknowledgements_is_refused() {
     let folder = Folder::new();
     let old = Folder::new();
     let id = session_id(T0);
@@ -129,7 +129,7 @@ fn error_text(error: &dyn std::error::Error) -> String {
 }
 
 #[tokio::test]
-async fn a_store_whose_engine_or_file_is_gone_is_refused() {
+async fn a_store_with_a_missing_engine_or_file_is_refused() {
     for gone in ["engine", "acknowledged"] {
         let folder = Folder::new();
         let store = open(folder.path()).unwrap();
@@ -153,7 +153,7 @@ async fn a_store_whose_engine_or_file_is_gone_is_refused() {
 }
 
 #[tokio::test]
-async fn a_backup_holds_what_was_there_and_opens() {
+async fn a_backup_contains_all_data_and_opens() {
     let (folder, elsewhere) = (Folder::new(), Folder::new());
     let copy = elsewhere.path().join("copy");
     let store = open(folder.path()).unwrap();
@@ -194,7 +194,7 @@ async fn a_backup_holds_what_was_there_and_opens() {
 }
 
 #[tokio::test]
-async fn batches_are_handed_over_in_order_once_durable() {
+async fn durable_batches_are_passed_to_the_hook_in_order() {
     let folder = Folder::new();
     let handed = Arc::new(Mutex::new(Vec::new()));
     let hook = Arc::clone(&handed);
@@ -242,7 +242,7 @@ async fn memory_stays_bounded_under_a_flood_of_groups() {
 }
 
 #[test]
-fn both_stores_are_one_type_of_store() {
+fn both_stores_implement_the_store_trait() {
     fn is_store<S: porchlight_ports::Store>() {}
     fn is_engine<E: Engine>() {}
     is_store::<EmbeddedStore>();

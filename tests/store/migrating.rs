@@ -130,7 +130,7 @@ async fn fill(store: &porchlight_store::EmbeddedStore, tenant: Tenant) -> Vec<Se
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_moves_once_and_the_sessions_go_on() {
+async fn everything_moves_once_and_the_sessions_continue() {
     let Some(options) = options(CqlServer::fresh_keyspace()) else {
         return;
     };

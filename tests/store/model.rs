@@ -250,7 +250,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn memory_does_what_the_model_does(ops in prop::collection::vec(op(), 1..80)) {
+    fn the_memory_store_matches_the_model(ops in prop::collection::vec(op(), 1..80)) {
         block_on(run(Place::Memory(MemoryEngine::new()), &ops));
     }
 }
@@ -259,7 +259,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_embedded_store_does_what_the_model_does(ops in prop::collection::vec(op(), 1..60)) {
+    fn the_embedded_store_matches_the_model(ops in prop::collection::vec(op(), 1..60)) {
         block_on(run(Place::Disk(Folder::new()), &ops));
     }
 }

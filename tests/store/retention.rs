@@ -77,7 +77,7 @@ async fn whole_session(store: &MemoryStore, tenant: Tenant, batches: u32, at: i6
 }
 
 #[tokio::test]
-async fn a_sweep_removes_old_sessions_whole_and_nothing_else() {
+async fn a_sweep_removes_old_sessions_completely_and_nothing_else() {
     let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
     let tenant = tenant();
     put_endpoint(&*store, tenant, true).await;
@@ -126,7 +126,7 @@ async fn a_sweep_removes_old_sessions_whole_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn idempotency_keys_go_when_they_are_forgotten() {
+async fn expired_idempotency_keys_are_removed() {
     let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
     let tenant = tenant();
     let keyed = |key: &str, at: i64| NewSession {

@@ -52,7 +52,7 @@ fn none(rule: &str, found: &[String]) {
 }
 
 #[test]
-fn no_file_is_longer_than_a_person_reads() {
+fn no_file_exceeds_the_length_limit() {
     let long = files(&SOURCES, ".rs")
         .into_iter()
         .filter(|(_, text)| text.lines().count() > FILE_LINES_MAX);
@@ -119,7 +119,7 @@ fn no_actor_names_an_adapter() {
 }
 
 #[test]
-fn there_are_no_drawers_for_everything() {
+fn there_are_no_catch_all_modules() {
     let names = [
         "utils.rs",
         "util.rs",
@@ -138,7 +138,7 @@ fn there_are_no_drawers_for_everything() {
 }
 
 #[test]
-fn nothing_is_left_open() {
+fn no_open_tasks_are_left() {
     let marks = [
         concat!("to", "do!("),
         concat!("unimpl", "emented!("),
@@ -158,7 +158,7 @@ fn nothing_is_left_open() {
 }
 
 #[test]
-fn an_exception_from_a_lint_has_its_reason() {
+fn every_lint_exception_has_a_reason() {
     let (allow, expect) = (concat!("#[", "allow("), concat!("#[", "expect("));
     let mut found = Vec::new();
     for (path, text) in files(&SOURCES, ".rs") {
@@ -176,7 +176,7 @@ fn an_exception_from_a_lint_has_its_reason() {
 }
 
 #[test]
-fn no_key_is_written_down() {
+fn no_key_is_in_the_repository() {
     let mut found = Vec::new();
     for ending in [".rs", ".md", ".toml", ".json", ".yaml", ".sh"] {
         for (path, text) in files(&["."], ending) {
@@ -234,7 +234,7 @@ fn figures() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_figure_is_quoted_as_it_stands() {
+fn quoted_figures_match_their_source() {
     let figures = figures();
     assert!(figures.len() > 10, "{figures:?}");
     let (mut quoted, mut wrong) = (0, Vec::new());
@@ -260,7 +260,7 @@ fn a_figure_is_quoted_as_it_stands() {
 }
 
 #[test]
-fn links_between_documents_lead_somewhere() {
+fn links_between_documents_resolve() {
     let mut found = Vec::new();
     for (path, text) in files(&["."], ".md") {
         let folder = root().join(&path).parent().unwrap().to_path_buf();
@@ -283,7 +283,7 @@ fn links_between_documents_lead_somewhere() {
 /// Scoring reads its numbers from its tables, whose content determines the version stored with each
 /// insight.
 #[test]
-fn scoring_has_no_number_beside_its_tables() {
+fn scoring_has_no_numbers_outside_its_tables() {
     let kinds = [
         "f32", "f64", "u8", "u16", "u32", "u64", "usize", "i16", "i32",
     ];

@@ -247,7 +247,7 @@ fn circles(arrows: &BTreeMap<String, Names>) -> Vec<Names> {
 }
 
 #[test]
-fn crates_import_what_their_row_allows() {
+fn crates_import_only_the_crates_of_their_row() {
     let crates = crates();
     let mut found = Vec::new();
     for one in &crates {
@@ -304,7 +304,7 @@ fn every_crate_has_a_row() {
 }
 
 #[test]
-fn modules_import_what_their_row_allows() {
+fn modules_import_only_the_modules_of_their_row() {
     let (crates, modules) = (crates(), modules());
     let mut found = Vec::new();
     for one in &crates {
@@ -336,7 +336,7 @@ fn modules_import_what_their_row_allows() {
 }
 
 #[test]
-fn nothing_goes_in_a_circle() {
+fn there_are_no_import_cycles() {
     let crates = crates();
     let table: BTreeMap<_, _> = crates
         .iter()
@@ -363,7 +363,7 @@ fn nothing_goes_in_a_circle() {
 }
 
 #[test]
-fn a_wrong_import_is_refused_with_its_home() {
+fn a_wrong_import_is_refused_and_its_home_is_named() {
     let crates = crates();
     let one = |name: &str| crates.iter().find(|one| one.name == name).unwrap();
     let refused = refusal(one("console"), "api", &crates).unwrap();
@@ -379,7 +379,7 @@ fn a_wrong_import_is_refused_with_its_home() {
 }
 
 #[test]
-fn the_clock_is_given() {
+fn the_clock_is_injected() {
     let mut found = Vec::new();
     for one in crates()
         .iter()

@@ -61,7 +61,7 @@ fn check_order(receiver: &Receiver, ids: &[String]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_on_cql_sends_everything_in_order_and_goes_on_after_a_kill() {
+async fn a_process_on_cql_sends_in_order_and_resumes_after_a_kill() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let Some(variables) = tokio::task::block_in_place(|| variables(folder.path())) else {
         return;
@@ -83,7 +83,7 @@ async fn a_process_on_cql_sends_everything_in_order_and_goes_on_after_a_kill() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_on_cql_keeps_what_failed_and_tries_it_by_hand() {
+async fn a_process_on_cql_keeps_failed_messages_for_manual_attempts() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let Some(variables) = tokio::task::block_in_place(|| variables(folder.path())) else {
         return;
@@ -120,7 +120,7 @@ async fn a_process_on_cql_keeps_what_failed_and_tries_it_by_hand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_takes_up_the_webhooks_of_one_that_is_killed() {
+async fn a_node_takes_over_the_webhooks_of_a_killed_node() {
     let (folder, second_folder, authority) = (Folder::new(), Folder::new(), Authority::new());
     let Some(shared) = tokio::task::block_in_place(|| variables(folder.path())) else {
         return;

@@ -46,7 +46,7 @@ fn assert_held(rows: &[Value]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happens_during_a_pause_is_held_and_sent_in_order_on_resuming() {
+async fn messages_during_a_pause_are_held_and_sent_in_order() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority);
     let customer = customer(&server);
@@ -110,7 +110,7 @@ async fn what_happens_during_a_pause_is_held_and_sent_in_order_on_resuming() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_create_or_rotate_gets_the_same_secret_and_an_overlap_can_be_ended() {
+async fn a_repeated_create_or_rotate_returns_the_same_secret() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority);
     let customer = customer(&server);
@@ -181,7 +181,7 @@ async fn a_repeated_create_or_rotate_gets_the_same_secret_and_an_overlap_can_be_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_tells_why_it_failed_where_it_went_and_what_came_back() {
+async fn an_attempt_records_its_failure_target_and_response() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority);
     let customer = customer(&server);

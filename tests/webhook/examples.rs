@@ -92,7 +92,7 @@ fn run(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_by_the_examples_is_in_the_insight() {
+async fn data_sent_by_the_examples_is_in_the_insight() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority);
     let customer = customer(&server);
@@ -229,7 +229,7 @@ fn quoted(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_examples_know_a_webhook_of_ours_from_any_other() {
+async fn the_examples_verify_webhook_signatures() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority);
     let (old_secret, secret, headers, body) = sent(&server, &authority).await;

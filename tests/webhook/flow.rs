@@ -25,7 +25,7 @@ fn run(test: impl Future<Output = ()>) {
 use DeliveryStatus::{Cancelled, Delivered, Failed, Pending, Retrying, Superseded};
 
 #[test]
-fn messages_arrive_in_order_and_signed() {
+fn messages_arrive_signed_and_in_order() {
     run(async {
         let world = World::new();
         let receiver = Receiver::answering(&world.authority, vec![OK.to_owned()]).await;
@@ -77,7 +77,7 @@ fn messages_arrive_in_order_and_signed() {
 }
 
 #[test]
-fn a_failure_holds_its_lane_until_the_retry_and_an_old_insight_is_superseded() {
+fn a_failure_blocks_its_lane_and_old_insights_are_superseded() {
     run(async {
         let mut world = World::new();
         let receiver =
@@ -136,7 +136,7 @@ fn a_failure_holds_its_lane_until_the_retry_and_an_old_insight_is_superseded() {
 }
 
 #[test]
-fn after_six_tries_it_is_failed_and_can_be_tried_by_hand() {
+fn after_six_attempts_a_message_is_failed_and_retryable() {
     run(async {
         let world = World::new();
         let mut answers = vec![BAD.to_owned(); 7];
@@ -199,7 +199,7 @@ fn after_six_tries_it_is_failed_and_can_be_tried_by_hand() {
 }
 
 #[test]
-fn a_changed_url_and_secret_apply_to_what_waits() {
+fn a_changed_url_and_secret_apply_to_waiting_messages() {
     run(async {
         let world = World::new();
         let old = Receiver::answering(&world.authority, vec![BAD.to_owned()]).await;
@@ -255,7 +255,7 @@ fn a_changed_url_and_secret_apply_to_what_waits() {
 }
 
 #[test]
-fn what_is_paused_waits() {
+fn a_paused_endpoint_holds_its_messages() {
     run(async {
         let world = World::new();
         let receiver =
@@ -283,7 +283,7 @@ fn what_is_paused_waits() {
 /// An actor that has been idle for long is about to stop, and must not drop the new message by
 /// stopping.
 #[test]
-fn what_is_paused_for_long_goes_on_at_once() {
+fn a_long_paused_endpoint_resumes_immediately() {
     run(async {
         let world = World::new();
         let receiver =
@@ -307,7 +307,7 @@ fn what_is_paused_for_long_goes_on_at_once() {
 }
 
 #[test]
-fn what_waits_for_a_deleted_endpoint_is_cancelled() {
+fn messages_for_a_deleted_endpoint_are_cancelled() {
     run(async {
         let world = World::new();
         let receiver = Receiver::answering(&world.authority, vec![OK.to_owned()]).await;

@@ -72,7 +72,7 @@ async fn a_good_receiver_gets_the_request_once_over_one_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_never_answers_times_out() {
+async fn a_receiver_that_never_responds_times_out() {
     let cause = cause_of(|stream| async move {
         tokio::time::sleep(Duration::from_secs(60)).await;
         drop(stream);
@@ -81,7 +81,7 @@ async fn one_that_never_answers_times_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_head_a_byte_at_a_time_times_out() {
+async fn a_head_sent_byte_by_byte_times_out() {
     let cause = cause_of(|mut stream| async move {
         for byte in "HTTP/1.1 200 OK\r\nx-slow: "
             .bytes()
@@ -124,7 +124,7 @@ async fn a_body_that_does_not_end_is_a_success_and_is_not_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_a_byte_at_a_time_is_a_success() {
+async fn a_body_sent_byte_by_byte_is_a_success() {
     let answer = cause_of(|mut stream| async move {
         write_all(&mut stream, "HTTP/1.1 204 No Content\r\n\r\n").await;
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -144,7 +144,7 @@ async fn a_body_a_byte_at_a_time_is_a_success() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_breaks_decides_nothing() {
+async fn an_interrupted_response_body_is_ignored() {
     let answer = cause_of(|mut stream| async move {
         write_all(
             &mut stream,
@@ -156,7 +156,7 @@ async fn a_body_that_breaks_decides_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ends_without_an_answer_or_is_not_http_is_a_fault_of_protocol() {
+async fn a_missing_or_non_http_response_is_a_protocol_fault() {
     // The receiver closes the connection after the request.
     assert_eq!(
         cause_of(|stream| async move { drop(stream) }).await,
@@ -259,7 +259,7 @@ async fn a_certificate_that_does_not_verify_fails_the_attempt_and_the_probe() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_connection_is_shown_the_certificate() {
+async fn each_connection_makes_a_full_tls_handshake() {
     let authority = Authority::new();
     let kinds = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&kinds);
@@ -292,7 +292,7 @@ async fn each_connection_is_shown_the_certificate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_speak_tls_or_does_not_listen() {
+async fn receivers_without_tls_or_a_listener_fail() {
     let authority = Authority::new();
     let transport = transport(&authority);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -336,7 +336,7 @@ async fn what_does_not_speak_tls_or_does_not_listen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_turns_to_a_private_address_is_blocked() {
+async fn a_name_that_changes_to_a_private_address_is_blocked() {
     let authority = Authority::new();
     let receiver = Receiver::answering(
         &authority,

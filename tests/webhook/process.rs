@@ -16,7 +16,7 @@ use crate::server::{Folder, Server, http, porchlight, successful};
 use crate::service::{Customer, customer, serve, serve_with};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn proxies_of_the_environment_are_never_dialled() {
+async fn proxies_from_the_environment_are_never_used() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", proxy.local_addr().unwrap());
@@ -133,7 +133,7 @@ where
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_try_that_hangs_holds_less_than_a_mebibyte() {
+async fn a_hanging_attempt_holds_less_than_a_mebibyte() {
     let growth_kib = growth_kib_of(|stream| async move {
         tokio::time::sleep(Duration::from_secs(60)).await;
         drop(stream);
@@ -197,7 +197,7 @@ fn rewrap(folder: &Folder, files: &[&Path]) -> (bool, Value, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn secrets_are_sealed_anew_with_and_without_a_server_and_the_old_key_goes() {
+async fn secrets_are_resealed_with_and_without_a_server() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let keys = ["first", "second", "third", "fourth"];
     let digits = ["a1", "b2", "c3", "d4"];

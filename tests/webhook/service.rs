@@ -109,7 +109,7 @@ pub(crate) fn customer(server: &Server) -> Customer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_configuration_is_made_shown_changed_and_removed() {
+async fn a_configuration_is_created_shown_changed_and_removed() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority);
     let customer = customer(&server);
@@ -233,7 +233,7 @@ async fn a_test_event_is_signed_with_every_live_secret_and_not_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_overlap_can_be_ended_now_and_a_test_event_is_not_listed() {
+async fn an_overlap_can_be_ended_and_test_events_are_not_listed() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority);
     let customer = customer(&server);
@@ -276,7 +276,7 @@ async fn an_overlap_can_be_ended_now_and_a_test_event_is_not_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deliveries_are_listed_shown_and_tried_again() {
+async fn deliveries_are_listed_shown_and_retried() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority);
     let customer = customer(&server);

@@ -1,4 +1,4 @@
-//! Runs recordings and shows events beside labels: `detect PREFIX [-v] [--without KIND]...`.
+//! Runs recordings and prints events next to labels: `detect PREFIX [-v] [--without KIND]...`.
 #![expect(
     clippy::unwrap_used,
     reason = "a tool for developers: what is wrong stops it"

@@ -1,20 +1,20 @@
-//! Limits the number of batches between their last byte and their acknowledgement by what the node
-//! is measured to handle.
+//! Limits the number of batches between their last byte and their acknowledgement to the measured
+//! capacity of the node.
 //!
 //! The scarce resource (processors, the disk) differs between machines and over time, so the limit
 //! is not a constant. It follows from a target for the average delay of an admitted batch by
-//! Little's law: as many batches as the node acknowledges in that time. The target itself is
-//! measured: a multiple of the shortest recent delay while nothing was refused, which is the delay
-//! of a batch that met no queue.
+//! Little's law: the number of batches that the node acknowledges in that time. The target itself
+//! is measured: a multiple of the shortest recent delay while nothing was refused, which is the
+//! delay of a batch that met no queue.
 //!
 //! - A mean delay above the target is a standing queue: the limit falls to the number acknowledged
-//!   within the target's time, at most by half at once.
+//!   within the target's time, at most by half per step.
 //! - If the limit was reached while the delay stayed below the target, it rises by its square root.
 //! - If the limit was not reached, it stays.
 //!
 //! Sources: the rise by a square root is from the gradient limiters of Envoy (adaptive concurrency)
 //! and Netflix (concurrency-limits); the rule that only a standing queue is too long is from CoDel
-//! (RFC 8289). Their own measures do not fit: a gradient of delays takes the batching of group
+//! (RFC 8289). Their own measures do not fit: a gradient of delays mistakes the batching of group
 //! commits for a queue, and the minimum delay of an interval is that of the batch that joined its
 //! group last.
 
@@ -127,7 +127,7 @@ mod tests {
     const INTERVAL_US: u32 = 100_000;
 
     /// Simulates a node that acknowledges `per_sec` batches per second, none faster than `base_us`,
-    /// with `offered` at once.
+    /// with `offered` concurrent batches.
     fn run(limit: &mut AdmissionLimit, per_sec: f64, base_us: f64, offered: u32, intervals: u32) {
         for _ in 0..intervals {
             let under_way = f64::from(offered.min(limit.limit()));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn it_settles_where_the_delay_is_the_target_whatever_the_machine_manages() {
+    fn the_limit_settles_where_the_delay_meets_the_target() {
         for (per_sec, base_us) in [(30_000.0, 800.0), (100_000.0, 800.0), (40_000.0, 4_000.0)] {
             let mut limit = AdmissionLimit::default();
             run(&mut limit, per_sec, base_us, 10, 5);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_stays_does_not_wear_the_target_out() {
+    fn a_constant_load_does_not_raise_the_target() {
         let mut limit = AdmissionLimit::default();
         run(&mut limit, 30_000.0, 800.0, 10, 5);
         let target_us = limit.target_us();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_a_machine_that_gets_slower_and_faster_again() {
+    fn the_limit_follows_a_machine_that_slows_down_and_recovers() {
         let mut limit = AdmissionLimit::default();
         run(&mut limit, 100_000.0, 500.0, 10, 5);
         run(&mut limit, 100_000.0, 500.0, 10_000, 100);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_does_not_reach_it_leaves_it() {
+    fn a_load_below_the_limit_does_not_change_it() {
         let mut limit = AdmissionLimit::default();
         run(&mut limit, 10_000.0, 600.0, 20, 1_000);
         assert_eq!(
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_interval_says_nothing() {
+    fn an_idle_interval_changes_nothing() {
         let mut limit = AdmissionLimit::default();
         let before = limit.clone();
         limit.observe(&Interval {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_syncs_slowly_is_not_an_overload() {
+    fn a_slow_disk_is_not_an_overload() {
         let mut limit = AdmissionLimit::default();
         run(&mut limit, 1e9, 20_000.0, INGEST_BATCHES_START - 1, 1_000);
         assert_eq!(limit.limit(), INGEST_BATCHES_START);
@@ -218,7 +218,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_stays_within_its_bounds(intervals in proptest::collection::vec(
+        fn the_limit_stays_within_its_bounds(intervals in proptest::collection::vec(
             (any::<u32>(), any::<u32>(), any::<u64>(), any::<bool>()), 0..200)) {
             let mut limit = AdmissionLimit::default();
             for (length_us, acknowledged, delay_sum_us, was_full) in intervals {

@@ -18,7 +18,7 @@ pub struct SessionContext {
     pub floor: Option<i16>,
     /// Height of a storey, metres.
     pub storey_height_m: Option<f32>,
-    /// What the address says of its building.
+    /// The information about the building that the address gives.
     pub place_kind: PlaceKind,
     /// The building's entrance.
     pub entrance: Option<Place>,
@@ -26,7 +26,7 @@ pub struct SessionContext {
     pub gates: Vec<Place>,
     /// Kinds of sample that the phone can send; empty if unknown.
     pub sensors: Vec<String>,
-    /// The learned models that judge the gait: those that ship, except in an evaluation.
+    /// The learned models that judge the gait: the shipped ones, except in an evaluation.
     #[serde(skip)]
     pub models: Models,
 }

@@ -1,5 +1,5 @@
-//! Turns windows into events: one family of detectors per file, and the arbiter between those that
-//! compete.
+//! Turns windows into events: one family of detectors per file, and an arbiter between competing
+//! detectors.
 
 mod backtracking;
 mod confidence;

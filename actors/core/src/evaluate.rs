@@ -1,4 +1,4 @@
-//! Measures the detectors: events against labels, one to one.
+//! Measures the detectors by matching events and labels one to one.
 //!
 //! A detection matches a label of its type at a temporal intersection over union of at least 0.5,
 //! or 0.3 if the label is shorter than 10 s; instants and gates match within 5 s (Ward, Lukowicz &
@@ -24,32 +24,32 @@ pub use recording::{Recording, RecordingError};
 pub use seconds::{SecondCounts, Seconds, Share};
 pub use table::{fields_text, text};
 
-/// The labels of one recording, as stored beside it in JSON.
+/// The labels of one recording, as stored next to it in JSON.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Labels {
-    /// Name of the recording.
+    /// The name of the recording.
     #[serde(default)]
     pub recording: String,
     /// The recorded streams, by kind.
     #[serde(default)]
     pub streams: BTreeMap<String, serde_json::Value>,
-    /// Types that are labelled exhaustively inside the spans.
+    /// The types that are labelled exhaustively inside the spans.
     #[serde(default)]
     pub complete: Vec<EventType>,
-    /// The labelled spans, seconds from and to.
+    /// The start and end of each labelled span, seconds.
     #[serde(default)]
     pub labelled_spans: Vec<(f64, f64)>,
     /// The labelled events.
     #[serde(default)]
     pub segments: Vec<Segment>,
-    /// The truth about the whole session.
+    /// The ground truth of the whole session.
     #[serde(default)]
     pub facts: Facts,
-    /// The body of the session's start, if there was one: address and device.
+    /// The body of the request that started the session, if known: address and device.
     #[serde(default)]
     pub start: serde_json::Value,
-    /// End of the session, seconds; none: at its last sample.
+    /// The end of the session, seconds. `None` means its last sample.
     #[serde(default)]
     pub end_sec: Option<f64>,
     /// Whether a proof of delivery was attached at the end.
@@ -64,77 +64,78 @@ pub struct Labels {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Segment {
-    /// The type.
+    /// The event type.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// Start, seconds.
+    /// The start, seconds.
     pub t_start: f64,
-    /// End, seconds; none or equal to the start for an instant.
+    /// The end, seconds. `None` or equal to the start for an instant.
     pub t_end: Option<f64>,
-    /// Further facts.
+    /// Additional attributes of the label.
     #[serde(default)]
     pub metadata: SegmentMetadata,
 }
 
-/// Further facts of a label; unknown members are ignored.
+/// The additional attributes of a label; unknown members are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SegmentMetadata {
-    /// Floors passed; some sources use a negative sign for down.
+    /// The number of floors passed; some sources use a negative sign for down.
     #[serde(default)]
     pub floors: Option<f64>,
-    /// The direction.
+    /// The direction of the climb or ride.
     #[serde(default)]
     pub direction: Option<Direction>,
 }
 
-/// An event, and when it became known.
+/// A detected event, and the time at which it became known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Detected {
     /// The event in its final form.
     pub event: Event,
-    /// Newest `t` of the session when the event was opened, milliseconds; none if unknown.
+    /// The newest `t` of the session when the event was opened, milliseconds. `None` if unknown.
     pub opened_at_ms: Option<u32>,
 }
 
-/// Counts of one event type.
+/// The counts of one event type.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tally {
-    /// Labels that the streams can show.
+    /// The number of labels that the streams can show.
     pub labels: u32,
-    /// Labels that no stream of their recording can show.
+    /// The number of labels that no stream of their recording can show.
     pub not_decidable: u32,
-    /// Found labels.
+    /// The number of found labels.
     pub found: u32,
-    /// Found labels in recordings where the type is complete.
+    /// The number of found labels in recordings where the type is complete.
     pub found_where_complete: u32,
-    /// Detections where the type is complete, inside the spans.
+    /// The number of detections inside the spans where the type is complete.
     pub detections: u32,
-    /// Further detections into which a label was split.
+    /// The number of additional detections into which labels were split.
     pub fragments: u32,
-    /// Further labels that one detection merged.
+    /// The number of additional labels that were merged by one detection.
     pub merges: u32,
-    /// Absolute errors of starts and ends of matches, seconds.
+    /// The absolute errors of the starts and ends of matches, seconds.
     pub boundary_errors_sec: Vec<f64>,
-    /// Time from a label's start to the opening of its detection, seconds.
+    /// The time from a label's start to the opening of its detection, seconds.
     pub latencies_sec: Vec<f64>,
-    /// Errors in floors, where the number is known.
+    /// The errors in floors, where the number is known.
     pub floors_off: Vec<i32>,
-    /// Correct directions, and all known directions.
+    /// The number of correct directions, and the number of known directions.
     pub directions: (u32, u32),
-    /// Confidence of each detection, and whether it was correct.
+    /// The confidence of each detection, and whether it was correct.
     pub confidences: Vec<(f64, bool)>,
-    /// Of each recording that has any: labels, found, found where complete, detections.
+    /// The labels, found labels, found labels where complete, and detections of each recording that
+    /// has any.
     pub by_recording: Vec<[u32; 4]>,
 }
 
-/// Counts over recordings, by event type.
+/// The counts over recordings, by event type.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Evaluation {
-    /// How many recordings.
+    /// The number of recordings.
     pub recordings: u32,
-    /// By type.
+    /// The counts by event type.
     pub by_type: BTreeMap<EventType, Tally>,
 }
 
@@ -167,7 +168,7 @@ impl Tally {
         ]
     }
 
-    /// 95 % interval of [`Tally::f1`], recordings drawn again.
+    /// Returns the 95 % interval of [`Tally::f1`] over resampled recordings.
     #[must_use]
     pub fn f1_interval(&self) -> Option<(f64, f64)> {
         interval::interval(&self.by_recording, |drawn| {
@@ -182,19 +183,19 @@ impl Tally {
         })
     }
 
-    /// Share of correct detections; none without detections.
+    /// Returns the share of correct detections, or `None` without detections.
     #[must_use]
     pub fn precision(&self) -> Option<f64> {
         share(self.found_where_complete, self.detections)
     }
 
-    /// Share of found labels; none without labels.
+    /// Returns the share of found labels, or `None` without labels.
     #[must_use]
     pub fn recall(&self) -> Option<f64> {
         share(self.found, self.labels)
     }
 
-    /// Harmonic mean of precision and recall.
+    /// Returns the harmonic mean of precision and recall.
     #[must_use]
     pub fn f1(&self) -> Option<f64> {
         let (precision, recall) = (self.precision()?, self.recall()?);
@@ -205,8 +206,8 @@ impl Tally {
         })
     }
 
-    /// Expected calibration error: mean distance between confidence and share of correct
-    /// detections, by tenths of confidence.
+    /// Returns the expected calibration error: the mean distance between confidence and share of
+    /// correct detections, by tenths of confidence.
     #[must_use]
     pub fn calibration_error(&self) -> Option<f64> {
         let mut bins = [(0.0_f64, 0.0_f64, 0.0_f64); 10];
@@ -224,7 +225,7 @@ impl Tally {
     }
 }
 
-/// The value below which `share` of the values lie; none without values.
+/// Returns the value below which `share` of the values lie, or `None` without values.
 #[must_use]
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();

@@ -22,14 +22,14 @@ const NEWEST_EVENTS: usize = 6;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EventLog {
     pub(crate) events: Vec<Event>,
-    /// For each event: the change that opened it, and the one that closed it.
+    /// For each event: the change that opened it, and the change that closed it.
     pub(crate) numbers: Vec<(u32, Option<u32>)>,
     /// Confidence and metadata of each event when it was opened.
     pub(crate) as_opened: Vec<(Confidence, Metadata)>,
     pub(crate) next_number: u32,
-    /// For each type the index of its open event plus one; 0 if none is open.
+    /// For each type, the index of its open event plus one; 0 if no event is open.
     open: [u16; EventType::ALL.len()],
-    /// For each type the index of its newest event plus one; 0 if there is none.
+    /// For each type, the index of its newest event plus one; 0 if the type has no event.
     newest: [u16; EventType::ALL.len()],
     pub(crate) dropped: u32,
 }

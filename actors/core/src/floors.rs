@@ -1,8 +1,9 @@
-//! Floors and storeys: one model of buildings, for events and for scores.
+//! Floors and storeys: one model of buildings for events and scores.
 //!
-//! A height above the entrance says how many floors were climbed only together with the height of a storey, and that
-//! differs from 2.5 m to 5 m between buildings. So the answer is a distribution: `model` says which buildings there are
-//! and what is known of this one, `estimate` says how likely each floor is for a measured height.
+//! A height above the entrance determines the number of floors only together with the storey
+//! height, which varies from 2.5 m to 5 m between buildings. So the answer is a distribution:
+//! `model` describes the possible buildings and the knowledge about this one, and `estimate`
+//! computes the probability of each floor for a measured height.
 
 mod estimate;
 mod model;

@@ -1,16 +1,16 @@
 //! Converts samples to one-second windows, one common form for all phones and all divisions into
 //! batches.
 //!
-//! # What is guaranteed
+//! # Guarantees
 //!
 //! The windows are a function of the sequence of samples: neither the division into batches nor a
 //! snapshot between any two samples changes a bit. Beyond that, they do not depend on the
 //! interleaving of the kinds, as long as no kind lags the newest sample by more than
 //! [`KIND_LAG_MS_MAX`] and every kind that measures has its first sample within [`KIND_LAG_MS_MAX`]
-//! of the session's first. A kind that is first heard later is in order from that moment; its
-//! samples for seconds that were already emitted are dropped and counted as lagging.
+//! of the session's first. A kind whose first sample arrives later is in order from that moment;
+//! its samples for seconds that were already emitted are dropped and counted as lagging.
 //!
-//! A window is emitted when every kind heard so far has passed its end, or when it lies
+//! A window is emitted when every kind received so far has passed its end, or when it lies
 //! [`KIND_LAG_MS_MAX`] behind the newest sample, whichever is first; only the latter in the first
 //! 24 s. `activity`, `mark` and `system` are sent on change and are not waited for: an activity, or
 //! a mark, takes effect 12 s late, because it must have arrived by then; incidents are for scoring,
@@ -40,8 +40,9 @@ pub use probe::gait_seconds;
 use slot::Slot;
 use speed::ToldSpeed;
 
-/// The first part of a session, in which a kind may not have been heard yet, so that windows wait
-/// for the full lag: a first sample within one lag of the session's first, itself one lag late.
+/// The first part of a session, in which some kinds may not have sent a sample yet, so that windows
+/// wait for the full lag: a first sample within one lag of the session's first, itself one lag
+/// late.
 const FIRST_PART_MS: u32 = 2 * KIND_LAG_MS_MAX;
 
 /// The maximum number of waiting seconds: the lag, an `imu` array ahead of it, and the two at the
@@ -92,7 +93,7 @@ pub struct Intake {
     /// The time up to which each kind has reported, milliseconds since the session's start.
     passed_ms: [Passed; Kind::ALL.len()],
     newest_ms: Option<u32>,
-    /// The time from which a window is emitted as soon as every kind heard has passed it.
+    /// The time from which a window is emitted as soon as every kind received so far has passed it.
     swift_from_ms: u32,
     /// The start of the first waiting window; earlier windows were already emitted.
     next_ms: u32,
@@ -102,7 +103,7 @@ pub struct Intake {
     accel: Option<Box<AccelReducer>>,
     activities: VecDeque<(u32, ActivityType, f32)>,
     activity: Option<(ActivityType, f32)>,
-    /// The marks that wait for their effect: the time, and whether the mark is a hand-over of the
+    /// The marks that wait for their effect: the time, and whether the mark is a drop-off of the
     /// parcel, otherwise an arrival.
     marks: VecDeque<(u32, bool)>,
     arrived_ms: Option<u32>,
@@ -173,8 +174,8 @@ impl Intake {
         // regardless of the size of the jump.
         self.hand_on(newest_ms.saturating_sub(KIND_LAG_MS_MAX), sink);
         let place_ms = place_ms(&sample);
-        // The sample is too late for its window, which happens only to a kind not heard before. The
-        // kind is waited for from now on.
+        // The sample is too late for its window, which happens only to a kind without earlier
+        // samples. Windows wait for this kind from now on.
         if measures(kind) && place_ms < self.next_ms {
             self.counts.lagging = self.counts.lagging.saturating_add(1);
         } else {
@@ -327,8 +328,8 @@ impl Intake {
         }
     }
 
-    /// Takes a mark. Of several marks of one kind in one second the last counts; an arrival never
-    /// replaces a hand-over.
+    /// Processes a mark. Of several marks of one kind in one second the last counts; an arrival
+    /// never replaces a drop-off.
     fn take_mark(&mut self, t_ms: u32, name: MarkName) {
         let drops_off = name.is_drop_off();
         if !drops_off && name != MarkName::Arrived {

@@ -10,8 +10,8 @@
 //!   the *start* of its last successful heartbeat. An observer declares a member dead when its own
 //!   clock has seen no new heartbeat for [`GONE_MS`]. The 8 s in between allow a difference in
 //!   clock rates far beyond any real one.
-//! - **One row decides.** Marking a member dead is a conditional write on the row on which the
-//!   member's heartbeats are conditional, so one of the two fails.
+//! - **One row decides.** Marking a member dead is a conditional write on the same row as the
+//!   member's conditional heartbeats, so one of the two fails.
 //! - **Generations.** A claim raises the shard's generation with a conditional write. Later writes
 //!   of an owner with an older generation sort below and are never read.
 //!
@@ -30,9 +30,10 @@ use porchlight_schema::ids::Shard;
 
 /// Time between two heartbeats, milliseconds.
 pub const HEARTBEAT_MS: u64 = 3_000;
-/// How long an owner may act after the start of its last successful heartbeat, milliseconds.
+/// The time for which an owner may act after the start of its last successful heartbeat,
+/// milliseconds.
 pub const FENCE_MS: u64 = 12_000;
-/// How long a member's heartbeat may stand still before observers declare it dead, milliseconds.
+/// The time without a new heartbeat after which observers declare a member dead, milliseconds.
 pub const GONE_MS: u64 = 20_000;
 /// How long a joined member waits for shards, milliseconds. Nodes that start together see each
 /// other first, so that no shard is claimed and moved right away. It exceeds one heartbeat.
@@ -45,7 +46,7 @@ pub const OWNERS_READ_MS: u64 = 10_000;
 pub const GONE_STAGGER_MS: u64 = 1_000;
 /// Maximum number of claims in flight.
 pub const CLAIMS_IN_FLIGHT_MAX: usize = 32;
-/// Maximum number of shards that a node drains at once in planned moves.
+/// The maximum number of shards that a node drains concurrently in planned moves.
 pub const DRAINS_IN_FLIGHT_MAX: usize = 16;
 
 const _: () = assert!(HEARTBEAT_MS * 3 < FENCE_MS && FENCE_MS + 5_000 < GONE_MS);
@@ -154,8 +155,8 @@ pub enum Change {
         /// The leaving member.
         member: Member,
     },
-    /// Writes the holder and generation `from + 1`, if the generation is `from` (0: there is no
-    /// row).
+    /// Writes the holder and generation `from + 1` if the current generation is `from` (0 if the
+    /// row does not exist).
     Claim {
         /// The shard.
         shard: Shard,

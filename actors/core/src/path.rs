@@ -42,7 +42,7 @@ pub struct PathInput<'a> {
     pub duration_ms: u32,
 }
 
-/// How a leg was travelled.
+/// The way in which a leg was travelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     /// In a vehicle.
@@ -100,9 +100,9 @@ pub struct HeightAt {
 /// Heights from the barometer around the part on foot.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Heights {
-    /// Start.
+    /// The start, milliseconds since the session's start.
     pub from_ms: u32,
-    /// End.
+    /// The end, milliseconds since the session's start.
     pub to_ms: u32,
     /// Heights in order of time; empty without a barometer.
     pub levels: Vec<HeightAt>,

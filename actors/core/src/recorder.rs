@@ -1,8 +1,9 @@
-//! What recording apps on stock phones push, turned into batches of sessions.
+//! Turns the data that recording apps on stock phones push into batches of sessions.
 //!
-//! Each app has a module that reads its payload into a [`Message`]: readings with the phone's wall-clock time, in the
-//! units of the contract. [`RecorderState`] then decides which session each reading belongs to and under which `seq` it
-//! is stored. A message that comes twice gets the same session and the same `seq`, so that every write is idempotent.
+//! Each app has a module that reads its payload into a [`Message`]: readings with the phone's
+//! wall-clock time, in the units of the contract. [`RecorderState`] then assigns each reading to a
+//! session and a `seq`. A message that arrives twice gets the same session and the same `seq`, so
+//! every write is idempotent.
 
 pub mod gpslogger;
 mod json;

@@ -1,14 +1,16 @@
-//! Whether stored sessions may be deleted because of their age, which only the wall clock knows.
+//! Decides whether stored sessions may be deleted because of their age, which only the wall clock
+//! knows.
 //!
-//! What is deleted is gone for good, and a machine may start with a clock that is wrong by years. So the clock has to
-//! agree with the newest time that the store had when the process began, carried on by a clock that does not jump.
+//! A deletion is permanent, and a machine may start with a clock that is wrong by years. So the
+//! clock must agree with the newest stored time at the start of the process, advanced by a clock
+//! that does not jump.
 
 use porchlight_schema::limits::{
     RETENTION_CLOCK_DIFFERENCE_MS_MAX, RETENTION_CLOCK_TRUSTED_AFTER_MS, SWEEP_SESSIONS_PARTS,
 };
 use porchlight_schema::time::TimestampMs;
 
-/// How the wall clock disagrees with what is stored.
+/// The difference between the wall clock and the stored times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockDisagrees {
     /// It is ahead, by this many milliseconds.
@@ -17,7 +19,8 @@ pub enum ClockDisagrees {
     Behind(i64),
 }
 
-/// What a process knows of its wall clock. Uptimes are milliseconds of a clock that does not jump.
+/// The knowledge of a process about its wall clock. Uptimes are milliseconds of a clock that does
+/// not jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionGuard {
     /// The newest stored time when the process began; none: the store was empty.
@@ -37,14 +40,14 @@ impl RetentionGuard {
         }
     }
 
-    /// Whether old sessions may be deleted by a wall clock that says `now`.
+    /// Checks whether old sessions may be deleted by a wall clock that shows `now`.
     ///
-    /// A clock that disagreed at the start, as it does after an outage of days, is believed once it has run evenly with the
-    /// other clock for a week.
+    /// A clock that disagreed at the start, for example after an outage of days, is trusted once it
+    /// has run evenly with the other clock for a week.
     ///
     /// # Errors
     ///
-    /// The clock differs by more than a day from what is expected.
+    /// Returns an error if the clock differs by more than a day from the expected time.
     pub fn check(&self, now: TimestampMs, uptime_ms: i64) -> Result<(), ClockDisagrees> {
         let elapsed_ms = uptime_ms - self.uptime_at_start_ms;
         agrees(self.wall_at_start.plus_ms(elapsed_ms), now)?;
@@ -68,7 +71,8 @@ fn agrees(expected: TimestampMs, now: TimestampMs) -> Result<(), ClockDisagrees>
     }
 }
 
-/// How many sessions one sweep may delete of a store that has `completed` of them.
+/// Returns the maximum number of sessions that one sweep may delete from a store with `completed`
+/// sessions.
 #[must_use]
 pub fn sessions_max(completed: u64) -> u64 {
     completed.div_ceil(SWEEP_SESSIONS_PARTS)
@@ -84,7 +88,7 @@ mod tests {
     const NOW: TimestampMs = TimestampMs(1_800_000_000_000);
 
     #[test]
-    fn a_clock_that_is_wrong_at_the_start_deletes_nothing() {
+    fn a_wrong_clock_at_the_start_deletes_nothing() {
         let started = |days: i64| RetentionGuard::new(Some(NOW), NOW.plus_ms(days * DAY_MS), 0);
         let check = |days: i64| {
             let hour_ms = 3_600_000;
@@ -98,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_while_it_runs_deletes_nothing_either() {
+    fn a_clock_step_at_runtime_deletes_nothing() {
         let guard = RetentionGuard::new(None, NOW, 5);
         assert_eq!(guard.check(NOW.plus_ms(DAY_MS), 5 + DAY_MS), Ok(()));
         let ahead = guard.check(NOW.plus_ms(3 * DAY_MS), 5 + DAY_MS);
@@ -108,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn after_an_outage_of_days_the_clock_is_believed_once_it_ran_evenly_for_a_week() {
+    fn after_a_long_outage_the_clock_is_trusted_after_a_steady_week() {
         let back = NOW.plus_ms(5 * DAY_MS);
         let guard = RetentionGuard::new(Some(NOW), back, 0);
         assert!(guard.check(back.plus_ms(6 * DAY_MS), 6 * DAY_MS).is_err());
@@ -118,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_sweep_takes_a_twentieth_at_most_but_comes_to_an_end(completed in 0_u64..1_000_000) {
+        fn a_sweep_deletes_at_most_a_twentieth_and_terminates(completed in 0_u64..1_000_000) {
             let max = sessions_max(completed);
             prop_assert!(max <= completed / 20 + 1);
             prop_assert_eq!(max == 0, completed == 0);

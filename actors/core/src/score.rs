@@ -94,7 +94,7 @@ pub struct Scored {
     pub learned: Option<PlaceFacts>,
     /// When the courier passed the entrance, milliseconds since the start; none if not found.
     pub entrance_ms: Option<u32>,
-    /// How long the courier stayed at the door, milliseconds; none if no stay was found.
+    /// The time that the courier stayed at the door, milliseconds. `None` if no stay was found.
     pub at_door_ms: Option<u32>,
 }
 
@@ -214,8 +214,9 @@ fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut Evidence
     }
 }
 
-/// What a session teaches of its place: only where it was seen well, at the address's door as far as can be told, and
-/// nothing speaks against it.
+/// Returns the facts about the place that a session adds to the knowledge. Only a session with good
+/// visibility adds facts, if the drop-off was very likely at the address's door and no evidence
+/// contradicts it.
 fn learned(
     scene: &ScoringContext<'_>,
     places: &Places,
@@ -225,8 +226,8 @@ fn learned(
     visibility_score: f64,
 ) -> Option<PlaceFacts> {
     let drop_off = places.drop_off?;
-    // A floor of a building of which nothing is known can't be told from its neighbours: then the app's word on where
-    // the parcel changed hands is trusted for later sessions, though not for this one.
+    // A floor of an unknown building cannot be distinguished from its neighbours: then the app's
+    // mark of the drop-off is trusted for later sessions, though not for this one.
     let is_likely = doorstep.across == doorstep::Horizontal::At
         && doorstep.up == doorstep::Vertical::Unclear
         && drop_off.sign == place::DropOffSign::Mark;

@@ -1,4 +1,5 @@
-//! How much of one node a single tenant may use, and the token bucket that bounds its rates.
+//! Limits the share of one node that a single tenant may use, and provides the token bucket that
+//! bounds its rates.
 
 use porchlight_schema::limits::{
     POD_CHANGES_BURST_FACTOR, SESSION_STARTS_BURST_FACTOR, TENANT_EVENT_STREAMS_MAX,
@@ -46,13 +47,13 @@ impl Default for ShareLimits {
 }
 
 impl ShareLimits {
-    /// The bucket of session starts; none where there is no limit.
+    /// Returns the bucket of session starts, or `None` without a limit.
     #[must_use]
     pub fn session_starts(&self) -> Option<TokenBucket> {
         bucket(self.session_starts_per_sec, SESSION_STARTS_BURST_FACTOR)
     }
 
-    /// The bucket of replaced PoDs; none where there is no limit.
+    /// Returns the bucket of replaced PoDs, or `None` without a limit.
     #[must_use]
     pub fn pod_changes(&self) -> Option<TokenBucket> {
         bucket(self.pod_changes_per_sec, POD_CHANGES_BURST_FACTOR)
@@ -93,7 +94,7 @@ impl TokenBucket {
     ///
     /// # Errors
     ///
-    /// There is none; the error is the time until there is one, in milliseconds.
+    /// Returns the time until the next token, in milliseconds, if the bucket is empty.
     pub fn take(&mut self, now_ms: u64) -> Result<(), u64> {
         let elapsed_ms = now_ms.saturating_sub(self.at_ms);
         self.at_ms = self.at_ms.max(now_ms);
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_bucket_says_when_its_next_token_is_there() {
+    fn an_empty_bucket_returns_the_time_until_the_next_token() {
         let mut bucket = TokenBucket::new(4, 2);
         assert_eq!(bucket.take(1_000), Ok(()));
         assert_eq!(bucket.take(1_000), Ok(()));
@@ -143,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_bucket_never_gives_more_than_its_burst_and_its_rate(
+        fn a_bucket_never_exceeds_its_burst_and_rate(
             per_sec in 1_u32..50,
             burst in 1_u32..20,
             steps_ms in proptest::collection::vec(0_u64..500, 1..200),

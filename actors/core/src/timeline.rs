@@ -117,7 +117,7 @@ impl Timeline {
         self.log.next_number
     }
 
-    /// Changes numbered `number` and up, in order. To learn what a batch changed, call
+    /// Returns the changes from `number` on, in order. To list the changes of one batch, call
     /// [`Timeline::change_count`] before it.
     #[must_use]
     pub fn changes_since(&self, number: u32) -> Vec<Change> {

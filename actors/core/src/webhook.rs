@@ -283,8 +283,8 @@ pub struct Listing {
 pub struct Lane {
     /// The waiting messages of the lane, in order of number.
     pub waiting: Vec<Queued>,
-    /// The message requested for a manual attempt, whatever its state; `None` if the request was
-    /// answered after it was listed.
+    /// The message requested for a manual attempt, in any state. `None` if the request was answered
+    /// after it was listed.
     pub manual: Option<Queued>,
 }
 

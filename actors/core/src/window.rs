@@ -60,7 +60,7 @@ pub struct BodyMotion {
     pub gait: Option<[f32; 2]>,
 }
 
-/// How a phone moves with a stride, which is two steps, over the last 4 s.
+/// The motion of a phone per stride, which is two steps, over the last 4 s.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stride {
     /// RMS of the acceleration along gravity at 0.5 to 1.25 Hz, m/s². A phone on a thigh swings at

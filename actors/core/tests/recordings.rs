@@ -1,4 +1,5 @@
-//! The detectors on real recordings with labels: prints the table, and holds what was reached.
+//! Runs the detectors on real labelled recordings, prints the table, and checks the minimum
+//! quality.
 
 #[path = "recordings/load.rs"]
 mod load;
@@ -20,7 +21,7 @@ fn evaluate(folder: &Path, prefixes: &[&str], without: &[Kind]) -> Evaluation {
     evaluation
 }
 
-/// What must at least be reached: families, left-out kinds, type, precision, recall.
+/// The minimum quality: families, left-out kinds, type, precision, recall.
 type Floor = (
     &'static [&'static str],
     &'static [Kind],
@@ -29,7 +30,7 @@ type Floor = (
     f64,
 );
 
-/// A little under what is reached, so that a change for the worse shows.
+/// The limits are slightly below the current results, so that a regression fails the test.
 const FLOORS: &[Floor] = &[
     (
         &["lift_", "liftshake_"],
@@ -38,8 +39,8 @@ const FLOORS: &[Floor] = &[
         0.95,
         0.95,
     ),
-    // Walks of 3 to 6 s with the phone held flat look like a phone that is handled: thresholds that found 97 % of them called
-    // half of the handled seconds of `ipin23_` a walk.
+    // Walks of 3 to 6 s with the phone held flat look like a handled phone: thresholds that found
+    // 97 % of them classified half of the handled seconds of `ipin23_` as a walk.
     (&["lift_"], &[], EventType::Walking, 0.95, 0.87),
     (&["lift_"], &[], EventType::Stopped, 0.95, 0.8),
     (
@@ -83,9 +84,9 @@ fn the_recordings_labels_are_found() {
     }
 }
 
-/// In the open no fix is worse than 30 m for long: what was found there would be false.
+/// In the open no fix is worse than 30 m for long: any event found there would be false.
 #[test]
-fn gps_is_never_lost_where_it_is_good() {
+fn good_gps_is_never_lost() {
     let Some(folder) = load::folder() else {
         println!(
             "left out: no recordings on this machine (PORCHLIGHT_RECORDINGS names their folder)"

@@ -1,4 +1,4 @@
-//! Scoring on recordings of real phones: honest, every one of them.
+//! Scores recordings of real phones, all of which are honest.
 
 #[path = "recordings/load.rs"]
 #[expect(
@@ -9,7 +9,7 @@ mod load;
 
 use load::{folder, load, names};
 
-/// The families with positions or pressure; those with a recorded gait only say nothing of a delivery.
+/// The families with positions or pressure; families that only recorded a gait contain no delivery.
 const FAMILIES: [&str; 5] = ["nyc_", "ipin23_", "lift_", "goal_", "vehicle_"];
 
 #[test]
@@ -38,8 +38,8 @@ fn honest_phones_are_not_accused_and_floors_are_counted() {
         exact += u32::from(off.is_some_and(|off| off < 0.5));
         near += u32::from(off.is_some_and(|off| off < 1.5));
     }
-    // Storey heights are not told to it, and the prior over storeys was not fitted to these buildings: 52 of 70 exact, 69
-    // within one, when this was written.
+    // The scorer does not know the storey heights, and the prior over storeys was not fitted to
+    // these buildings: 52 of 70 were exact, 69 within one, when this was written.
     assert!(
         exact * 10 >= known * 7,
         "{exact} of {known} floors are exact"

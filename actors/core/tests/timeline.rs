@@ -1,4 +1,5 @@
-//! What a timeline promises whatever the samples are, and each way in which a detector could be fooled.
+//! Tests the guarantees of a timeline for any samples, and each way in which a detector could be
+//! fooled.
 
 #[path = "timeline/signals.rs"]
 mod signals;
@@ -65,7 +66,7 @@ fn phones() -> impl Strategy<Value = Phone> {
         )
 }
 
-/// A session's samples, with holes of some seconds to minutes in it.
+/// Returns a session's samples, with gaps of some seconds to minutes.
 fn sessions() -> impl Strategy<Value = Vec<Owned>> {
     (
         acts(),
@@ -87,7 +88,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_cut_into_batches_does_not_matter(all in sessions(), size in 1_usize..200) {
+    fn the_division_into_batches_does_not_matter(all in sessions(), size in 1_usize..200) {
         let context = context_at(60.0, 0.0);
         prop_assert_eq!(events_of(&context, &all, usize::MAX), events_of(&context, &all, size));
     }
@@ -121,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_emitted_stands_and_movement_never_overlaps(all in sessions()) {
+    fn emitted_events_are_final_and_movement_never_overlaps(all in sessions()) {
         let context = context_at(60.0, 0.0);
         let mut timeline = Timeline::new(&context);
         let mut before: Vec<Event> = Vec::new();
@@ -155,7 +156,7 @@ proptest! {
     }
 }
 
-/// Events never vanish, their type and start never change, and what is closed stays as it is.
+/// Events never vanish, their type and start never change, and closed events do not change.
 fn check_step(before: &[Event], after: &[Event]) {
     assert!(before.len() <= after.len());
     for (before, after) in before.iter().zip(after) {

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_narrow_name_is_taken() {
+    fn only_a_restricted_request_name_is_accepted() {
         let taken = |name: &[u8]| RequestName::given(name).map(|name| name.as_str().to_owned());
         assert_eq!(taken(b"Abc-1.2_3").as_deref(), Some("Abc-1.2_3"));
         for name in [&b""[..], b"a b", b"a\"b", b"\xc3\xa4", &[b'a'; 129]] {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_known_within_and_only_there() {
+    async fn the_request_name_is_known_only_within_its_task() {
         let name = RequestName::own(1, 2);
         assert_eq!(current(), None);
         let within = caused_by(name.clone(), async {

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_label_says_what_the_api_says() {
+    fn the_label_matches_the_api() {
         for cause in Cause::ALL {
             assert_eq!(AttemptOutcome::of(Some(cause)).as_str(), cause.as_str());
         }

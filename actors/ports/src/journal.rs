@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_below_the_highest_is_there_or_missing() {
+    fn every_seq_below_the_highest_is_present_or_missing() {
         assert_eq!(acknowledged(&[], 9), (0, vec![]));
         assert_eq!(acknowledged(&[0], 9), (1, vec![]));
         assert_eq!(acknowledged(&[0, 1, 2], 9), (3, vec![]));

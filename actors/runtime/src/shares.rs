@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_is_used_up_is_refused_to_its_tenant_only() {
+    fn an_exhausted_share_is_refused_only_to_its_tenant() {
         let shares = shares(ShareLimits {
             sockets: 2,
             ..ShareLimits::default()
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exists_is_counted_beyond_the_limit() {
+    fn existing_holders_are_counted_beyond_the_limit() {
         let limits = ShareLimits {
             live_sessions: 1,
             ..ShareLimits::default()
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_0_is_none() {
+    fn a_limit_of_0_means_no_limit() {
         let limits = ShareLimits {
             in_flight_bytes: 0,
             requests: 0,

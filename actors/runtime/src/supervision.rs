@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn panics_far_apart_spend_nothing() {
+    fn panics_far_apart_do_not_spend_the_budget() {
         let mut budget = Budget::default();
         for minute in 0..10 {
             assert!(matches!(

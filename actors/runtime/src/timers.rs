@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_fires_once_at_the_time_it_was_last_armed_for() {
+    fn a_key_fires_once_at_its_last_armed_time() {
         let fired = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&fired);
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -26,7 +26,7 @@ fn json(delivery: &Delivery) -> String {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_and_another_does_not() {
+fn only_the_same_seed_gives_the_same_bytes() {
     for kind in Kind::ALL {
         let delivery = |seed| Scenario::new(kind, ParameterSet::Tuning, seed).deliver();
         let (one, again, other) = (delivery(7), delivery(7), delivery(8));
@@ -41,7 +41,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_does_not() {
 }
 
 #[test]
-fn every_batch_is_taken_by_the_service() {
+fn every_batch_is_accepted_by_the_service() {
     for delivery in all(0..2) {
         let mut samples = 0;
         for (number, batch) in delivery.batches(5.0).enumerate() {
@@ -57,7 +57,7 @@ fn every_batch_is_taken_by_the_service() {
 }
 
 #[test]
-fn samples_of_a_kind_come_in_order_and_lag_by_little() {
+fn samples_of_a_kind_are_in_order_with_little_lag() {
     for delivery in all(0..2) {
         let mut last: BTreeMap<&str, f64> = BTreeMap::new();
         for sample in &delivery.samples {
@@ -97,7 +97,7 @@ fn the_movement_track_never_overlaps_and_lies_within_the_recording() {
 }
 
 #[test]
-fn each_kind_has_the_events_that_make_it_one() {
+fn each_scenario_kind_has_its_characteristic_events() {
     let has = |kind, event_type| {
         (0..10).all(|seed| {
             let delivery = Scenario::new(kind, ParameterSet::Tuning, seed).deliver();
@@ -126,7 +126,7 @@ fn acted(kind: Kind, set: ParameterSet, seed: u64) -> (World, Script) {
 }
 
 #[test]
-fn nobody_moves_faster_than_bodies_and_vehicles_do() {
+fn speeds_stay_within_physical_limits() {
     for (kind, set) in Kind::ALL
         .into_iter()
         .flat_map(|kind| SETS.map(|set| (kind, set)))
@@ -156,7 +156,7 @@ fn nobody_moves_faster_than_bodies_and_vehicles_do() {
 }
 
 #[test]
-fn climbs_are_as_high_as_their_storeys_and_the_pressure_says_so() {
+fn climbs_match_their_storeys_and_the_pressure() {
     let kit = Some(Kit {
         motion: MotionSensor::None,
         ..Kit::FULL
@@ -222,7 +222,7 @@ fn hpa_around(delivery: &Delivery, t: f64) -> f64 {
 }
 
 #[test]
-fn claims_of_accuracy_are_honest_under_the_sky() {
+fn reported_accuracy_is_correct_outdoors() {
     let (mut fixes, mut inside) = (0_u32, 0_u32);
     for seed in 0..60 {
         let scenario = Scenario {
@@ -273,7 +273,7 @@ fn error_m(scenario: Scenario) -> Vec<f64> {
 }
 
 #[test]
-fn loss_takes_what_it_says_and_the_order_of_arrival_keeps_every_batch() {
+fn loss_removes_its_share_and_reordering_keeps_every_batch() {
     let delivery = Scenario::new(Kind::Elevator, ParameterSet::Tuning, 3).deliver();
     let loss = Loss {
         share: 0.3,
@@ -322,7 +322,7 @@ fn the_held_out_parameters_are_never_drawn_for_tuning() {
 }
 
 #[test]
-fn the_body_shakes_as_recorded_bodies_do() {
+fn body_motion_matches_the_recordings() {
     // The 5th to 95th percentile of the recorded seconds, over all carrying positions: walking 0.66
     // to 6.6, stairs 0.97 to 5.9, at rest 0.01 to 0.57, in an elevator 0.05 to 0.18 m/s².
     let bands = [

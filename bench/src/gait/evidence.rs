@@ -185,7 +185,7 @@ mod tests {
     /// Two gait-like seconds in a long rest do not start a gait, and two rest-like seconds do not
     /// end a walk.
     #[test]
-    fn a_short_doubt_changes_nothing() {
+    fn brief_contrary_evidence_changes_nothing() {
         let fitted = Fitted {
             scale: 0.5,
             rest: -1.0,

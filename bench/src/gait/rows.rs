@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_read_back_as_they_were_written() {
+    fn rows_round_trip() {
         let rows = Rows {
             sources: vec!["a".to_owned(), "b".to_owned()],
             rows: [Label::Gait, Label::Rest, Label::Unknown]

@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_read() {
+    fn a_response_head_is_parsed() {
         let head = parse_head(b"HTTP/1.1 503 Busy\r\nRetry-After: 2\r\nContent-Length: 17\r\nConnection: close\r\n\r\n");
         let head = head.unwrap();
         assert_eq!(

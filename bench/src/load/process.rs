@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_has_used_something() {
+    fn this_process_has_used_processor_time_and_memory() {
         let pid = std::process::id();
         let before = cpu_sec(pid).unwrap();
         let mut sum = 0_u64;

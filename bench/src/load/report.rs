@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_and_medians() {
+    fn percentiles_and_medians_are_computed() {
         let mut durations: Vec<u64> = (1..=100).rev().map(|ms| ms * 1_000_000).collect();
         let latency = Latency::of(&mut durations);
         assert_eq!(

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_is_not_known_is_null_and_two_leave_the_metrics_out() {
+    fn an_unknown_time_is_null_and_two_omit_the_metrics() {
         let mut metrics = Metrics {
             time_from_entrance_to_door_sec: None,
             time_at_door_sec: Some(55.0),

@@ -173,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rounding_is_that_of_the_library(value in -1e15_f64..1e15, small in -1e3_f64..1e3, halves in -4_000_i32..4_000) {
+        fn rounding_matches_the_library(value in -1e15_f64..1e15, small in -1e3_f64..1e3, halves in -4_000_i32..4_000) {
             for value in [value, small, f64::from(halves) / 2.0, 0.499_999_999_999_999_94, -0.499_999_999_999_999_94] {
                 prop_assert_eq!(rounded(value), value.round() as i64);
             }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_gives_the_single_that_a_quotient_gives() {
+    fn a_product_gives_the_same_f32_as_a_quotient() {
         let single = [
             [ACCURACY_M, ALTITUDE_M, SPEED_MPS, BEARING_DEG, HPA, HZ],
             [

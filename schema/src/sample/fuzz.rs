@@ -150,7 +150,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 }
 
 #[test]
-fn whatever_comes_is_read_or_refused() {
+fn any_input_is_read_or_refused() {
     let inputs = number("PORCHLIGHT_FUZZ_INPUTS", 20_000);
     let mut chance = Chance(number("PORCHLIGHT_FUZZ_SEED", 0));
     let mut corpus = corpus::all();

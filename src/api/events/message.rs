@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_written_with_its_id_and_the_fields_of_the_contract() {
+    fn an_event_has_its_id_and_the_fields_of_the_contract() {
         let event = Event {
             event_type: EventType::Gate,
             t_start_ms: 61_500,

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_one_line_of_json_whatever_the_line_said() {
+    fn a_response_is_one_line_of_json_for_any_input_line() {
         let mut out = Vec::new();
         LineAnswer::new(Some("ses_1".into()), Some(7)).accept(&mut out);
         let problem = Problem::new(Code::SessionNotFound, "");

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_told_once_and_passed_over() {
+    fn a_line_that_is_too_long_is_reported_once_and_skipped() {
         let text = |line: &str| Some(line.as_bytes().to_vec());
         assert_eq!(
             lines(&[b"a\nbb", b"bbbbb", b"bbb", b"b\nc\n"], 4),
@@ -149,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_cut_gives_the_same_lines(text in "[a\n]{0,200}", cuts in proptest::collection::vec(0_usize..200, 0..20), line_bytes_max in 1_usize..20) {
+        fn any_division_gives_the_same_lines(text in "[a\n]{0,200}", cuts in proptest::collection::vec(0_usize..200, 0..20), line_bytes_max in 1_usize..20) {
             let mut cuts: Vec<_> = cuts.into_iter().filter(|&cut| cut <= text.len()).collect();
             cuts.extend([0, text.len()]);
             cuts.sort_unstable();

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_alone_is_a_number_and_a_name_in_a_text_is_words() {
+    fn limit_names_become_numbers_alone_and_words_in_texts() {
         assert_eq!(substituted("$PAGE_ROWS_MAX").unwrap(), 200);
         assert_eq!(substituted("$STOREY_HEIGHT_M_MIN").unwrap(), 1.5);
         assert_eq!(substituted("$ADDRESS_FLOOR_MIN").unwrap(), -20);

@@ -20,7 +20,7 @@ fn schema(name: &str) -> &'static Value {
 }
 
 #[test]
-fn it_says_which_version_it_is_of() {
+fn the_document_states_its_versions() {
     assert_eq!(
         (&document()["openapi"], &document()["info"]["version"]),
         (&json!("3.1.0"), &json!("1.0.0"))
@@ -46,7 +46,7 @@ fn walk<'v>(value: &'v Value, path: &str, visit: &mut impl FnMut(&str, &'v Value
 }
 
 #[test]
-fn references_lead_somewhere_and_all_components_are_used() {
+fn references_resolve_and_all_components_are_used() {
     let mut found = Vec::new();
     walk(document(), "", &mut |_, value| {
         found.extend(value.get("$ref").and_then(Value::as_str));
@@ -72,7 +72,7 @@ fn written(value: &impl Serialize) -> String {
 }
 
 #[test]
-fn the_enums_are_those_of_the_code() {
+fn the_enums_match_the_code() {
     fn names<T: Copy>(all: &[T], name: impl Fn(T) -> &'static str) -> Vec<String> {
         all.iter().map(|one| name(*one).to_owned()).collect()
     }
@@ -138,7 +138,7 @@ fn the_enums_are_those_of_the_code() {
 }
 
 #[test]
-fn every_value_of_an_enum_that_may_grow_is_explained() {
+fn every_value_of_an_extensible_enum_is_explained() {
     for name in [
         "EventType",
         "ReasonCode",
@@ -155,7 +155,7 @@ fn every_value_of_an_enum_that_may_grow_is_explained() {
 }
 
 #[test]
-fn a_sample_is_told_apart_by_its_kind() {
+fn samples_are_discriminated_by_kind() {
     let sample = schema("Sample");
     let mapping = sample["discriminator"]["mapping"].as_object().unwrap();
     assert_eq!(mapping.len(), Kind::ALL.len());
@@ -173,7 +173,7 @@ fn a_sample_is_told_apart_by_its_kind() {
 }
 
 #[test]
-fn ids_have_the_prefixes_of_the_code() {
+fn id_prefixes_match_the_code() {
     for (name, prefix) in [
         ("SessionId", SessionId::PREFIX),
         ("OrganizationId", OrganizationId::PREFIX),
@@ -191,7 +191,7 @@ fn ids_have_the_prefixes_of_the_code() {
 /// Generators require a type next to each enum and constant and a format next to each number, and
 /// treat a field with a default as required.
 #[test]
-fn schemas_are_written_so_that_generators_take_them() {
+fn schemas_are_compatible_with_code_generators() {
     let mut found = Vec::new();
     walk(&document()["components"], "", &mut |path, value| {
         let is = |kind: &str| {
@@ -266,7 +266,7 @@ fn a_mistake_in_the_source_is_found() {
 }
 
 #[test]
-fn every_limit_that_has_a_name_is_used() {
+fn every_named_limit_is_used() {
     for (name, _) in limits::NAMED {
         assert!(SOURCE.contains(&format!("${name}")), "{name}");
     }

@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_form_of_a_length_is_read_once_it_is_there() {
+    fn each_form_of_a_length_is_read_when_complete() {
         let forms: [(&[u8], u64); 4] = [
             (&[0x82, 0x80], 0),
             (&[0x81, 0x80 | 125], 125),

@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_correlate() {
+    fn rank_correlations_are_computed() {
         let pairs = |values: [f64; 4]| {
             [0.0, 1.0, 2.0, 3.0]
                 .into_iter()

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_come_in_time_order_with_what_is_known_of_them() {
+    fn segments_are_listed_in_time_order_with_their_details() {
         let draft = draft(&[
             "add STAIRS 151.5 174 floors=2 direction=up",
             "add walking 96 151.5",
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_wrong_changes_nothing_and_says_why() {
+    fn an_invalid_line_changes_nothing_and_gives_a_reason() {
         assert!(matches!(refused("jump 3"), CommandError::Unknown(_)));
         assert!(matches!(refused("add FLYING 1 2"), CommandError::Type(_)));
         assert!(matches!(refused("add GATE 9 2"), CommandError::Usage(_)));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_program_wrote_stays() {
+    fn unknown_members_are_preserved() {
         let mut draft = Draft::read(br#"{"licence": "MIT", "segments": []}"#).unwrap();
         draft.apply("add GATE 10 20", &Signals::default()).unwrap();
         let labels: Value = serde_json::from_str(&draft.json()).unwrap();

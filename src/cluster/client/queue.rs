@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_takes_what_came_first_and_no_more_than_it_may() {
+    fn a_request_takes_the_oldest_items_up_to_its_limit() {
         let mut queue = Queue::default();
         for seq in 0..PEER_REQUEST_ITEMS_MAX as u32 + 3 {
             queue.push(waiting(seq, 0));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_room_for_is_left_out() {
+    fn items_beyond_the_capacity_are_dropped() {
         let mut queue = Queue::default();
         queue.push(waiting(0, PEER_REQUEST_BATCH_BYTES_MAX + 1));
         assert!(queue.is_empty(), "too large for any request");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_nudge_waits_once() {
+    fn identical_nudges_are_queued_once() {
         let mut queue = Queue::default();
         let session_id = SessionId::new(TimestampMs(1), 1);
         let tenant = Tenant {

@@ -43,7 +43,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_shell_reads_what_was_written() {
+    fn a_shell_reads_the_quoted_text_back() {
         for text in ["", "it's", "$(id) `id` \\ \"x\"\n!", "'; rm -rf x; '"] {
             let script = format!("printf %s {}", quoted(text));
             let output = Command::new("sh").args(["-c", &script]).output().unwrap();

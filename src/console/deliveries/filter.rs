@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_not_be_meant_is_told() {
+    fn invalid_filters_are_reported() {
         assert!(read(&asked("status=failed&event=&sessionId=")).is_ok());
         for query in [
             "status=x",

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_told_in_two_units_at_most() {
+    fn durations_are_shown_in_at_most_two_units() {
         for (length_ms, words) in [
             (0, "0 s"),
             (59_999, "59 s"),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_far_away_has_its_year() {
+    fn a_distant_time_shows_its_year() {
         let now = TimestampMs(1_795_000_000_000);
         let near = time(TimestampMs(now.0 + DAY_MS), now).into_string();
         assert!(near.contains(">19 Nov "), "{near}");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn large_numbers_can_be_read() {
+    fn large_numbers_are_readable() {
         for (count, text) in [
             (0, "0"),
             (999, "999"),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_stays_a_text() {
+    fn texts_are_escaped() {
         let shown = copy("a", "</code><script>alert(1)</script>").into_string();
         assert!(!shown.contains("<script"));
     }

@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_view_shows_what_it_is_around() {
+    fn a_view_contains_all_its_places() {
         let frame = LocalFrame::new(Point {
             lat: 51.0,
             lng: -2.0,
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_near_the_door_gets_no_near_map() {
+    fn without_places_near_the_door_there_is_no_near_map() {
         let far = Place {
             east_m: 900.0,
             north_m: 0.0,

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_events_say_how_old_they_are() {
+    fn old_events_show_their_age() {
         let words = stale(75);
         assert!(words.contains("as they were 1 min 15 s ago"), "{words}");
     }

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_becomes_as_many_points_as_one_can_see() {
+    fn a_day_is_reduced_to_the_visible_number_of_points() {
         let length_ms = 86_400_000;
         let samples = (0..86_400).map(|second| (second * 1_000, second as f32));
         let points = reduced(samples, length_ms);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_begins_anew_takes_no_steps_back() {
+    fn a_restarted_counter_does_not_decrease() {
         let trace = Trace {
             steps: vec![(0, 1_000), (5_000, 1_010), (12_000, 2), (15_000, 7)],
             ..Trace::default()
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_silence_no_line_is_drawn() {
+    fn no_line_is_drawn_over_a_silence() {
         let points = vec![(0, 1.0), (1_000, 2.0), (60_000, 3.0)];
         let series = Series {
             name: "",

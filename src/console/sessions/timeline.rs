@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_overlaps_stands_in_lanes_of_its_own() {
+    fn overlapping_events_get_separate_lanes() {
         let spans = [(0, 400), (50, 60), (70, 80), (400, 410)];
         assert_eq!(lanes(&spans, 1_000), [0, 1, 2, 0]);
         // The second label stands to the left of its time.
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_as_on_a_watch() {
+    fn times_are_shown_as_minutes_and_seconds() {
         assert_eq!(stamp(61_500), "01:01");
         assert_eq!(stamp(3_661_000), "1:01:01");
         assert_eq!(share(250, 1_000), "25.00%");

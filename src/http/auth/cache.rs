@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn guesses_are_looked_up_only_so_often_and_found_keys_always() {
+    fn lookups_of_unknown_keys_are_limited_and_of_known_keys_not() {
         let cache = KeyCache::new(Duration::from_secs(0));
         cache.begin_lookup(&[0; 32]).unwrap();
         cache.put([0; 32], Some(record()));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_up_is_remembered_until_it_is_too_old() {
+    fn a_lookup_is_cached_until_it_expires() {
         let cache = KeyCache::new(Duration::from_secs(60));
         assert_eq!(cache.get(&[1; 32]), None);
         cache.put([1; 32], Some(record()));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_callers_one_looks_up_again() {
+    fn one_of_many_callers_refreshes_a_lookup() {
         let cache = KeyCache::new(Duration::from_secs(60));
         let (young, old) = (Duration::from_secs(39), Duration::from_secs(41));
         for (age, look_ups) in [(young, 0), (old, 1)] {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn guesses_are_bounded_and_push_nothing_out() {
+    fn guesses_are_bounded_and_evict_no_known_key() {
         let cache = KeyCache::new(Duration::from_secs(60));
         cache.put([255; 32], Some(record()));
         for guess in 0..3 * UNKNOWN_KEYS_REMEMBERED_MAX as u32 {

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_reported_until_the_rate_is_used_up() {
+    fn the_remaining_rate_is_reported_until_it_is_exhausted() {
         assert!(RateLimit::new(0).is_none());
         let limit = RateLimit::new(2).unwrap();
         let caller = Caller::Session(SessionId::from_bytes([1; 16]));

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_use_is_noted_once_an_hour() {
+    fn a_key_use_is_recorded_once_per_hour() {
         let now = TimestampMs(1_763_636_100_000);
         let mut record = KeyRecord {
             id: KeyId::new(now, 1),

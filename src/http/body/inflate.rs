@@ -210,7 +210,7 @@ mod tests {
     const CODINGS: [Coding; 3] = [Coding::Identity, Coding::Gzip, Coding::Zstd];
 
     #[test]
-    fn a_bomb_comes_out_in_small_steps() {
+    fn a_decompression_bomb_is_inflated_in_small_steps() {
         let plain = vec![b' '; 20_000_000];
         for coding in [Coding::Gzip, Coding::Zstd] {
             let (out, longest) = unpacked(coding, &packed(coding, &plain), 32_768).unwrap();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_early_or_is_something_else_is_told() {
+    fn truncated_and_foreign_data_is_reported() {
         let plain = b"{\"seq\":1}\n".repeat(100);
         for coding in [Coding::Gzip, Coding::Zstd] {
             let whole = packed(coding, &plain);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fills_its_last_step_is_whole() {
+    fn a_body_that_fills_its_last_step_is_complete() {
         for steps in 1..=3 {
             let plain = vec![b' '; steps * STEP_BYTES];
             for coding in CODINGS {
@@ -252,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_cut_gives_the_whole(plain in proptest::collection::vec(0_u8..4, 0..5_000), piece in 1_usize..3_000, twice in any::<bool>()) {
+        fn any_division_gives_the_whole_body(plain in proptest::collection::vec(0_u8..4, 0..5_000), piece in 1_usize..3_000, twice in any::<bool>()) {
             for coding in CODINGS {
                 let mut bytes = packed(coding, &plain);
                 let mut expected = plain.clone();

@@ -41,7 +41,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn however_it_is_cut_it_is_the_same_body() {
+async fn any_division_gives_the_same_body() {
     let text: Vec<u8> = (0..900_u32).map(|n| (n % 251) as u8).collect();
     let codings: [(&str, Vec<u8>); 3] = [
         ("identity", text.clone()),
@@ -68,7 +68,7 @@ async fn however_it_is_cut_it_is_the_same_body() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused_as_sent_and_unpacked() {
+async fn a_body_too_large_as_sent_or_decompressed_is_refused() {
     let too_large = Err(Code::BodyTooLarge);
     assert_eq!(read(&[("content-length", "1001")], vec![]).await, too_large);
     let chunk = Bytes::from_static(&[b' '; 501]);
@@ -95,7 +95,7 @@ async fn what_is_too_large_is_refused_as_sent_and_unpacked() {
 }
 
 #[tokio::test]
-async fn what_is_not_in_its_coding_is_refused() {
+async fn a_body_with_a_wrong_content_coding_is_refused() {
     let text = vec![b'x'; 600];
     let (gzipped, zstded) = (gzip(&text), zstd(&text));
     let malformed = Err(Code::MalformedBody);
@@ -152,7 +152,7 @@ async fn a_slow_body_is_cut_off() {
 }
 
 #[tokio::test]
-async fn what_arrives_and_what_is_unpacked_is_counted_and_nothing_else() {
+async fn only_received_and_decompressed_bytes_are_counted() {
     let text = vec![b' '; 300_000];
     let packed = gzip(&text);
     let head = [("content-encoding", "gzip"), ("content-length", "1000000")];
@@ -183,7 +183,7 @@ async fn what_arrives_and_what_is_unpacked_is_counted_and_nothing_else() {
 }
 
 #[test]
-fn json_is_known_by_its_media_type() {
+fn json_is_recognised_by_its_media_type() {
     for value in [
         "application/json",
         "Application/JSON",

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_stable_in_form_and_used_once() {
+    fn code_names_are_unique_snake_case() {
         let words: BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(words.len(), Code::ALL.len());
         assert!(words.iter().all(|word| {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_status_keeps_its_class() {
+    fn a_status_without_a_code_keeps_its_class() {
         for status in (400..600).filter_map(|number| StatusCode::from_u16(number).ok()) {
             let code = Code::of_status(status);
             assert_eq!(

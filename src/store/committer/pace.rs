@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_load_of_many_is_spaced() {
+    fn only_a_concurrent_load_is_spaced() {
         let us = Duration::from_micros;
         for (writes, since, expected) in [
             (1, us(500), Duration::ZERO),

@@ -478,7 +478,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_lead_back_and_sort_as_they_do() {
+    fn notes_round_trip_and_sort_in_order() {
         let notes = [
             Note::Skipped { first: 2, last: 3 },
             Note::Skipped {

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_stays_and_the_size_is_bounded() {
+    fn used_entries_stay_and_the_size_is_bounded() {
         let recent = Recent::new(8);
         for number in 0..100 {
             recent.put(number, number);

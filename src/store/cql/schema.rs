@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn migrations_are_numbered_on_and_consist_of_statements_that_may_be_repeated() {
+    fn migrations_are_consecutive_and_repeatable() {
         for (place, (number, text)) in MIGRATIONS.into_iter().enumerate() {
             assert_eq!(number as usize, place + 1);
             let statements = statements(text);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_and_what_is_unknown_is_refused() {
+    fn missing_migrations_are_reported_and_unknown_ones_refused() {
         let (number, text) = MIGRATIONS[0];
         let applied = |number, hash: [u8; 32]| vec![(number, hash.to_vec())];
         assert_eq!(missing(&[]).unwrap().len(), MIGRATIONS.len());

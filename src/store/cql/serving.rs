@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_newer_sorts_above_what_is_older() {
+    fn newer_writes_sort_above_older_ones() {
         let ways = [
             written_generation(1, 0),
             written_generation(2, 0),

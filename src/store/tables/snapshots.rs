@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_piece_is_written_as_a_vector_is() {
+    fn borrowed_bytes_are_written_like_a_vector() {
         for length in [0, 1, 127, 128, 3_000] {
             let state: Vec<u8> = (0..length).map(|place| place as u8).collect();
             let vector = postcard::to_stdvec(&(7_u64, 300_u32, &state)).unwrap();

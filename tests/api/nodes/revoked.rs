@@ -13,7 +13,7 @@ use crate::events::Client;
 const WITHIN: Duration = Duration::from_millis(2 * REVOKED_MS_MAX);
 
 #[actix::test]
-async fn a_key_that_is_revoked_at_one_node_is_no_good_at_the_other() {
+async fn a_key_revoked_at_one_node_is_invalid_at_the_other() {
     let nodes = Nodes::start().await;
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
     let (revoked, other) = (&edge.keys.secret, &owner.keys.secret);

@@ -228,7 +228,7 @@ fn assert_alike(pushed: &Value, native: &Value, about: &str) {
 }
 
 #[actix::test]
-async fn sensor_logger_gives_what_the_api_s_own_phone_gives() {
+async fn sensor_logger_gives_the_same_result_as_the_api() {
     for kind in [Kind::Stairs, Kind::Elevator, Kind::House, Kind::Gate] {
         // Each on its own service, so that nothing is known in advance of the place or the trace.
         let (of_app, of_api) = (Server::start().await, Server::start().await);
@@ -244,7 +244,7 @@ async fn sensor_logger_gives_what_the_api_s_own_phone_gives() {
 }
 
 #[actix::test]
-async fn apps_with_positions_only_give_what_the_api_s_own_phone_gives() {
+async fn position_only_apps_give_the_same_result_as_the_api() {
     let delivery = Scenario::new(Kind::LocationOnly, ParameterSet::Tuning, 4_100).deliver();
     // The apps' times are whole seconds, or milliseconds.
     let mut whole = delivery.clone();

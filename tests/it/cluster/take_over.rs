@@ -53,7 +53,7 @@ async fn fill(client: &Client, sessions: usize) {
 
 #[test]
 #[ignore = "it measures: on a quiet machine, with a release build"]
-fn the_sessions_of_a_node_that_is_lost_run_again() {
+fn the_sessions_of_a_lost_node_run_again() {
     let Some(mut cluster) = Nodes::start(&Authority::new()) else {
         return;
     };

@@ -8,7 +8,7 @@ use super::visitor::{Seen, Visitor, enter, form, http};
 use crate::server::{Folder, Server, block_on};
 
 #[test]
-fn who_is_not_signed_in_is_sent_to_sign_in() {
+fn unauthenticated_visitors_are_redirected_to_sign_in() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     block_on(async {
@@ -61,7 +61,7 @@ fn who_is_not_signed_in_is_sent_to_sign_in() {
 }
 
 #[test]
-fn a_ticket_holds_no_key_and_ends_with_it() {
+fn a_ticket_contains_no_key_and_ends_with_it() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     let secret = server.key("secret");
@@ -197,7 +197,7 @@ fn every_answer_has_its_security_headers() {
 }
 
 #[test]
-fn nothing_is_done_for_another_site() {
+fn requests_from_another_site_are_refused() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);
     let secret = server.key("secret");

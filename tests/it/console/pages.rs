@@ -31,7 +31,7 @@ async fn sees_nothing(visitor: &Visitor, paths: &[String], delivery: &str, key_i
 }
 
 #[test]
-fn one_tenant_never_opens_anothers_page() {
+fn a_tenant_never_opens_a_page_of_another_tenant() {
     let folder = Folder::new();
     let server = Server::start(
         &folder,
@@ -95,7 +95,7 @@ fn one_tenant_never_opens_anothers_page() {
 }
 
 #[test]
-fn what_was_stored_comes_out_as_text() {
+fn stored_data_is_shown_as_text() {
     const HOSTILE: &str = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>";
     let folder = Folder::new();
     let server = Server::start(

@@ -72,7 +72,7 @@ async fn check(store: &CqlStore, changes: impl IntoIterator<Item = (Change, Outc
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn members_come_beat_are_called_gone_and_come_back() {
+async fn members_join_send_heartbeats_are_declared_dead_and_rejoin() {
     let Some((store, _)) = node(&CqlServer::fresh_keyspace()).await else {
         return;
     };
@@ -168,7 +168,7 @@ async fn a_shard_is_claimed_once_in_each_generation() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_number_that_another_node_has_used_is_known_to_be_used() {
+async fn a_seq_used_by_another_node_is_detected() {
     let keyspace = CqlServer::fresh_keyspace();
     let (Some((a, _)), Some((b, _))) = (node(&keyspace).await, node(&keyspace).await) else {
         return;
@@ -263,7 +263,7 @@ async fn a_cursor_follows_its_shard_and_never_goes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_that_another_node_takes_just_after_the_end_is_found() {
+async fn a_batch_stored_by_another_node_after_the_end_is_found() {
     let keyspace = CqlServer::fresh_keyspace();
     let (Some((owner, acts)), Some((other, _))) = (node(&keyspace).await, node(&keyspace).await)
     else {

@@ -42,7 +42,7 @@ fn report(what: &str, alone: (f64, f64), (p50, p99): (f64, f64)) {
 
 #[test]
 #[ignore = "a measurement"]
-fn measure_a_quiet_customer_beside_one_that_hangs() {
+fn measure_a_quiet_customer_next_to_a_hanging_one() {
     run(async {
         let bench = Bench::new("isolation");
         let receiver = |manner| counting(Arc::clone(&bench.authority), bench.origin, manner);
@@ -71,7 +71,7 @@ fn measure_a_quiet_customer_beside_one_that_hangs() {
 /// timed out, and alongside 300 sessions a second whose messages fail.
 #[test]
 #[ignore = "a measurement"]
-fn measure_sessions_beside_a_lane_that_fails() {
+fn measure_sessions_next_to_a_failing_lane() {
     for manner in [Manner::FailsOnBad, Manner::HangsOnBad] {
         run(async {
             let bench = Bench::new("lanes");

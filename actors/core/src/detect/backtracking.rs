@@ -26,7 +26,7 @@ const TURN_CRUMBS: usize = 2;
 /// A return path in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Retrace {
-    /// The time of the turn; `last_ms` is the time of the newest crumb beside the outbound path.
+    /// The time of the turn; `last_ms` is the time of the newest crumb next to the outbound path.
     turn_ms: u32,
     last_ms: u32,
     /// The time of the crumb of the outbound path that was reached.
@@ -81,7 +81,7 @@ impl Detector for BacktrackingDetector {
             *self = Self::default();
             return;
         }
-        // After the hand-over, the path leads to the vehicle.
+        // After the drop-off, the path leads to the vehicle.
         let left_ms = drive.and_then(|drive| drive.t_end_ms).unwrap_or(0);
         self.is_return |= observation
             .window
@@ -243,8 +243,8 @@ impl BacktrackingDetector {
         RETURN_NEAR_M + context.accuracy_m.max(self.accuracy_m)
     }
 
-    /// Returns whether somebody who turned at `turn_ms` had stayed there: at a door, and not on a
-    /// wrong path.
+    /// Returns whether the courier who turned at `turn_ms` had stayed there: at a door, and not on
+    /// a wrong path.
     fn is_visit(&self, turn_ms: u32) -> bool {
         let is_at_turn = |(from_ms, to_ms): (u32, u32), near_ms: u32| {
             (from_ms.saturating_sub(near_ms)..=to_ms.saturating_add(near_ms)).contains(&turn_ms)
@@ -267,7 +267,7 @@ impl BacktrackingDetector {
         if stride_m < CRUMB_M {
             return;
         }
-        // Somebody who turned on the way here went beyond the last crumb and back.
+        // A courier who turned on the way here went beyond the last crumb and back.
         let beyond_m = (core::mem::take(&mut self.gone_m) - stride_m).clamp(0.0, 2.0 * CRUMB_M);
         // If no body is measured, the path shows the stay.
         if !self.has_body && crumb.t_ms.saturating_sub(last.t_ms) >= VISIT_MS_MIN + VISIT_STRIDE_MS
@@ -316,7 +316,7 @@ impl BacktrackingDetector {
         }
     }
 
-    /// Begins a return path: `crumb`, the newest, lies beside `there` on the outbound path. The
+    /// Begins a return path: `crumb`, the newest, lies next to `there` on the outbound path. The
     /// last stride was `beyond_m` longer than the distance between its ends.
     fn turn(&mut self, context: &SessionContext, there: &Crumb, crumb: &Crumb, beyond_m: f32) {
         // The second half of the path from `there` to here leads back, except for the distance
@@ -326,7 +326,7 @@ impl BacktrackingDetector {
         let length_m = ((way_m - ahead_m) / 2.0).clamp(CRUMB_M / 2.0, way_m);
         let back_ms = (crumb.t_ms - there.t_ms) as f32 * length_m / way_m.max(CRUMB_M);
         let mut turn_ms = crumb.t_ms - (back_ms as u32).min(crumb.t_ms - there.t_ms);
-        // Somebody who paused there to look round turned back when the walk went on.
+        // A courier who paused there to look round turned back when the walk continued.
         if (there.t_ms..crumb.t_ms).contains(&self.pause_ms) {
             turn_ms = turn_ms.max(self.pause_ms);
         }
@@ -347,8 +347,8 @@ impl BacktrackingDetector {
         });
     }
 
-    /// Returns the crumb of the outbound path beside which `crumb` lies, if the step to `crumb`
-    /// runs against that path.
+    /// Returns the crumb of the outbound path closest to `crumb`, if the step to `crumb` runs
+    /// against that path.
     fn there(&self, last: &Crumb, crumb: &Crumb) -> Option<Crumb> {
         // Both paths are off, each by the error of its fixes.
         let near_m =
@@ -370,7 +370,7 @@ impl BacktrackingDetector {
             };
             let along = step_east * (next.place.east_m - here.place.east_m)
                 + step_north * (next.place.north_m - here.place.north_m);
-            // Most paths beside this one run in the same direction.
+            // Most paths next to this one run in the same direction.
             if along > 0.0 || crumb.t_ms.saturating_sub(here.t_ms) > RETRACE_WITHIN_MS {
                 return;
             }

@@ -152,7 +152,7 @@ mod tests {
 
     /// Better measurements and clearer evidence never lower the confidence.
     #[test]
-    fn more_that_was_measured_makes_surer() {
+    fn more_evidence_raises_the_confidence() {
         use State::*;
         for evidence in [0.0, 0.4, 0.8, 1.2] {
             for state in [Still, Walk, Climb, Ride] {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn passages_and_retraced_ways_are_never_certain() {
+    fn gates_and_backtracking_are_never_certain() {
         assert!(of_passage(9.0).as_probability() < 0.98);
         assert!(of_passage(3.5).as_probability() < 0.9);
         assert!(of_passage(0.4) > of_passage(0.0));

@@ -23,7 +23,7 @@ pub(super) const SHAKE_STD_MPS2: f32 = 8.5;
 /// The log-odds of gait by the phone's step counter if it has risen recently.
 pub(super) const STEPS_LOG_ODDS: f32 = 0.6;
 /// The log-odds of gait if the counter has not risen recently. Counters run up to 10 s late
-/// (research 2), so both are small beside acceleration.
+/// (research 2), so both values are small compared with acceleration.
 pub(super) const STEPS_SILENT_LOG_ODDS: f32 = -0.4;
 /// The longest time for which a rise of the counter counts as recent.
 pub(super) const STEPS_WITHIN_MS: u32 = 4_000;
@@ -41,7 +41,7 @@ pub(super) const IMPACT_NEW: f32 = 0.25;
 /// stairs and level ground are equally likely in a trouser pocket. Measured (medians of six and
 /// four people): going up 0.36 to 0.40, on the level 0.10 to 0.20.
 pub(super) const CLIMB_SWING_SHARE: f32 = 0.285;
-/// The same swing in m/s²: going up 1.4 to 1.7, on the level 0.5 to 1.0.
+/// The swing of a climb in m/s²: 1.4 to 1.7 going up, 0.5 to 1.0 on level ground.
 pub(super) const CLIMB_SWING_MPS2: f32 = 1.1;
 /// The log-odds for each factor of e in the relative or the absolute swing.
 pub(super) const CLIMB_SWING_SLOPE: f32 = 5.0;
@@ -135,9 +135,9 @@ pub(super) const DELAY_MAX: usize = 13;
 pub(super) const LEVEL_MPS: f32 = 0.07;
 /// The scale on which a faster vertical speed speaks against level ground, m/s.
 pub(super) const LEVEL_SPREAD_MPS: f32 = 0.08;
-/// The same scale for a walk, m/s: a steady 0.2 m/s would be a street of 15 %, and half a staircase
-/// in the hand of a slow walker (measured in a museum: 0.16 to 0.24 m/s on flights of 1.2 to 1.7
-/// m).
+/// The scale of vertical speed for a walk, m/s: a steady 0.2 m/s would be a street of 15 %, and
+/// half a staircase in the hand of a slow walker (measured in a museum: 0.16 to 0.24 m/s on flights
+/// of 1.2 to 1.7 m).
 pub(super) const WALK_LEVEL_SPREAD_MPS: f32 = 0.06;
 /// The slowest vertical speed on stairs, m/s (research 2.0: 0.2 to 0.35; with a turn on each
 /// landing less).
@@ -181,7 +181,8 @@ pub(super) const CHANGE_COST: [[f32; 5]; 5] = [
     [4.0, 4.0, 14.0, 14.0, 0.0],
 ];
 
-// --- Movement: what is an event -----------------------------------------------------------------------------------
+// --- Movement: which runs become events
+// --------------------------------------------------------------------------
 
 /// The shortest stay that is an event (contract 4).
 pub(super) const STOPPED_MS_MIN: u32 = 8_000;
@@ -233,17 +234,17 @@ pub(super) const COLD_FIX_MS: u32 = 30_000;
 pub(super) const DOOR_STOP_MS_MAX: u32 = 25_000;
 /// The shortest drive that is an event.
 pub(super) const DRIVE_MS_MIN: u32 = 8_000;
-/// The shortest drive after a walk where the body goes on walking: fixes that jump behind a door
-/// claim vehicles of ten seconds and more. A bicycle ride is trusted after this long.
+/// The shortest drive after a walk while the body continues to walk: fixes that jump behind a door
+/// claim vehicles for ten seconds and more. A bicycle ride is trusted after this time.
 pub(super) const DRIVE_IN_GAIT_MS_MIN: u32 = 30_000;
 /// The shortest distance of a drive, metres: less is a fix that jumped.
 pub(super) const DRIVE_LENGTH_M_MIN: f32 = 25.0;
-/// The longest halt that belongs to the drive where nobody walks away: traffic lights and queues.
-/// The labels of the recordings draw the same line.
+/// The longest halt that belongs to the drive if the courier does not walk away: traffic lights and
+/// queues. The labels of the recordings use the same limit.
 pub(super) const HALT_MS_MAX: u32 = 140_000;
-/// The longest halt that belongs to the drive where positions are the only source: nobody could be
-/// seen to walk away, and couriers park for a minute more often than they wait that long in traffic
-/// (measured: hops of delivery agents).
+/// The longest halt that belongs to the drive if positions are the only source: they cannot show
+/// whether the courier walked away, and couriers park for a minute more often than they wait that
+/// long in traffic (measured: hops of delivery agents).
 pub(super) const HALT_BY_POSITION_MS_MAX: u32 = 45_000;
 /// The speed at which a vehicle still rolls, m/s.
 pub(super) const ROLLING_MPS: f32 = 0.6;
@@ -283,7 +284,7 @@ pub(super) const RATE_ERROR_SHARE: f32 = 4.0;
 pub(super) const SPEED_HOLDS_MS: u32 = 12_000;
 /// The accuracy up to which the phone's own speed distinguishes walking from rest, metres.
 pub(super) const WALK_ACCURACY_M_MAX: f32 = 20.0;
-/// The speed that nobody exceeds on foot for long, m/s.
+/// The speed that a pedestrian does not exceed for long, m/s.
 pub(super) const WALK_SPEED_MPS_MAX: f32 = 2.1;
 /// The number of seconds of a slow move of which one faster second shows a vehicle (measured:
 /// queues creep and stop).
@@ -308,7 +309,7 @@ pub(super) const CRUMB_NEW: f32 = 0.4;
 pub(super) const COURSE_NEW: f32 = 0.5;
 /// The distance from the outbound path within which the return path runs, metres.
 pub(super) const RETRACE_NEAR_M: f32 = 8.0;
-/// The same distance as a multiple of the accuracy, of which each of the two paths has its own.
+/// The retrace distance as a multiple of the accuracy; each of the two paths has its own accuracy.
 pub(super) const RETRACE_ACCURACIES: f32 = 1.4;
 /// The maximum of that distance, metres: the other side of the street.
 pub(super) const RETRACE_NEAR_M_MAX: f32 = 18.0;

@@ -55,8 +55,8 @@ const DEPTH: usize = 16;
 /// The log-odds that no evidence makes good again.
 const GIVEN_UP: f32 = 1e4;
 
-/// The number of states processed at once, which is two vectors of the processor. Lanes beyond
-/// [`STATES`] mean nothing.
+/// The number of states processed together, which is two vectors of the processor. Lanes beyond
+/// [`STATES`] are unused.
 const LANES: usize = 8;
 
 /// [`CHANGE_COST`] with as many columns as there are lanes.
@@ -246,7 +246,7 @@ impl Decoder {
     fn step(&self, entry_cost: f32) -> (Evidence, WayBack) {
         let mut entry_costs = [0.0; LANES];
         entry_costs[State::Drive as usize] = entry_cost;
-        // The outer loop goes through the source states and handles all target states at once.
+        // The outer loop iterates over the source states and processes all target states together.
         let mut reached = [f32::NEG_INFINITY; LANES];
         let mut came = [0_u32; LANES];
         for (from, (before, costs)) in (0_u32..).zip(self.scores.iter().zip(&LANE_COSTS)) {
@@ -292,7 +292,8 @@ impl Decoder {
         0
     }
 
-    /// Gives up the courses that contradict what is about to be settled without agreement.
+    /// Discards the courses that contradict the second that is about to be settled without
+    /// agreement.
     fn prune(&mut self) {
         let mut courses = [0_u8, 1, 2, 3, 4];
         for place in (1..self.open.len()).rev() {
@@ -347,7 +348,7 @@ mod tests {
         /// A step taken from the best state alone equals, bit for bit, the step that compares all
         /// ways.
         #[test]
-        fn a_step_from_the_best_is_the_best_step(
+        fn a_step_from_the_best_state_equals_the_full_step(
             best in 0_u8..STATES as u8,
             below in prop::array::uniform5(prop_oneof![0.001_f32..12.0, 0.0_f32..40.0, 1e4_f32..1.2e4]),
             is_unseen in any::<bool>(),
@@ -366,7 +367,7 @@ mod tests {
         /// The remembered states of each open second are those of the courses to the newest, and
         /// the second is settled as soon as only one state is left.
         #[test]
-        fn what_is_remembered_of_open_seconds_is_what_the_ways_back_say(
+        fn cached_states_of_open_seconds_match_the_back_pointers(
             seconds in prop::collection::vec((prop::array::uniform5(-2.0_f32..2.0), any::<bool>()), 1..120),
         ) {
             let (mut decoder, mut settled) = (Decoder::default(), 0);
@@ -384,7 +385,7 @@ mod tests {
 
         /// The way back of a set of states is the union of the ways back of each.
         #[test]
-        fn all_ways_back_are_the_ways_of_each(came in prop::array::uniform8(0_u32..STATES as u32), states in 1_u8..32) {
+        fn back_pointers_of_a_set_are_the_union_of_its_states(came in prop::array::uniform8(0_u32..STATES as u32), states in 1_u8..32) {
             let way_back = WayBack::of(came);
             let each = (0..STATES as u8)
                 .filter(|&state| states >> state & 1 == 1)
@@ -395,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_that_shows_steps_from_the_best() {
+    fn a_clear_walk_uses_the_step_from_the_best_state() {
         let scores = [-9.0, 0.0, -9.0, -14.0, -9.0];
         let decoder = Decoder {
             scores,

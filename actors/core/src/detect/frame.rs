@@ -69,7 +69,8 @@ impl KeptFrame {
     /// Keeps a frame, with evidence to 1/64 and speeds to 1 mm/s and 1 cm/s.
     #[inline]
     pub(super) fn of(frame: &Frame) -> Self {
-        // `as` saturates: values beyond these ranges say no more than their ends.
+        // `as` saturates: values beyond these ranges carry no more information than the range
+        // limits.
         let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
         Self {
             t_ms: frame.t_ms,

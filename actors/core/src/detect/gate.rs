@@ -1,5 +1,5 @@
-//! `GATE`: a pause on the approach, after which the walk goes on through. The evidence is weighed
-//! once the walk has gone on.
+//! `GATE`: a pause on the approach, after which the walk continues through the gate. The evidence
+//! is weighed once the walk has continued.
 
 mod pause;
 
@@ -73,7 +73,7 @@ pub(super) struct GateDetector {
     is_inside: bool,
     /// Whether a stay near the address ended with turning back. The path after it is no approach.
     is_return: bool,
-    /// The number of seconds of walking since something moved faster than anybody walks.
+    /// The number of seconds of walking since something moved faster than walking speed.
     on_foot_sec: u8,
     /// The last place of the phone without a gait since such a movement, and the number of fixes of
     /// which it is the mean.
@@ -94,7 +94,7 @@ impl Detector for GateDetector {
         self.walk_from_ms = drive.map_or(0, |_| left_ms + GATE_LEFT_MS);
         self.is_driving = drive.is_some_and(|drive| drive.t_end_ms.is_none());
         if self.is_driving {
-            // The end of a drive is known late: somebody may already be on foot.
+            // The end of a drive is known late: the courier may already be on foot.
             (self.is_inside, self.is_return) = (false, false);
         }
         self.dropped_off_ms = observation
@@ -191,7 +191,7 @@ impl GateDetector {
         self.walk_sec = 0;
     }
 
-    /// Ends the rest when the walk goes on.
+    /// Ends the rest when the walk continues.
     fn resume(&mut self, observation: &Observation<'_>) {
         self.is_resting = false;
         let since_ms = core::mem::take(&mut self.turn).since_ms;
@@ -240,8 +240,8 @@ impl GateDetector {
         }
     }
 
-    /// Tracks where the vehicle stands and how far the walk from it is. Anything faster than
-    /// anybody walks is a vehicle, and it was left where the gait begins.
+    /// Tracks the position of the vehicle and the walking distance from it. Any motion faster than
+    /// walking is a vehicle, and the courier left it where the gait begins.
     fn see_vehicle(&mut self, observation: &Observation<'_>) {
         for fix in observation.window.fixes() {
             // If the phone reports no speed, the newest place kept, some seconds ago, gives it.
@@ -369,7 +369,7 @@ impl GateDetector {
             return;
         }
         if self.dropped_off_ms.is_some_and(|ms| ms <= end_ms) {
-            // The path after the hand-over is no approach.
+            // The path after the drop-off is not an approach.
             self.is_return = true;
             return;
         }

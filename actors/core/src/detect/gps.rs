@@ -27,12 +27,11 @@ struct PoorRun {
 
 /// A detector for the quality of the position.
 ///
-/// It settles the cases that the contract's rules leave open. A degradation is a run of fixes of
-/// little use. It ends with the first fix that is not of little use, or where a loss begins. A loss
-/// begins with the last fix of some use, or with the useless one that follows at once. During a
-/// degradation or loss nothing is restored. A fix that restores cannot degrade: after a degradation
-/// beyond 35 m, or a loss, fixes of 35 m are of use until the usual accuracy is back, however good
-/// that is.
+/// It settles the cases that the contract's rules leave open. A degradation is a run of useless
+/// fixes. It ends with the first useful fix, or where a loss begins. A loss begins with the last
+/// useful fix, or with the useless fix that follows immediately. During a degradation or loss
+/// nothing is restored. A fix that restores cannot degrade: after a degradation beyond 35 m, or a
+/// loss, fixes of 35 m are useful until the usual accuracy is back, however good that accuracy is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct GpsDetector {
     usual: Usual,
@@ -42,7 +41,7 @@ pub(super) struct GpsDetector {
     first_useful_ms: Option<u32>,
     last_useful_ms: Option<u32>,
     /// The time from which the position may turn out to be lost: the newest useful fix, or the
-    /// useless one that followed at once.
+    /// useless fix that followed immediately.
     since_ms: Option<u32>,
     /// The time since `since_ms` in which the stream was alive.
     lived_ms: u32,

@@ -103,8 +103,8 @@ pub(super) struct RideTrack {
     push: Option<Push>,
     /// After the first push: the ride, the speed that push gave, and the current speed.
     ride: Option<(LoneRide, f32, f32)>,
-    /// Whether the newest second could belong to a ride's beginning or end: either pushed, or
-    /// shaken too hard to tell.
+    /// Whether the newest second could belong to the beginning or end of a ride: it shows a push,
+    /// or shakes too strongly to distinguish.
     has_push: bool,
 }
 
@@ -153,7 +153,7 @@ impl RideTrack {
     }
 
     /// Returns the ride in progress if the speed was back at zero in the second before `t_ms`, so
-    /// the doors opened at once.
+    /// the doors opened immediately.
     fn left_at_once(&mut self, t_ms: u32) -> Option<(u32, LoneRide)> {
         let (ride, first_mps, speed_mps) = self.ride.take()?;
         let end_ms = t_ms.checked_sub(WINDOW_MS)?;
@@ -181,7 +181,7 @@ impl RideTrack {
         let base_mps2 = self.base_mps2.get_or_insert(motion.accel_mean);
         let over_mps2 = motion.accel_mean - *base_mps2;
         // Acceleration after a walk is the hand coming to rest, unless it is as strong as that of a
-        // cabin starting at once.
+        // cabin that starts immediately.
         if self.quiet_sec <= RIDE_SETTLE_SEC
             && (!self.is_settled || over_mps2.abs() < RIDE_SETTLE_MPS2)
         {
@@ -201,8 +201,8 @@ impl RideTrack {
         if self.ride.is_some() {
             return self.ride_on(window, over_mps2);
         }
-        // A push ends with the acceleration, or turns into the opposite push if there is no
-        // coasting between them.
+        // A push ends with the acceleration, or turns into the opposite push if the ride does not
+        // coast between them.
         let goes_on =
             |speed_mps: f32| over_mps2.abs() >= RIDE_DEAD_MPS2 && speed_mps * over_mps2 > 0.0;
         match self.push {

@@ -42,8 +42,9 @@ pub(super) struct Gait {
     pub is_measured: bool,
     /// Whether steps were seen.
     pub has_steps: bool,
-    /// Log-odds from the stride alone, around the previous second: positive for climbing stairs,
-    /// negative for level ground. `None` if the phone is not on a thigh or nobody walks.
+    /// The log-odds from the stride alone, around the previous second: positive for climbing
+    /// stairs, negative for level ground. `None` if the phone is not on a thigh or the courier does
+    /// not walk.
     pub climb: Option<f32>,
     /// The log-odds of the previous second, now that this one is known, and whether steps were seen
     /// in it. `None` if that second had no acceleration.
@@ -74,8 +75,8 @@ impl MotionState {
             }
             None => {}
         }
-        // A counter that reports every second is believed at once. One that reports on change is
-        // believed after twice its usual interval.
+        // A counter that reports every second is believed immediately. A counter that reports on
+        // change is believed after twice its usual interval.
         let within_ms = if self.idle_sec > 0 {
             0
         } else if self.usual_ms > 0.0 {
@@ -117,7 +118,8 @@ impl MotionState {
         let features = self
             .history
             .observe(motion.accel_mean, motion.accel_std, motion.cadence_hz);
-        // If the phone has reported a cadence before, its silence means that nobody walks.
+        // If the phone has reported a cadence before, its silence means that the courier does not
+        // walk.
         let model = if self.history.tells_cadence() {
             &models.with_cadence
         } else {

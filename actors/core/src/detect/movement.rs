@@ -33,7 +33,8 @@ const WAITING: usize = DELAY_MAX + 4;
 pub(super) struct MovementDetector {
     ride: RideTrack,
     position: PositionTrack,
-    /// The last seconds: decoded ones that the slope still needs, followed by the waiting ones.
+    /// The last seconds: decoded seconds that the slope still needs, followed by the waiting
+    /// seconds.
     frames: Row<KeptFrame, WAITING>,
     /// The number of decoded seconds in `frames`.
     done: u8,

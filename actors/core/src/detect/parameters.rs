@@ -42,14 +42,14 @@ crate::parameters::table! {
         GATE_DOOR_MS: u32 = 2_000;
         /// The seconds of walking that lead round a van to its rear doors: 7 m.
         GATE_ROUND_VEHICLE_SEC: u8 = 6;
-        /// The maximum seconds of walking after which positions show whether the courier is still
-        /// beside the vehicle.
+        /// The maximum number of seconds of walking after which positions show whether the courier
+        /// is still next to the vehicle.
         GATE_NEAR_VEHICLE_SEC: u8 = 20;
-        /// The distance that counts as beside the vehicle, in metres: a van's length. Positions
+        /// The distance that counts as next to the vehicle, in metres: a van's length. Positions
         /// within one minute differ in error by 3 m only.
         GATE_NEAR_VEHICLE_M: f32 = 6.0;
-        /// A pause beside the vehicle is for the parcel. Only a door's pressure or a known gate can
-        /// still make it a gate.
+        /// A pause next to the vehicle is for the parcel. Only a door's pressure or a known gate
+        /// can still make it a gate.
         GATE_AT_VEHICLE_LOG_ODDS: f32 = -2.5;
         /// The sum of evidence for rest that makes a pause: three seconds at rest.
         GATE_PAUSE_EVIDENCE: f32 = 2.8;
@@ -92,7 +92,7 @@ crate::parameters::table! {
         GATE_DECAY_RATIO: f32 = 2.0;
         /// The minimum accuracy value of a decayed position, in metres.
         GATE_DECAY_M_MIN: f32 = 25.0;
-        /// A position has also decayed if there is no fix for this long.
+        /// A position has also decayed if the phone sends no fix for this long.
         GATE_GPS_SILENT_MS: u32 = 8_000;
         /// The log-odds of a different magnetic field behind the gate.
         GATE_FIELD_LOG_ODDS: f32 = 0.4;

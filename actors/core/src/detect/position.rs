@@ -137,7 +137,8 @@ impl PositionTrack {
         let apart_ms = before_ms.map_or(usual_ms, |before_ms| {
             (fix.t_ms - before_ms).clamp(usual_ms, usual_ms + 2 * WINDOW_MS)
         });
-        // If it is accurate enough, the phone's own speed distinguishes walking from rest at once.
+        // If it is accurate enough, the phone's own speed distinguishes walking from rest
+        // immediately.
         let gait = if sees_walk {
             let by_speed = GAIT_BY_SPEED_SLOPE * (speed_mps - GAIT_BY_SPEED_MPS);
             Some(by_speed.clamp(-GAIT_BY_POSITION_MAX, GAIT_BY_POSITION_MAX))

@@ -48,7 +48,7 @@ impl<T: Copy, const N: usize> Row<T, N> {
         (**self).last()
     }
 
-    /// Appends a value. Returns `false` and does nothing if there is no room.
+    /// Appends a value. Returns `false` and does nothing if the row is full.
     #[inline]
     pub(super) fn push(&mut self, value: T) -> bool {
         if self.values.len() == self.values.capacity() && !self.make_room() {
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_takes_what_it_has_room_for_and_reads_back() {
+    fn a_row_returns_its_values_and_refuses_more_than_its_capacity() {
         let mut row = Row::<u8, 4>::default();
         assert!((1..=4).all(|value| row.push(value)) && !row.push(5));
         row.drop_first(3);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_room_of_a_row_follows_what_stands_in_it() {
+    fn the_memory_of_a_row_follows_its_content() {
         let mut row = Row::<u32, 17>::default();
         assert_eq!(row.heap_bytes(), 0);
         for value in 0..17 {

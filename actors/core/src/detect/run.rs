@@ -261,8 +261,8 @@ impl Run {
         }
     }
 
-    /// Returns whether `run` continues this ride although it looks like stairs: the cabin goes on
-    /// slowly to the next floor, and no body is measured that could distinguish the two.
+    /// Returns whether `run` continues this ride although it looks like stairs: the cabin moves
+    /// slowly to the next floor, and no measurement of the body could distinguish the two.
     pub(super) fn is_continued_by(&self, run: &Self) -> bool {
         let is_same_way = run.rises() * self.rises() > 0.0;
         (self.state, run.state) == (State::Ride, State::Climb) && !run.is_by_body() && is_same_way

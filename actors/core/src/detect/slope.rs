@@ -95,7 +95,7 @@ mod tests {
     proptest! {
         /// The precomputed sums do not change any bit of the result.
         #[test]
-        fn whole_seconds_have_the_slope_of_any(
+        fn the_slope_of_whole_seconds_equals_the_general_slope(
             heights_m in prop::array::uniform7(-40.0_f32..400.0),
             t_sec in 0_u32..172_000,
         ) {

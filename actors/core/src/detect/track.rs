@@ -1,9 +1,9 @@
 //! The arbiter of the movement track, which turns runs of states into events that never overlap.
 //!
 //! It holds one event and the later runs that are not settled. A run of another state ends the
-//! event once it is long enough to be an event itself and too long to belong to the event before: a
-//! halt in traffic belongs to the drive, a landing to the stairs, a stop at a floor in between to
-//! the ride, a short pause to the walk.
+//! event once it is long enough to be an event itself and too long to belong to the preceding
+//! event: a halt in traffic belongs to the drive, a landing to the stairs, a stop at an
+//! intermediate floor to the ride, a short pause to the walk.
 
 use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! Accuracy of the insight's fields against the truth: reported and correct, reported and wrong,
-//! not reported.
+//! Measures the accuracy of the insight's fields against the truth: reported and correct, reported
+//! and wrong, or not reported.
 
 use std::collections::BTreeMap;
 
@@ -8,42 +8,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::score::Scored;
 
-/// The truth about a whole session; each is none if the source does not know it.
+/// The truth about a whole session; each field is `None` if the source does not know it.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Facts {
-    /// When the courier passed the entrance, seconds.
+    /// The time at which the courier passed the entrance, seconds.
     pub entrance_at_sec: Option<f64>,
-    /// Start of the stay at the door, seconds.
+    /// The start of the stay at the door, seconds.
     pub door_from_sec: Option<f64>,
-    /// End of the stay at the door, seconds.
+    /// The end of the stay at the door, seconds.
     pub door_to_sec: Option<f64>,
     /// Whether the drop-off was at the address's door.
     pub right_doorstep: Option<bool>,
-    /// Floors from the entrance to the drop-off, or to the end.
+    /// The number of floors from the entrance to the drop-off, or to the end.
     pub floors_change: Option<f64>,
-    /// Whether an elevator was ridden.
+    /// Whether the courier rode an elevator.
     pub elevator_used: Option<bool>,
-    /// Visits to the door.
+    /// The number of visits to the door.
     pub attempt_cycles: Option<u32>,
-    /// The outcome's code.
+    /// The reason code of the outcome.
     pub outcome: Option<ReasonCode>,
-    /// The other codes; none if unknown.
+    /// The other reason codes. `None` if unknown.
     pub added: Option<Vec<ReasonCode>>,
-    /// Whether the telemetry or the claim is untrue.
+    /// Whether the telemetry or the claim is false.
     pub fraudulent: Option<bool>,
     /// Whether the phone was carried on foot.
     pub phone_carried: Option<bool>,
 }
 
-/// Counts of a nullable field.
+/// The counts of a nullable field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Field {
-    /// It was reported, and the truth is known.
+    /// The number of sessions with a reported value and a known truth.
     pub told: u32,
-    /// It was correct.
+    /// The number of sessions with a correct value.
     pub right: u32,
-    /// It was null, and the truth is known.
+    /// The number of sessions with a null value and a known truth.
     pub untold: u32,
 }
 
@@ -60,15 +60,15 @@ impl Field {
     }
 }
 
-/// Counts of a yes-or-no claim.
+/// The counts of a boolean claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
-    /// Claimed and true.
+    /// The number of true claims.
     pub right: u32,
-    /// Claimed and untrue.
+    /// The number of false claims.
     pub wrong: u32,
-    /// True and not claimed.
+    /// The number of sessions in which the statement was true but not claimed.
     pub missed: u32,
 }
 
@@ -83,66 +83,66 @@ impl Claim {
     }
 }
 
-/// Floors against the truth.
+/// The counts of floor numbers against the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Floors {
-    /// Reported, and the truth is known.
+    /// The number of sessions with a reported value and a known truth.
     pub told: u32,
-    /// Exact.
+    /// The number of exact values.
     pub exact: u32,
-    /// At most one off.
+    /// The number of values that are off by at most one floor.
     pub within_one: u32,
-    /// Null, and the truth is known.
+    /// The number of sessions with a null value and a known truth.
     pub untold: u32,
 }
 
-/// A time against the truth.
+/// The counts and errors of a time against the truth.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Time {
-    /// Errors of the found times, seconds.
+    /// The errors of the found times, seconds.
     pub errors_sec: Vec<f64>,
-    /// Not found although there is one.
+    /// The number of times that exist but were not found.
     pub missed: u32,
-    /// Found although there is none.
+    /// The number of times that were found but do not exist.
     pub invented: u32,
 }
 
-/// Counts over sessions.
+/// The counts over sessions.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fields {
-    /// How many sessions.
+    /// The number of sessions.
     pub sessions: u32,
     /// The outcome, or `INSUFFICIENT_DATA`.
     pub outcome: Field,
-    /// Each code with known truth.
+    /// The counts of each reason code with known truth.
     pub codes: BTreeMap<ReasonCode, Claim>,
-    /// `rightDoorstep`.
+    /// The counts of `rightDoorstep`.
     pub right_doorstep: Claim,
-    /// `floorsClimbed` where the address gives the storey height.
+    /// The counts of `floorsClimbed` if the address gives the storey height.
     pub floors_known: Floors,
-    /// `floorsClimbed` where it does not.
+    /// The counts of `floorsClimbed` if the address does not give the storey height.
     pub floors_unknown: Floors,
-    /// `elevatorUsed`.
+    /// The counts of `elevatorUsed`.
     pub elevator_used: Field,
-    /// `attemptCycles`.
+    /// The counts of `attemptCycles`.
     pub attempt_cycles: Field,
-    /// When the entrance was passed.
+    /// The time at which the courier passed the entrance.
     pub entrance: Time,
-    /// Length of the stay at the door.
+    /// The length of the stay at the door.
     pub door: Time,
-    /// `suspiciousBehavior`, where the truth is known.
+    /// The counts of `suspiciousBehavior`, where the truth is known.
     pub suspicious: Claim,
-    /// `fraudScore` of genuine sessions.
+    /// The `fraudScore` of each genuine session.
     pub fraud_honest: Vec<f64>,
-    /// `fraudScore` of fraudulent sessions.
+    /// The `fraudScore` of each fraudulent session.
     pub fraud_untrue: Vec<f64>,
 }
 
 impl Fields {
-    /// Adds one session; `storey_known`: the address gives the storey height.
+    /// Adds one session. `storey_known` says whether the address gives the storey height.
     pub fn add(&mut self, facts: &Facts, scored: &Scored, storey_known: bool) {
         let summary = &scored.score.summary;
         self.sessions += 1;
@@ -166,7 +166,7 @@ impl Fields {
                 }
             }
         }
-        // A phone that was left behind cannot know.
+        // A phone that was left behind cannot measure these fields.
         let carried = facts.phone_carried != Some(false);
         let elevator_used = facts.elevator_used.filter(|_| carried);
         self.elevator_used.add(summary.elevator_used, elevator_used);
@@ -202,8 +202,8 @@ impl Fields {
 
     fn add_times(&mut self, facts: &Facts, scored: &Scored) {
         let sec = |t_ms: u32| f64::from(t_ms) / 1000.0;
-        // Fraudulent or hardly observed sessions have no times. Where nothing is known of a door,
-        // the source may only know the entrance.
+        // Fraudulent or hardly observed sessions have no times. If the source knows no times at the
+        // door, it may only know the entrance.
         let is_real = facts.fraudulent != Some(true)
             && facts.outcome != Some(ReasonCode::InsufficientData)
             && (facts.outcome.is_some() || facts.right_doorstep.is_none());
@@ -226,8 +226,8 @@ impl Fields {
         }
     }
 
-    /// The share of fraudulent sessions that score above all but one in a thousand of the genuine
-    /// ones; none without any.
+    /// Returns the share of fraudulent sessions that score above all but one in a thousand of the
+    /// genuine sessions, or `None` if either set is empty.
     #[must_use]
     pub fn fraud_recall(&self) -> Option<f64> {
         let bar = super::quantile(&self.fraud_honest, 0.999)?;

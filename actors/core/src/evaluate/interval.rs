@@ -1,12 +1,12 @@
-//! Intervals of confidence by drawing recordings again (Efron's bootstrap): seconds and events of one recording are
-//! alike, so that recordings and not seconds are what is drawn.
+//! Confidence intervals by resampling recordings (Efron's bootstrap): seconds and events of one
+//! recording are alike, so the bootstrap draws recordings and not seconds.
 
-/// How often all recordings are drawn.
+/// The number of resampling rounds.
 const ROUNDS: usize = 1_000;
 
-/// The middle 95 % of a figure over sets of recordings, each drawn with replacement from those that were evaluated. The
-/// same recordings always give the same interval. None where the figure is none of most sets, or there are fewer than
-/// three recordings.
+/// Returns the middle 95 % of a figure over sets of recordings, each drawn with replacement from
+/// the evaluated recordings. The same recordings always give the same interval. Returns `None` if
+/// the figure is `None` for most sets, or with fewer than three recordings.
 pub(super) fn interval<T>(
     recordings: &[T],
     figure: impl Fn(&mut dyn Iterator<Item = &T>) -> Option<f64>,
@@ -33,7 +33,7 @@ pub(super) fn interval<T>(
     ))
 }
 
-/// SplitMix64 (Steele et al. 2014).
+/// Returns the next number of SplitMix64 (Steele et al. 2014).
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut mixed = *state;
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_holds_the_figure_and_narrows_with_more_recordings() {
+    fn an_interval_contains_the_figure_and_narrows_with_more_data() {
         let share = |drawn: &mut dyn Iterator<Item = &u32>| {
             let (mut right, mut all) = (0, 0);
             for one in drawn {

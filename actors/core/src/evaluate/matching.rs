@@ -4,7 +4,7 @@ use porchlight_schema::event::EventType;
 
 use super::{Detected, Labels, Segment, Tally, floors_and_direction};
 
-/// A stretch of time, seconds.
+/// A period of time, seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stretch {
     from: f64,
@@ -27,17 +27,17 @@ impl Stretch {
     }
 }
 
-/// Tolerance for instants and gates, seconds.
+/// The tolerance for instants and gates, seconds.
 const INSTANT_SEC: f64 = 5.0;
-/// Labels of stairs in one direction with gaps up to this, seconds, are one climb: the gap is a
-/// landing.
+/// The longest gap, seconds, between labels of stairs in one direction that form one climb: the gap
+/// is a landing.
 const SAME_CLIMB_SEC: f64 = 3.0;
 
 /// A part of a detection inside a labelled span counts as a boundary error if it is shorter than
-/// this, seconds, and than half of the detection.
+/// this, seconds, and shorter than half of the detection.
 const SLIVER_SEC: f64 = 5.0;
 
-/// Whether a part that reaches into a span is only a boundary error.
+/// Returns whether a part that reaches into a span is only a boundary error.
 fn is_sliver(piece: Stretch, detected: &Detected) -> bool {
     let event = &detected.event;
     let whole_ms = event.t_end_ms.unwrap_or(event.t_start_ms) - event.t_start_ms;
@@ -48,7 +48,7 @@ fn is_instant(event_type: EventType) -> bool {
     matches!(event_type, EventType::Gate | EventType::GpsRestored)
 }
 
-/// Whether the recording's streams can show a label.
+/// Returns whether the recording's streams can show a label.
 fn is_decidable(segment: &Segment, labels: &Labels) -> bool {
     let has = |kind: &str| labels.streams.contains_key(kind);
     let body = has("imu") || has("motion") || has("steps");
@@ -67,7 +67,7 @@ fn is_decidable(segment: &Segment, labels: &Labels) -> bool {
     }
 }
 
-/// The labels of a type; climbs that continue after a landing are merged.
+/// Returns the labels of a type; climbs that continue after a landing are merged.
 fn labels_of(event_type: EventType, labels: &Labels) -> Vec<Segment> {
     let mut joined: Vec<Segment> = Vec::new();
     let mut own: Vec<&Segment> = labels
@@ -97,7 +97,7 @@ fn labels_of(event_type: EventType, labels: &Labels) -> Vec<Segment> {
     joined
 }
 
-/// A detection's time within the labelled spans: one part per span.
+/// Returns a detection's time within the labelled spans: one part per span.
 fn inside(detected: &Detected, labels: &Labels) -> Vec<Stretch> {
     let event = &detected.event;
     let from = f64::from(event.t_start_ms) / 1000.0;
@@ -174,7 +174,7 @@ pub(super) fn add(
 /// The verdict on a label or a detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Matched.
+    /// The label and the detection match.
     Right,
     /// A label without a detection, or a detection without a label.
     Wrong,
@@ -185,21 +185,21 @@ pub enum Verdict {
 /// A label or a detection with its verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// The type.
+    /// The event type.
     pub event_type: EventType,
-    /// Whether it is a label; otherwise it is a detection.
+    /// Whether this is a label; otherwise it is a detection.
     pub is_label: bool,
-    /// Start, seconds.
+    /// The start, seconds.
     pub from_sec: f64,
-    /// End, seconds; equal to the start for an instant.
+    /// The end, seconds; equal to the start for an instant.
     pub to_sec: f64,
     /// The verdict.
     pub verdict: Verdict,
-    /// Confidence of a detection.
+    /// The confidence of a detection.
     pub confidence: Option<f64>,
 }
 
-/// All labels and detections of a recording with their verdicts.
+/// Returns all labels and detections of a recording with their verdicts.
 #[must_use]
 pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
     let mut judged = Vec::new();
@@ -246,7 +246,7 @@ pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
         judged.extend(beside.into_iter().map(|one| of(one, Verdict::Open)));
         let mut seen: Option<&Detected> = None;
         for (place, (_, one)) in own.iter().enumerate() {
-            // A detection that spans several parts is drawn once.
+            // A detection that spans several parts is listed once.
             if seen
                 .replace(*one)
                 .is_some_and(|last| core::ptr::eq(last, *one))
@@ -279,7 +279,7 @@ fn stretch_of(segment: &Segment) -> Stretch {
     }
 }
 
-/// Pairs of label and detection, best first, each used once.
+/// Returns pairs of label and detection, best first, each used once.
 fn matched(
     event_type: EventType,
     segments: &[Segment],

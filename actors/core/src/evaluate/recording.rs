@@ -12,7 +12,7 @@ use crate::score::{Knowledge, PodInput, ScoreInput, Scored, score_and_learn};
 use crate::session::replay::{Replay, Replayed};
 use crate::timeline::Timeline;
 
-/// Why a recording cannot be read.
+/// The reason why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The labels are invalid.
@@ -21,7 +21,7 @@ pub enum RecordingError {
     /// A line is not a sample.
     #[error("line {line}: {error}")]
     Line {
-        /// Line number, from 1.
+        /// The line number, from 1.
         line: usize,
         /// The reason.
         error: DecodeError,
@@ -31,16 +31,16 @@ pub enum RecordingError {
     Packed(#[from] PackedError),
 }
 
-/// A session with labels.
+/// A session with its labels.
 #[derive(Debug, Clone)]
 pub struct Recording {
-    /// Its name.
+    /// The name of the recording.
     pub name: String,
-    /// Its labels.
+    /// The labels of the recording.
     pub labels: Labels,
-    /// Its samples, in order of arrival.
+    /// The samples of the recording, in order of arrival.
     pub batches: Vec<PackedBatch>,
-    /// Prior knowledge.
+    /// The prior knowledge about the address.
     pub context: SessionContext,
 }
 
@@ -49,7 +49,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// The reason why labels or lines are invalid.
+    /// Returns an error if the labels or a line are invalid.
     pub fn read<'l>(
         name: &str,
         labels: &[u8],
@@ -67,11 +67,11 @@ impl Recording {
     }
 
     /// Builds a recording from batches. The address is that of the start, if the labels have one;
-    /// otherwise it is where the recording ends, without further facts about the place.
+    /// otherwise it is the place where the recording ends, without further facts about that place.
     ///
     /// # Errors
     ///
-    /// The reason why a batch is invalid.
+    /// Returns an error if a batch is invalid.
     pub fn new(
         name: &str,
         labels: Labels,
@@ -87,12 +87,12 @@ impl Recording {
         })
     }
 
-    /// The events, and when each became known, as a live session would find them; without the kinds
-    /// in `without`.
+    /// Returns the events, and the time at which each became known, as a live session would find
+    /// them; without the kinds in `without`.
     ///
     /// # Errors
     ///
-    /// The reason why a batch is invalid.
+    /// Returns an error if a batch is invalid.
     pub fn detect(&self, without: &[Kind]) -> Result<Vec<Detected>, RecordingError> {
         let mut timeline = Timeline::new(&self.context);
         let mut opened_at_ms: Vec<Option<u32>> = Vec::new();
@@ -119,7 +119,7 @@ impl Recording {
             .collect())
     }
 
-    /// The input of scoring.
+    /// Returns the input of scoring.
     #[must_use]
     pub fn replayed(&self) -> Replayed {
         let mut replay = Replay::new(&self.context);
@@ -129,7 +129,7 @@ impl Recording {
         replay.finish()
     }
 
-    /// The score, without prior knowledge.
+    /// Returns the score, without prior knowledge.
     #[must_use]
     pub fn score(&self, replayed: &Replayed) -> Scored {
         let heard_ms = self.batches.iter().map(PackedBatch::t_max_ms).max();

@@ -1,4 +1,4 @@
-//! Walking and staying, second by second, where the body was measured.
+//! Counts correct seconds of walking and staying, in recordings that measured the body.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,19 +10,21 @@ use super::interval::interval;
 use super::{Detected, Labels};
 use crate::window::{WINDOW_MS, Window};
 
-/// The ends of labels are not exact to the second: what lies nearer to one is not counted.
+/// The ends of labels are not exact to the second: seconds closer to an end than this are not
+/// counted.
 const MARGIN_MS: f64 = 1_000.0;
 /// A stay of this length is `STOPPED`; a shorter one may be part of a walk (contract 4).
 const STOPPED_MS: f64 = 8_000.0;
-/// A phone at rest whose acceleration spreads by more than this, m/s², is handled: hands that only hold one stay below.
+/// A phone at rest counts as handled if the spread of its acceleration exceeds this, m/s²: hands
+/// that only hold a phone stay below.
 const HANDLED_MPS2: f32 = 0.3;
 
-/// Seconds that are right, of all.
+/// The number of correct seconds out of all seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Share {
-    /// Those that are right.
+    /// The number of correct seconds.
     pub right: u32,
-    /// All.
+    /// The number of all seconds.
     pub all: u32,
 }
 
@@ -37,21 +39,21 @@ impl Share {
         self.all += other.all;
     }
 
-    /// The share; none of nothing.
+    /// Returns the share, or `None` if there are no seconds.
     #[must_use]
     pub fn value(self) -> Option<f64> {
         super::share(self.right, self.all)
     }
 }
 
-/// Labelled seconds of one recording.
+/// The counts of labelled seconds of one recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct SecondCounts {
-    /// `WALKING`.
+    /// The seconds labelled `WALKING`.
     pub walking: Share,
-    /// `STOPPED`, the phone calm.
+    /// The seconds labelled `STOPPED` with a calm phone.
     pub calm: Share,
-    /// `STOPPED`, the phone handled.
+    /// The seconds labelled `STOPPED` with a handled phone.
     pub handled: Share,
 }
 
@@ -64,7 +66,7 @@ impl SecondCounts {
     }
 }
 
-/// Seconds of recordings, by their source.
+/// The counts of seconds of all recordings, by source.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Seconds {
@@ -95,7 +97,7 @@ impl Seconds {
         }
     }
 
-    /// A line for each source, and one for all, with 95 % intervals over recordings.
+    /// Returns one line for each source, and one for all, with 95 % intervals over recordings.
     #[must_use]
     pub fn text(&self) -> String {
         if self.by_source.is_empty() {
@@ -141,7 +143,7 @@ fn line(out: &mut String, source: &str, counts: &[SecondCounts]) {
     out.push('\n');
 }
 
-/// What a second is labelled as.
+/// Returns the label of a second.
 fn truth_of(labels: &Labels, t_ms: u32) -> Option<EventType> {
     let (from_ms, to_ms) = (f64::from(t_ms), f64::from(t_ms + WINDOW_MS));
     let segment = labels.segments.iter().find(|segment| {
@@ -157,7 +159,7 @@ fn truth_of(labels: &Labels, t_ms: u32) -> Option<EventType> {
     Some(segment.event_type)
 }
 
-/// The event of the movement track at a moment.
+/// Returns the event of the movement track at the given time.
 fn type_at(detected: &[Detected], t_ms: u32) -> Option<EventType> {
     let event = detected.iter().map(|one| one.event).find(|event| {
         let is_movement = matches!(

@@ -8,7 +8,7 @@ fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// One line per event type that was labelled or detected.
+/// Returns one line per event type that was labelled or detected.
 #[must_use]
 pub fn text(evaluation: &Evaluation) -> String {
     let mut out = format!(
@@ -134,7 +134,7 @@ fn time_line(name: &str, time: &Time) -> String {
     )
 }
 
-/// One line per field and per reason code with known truth.
+/// Returns one line per field and per reason code with known truth.
 #[must_use]
 pub fn fields_text(fields: &Fields) -> String {
     let mut out = String::new();

@@ -1,57 +1,60 @@
-//! How likely each floor is for a height that was measured.
+//! Computes the probability of each floor for a measured height.
 
 use super::model::{Building, Candidate, PlaceKind, STOREY_M, normal, usual};
 use super::parameters::{air, count, decision};
 
-/// What was measured on the way from the entrance to the drop-off.
+/// The measurements on the way from the entrance to the drop-off.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Measured {
     /// The rise from entrance to drop-off by the standard atmosphere, metres.
     pub(crate) rise_m: f32,
-    /// Its standard deviation, metres.
+    /// The standard deviation of the rise, metres.
     pub(crate) sigma_m: f32,
-    /// Heights above the entrance at which a ride stopped, or the way led on between two climbs, metres.
+    /// The heights above the entrance, metres, at which a ride stopped or the path continued
+    /// between two climbs.
     pub(crate) stops_m: Vec<f32>,
-    /// How often the way turned about itself, where all of it was climbed on stairs and a gyroscope was heard.
+    /// The number of full turns on the way, if the courier climbed all of it on stairs and the
+    /// gyroscope sent data.
     pub(crate) turns: Option<f32>,
 }
 
-/// How likely each floor is; the probabilities add up to 1.
+/// The probability of each floor; the probabilities add up to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Estimate {
-    /// By floor, in order: how likely it is before floors that are usual count for more, and with that.
+    /// The floors in order, each with its likelihood and its probability with the prior.
     floors: Vec<FloorChance>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct FloorChance {
     floor: i16,
-    /// How likely the measurement is on that floor, as a share of all floors.
+    /// The likelihood of the measurement on that floor, as a share of all floors.
     likelihood: f64,
-    /// The same with how usual such a floor is.
+    /// The likelihood weighted with the prior of the floor.
     probability: f64,
 }
 
-/// How a told floor lies to what was measured.
+/// The result of comparing a claimed floor with the measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum FloorMatch {
-    /// It clearly wins over all others.
+    /// The claimed floor is clearly more likely than all others.
     Right,
-    /// Another one clearly wins.
+    /// Another floor is clearly more likely.
     Wrong,
-    /// Neither.
+    /// Neither floor is clearly more likely.
     Unclear,
 }
 
 impl Estimate {
-    /// The floors for a rise from the entrance; none where no building has a floor at that height.
+    /// Computes the floors for a rise from the entrance. Returns `None` if no building has a floor
+    /// at that height.
     pub(crate) fn new(building: &Building, measured: &Measured) -> Option<Self> {
         let rise_m = f64::from(measured.rise_m);
         let candidates = with_stops(building.candidates(), measured);
         let lowest_m = candidates
             .iter()
             .fold(f64::INFINITY, |least, one| least.min(one.storey_m));
-        // One floor more than the lowest storeys make of it, and the same on the other side of the ground.
+        // One floor more than the lowest storeys imply, and one on the other side of the ground.
         let reach = ((rise_m.abs() / lowest_m.max(1.0)) as i32).saturating_add(2);
         let reach = i16::try_from(reach)
             .ok()
@@ -80,8 +83,8 @@ impl Estimate {
         Some(Self { floors })
     }
 
-    /// The best value: as likely too high as too low, so that it is hardly ever far off and never falls as the height
-    /// rises.
+    /// Returns the median: it is equally likely to be too high and too low, so it is rarely far off
+    /// and never falls as the height rises.
     pub(crate) fn best(&self) -> i16 {
         let mut below = 0.0;
         for chance in &self.floors {
@@ -93,12 +96,12 @@ impl Estimate {
         self.floors.last().map_or(0, |chance| chance.floor)
     }
 
-    /// How likely a floor is.
+    /// Returns the probability of a floor.
     pub(crate) fn probability(&self, floor: i16) -> f64 {
         self.chance(floor).map_or(0.0, |chance| chance.probability)
     }
 
-    /// The other floors that may be it, the likeliest first, each with its probability.
+    /// Returns the other possible floors with their probabilities, most likely first.
     pub(crate) fn runners_up(&self, most: usize) -> Vec<(i16, f64)> {
         let best = self.best();
         let mut others: Vec<(i16, f64)> = self
@@ -112,8 +115,9 @@ impl Estimate {
         others
     }
 
-    /// How a told floor compares with its neighbours by what was measured. That it was told is no evidence for it; where
-    /// the measurement fits two floors alike, neither is confirmed. With the verdict its probability against them.
+    /// Compares a claimed floor with its neighbours by the measurement. The claim itself is no
+    /// evidence; if the measurement fits two floors equally, neither is confirmed. Returns the
+    /// verdict and the probability of the claimed floor against its neighbours.
     pub(crate) fn compare(&self, told: i16) -> (FloorMatch, f64) {
         let of = |floor: i16| self.chance(floor).map_or(0.0, |chance| chance.likelihood);
         let likelihood = of(told);
@@ -139,8 +143,9 @@ impl Estimate {
     }
 }
 
-/// The floors of one climb between any two floors, at least one; by the height alone. Where the height of a storey is
-/// given, plainly: the climb's own height lacks its first and last steps, which is about what a ground storey has more.
+/// Returns the number of floors of one climb between any two floors, at least one, from the height
+/// alone. With a known storey height this is a division: the climb's own height lacks its first and
+/// last steps, which is about the extra height of a ground storey.
 pub(crate) fn floors_of_climb(
     kind: PlaceKind,
     storey_m: Option<f32>,
@@ -164,7 +169,7 @@ pub(crate) fn floors_of_climb(
     best.max(1).unsigned_abs()
 }
 
-/// The candidates, each weighed by how well floors of it lie where the way stopped between.
+/// Weights the candidates by how well their floors match the intermediate stops.
 fn with_stops(mut candidates: Vec<Candidate>, measured: &Measured) -> Vec<Candidate> {
     for &stop_m in &measured.stops_m {
         let stop_m = f64::from(stop_m);
@@ -190,7 +195,7 @@ fn with_stops(mut candidates: Vec<Candidate>, measured: &Measured) -> Vec<Candid
     candidates
 }
 
-/// How likely the measurement is on a floor.
+/// Returns the likelihood of the measurement on a floor.
 fn likelihood(candidates: &[Candidate], measured: &Measured, floor: i16) -> f64 {
     let rise_m = f64::from(measured.rise_m);
     let own_m = libm::hypot(f64::from(measured.sigma_m), air::RISE_SIGMA_M);
@@ -210,7 +215,7 @@ fn likelihood(candidates: &[Candidate], measured: &Measured, floor: i16) -> f64 
     by_height * turned(measured, floor)
 }
 
-/// How likely the way turned about itself as often as it did, on the way to a floor.
+/// Returns the likelihood of the measured number of turns on the way to a floor.
 fn turned(measured: &Measured, floor: i16) -> f64 {
     let turns = measured.turns.map(|turns| f64::from(turns).abs());
     let Some(turns) = turns.filter(|&turns| turns >= count::TURNS_LEAST) else {
@@ -251,15 +256,15 @@ mod tests {
     }
 
     #[test]
-    fn a_house_of_flats_is_counted_by_flats_and_a_tower_by_offices() {
-        // Fourth floor of a house with storeys of 2.8 m, climbed on foot.
+    fn flats_and_offices_have_different_storey_heights() {
+        // The fourth floor of a house with storeys of 2.8 m, climbed on foot.
         assert_eq!(estimate(&Building::default(), 11.3).best(), 4);
-        // Third floor of an office building whose hall is 5.4 m tall and whose storeys are 3.7 m.
+        // The third floor of an office building with a hall of 5.4 m and storeys of 3.7 m.
         assert_eq!(estimate(&with_elevator(), 12.8).best(), 3);
     }
 
     #[test]
-    fn with_storeys_of_a_known_height_the_floor_is_sure_and_its_neighbours_are_wrong() {
+    fn a_known_storey_height_confirms_the_floor() {
         for floor in [1_i16, 2, 3, 4, 5] {
             let there = estimate(&storeys_of(3.0), 3.0 * f32::from(floor));
             assert_eq!(there.best(), floor);
@@ -277,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn high_floors_of_an_unknown_building_cannot_be_told_from_their_neighbours() {
+    fn high_floors_of_an_unknown_building_are_unclear() {
         let high = estimate(&with_elevator(), 37.0);
         for told in 9..=11 {
             assert_eq!(
@@ -291,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_earlier_session_makes_its_floor_known_and_those_beside_it() {
+    fn one_earlier_session_identifies_its_floor_and_neighbours() {
         let learned = Building {
             learned: vec![LearnedFloor {
                 floor: 6,
@@ -309,8 +314,9 @@ mod tests {
     }
 
     #[test]
-    fn a_ride_that_stops_on_the_way_shows_the_storey() {
-        // Storeys of 3 m: 18 m are six of them, and of offices five. It stopped at 6, 9 and 15 m.
+    fn intermediate_stops_of_a_ride_show_the_storey_height() {
+        // At 3 m per storey, 18 m are six storeys; in an office building, five. The ride stopped at
+        // 6, 9 and 15 m.
         let plain = Measured {
             rise_m: 18.0,
             sigma_m: 0.3,
@@ -329,8 +335,8 @@ mod tests {
     }
 
     #[test]
-    fn stairs_that_turn_about_themselves_are_counted() {
-        // 11.4 m are four flats or three offices; the stairs turned three and three quarter times.
+    fn turns_on_the_stairs_count_floors() {
+        // 11.4 m are four flats or three offices; the stairs made three and three quarter turns.
         let plain = Measured {
             rise_m: 11.2,
             sigma_m: 0.3,
@@ -346,20 +352,20 @@ mod tests {
                 .probability(3)
         };
         assert!(turned(2.75) > 2.0 * turned(3.75));
-        // A straight flight says nothing.
+        // A straight flight is no evidence.
         let straight = turned(0.1);
         assert!(turned(3.75) < straight && straight < turned(2.75));
     }
 
     #[test]
-    fn cellars_are_told_from_upper_floors() {
+    fn cellars_are_distinguished_from_upper_floors() {
         assert_eq!(estimate(&storeys_of(3.0), -3.1).best(), -1);
         assert_eq!(estimate(&Building::default(), -5.8).best(), -2);
         assert_eq!(estimate(&Building::default(), 0.4).best(), 0);
     }
 
     #[test]
-    fn a_height_that_no_building_has_is_no_floor() {
+    fn an_impossible_height_gives_no_floor() {
         for rise_m in [2_000.0, -2_000.0, f32::NAN, f32::INFINITY] {
             let measured = Measured {
                 rise_m,
@@ -371,9 +377,9 @@ mod tests {
     }
 
     proptest! {
-        /// The higher, the more floors; and the probabilities are those of a distribution.
+        /// A greater height never gives fewer floors, and the probabilities form a distribution.
         #[test]
-        fn more_height_is_never_fewer_floors(
+        fn a_greater_height_never_gives_fewer_floors(
             low_m in -12.0_f32..60.0,
             more_m in 0.0_f32..12.0,
             storey_m in proptest::option::of(2.3_f32..5.0),
@@ -386,9 +392,9 @@ mod tests {
             prop_assert!((sum - 1.0).abs() < 1e-9);
         }
 
-        /// The told floor has no say in what is counted: only the height has.
+        /// The claimed floor does not influence the count: only the height does.
         #[test]
-        fn at_most_one_floor_is_the_right_one(rise_m in -12.0_f32..80.0, storey_m in 2.3_f32..5.0) {
+        fn at_most_one_floor_is_confirmed(rise_m in -12.0_f32..80.0, storey_m in 2.3_f32..5.0) {
             let found = estimate(&storeys_of(storey_m), rise_m);
             let right: Vec<i16> = (-6..40)
                 .filter(|&told| found.compare(told).0 == FloorMatch::Right)

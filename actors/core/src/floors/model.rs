@@ -1,28 +1,29 @@
-//! Which buildings there are, and what is known of this one.
+//! The possible buildings, and the knowledge about the current one.
 
 use porchlight_schema::session::Address;
 use serde::{Deserialize, Serialize};
 
 use super::parameters::{air, count, ground, learned, storey};
 
-/// Storey heights that are believed, metres.
+/// The range of plausible storey heights, metres.
 pub(crate) const STOREY_M: core::ops::RangeInclusive<f32> = storey::LEAST_M..=storey::MOST_M;
 
-/// What an address says of its building.
+/// The kind of place that an address indicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum PlaceKind {
-    /// Nothing.
+    /// The address gives no indication.
     #[default]
     Unknown,
-    /// There are units, of a kind that it does not name.
+    /// The address names a unit of an unspecified kind.
     Units,
-    /// A dwelling: it names an apartment.
+    /// A dwelling: the address names an apartment.
     Dwelling,
-    /// An office: it names a suite.
+    /// An office: the address names a suite.
     Office,
 }
 
-/// Explanation that name a dwelling, in the languages of most addresses; compared whole and in lower case.
+/// The words that denote a dwelling, in the languages of most addresses; compared whole and in
+/// lower case.
 const DWELLING_WORDS: [&str; 11] = [
     "apt",
     "apartment",
@@ -36,14 +37,15 @@ const DWELLING_WORDS: [&str; 11] = [
     "studio",
     "maisonette",
 ];
-/// Explanation that name an office.
+/// The words that denote an office.
 const OFFICE_WORDS: [&str; 7] = [
     "suite", "ste", "office", "büro", "buero", "bureau", "oficina",
 ];
 
 impl PlaceKind {
-    /// What `address` says: its street line and its unit are read for words that name a dwelling or an office. The
-    /// number of the unit is not read: it is as much a claim about the floor as `floor` itself.
+    /// Returns the kind of place of `address`, from the words for a dwelling or an office in its
+    /// street line and its unit. The number of the unit is not read: it is as much a claim about
+    /// the floor as `floor` itself.
     #[must_use]
     pub fn of_address(address: &Address) -> Self {
         let unit = address.unit.as_deref().unwrap_or_default();
@@ -64,27 +66,28 @@ impl PlaceKind {
     }
 }
 
-/// The height of a floor above the entrance, as earlier sessions measured it.
+/// The height of a floor above the entrance, measured in earlier sessions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LearnedFloor {
     pub(crate) floor: i16,
     pub(crate) height_m: f32,
-    /// How many fresh sessions it is worth.
+    /// The weight of the height, in fresh sessions.
     pub(crate) weight: f32,
 }
 
-/// What is known of a building before its height is measured.
+/// The knowledge about a building before its height is measured.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Building {
     pub(crate) kind: PlaceKind,
-    /// Height of a storey as the address tells it, metres.
+    /// The storey height according to the address, metres.
     pub(crate) storey_m: Option<f32>,
     pub(crate) learned: Vec<LearnedFloor>,
-    /// Whether an elevator was used in it.
+    /// Whether the courier used an elevator in the building.
     pub(crate) has_elevator: bool,
 }
 
-/// A building that there may be: storey and taller ground storey as the barometer shows them, and how likely it is.
+/// A possible building: its storey height and extra ground storey height as the barometer measures
+/// them, and its probability.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
     pub(super) storey_m: f64,
@@ -93,7 +96,8 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Height of a floor above the entrance, and how much that differs between buildings, metres.
+    /// Returns the height of a floor above the entrance and its standard deviation between
+    /// buildings, metres.
     pub(super) fn floor_m(&self, floor: i16) -> (f64, f64) {
         let storeys_m = f64::from(floor) * self.storey_m;
         match floor {
@@ -104,14 +108,14 @@ impl Candidate {
     }
 }
 
-/// The normal density, but for a constant factor.
+/// Returns the normal density up to a constant factor.
 pub(super) fn normal(off: f64, sigma: f64) -> f64 {
     let off = off / sigma;
     libm::exp(-0.5 * off * off) / sigma
 }
 
 impl Building {
-    /// All buildings that it may be, those that are next to impossible left out; the weights add up to 1.
+    /// Returns all possible buildings except nearly impossible ones; the weights add up to 1.
     pub(super) fn candidates(&self) -> Vec<Candidate> {
         let dwelling = self.dwelling_share();
         let storeys = self.storeys(dwelling);
@@ -145,20 +149,20 @@ impl Building {
         all
     }
 
-    /// How likely it is a dwelling.
+    /// Returns the probability that the building is a dwelling.
     fn dwelling_share(&self) -> f64 {
         match (self.kind, self.has_elevator) {
             (PlaceKind::Dwelling, _) => storey::NAMED_DWELLING_SHARE,
             (PlaceKind::Units, _) => storey::UNIT_DWELLING_SHARE,
             (PlaceKind::Office, _) => 1.0 - storey::NAMED_DWELLING_SHARE,
-            // The towers that were measured are dwellings, hotels and offices alike.
+            // The measured towers include dwellings, hotels and offices.
             (PlaceKind::Unknown, true) => 0.0,
             (PlaceKind::Unknown, false) => storey::WALKED_DWELLING_SHARE,
         }
     }
 
-    /// Storey heights as the barometer shows them, each with the probability that this is a dwelling with it, and one
-    /// that it is something else.
+    /// Returns the storey heights as the barometer measures them, each with the probabilities of a
+    /// dwelling and of another building with that height.
     fn storeys(&self, dwelling: f64) -> Vec<(f64, f64, f64)> {
         let (least_m, most_m) = (f64::from(storey::LEAST_M), f64::from(storey::MOST_M));
         let count = ((most_m - least_m) / storey::STEP_M) as u32;
@@ -197,7 +201,8 @@ impl Building {
     }
 }
 
-/// Storey heights around a given one, evenly over three deviations, each with its share.
+/// Returns storey heights around a given one, evenly over three standard deviations, each with its
+/// share.
 fn given_heights(middle_m: f64, sigma_m: f64) -> Vec<(f64, f64)> {
     const SIDE: i32 = 12;
     let all = (-SIDE..=SIDE).map(|step| {
@@ -207,8 +212,8 @@ fn given_heights(middle_m: f64, sigma_m: f64) -> Vec<(f64, f64)> {
     all.collect()
 }
 
-/// What ground storeys are taller than the others, metres, each with its share among dwellings and among other
-/// buildings; the shares of each add up to 1.
+/// Returns the extra heights of ground storeys, metres, each with its share among dwellings and
+/// among other buildings; the shares of each add up to 1.
 fn ground_storeys() -> Vec<(f64, f64, f64)> {
     let count = (ground::EXTRA_MOST_M / ground::EXTRA_STEP_M) as u32;
     let extras = (0..=count).map(|step| f64::from(step) * ground::EXTRA_STEP_M);
@@ -234,7 +239,8 @@ fn ground_storeys() -> Vec<(f64, f64, f64)> {
         .collect()
 }
 
-/// How likely earlier sessions measured what they did, if the building is `candidate`. The air of both days counts.
+/// Returns the likelihood of the measurements of earlier sessions if the building is `candidate`.
+/// The air of both days counts.
 fn agrees_with(candidate: &Candidate, floor: &LearnedFloor) -> f64 {
     let (height_m, spread_m) = candidate.floor_m(floor.floor);
     let weight = f64::from(floor.weight.max(0.1));
@@ -245,13 +251,13 @@ fn agrees_with(candidate: &Candidate, floor: &LearnedFloor) -> f64 {
     let elsewhere = learned::ELSEWHERE_SHARE / weight.max(1.0);
     let likelihood = (1.0 - elsewhere) * normal(off_m, sigma_m)
         + elsewhere * normal(off_m, learned::ELSEWHERE_SIGMA_M)
-        // A height that no building has says nothing.
+        // A height that no building has is no evidence.
         + f64::MIN_POSITIVE.sqrt();
-    // Less than a fresh session says less.
+    // A height with a weight below one fresh session is weaker evidence.
     libm::pow(likelihood, weight.min(1.0))
 }
 
-/// How likely a floor is before its height is measured, but for a constant factor.
+/// Returns the prior probability of a floor up to a constant factor.
 pub(super) fn usual(floor: i16) -> f64 {
     let high = libm::exp(-f64::from(floor.unsigned_abs()) / count::FEWER_SCALE);
     if floor < 0 {
@@ -282,19 +288,19 @@ mod tests {
     }
 
     #[test]
-    fn the_address_tells_a_dwelling_from_an_office() {
+    fn the_address_distinguishes_dwellings_from_offices() {
         let kind = |line1, unit| PlaceKind::of_address(&address(line1, unit));
         assert_eq!(kind("12 High St", Some("Apt 4B")), PlaceKind::Dwelling);
         assert_eq!(kind("12 High St, Flat 3", None), PlaceKind::Dwelling);
         assert_eq!(kind("12 High St Ste 400", None), PlaceKind::Office);
         assert_eq!(kind("12 High St", Some("12-07")), PlaceKind::Units);
         assert_eq!(kind("12 High St", None), PlaceKind::Unknown);
-        // No word within another word: Steward Street is no suite.
+        // Words inside other words do not match: Steward Street is not a suite.
         assert_eq!(kind("12 Steward St", None), PlaceKind::Unknown);
     }
 
     #[test]
-    fn candidates_are_a_distribution_whatever_is_known() {
+    fn candidates_always_form_a_distribution() {
         let learned = |floor, height_m| LearnedFloor {
             floor,
             height_m,
@@ -306,7 +312,7 @@ mod tests {
                 storey_m: Some(3.1),
                 ..Building::default()
             },
-            // A height that no building has is not believed, and harms nothing.
+            // A height that no building has is rejected without side effects.
             Building {
                 storey_m: Some(900.0),
                 learned: vec![learned(3, -4_000.0), learned(-2, 1.0e9)],

@@ -1,10 +1,10 @@
-//! Features of three seconds of acceleration.
+//! Computes the features of three seconds of acceleration.
 
 use serde::{Deserialize, Serialize};
 
-/// Features of raw `imu`.
+/// The number of features of raw `imu`.
 pub const IMU_FEATURES: usize = 7;
-/// Their names, in order.
+/// The names of the `imu` features, in order.
 pub const IMU_NAMES: [&str; IMU_FEATURES] = [
     "log spread of the second",
     "lesser of that and of its clearer neighbour's",
@@ -14,9 +14,9 @@ pub const IMU_NAMES: [&str; IMU_FEATURES] = [
     "share of the energy below 1.2 Hz",
     "zero crossings",
 ];
-/// Features of `motion`.
+/// The number of features of `motion`.
 pub const MOTION_FEATURES: usize = 8;
-/// Their names, in order.
+/// The names of the `motion` features, in order.
 pub const MOTION_NAMES: [&str; MOTION_FEATURES] = [
     "log spread of the second",
     "lesser of that and of its clearer neighbour's",
@@ -28,39 +28,41 @@ pub const MOTION_NAMES: [&str; MOTION_FEATURES] = [
     "cadence of a clear spread",
 ];
 
-/// Spread of a phone on a table, m/s²: below it a logarithm says nothing.
+/// The spread of a phone on a table, m/s²: below it a logarithm carries no information.
 const SPREAD_FLOOR_MPS2: f32 = 0.02;
-/// A spread beyond this is more than most walks, m/s².
+/// The logarithm of a spread that is greater than that of most walks, m/s².
 const STRONG_LN: f32 = 1.098_612_3;
-/// A spread from here on is clearly no rest: ln of 0.3 m/s².
+/// The logarithm of the spread from which the phone is clearly not at rest: ln of 0.3 m/s².
 const CLEAR_LN: f32 = -1.203_972_8;
-/// Steps a second between which a told cadence is one of a walk or a run.
+/// The range of reported cadences of a walk or a run, steps per second.
 const CADENCE_HZ: std::ops::RangeInclusive<f32> = 1.1..=3.3;
 
-/// Lags of the autocorrelation that are a step, in tenths of a second, …
+/// The lags of the autocorrelation that correspond to one step, in tenths of a second.
 const STEP_LAGS: std::ops::RangeInclusive<usize> = 3..=7;
-/// … a stride, …
+/// The lags of the autocorrelation that correspond to one stride, in tenths of a second.
 const STRIDE_LAGS: std::ops::RangeInclusive<usize> = 8..=14;
-/// … and half a step to a step, between which a gait swings to the other side.
+/// The lags from half a step to a step, between which a gait swings to the other side, in tenths of
+/// a second.
 const OPPOSITE_LAGS: std::ops::RangeInclusive<usize> = 1..=7;
-/// Bins whose mean passes what is slower than 1.2 Hz.
+/// The number of bins whose mean passes frequencies below 1.2 Hz.
 const SLOW_BINS: usize = 8;
 
 fn ln_spread(spread_mps2: f32) -> f32 {
     libm::logf(spread_mps2 + SPREAD_FLOOR_MPS2)
 }
 
-/// What is remembered of one second of raw acceleration.
+/// The stored summary of one second of raw acceleration.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct SecondBrief {
-    /// When it began, milliseconds since the session's start, plus one; 0 where there was none.
+    /// The start of the second, milliseconds since the session's start, plus one; 0 if there was no
+    /// second.
     stamp: u32,
-    /// Log of the standard deviation of the norm.
+    /// The logarithm of the standard deviation of the norm.
     ln_spread: f32,
 }
 
 impl SecondBrief {
-    /// Of a second's start and the standard deviation of its norm, m/s².
+    /// Builds a summary from a second's start and the standard deviation of its norm, m/s².
     #[must_use]
     pub fn new(t_ms: u32, norm_std: f32) -> Self {
         Self {
@@ -69,7 +71,7 @@ impl SecondBrief {
         }
     }
 
-    /// This second where it is the one that begins `before_ms` before `t_ms`; else `stand_in`.
+    /// Returns this second if it begins `before_ms` before `t_ms`, otherwise `stand_in`.
     fn or_if_silent(self, t_ms: u32, before_ms: u32, stand_in: Self) -> Self {
         if self.stamp > 0 && self.stamp.saturating_add(before_ms) == t_ms.saturating_add(1) {
             self
@@ -82,9 +84,10 @@ impl SecondBrief {
 /// The gait signal: the norm of the acceleration in bins of 100 ms.
 #[derive(Debug, Clone, Copy)]
 pub struct ImuSignal<'s> {
-    /// The newest three seconds less their mean over the newest four, mm/s²; fewer at the start.
+    /// The newest three seconds less their mean over the newest four, mm/s²; shorter at the start.
     pub bins: &'s [f32],
-    /// Autocorrelation over the newest four seconds by lag in bins; none where the signal is at rest.
+    /// The autocorrelation over the newest four seconds by lag in bins. `None` if the signal is at
+    /// rest.
     pub correlation: Option<&'s [f32]>,
 }
 
@@ -95,7 +98,7 @@ fn greatest(correlation: &[f32], lags: std::ops::RangeInclusive<usize>) -> f32 {
         .fold(-1.0, |most: f32, &value| most.max(value))
 }
 
-/// Shape of the binned signal: share below 1.2 Hz, zero crossings per bin.
+/// Returns the shape of the binned signal: the share below 1.2 Hz, and zero crossings per bin.
 fn shape(bins: &[f32]) -> (f32, f32) {
     let count = bins.len().max(1) as f32;
     let mean = bins.iter().sum::<f32>() / count;
@@ -122,9 +125,10 @@ fn shape(bins: &[f32]) -> (f32, f32) {
     (share, crossings / count)
 }
 
-/// Features of the second before the newest and of the newest, of which what follows is not known yet.
+/// Returns the features of the second before the newest, and those of the newest, whose next second
+/// is not known yet.
 ///
-/// `before` are the two seconds before the newest, the older one first.
+/// `before` contains the two seconds before the newest, older first.
 #[must_use]
 pub fn imu_features(
     before: [SecondBrief; 2],
@@ -160,7 +164,7 @@ pub fn imu_features(
     [of(oldest, middle, newest), of(middle, newest, newest)]
 }
 
-/// A gait goes on for more than a second: what a single jolt is not.
+/// Returns the sustained part: a gait lasts longer than a second, unlike a single jolt.
 fn sustained(before: f32, own: f32, after: f32) -> f32 {
     own.min(before.max(after))
 }
@@ -169,38 +173,40 @@ fn extremes([a, b, c]: [f32; 3]) -> [f32; 2] {
     [a.min(b).min(c), a.max(b).max(c)]
 }
 
-/// What one second of `motion` says of a gait.
+/// The gait information of one second of `motion`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 struct MotionBrief {
     ln_spread: f32,
     mean: f32,
-    /// 0 where none was told, or one of no gait.
+    /// The cadence; 0 if the phone reported none, or one outside a gait.
     cadence_hz: f32,
 }
 
 /// The newest seconds of `motion`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct MotionHistory {
-    /// The two before the newest, the older one first.
+    /// The two seconds before the newest, older first.
     before: [Option<MotionBrief>; 2],
-    /// Whether the phone has ever told a cadence of a gait: then its silence says that nobody walks.
+    /// Whether the phone has ever reported a cadence of a gait. If so, its silence means that the
+    /// courier does not walk.
     tells_cadence: bool,
 }
 
 impl MotionHistory {
-    /// Whether the phone has ever told a cadence.
+    /// Returns whether the phone has ever reported a cadence.
     #[must_use]
     pub fn tells_cadence(&self) -> bool {
         self.tells_cadence
     }
 
-    /// Nothing was heard of the body in a second.
+    /// Records a second without data about the body.
     pub fn skip(&mut self) {
         self.before = [self.before[1], None];
     }
 
-    /// Takes the next second and gives the features of the one before it and its own, of which what follows is not known
-    /// yet: mean and standard deviation of the norm, m/s², and the cadence that the phone told.
+    /// Processes the next second: mean and standard deviation of the norm, m/s², and the cadence
+    /// that the phone reported. Returns the features of the second before it, and its own, whose
+    /// next second is not known yet.
     pub fn observe(
         &mut self,
         mean: f32,

@@ -1,4 +1,4 @@
-//! Logistic models and the choice between those that ship and those that leave a source out.
+//! Logistic models, and the choice between the shipped models and those that leave a source out.
 
 use super::features::{IMU_FEATURES, MOTION_FEATURES};
 use super::weights;
@@ -6,17 +6,17 @@ use super::weights;
 /// A logistic model of `N` features.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Logistic<const N: usize> {
-    /// Log-odds where every feature is 0.
+    /// The log-odds if every feature is 0.
     pub bias: f32,
-    /// Log-odds for each unit of each feature.
+    /// The log-odds for each unit of each feature.
     pub weights: [f32; N],
-    /// The range of each feature in training: what lies outside counts as its nearer end, so that a phone unlike all
-    /// recorded ones is judged by its other features.
+    /// The range of each feature in training: a value outside counts as the nearer end of the
+    /// range, so that a phone unlike all recorded ones is judged by its other features.
     pub ranges: [(f32, f32); N],
 }
 
 impl<const N: usize> Logistic<N> {
-    /// Log-odds of a gait.
+    /// Returns the log-odds of a gait.
     #[must_use]
     pub fn log_odds(&self, features: &[f32; N]) -> f32 {
         let terms = features.iter().zip(&self.weights).zip(&self.ranges);
@@ -26,22 +26,22 @@ impl<const N: usize> Logistic<N> {
     }
 }
 
-/// How the log-odds of a second enter the decoder: neighbouring seconds share two thirds of their samples, so that each
-/// says less than its log-odds, and none decides alone.
+/// How the log-odds of a second enter the decoder: neighbouring seconds share two thirds of their
+/// samples, so each carries less information than its log-odds, and no second decides alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {
-    /// Factor on the model's log-odds.
+    /// The factor on the model's log-odds.
     pub scale: f32,
-    /// The most that a second says for rest, as a negative number.
+    /// The limit of the evidence of one second for rest, as a negative number.
     pub rest: f32,
-    /// The most that a second says for a gait.
+    /// The limit of the evidence of one second for a gait.
     pub gait: f32,
-    /// Added to the log-odds.
+    /// The constant added to the log-odds.
     pub shift: f32,
 }
 
 impl Evidence {
-    /// What a second with these log-odds says.
+    /// Returns the evidence of a second with these log-odds.
     #[must_use]
     pub fn of(&self, log_odds: f32) -> f32 {
         (self.scale * (log_odds + self.shift))
@@ -50,14 +50,14 @@ impl Evidence {
     }
 }
 
-/// The models that belong together: fitted on the same sources.
+/// A set of models fitted on the same sources.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GaitModels {
-    /// Of raw `imu`.
+    /// The model of raw `imu`.
     pub imu: Logistic<IMU_FEATURES>,
-    /// Of `motion`, where the phone has sent a cadence before.
+    /// The model of `motion` for phones that have sent a cadence.
     pub with_cadence: Logistic<MOTION_FEATURES>,
-    /// Of `motion`, where it never has.
+    /// The model of `motion` for phones that have never sent a cadence.
     pub without_cadence: Logistic<MOTION_FEATURES>,
     /// How `imu` enters the decoder.
     pub imu_evidence: Evidence,
@@ -65,8 +65,8 @@ pub struct GaitModels {
     pub motion_evidence: Evidence,
 }
 
-/// Which models a session uses. Live sessions use those that ship; an evaluation uses those that were fitted without
-/// the source that it judges.
+/// The models that a session uses. Live sessions use the shipped models; an evaluation uses models
+/// fitted without the source that it judges.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Models(&'static GaitModels);
 
@@ -77,8 +77,9 @@ impl Default for Models {
 }
 
 impl Models {
-    /// The models that were fitted without the source of a recording, by the recording's name, which begins with its
-    /// source. None of a source that the training does not use: what ships never saw it.
+    /// Returns the models that were fitted without the source of a recording, by the recording's
+    /// name, which begins with its source. Returns `None` for a source that the training does not
+    /// use: the shipped models never saw it.
     #[must_use]
     pub fn without_source_of(recording: &str) -> Option<Self> {
         let mut left_out = weights::LEFT_OUT.iter();

@@ -219,7 +219,7 @@ impl Clock {
     }
 
     /// Returns the first element after `from` whose time is at least `end_ms`, which lies after
-    /// `from`. Returns `to` if there is no such element.
+    /// `from`. Returns `to` if no such element exists.
     fn first_at(self, end_ms: u32, from: usize, to: usize) -> usize {
         // Equivalent to comparing [`Clock::at_ms`], without an integer conversion for each element.
         let after_ms = end_ms.saturating_sub(self.t_ms) as f32;
@@ -425,7 +425,7 @@ mod tests {
     /// The grouping of elements does not affect the result: an array of ten seconds equals ten
     /// arrays of one second.
     #[test]
-    fn a_long_array_is_its_seconds_one_by_one() {
+    fn a_long_array_equals_its_seconds_one_by_one() {
         for per_second in [20_usize, 25, 50, 100, 400] {
             let wave = |place: usize, turn: f32| {
                 let t = place as f32 / per_second as f32;

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_is_a_speed_of_a_phone_that_stays_and_none_of_one_that_moves() {
+    fn a_zero_speed_is_believed_only_at_rest() {
         let mut told = ToldSpeed::default();
         assert_eq!(told.believed(Some(0.0), at(0.0), 5.0), Some(0.0));
         assert_eq!(told.believed(Some(0.0), at(34.0), 5.0), Some(0.0));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_told_a_speed_is_believed_at_rest_wherever_it_is() {
+    fn a_phone_that_reported_a_speed_is_believed_at_rest() {
         let mut told = ToldSpeed::default();
         assert_eq!(told.believed(Some(0.0), at(0.0), 5.0), Some(0.0));
         assert_eq!(told.believed(Some(0.0), at(90.0), 5.0), None);

@@ -108,8 +108,8 @@ impl OwnershipMachine {
         }
     }
 
-    /// The owner of a shard as last read, to which batches are forwarded. None if nobody owns it or
-    /// nothing was read yet.
+    /// Returns the owner of a shard as last read, to which batches are forwarded. Returns `None` if
+    /// the shard has no owner or nothing was read yet.
     #[must_use]
     pub fn holder(&self, shard: Shard) -> Option<&NodeName> {
         let slot = self.slots.get(usize::from(shard.0))?;
@@ -188,7 +188,7 @@ impl OwnershipMachine {
         matches!(&self.seat, MembershipState::In(lease) if !lease.in_flight)
     }
 
-    /// Emits whatever is due, independent of the input.
+    /// Emits all effects that are due, independent of the input.
     fn go_on(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
         match &mut self.seat {
             MembershipState::Out => {}
@@ -235,8 +235,8 @@ impl OwnershipMachine {
         match change {
             Change::Join { member, .. } => self.on_joined(now, started, &member, outcome, effects),
             Change::Heartbeat { member, beat, .. } => self.on_beat(&member, beat, outcome, effects),
-            // Either the mark was set or the member sent a heartbeat after all; the next read
-            // tells.
+            // Either the mark was set or the member sent a heartbeat after all; the next read shows
+            // which.
             Change::MarkDead { .. } => effects.push(Effect::ReadMembers {
                 serial: outcome != Outcome::Applied,
             }),
@@ -390,7 +390,7 @@ impl OwnershipMachine {
         }
     }
 
-    /// After the end of the lease nothing is held, whatever the store's rows say.
+    /// After the end of the lease the node holds nothing, regardless of the store's rows.
     fn fence(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
         if !self.may_act(now) {
             self.drop_all(effects);

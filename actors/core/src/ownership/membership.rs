@@ -149,8 +149,8 @@ impl Seen {
         }
     }
 
-    /// Processes another read of the same incarnation; true if its status changed. A dead
-    /// incarnation stays dead, and one that leaves does not come up again.
+    /// Processes another read of the same incarnation; returns whether its status changed. A dead
+    /// incarnation stays dead, and a leaving incarnation does not come up again.
     fn newer(&mut self, now: MonotonicMs, row: MemberRow) -> bool {
         if row.beat > self.row.beat {
             self.row.beat = row.beat;

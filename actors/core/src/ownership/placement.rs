@@ -16,7 +16,7 @@ pub fn best<'a>(
         .max_by_key(|node| (weight(shard, node), *node))
 }
 
-/// Where a shard belongs, as one node sees it.
+/// The place of a shard, as one node sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Place {
     /// At this node.
@@ -68,7 +68,7 @@ impl Placement {
         self.places = (0..=u8::MAX).map(place).collect();
     }
 
-    /// Where this shard belongs.
+    /// Returns the place of this shard.
     pub(super) fn of(&self, shard: Shard) -> Place {
         let place = self.places.get(usize::from(shard.0));
         place.copied().unwrap_or_default()
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_spread_and_only_what_must_move_moves() {
+    fn shards_are_spread_evenly_and_move_minimally() {
         for count in 2..12 {
             let nodes = names(count);
             let mut of: BTreeMap<&NodeName, usize> = BTreeMap::new();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_fixed_for_good() {
+    fn the_hash_never_changes() {
         let nodes = names(3);
         let owners: Vec<usize> = (0..16)
             .map(|shard| {

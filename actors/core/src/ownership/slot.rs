@@ -2,7 +2,7 @@
 
 use super::{Member, MonotonicMs, OwnerRow};
 
-/// How far the node is in acquiring or releasing the shard.
+/// The node's progress in acquiring or releasing the shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Hold {
     /// The node does not hold it.

@@ -1,18 +1,18 @@
 //! GPSLogger (Android): a custom URL, with its parameters as a query or a form.
 //!
-//! The names are those of the app's own example and of its `%ALL` parameter, and the usual longer ones. Speeds are in
-//! metres per second, times in seconds since 1970 or ISO 8601.
+//! The accepted names are those of the app's own example and of its `%ALL` parameter, and the usual
+//! longer ones. Speeds are in metres per second, times in seconds since 1970 or ISO 8601.
 
 use porchlight_schema::sample::Location;
 
 use super::message::{Measured, Message, PayloadError, fix, not_negative, provider};
 use super::traccar::{Fields, time_ms};
 
-/// Reads a query or a form; `payload` is its text. One without a position is a sign of life.
+/// Reads a query or a form; `payload` is its text. A payload without a position is a sign of life.
 ///
 /// # Errors
 ///
-/// There is a position without a time.
+/// Returns an error if a position has no time.
 pub fn read(payload: &[u8], fields: &Fields) -> Result<Message, PayloadError> {
     let mut message = Message::of(payload);
     let field = |names: &[&str]| {

@@ -1,5 +1,5 @@
-//! Values in payloads of apps, read leniently: a field of an unexpected type is as good as absent, for what phones send
-//! is not the customer's to correct.
+//! Values in payloads of apps, read leniently: a field of an unexpected type counts as absent,
+//! because the customer cannot correct the messages of a phone.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,15 +7,15 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// A number, or a text that is one; none for everything else.
+/// A number, or a text that contains a number; `None` for everything else.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Number(pub(super) Option<f64>);
 
-/// A whole number of up to 64 bits, exactly; none for everything else.
+/// A whole number of up to 64 bits, exact; `None` for everything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Whole(pub(super) Option<i64>);
 
-/// A text; none for everything else.
+/// A text; `None` for everything else.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Text<'a>(pub(super) Option<Cow<'a, str>>);
 
@@ -23,7 +23,7 @@ fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// What follows is read to its end, and is nothing.
+/// Reads a value of another type to its end and returns the default.
 macro_rules! nothing_of_containers {
     ($name:ident) => {
         fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -152,7 +152,7 @@ impl Text<'_> {
     }
 }
 
-/// A number of a parsed object, also where it is written as a text.
+/// Returns a number of a parsed object, even if it is written as a text.
 pub(super) fn number(object: &Value, name: &str) -> Option<f64> {
     match object.get(name)? {
         Value::Number(number) => number.as_f64().and_then(finite),
@@ -161,7 +161,7 @@ pub(super) fn number(object: &Value, name: &str) -> Option<f64> {
     }
 }
 
-/// A text of a parsed object.
+/// Returns a text of a parsed object.
 pub(super) fn text<'v>(object: &'v Value, name: &str) -> Option<&'v str> {
     object.get(name)?.as_str()
 }

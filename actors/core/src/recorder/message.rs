@@ -1,4 +1,4 @@
-//! A message of a recording app, understood.
+//! A parsed message of a recording app.
 
 use porchlight_schema::limits::MARK_NAME_CHARS_MAX;
 use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch};
@@ -10,13 +10,13 @@ use sha2::{Digest, Sha256};
 /// The words that end a session: a mark, a description or an event of the app.
 const END_WORDS: [&str; 3] = ["delivered", "stop", "end"];
 
-/// Why a payload was not read. Nothing of it was taken.
+/// The reason why a payload was refused. No part of it was stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
-    /// It is not of the form that the app sends at all.
+    /// The payload does not have the form that the app sends.
     #[error("the payload cannot be read: {0}")]
     Malformed(String),
-    /// It has the form, and lacks what every message must have.
+    /// The payload has the right form, but lacks a required field.
     #[error("the payload has no {0}")]
     Missing(&'static str),
 }
@@ -24,15 +24,15 @@ pub enum PayloadError {
 /// Raw acceleration (gravity included) and turn rate, as in an `imu` sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImuArrays {
-    /// Elements a second.
+    /// The number of elements per second.
     pub hz: f32,
-    /// x, y, z: m/s², of equal lengths.
+    /// The x, y and z components, m/s², of equal lengths.
     pub accel: [Vec<f32>; 3],
-    /// x, y, z: rad/s, of the same lengths.
+    /// The x, y and z components, rad/s, of the same lengths.
     pub gyro: Option<[Vec<f32>; 3]>,
 }
 
-/// What a phone measured, in the units of the contract.
+/// A measurement of a phone, in the units of the contract.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Measured {
     /// A position fix; its `t_ms` is set when the session is known.
@@ -47,58 +47,58 @@ pub enum Measured {
     Magnetic([f32; 3]),
     /// The phone's own activity recogniser, with a confidence of 0 to 1.
     Activity(ActivityType, f32),
-    /// Something that the courier did.
+    /// An action of the courier.
     Mark(String),
 }
 
 /// One value measured by a phone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// By the phone's wall clock, milliseconds since 1970.
+    /// The time by the phone's wall clock, milliseconds since 1970.
     pub at_ms: i64,
-    /// What.
+    /// The measurement.
     pub what: Measured,
 }
 
 /// The number of a message within one recording of the app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageNumber {
-    /// Stands for the recording.
+    /// Identifies the recording.
     pub recording: u64,
-    /// Counts the recording's messages from 0.
+    /// The message's position in the recording, from 0.
     pub number: u32,
 }
 
-/// A message, understood.
+/// A parsed message.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Message {
-    /// By time.
+    /// The readings, sorted by time.
     pub readings: Vec<Reading>,
-    /// When the courier ended a session, by the phone's wall clock, in order.
+    /// The times at which the courier ended a session, by the phone's wall clock, in order.
     pub ends_at_ms: Vec<i64>,
-    /// The app's own number; none where it has none.
+    /// The app's own number. `None` if the app does not number its messages.
     pub number: Option<MessageNumber>,
-    /// Stands for the payload's bytes: by it a message that comes again is known.
+    /// Identifies the payload's bytes, to recognise a message that arrives again.
     pub digest: u64,
-    /// Readings that were left out: of a kind that is not used, or with a value that can't be.
+    /// The number of readings that were left out: of an unused kind, or with an impossible value.
     pub skipped: u32,
 }
 
-/// The first eight bytes of the SHA-256.
+/// Returns the first eight bytes of the SHA-256.
 pub(super) fn digest_of(bytes: &[u8]) -> u64 {
     let hash = Sha256::digest(bytes);
     let first = hash.first_chunk::<8>().copied().unwrap_or_default();
     u64::from_be_bytes(first)
 }
 
-/// Whether a text of the app ends the session.
+/// Returns whether a text of the app ends the session.
 pub(super) fn is_end_word(text: &str) -> bool {
     let text = text.trim();
     END_WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 impl Message {
-    /// An empty message with the digest of `payload`.
+    /// Returns an empty message with the digest of `payload`.
     pub(super) fn of(payload: &[u8]) -> Self {
         Self {
             digest: digest_of(payload),
@@ -114,7 +114,8 @@ impl Message {
         self.skipped = self.skipped.saturating_add(1);
     }
 
-    /// Adds what the courier wrote: always a mark, and the end of the session where it is one of the end words.
+    /// Adds the courier's text: always as a mark, and as the end of the session if it is one of the
+    /// end words.
     pub(super) fn add_word(&mut self, at_ms: i64, text: &str) {
         let name: String = text.trim().chars().take(MARK_NAME_CHARS_MAX).collect();
         if name.is_empty() {
@@ -126,7 +127,7 @@ impl Message {
         }
     }
 
-    /// Sorts by time; equal times keep their order.
+    /// Sorts the readings by time; equal times keep their order.
     pub(super) fn sorted(mut self) -> Self {
         self.readings.sort_by_key(|reading| reading.at_ms);
         self.ends_at_ms.sort_unstable();
@@ -135,7 +136,7 @@ impl Message {
     }
 }
 
-/// A position fix whose time is set later.
+/// Returns a position fix whose time is set later.
 pub(super) fn fix(lat: f64, lng: f64) -> Location {
     Location {
         t_ms: 0,
@@ -150,14 +151,14 @@ pub(super) fn fix(lat: f64, lng: f64) -> Location {
     }
 }
 
-/// A value that apps give as negative where there is none.
+/// Returns `None` for a negative value, with which apps mark an absent one.
 pub(super) fn not_negative(value: Option<f64>) -> Option<f32> {
     value
         .filter(|&value| value >= 0.0)
         .map(|value| value as f32)
 }
 
-/// The provider by the name that Android gives it; its network provider may be either of two.
+/// Returns the provider by its Android name; Android's network provider may be either of two.
 pub(super) fn provider(name: &str) -> Option<Provider> {
     match name {
         "gps" => Some(Provider::Gnss),
@@ -166,7 +167,8 @@ pub(super) fn provider(name: &str) -> Option<Provider> {
     }
 }
 
-/// The activity by the name that a platform's recogniser gives it; none: one that says nothing about moving.
+/// Returns the activity by the name that a platform's recogniser gives it, or `None` for an
+/// activity that does not describe motion.
 pub(super) fn activity(name: &str) -> Option<ActivityType> {
     Some(match name {
         "stationary" | "still" => ActivityType::Still,
@@ -180,8 +182,9 @@ pub(super) fn activity(name: &str) -> Option<ActivityType> {
 }
 
 impl Reading {
-    /// Adds the reading to a batch of a session that started at `started_at_ms`. False: it lies before the start, or a
-    /// value is out of range; the batch is as it was.
+    /// Adds the reading to a batch of a session that started at `started_at_ms`. Returns `false`
+    /// and leaves the batch unchanged if the reading lies before the start or a value is out of
+    /// range.
     pub(super) fn pack(&self, started_at_ms: i64, batch: &mut BatchBuilder) -> bool {
         let Ok(t_ms) = u32::try_from(self.at_ms.saturating_sub(started_at_ms)) else {
             return false;
@@ -208,7 +211,7 @@ impl Reading {
     }
 }
 
-/// Packs the readings of a session that started at `started_at_ms`; those that can't be are counted.
+/// Packs the readings of a session that started at `started_at_ms`; invalid readings are counted.
 pub(super) fn pack(readings: &[Reading], started_at_ms: i64, skipped: u32) -> PackedBatch {
     let mut batch = BatchBuilder::default();
     batch.skip(skipped);

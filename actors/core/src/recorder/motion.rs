@@ -1,18 +1,20 @@
-//! Single values of acceleration and turn rate, as apps push them, put together to the arrays of `imu` samples.
+//! Combines single values of acceleration and turn rate, as apps push them, into the arrays of
+//! `imu` samples.
 
 use super::message::{ImuArrays, Measured, Message};
 
-/// Nanoseconds of a silence after which a new array begins.
+/// The silence after which a new array begins, nanoseconds.
 const SILENCE_NS: i64 = 250_000_000;
-/// Nanoseconds of one array.
+/// The duration of one array, nanoseconds.
 const ARRAY_NS: i64 = 1_000_000_000;
-/// Elements a second that are kept; of a faster sensor every second, third … element is taken.
+/// The maximum number of elements per second; a faster sensor is thinned to every second, third …
+/// element.
 const HZ_MAX: f64 = 220.0;
 
-/// A vector and when it was measured, nanoseconds since 1970.
+/// A vector and the time of its measurement, nanoseconds since 1970.
 pub(super) type Timed = (i64, [f32; 3]);
 
-/// The vectors of one message, each in order of time.
+/// The vectors of one message, each list in order of time.
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
     /// Acceleration without gravity, m/s².
@@ -25,7 +27,8 @@ pub(super) struct Vectors {
     pub(super) turn: Vec<Timed>,
 }
 
-/// Of vectors in order of time the one nearest to `at_ns`; `place` is where the search begins, and rises.
+/// Returns the vector nearest to `at_ns`, from vectors in order of time. The search begins at
+/// `place` and advances it.
 fn nearest(vectors: &[Timed], at_ns: i64, place: &mut usize) -> Option<[f32; 3]> {
     while let (Some(here), Some(next)) = (vectors.get(*place), vectors.get(*place + 1)) {
         if (next.0 - at_ns).abs() > (here.0 - at_ns).abs() {
@@ -37,7 +40,7 @@ fn nearest(vectors: &[Timed], at_ns: i64, place: &mut usize) -> Option<[f32; 3]>
 }
 
 impl Vectors {
-    /// Adds the arrays to `message`. Acceleration without gravity and no gravity beside it is of no use.
+    /// Adds the arrays to `message`. Acceleration without gravity is useless if gravity is missing.
     pub(super) fn into_arrays(mut self, message: &mut Message) {
         for vectors in [
             &mut self.user,
@@ -70,7 +73,7 @@ impl Vectors {
         }
     }
 
-    /// Acceleration with gravity, however the app gives it.
+    /// Returns the acceleration with gravity, in either form of the app.
     fn acceleration(&mut self) -> Vec<Timed> {
         if !self.total.is_empty() {
             return std::mem::take(&mut self.total);
@@ -89,7 +92,7 @@ impl Vectors {
             return;
         };
         if last_ns <= first_ns {
-            // Of a single value no rate is known.
+            // The rate of a single value is unknown.
             message.skip();
             return;
         }

@@ -1,7 +1,8 @@
 //! Overland (iOS, Android): an array of GeoJSON features for each request.
 //!
-//! Format: README of `aaronpk/Overland-iOS`. Speeds are in metres per second, -1 means "none". A session ends with a
-//! trip that has ended, or with a feature whose property `action` is one of the end words.
+//! Format: README of `aaronpk/Overland-iOS`. Speeds are in metres per second, and -1 means "none".
+//! A session ends with an ended trip, or with a feature whose property `action` is one of the end
+//! words.
 
 use porchlight_schema::sample::ActivityType;
 use porchlight_schema::sample::Location;
@@ -11,9 +12,10 @@ use super::json::{number, text};
 use super::message::{Measured, Message, PayloadError, activity, fix, not_negative};
 use super::traccar::time_of;
 
-/// How sure the motion coprocessor is taken to be, which does not say it.
+/// The assumed confidence of the motion coprocessor, which does not report one.
 const ACTIVITY_CONFIDENCE: f32 = 0.5;
-/// Of several states at once the first of these counts: a phone that rests in a moving car is in a car.
+/// If the app reports several states, the first of these counts: a phone that rests in a moving car
+/// is in a car.
 const MOTION_ORDER: [ActivityType; 5] = [
     ActivityType::Driving,
     ActivityType::Cycling,
@@ -26,7 +28,7 @@ const MOTION_ORDER: [ActivityType; 5] = [
 ///
 /// # Errors
 ///
-/// It is not JSON, or has no `locations`.
+/// Returns an error if the payload is not JSON, or has no `locations`.
 pub fn read(payload: &[u8]) -> Result<Message, PayloadError> {
     let value: Value = serde_json::from_slice(payload)
         .map_err(|error| PayloadError::Malformed(error.to_string()))?;
@@ -41,7 +43,7 @@ pub fn read(payload: &[u8]) -> Result<Message, PayloadError> {
 fn read_feature(message: &mut Message, feature: &Value) {
     let properties = feature.get("properties").unwrap_or(&Value::Null);
     if text(properties, "type") == Some("trip") {
-        // The place of a trip is where it began; its end is what matters.
+        // The position of a trip is the place where it began; only its end matters.
         match time_of(properties.get("end")) {
             Some(ended_at_ms) => message.add_word(ended_at_ms, "end"),
             None => message.skip(),

@@ -1,7 +1,8 @@
 //! OwnTracks (iOS, Android) in HTTP mode: one JSON object for each message.
 //!
-//! Format: the booklet's pages on JSON and on HTTP. `tst` is in seconds since 1970, `vel` in kilometres per hour, `p` in
-//! kilopascals, `steps` counts those between `from` and `to`. Types that are of no use here are taken and left out.
+//! Format: the booklet's pages on JSON and on HTTP. `tst` is in seconds since 1970, `vel` in
+//! kilometres per hour, `p` in kilopascals, and `steps` counts the steps between `from` and `to`.
+//! Unused types are accepted and ignored.
 
 use porchlight_schema::sample::Location;
 use serde_json::Value;
@@ -10,18 +11,18 @@ use super::json::{number, text};
 use super::message::{Measured, Message, PayloadError, activity, fix, not_negative};
 use super::traccar::time_of;
 
-/// Metres per second of a kilometre per hour.
+/// The number of metres per second in a kilometre per hour.
 const KMH_MPS: f32 = 1.0 / 3.6;
-/// Hectopascals of a kilopascal.
+/// The number of hectopascals in a kilopascal.
 const KPA_HPA: f64 = 10.0;
-/// How sure a recogniser is taken to be that does not say it.
+/// The assumed confidence of a recogniser that does not report one.
 const ACTIVITY_CONFIDENCE: f32 = 0.5;
 
 /// Reads a message. An empty body is a sign of life.
 ///
 /// # Errors
 ///
-/// It is not a JSON object, or a position has no time.
+/// Returns an error if the payload is not a JSON object, or if a position has no time.
 pub fn read(payload: &[u8]) -> Result<Message, PayloadError> {
     let mut message = Message::of(payload);
     if payload.iter().all(u8::is_ascii_whitespace) {
@@ -80,7 +81,8 @@ fn read_location(message: &mut Message, value: &Value, at_ms: i64) {
     }
 }
 
-/// Steps between two moments: a count that begins at 0, for a fall of the count is a restart.
+/// Reads the steps between two times as a count that begins at 0, since a decreasing count is a
+/// restart.
 fn read_steps(message: &mut Message, value: &Value, at_ms: Option<i64>) {
     let steps = number(value, "steps").filter(|&steps| steps >= 0.0);
     let to_ms = time_of(value.get("to")).or(at_ms);

@@ -35,7 +35,7 @@ struct Entry<'a> {
     values: Values<'a>,
 }
 
-/// The fields of all sensors that are used.
+/// The fields of all supported sensors.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Values<'a> {
@@ -73,7 +73,7 @@ impl Values<'_> {
         })
     }
 
-    /// Everything but vectors.
+    /// Returns the measurement of any sensor without vectors.
     fn measured(&self, sensor: &str) -> Option<Measured> {
         Some(match sensor {
             "location" => Measured::Location(self.location()?),
@@ -84,7 +84,8 @@ impl Values<'_> {
         })
     }
 
-    /// The app says it in words; a third, two thirds and all of it stand for them.
+    /// Returns the confidence: the app describes it in words, which are mapped to a third, two
+    /// thirds and one.
     fn confidence(&self) -> f32 {
         match self.confidence.as_str() {
             "low" => 0.33,
@@ -99,7 +100,7 @@ impl Values<'_> {
 ///
 /// # Errors
 ///
-/// It is not JSON, or has no `payload`.
+/// Returns an error if the payload is not JSON, or has no `payload`.
 pub fn read(payload: &[u8]) -> Result<Message, PayloadError> {
     let push: Push<'_> = serde_json::from_slice(payload)
         .map_err(|error| PayloadError::Malformed(error.to_string()))?;

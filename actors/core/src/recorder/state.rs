@@ -1,8 +1,8 @@
-//! Which session a reading belongs to, and under which `seq` a message is stored.
+//! Assigns each reading to a session, and each message to a `seq`.
 //!
-//! The state is stored before anything is done, and the same message leads to the same session and `seq` ever after: a
-//! numbered message by its number, any other by its digest. So a process may be killed at any point, and the app, which
-//! was not answered, sends the message again.
+//! The state is stored before any effect, and the same message always leads to the same session and
+//! `seq`: a numbered message by its number, any other by its digest. So a process may be killed at
+//! any point; the app received no response and sends the message again.
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
@@ -15,21 +15,21 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{self, Measured, Message, MessageNumber, Reading};
 
-/// A recording whose first message to come is not its first one is waited for, if it misses at most this many: they are
-/// under way beside it.
+/// The maximum number of missing first messages of a recording for which the recorder waits: they
+/// are in flight concurrently with the first one to arrive.
 const FIRST_MESSAGES_AWAITED_MAX: u32 = 8;
-/// The readings of messages that are awaited lie at most this far before the first one to come.
+/// The readings of awaited messages lie at most this long before the first message to arrive.
 const FIRST_MESSAGES_AWAITED_MS_MAX: i64 = 60_000;
-/// Messages by which the rates of what is received are counted.
+/// The number of recent messages from which the received rates are computed.
 const HEARD_MAX: usize = 8;
 
-/// Messages of one recording that are stored under consecutive numbers.
+/// A run of messages of one recording that are stored under consecutive numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Run {
     recording: u64,
     first_number: u32,
     first_seq: u32,
-    /// The first `seq` after it that belongs to something else; none while it is the last.
+    /// The first `seq` after the run. `None` for the last run.
     end_seq: Option<u32>,
 }
 
@@ -42,31 +42,32 @@ impl Run {
     }
 }
 
-/// A session that a recorder has opened.
+/// A session opened by a recorder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedSession {
-    /// Counts the recorder's sessions from 0.
+    /// The session's position among the recorder's sessions, from 0.
     pub ordinal: u32,
-    /// None until the service has made it.
+    /// The session's ID. `None` until the service has created the session.
     pub session_id: Option<SessionId>,
-    /// When it began, by the phone's wall clock, milliseconds since 1970: `t` = 0.
+    /// The start by the phone's wall clock, milliseconds since 1970: `t` = 0.
     pub started_at_ms: i64,
-    /// When it ended, by the same clock.
+    /// The end by the phone's wall clock. `None` while the session is in progress.
     pub ended_at_ms: Option<i64>,
-    /// The newest reading.
+    /// The time of the newest reading.
     last_at_ms: i64,
-    /// The service ended it because it heard nothing; it still takes what the phone had to keep.
+    /// Whether the service ended the session because of silence; it still accepts the data that the
+    /// phone has buffered.
     is_idle: bool,
-    /// Whether it began with messages that are still awaited: before the first one to come.
+    /// Whether the session began with awaited messages, which precede the first one to arrive.
     awaits_first: bool,
     next_seq: u32,
     runs: Vec<Run>,
-    /// Messages without a number that is used: digest and `seq`, the oldest first.
+    /// The digest and `seq` of messages without a usable number, oldest first.
     known: Vec<(u64, u32)>,
 }
 
 impl RecordedSession {
-    /// The `seq` of a message, the same whenever it comes.
+    /// Returns the `seq` of a message, the same on every arrival.
     fn seq_of(&mut self, message: &Message) -> u32 {
         let numbered = message.number.and_then(|number| {
             let known = self.runs.iter().rev().find_map(|run| run.seq_of(number));
@@ -77,7 +78,7 @@ impl RecordedSession {
         seq
     }
 
-    /// Begins a run at a number that is higher than those of its recording's runs so far.
+    /// Begins a run at a number that is higher than those of the recording's existing runs.
     fn begin_run(&mut self, number: MessageNumber) -> Option<u32> {
         let mut of_recording = self
             .runs
@@ -127,66 +128,68 @@ impl RecordedSession {
     }
 }
 
-/// How the service has ended a session.
+/// How the service ended a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndOfSession {
-    /// It heard nothing, and still takes what the phone has kept.
+    /// The session ended because of silence, and still accepts the data that the phone has
+    /// buffered.
     Idle,
-    /// It takes nothing more, or was stopped, at this time of the phone's clock.
+    /// The session accepts no more data, or was stopped, at this time of the phone's clock.
     At(i64),
 }
 
-/// A session that is to be made.
+/// A session to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opening {
-    /// Its place among the recorder's sessions; making it again under the same one is the same session.
+    /// The session's position among the recorder's sessions; creating it again under the same
+    /// ordinal gives the same session.
     pub ordinal: u32,
-    /// When it begins, by the phone's wall clock.
+    /// The start of the session by the phone's wall clock.
     pub started_at_ms: i64,
 }
 
-/// Readings that are to be stored as one batch.
+/// Readings to store as one batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Append<'m> {
-    /// Of which session.
+    /// The ordinal of the session.
     pub ordinal: u32,
-    /// Under which number.
+    /// The `seq` of the batch.
     pub seq: u32,
     readings: &'m [Reading],
     skipped: u32,
 }
 
 impl Append<'_> {
-    /// The batch of a session that began at `started_at_ms` of the phone's clock.
+    /// Returns the batch of a session that began at `started_at_ms` of the phone's clock.
     #[must_use]
     pub fn pack(&self, started_at_ms: i64) -> PackedBatch {
         message::pack(self.readings, started_at_ms, self.skipped)
     }
 }
 
-/// A session that is to be stopped.
+/// A session to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stop {
-    /// Which.
+    /// The ordinal of the session.
     pub ordinal: u32,
-    /// When it ended, by the phone's wall clock.
+    /// The end of the session by the phone's wall clock.
     pub ended_at_ms: i64,
 }
 
-/// What is to be done with a message: open, then append, then stop. Doing it again changes nothing.
+/// The steps for one message: open, then append, then stop. Repeating them changes nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan<'m> {
-    /// In order.
+    /// The sessions to create, in order.
     pub openings: Vec<Opening>,
-    /// In order.
+    /// The batches to append, in order.
     pub appends: Vec<Append<'m>>,
-    /// In order.
+    /// The sessions to stop, in order.
     pub stops: Vec<Stop>,
-    /// Readings from before the first session that is known, or from between two.
+    /// The number of readings from before the first known session, or from between two sessions.
     pub dropped: u32,
 }
 
-/// What was received with one message.
+/// The data received with one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Heard {
     from_ms: i64,
@@ -194,14 +197,14 @@ struct Heard {
     counts: [u32; Kind::ALL.len()],
 }
 
-/// What is known of a recorder's sessions.
+/// The known state of a recorder's sessions.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecorderState {
-    /// The newest last.
+    /// The sessions, newest last.
     sessions: Vec<RecordedSession>,
     opened: u32,
-    /// When the last message came, by the service's clock.
+    /// The arrival time of the last message, by the service's clock.
     pub last_heard_at: Option<TimestampMs>,
     heard: Vec<Heard>,
 }
@@ -219,13 +222,13 @@ fn kind_of(what: &Measured) -> (Kind, u32) {
 }
 
 impl RecorderState {
-    /// The newest session.
+    /// Returns the newest session.
     #[must_use]
     pub fn newest(&self) -> Option<&RecordedSession> {
         self.sessions.last()
     }
 
-    /// The session of this ordinal.
+    /// Returns the session with this ordinal.
     #[must_use]
     pub fn session(&self, ordinal: u32) -> Option<&RecordedSession> {
         self.sessions
@@ -239,7 +242,7 @@ impl RecorderState {
             .find(|session| session.ordinal == ordinal)
     }
 
-    /// The service has ended the newest session.
+    /// Records that the service has ended the newest session.
     pub fn newest_ended(&mut self, end: EndOfSession) {
         if let Some(session) = self.sessions.last_mut()
             && session.ended_at_ms.is_none()
@@ -251,7 +254,8 @@ impl RecorderState {
         }
     }
 
-    /// The service has made the session of this ordinal; it began at `started_at_ms` of the phone's clock.
+    /// Records that the service has created the session with this ordinal; it began at
+    /// `started_at_ms` of the phone's clock.
     pub fn made(&mut self, ordinal: u32, session_id: SessionId, started_at_ms: i64) {
         if let Some(session) = self.session_mut(ordinal) {
             session.session_id = Some(session_id);
@@ -259,7 +263,7 @@ impl RecorderState {
         }
     }
 
-    /// Takes a message that came at `now`. `idle_ms`: `session.idle_timeout`.
+    /// Processes a message that arrived at `now`. `idle_ms` is `session.idle_timeout`.
     pub fn plan<'m>(&mut self, message: &'m Message, idle_ms: i64, now: TimestampMs) -> Plan<'m> {
         self.hear(message, now);
         let mut plan = Plan::default();
@@ -287,7 +291,8 @@ impl RecorderState {
         plan
     }
 
-    /// The session that a reading belongs to, opened where need be; none: it belongs to none.
+    /// Returns the session of a reading, opened if necessary, or `None` if the reading belongs to
+    /// no session.
     fn target(
         &mut self,
         reading: &Reading,
@@ -315,7 +320,7 @@ impl RecorderState {
             }
             None => self.sessions.is_empty(),
         };
-        // A word alone begins nothing: it is often said twice.
+        // A word alone does not open a session: it is often sent twice.
         let is_word = matches!(reading.what, Measured::Mark(_));
         (is_newer && !is_word).then(|| self.open(at_ms, message, plan))
     }
@@ -347,8 +352,8 @@ impl RecorderState {
         ordinal
     }
 
-    /// How far before its first message to come a recording began: as long as the messages that are missing, if they are
-    /// few and no session has any of the recording.
+    /// Returns the time from the start of a recording to its first message to arrive: the duration
+    /// of the missing messages, if they are few and no session has any message of the recording.
     fn awaited_ms(&self, at_ms: i64, message: &Message) -> i64 {
         let Some(number) = message.number else {
             return 0;
@@ -362,7 +367,7 @@ impl RecorderState {
         }
         let last_ms = message.readings.last().map_or(at_ms, |last| last.at_ms);
         let length_ms = last_ms.saturating_sub(at_ms).max(0);
-        // The next message begins as long after the last reading as the readings lie apart.
+        // The interval to the next message equals the interval between readings.
         let between = i64::try_from(message.readings.len().saturating_sub(1)).unwrap_or(i64::MAX);
         let period_ms = length_ms.saturating_add(length_ms / between.max(1));
         period_ms
@@ -395,7 +400,8 @@ impl RecorderState {
         });
     }
 
-    /// The courier ended a session. Said again, it is stopped again, which changes nothing.
+    /// Ends a session at the courier's request. Repeating the request repeats the stop, which
+    /// changes nothing.
     fn end(&mut self, ended_at_ms: i64, plan: &mut Plan<'_>) {
         let session = self
             .sessions
@@ -432,10 +438,11 @@ impl RecorderState {
         });
     }
 
-    /// What is received, by kind, values a second: counted over the last messages.
+    /// Returns the received values per second, by kind, over the last messages.
     #[must_use]
     pub fn rates_hz(&self) -> Vec<(Kind, f64)> {
-        // Of several messages the first only says from when on the others are counted.
+        // With several messages, the first only marks the start of the interval in which the others
+        // are counted.
         let (from_ms, counted) = match self.heard.as_slice() {
             [] => return Vec::new(),
             [only] => (only.from_ms, &self.heard[..]),

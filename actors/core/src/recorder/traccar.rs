@@ -10,15 +10,15 @@ use serde_json::Value;
 use super::json::{number, text};
 use super::message::{Measured, Message, PayloadError, activity, fix, is_end_word, not_negative};
 
-/// Metres per second of a knot.
+/// The number of metres per second in a knot.
 const KNOT_MPS: f64 = 1_852.0 / 3_600.0;
-/// Times from here on are in milliseconds: as seconds it would be the year 2038.
+/// Values from here on are in milliseconds: in seconds they would be in the year 2038.
 const SECONDS_MAX: f64 = 2_147_483_647.0;
 
-/// Fields of a form or a query, decoded, in their order.
+/// The decoded fields of a form or a query, in their order.
 pub type Fields = [(String, String)];
 
-/// A time as the apps write it, milliseconds since 1970.
+/// Parses a time in the apps' formats into milliseconds since 1970.
 pub(super) fn time_ms(text: &str) -> Option<i64> {
     let text = text.trim();
     if let Ok(number) = text.parse::<f64>() {
@@ -48,7 +48,7 @@ fn time_of_number_ms(number: f64) -> Option<i64> {
     is_time.then_some((number * factor) as i64)
 }
 
-/// A time in JSON.
+/// Returns a time in JSON.
 pub(super) fn time_of(value: Option<&Value>) -> Option<i64> {
     match value? {
         Value::Number(number) => time_of_number_ms(number.as_f64()?),
@@ -57,12 +57,12 @@ pub(super) fn time_of(value: Option<&Value>) -> Option<i64> {
     }
 }
 
-/// Reads a form or a query, which holds one position; `payload` is its text. A form without a position is a sign of
-/// life.
+/// Reads a form or a query, which holds one position; `payload` is its text. A form without a
+/// position is a sign of life.
 ///
 /// # Errors
 ///
-/// There is a position without a time.
+/// Returns an error if a position has no time.
 pub fn read_form(payload: &[u8], fields: &Fields) -> Result<Message, PayloadError> {
     let mut message = Message::of(payload);
     let field = |names: &[&str]| {
@@ -103,18 +103,19 @@ pub fn read_form(payload: &[u8], fields: &Fields) -> Result<Message, PayloadErro
     Ok(message.sorted())
 }
 
-/// An event of the app is a mark only where it ends the session: the others are about the app.
+/// Adds an event of the app as a mark only if it ends the session: other events concern the app.
 fn add_event(message: &mut Message, at_ms: i64, event: &str) {
     if is_end_word(event) {
         message.add_word(at_ms, event);
     }
 }
 
-/// Reads JSON: one position or an array of them, of the SDK's form or of that with `location.coords`.
+/// Reads JSON: one position or an array of positions, in the SDK's form or the form with
+/// `location.coords`.
 ///
 /// # Errors
 ///
-/// It is not JSON, or neither object nor array.
+/// Returns an error if the payload is not JSON, or neither an object nor an array.
 pub fn read_json(payload: &[u8]) -> Result<Message, PayloadError> {
     let value: Value = serde_json::from_slice(payload)
         .map_err(|error| PayloadError::Malformed(error.to_string()))?;
@@ -139,7 +140,7 @@ fn read_position(message: &mut Message, position: &Value) {
     }
 }
 
-/// A position of the SDK: speed in knots.
+/// Reads a position of the SDK: speed in knots.
 fn read_flat(message: &mut Message, position: &Value) {
     let Some(at_ms) = time_of(position.get("timestamp")) else {
         return message.skip();
@@ -161,7 +162,7 @@ fn read_flat(message: &mut Message, position: &Value) {
     }
 }
 
-/// A position with `coords`: speed in metres per second, -1 for none.
+/// Reads a position with `coords`: speed in metres per second, or -1 for none.
 fn read_with_coords(message: &mut Message, location: &Value) {
     let Some(at_ms) = time_of(location.get("timestamp")) else {
         return message.skip();

@@ -13,7 +13,7 @@ use crate::score::parameters::door::attempts::{
     ASIDE_M, LEFT_HEIGHT_M, LEFT_M, LEFT_SECONDS, LEFT_WALK_M,
 };
 
-/// The visits, and the time at the door during the visit with the hand-over.
+/// The visits, and the time at the door during the visit with the drop-off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Attempts {
     pub(crate) visits: u32,
@@ -167,7 +167,7 @@ fn is_at(scene: &ScoringContext<'_>, places: &Places, door: &Stay, stay: &Stay) 
     }
     let parked = super::place::foot_at(scene, stay.from_ms).and_then(|foot| foot.parked_ms);
     let vehicle = parked.and_then(|at_ms| scene.estimate(at_ms.saturating_sub(5_000), at_ms));
-    // After the hand-over the courier returns to the vehicle; a stay that may be there is not
+    // After the drop-off the courier returns to the vehicle; a stay that may be there is not
     // another visit.
     let after_m = if stay.from_ms > door.to_ms && !stay.marked {
         LEFT_M

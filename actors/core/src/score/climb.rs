@@ -59,7 +59,7 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
             elevator_used,
         };
     };
-    // Without a hand-over the end counts only if it is on another floor: a courier who came back
+    // Without a drop-off the end counts only if it is on another floor: a courier who came back
     // proves nothing.
     let ended_level = |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
     let rise = measured(scene, places, (from_ms, to_ms), foot).filter(|rise| !ended_level(rise));
@@ -93,7 +93,7 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
 }
 
 /// Returns the span from the entrance (or from the vehicle, if the courier does not go in) to the
-/// hand-over.
+/// drop-off.
 fn span(scene: &ScoringContext<'_>, places: &Places) -> Option<(u32, u32, Foot)> {
     let reached_ms = places.reached_ms?;
     let foot = super::place::foot_at(scene, reached_ms)?;

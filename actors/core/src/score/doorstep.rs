@@ -29,7 +29,7 @@ pub(crate) enum Horizontal {
 /// The drop-off's floor relative to the address's floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vertical {
-    /// The floors are the same.
+    /// The drop-off was on the address's floor.
     Right,
     /// The floors differ.
     Wrong,

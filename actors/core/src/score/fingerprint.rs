@@ -1,11 +1,11 @@
 //! A trace's fingerprint: small, the same for a replay, and different for an honest second trip on
-//! the same way.
+//! the same path.
 //!
 //! Noise does not repeat itself, so the fingerprint compares noise: that of the positions, and of
 //! the phone's other measurements. Each is cut into overlapping pieces, and the smallest hashes of
 //! all pieces are kept (Broder 1997, min-wise hashing): the share of equal hashes is the share of
 //! equal pieces. Two honest trips share hardly a piece; a copy shares all of them, wherever it is
-//! cut and whatever its times are.
+//! cut and however its times are shifted.
 //!
 //! - **Positions**: four successive displacements, each rounded to a quarter of a metre.
 //! - **Channels**: values to the last bit, in runs of eight: accuracy; speed, course and altitude;

@@ -148,7 +148,7 @@ pub(crate) fn score(
             grounds.push(group.name());
         }
     }
-    // If the positions themselves are in doubt, a door that they show acquits nobody.
+    // If the positions themselves are in doubt, a door that they show is no exonerating evidence.
     let doubted = signals
         .iter()
         .any(|signal| signal.group.is_fact() || signal.points >= weights::DOUBT);
@@ -342,8 +342,8 @@ fn replay(scene: &ScoringContext<'_>) -> Option<Signal> {
     })
 }
 
-/// Returns whether door, mark and body agree: then the claim is very likely true, whatever oddities
-/// the position shows.
+/// Returns whether door, mark and body agree: then the claim is very likely true, despite any
+/// anomalies of the position.
 fn is_door_evidence(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> bool {
     let marked = findings
         .places

@@ -71,7 +71,7 @@ pub struct Knowledge {
     pub floor_weights: Vec<f32>,
     /// The learned entrance.
     pub entrance: Option<LearnedPoint>,
-    /// The learned hand-over point for this address.
+    /// The learned drop-off point for this address.
     pub drop_off: Option<LearnedPoint>,
     /// An earlier session with the same trace, if one was found.
     pub replay: Option<Replay>,
@@ -112,7 +112,7 @@ pub struct PlaceFacts {
     pub floor_height_m: Option<(i16, f32)>,
     /// The place where the courier went in.
     pub entrance: Option<(Point, f32)>,
-    /// The place of the hand-over, and its accuracy in metres.
+    /// The place of the drop-off, and its accuracy in metres.
     pub drop_off: Option<(Point, f32)>,
 }
 
@@ -130,8 +130,8 @@ pub fn learn(old: &PlaceKnowledge, facts: PlaceFacts) -> PlaceKnowledge {
     let at = sessions.partition_point(|session| session.day <= facts.day);
     sessions.insert(at, facts);
     if sessions.len() > PLACE_SESSIONS_MAX {
-        // Drops the oldest session of the courier with the most sessions: nobody can displace the
-        // observations of others.
+        // Drops the oldest session of the courier with the most sessions, so that no courier can
+        // displace the observations of others.
         let count = |rider: u64| sessions.iter().filter(|other| other.rider == rider).count();
         let most = sessions.iter().map(|session| count(session.rider)).max();
         let oldest = sessions

@@ -147,9 +147,9 @@ fn outcome(
     never_near(scene, findings, ledger)
 }
 
-/// Returns whether the hand-over was a little beside the address, as is usual for positions behind
-/// walls, but on its exact floor, which is not that of the street. The floor is then a second
-/// witness, as good as the place.
+/// Returns whether the drop-off was a little away from the address, as is usual for positions
+/// behind walls, but on its exact floor, which is not that of the street. The floor is then a
+/// second piece of evidence, as good as the place.
 fn is_upstairs_beside(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> bool {
     let Doorstep { across, up, .. } = *findings.doorstep;
     let estimate = findings
@@ -357,9 +357,9 @@ fn lobby_hand_off(
     Some(ReasonCode::PossibleLobbyHandoff)
 }
 
-/// Returns whether the stay chosen as the hand-over is at a door at all: at the address every stay
-/// is; elsewhere one with a mark, or a short one in the streets around. Anything else is a break or
-/// an errand.
+/// Returns whether the stay chosen as the drop-off is at a door at all: at the address every stay
+/// is; elsewhere a stay with a mark, or a short stay in the streets around. Any other stay is a
+/// break or an errand.
 pub(crate) fn is_stay_at_door(
     scene: &ScoringContext<'_>,
     places: &Places,

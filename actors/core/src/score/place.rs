@@ -26,7 +26,7 @@ pub(crate) enum DropOffSign {
     Pod,
 }
 
-/// The hand-over, as far as it was found.
+/// The drop-off, as far as it was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DropOff {
     pub(crate) at_ms: u32,
@@ -46,12 +46,13 @@ pub(crate) struct Places {
     pub(crate) stays: Vec<Stay>,
     pub(crate) drop_off: Option<DropOff>,
     pub(crate) entrance: Option<Entrance>,
-    /// The period on foot that contains the drop-off, or the one that came nearest to the address.
+    /// The period on foot that contains the drop-off, or else the period that came nearest to the
+    /// address.
     pub(crate) foot: Option<Foot>,
     /// The time in which the vehicle stood near the address and the phone did not move on foot,
-    /// although something was handed over or the vehicle drove away.
+    /// although the app reported a drop-off or the vehicle drove away.
     pub(crate) not_carried: Option<(u32, u32)>,
-    /// The end of the examined way to the door: the hand-over, or the end of a session that ended
+    /// The end of the examined path to the door: the drop-off, or the end of a session that ended
     /// on foot.
     pub(crate) reached_ms: Option<u32>,
 }
@@ -82,15 +83,15 @@ impl Places {
         places
     }
 
-    /// Returns the stay of the hand-over.
+    /// Returns the stay of the drop-off.
     pub(crate) fn door(&self) -> Option<&Stay> {
         self.drop_off
             .and_then(|drop_off| self.stays.get(drop_off.stay?))
     }
 }
 
-/// Returns the app's last mark of the hand-over. A hand-over takes precedence over a photograph,
-/// and a photograph over the time at which a proof was attached, which may be long after.
+/// Returns the app's last mark of the drop-off. A drop-off takes precedence over a photograph, and
+/// a photograph over the time at which a proof was attached, which may be long after.
 fn marked_at(scene: &ScoringContext<'_>) -> Option<(u32, DropOffSign)> {
     let last = |wanted: &[MarkName]| {
         let marks = scene.input.marks.iter();
@@ -104,8 +105,9 @@ fn marked_at(scene: &ScoringContext<'_>) -> Option<(u32, DropOffSign)> {
         return Some((at_ms, DropOffSign::Mark));
     }
     let pod_ms = scene.input.pod.and_then(|pod| pod.t_ms)?;
-    // The proof's time is the service's, a sample's the phone's. Telemetry that goes on long after
-    // the end was sent at a different pace than it was recorded, so the two cannot be compared.
+    // The proof's time is the service's, a sample's the phone's. Telemetry that continues long
+    // after the end was sent at a different pace than it was recorded, so the two cannot be
+    // compared.
     let comparable = scene.end_ms.saturating_sub(scene.input.duration_ms) <= CLOCKS_APART_MS;
     (comparable && pod_ms <= scene.end_ms && foot_at(scene, pod_ms).is_some())
         .then_some((pod_ms, DropOffSign::Pod))
@@ -156,15 +158,15 @@ fn drop_off(
     })
 }
 
-/// Handles a hand-over mark made while driving, minutes after a stay at the address: the app was
-/// tapped late, and the stay is the hand-over.
+/// Handles a drop-off mark made while driving, minutes after a stay at the address: the courier
+/// tapped late, and the stay is the drop-off.
 fn late_tap(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     scene.driving_at(at_ms)?;
     best_at_address(scene, stays, (at_ms.saturating_sub(LATE_TAP_MS), at_ms))
 }
 
-/// Handles a hand-over mark made in the vehicle, minutes before a stay at the address: the app was
-/// tapped early. The stay is the hand-over; the claim keeps its time and place.
+/// Handles a drop-off mark made in the vehicle, minutes before a stay at the address: the courier
+/// tapped early. The stay is the drop-off; the claim keeps its time and place.
 fn early_tap(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     let until_ms = at_ms.saturating_add(EARLY_TAP_MS);
     best_at_address(scene, stays, (at_ms, until_ms)).map(|stay| DropOff {
@@ -202,7 +204,7 @@ fn best_at_address(
     })
 }
 
-/// Returns the time of the hand-over on foot, or else the end of a session in which the courier was
+/// Returns the time of the drop-off on foot, or else the end of a session in which the courier was
 /// last on foot.
 fn reached_ms(scene: &ScoringContext<'_>, places: &Places) -> Option<u32> {
     match places.drop_off {

@@ -38,7 +38,7 @@ pub(crate) fn median(values: &mut [f32]) -> Option<f32> {
     values.get(values.len() / 2).copied()
 }
 
-/// Returns the body's activity in `window`, as far as the phone can tell.
+/// Returns the body's activity in `window`, as far as the phone shows it.
 pub(crate) fn body(window: &Window) -> Body {
     if window.steps.is_some_and(|steps| steps > 0) {
         return Body::Moving;
@@ -321,7 +321,7 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
             .iter()
             .map(|&bad| overlap_ms(bad, span))
             .fold(0, u32::saturating_add);
-        // Nobody enters or leaves a vehicle without a pause.
+        // A person enters or leaves a vehicle only with a pause.
         let walks_into = walks
             .iter()
             .any(|walk| walk.1.abs_diff(span.0) <= NO_PAUSE_MS);
@@ -339,8 +339,8 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         .collect()
 }
 
-/// Handles a session that begins with a hand-over, before any drive and the first step: it begins
-/// on foot at the door.
+/// Handles a session that begins with a drop-off, before any drive and the first step: it begins on
+/// foot at the door.
 fn begun(mut feet: Vec<Foot>, input: &ScoreInput<'_>) -> Vec<Foot> {
     if let Some(first) = feet.first_mut().filter(|foot| foot.parked_ms.is_none())
         && input

@@ -24,7 +24,7 @@ use porchlight_schema::insight::{Evidence, ReasonCode, Score};
 
 use super::parameters;
 
-/// The outcome reason codes, including the one that replaces an outcome.
+/// The outcome reason codes, including the code that replaces an outcome.
 const OUTCOMES: [ReasonCode; 5] = [
     ReasonCode::FullAttempt,
     ReasonCode::PartialAttempt,
@@ -115,7 +115,7 @@ fn assert_sound(name: &str, score: &Score) {
 
 fn assert_evidence(name: &str, score: &Score) {
     let summary = &score.summary;
-    // The sum of the points is the logit: anyone can recompute the score by hand.
+    // The sum of the points is the logit, so the score can be recomputed manually.
     let logit = sum(score, "fraudScore");
     let recomputed = 1.0 / (1.0 + libm::exp(-logit));
     assert!(

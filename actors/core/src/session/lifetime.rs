@@ -26,7 +26,7 @@ pub struct RecordedTimes {
     pub heard_at: TimestampMs,
 }
 
-/// How long a session has been silent and how old it is, by a clock that does not jump.
+/// The silence and the age of a session, by a clock that does not jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elapsed {
     /// Milliseconds since its last batch, or since this process took it on, whichever is later.
@@ -36,16 +36,18 @@ pub struct Elapsed {
 }
 
 impl Lifetime {
-    /// How long such a session has left if nothing more comes, in milliseconds; 0 or less: it is over.
+    /// Returns the time until a silent session ends, in milliseconds; at 0 or less the session is
+    /// over.
     #[must_use]
     pub fn left_ms(&self, elapsed: Elapsed) -> i64 {
         (self.idle_ms - elapsed.silent_ms).min(self.max_ms - elapsed.age_ms)
     }
 
-    /// The age with which a process takes a session on that exists already, in milliseconds.
+    /// Returns the initial age of an existing session that a process adopts, in milliseconds.
     ///
-    /// It is the one time at which the wall clock is asked, which may be wrong, and which counts an outage too. So an age
-    /// that leaves the session less than the idle time-out is not believed: its age counts from now on.
+    /// This is the only use of the wall clock, which may be wrong, and which also counts an outage.
+    /// So an age that leaves the session less than the idle time-out is not trusted: its age counts
+    /// from now on.
     #[must_use]
     pub fn age_when_adopted_ms(&self, created_at: TimestampMs, now: TimestampMs) -> i64 {
         let age_ms = now.since_ms(created_at);
@@ -56,10 +58,10 @@ impl Lifetime {
         }
     }
 
-    /// How such a session ends, if it is over. `now` is the wall clock's time.
+    /// Returns the end of a session, or `None` if it is not over. `now` is the wall clock's time.
     ///
-    /// A session never ends before `started_at`, for a phone that was offline may have begun after the service last heard
-    /// of it.
+    /// A session never ends before `started_at`, because a phone that was offline may have begun
+    /// after the service last received data.
     #[must_use]
     pub fn end(
         &self,
@@ -104,7 +106,8 @@ mod tests {
         }
     }
 
-    /// How a session that was made at 0 by both clocks and heard at `heard_ms` ends at `now_ms`.
+    /// Ends a session that was created at 0 by both clocks and last received data at `heard_ms`, at
+    /// `now_ms`.
     fn end(heard_ms: i64, now_ms: i64) -> Option<(EndReason, i64)> {
         let elapsed = Elapsed {
             silent_ms: now_ms - heard_ms,
@@ -133,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_that_an_outage_or_a_wrong_clock_made_is_not_believed() {
+    fn an_age_caused_by_an_outage_or_a_wrong_clock_is_ignored() {
         let age = |now_ms| LIFETIME.age_when_adopted_ms(TimestampMs(0), TimestampMs(now_ms));
         assert_eq!(age(3_000), 3_000);
         assert_eq!(age(4_000), 4_000, "the idle time-out is left");
@@ -151,7 +154,7 @@ mod tests {
         }
 
         #[test]
-        fn it_is_over_when_nothing_is_left(now_ms in any::<i32>(), silent_ms in 0_i64..3_000, age_ms in 0_i64..9_000) {
+        fn a_session_is_over_when_no_time_is_left(now_ms in any::<i32>(), silent_ms in 0_i64..3_000, age_ms in 0_i64..9_000) {
             let elapsed = Elapsed { silent_ms, age_ms };
             let end = LIFETIME.end(times(0), elapsed, TimestampMs(i64::from(now_ms)));
             prop_assert_eq!(end.is_some(), LIFETIME.left_ms(elapsed) <= 0);

@@ -128,7 +128,7 @@ impl Shell {
 }
 
 #[test]
-fn batches_are_applied_in_order_whatever_the_order_they_come_in() {
+fn batches_are_applied_in_order_for_any_arrival_order() {
     let mut shell = Shell::new();
     for seq in [2, 0, 1, 5, 4, 3, 3, 0] {
         shell.arrive(seq, 5 + 5 * seq);
@@ -138,7 +138,7 @@ fn batches_are_applied_in_order_whatever_the_order_they_come_in() {
 }
 
 #[test]
-fn a_hole_is_given_up_after_60_s_of_telemetry_beyond_it() {
+fn a_gap_is_skipped_after_60_s_of_telemetry_beyond_it() {
     let mut shell = Shell::new();
     shell.arrive(0, 10);
     shell.arrive(2, 69);
@@ -157,7 +157,7 @@ fn a_hole_is_given_up_after_60_s_of_telemetry_beyond_it() {
 }
 
 #[test]
-fn a_hole_is_given_up_64_batches_beyond_it() {
+fn a_gap_is_skipped_64_batches_beyond_it() {
     let mut shell = Shell::new();
     for seq in 1..64 {
         shell.arrive(seq, 5);
@@ -178,7 +178,7 @@ fn a_hole_is_given_up_64_batches_beyond_it() {
 }
 
 #[test]
-fn a_lost_hand_over_is_read_from_the_journal_when_a_hole_shows() {
+fn a_lost_batch_is_read_from_the_journal_when_a_gap_appears() {
     let mut shell = Shell::new();
     shell.arrive(0, 5);
     shell.lose(1, 10);
@@ -191,7 +191,7 @@ fn a_lost_hand_over_is_read_from_the_journal_when_a_hole_shows() {
 }
 
 #[test]
-fn a_restart_decides_about_holes_as_before() {
+fn a_restart_makes_the_same_decisions_about_gaps() {
     for from_snapshot in [false, true] {
         let mut shell = Shell::new();
         shell.arrive(0, 10);
@@ -210,7 +210,7 @@ fn a_restart_decides_about_holes_as_before() {
 }
 
 #[test]
-fn a_machine_at_rest_wakes_as_it_was() {
+fn a_passivated_machine_is_restored_unchanged() {
     let mut shell = Shell::new();
     for seq in [0, 1, 3, 5] {
         shell.arrive(seq, 5 + 5 * seq);
@@ -227,7 +227,7 @@ fn a_machine_at_rest_wakes_as_it_was() {
 }
 
 #[test]
-fn a_quarantined_batch_is_left_out() {
+fn a_quarantined_batch_is_skipped() {
     let mut shell = Shell::new();
     shell.machine.recall(std::iter::empty(), [1].into_iter());
     for seq in 0..3 {

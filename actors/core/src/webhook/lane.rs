@@ -26,8 +26,8 @@ pub(super) enum Verdict {
 /// endpoint was paused, if it is paused.
 ///
 /// A newer `insight.updated` supersedes a waiting one. A message that was held for too long is
-/// cancelled. A message behind one that is due later, or held, is parked, so that the store's ready
-/// list contains only messages that can be acted on.
+/// cancelled. A message behind a held message, or behind a message that is due later, is parked, so
+/// that the store's ready list contains only messages that can be processed.
 pub(super) fn examine(
     waiting: &[Queued],
     now: TimestampMs,
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_is_sent_and_the_rest_is_parked_while_it_waits_for_a_retry() {
+    fn later_messages_are_parked_while_the_first_waits_for_a_retry() {
         let mut lane = lane();
         lane.remove(2);
         assert_eq!(examine(&lane, NOW, None), Verdict::Send(lane[0]));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_first_leads_to_the_next() {
+    fn the_next_message_follows_the_end_of_the_first() {
         let mut lane = lane();
         lane[1].parked = true;
         let report = AttemptResult {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_try_by_hand_of_one_that_failed_changes_only_its_count() {
+    fn a_manual_attempt_of_a_failed_message_changes_only_its_count() {
         let failed = Queued {
             state: State::Failed,
             attempts: 6,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_try_by_hand_of_one_that_waits_counts_and_leaves_it_where_it_waits() {
+    fn a_manual_attempt_of_a_waiting_message_counts_in_place() {
         let lane = lane();
         let change = conclude(&lane, lane[1], None, failure(), 0);
         let after = change.updates[0].after;
@@ -299,12 +299,12 @@ mod tests {
         let later = Some(NOW.plus_ms(day_ms));
         tidied(&mut lane, NOW, later);
         assert_eq!(lane[0].due_at, Some(until.plus_ms(day_ms)));
-        // The endpoint is resumed: the message is sent at once.
+        // The endpoint is resumed: the message is sent immediately.
         assert_eq!(examine(&lane, NOW, None), Verdict::Send(lane[0]));
     }
 
     #[test]
-    fn what_was_held_for_too_long_is_cancelled_whether_or_not_it_is_resumed_since() {
+    fn messages_held_for_too_long_are_cancelled_even_if_resumed() {
         for still_paused in [true, false] {
             let mut lane = lane();
             // The last message was created three days after the others.

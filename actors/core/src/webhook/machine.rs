@@ -147,7 +147,7 @@ pub struct EndpointMachine {
     /// one of them is done.
     list_after_commit: bool,
     relist_at: TimestampMs,
-    /// Messages created before this time are already listed, except those that were committed late.
+    /// Messages created before this time are already listed, except late commits.
     listed_from: TimestampMs,
     /// The time at which a listing must reach back for messages that were committed late.
     deep_at: TimestampMs,

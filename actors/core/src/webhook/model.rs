@@ -401,7 +401,7 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_happens_what_is_promised_holds(
+    fn guarantees_hold_for_any_sequence_of_events(
         ops in prop::collection::vec(op(), 1..120),
         lanes_max in prop_oneof![Just(8_usize), Just(1_024)],
     ) {

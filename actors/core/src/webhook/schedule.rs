@@ -24,7 +24,7 @@ mod tests {
     const FAILED_AT: TimestampMs = TimestampMs(1_763_636_100_000);
 
     #[test]
-    fn the_steps_are_the_contracts() {
+    fn the_steps_match_the_contract() {
         let minutes = [1, 5, 30, 120, 1440];
         for (finished, minutes) in (1..).zip(minutes) {
             let due = next_due(finished, FAILED_AT, 0).unwrap();
@@ -37,7 +37,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn jitter_only_adds_and_at_most_a_tenth(finished in 1_u32..=5, chance: u64) {
+        fn jitter_adds_at_most_a_tenth(finished in 1_u32..=5, chance: u64) {
             let step_ms = RETRY_DELAYS_MS[finished as usize - 1] as i64;
             let wait_ms = next_due(finished, FAILED_AT, chance).unwrap().since_ms(FAILED_AT);
             prop_assert!(wait_ms >= step_ms && wait_ms <= step_ms + step_ms / 10);

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_services_signature_is_keyed_with_the_whole_text() {
+    fn the_service_signature_is_keyed_with_the_whole_text() {
         let encoded = secret().split_off(SECRET_PREFIX.len());
         assert_eq!(encoded, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
         assert_eq!(
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_is_refused() {
+    fn invalid_secrets_are_refused() {
         for text in ["", "whsec_*", "AAEC", "whsecAAEC"] {
             assert_eq!(standard_signature([text], id(), AT, BODY), Err(SecretError));
         }

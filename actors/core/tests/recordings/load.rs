@@ -1,4 +1,4 @@
-//! Labelled recordings, as they lie in the folder beside the project.
+//! Loads labelled recordings from the folder next to the project.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,14 +13,14 @@ use flate2::read::GzDecoder;
 use porchlight_core::evaluate::{Detected, Recording};
 use porchlight_schema::sample::Kind;
 
-/// Where the recordings are; none where they are not on this machine.
+/// Returns the folder of the recordings, or `None` if this machine does not have them.
 pub(crate) fn folder() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/recordings");
     let folder = std::env::var_os("PORCHLIGHT_RECORDINGS").map_or(beside, PathBuf::from);
     folder.is_dir().then_some(folder)
 }
 
-/// Names of the recordings that begin with `prefix`, in order.
+/// Returns the names of the recordings that begin with `prefix`, in order.
 pub(crate) fn names(folder: &Path, prefix: &str) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut names: Vec<String> = entries

@@ -1,4 +1,4 @@
-//! Gates and ways gone twice, and rides that nothing but the barometer shows.
+//! Tests gates, retraced paths, and rides that only the barometer shows.
 
 use porchlight_schema::event::{Event, EventType, Metadata};
 use porchlight_schema::sample::{Mark, Sample};
@@ -33,7 +33,7 @@ fn is_near(event: &Event, from_sec: u32, to_sec: u32, off_sec: u32) -> bool {
 
 #[test]
 fn a_pause_on_the_approach_is_a_gate() {
-    // 40 s to the gate, 26 m on to the door, a stay, and back.
+    // 40 s to the gate, 26 m to the door, a stay, and back.
     let script = [
         (Act::Stay, 20),
         (NORTH, 40),
@@ -51,7 +51,7 @@ fn a_pause_on_the_approach_is_a_gate() {
 }
 
 #[test]
-fn a_pause_far_from_the_address_is_no_gate() {
+fn a_pause_far_from_the_address_is_not_a_gate() {
     let script = [
         (Act::Stay, 20),
         (NORTH, 40),
@@ -64,7 +64,7 @@ fn a_pause_far_from_the_address_is_no_gate() {
 }
 
 #[test]
-fn the_wait_for_an_elevator_is_no_gate() {
+fn the_wait_for_an_elevator_is_not_a_gate() {
     let script = [
         (Act::Stay, 20),
         (NORTH, 40),
@@ -80,10 +80,10 @@ fn the_wait_for_an_elevator_is_no_gate() {
     assert_eq!(of_type(&events, EventType::Gate), [], "{events:?}");
 }
 
-/// The courier parks, walks round the van, looks for the parcel at its rear doors for half a minute, and goes to the
-/// house. Nobody was let in anywhere.
+/// The courier parks, walks round the van, looks for the parcel at its rear doors for half a
+/// minute, and goes to the house. There was no gate to pass.
 #[test]
-fn looking_for_the_parcel_beside_the_vehicle_is_no_gate() {
+fn looking_for_the_parcel_at_the_vehicle_is_not_a_gate() {
     for search_sec in [6, 15, 40] {
         let script = [
             (DRIVE, 40),
@@ -102,7 +102,7 @@ fn looking_for_the_parcel_beside_the_vehicle_is_no_gate() {
     }
 }
 
-/// The vehicle stands 25 m from a street gate: that it is near does not make the gate none.
+/// The vehicle stands 25 m from a street gate: its proximity does not rule out the gate.
 #[test]
 fn a_gate_some_way_from_the_parked_vehicle_is_a_gate() {
     let script = [
@@ -120,8 +120,8 @@ fn a_gate_some_way_from_the_parked_vehicle_is_a_gate() {
     assert!(is_near(&gates[0], 68, 83, 3), "{gates:?}");
 }
 
-/// Somebody buzzes the courier in; the main door is pulled open, and the elevator is a few steps behind it. The push of
-/// the door on the air tells it from the wait for the elevator.
+/// A resident buzzes the courier in; the main door is pulled open, and the elevator is a few steps
+/// behind it. The pressure pulse of the door distinguishes it from the wait for the elevator.
 #[test]
 fn a_main_door_seconds_before_an_elevator_is_a_gate() {
     let script = [
@@ -149,7 +149,7 @@ fn a_main_door_seconds_before_an_elevator_is_a_gate() {
     assert!(is_near(&gates[0], 60, 74, 3), "{gates:?}");
 }
 
-/// A gate that is followed by stairs at once is not forgotten when the stairs are recognised.
+/// A gate directly before stairs is kept when the stairs are recognised.
 #[test]
 fn a_gate_before_stairs_is_a_gate() {
     let script = [
@@ -175,7 +175,7 @@ fn a_gate_before_stairs_is_a_gate() {
 
 /// Phones that reduce their motion themselves may smooth the pushes of a cabin away.
 #[test]
-fn a_ride_that_is_not_felt_is_found_by_its_height() {
+fn a_ride_without_motion_is_found_by_its_height() {
     let script = [
         (NORTH, 30),
         (Act::Stay, 15),
@@ -198,7 +198,7 @@ fn a_ride_that_is_not_felt_is_found_by_its_height() {
 }
 
 #[test]
-fn a_look_round_at_the_turn_is_no_visit() {
+fn a_look_round_at_the_turn_is_not_a_visit() {
     let script = [
         (NORTH, 60),
         (Act::Stay, 11),
@@ -214,9 +214,9 @@ fn a_look_round_at_the_turn_is_no_visit() {
     }
 }
 
-/// Back the way one came to the door that was missed, a stay there, and on the same way to the vehicle.
+/// The courier returns to the missed door, stays there, and takes the same path to the vehicle.
 #[test]
-fn the_stay_at_the_door_ends_the_way_back() {
+fn the_stay_at_the_door_ends_the_return() {
     let script = [(NORTH, 90), (SOUTH, 40), (Act::Stay, 25), (SOUTH, 40)];
     let events = events((0.0, 65.0), &script, Phone::ALL);
     let ways = of_type(&events, EventType::Backtracking);
@@ -224,9 +224,9 @@ fn the_stay_at_the_door_ends_the_way_back() {
     assert!(is_near(&ways[0], 90, 130, 8), "{ways:?}");
 }
 
-/// At rest fixes wander as far as a short walk there and back.
+/// At rest, fixes wander as far as a short walk there and back.
 #[test]
-fn fixes_that_wander_at_rest_are_no_way() {
+fn wandering_fixes_at_rest_are_not_a_path() {
     let mut all = samples(&[(NORTH, 40), (Act::Stay, 120)], Phone::ALL, 5);
     for owned in &mut all {
         if let Owned::Plain(Sample::Location(location)) = owned
@@ -241,7 +241,7 @@ fn fixes_that_wander_at_rest_are_no_way() {
     assert_eq!(of_type(&found, EventType::Backtracking), [], "{found:?}");
 }
 
-/// The samples with marks of these names at these seconds.
+/// Returns the samples with marks of these names at these seconds.
 fn marked(script: &[(Act, u32)], phone: Phone, marks: &[(u32, &'static str)]) -> Vec<Owned> {
     let mut all = samples(script, phone, 11);
     for &(at_sec, name) in marks {
@@ -254,9 +254,10 @@ fn marked(script: &[(Act, u32)], phone: Phone, marks: &[(u32, &'static str)]) ->
     all
 }
 
-/// Who hands over, or says that this is the door, stands at no gate, wherever the way leads on from there.
+/// A courier who drops off the parcel, or marks the door, is not at a gate, wherever the path
+/// continues from there.
 #[test]
-fn a_stay_with_the_hand_over_is_no_gate() {
+fn a_stay_with_the_drop_off_is_not_a_gate() {
     let script = [
         (Act::Stay, 20),
         (NORTH, 40),
@@ -270,9 +271,9 @@ fn a_stay_with_the_hand_over_is_no_gate() {
         (&[(70, "app_opened")][..], 1),
         (&[(80, "pod_captured")][..], 0),
         (&[(75, "arrived")][..], 0),
-        // Handed over before: what follows is no approach.
+        // The drop-off was before: the path after it is not an approach.
         (&[(50, "left_at_door")][..], 0),
-        // Later: the gate was one on the way to it.
+        // The drop-off is later: the gate was on the way to it.
         (&[(140, "handed_over")][..], 1),
     ] {
         let found = events_of(&context, &marked(&script, Phone::ALL, marks), 60);
@@ -282,7 +283,7 @@ fn a_stay_with_the_hand_over_is_no_gate() {
 }
 
 #[test]
-fn the_way_back_from_the_hand_over_is_no_backtracking() {
+fn the_return_from_the_drop_off_is_not_backtracking() {
     let script = [(NORTH, 60), (Act::Stay, 10), (SOUTH, 50)];
     let context = context_at(0.0, 400.0);
     for (marks, expected) in [(&[][..], 1), (&[(65, "handed_over")][..], 0)] {
@@ -294,7 +295,7 @@ fn the_way_back_from_the_hand_over_is_no_backtracking() {
 
 /// The second gate may be a few steps behind the first.
 #[test]
-fn two_gates_a_few_steps_apart_are_two() {
+fn two_gates_a_few_steps_apart_are_both_found() {
     let script = [
         (Act::Stay, 20),
         (NORTH, 40),
@@ -311,9 +312,10 @@ fn two_gates_a_few_steps_apart_are_two() {
     assert!(is_near(&gates[1], 79, 99, 3), "{gates:?}");
 }
 
-/// That the drive has ended is known only once somebody has walked: the gate right beside the kerb lies before that.
+/// The end of the drive is known only after the first steps: a gate right next to the kerb lies
+/// before that.
 #[test]
-fn a_gate_a_few_steps_from_the_vehicle_is_one() {
+fn a_gate_a_few_steps_from_the_vehicle_is_found() {
     let script = [
         (
             Act::Drive {
@@ -338,9 +340,10 @@ fn a_gate_a_few_steps_from_the_vehicle_is_one() {
     assert!(is_near(&gates[0], 81, 121, 3), "{gates:?}");
 }
 
-/// Behind the door a network's fix lies half a kilometre off: nobody turned back to there.
+/// Behind the door a network's fix lies half a kilometre off: the courier did not turn back to that
+/// place.
 #[test]
-fn a_fix_that_jumps_does_not_lead_back() {
+fn a_jumping_fix_is_not_backtracking() {
     let script = [
         (Act::Stay, 20),
         (NORTH, 40),
@@ -363,9 +366,10 @@ fn a_fix_that_jumps_does_not_lead_back() {
     assert!(is_near(&gates[0], 60, 75, 3), "{gates:?}");
 }
 
-/// A look round of nine seconds near the address: that the stay has ended is known late, and it is no visit by then.
+/// The courier looks round for nine seconds near the address: the end of the stay is known late,
+/// and by then it is not a visit.
 #[test]
-fn a_stay_that_is_over_grows_no_longer() {
+fn a_stay_does_not_grow_after_its_end() {
     let script = [
         (NORTH, 60),
         (Act::Stay, 9),
@@ -379,7 +383,7 @@ fn a_stay_that_is_over_grows_no_longer() {
     assert!(is_near(&ways[0], 69, 99, 8), "{ways:?}");
 }
 
-/// With positions alone a visit to a door is not seen: turning back near the address may be one.
+/// Positions alone do not show a visit to a door: turning back near the address may be a visit.
 #[test]
 fn without_a_body_turning_back_near_the_address_is_a_visit() {
     let bare = Phone {
@@ -396,12 +400,13 @@ fn without_a_body_turning_back_near_the_address_is_a_visit() {
     }
 }
 
-/// A parcel is left at the door in a few seconds, and the way back to the vehicle is none that was gone in vain.
+/// The courier leaves a parcel at the door in a few seconds; the path back to the vehicle is not
+/// backtracking.
 #[test]
-fn the_way_back_from_a_short_stop_at_the_address_is_no_backtracking() {
+fn the_return_from_a_short_stop_is_not_backtracking() {
     for stop_sec in [4, 6, 9] {
         let script = [(NORTH, 60), (Act::Stay, stop_sec), (SOUTH, 55)];
-        // The same stop on a wrong way is a look round.
+        // The same stop on a wrong path is a look round.
         for (address, expected) in [((0.0, 78.0), 0), ((6.0, 82.0), 0), ((0.0, 400.0), 1)] {
             for phone in [Phone::ALL, NO_BAROMETER] {
                 let events = events(address, &script, phone);
@@ -416,9 +421,10 @@ fn the_way_back_from_a_short_stop_at_the_address_is_no_backtracking() {
     }
 }
 
-/// What was gone back before that was noticed counts: a short way back is one, and a long one is told as long as it was.
+/// The distance before the return was detected counts: a short return is found, and a long one is
+/// reported in full.
 #[test]
-fn a_way_back_is_as_long_as_it_was() {
+fn a_return_is_reported_in_full_length() {
     for (back_sec, away_sec) in [(14_u32, 30), (30, 40), (60, 20)] {
         let script = [(NORTH, 75), (SOUTH, back_sec), (EAST, away_sec)];
         let events = events((300.0, 90.0), &script, Phone::ALL);
@@ -433,15 +439,16 @@ fn a_way_back_is_as_long_as_it_was() {
     }
 }
 
-/// Positions that wander to the side and along do not lead back while the phone's own course leads on.
+/// Positions that wander sideways and along the path are not a return while the phone's own course
+/// continues ahead.
 #[test]
-fn a_course_that_leads_on_leads_not_back() {
+fn a_continuing_course_is_not_backtracking() {
     let script = [(Act::Stay, 10), (NORTH, 90), (Act::Stay, 30)];
     let mut all = samples(&script, Phone::ALL, 5);
     for told in [false, true] {
         for owned in &mut all {
             if let Owned::Plain(Sample::Location(location)) = owned {
-                // From 50 to 80 s the places come back by 26 m, whatever the feet do.
+                // From 50 to 80 s the places come back by 26 m, regardless of the steps.
                 let back_sec = (f64::from(location.t_ms) / 1_000.0 - 50.0).clamp(0.0, 30.0);
                 let place = if told { 0.0 } else { 2.17 * back_sec };
                 location.lat -= place / 111_195.0;

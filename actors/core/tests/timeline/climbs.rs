@@ -1,4 +1,4 @@
-//! Stairs as they are met: what hides them, and what only looks like them.
+//! Tests stairs in real conditions: effects that hide them, and motion that only looks like them.
 
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 use porchlight_schema::sample::{Location, Sample};
@@ -7,7 +7,7 @@ use super::signals::{Act, Owned, Phone, context_at, events_of, of_type, samples}
 
 const WALK: Act = Act::Walk { heading_deg: 0.0 };
 
-/// When each staircase begins, seconds, its floors, and which way it leads.
+/// Returns the start of each staircase in seconds, its floors, and its direction.
 fn staircases(events: &[Event]) -> Vec<(u32, Option<u16>, Option<Direction>)> {
     let stairs = of_type(events, EventType::Stairs);
     let told = |one: &Event| match one.metadata {
@@ -19,8 +19,8 @@ fn staircases(events: &[Event]) -> Vec<(u32, Option<u16>, Option<Direction>)> {
     stairs.iter().map(told).collect()
 }
 
-/// From `from_ms` on the platform takes stations for satellites: no speed, a small claim, and every few seconds
-/// another place.
+/// From `from_ms` on the platform mistakes stations for satellites: no speed, a small accuracy, and
+/// another place every few seconds.
 fn behind_a_door(samples: &mut [Owned], from_ms: u32) {
     for owned in samples {
         let Owned::Plain(Sample::Location(fix)) = owned else {
@@ -40,7 +40,7 @@ fn behind_a_door(samples: &mut [Owned], from_ms: u32) {
 }
 
 #[test]
-fn fixes_that_jump_behind_a_door_do_not_hide_a_staircase() {
+fn jumping_fixes_behind_a_door_do_not_hide_a_staircase() {
     let mut script = vec![(Act::Stay, 20), (WALK, 40)];
     for _ in 0..4 {
         script.push((
@@ -70,7 +70,7 @@ fn fixes_that_jump_behind_a_door_do_not_hide_a_staircase() {
 }
 
 #[test]
-fn a_steep_street_is_no_staircase_where_the_phone_tells_its_speed() {
+fn a_steep_street_with_known_speed_is_not_a_staircase() {
     // 1.3 m/s at 0.2 m/s up: a street of 15 %.
     let script = [(Act::Stay, 20), (WALK, 20), (WALK, 40), (WALK, 20)];
     let mut all = samples(&script, Phone::ALL, 12);
@@ -86,7 +86,7 @@ fn a_steep_street_is_no_staircase_where_the_phone_tells_its_speed() {
 }
 
 #[test]
-fn flights_that_are_taken_slowly_are_a_staircase() {
+fn slowly_climbed_flights_are_a_staircase() {
     let flight = |mps| Act::Stairs {
         mps,
         heading_deg: 0.0,

@@ -1,4 +1,4 @@
-//! Each way in which a detector could be fooled: what must be found, and what must not.
+//! Tests each way in which a detector could be fooled: required events and forbidden events.
 
 use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 use porchlight_schema::sample::{Location, Sample, Steps};
@@ -16,7 +16,7 @@ fn count(events: &[Event], event_type: EventType) -> usize {
 }
 
 #[test]
-fn a_hill_is_no_elevator_and_no_stairs() {
+fn a_hill_is_neither_an_elevator_nor_stairs() {
     let script = [
         (Act::Stay, 30),
         (
@@ -65,7 +65,7 @@ fn a_hill_is_no_elevator_and_no_stairs() {
 }
 
 #[test]
-fn a_tunnel_ends_no_drive_and_is_no_elevator() {
+fn a_tunnel_neither_ends_a_drive_nor_is_an_elevator() {
     let script = [
         (Act::Stay, 30),
         (
@@ -108,7 +108,7 @@ fn a_tunnel_ends_no_drive_and_is_no_elevator() {
 }
 
 #[test]
-fn switchback_stairs_are_stairs_and_no_backtracking() {
+fn switchback_stairs_are_stairs_and_not_backtracking() {
     let mut script = vec![(Act::Stay, 20), (WALK, 20)];
     for flight in 0..6 {
         let heading_deg = if flight % 2 == 0 { 0.0 } else { 180.0 };
@@ -140,7 +140,7 @@ fn switchback_stairs_are_stairs_and_no_backtracking() {
 }
 
 #[test]
-fn a_pedometer_that_counts_in_a_car_is_no_walk() {
+fn a_pedometer_that_counts_in_a_car_is_not_a_walk() {
     let script = [
         (Act::Stay, 30),
         (
@@ -181,7 +181,7 @@ fn a_pedometer_that_counts_in_a_car_is_no_walk() {
 }
 
 #[test]
-fn a_last_fix_that_is_repeated_every_second_is_a_loss() {
+fn a_fix_repeated_every_second_is_a_loss() {
     let mut all = samples(
         &[(WALK, 40), (Act::Stay, 60)],
         Phone {
@@ -191,7 +191,7 @@ fn a_last_fix_that_is_repeated_every_second_is_a_loss() {
         9,
     );
     for second in 0_u32..100 {
-        // From second 40 on the phone gives out the fix of second 39, with its time.
+        // From second 40 on the phone repeats the fix of second 39, with its time.
         let t_ms = second.min(39) * 1_000 + 100;
         let location = Location {
             t_ms,
@@ -207,13 +207,13 @@ fn a_last_fix_that_is_repeated_every_second_is_a_loss() {
         let place = all.partition_point(|owned| owned.sample().t_ms() <= second * 1_000);
         all.insert(place, Owned::Plain(Sample::Location(location)));
     }
-    // A repeated fix lags ever more, and is no sign of life of the position.
+    // A repeated fix lags ever more, and does not show that the position is alive.
     let events = events_of(&context_at(0.0, 0.0), &all, 60);
     assert_eq!(count(&events, EventType::GpsLost), 1, "{events:?}");
 }
 
 #[test]
-fn a_ride_is_found_where_gps_claims_four_metres() {
+fn a_ride_is_found_despite_a_gps_accuracy_of_four_metres() {
     let script = [
         (WALK, 30),
         (Act::Stay, 12),
@@ -266,7 +266,7 @@ fn short_slow_hops_between_stops_are_drives() {
 }
 
 #[test]
-fn a_ride_with_four_halts_is_one() {
+fn a_ride_with_four_halts_is_one_ride() {
     let mut script = vec![(WALK, 30), (Act::Stay, 15)];
     for _ in 0..5 {
         script.extend([(Act::Ride { mps: 1.2 }, 6), (Act::Stay, 12)]);
@@ -282,7 +282,7 @@ fn a_ride_with_four_halts_is_one() {
 }
 
 #[test]
-fn a_slow_elevator_is_no_staircase() {
+fn a_slow_elevator_is_not_a_staircase() {
     let script = [
         (WALK, 30),
         (Act::Stay, 15),
@@ -332,7 +332,7 @@ fn a_biased_accelerometer_shows_a_ride_without_a_barometer() {
 }
 
 #[test]
-fn arrays_of_seconds_give_what_single_seconds_give() {
+fn multi_second_arrays_give_the_same_result_as_single_seconds() {
     let script = [(Act::Stay, 20), (WALK, 30), (Act::Stay, 20), (WALK, 20)];
     let single = events(&script, Phone::ALL);
     let in_bursts = events(
@@ -347,7 +347,7 @@ fn arrays_of_seconds_give_what_single_seconds_give() {
 }
 
 #[test]
-fn each_kind_alone_tells_what_it_can() {
+fn each_kind_alone_finds_its_events() {
     let script = [(Act::Stay, 30), (WALK, 40), (Act::Stay, 40), (WALK, 40)];
     let none = Phone {
         location: false,
@@ -392,7 +392,7 @@ fn each_kind_alone_tells_what_it_can() {
 }
 
 #[test]
-fn a_silence_ends_what_is_open_and_is_not_gps_lost() {
+fn a_silence_ends_open_events_and_is_not_gps_lost() {
     let mut all = samples(&[(WALK, 200)], Phone::ALL, 4);
     all.retain(|owned| !(60_000..120_000).contains(&owned.sample().t_ms()));
     let events = events_of(&context_at(0.0, 0.0), &all, 60);
@@ -407,7 +407,7 @@ fn a_silence_ends_what_is_open_and_is_not_gps_lost() {
 }
 
 #[test]
-fn going_back_ones_own_way_is_backtracking_and_the_way_to_the_vehicle_is_not() {
+fn retracing_a_path_except_to_the_vehicle_is_backtracking() {
     let out = Act::Walk { heading_deg: 0.0 };
     let back = Act::Walk { heading_deg: 180.0 };
     let wrong_way = [
@@ -448,7 +448,7 @@ fn going_back_ones_own_way_is_backtracking_and_the_way_to_the_vehicle_is_not() {
 }
 
 #[test]
-fn a_known_gate_is_found_and_a_turn_at_the_door_is_none() {
+fn a_known_gate_is_found_and_a_turn_at_the_door_is_not_a_gate() {
     let mut context = context_at(0.0, 90.0);
     context.gates.push(porchlight_core::geo::Place {
         east_m: 0.0,

@@ -1,5 +1,5 @@
-//! The three GPS events against the contract's words: what the detector finds one fix at a time, an oracle finds with
-//! all fixes before it.
+//! Tests the three GPS events against the contract: the detector works one fix at a time, the
+//! oracle with all earlier fixes.
 
 use porchlight_schema::event::{Event, EventType};
 use porchlight_schema::sample::{Location, Pressure, Sample};
@@ -13,9 +13,9 @@ const TYPES: [EventType; 3] = [
     EventType::GpsRestored,
 ];
 
-/// A fix: when, and its accuracy in metres.
+/// A fix: its time, and its accuracy in metres.
 type FixAt = (u32, f32);
-/// What was found: type, from, to.
+/// A found event: type, from, to.
 type Found = (EventType, u32, Option<u32>);
 
 fn fix((t_ms, accuracy_m): FixAt) -> Owned {
@@ -36,7 +36,7 @@ fn pressure(t_ms: u32) -> Owned {
     Owned::Plain(Sample::Pressure(Pressure { t_ms, hpa: 1_013.0 }))
 }
 
-/// Fixes in a stream in which pressure comes each second but in the silent times.
+/// Returns fixes in a stream with one pressure sample per second outside the silent times.
 fn stream(fixes: &[FixAt], end_sec: u32, silent_sec: &[(u32, u32)]) -> Vec<Owned> {
     let is_heard = |sec: &u32| {
         !silent_sec
@@ -70,7 +70,8 @@ fn each_second(from_sec: u32, accuracies_m: &[f32]) -> Vec<FixAt> {
         .collect()
 }
 
-/// The spans without use: from the last useful fix, or the useless one that follows at once, to the next useful one.
+/// Returns the spans without useful fixes: from the last useful fix, or the useless fix that
+/// follows immediately, to the next useful fix.
 fn oracle_lost(fixes: &[FixAt], end_ms: u32) -> Vec<(u32, u32)> {
     let mut spans = Vec::new();
     let useful: Vec<usize> = (0..fixes.len())
@@ -102,7 +103,8 @@ fn median(values: &[f32]) -> Option<f32> {
     (sorted.len() >= 8).then(|| sorted[(sorted.len() - 1) / 2])
 }
 
-/// Runs of two and more fixes of 50 m, or of 2.5 times the usual; where a loss begins they end. And all such fixes.
+/// Returns the runs of two and more fixes of 50 m, or of 2.5 times the usual, which end where a
+/// loss begins; and all such fixes.
 fn oracle_degraded(fixes: &[FixAt], lost: &[(u32, u32)]) -> (Vec<(u32, u32)>, Vec<u32>) {
     let mut usable: Vec<f32> = Vec::new();
     let (mut is_lenient, mut run): (bool, Vec<FixAt>) = (false, Vec::new());
@@ -171,7 +173,8 @@ fn oracle(fixes: &[FixAt], end_ms: u32) -> Vec<Found> {
     all
 }
 
-/// Stretches of fixes: how many, how far apart, how exact. No value lies within 3 % of a limit.
+/// Returns stretches of fixes with varying count, interval and accuracy. No value lies within 3 %
+/// of a limit.
 fn fixes() -> impl Strategy<Value = Vec<FixAt>> {
     let accuracy = prop_oneof![
         4 => prop_oneof![Just(4.0_f32), Just(5.0), Just(6.0)],
@@ -194,7 +197,7 @@ fn fixes() -> impl Strategy<Value = Vec<FixAt>> {
                 sec += apart_sec;
             }
         }
-        // The end is as the beginning, so that nothing is open there.
+        // The end repeats the beginning, so that no event is open there.
         fixes.extend(each_second(sec, &[5.0; 20]));
         fixes
     })
@@ -204,14 +207,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_events_are_what_the_contracts_rules_give(fixes in fixes()) {
+    fn the_events_follow_the_rules_of_the_contract(fixes in fixes()) {
         let end_ms = fixes.last().unwrap().0;
         let samples = stream(&fixes, end_ms / 1_000, &[]);
         prop_assert_eq!(found(&samples), oracle(&fixes, end_ms));
     }
 
     #[test]
-    fn nothing_is_found_under_the_open_sky(accuracies_m in prop::collection::vec(3.0_f32..7.4, 30..300)) {
+    fn no_events_are_found_under_the_open_sky(accuracies_m in prop::collection::vec(3.0_f32..7.4, 30..300)) {
         let fixes = each_second(0, &accuracies_m);
         let samples = stream(&fixes, fixes.len() as u32, &[]);
         prop_assert_eq!(found(&samples), Vec::<Found>::new());
@@ -219,7 +222,7 @@ proptest! {
 }
 
 #[test]
-fn a_silent_stream_is_a_gap_and_no_loss() {
+fn a_silent_stream_is_a_gap_and_not_a_loss() {
     let mut fixes = each_second(0, &[5.0; 40]);
     fixes.extend(each_second(60, &[5.0; 20]));
     assert_eq!(found(&stream(&fixes, 80, &[(40, 60)])), []);
@@ -228,9 +231,10 @@ fn a_silent_stream_is_a_gap_and_no_loss() {
     assert_eq!(found(&stream(&fixes, 80, &[])), [lost, restored]);
 }
 
-/// Whoever goes indoors while nothing is heard has lost the position when the stream comes back without it.
+/// A phone that goes indoors while the stream is silent has lost the position when the stream
+/// resumes without it.
 #[test]
-fn a_loss_may_begin_with_the_end_of_a_gap() {
+fn a_loss_may_begin_at_the_end_of_a_gap() {
     let mut fixes = each_second(0, &[5.0; 40]);
     fixes.extend(each_second(120, &[5.0; 20]));
     let lost = (EventType::GpsLost, 90_500, Some(120_100));
@@ -239,7 +243,7 @@ fn a_loss_may_begin_with_the_end_of_a_gap() {
 }
 
 #[test]
-fn useless_fixes_are_a_loss_and_no_degradation() {
+fn useless_fixes_are_a_loss_and_not_a_degradation() {
     let accuracies_m = [vec![5.0; 40], vec![300.0; 20], vec![5.0; 20]].concat();
     let fixes = each_second(0, &accuracies_m);
     let lost = (EventType::GpsLost, 40_100, Some(60_100));
@@ -260,11 +264,13 @@ fn nothing_is_degraded_or_lost_before_the_first_good_fix() {
     assert_eq!(found(&stream(&fixes, 59, &[])), []);
 }
 
-/// Good fixes restore though one of them is far worse than the session's others: 30 m are good, whatever is usual.
+/// Good fixes restore even if one of them is far worse than the session's others: 30 m are good,
+/// regardless of the usual accuracy.
 #[test]
-fn an_unusual_good_fix_counts_among_the_three_that_restore() {
+fn an_unusual_good_fix_counts_among_three_restoring_fixes() {
     let mut fixes = each_second(0, &[5.0; 40]);
-    // Out of a building, with a fix each 6 s at first: three of them fit into 15 s only with the second.
+    // The courier leaves a building, with a fix every 6 s at first: three fixes fit into 15 s only
+    // with the second.
     fixes.extend([(60_100, 5.0), (66_100, 30.0), (72_100, 5.0)]);
     fixes.extend(each_second(78, &[5.0; 12]));
     let lost = (EventType::GpsLost, 39_100, Some(60_100));

@@ -1,4 +1,4 @@
-//! A courier stands and uses the phone: it moves, but nobody walks.
+//! Tests a courier who stands and uses the phone: the phone moves, but the courier does not walk.
 
 #![expect(
     clippy::disallowed_methods,
@@ -10,17 +10,18 @@ use porchlight_schema::sample::{Motion, Sample};
 
 use super::signals::{IMU_HZ, Noise, Owned, context_at, events_of, of_type};
 
-/// Acceleration along the phone's axes at a time, m/s².
+/// The acceleration along the phone's axes at a given time, m/s².
 type Signal = fn(f64, &mut Noise) -> [f64; 3];
 
-/// A walk with the phone in the hand: 1.9 steps a second.
+/// Simulates a walk with the phone in the hand: 1.9 steps per second.
 fn walk(t: f64, noise: &mut Noise) -> [f64; 3] {
     let phase = std::f64::consts::TAU * 1.9 * t;
     let norm = 9.81 + 1.6 * phase.sin() + 0.6 * (2.0 * phase + 0.7).sin() + 0.2 * noise.next();
     [0.2 * noise.next(), 0.6 * norm, 0.8 * norm]
 }
 
-/// Every three seconds the phone is turned by 50 degrees to a label 6 cm nearer and back, and a finger taps.
+/// Simulates a scan: every three seconds the phone is turned by 50 degrees to a label 6 cm nearer
+/// and back, and a finger taps.
 fn scan(t: f64, noise: &mut Noise) -> [f64; 3] {
     let place = t.rem_euclid(3.0);
     let turned = |from: f64| {
@@ -73,13 +74,14 @@ fn imu(parts: &[(Signal, u32)]) -> Vec<Owned> {
     out
 }
 
-/// What a phone that reduces its motion sends: spread, cadence and seconds of each part.
+/// Returns the samples of a phone that reduces its motion: spread, cadence and seconds of each
+/// part.
 fn motion(parts: &[(f32, Option<f32>, u32)]) -> Vec<Owned> {
     let mut out = Vec::new();
     for &(accel_std, cadence_hz, seconds) in parts {
         for _ in 0..seconds {
             let second = out.len() as u32;
-            // Hands and walks are not the same in each second.
+            // Hands and walks vary from second to second.
             let uneven = 1.0 + 0.15 * ((second % 3) as f32 - 1.0);
             out.push(Owned::Plain(Sample::Motion(Motion {
                 t_ms: second * 1_000,
@@ -103,7 +105,7 @@ fn seconds_of(samples: &[Owned], event_type: EventType) -> u32 {
 }
 
 #[test]
-fn who_scans_while_standing_does_not_walk() {
+fn scanning_while_standing_is_not_a_walk() {
     // The spread of the scan, 0.3 to 0.6 m/s², is that of a quiet walk.
     let samples = imu(&[(walk, 30), (scan, 45), (walk, 20)]);
     let (walked, stood) = (
@@ -117,10 +119,10 @@ fn who_scans_while_standing_does_not_walk() {
 }
 
 #[test]
-fn no_cadence_is_no_walk_on_a_phone_that_told_one() {
+fn a_missing_cadence_is_no_walk_if_the_phone_has_reported_one() {
     let (walk, handled) = ((1.3, Some(1.9), 30), (0.6, Some(0.0), 30));
     let stood = |parts: &[_]| seconds_of(&motion(parts), EventType::Stopped);
     assert!(stood(&[walk, handled, walk]) >= 26);
-    // A phone that leaves the field out where nobody walks says the same.
+    // A phone that omits the cadence of a stationary courier gives the same result.
     assert!(stood(&[walk, (0.6, None, 30), walk]) >= 26);
 }

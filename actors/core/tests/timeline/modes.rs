@@ -1,4 +1,5 @@
-//! What a mode looks like on a phone that lacks the sensor which would tell it best, and what else looks like it.
+//! Tests how a mode looks on a phone without the sensor that would show it best, and motion that
+//! looks the same.
 
 #![expect(
     clippy::disallowed_methods,
@@ -27,8 +28,8 @@ fn count(events: &[Event], event_type: EventType) -> usize {
     of_type(events, event_type).len()
 }
 
-/// A walk as a phone in the trouser pocket feels it: each step a sharp impact, and a thigh that swings the phone by
-/// `swing_mps2` once a stride. In the hand nothing is sharp.
+/// Simulates a walk with the phone in the trouser pocket: each step is a sharp impact, and the
+/// thigh swings the phone by `swing_mps2` once per stride. In the hand no impact is sharp.
 fn gait(seconds: u32, swing_mps2: f64, is_in_pocket: bool) -> Vec<Owned> {
     let mut noise = Noise::new(3);
     let mut out = Vec::new();
@@ -83,7 +84,7 @@ fn a_thigh_that_swings_high_climbs_stairs() {
 }
 
 #[test]
-fn a_level_walk_is_none_in_the_pocket_or_in_a_swinging_hand() {
+fn a_level_walk_in_pocket_or_swinging_hand_is_not_stairs() {
     for (swing_mps2, is_in_pocket) in [(0.5, true), (0.0, true), (2.2, false), (0.0, false)] {
         let events = events(&gait(60, swing_mps2, is_in_pocket));
         assert_eq!(
@@ -100,7 +101,7 @@ fn a_level_walk_is_none_in_the_pocket_or_in_a_swinging_hand() {
 }
 
 #[test]
-fn who_sits_in_a_vehicle_before_the_first_fix_has_not_stopped() {
+fn sitting_in_a_vehicle_before_the_first_fix_is_not_a_stop() {
     let drive = Act::Drive {
         mps: 9.0,
         climb_mps: 0.0,
@@ -119,7 +120,7 @@ fn who_sits_in_a_vehicle_before_the_first_fix_has_not_stopped() {
 }
 
 #[test]
-fn who_stands_still_before_the_first_fix_has() {
+fn standing_still_before_the_first_fix_is_a_stop() {
     let mut samples = samples(&[(Act::Stay, 60), (WALK, 30)], Phone::ALL, 7);
     samples.retain(|owned| match owned.sample() {
         Sample::Location(location) => location.t_ms >= 20_000,
@@ -131,8 +132,8 @@ fn who_stands_still_before_the_first_fix_has() {
 }
 
 #[test]
-fn a_cabin_that_starts_as_soon_as_one_stands_is_felt() {
-    // One storey: three seconds up at 1.1 m/s, with the push at once and no second to settle in.
+fn a_cabin_that_starts_immediately_is_detected() {
+    // One storey: three seconds up at 1.1 m/s, with an immediate push and no second to settle in.
     for wait_sec in [2, 3, 6, 20] {
         let script = [
             (WALK, 40),
@@ -158,7 +159,7 @@ fn a_cabin_that_starts_as_soon_as_one_stands_is_felt() {
 }
 
 #[test]
-fn a_wait_that_the_ride_leaves_short_is_no_stop() {
+fn a_wait_cut_short_by_the_ride_is_not_a_stop() {
     let script = [
         (WALK, 40),
         (Act::Stay, 4),
@@ -172,7 +173,7 @@ fn a_wait_that_the_ride_leaves_short_is_no_stop() {
 }
 
 #[test]
-fn two_pushes_without_a_way_on_foot_are_a_road() {
+fn two_pushes_without_a_walk_are_a_road() {
     let script = [
         (Act::Stay, 30),
         (Act::Ride { mps: 1.0 }, 10),
@@ -183,13 +184,13 @@ fn two_pushes_without_a_way_on_foot_are_a_road() {
 }
 
 #[test]
-fn a_fix_that_leaps_is_no_drive() {
+fn a_jumping_fix_is_not_a_drive() {
     let script = [(Act::Stay, 30), (WALK, 120), (Act::Stay, 30)];
     let mut samples = samples(&script, Phone::ALL, 7);
     for owned in &mut samples {
         if let Owned::Plain(Sample::Location(location)) = owned {
             location.speed_mps = None;
-            // 900 m away for two seconds, as the place of a station that was set down wrongly.
+            // 900 m away for two seconds, like the position of a wrongly mapped station.
             if (80_000..82_000).contains(&location.t_ms) {
                 location.lat += 0.008;
             }
@@ -201,12 +202,12 @@ fn a_fix_that_leaps_is_no_drive() {
 }
 
 #[test]
-fn a_counter_that_runs_late_does_not_hide_a_pause() {
+fn a_late_step_counter_does_not_hide_a_pause() {
     let script = [(WALK, 40), (Act::Stay, 9), (WALK, 40)];
     let mut samples = samples(&script, Phone::ALL, 7);
     for owned in &mut samples {
         if let Owned::Plain(Sample::Steps(steps)) = owned {
-            // It tells of the last steps one by one for 8 s after they were made.
+            // The phone reports the last steps one by one for 8 s after they were made.
             if (40_000..48_000).contains(&steps.t_ms) {
                 steps.count -= (48_000 - steps.t_ms) / 1_000;
             }
@@ -224,7 +225,7 @@ const SKY: Phone = Phone {
 };
 
 #[test]
-fn wind_under_the_sky_is_no_elevator() {
+fn wind_outdoors_is_not_an_elevator() {
     let script = [
         (Act::Stay, 60),
         (Act::Ride { mps: 0.6 }, 8),
@@ -241,7 +242,7 @@ fn wind_under_the_sky_is_no_elevator() {
 }
 
 #[test]
-fn a_ride_that_halts_and_creeps_on_is_one() {
+fn a_ride_that_halts_and_creeps_on_is_one_ride() {
     let ride = |mps| Act::Ride { mps };
     let script = [
         (Act::Stay, 60),
@@ -281,7 +282,7 @@ fn a_ride_that_begins_while_the_barometer_is_silent_has_its_height() {
 }
 
 #[test]
-fn up_a_short_wait_and_down_again_are_two() {
+fn a_ride_up_and_a_ride_down_are_two_rides() {
     let stairs = |mps| Act::Stairs {
         mps,
         heading_deg: 0.0,
@@ -300,8 +301,9 @@ fn up_a_short_wait_and_down_again_are_two() {
 }
 
 #[test]
-fn a_queue_is_a_halt_in_traffic() {
-    // No motion sensors, a fix a second: creeping, now faster than anybody walks, now hardly.
+fn a_traffic_queue_is_a_halt_of_the_drive() {
+    // No motion sensors and one fix per second: creeping, sometimes faster than walking, sometimes
+    // hardly moving.
     let drive = |mps| {
         (
             Act::Drive {
@@ -332,9 +334,10 @@ fn a_queue_is_a_halt_in_traffic() {
     assert_eq!(count(&events, EventType::Driving), 1, "{events:?}");
 }
 
-/// Behind a door fixes slide away at a vehicle's speed for ten seconds, while the body walks on.
+/// Behind a door fixes drift away at a vehicle's speed for ten seconds, while the body continues to
+/// walk.
 #[test]
-fn a_short_drive_in_the_midst_of_a_gait_is_a_leap_of_positions() {
+fn a_short_drive_during_a_gait_is_a_position_jump() {
     let mut all = samples(&[(Act::Stay, 20), (WALK, 100)], Phone::ALL, 9);
     for owned in &mut all {
         if let Owned::Plain(Sample::Location(location)) = owned

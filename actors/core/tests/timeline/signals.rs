@@ -1,4 +1,5 @@
-//! A phone's samples for a script of what its bearer does: physics of the plainest kind, for tests of single effects.
+//! Generates a phone's samples for a script of its bearer's actions, with minimal physics, for
+//! tests of single effects.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,7 +17,7 @@ use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch};
 use porchlight_schema::sample::{Imu, Kind, Location, Pressure, Sample, Steps};
 use porchlight_schema::session::{Address, Point};
 
-/// What the bearer does.
+/// An action of the bearer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Act {
     Stay,
@@ -26,7 +27,7 @@ pub(crate) enum Act {
     Drive { mps: f64, climb_mps: f64 },
 }
 
-/// What the phone has.
+/// The sensors and properties of the phone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Phone {
     pub location: bool,
@@ -34,9 +35,9 @@ pub(crate) struct Phone {
     pub pressure: bool,
     pub imu: bool,
     pub steps: bool,
-    /// Added to the length of gravity by a biased accelerometer, m/s².
+    /// The bias of the accelerometer, added to the length of gravity, m/s².
     pub bias: f32,
-    /// Seconds of one `imu` array.
+    /// The duration of one `imu` array, seconds.
     pub imu_sec: usize,
 }
 
@@ -78,7 +79,7 @@ impl Owned {
     }
 }
 
-/// Numbers that look random and are the same every time.
+/// A deterministic pseudo-random number generator.
 pub(crate) struct Noise(u64);
 
 impl Noise {
@@ -86,7 +87,7 @@ impl Noise {
         Self(seed.wrapping_mul(2).wrapping_add(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// Between -1 and 1.
+    /// Returns a number between -1 and 1.
     pub(crate) fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -99,7 +100,7 @@ const LAT: f64 = 52.0;
 const LNG: f64 = 13.0;
 const METRES_PER_DEGREE: f64 = 111_195.0;
 
-/// The address: `east_m` and `north_m` from where every script begins.
+/// Returns a context whose address is `east_m` and `north_m` from the start of every script.
 pub(crate) fn context_at(east_m: f64, north_m: f64) -> SessionContext {
     let address = Address {
         line1: String::new(),
@@ -123,7 +124,7 @@ fn point(east_m: f64, north_m: f64) -> Point {
     }
 }
 
-/// Where the bearer is and what the body feels, second by second.
+/// The bearer's position and the motion of the body, second by second.
 struct Body {
     east_m: f64,
     north_m: f64,
@@ -134,7 +135,7 @@ struct Body {
 }
 
 impl Body {
-    /// Ground speed, direction, vertical speed and steps a second of an act.
+    /// Returns the ground speed, direction, vertical speed and steps per second of an act.
     fn act(act: Act) -> (f64, f64, f64, f64) {
         match act {
             Act::Stay => (0.0, 0.0, 0.0, 0.0),
@@ -146,7 +147,7 @@ impl Body {
     }
 }
 
-/// The samples of a script of acts with their seconds, kind by kind in time order.
+/// Returns the samples of a script of acts with their seconds, kind by kind in time order.
 pub(crate) fn samples(script: &[(Act, u32)], phone: Phone, seed: u64) -> Vec<Owned> {
     let mut noise = Noise::new(seed);
     let mut body = Body {
@@ -171,7 +172,7 @@ pub(crate) fn samples(script: &[(Act, u32)], phone: Phone, seed: u64) -> Vec<Own
             body.height_m += climb_mps;
             body.steps += cadence_hz;
             let shakes = matches!(act, Act::Drive { .. });
-            // A cabin's push; stairs are climbed in steps that the gait below covers.
+            // The push of a cabin; the gait below covers stairs, which are climbed in steps.
             let lift = if matches!(act, Act::Ride { .. } | Act::Stay) {
                 push
             } else {
@@ -248,7 +249,7 @@ fn emit(out: &mut Vec<Owned>, phone: Phone, body: &Body, t_sec: u32, noise: &mut
     }
 }
 
-/// The samples in batches of `size`.
+/// Returns the samples in batches of `size`.
 pub(crate) fn batches(samples: &[Owned], size: usize) -> Vec<PackedBatch> {
     let chunks = samples.chunks(size.max(1));
     chunks
@@ -262,7 +263,7 @@ pub(crate) fn batches(samples: &[Owned], size: usize) -> Vec<PackedBatch> {
         .collect()
 }
 
-/// The events of the samples in batches of `size`.
+/// Returns the events of the samples in batches of `size`.
 pub(crate) fn events_of(context: &SessionContext, samples: &[Owned], size: usize) -> Vec<Event> {
     let mut timeline = Timeline::new(context);
     for batch in batches(samples, size) {
@@ -272,7 +273,7 @@ pub(crate) fn events_of(context: &SessionContext, samples: &[Owned], size: usize
     timeline.events().to_vec()
 }
 
-/// The events of one type.
+/// Returns the events of one type.
 pub(crate) fn of_type(events: &[Event], event_type: EventType) -> Vec<Event> {
     events
         .iter()
@@ -281,8 +282,8 @@ pub(crate) fn of_type(events: &[Event], event_type: EventType) -> Vec<Event> {
         .collect()
 }
 
-/// The samples as they would arrive if each kind lagged by its own time, which changes every few seconds: at most
-/// `lag_ms`.
+/// Returns the samples as they would arrive if each kind lagged by its own time, which changes
+/// every few seconds: at most `lag_ms`.
 pub(crate) fn delayed(samples: &[Owned], lag_ms: u32, seed: u64) -> Vec<Owned> {
     let mut keyed: Vec<(u32, usize, Owned)> = Vec::new();
     let mut newest = [0_u32; Kind::ALL.len()];
@@ -295,7 +296,7 @@ pub(crate) fn delayed(samples: &[Owned], lag_ms: u32, seed: u64) -> Vec<Owned> {
         );
         noise.next();
         let lag = ((noise.next() + 1.0) / 2.0 * f64::from(lag_ms)) as u32;
-        // Within a kind the order holds.
+        // The order within a kind is kept.
         newest[kind] = newest[kind].max(t_ms + lag);
         keyed.push((newest[kind], place, owned.clone()));
     }

@@ -28,7 +28,7 @@ fn record() -> InsightRecord {
 }
 
 #[test]
-fn what_is_covered_is_read_from_rows_of_version_1_0_and_written_as_there() {
+fn covered_rows_of_version_1_0_are_read_and_written_unchanged() {
     for pod_received_at in [None, Some(TimestampMs(1_800_000_000_000))] {
         let old = CoveredOf10 {
             batches: 300,
@@ -47,7 +47,7 @@ fn what_is_covered_is_read_from_rows_of_version_1_0_and_written_as_there() {
 }
 
 #[test]
-fn what_is_covered_is_read_as_it_was_written() {
+fn covered_rows_round_trip() {
     let times = [None, Some(TimestampMs(-5)), Some(TimestampMs(9))];
     for pod_received_at in times {
         for late_stop_at in times {

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn within_the_window_it_is_a_set() {
+    fn within_the_window_it_behaves_as_a_set() {
         for stride in 1..200_u32 {
             let (mut heard, mut set) = (SeqWindow::default(), std::collections::BTreeSet::new());
             for step in 0..200 {

@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_batch_at_fault_is_found_and_those_before_it_are_applied() {
+    fn the_faulty_batch_is_found_and_earlier_ones_are_applied() {
         let entry = |seq| JournalEntry {
             seq,
             received_at: TimestampMs(0),

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traces_of_other_tenants_are_other_rows() {
+    fn traces_of_different_tenants_are_different_rows() {
         let tenant = |n, env| Tenant {
             organization_id: OrganizationId::new(TimestampMs(n), 0),
             env,

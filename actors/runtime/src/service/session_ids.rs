@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_one_millisecond_sort_as_they_were_made() {
+    fn ids_of_one_millisecond_sort_in_order_of_creation() {
         let ids = SessionIds::default();
         // The randomness falls while the ids rise; a clock that is set back starts over.
         let made: Vec<SessionId> = [5_i64, 5, 5, 6, 6, 4, 4]
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_millisecond_runs_into_no_other() {
+    fn a_full_millisecond_does_not_overlap_the_next() {
         let ids = SessionIds::default();
         let at = TimestampMs(9);
         let made: Vec<SessionId> = (0..70_000_u128)

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_remembered_by_request_key_and_body_for_a_day() {
+    fn a_response_is_remembered_by_key_and_body_for_a_day() {
         let (mut endpoint, one) = (endpoint(), repeat("one", 1));
         let rotate = SecretRequest::Rotate;
         remember(&mut endpoint, NOW, rotate, Some(&one)).unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_remembered_than_may_be_and_old_ones_make_room() {
+    fn remembered_responses_are_bounded_and_old_ones_expire() {
         let (mut endpoint, rotate) = (endpoint(), SecretRequest::Rotate);
         for number in 0..SECRETS_REMEMBERED_MAX {
             let key = repeat(&number.to_string(), 1);

@@ -127,7 +127,7 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn each_says_that_it_is_a_test_and_of_which_session() {
+    fn each_sample_is_marked_as_a_test_and_names_its_session() {
         let now = TimestampMs(1_763_636_100_000);
         let tenant = Tenant {
             organization_id: OrganizationId::new(now, 1),

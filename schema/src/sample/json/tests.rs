@@ -63,7 +63,7 @@ fn every_kind_is_read_packed_and_read_back() {
 }
 
 #[test]
-fn both_ways_give_the_same_bytes() {
+fn both_parsers_give_the_same_bytes() {
     let text = batch(ALL_KINDS);
     let fast = fast::decode_batch(text.as_bytes()).unwrap();
     let slow = slow::decode_batch(&serde_json::from_str(&text).unwrap()).unwrap();
@@ -71,7 +71,7 @@ fn both_ways_give_the_same_bytes() {
 }
 
 #[test]
-fn a_bad_sample_is_pointed_at() {
+fn the_error_points_at_a_bad_sample() {
     let cases = [
         (
             r#"{"t":1,"kind":"location","lat":91,"lng":0}"#,
@@ -178,7 +178,7 @@ fn the_batch_itself_is_checked() {
 }
 
 #[test]
-fn a_turn_rate_may_lack_axes_and_is_then_none() {
+fn an_incomplete_turn_rate_is_ignored() {
     let plain = r#"{"t":1,"kind":"imu","hz":50,"ax":[1],"ay":[1],"az":[1]"#;
     let without = decode_batch(batch(&format!("{plain}}}")).as_bytes()).unwrap();
     for axes in [
@@ -192,7 +192,7 @@ fn a_turn_rate_may_lack_axes_and_is_then_none() {
 }
 
 #[test]
-fn a_whole_number_may_be_written_as_any_number() {
+fn a_whole_number_may_be_written_in_any_number_form() {
     for (seq, read) in [("5.0", 5), ("5e0", 5), ("1e6", 1_000_000), ("-0", 0)] {
         let text = format!(r#"{{"seq":{seq},"samples":[]}}"#);
         assert_eq!(decode_batch(text.as_bytes()).unwrap().seq, read, "{seq}");
@@ -226,7 +226,7 @@ proptest! {
 
     /// Both decoders agree on whether a text is a batch, and on its content.
     #[test]
-    fn both_ways_agree(seq in -2_i64..3, t in -1.0_f64..1e5, hpa in 200.0_f64..1200.0, lat in proptest::option::of(-100.0_f64..100.0), text in "[a-z{}\\[\\],:\"0-9]{0,12}") {
+    fn both_parsers_agree(seq in -2_i64..3, t in -1.0_f64..1e5, hpa in 200.0_f64..1200.0, lat in proptest::option::of(-100.0_f64..100.0), text in "[a-z{}\\[\\],:\"0-9]{0,12}") {
         let lat = lat.map_or("null".into(), |lat| lat.to_string());
         let text = format!(
             r#"{{"seq":{seq},"samples":[{{"t":{t},"kind":"pressure","hPa":{hpa}}},{{"kind":"location","t":{t},"lat":{lat},"lng":1}},{{"t":3,"kind":"mark","name":{text:?}}}]}}"#

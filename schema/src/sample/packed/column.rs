@@ -377,7 +377,7 @@ mod tests {
         /// Reading many numbers together equals reading them one by one, at any truncation of the
         /// column.
         #[test]
-        fn what_is_read_at_once_is_what_is_read_one_by_one(numbers in numbers(), cut in 0_usize..12, place in 0_usize..3) {
+        fn bulk_reading_equals_reading_one_by_one(numbers in numbers(), cut in 0_usize..12, place in 0_usize..3) {
             let mut column = Column::default();
             numbers.iter().for_each(|&number| column.push(number));
             let mut bytes = Vec::new();
@@ -407,7 +407,7 @@ mod tests {
 
         /// Columns of different numbers do not affect each other.
         #[test]
-        fn three_columns_are_read_each_for_itself(numbers in prop::array::uniform3(prop::collection::vec(numbers_one(), 90))) {
+        fn three_columns_are_read_independently(numbers in prop::array::uniform3(prop::collection::vec(numbers_one(), 90))) {
             let written = numbers.each_ref().map(|numbers| {
                 let (mut column, mut bytes) = (Column::default(), Vec::new());
                 numbers.iter().for_each(|&number| column.push(number));

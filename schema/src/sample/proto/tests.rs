@@ -63,7 +63,7 @@ fn sample(seed: (u8, u16, i32), values: &[f32]) -> Json {
 }
 
 #[test]
-fn the_acknowledgement_is_that_of_the_schema() {
+fn the_acknowledgement_matches_the_schema() {
     let ack = message("AckSeq");
     let session_id = SessionId::new(TimestampMs(1_700_000_000_000), 7);
     for (session_id, seq) in [(Some(session_id), 0), (None, 17), (None, BATCH_SEQ_MAX)] {
@@ -78,7 +78,7 @@ fn the_acknowledgement_is_that_of_the_schema() {
 }
 
 #[test]
-fn names_and_numbers_of_enums_are_those_of_the_schema() {
+fn names_and_numbers_of_enums_match_the_schema() {
     let sample = message("Sample");
     let names = |field: &str| {
         let field = sample.get_field_by_name(field).unwrap();
@@ -110,7 +110,7 @@ fn names_and_numbers_of_enums_are_those_of_the_schema() {
 }
 
 #[test]
-fn what_is_wrong_is_told_as_of_json() {
+fn faults_are_reported_as_in_json() {
     let batch = message("Batch");
     let cases = [
         json!({ "seq": 1, "samples": [{ "t": 1, "kind": "location", "lat": 91, "lng": 0 }] }),
@@ -140,7 +140,7 @@ fn what_is_wrong_is_told_as_of_json() {
 }
 
 #[test]
-fn odd_but_good_encodings_are_read() {
+fn unusual_valid_encodings_are_read() {
     let read = |bytes: &[u8]| decode_batch(bytes).map(|decoded| (decoded.seq, decoded.batch));
     let plain = json::decode_batch(br#"{"seq":3,"samples":[{"t":1.5,"kind":"steps","count":7}]}"#);
     let plain = plain.unwrap().batch;
@@ -178,7 +178,7 @@ fn odd_but_good_encodings_are_read() {
 }
 
 #[test]
-fn what_is_not_protobuf_is_told() {
+fn invalid_protobuf_is_reported() {
     for bytes in [
         &b"{}"[..],
         &[0x08],

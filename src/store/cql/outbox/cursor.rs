@@ -243,7 +243,7 @@ mod tests {
     const NOW: TimestampMs = TimestampMs(1_763_636_100_000);
 
     #[test]
-    fn a_change_is_taken_once_and_only_of_what_is_as_it_was_read() {
+    fn a_change_applies_once_and_only_to_the_state_that_was_read() {
         let session_id = SessionId::new(NOW, 1);
         let id = MessageId::derived(NOW, session_id, 3);
         let fresh = Queued::new(id, session_id, 3, MessageEvent::InsightUpdated);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_by_hand_are_done_in_order() {
+    fn manual_requests_are_processed_in_order() {
         let id = MessageId::derived(NOW, SessionId::new(NOW, 1), 3);
         let mut cursor = Cursor::default();
         assert!(!cursor.is_manual_done(id, NOW));

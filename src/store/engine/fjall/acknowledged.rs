@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_write_leaves_the_number_before() {
+    fn a_torn_write_leaves_the_previous_number() {
         let folder = std::env::temp_dir().join(format!("acknowledged-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let file = Acknowledged::create(&folder, 0).unwrap();

@@ -8,7 +8,7 @@ use crate::geo::Place;
 
 /// The number of crumbs kept: 64 of 5 m are 320 m of path (research 2.3).
 const CRUMBS: usize = 64;
-/// The number of crumbs that are skipped at once if none of them is near.
+/// The number of crumbs that are skipped in one step if none of them is near.
 const LANES: usize = 8;
 /// The number of crumbs by which the capacity grows.
 const ROOM: usize = 16;
@@ -154,7 +154,7 @@ impl Trail {
             / way_m
     }
 
-    /// Appends a crumb and evicts the oldest if there is no room.
+    /// Appends a crumb and evicts the oldest if the trail is full.
     pub(super) fn push(&mut self, crumb: Crumb) {
         let ring = self.0.get_or_insert_with(|| {
             Box::new(Ring {
@@ -257,7 +257,7 @@ mod tests {
     proptest! {
         /// The ring holds the newest crumbs in order and knows which of them are near.
         #[test]
-        fn the_newest_crumbs_are_kept_and_found(
+        fn the_newest_crumbs_are_stored_and_found(
             places in prop::collection::vec((-40.0_f32..40.0, -40.0_f32..40.0), 0..200),
             (east_m, north_m) in (-40.0_f32..40.0, -40.0_f32..40.0),
             near_m in 1.0_f32..20.0,

@@ -113,9 +113,9 @@ impl Pause {
         );
     }
 
-    /// Returns whether the pause was beside the vehicle that was left, because the courier looks
-    /// for the parcel or locks the door. A few steps lead round a van. On a longer way positions
-    /// decide, since their errors barely change within a minute.
+    /// Returns whether the pause was next to the vehicle, because the courier looks for the parcel
+    /// or locks the door. A few steps lead round a van. On a longer path positions decide, since
+    /// their errors barely change within a minute.
     pub(super) fn is_at_vehicle(&self) -> bool {
         let Some(walked_sec) = self.from_vehicle_sec else {
             return false;

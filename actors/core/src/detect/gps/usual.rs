@@ -121,8 +121,8 @@ fn bin_of(accuracy_m: f32) -> usize {
     }
 }
 
-/// For each bin, the limit below which an accuracy is near any median in that bin: no median lies
-/// below its bin.
+/// For each bin, the limit below which an accuracy is close to any median in that bin: no median
+/// lies below its bin.
 const FAR_BELOW_M: [f32; BINS] = far_below_m();
 
 const fn far_below_m() -> [f32; BINS] {
@@ -207,7 +207,7 @@ mod tests {
 
     /// The table finds the same bin as a search, at every edge and around it.
     #[test]
-    fn the_table_knows_every_bin() {
+    fn the_table_finds_the_same_bin_as_a_search() {
         let searched = |accuracy_m: f32| EDGES_M.partition_point(|&edge_m| edge_m < accuracy_m);
         let begins = (0..=FINE as u32).map(|fine| f32::from_bits((FINE_FROM + fine) << FINE_SHIFT));
         let each_cm = (0..20_000_u16).map(|cm| f32::from(cm) / 100.0);
@@ -220,7 +220,7 @@ mod tests {
 
     /// A value that is found near the usual without the median is also near it by the median.
     #[test]
-    fn what_is_near_at_once_is_near_by_the_median() {
+    fn the_quick_distance_check_agrees_with_the_median() {
         let mut usual = Usual::default();
         let mut is_often_near = 0;
         for step in 0..20_000_u32 {

@@ -76,8 +76,8 @@ impl AccelReducer {
         }
     }
 
-    /// Returns the stride in the last 4 s. Returns `None` if there is less than 4 s of data or
-    /// nobody walks.
+    /// Returns the stride in the last 4 s. Returns `None` with less than 4 s of data or without a
+    /// walk.
     pub(super) fn stride(&self, signal: &Signal) -> Option<Stride> {
         let spread_squared = self.spread_squared;
         if usize::from(self.filled) < BINS || spread_squared < GAIT_STD_MIN * GAIT_STD_MIN {
@@ -141,7 +141,7 @@ impl Signal {
         Some(correlation)
     }
 
-    /// Returns the steps per second according to the autocorrelation, or 0 if there is no gait.
+    /// Returns the steps per second according to the autocorrelation, or 0 without a gait.
     pub(super) fn cadence_hz(&self, correlation: Option<&Correlation>) -> f32 {
         let clear = GAIT_STD_MIN * 1_000.0;
         let is_clear = self.energy >= self.filled as f32 * clear * clear;

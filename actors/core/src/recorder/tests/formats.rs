@@ -1,4 +1,4 @@
-//! Every field and every unit of each app's format. The payloads are written from what the vendors publish.
+//! Every field and every unit of each app's format. The payloads follow the vendors' documentation.
 
 use porchlight_schema::sample::{ActivityType, Provider};
 
@@ -118,7 +118,7 @@ fn sensor_logger_other_sensors() {
 }
 
 #[test]
-fn sensor_logger_words_are_marks_and_some_end_the_session() {
+fn sensor_logger_texts_are_marks_and_end_words_end_the_session() {
     for (text, ends) in [
         ("delivered", true),
         (" Delivered ", true),
@@ -154,7 +154,7 @@ fn sensor_logger_numbers_its_messages_within_a_recording() {
 }
 
 #[test]
-fn sensor_logger_motion_is_put_together_with_gravity() {
+fn sensor_logger_motion_is_combined_with_gravity() {
     let mut entries = Vec::new();
     for n in 0..200_i64 {
         let at_ns = T0_MS * 1_000_000 + n * 10_000_000;
@@ -194,21 +194,21 @@ fn sensor_logger_motion_is_put_together_with_gravity() {
                 .all(|(axis, value)| axis.iter().all(|&one| one == value))
         );
     }
-    // Where the phone measures it with gravity, that counts.
+    // If the phone also measures acceleration with gravity, that measurement counts.
     let total = text.replace("accelerometer", "TotalAcceleration");
     let message = sensor_logger::read(total.as_bytes()).unwrap();
     let Measured::Imu(imu) = &message.readings[0].what else {
         panic!("{message:?}");
     };
     assert_eq!(imu.accel[2][0], 1.0);
-    // Without gravity it can't be used.
+    // Acceleration without gravity is useless.
     let without = text.replace("gravity", "battery");
     let message = sensor_logger::read(without.as_bytes()).unwrap();
     assert_eq!((message.readings.len(), message.skipped), (0, 400));
 }
 
 #[test]
-fn motion_is_cut_at_silences_and_thinned_when_it_is_too_fast() {
+fn motion_is_split_at_silences_and_thinned_above_the_rate_limit() {
     let vectors = |times: &[i64]| {
         let entry = |&ms: &i64| {
             let at_ns = (T0_MS + ms) * 1_000_000;
@@ -229,7 +229,7 @@ fn motion_is_cut_at_silences_and_thinned_when_it_is_too_fast() {
         vectors(&[0, 20, 40, 500, 550, 600]),
         (vec![(0, 50.0, 3), (500, 20.0, 3)], 0)
     );
-    // One alone has no rate.
+    // A single value has no rate.
     assert_eq!(vectors(&[0, 20, 40, 900]), (vec![(0, 50.0, 3)], 1));
     let fast: Vec<i64> = (0..500).map(|n| n * 2).collect();
     let (arrays, _) = vectors(&fast);
@@ -241,7 +241,7 @@ fn motion_is_cut_at_silences_and_thinned_when_it_is_too_fast() {
 }
 
 #[test]
-fn sensor_logger_payloads_that_are_none_are_refused() {
+fn invalid_sensor_logger_payloads_are_refused() {
     for text in ["", "x", "[]", "{\"payload\":1}", "{\"payload\":[1]}"] {
         let read = sensor_logger::read(text.as_bytes());
         assert!(
@@ -249,7 +249,7 @@ fn sensor_logger_payloads_that_are_none_are_refused() {
             "{text} {read:?}"
         );
     }
-    // A value of another type is as good as none.
+    // A value of another type counts as absent.
     let odd = sensor(
         "location",
         r#"{"latitude":"x","longitude":null,"speed":[]}"#,
@@ -311,7 +311,7 @@ fn traccar_json() {
         "battery":{"level":0.8,"is_charging":false},"activity":{"type":"on_foot","confidence":75},"extras":{"event":"stop"}},"device_id":"1"}"#;
     let message = traccar::read_json(plugin).unwrap();
     let fix = location(&message.readings[0]);
-    // Metres per second here.
+    // This form uses metres per second.
     near(fix.speed_mps, 1.5);
     near(fix.accuracy_m, 7.5);
     near(fix.altitude_m, 34.5);

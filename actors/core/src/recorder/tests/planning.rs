@@ -1,4 +1,5 @@
-//! Which session and which `seq`: for messages that come twice, in any order, or days late, and for ends.
+//! The choice of session and `seq` for messages that arrive twice, in any order, or days late, and
+//! for ends.
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::Kind;
@@ -28,7 +29,7 @@ fn message(number: Option<(u64, u32)>, times_ms: &[i64], ends_ms: &[i64]) -> Mes
     }
 }
 
-/// What is appended: session, `seq`, samples.
+/// The appended batches: session, `seq`, samples.
 type Appended = Vec<(u32, u32, u32)>;
 
 fn play(state: &mut RecorderState, message: &Message) -> (Appended, Vec<(u32, i64)>) {
@@ -50,7 +51,7 @@ fn play(state: &mut RecorderState, message: &Message) -> (Appended, Vec<(u32, i6
 }
 
 #[test]
-fn messages_without_a_number_are_counted_as_they_come_and_known_again() {
+fn unnumbered_messages_get_a_seq_and_are_deduplicated() {
     let mut state = RecorderState::default();
     let messages: Vec<_> = (0..5).map(|n| message(None, &[n * 1_000], &[])).collect();
     for (seq, one) in (0..).zip(&messages) {
@@ -63,7 +64,7 @@ fn messages_without_a_number_are_counted_as_they_come_and_known_again() {
 }
 
 #[test]
-fn numbered_messages_are_in_the_order_of_their_numbers() {
+fn numbered_messages_keep_the_order_of_their_numbers() {
     let numbered = |number: u32| {
         let from_ms = i64::from(number) * 1_000;
         message(Some((1, number)), &[from_ms, from_ms + 500], &[])
@@ -72,7 +73,8 @@ fn numbered_messages_are_in_the_order_of_their_numbers() {
     for number in [0, 2, 1, 5, 4, 3, 3, 0] {
         assert_eq!(play(&mut state, &numbered(number)).0, [(0, number, 2)]);
     }
-    // The first to come is not the first one: there is room for those that are under way.
+    // The first message to arrive is not the first of its recording: there is room for the messages
+    // in flight.
     let mut state = RecorderState::default();
     for number in [2, 0, 1, 3] {
         assert_eq!(
@@ -85,31 +87,31 @@ fn numbered_messages_are_in_the_order_of_their_numbers() {
         began_ms, 0,
         "as far back as the length of the first to come says"
     );
-    // Of a recording that began long before nothing is waited for.
+    // A recording that began long before does not wait for earlier messages.
     let mut state = RecorderState::default();
     assert_eq!(play(&mut state, &numbered(1_000)).0, [(0, 0, 2)]);
     assert_eq!(play(&mut state, &numbered(1_001)).0, [(0, 1, 2)]);
 }
 
 #[test]
-fn another_recording_goes_on_in_the_same_session() {
+fn another_recording_continues_the_same_session() {
     let mut state = RecorderState::default();
     let of = |recording, number, at_ms| message(Some((recording, number)), &[at_ms], &[]);
     assert_eq!(play(&mut state, &of(1, 0, 0)).0, [(0, 0, 1)]);
     assert_eq!(play(&mut state, &of(1, 1, 1_000)).0, [(0, 1, 1)]);
     assert_eq!(play(&mut state, &of(2, 0, 9_000)).0, [(0, 2, 1)]);
-    // What is left of the first one comes late: its place is taken.
+    // The rest of the first recording arrives late: its place is taken.
     let late = of(1, 2, 2_000);
     let (first, again) = (play(&mut state, &late).0, play(&mut state, &late).0);
     assert_eq!(first, again);
     assert_eq!(first[0].1, 3);
-    // And the second one goes on behind it.
+    // The second recording continues after it.
     assert_eq!(play(&mut state, &of(2, 1, 10_000)).0, [(0, 4, 1)]);
     assert_eq!(play(&mut state, &of(2, 0, 9_000)).0, [(0, 2, 1)]);
 }
 
 #[test]
-fn a_word_ends_the_session_and_what_is_newer_opens_the_next() {
+fn an_end_word_ends_the_session_and_newer_data_opens_the_next() {
     let mut state = RecorderState::default();
     let first = message(Some((1, 0)), &[0, 1_000], &[]);
     let both = message(Some((1, 1)), &[2_000, 3_000, 4_000], &[3_000]);
@@ -117,7 +119,7 @@ fn a_word_ends_the_session_and_what_is_newer_opens_the_next() {
     let expected = (vec![(0, 1, 2), (1, 0, 1)], vec![(0, 3_000)]);
     assert_eq!(play(&mut state, &both), expected);
     assert_eq!(play(&mut state, &both), expected, "again");
-    // What is older than the end belongs to the ended session, however late it comes.
+    // A reading from before the end belongs to the ended session, however late it arrives.
     let late = message(None, &[2_500], &[]);
     assert_eq!(play(&mut state, &late).0, [(0, 2, 1)]);
     let next = message(Some((1, 2)), &[5_000], &[]);
@@ -126,7 +128,7 @@ fn a_word_ends_the_session_and_what_is_newer_opens_the_next() {
 }
 
 #[test]
-fn a_word_alone_begins_nothing() {
+fn a_word_alone_opens_no_session() {
     let word = |at_ms: i64| Message {
         readings: vec![Reading {
             at_ms,
@@ -147,23 +149,23 @@ fn a_word_alone_begins_nothing() {
 }
 
 #[test]
-fn a_phone_that_was_offline_goes_on_and_one_that_was_idle_begins_anew() {
+fn an_offline_phone_continues_and_an_idle_one_starts_again() {
     let mut state = RecorderState::default();
     play(&mut state, &message(None, &[0, 10_000], &[]));
     state.newest_ended(EndOfSession::Idle);
-    // It recorded all the while, and had no network.
+    // The phone recorded all the time, but had no network.
     let kept = message(None, &[20_000, IDLE_MS + 20_000], &[]);
     assert_eq!(play(&mut state, &kept).0, [(0, 1, 2)]);
     let after = message(None, &[3 * IDLE_MS], &[]);
     assert_eq!(play(&mut state, &after).0, [(1, 0, 1)]);
-    // The customer stops the next one.
+    // The customer stops the next session.
     state.newest_ended(EndOfSession::At(3 * IDLE_MS + 500));
     let last = message(None, &[3 * IDLE_MS + 400, 3 * IDLE_MS + 600], &[]);
     assert_eq!(play(&mut state, &last).0, [(1, 1, 1), (2, 0, 1)]);
 }
 
 #[test]
-fn what_is_older_than_all_sessions_is_dropped() {
+fn readings_older_than_all_sessions_are_dropped() {
     let mut state = RecorderState::default();
     play(&mut state, &message(None, &[10_000], &[]));
     let old = message(None, &[5_000, 11_000], &[]);
@@ -198,10 +200,11 @@ fn the_state_stays_small() {
 }
 
 proptest! {
-    /// A process that is killed at any point answers nothing, and gets the message again: with the state from before, or
-    /// from after. Either way all messages have a `seq` of their own in the end, and the same one each time.
+    /// A process that is killed at any point sends no response and receives the message again, with
+    /// the state from before or after. Either way all messages have a `seq` of their own in the
+    /// end, and the same one each time.
     #[test]
-    fn a_message_that_comes_again_has_the_same_place(
+    fn a_repeated_message_gets_the_same_session_and_seq(
         order in Just((0..12_u32).collect::<Vec<_>>()).prop_shuffle(),
         kills in prop::collection::vec(0..3_u8, 12),
         numbered in any::<bool>(),
@@ -213,7 +216,7 @@ proptest! {
                 message(numbered.then_some((1, n)), &[at_ms, at_ms + 400], &[])
             })
             .collect();
-        // The first one comes first, so that nothing lies before the start.
+        // The first message comes first, so that nothing lies before the start.
         let order: Vec<u32> = std::iter::once(0).chain(order.into_iter().filter(|&n| n > 0)).collect();
         let mut places = std::collections::BTreeMap::new();
         for (&n, kill) in order.iter().zip(kills) {

@@ -53,7 +53,7 @@ struct Piece {
     body: Rest,
     /// The median spread of acceleration, if it was reported.
     spread: f32,
-    /// Whether the piece is part of a drive, halts included, or faster than anybody walks.
+    /// Whether the piece is part of a drive, halts included, or faster than walking.
     on_road: bool,
 }
 
@@ -138,8 +138,8 @@ fn piece(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> 
     })
 }
 
-/// Returns whether two successive fixes show a speed that nobody walks at: a creeping vehicle does
-/// so between its halts.
+/// Returns whether two successive fixes show a speed above walking: a creeping vehicle does so
+/// between its halts.
 fn is_faster_than_foot(pair: &[&Fix]) -> bool {
     let [from, to] = pair else { return false };
     let seconds = to.t_ms.saturating_sub(from.t_ms) as f32 / 1000.0;
@@ -270,7 +270,7 @@ pub(super) fn is_apart(scene: &ScoringContext<'_>) -> bool {
 }
 
 /// Returns the distance that body and position walked together, metres: a phone carried through the
-/// streets is where its owner is, and one that lies at home never walks in step with its positions.
+/// streets moves with its owner, and a phone left at home never walks in step with its positions.
 fn walked_along_m(scene: &ScoringContext<'_>) -> f32 {
     let mut sum_m = 0.0;
     let mut from_ms = 0;

@@ -1,4 +1,4 @@
-//! Compares the app's claim of a hand-over with the place where it was made.
+//! Compares the app's claim of a drop-off with the place where the app made it.
 
 use porchlight_schema::sample::SystemName;
 
@@ -42,7 +42,7 @@ pub(super) fn signals(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> Ve
     .collect()
 }
 
-/// The hand-over was far from the address, and from the usual place of hand-overs to it.
+/// The drop-off was far from the address, and from the usual place of drop-offs for it.
 fn far(scene: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
     let Some(estimate) = claimed.estimate else {
         return between_jumps(scene, claimed);
@@ -60,8 +60,8 @@ fn far(scene: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
         return None;
     }
     let very = distance_m > VERY_FAR_M.max(VERY_FAR_SIGMAS * sigma_m);
-    // A courier who taps late, or hands over round the corner, has been there; one who never came
-    // has nothing to hand over.
+    // A courier who taps late, or drops off round the corner, has been near the address; a courier
+    // who never came had no parcel to drop off there.
     let never_near = very
         && scene
             .fixes
@@ -92,9 +92,9 @@ fn far(scene: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
     })
 }
 
-/// The hand-over was at positions that had jumped away and back: those before and after it show
-/// where the phone was. A receiver that was wrong from the start, and then found its place, does
-/// not jump back.
+/// The drop-off was at positions that had jumped away and back: the positions before and after it
+/// show the true place of the phone. A receiver that was wrong from the start, and then found its
+/// place, does not jump back.
 fn between_jumps(scene: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
     let at_ms = claimed.at_ms;
     let next = scene.fixes.partition_point(|fix| fix.t_ms <= at_ms);
@@ -127,7 +127,7 @@ fn between_jumps(scene: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal>
     })
 }
 
-/// The hand-over was reported at speed, with no stay at a door shortly before that would make it a
+/// The drop-off was reported at speed, without a stay at a door shortly before that would make it a
 /// late tap.
 fn driving(
     scene: &ScoringContext<'_>,

@@ -13,7 +13,7 @@ crate::parameters::table! {
         DOOR_MS: u32 = 2_000;
         /// The longest time between the first step of a climb and its detection.
         FOOT_MS: u32 = 1_000;
-        /// The time around a hand-over without a stay.
+        /// The time around a drop-off without a stay.
         INSTANT_MS: u32 = 5_000;
         /// The largest difference in metres at which the sum of the climbs and the difference of
         /// the levels agree.
@@ -98,8 +98,8 @@ crate::parameters::table! {
         WRONG_LEAST_M: f32 = 50.0;
         /// The least distance of a stay at another address, in uncertainties (contract 5).
         WRONG_SIGMAS: f32 = 3.0;
-        /// The least weight at which a learned drop-off point counts beside the address: that of
-        /// three fresh sessions.
+        /// The minimum weight at which a learned drop-off point counts in addition to the address:
+        /// that of three fresh sessions.
         LEARNED_WEIGHT_LEAST: f32 = 2.5;
         /// The least fraud score at which positions are no evidence for the right door.
         DOUBT_SCORE: f64 = 0.5;
@@ -150,11 +150,11 @@ crate::parameters::table! {
         LOBBY_M: f32 = 30.0;
         /// The least height that counts as gained.
         LEVEL_M: f32 = 1.6;
-        /// The duration of an unmarked stay elsewhere that may be a hand-over; a longer one is a
+        /// The duration of an unmarked stay elsewhere that may be a drop-off; a longer one is a
         /// break.
         DOOR_STAY_MS: core::ops::RangeInclusive<u32> = 5_000..=300_000;
-        /// The number of combined uncertainties within which a hand-over on the address's floor may
-        /// be at its door (contract 5: a farther one is at another).
+        /// The number of combined uncertainties within which a drop-off on the address's floor may
+        /// be at its door (contract 5: a more distant drop-off is at another door).
         BESIDE_SIGMAS: f32 = 3.0;
         /// The longest distance of such a stay; a farther one is an errand: wrong doors are in the
         /// same or the next street.

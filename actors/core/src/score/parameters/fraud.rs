@@ -90,17 +90,17 @@ crate::parameters::table! {
 
     /// Parameters of `score/fraud/claim.rs`.
     pub(crate) mod claim {
-        /// The number of uncertainties beyond which a hand-over is far from the address.
+        /// The number of uncertainties beyond which a drop-off is far from the address.
         FAR_SIGMAS: f32 = 3.0;
-        /// The distance in metres beyond which a hand-over is far from the address.
+        /// The distance in metres beyond which a drop-off is far from the address.
         FAR_M: f32 = 75.0;
-        /// The number of uncertainties beyond which a hand-over is very far from the address.
+        /// The number of uncertainties beyond which a drop-off is very far from the address.
         VERY_FAR_SIGMAS: f32 = 10.0;
-        /// The distance in metres beyond which a hand-over is very far from the address.
+        /// The distance in metres beyond which a drop-off is very far from the address.
         VERY_FAR_M: f32 = 500.0;
         /// The speed above which a vehicle is driving.
         DRIVING_MPS: f32 = 5.0;
-        /// A stay at a door within this time before the hand-over explains a late tap.
+        /// A stay at a door within this time before the drop-off explains a late tap.
         LATE_TAP_MS: u32 = 300_000;
         /// If positions jumped away and back, the believed ones before and after a claim must lie
         /// within this time of it.
@@ -110,7 +110,7 @@ crate::parameters::table! {
         REACH_MPS: f32 = 40.0;
         /// The time around an instant from which its position is taken.
         SAID_MS: u32 = 3_000;
-        /// The time before the hand-over within which a withdrawn location counts.
+        /// The time before the drop-off within which switching location off counts.
         WITHDRAWN_MS: u32 = 60_000;
     }
 
@@ -213,14 +213,15 @@ crate::parameters::table! {
         STRIDE_M: f32 = 0.9;
         /// The most that step counters lag (Android: 10 s, plus their report interval).
         LATE_MS: u32 = 15_000;
-        /// The share of the strides of a path that may be counted although nobody walked it.
+        /// The share of the strides of a path that may be counted although the courier did not walk
+        /// it.
         COUNTED_SHARE: f32 = 0.1;
         /// The minimum cadence of a gait.
         GAIT_HZ: f32 = 1.0;
         /// The minimum spread of acceleration of a gait, m/s² (recorded walks: 0.5 and more).
         GAIT_ACCEL_STD: f32 = 0.45;
-        /// With a gait in at most this share of the seconds, nobody walked: a fidgeting hand looks
-        /// like a gait in no more.
+        /// With a gait in at most this share of the seconds, the courier did not walk: a fidgeting
+        /// hand looks like a gait in no more.
         GAIT_SHARE: f32 = 0.15;
         /// With a gait in more than this share of the seconds, the step counter is assumed to be
         /// broken.

@@ -9,10 +9,10 @@ crate::parameters::table! {
         /// The most by which the phone's clock and the service's may differ at the end, because of
         /// data in transit.
         CLOCKS_APART_MS: u32 = 60_000;
-        /// A stay at the address within this time before the hand-over explains a tap after
+        /// A stay at the address within this time before the drop-off explains a tap after
         /// departure (research 4: 5 min).
         LATE_TAP_MS: u32 = 300_000;
-        /// A stay within this time after the hand-over explains a tap in the vehicle. Judgement:
+        /// A stay within this time after the drop-off explains a tap in the vehicle. Judgement:
         /// parking and a walk, with a stay.
         EARLY_TAP_MS: u32 = 600_000;
         /// The number of uncertainties within which a place is at the address.
@@ -117,8 +117,8 @@ crate::parameters::table! {
         HALT_MS: u32 = 30_000;
         /// A halt within a drive that lasts this long is more than a traffic light.
         HALT_IN_TRAFFIC_MS: u32 = 60_000;
-        /// The minimum length of a halt in which the app reported the hand-over: enough to reach
-        /// out of the window.
+        /// The minimum length of a halt in which the app reported the drop-off: enough to reach out
+        /// of the window.
         HALT_PROVED_MS: u32 = 10_000;
         /// A vehicle at rest moves less than this, or less than the accuracy of its fix.
         STANDS_M: f32 = 15.0;
@@ -206,8 +206,8 @@ crate::parameters::table! {
 
     /// Parameters of `score/position.rs`.
     pub(crate) mod position {
-        /// A phone's error is hardly ever below this, whatever accuracy it reports (Merry and
-        /// Bettinger 2019: 7 to 13 m in towns).
+        /// A phone's error is rarely below this, regardless of the accuracy that it reports (Merry
+        /// and Bettinger 2019: 7 to 13 m in towns).
         SIGMA_LEAST_M: f32 = 8.0;
         /// The errors of two sources of one place are partly correlated: no mean of them is more
         /// exact than this part of the best one.

@@ -54,9 +54,9 @@ crate::parameters::table! {
         CONSTANT_FIX: f64 = 1.5;
         /// Altitude and accuracy are both constant over three minutes and three hundred metres.
         CONSTANT_FIX_LONG: f64 = 2.5;
-        /// The altitude is constant over sixty places and a hundred metres, whatever the accuracy.
-        /// None of 15 recordings with heights does it over more than 28 places and 20 m on foot, or
-        /// 16 places in a vehicle.
+        /// The altitude is constant over sixty places and a hundred metres, regardless of the
+        /// accuracy. None of 15 recordings with heights does it over more than 28 places and 20 m
+        /// on foot, or 16 places in a vehicle.
         CONSTANT_ALTITUDE: f64 = 2.0;
         /// The position walks while the body rests. Judgement; a cart or a lift on wheels does it.
         GPS_WALKS: f64 = 3.5;
@@ -97,19 +97,19 @@ crate::parameters::table! {
         /// The same trace arrived in another session. Judgement: position noise does not repeat
         /// itself.
         REPLAY: f64 = 5.5;
-        /// The hand-over was far from the address.
+        /// The drop-off was far from the address.
         POD_FAR: f64 = 2.5;
-        /// The hand-over was very far from the address.
+        /// The drop-off was very far from the address.
         POD_VERY_FAR: f64 = 3.5;
-        /// The hand-over was very far from an address that the phone never approached. Judgement:
-        /// too little to convict alone, because one address in some hundred is placed in another
+        /// The drop-off was very far from an address that the phone never approached. Judgement:
+        /// too little to convict alone, because about one address in a hundred is placed in another
         /// part of the town.
         POD_NEVER_NEAR: f64 = 4.2;
-        /// The hand-over was reported while driving.
+        /// The drop-off was reported while driving.
         POD_DRIVING: f64 = 2.0;
         /// Location was switched off by hand just before the drop-off.
         LOCATION_WITHDRAWN: f64 = 1.0;
-        /// Consistent evidence of a hand-over at the door acquits.
+        /// Consistent evidence of a drop-off at the door counts against fraud.
         DOOR: f64 = -2.5;
         /// A signal of this strength puts the positions in doubt, so that a door shown by them does
         /// not acquit.
@@ -137,8 +137,8 @@ crate::parameters::table! {
         /// The part of a channel's share that counts if the device does not declare its sensors and
         /// the channel sent nothing.
         UNDECLARED: f64 = 0.5;
-        /// With fewer seconds of data than this the score falls in proportion: no delivery is
-        /// shorter than to park, walk to a door and hand over a parcel.
+        /// With fewer seconds of data than this the score falls in proportion: no delivery takes
+        /// less time than parking, walking to a door and dropping off a parcel.
         WHOLE_SEC: f64 = 60.0;
         /// The coverage of a bin with any data at all; the rest depends on the number of readings.
         HEARD: f64 = 0.4;
@@ -167,7 +167,7 @@ crate::parameters::table! {
         WAIT: f64 = 0.25;
         /// A wait of this many seconds counts as 63 % of [`WAIT`].
         WAIT_SCALE_SEC: f64 = 180.0;
-        /// The wait in seconds that every hand-over has.
+        /// The wait in seconds that every drop-off has.
         WAIT_FREE_SEC: f64 = 30.0;
         /// The points for each controlled passage.
         GATE: f64 = 0.08;
@@ -201,7 +201,7 @@ crate::parameters::table! {
 
     /// The points that select the stay at the door.
     pub(crate) mod stay {
-        /// A mark of the hand-over within the stay, or within 20 s of it.
+        /// A mark of the drop-off within the stay, or within 20 s of it.
         MARK: f64 = 4.0;
         /// The mark `arrived` within the stay, or within 20 s of it.
         ARRIVED: f64 = 1.5;

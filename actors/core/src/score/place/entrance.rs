@@ -42,7 +42,7 @@ impl Entrance {
     }
 }
 
-/// Finds the last entry before the hand-over, if the hand-over was indoors.
+/// Finds the last entry before the drop-off, if the drop-off was indoors.
 pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places) -> Option<Entrance> {
     let foot = places.foot?;
     let reached_ms = places.reached_ms?;
@@ -131,7 +131,7 @@ fn waited_since_ms(places: &Places, began_ms: u32) -> Option<u32> {
 }
 
 /// Returns the time at which the position began to decay, in the chain of bad reception that
-/// contains the hand-over, less the time that reception takes to notice a doorway.
+/// contains the drop-off, less the time that reception takes to react to a doorway.
 fn decay(scene: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
     let since_ms = came_in_after(scene, from_ms, until_ms);
     let bad = bad_spans(scene)
@@ -170,7 +170,7 @@ fn worsened_m(scene: &ScoringContext<'_>, t_ms: u32) -> f32 {
 }
 
 /// Returns whether the phone stood outside without a change during a span without fixes: the span
-/// ends on the way in with a usable fix of the same place, and nobody went or climbed far
+/// ends on the way in with a usable fix of the same place, and the courier did not go or climb far
 /// meanwhile.
 fn stood_outside(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32), until_ms: u32) -> bool {
     let last = scene
@@ -213,7 +213,7 @@ fn bad_spans(scene: &ScoringContext<'_>) -> Vec<(u32, u32)> {
     spans
 }
 
-/// Returns the time after which the way led to the hand-over without coming out into the open
+/// Returns the time after which the path led to the drop-off without coming out into the open
 /// again. Reception that is good for a moment, or during a change of floors, is that of a window.
 fn came_in_after(scene: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> u32 {
     let spans = bad_spans(scene);

@@ -24,7 +24,7 @@ pub(crate) struct Stay {
     pub(crate) height_m: Option<f32>,
     /// The points for looking like the stay at the door.
     pub(crate) points: f64,
-    /// Whether a hand-over mark lies in or next to the stay.
+    /// Whether a drop-off mark lies in or next to the stay.
     pub(crate) marked: bool,
     /// Whether the courier reported his arrival there.
     pub(crate) arrived: bool,
@@ -43,7 +43,7 @@ impl Stay {
     }
 }
 
-/// Finds the stops within the periods on foot, and joins those that form one stay.
+/// Finds the stops within the periods on foot, and joins stops that form one stay.
 pub(crate) fn find(scene: &ScoringContext<'_>) -> Vec<Stay> {
     let mut spans: Vec<(u32, u32)> = Vec::new();
     for event in scene.events(EventType::Stopped) {
@@ -95,7 +95,7 @@ fn add_upstairs(scene: &ScoringContext<'_>, stays: &mut Vec<Stay>) {
 }
 
 /// Cuts a stop that ends in a ride at its longest gait: the few steps from a door to the elevator
-/// beside it make no walk, but the wait there is not a stay at the door.
+/// next to it make no walk, but the wait there is not a stay at the door.
 fn before_the_wait(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Vec<(u32, u32)> {
     let whole = vec![(from_ms, to_ms)];
     if !ends_in_ride(scene, to_ms) {
@@ -152,8 +152,8 @@ fn stay(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Stay {
     }
 }
 
-/// Adds a stay for a hand-over mark without a detected stop: the stop may have been shorter than
-/// the least length. The seconds around the mark in which the body stood still are the stay.
+/// Adds a stay for a drop-off mark without a detected stop: the stop may have been shorter than the
+/// minimum length. The seconds around the mark in which the body stood still are the stay.
 pub(crate) fn add_marked(scene: &ScoringContext<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
     if at(scene, stays, at_ms, 0).is_some() || super::foot_at(scene, at_ms).is_none() {
         return;
@@ -224,7 +224,7 @@ pub(crate) fn at(
 }
 
 /// Returns the stay that looks most like the one at the door, if any does; of equals the longer,
-/// then the later. A pause that looks like one at a gate is taken only if there is no other.
+/// then the later. A pause that looks like a pause at a gate is taken only if there is no other.
 pub(crate) fn best(stays: &[Stay]) -> Option<usize> {
     let best_of = |able: &dyn Fn(&Stay) -> bool| {
         let able = stays
@@ -259,7 +259,7 @@ fn has_mark(scene: &ScoringContext<'_>, stay: &Stay, wanted: impl Fn(MarkName) -
         .any(|&(t_ms, name)| wanted(name) && (from_ms..=to_ms).contains(&t_ms))
 }
 
-/// Returns whether the stay is a pause at a gate, or one that ends in an elevator.
+/// Returns whether the stay is a pause at a gate, or ends in an elevator.
 fn is_passage(scene: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let span = (stay.from_ms, stay.to_ms);
     let gate = scene.events(EventType::Gate).any(|event| {
@@ -269,8 +269,8 @@ fn is_passage(scene: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     (gate && !is_where_he_turned(scene, stay, all)) || waits_for_elevator(scene, stay, all)
 }
 
-/// Returns whether the courier turned round at a stay: he went back to the vehicle from it, and
-/// stayed nowhere else. Whatever it looked like, it was no passage.
+/// Returns whether the courier turned round at a stay: the courier returned to the vehicle from it,
+/// and stayed nowhere else. Then the stay was not a passage, regardless of its other features.
 fn is_where_he_turned(scene: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let Some(foot) = super::foot_at(scene, stay.from_ms).filter(|foot| foot.parked_ms.is_some())
     else {

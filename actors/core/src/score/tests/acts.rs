@@ -123,7 +123,7 @@ pub(super) fn mock() -> Script {
 }
 
 pub(super) fn teleported() -> Script {
-    // The courier stays 1.5 km away; the positions leap to the address for the hand-over, and back.
+    // The courier stays 1.5 km away; the positions jump to the address for the drop-off, and back.
     let script = Script::new(17)
         .drive_to(-1500.0, 0.0)
         .stay(10)

@@ -169,7 +169,7 @@ const FULL: &[Case] = &[
 ];
 
 #[test]
-fn a_full_attempt_went_on_foot_to_the_door_and_stayed_there() {
+fn a_full_attempt_needs_a_walk_to_the_door_and_a_stay() {
     check(FULL);
 }
 
@@ -254,7 +254,7 @@ const NONE: &[Case] = &[
 ];
 
 #[test]
-fn no_attempt_never_came_on_foot_within_75_m_and_the_uncertainty() {
+fn no_attempt_means_never_on_foot_within_75_m_and_uncertainty() {
     check(NONE);
 }
 
@@ -319,7 +319,7 @@ const LOBBY: &[Case] = &[
 ];
 
 #[test]
-fn a_lobby_hand_off_gained_no_height_where_height_was_measured() {
+fn a_lobby_hand_off_has_no_height_gain() {
     check(LOBBY);
 }
 
@@ -395,6 +395,6 @@ const WRONG: &[Case] = &[
 ];
 
 #[test]
-fn a_wrong_address_is_a_stay_at_a_door_beyond_three_uncertainties() {
+fn a_stay_beyond_three_uncertainties_is_a_wrong_address() {
     check(WRONG);
 }

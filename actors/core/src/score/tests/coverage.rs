@@ -38,7 +38,7 @@ fn visibility(script: &Script) -> f64 {
 }
 
 #[test]
-fn losing_reception_inside_a_building_is_no_loss() {
+fn lost_reception_inside_a_building_is_not_a_loss() {
     let seen = visibility(&indoors(FULL));
     assert!(seen > 0.95, "{seen}");
     let switched_off = {
@@ -51,7 +51,7 @@ fn losing_reception_inside_a_building_is_no_loss() {
 }
 
 #[test]
-fn what_the_device_does_not_have_is_no_loss() {
+fn missing_sensors_are_not_a_loss() {
     let mut script = indoors(Kit {
         pressure: false,
         ..FULL
@@ -68,7 +68,7 @@ fn what_the_device_does_not_have_is_no_loss() {
 }
 
 #[test]
-fn batches_left_out_are_told() {
+fn missing_batches_are_reported() {
     let mut script = indoors(FULL);
     let seen = visibility(&script);
     (script.quarantined_batches, script.missing_batches) = (2, 1);

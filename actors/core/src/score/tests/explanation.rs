@@ -4,7 +4,7 @@ use super::acts::twice;
 use crate::score::explanation::{Parameter, explain};
 
 #[test]
-fn everything_that_weighed_is_named_the_heaviest_of_a_statement_first() {
+fn evidence_is_complete_and_sorted_by_weight_per_statement() {
     let score = twice().score();
     let explanation = explain(&score);
     assert_eq!(explanation.decision, score.reason_codes);

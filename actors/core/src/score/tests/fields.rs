@@ -22,7 +22,7 @@ fn each(name: &str, act: impl Fn(Phone) -> Phone, see: impl Fn(&str, &Phone, &Sc
 }
 
 #[test]
-fn total_duration_is_start_to_end() {
+fn the_total_duration_runs_from_start_to_end() {
     each(
         "a session that goes on for 20.5 s",
         |phone| {
@@ -142,7 +142,7 @@ const FLOORS: &[(&str, Act, Option<i16>, Option<bool>)] = &[
 ];
 
 #[test]
-fn floors_are_counted_from_the_entrance_and_null_where_height_is_unknown() {
+fn floors_count_from_the_entrance_or_are_null_without_height() {
     for (name, act, floors, elevator) in FLOORS {
         each(name, *act, |name, _, scored| {
             let summary = &scored.score.summary;
@@ -218,7 +218,7 @@ fn a_visit_ends_by_leaving_15_m_or_a_floor() {
 }
 
 #[test]
-fn times_at_the_building_are_those_of_the_way() {
+fn times_at_the_building_match_the_path() {
     let told = |scored: &Scored| {
         (
             scored.score.metrics.time_from_entrance_to_door_sec,
@@ -277,7 +277,7 @@ fn times_at_the_building_are_those_of_the_way() {
 
 /// A phone that sends nothing while it stands still has not gone in.
 #[test]
-fn standing_before_a_building_is_not_going_in() {
+fn standing_outside_a_building_is_not_an_entry() {
     let stands = |mut phone: Phone| {
         phone.frugal = true;
         let phone = come(floor(phone, 3))
@@ -307,7 +307,7 @@ fn standing_before_a_building_is_not_going_in() {
 }
 
 #[test]
-fn a_wait_for_the_elevator_is_no_time_at_the_door() {
+fn a_wait_for_the_elevator_is_not_time_at_the_door() {
     let waits = |phone: Phone| {
         let phone = come(floor(phone, 5))
             .walk(0.0, -30.0)
@@ -336,7 +336,7 @@ fn a_wait_for_the_elevator_is_no_time_at_the_door() {
 }
 
 #[test]
-fn friction_is_effort_and_nothing_else() {
+fn friction_measures_only_effort() {
     let friction = |act: &dyn Fn(Phone) -> Phone| {
         act(Phone::new(Error::Wander, 9))
             .score()
@@ -386,7 +386,7 @@ fn friction_is_effort_and_nothing_else() {
 }
 
 #[test]
-fn visibility_is_of_what_the_device_has() {
+fn visibility_counts_only_the_sensors_of_the_device() {
     let seen = |act: &dyn Fn(Phone) -> Phone| {
         act(Phone::new(Error::Wander, 9))
             .score()
@@ -428,7 +428,7 @@ fn visibility_is_of_what_the_device_has() {
 }
 
 #[test]
-fn sentences_read_well() {
+fn evidence_sentences_are_well_formed() {
     for act in [house as fn(Phone) -> Phone, |phone| {
         flat(floor(phone, 3), 9.0, false)
     }] {

@@ -76,7 +76,7 @@ const UNTRUE: &[(&str, Act, f64, bool)] = &[
 ];
 
 #[test]
-fn untruths_are_found_whatever_the_positions_err() {
+fn fraud_is_found_at_any_position_error() {
     for (name, act, least, suspicious) in UNTRUE {
         for error in [Error::None, Error::Dice, Error::Wander] {
             let score = act(Phone::new(error, 21)).score();
@@ -172,7 +172,7 @@ fn honest_phones_are_not_accused() {
 }
 
 #[test]
-fn a_soft_car_accuses_nobody_who_walks_in_step_with_the_positions() {
+fn a_softly_sprung_car_does_not_accuse_a_matching_walk() {
     for error in [Error::None, Error::Dice, Error::Wander] {
         let mut phone = Phone::new(error, 23);
         phone.soft = true;

@@ -10,7 +10,7 @@ use super::phone::{Error, Phone};
 
 /// Ventilation holds a house above or below the street by more than half a storey.
 #[test]
-fn the_air_of_a_house_is_no_floor() {
+fn indoor_air_pressure_is_not_a_floor() {
     for error in ERRORS {
         for house_hpa in [-0.2, 0.2] {
             let mut phone = Phone::new(error, 5).address("storeyHeightM", json!(3.0));
@@ -26,11 +26,11 @@ fn the_air_of_a_house_is_no_floor() {
     }
 }
 
-/// The hand-over is some way beside the address, as with a position behind walls: on the address's
+/// The drop-off is some way from the address, as with a position behind walls: on the address's
 /// floor it counts as an attempt, and the door is not reported; on another floor, or at street
 /// level, it does not.
 #[test]
-fn a_hand_over_beside_the_address_counts_on_its_floor() {
+fn a_drop_off_near_the_address_counts_on_its_floor() {
     for (wanted, outcome) in [
         (3, ReasonCode::FullAttempt),
         (1, ReasonCode::PartialAttempt),

@@ -41,7 +41,7 @@ fn storey_m(sessions: &[PlaceFacts], day: u32) -> f32 {
 }
 
 #[test]
-fn the_first_trusted_session_teaches_a_little_and_a_wrong_one_moves_little() {
+fn one_session_changes_the_knowledge_only_slightly() {
     let first = learned(&[facts(100, 1, 12.0)]).known(&address(), 100);
     assert_eq!(first.floor_heights_m, [(3, 12.0)]);
     assert!((first.floor_weights[0] - 1.0).abs() < 0.01);
@@ -61,7 +61,7 @@ fn the_first_trusted_session_teaches_a_little_and_a_wrong_one_moves_little() {
 }
 
 #[test]
-fn one_courier_is_not_the_majority() {
+fn one_courier_cannot_form_a_majority() {
     let mut sessions = vec![
         facts(100, 1, 12.0),
         facts(100, 2, 12.1),
@@ -73,13 +73,13 @@ fn one_courier_is_not_the_majority() {
 }
 
 #[test]
-fn heights_that_no_floor_has_are_not_learned() {
+fn impossible_floor_heights_are_not_learned() {
     let known = learned(&[facts(100, 1, 60.0), facts(100, 2, -9.0)]).known(&address(), 100);
     assert!(known.floor_heights_m.is_empty());
 }
 
 #[test]
-fn what_is_old_counts_less_and_memory_is_bounded() {
+fn old_sessions_count_less_and_memory_is_bounded() {
     let mut sessions: Vec<PlaceFacts> = (0..5).map(|rider| facts(0, rider, 9.0)).collect();
     sessions.extend((0..3).map(|rider| facts(900, 10 + rider, 12.0)));
     assert!(
@@ -96,7 +96,7 @@ fn what_is_old_counts_less_and_memory_is_bounded() {
 }
 
 #[test]
-fn places_are_learned_around_the_address_only() {
+fn places_are_learned_only_around_the_address() {
     let frame = LocalFrame::new(address().point);
     let at = |east_m: f32| {
         Some((
@@ -122,7 +122,7 @@ fn places_are_learned_around_the_address_only() {
 }
 
 #[test]
-fn a_right_delivery_teaches_and_a_wrong_one_does_not() {
+fn only_a_correct_delivery_is_learned_from() {
     let deliver = |east: f32| {
         let script = Script::new(50)
             .drive_to(-30.0, -25.0)
@@ -146,7 +146,7 @@ fn a_right_delivery_teaches_and_a_wrong_one_does_not() {
 }
 
 #[test]
-fn the_key_is_of_the_building() {
+fn the_key_identifies_the_building() {
     let tenant = |seed| Tenant {
         organization_id: OrganizationId::from_bytes([seed; 16]),
         env: Env::Production,
@@ -210,7 +210,7 @@ fn the_key_is_of_the_building() {
 }
 
 #[test]
-fn a_copy_is_recognised_and_an_honest_repeat_is_not() {
+fn a_replay_is_detected_and_an_honest_repeat_is_not() {
     let trip = |seed| {
         Script::new(seed)
             .drive_to(-30.0, -25.0)
@@ -286,7 +286,7 @@ fn measured(seed: u64) -> Script {
 /// no plain copy. The readings of barometer, accelerometer and receiver are still equal to the last
 /// bit, which never happens twice.
 #[test]
-fn a_trace_whose_positions_were_dithered_is_a_copy_still() {
+fn a_replay_with_dithered_positions_is_detected() {
     for seed in 100..110 {
         let first = trace_fingerprint(&measured(seed).windows).unwrap();
         let mut copy = measured(seed);
@@ -304,10 +304,10 @@ fn a_trace_whose_positions_were_dithered_is_a_copy_still() {
     }
 }
 
-/// Two couriers take the same way on the same day with phones of one model: the way is the same,
+/// Two couriers take the same path on the same day with phones of one model: the path is the same,
 /// the noise is not.
 #[test]
-fn two_couriers_on_one_way_copy_nothing() {
+fn two_couriers_on_the_same_path_are_not_a_replay() {
     let first = trace_fingerprint(&measured(200).windows).unwrap();
     for seed in 201..230 {
         let other = trace_fingerprint(&measured(seed).windows).unwrap();
@@ -318,7 +318,7 @@ fn two_couriers_on_one_way_copy_nothing() {
 /// Two parcels of one stop share one phone and one trace in two sessions. The same trace is also
 /// sent once more, later.
 #[test]
-fn two_sessions_at_once_copy_nothing() {
+fn two_concurrent_sessions_are_not_a_replay() {
     let session = |rider: &str, created_ms: i64, completed_ms: i64| {
         let start = SessionStart {
             session_id: SessionId::from_bytes([1; 16]),

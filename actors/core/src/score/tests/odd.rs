@@ -8,7 +8,7 @@ use super::errands::{come, door_at, flat, floor, go, house, lobby};
 use super::phone::{Error, Phone};
 use super::{about, assert_sound, spans};
 
-/// The expectations on one session: the possible outcomes, the codes beside it, and the codes that
+/// The expectations on one session: the possible outcomes, the additional codes, and the codes that
 /// must be absent.
 struct Odd {
     name: &'static str,
@@ -22,7 +22,7 @@ struct Odd {
     door: bool,
 }
 
-/// A claimed hand-over far away, or at speed, counts against the claim (contract 5).
+/// A claimed drop-off far away, or at speed, counts against the claim (contract 5).
 const CLAIMS: [&str; 2] = ["handed over 2.5 km away", "photographed before the arrival"];
 const FULL: &[ReasonCode] = &[FullAttempt];
 const RIGHT: &[ReasonCode] = &[DeliveredToRightDoorstep];
@@ -303,7 +303,7 @@ fn told(score: &Score) -> String {
 }
 
 #[test]
-fn odd_sessions_are_told_by_the_words() {
+fn odd_sessions_get_the_expected_codes() {
     let mut wrong = Vec::new();
     for case in ODD {
         for error in [Error::None, Error::Dice, Error::Wander] {

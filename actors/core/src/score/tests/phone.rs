@@ -53,7 +53,7 @@ pub(super) struct Phone {
     start: Value,
     /// Whether the platform marks fixes as simulated.
     pub(super) mock: bool,
-    /// Whether the body lies on a table, whatever the positions do.
+    /// Whether the body lies on a table, regardless of the positions.
     pub(super) lies: bool,
     /// Whether the car is so soft that nothing is felt in it.
     pub(super) soft: bool,
@@ -331,7 +331,7 @@ impl Phone {
         phone
     }
 
-    /// Continues the positions from elsewhere.
+    /// Continues the positions from another place.
     pub(super) fn leap(mut self, east: f64, north: f64) -> Self {
         self.at = (east, north);
         self

@@ -38,7 +38,7 @@ const NOWHERE: Expected = Expected {
 };
 
 #[test]
-fn deliveries_are_what_they_were() {
+fn simulated_deliveries_get_the_expected_scores() {
     let up = |floors| Expected {
         floors: Some(floors),
         ..DELIVERED
@@ -80,7 +80,7 @@ fn deliveries_are_what_they_were() {
 }
 
 #[test]
-fn sensors_that_are_missing_leave_nulls() {
+fn missing_sensors_leave_null_fields() {
     let no_pressure = Kit {
         pressure: false,
         ..FULL
@@ -134,7 +134,7 @@ fn sensors_that_are_missing_leave_nulls() {
 }
 
 #[test]
-fn what_is_special_is_told() {
+fn special_circumstances_are_reported() {
     let cases = [
         (
             "second attempt",
@@ -190,7 +190,7 @@ fn what_is_special_is_told() {
 }
 
 #[test]
-fn who_did_not_come_did_not_come() {
+fn an_absent_courier_has_no_attempt() {
     let cases = [
         (
             "never came",
@@ -235,7 +235,7 @@ fn who_did_not_come_did_not_come() {
 }
 
 #[test]
-fn untruths_show() {
+fn fraud_is_detected() {
     let cases = [
         (
             "mock fixes",
@@ -328,7 +328,7 @@ fn check(cases: &[(&str, Script, Expected)]) {
 }
 
 #[test]
-fn times_at_the_building_are_told() {
+fn times_at_the_building_are_reported() {
     let score = insists_on_floor(arrive(30), 2, 6.4, false).score();
     let at_door = score.metrics.time_at_door_sec.unwrap();
     assert!((at_door - 45.0).abs() <= 3.0, "{at_door}");
@@ -343,7 +343,7 @@ fn times_at_the_building_are_told() {
 }
 
 #[test]
-fn friction_grows_with_what_was_hard() {
+fn friction_grows_with_difficulty() {
     let plain = house(32).score().summary.friction_score;
     let gated = leave(
         arrive(32)
@@ -386,7 +386,7 @@ fn incidents_alone_do_not_convict() {
 }
 
 #[test]
-fn what_earlier_sessions_taught_of_the_building_counts() {
+fn knowledge_from_earlier_sessions_counts() {
     let mut script = insists_on_floor(arrive(34), 3, 14.4, false);
     script.address.storey_height_m = None;
     script.known.floor_heights_m = vec![(3, 14.5)];
@@ -402,7 +402,7 @@ fn what_earlier_sessions_taught_of_the_building_counts() {
 }
 
 #[test]
-fn no_telemetry_is_too_little() {
+fn no_telemetry_is_insufficient_data() {
     let script = Script::new(35).silence(300);
     let score = script.score();
     assert_sound("nothing", &score);

@@ -68,7 +68,7 @@ fn check(errand: &Errand, without: &[&'static str], told: impl Fn(&str, &Score))
 }
 
 #[test]
-fn a_stay_at_the_door_is_found_by_any_sensor_of_the_body() {
+fn any_body_sensor_finds_a_stay_at_the_door() {
     for errand in &ERRANDS {
         for without in [
             &[][..],
@@ -97,7 +97,7 @@ fn a_stay_at_the_door_is_found_by_any_sensor_of_the_body() {
 }
 
 #[test]
-fn floors_and_rides_are_told_by_whatever_measures_height() {
+fn any_height_sensor_finds_floors_and_rides() {
     for errand in &ERRANDS {
         // The phone has pressure and at least one body sensor.
         for without in [&[][..], &["motion"], &["steps"]] {
@@ -127,7 +127,7 @@ fn floors_and_rides_are_told_by_whatever_measures_height() {
 
 /// Without positions the door is unknown, but the climb to it is visible.
 #[test]
-fn without_positions_the_stay_upstairs_is_the_one_that_counts() {
+fn without_positions_the_stay_upstairs_counts() {
     for errand in ERRANDS.iter().filter(|errand| errand.floors > 0) {
         for without in [
             &["location"][..],
@@ -164,7 +164,7 @@ fn with_positions(mut phone: Phone, (fix_every, vaguer_m): (f64, f64)) -> Phone 
 }
 
 #[test]
-fn rarer_and_vaguer_positions_change_neither_outcome_nor_floors_nor_the_stay() {
+fn sparse_vague_positions_do_not_change_the_result() {
     for errand in &ERRANDS {
         for without in [&[][..], &["motion"], &["pressure"]] {
             let phone = || Phone::new(Error::Wander, 5).without(without);
@@ -189,7 +189,7 @@ fn rarer_and_vaguer_positions_change_neither_outcome_nor_floors_nor_the_stay() {
 }
 
 #[test]
-fn rarer_and_rougher_pressure_changes_neither_floors_nor_rides() {
+fn sparse_rough_pressure_changes_neither_floors_nor_rides() {
     for errand in &ERRANDS {
         for without in [&[][..], &["motion"], &["steps"]] {
             for (pressure_every, rough_hpa) in [(1.0, 0.03), (1.0, 0.1), (2.0, 0.01)] {
@@ -213,10 +213,10 @@ fn rarer_and_rougher_pressure_changes_neither_floors_nor_rides() {
     }
 }
 
-/// No body sensor sends data, but the height changed for a while: somebody was at a door up there.
-/// The time at that door is unknown.
+/// No body sensor sends data, but the height changed for a while: the courier was at a door on an
+/// upper floor. The time at that door is unknown.
 #[test]
-fn the_height_alone_shows_who_was_upstairs() {
+fn the_height_alone_shows_a_visit_upstairs() {
     for errand in ERRANDS.iter().filter(|errand| errand.floors > 0) {
         for positions in POSITIONS {
             let name = format!("{}, {positions:?}", errand.name);
@@ -260,7 +260,7 @@ fn assert_climb(name: &str, score: &Score, floors: Option<i16>, elevator: bool) 
 }
 
 #[test]
-fn elevators_of_any_speed_are_told() {
+fn elevators_of_any_speed_are_found() {
     for floors in [1_i16, 2, 5, 12, 20] {
         let metres = 3.0 * f64::from(floors);
         for lift_mps in [0.4, 0.63, 1.0, 1.6, 2.5, 4.0] {
@@ -281,7 +281,7 @@ fn elevators_of_any_speed_are_told() {
 }
 
 #[test]
-fn stairs_of_any_speed_are_told() {
+fn stairs_of_any_speed_are_found() {
     for floors in [-1_i16, 1, 2, 6] {
         let metres = 3.0 * f64::from(floors);
         for stairs_mps in [0.15, 0.3, 0.45, 0.6] {
@@ -298,7 +298,7 @@ fn stairs_of_any_speed_are_told() {
 }
 
 #[test]
-fn however_fast_one_drives_and_walks_the_house_is_reached() {
+fn the_house_is_reached_at_any_driving_and_walking_speed() {
     for (drive_mps, walk_mps) in [
         (4.0, 1.3),
         (6.0, 1.3),

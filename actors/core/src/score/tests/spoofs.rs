@@ -33,11 +33,11 @@ fn has(script: &Script, signal: &str) -> bool {
 }
 
 #[test]
-fn a_body_at_rest_contradicts_a_walk_whatever_tells_of_it() {
+fn any_body_sensor_at_rest_contradicts_a_walk() {
     let all = spoofed(31, |_, _| {});
     let no_counter = spoofed(31, |_, window| window.steps = None);
     let counter_only = spoofed(31, |_, window| window.motion = None);
-    // Somebody picks up the phone for two seconds in each half minute.
+    // The user picks up the phone for two seconds in each half minute.
     let fidgets = spoofed(31, |number, window| {
         if number % 30 < 2
             && let Some(motion) = &mut window.motion
@@ -64,7 +64,7 @@ fn a_body_at_rest_contradicts_a_walk_whatever_tells_of_it() {
 }
 
 #[test]
-fn a_receiver_that_says_it_stays_does_not_walk() {
+fn a_receiver_reporting_rest_contradicts_a_walk() {
     // Positions wander while the vehicle stands; their independently measured speed is zero.
     let parked = spoofed(32, |_, window| {
         if let Some(fix) = &mut window.fixes[0] {
@@ -127,7 +127,7 @@ fn a_phone_turns_with_its_course() {
 }
 
 #[test]
-fn noise_that_is_missing_and_noise_of_dice_are_seen() {
+fn missing_noise_and_synthetic_noise_are_detected() {
     let smooth = spoofed(34, |number, window| {
         if let Some(fix) = &mut window.fixes[0] {
             fix.place = Place {
@@ -172,7 +172,7 @@ fn dice(number: usize, axis: u64) -> f32 {
 }
 
 #[test]
-fn a_short_walk_needs_strides_too() {
+fn a_short_walk_also_needs_strides() {
     let route = |seed| house(seed);
     // The phone is in the hand of a standing person: more motion than rest, less than a gait.
     let mut held = route(36).body_at_rest();
@@ -221,7 +221,7 @@ fn a_short_walk_needs_strides_too() {
 }
 
 #[test]
-fn a_speed_reckoned_from_the_route_tells_of_a_body_that_rests() {
+fn a_speed_computed_from_the_route_shows_a_resting_body() {
     // The speed is 0.9 to 1.7 m/s, there and back: the reported speed matches the line to the
     // millimetre.
     let reckoned = |mut script: Script| {
@@ -269,7 +269,7 @@ fn a_speed_reckoned_from_the_route_tells_of_a_body_that_rests() {
 }
 
 #[test]
-fn who_stands_does_not_leap_to_and_fro() {
+fn a_standing_body_does_not_jump_back_and_forth() {
     let stands = |window: &Window| {
         window.fixes[0].is_some_and(|fix| fix.speed_mps.is_some_and(|mps| mps <= 0.3))
     };
@@ -302,7 +302,7 @@ fn who_stands_does_not_leap_to_and_fro() {
 }
 
 #[test]
-fn one_corner_of_a_street_is_enough_where_nothing_was_ever_felt() {
+fn one_street_corner_without_any_motion_is_enough() {
     let route = |seed| {
         leave(
             Script::new(seed)
@@ -335,7 +335,7 @@ fn one_corner_of_a_street_is_enough_where_nothing_was_ever_felt() {
 }
 
 #[test]
-fn an_altitude_that_never_changes_tells_of_a_body_that_rests() {
+fn a_constant_altitude_shows_a_resting_body() {
     let level = |mut script: Script, altitude_m: f32| {
         for (number, window) in script.windows.iter_mut().enumerate() {
             if let Some(fix) = &mut window.fixes[0] {

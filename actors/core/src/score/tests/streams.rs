@@ -61,7 +61,7 @@ const BROKEN: &[Case] = &[
 ];
 
 #[test]
-fn a_stream_is_interrupted_by_30_s_or_10_s_around_the_drop_off() {
+fn a_gap_of_30_s_or_10_s_near_the_drop_off_is_an_interruption() {
     check(BROKEN);
 }
 
@@ -102,12 +102,12 @@ const LITTLE: &[Case] = &[
 ];
 
 #[test]
-fn insufficient_data_stands_in_the_outcomes_place() {
+fn insufficient_data_replaces_the_outcome() {
     check(LITTLE);
 }
 
 #[test]
-fn events_are_those_that_happened() {
+fn events_match_the_simulated_delivery() {
     for error in ERRORS {
         let score = flat(floor(Phone::new(error, 3), 5), 15.0, true).score();
         let count = |event_type| {

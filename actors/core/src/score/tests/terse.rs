@@ -33,7 +33,7 @@ fn assert_delivered(name: &str, score: &Score) {
 }
 
 #[test]
-fn a_walk_is_felt_where_a_second_tells_its_spread_alone() {
+fn a_walk_is_found_from_the_spread_alone() {
     for (error, seed) in PHONES {
         let mut phone = Phone::new(error, seed).without(&["steps"]);
         phone.terse = true;
@@ -46,7 +46,7 @@ fn a_walk_is_felt_where_a_second_tells_its_spread_alone() {
 }
 
 #[test]
-fn a_speed_that_is_always_0_is_none() {
+fn a_speed_that_is_always_0_is_ignored() {
     for without in [&[][..], &["motion"], &["pressure"], &["steps", "pressure"]] {
         for (error, seed) in PHONES {
             let mut phone = Phone::new(error, seed).without(without);
@@ -78,9 +78,9 @@ fn a_barometer_of_whole_hectopascals_measures_no_floors() {
 }
 
 #[test]
-fn the_told_floor_decides_neither_what_is_counted_nor_itself() {
-    // In an unknown tower of 28 m the count is the same whatever floor the address names, and high
-    // floors cannot be told from their neighbours.
+fn the_claimed_floor_does_not_influence_the_result() {
+    // In an unknown tower of 28 m the count is the same regardless of the floor that the address
+    // names, and high floors cannot be distinguished from their neighbours.
     let scored = |told: i16| {
         let phone = Phone::new(Error::Wander, 4).address("floor", json!(told));
         flat(phone, 28.0, true).score()
@@ -98,7 +98,7 @@ fn the_told_floor_decides_neither_what_is_counted_nor_itself() {
 }
 
 #[test]
-fn stairs_are_not_a_ride_where_no_body_is_measured() {
+fn stairs_without_body_sensors_are_not_a_ride() {
     for (error, seed) in PHONES {
         let phone = floor(Phone::new(error, seed), 3).without(&["motion", "steps"]);
         let score = flat(phone, 9.0, false).score();
@@ -108,7 +108,7 @@ fn stairs_are_not_a_ride_where_no_body_is_measured() {
 }
 
 #[test]
-fn a_parcel_handed_out_of_the_window_is_no_proof_that_nobody_came() {
+fn a_drop_off_from_the_window_does_not_prove_absence() {
     // Without a body sensor a walk of some steps is not seen, and the vehicle stood there for half
     // a minute.
     for (error, seed) in PHONES {
@@ -121,7 +121,7 @@ fn a_parcel_handed_out_of_the_window_is_no_proof_that_nobody_came() {
 }
 
 #[test]
-fn where_the_way_turned_round_was_the_door_though_the_session_ends_in_the_vehicle() {
+fn the_turning_point_is_the_door_if_the_session_ends_in_a_car() {
     for (error, seed) in PHONES {
         for stay_sec in [9, 16, 40] {
             let phone = come(Phone::new(error, seed))
@@ -138,7 +138,7 @@ fn where_the_way_turned_round_was_the_door_though_the_session_ends_in_the_vehicl
 }
 
 #[test]
-fn positions_that_go_on_while_the_phone_lies_still_are_doubted_however_seldom_they_come() {
+fn moving_positions_of_a_resting_phone_are_doubted_at_any_rate() {
     for every in [1.0, 2.0, 5.0] {
         let mut phone = Phone::new(Error::Wander, 5);
         (phone.lies, phone.soft, phone.fix_every) = (true, true, every);
@@ -161,7 +161,7 @@ fn positions_that_go_on_while_the_phone_lies_still_are_doubted_however_seldom_th
 }
 
 #[test]
-fn a_hand_over_between_two_jumps_was_made_elsewhere() {
+fn a_drop_off_between_two_jumps_was_made_elsewhere() {
     for (error, seed) in PHONES {
         let phone = Phone::new(error, seed).leap(-4_000.0, 900.0);
         let phone = phone.drive(-3_000.0, 500.0).stay(20).leap(0.0, -5.0);
@@ -172,7 +172,7 @@ fn a_hand_over_between_two_jumps_was_made_elsewhere() {
         assert!(!score.summary.right_doorstep);
         assert!(score.summary.fraud_score >= 0.5, "{error:?}");
         assert!(score.summary.suspicious_behavior, "{error:?}");
-        // A receiver that was wrong at first, and then finds its place, accuses nobody.
+        // A receiver that was wrong at first, and then finds its place, is not evidence of fraud.
         let phone = Phone::new(error, seed).leap(-4_000.0, 900.0).stay(60);
         let phone = phone.leap(-800.0, -30.0);
         let score = house(phone).score();
@@ -181,7 +181,7 @@ fn a_hand_over_between_two_jumps_was_made_elsewhere() {
 }
 
 #[test]
-fn what_the_end_or_a_ride_cuts_short_is_no_stay() {
+fn a_pause_cut_short_by_the_end_or_a_ride_is_not_a_stay() {
     let assert_long = |name: &str, score: &Score| {
         let stays = score.events.iter();
         for stay in stays.filter(|event| event.event_type == EventType::Stopped) {

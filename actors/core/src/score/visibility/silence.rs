@@ -103,8 +103,7 @@ fn is_in_building(scene: &ScoringContext<'_>, places: &Places, span: (u32, u32))
         .any(|place| last.place.distance_m(place) <= near_m)
 }
 
-/// Returns whether location was switched off by hand at that time: that is a loss wherever it
-/// happens.
+/// Returns whether the user had switched location off at that time: that is a loss in any place.
 fn is_switched_off(scene: &ScoringContext<'_>, t_ms: u32) -> bool {
     let mut off = false;
     for &(at_ms, name) in scene.input.system {

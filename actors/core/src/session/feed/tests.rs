@@ -1,4 +1,4 @@
-//! Live changes are a prefix of the recomputed ones, whatever the order of arrival.
+//! Live changes are a prefix of the recomputed changes, in any order of arrival.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -104,7 +104,7 @@ impl Live {
 }
 
 #[test]
-fn a_closing_tells_the_event_again_and_the_opening_stays_as_it_was_told() {
+fn closing_emits_the_event_again_and_keeps_its_opening() {
     let mut live = Live::new();
     (0..36).for_each(|seq| live.arrive(seq));
     let computed = live.computed();
@@ -130,7 +130,7 @@ fn a_closing_tells_the_event_again_and_the_opening_stays_as_it_was_told() {
 }
 
 #[test]
-fn what_came_after_the_end_is_not_told() {
+fn events_after_the_end_are_not_emitted() {
     let mut live = Live::new();
     (0..20).for_each(|seq| live.arrive(seq));
     let before = live.computed();
@@ -146,7 +146,7 @@ proptest! {
 
     /// Batches overtake each other, some by so much that the gap is skipped and filled later.
     #[test]
-    fn what_was_told_is_never_withdrawn(lags in proptest::collection::vec(prop_oneof![6 => 0_usize..2, 2 => 0_usize..6, 1 => 0_usize..30], 40)) {
+    fn emitted_events_are_never_withdrawn(lags in proptest::collection::vec(prop_oneof![6 => 0_usize..2, 2 => 0_usize..6, 1 => 0_usize..30], 40)) {
         let mut order: Vec<_> = lags.iter().enumerate().map(|(seq, lag)| (seq + lag, seq as u32)).collect();
         order.sort_unstable();
         let mut live = Live::new();

@@ -19,7 +19,7 @@ impl EndpointMachine {
         self.policy.lanes_max / 2 - self.held_max()
     }
 
-    /// The maximum number of held lanes taken into the window at once.
+    /// The maximum number of held lanes taken into the window together.
     pub(super) fn held_max(&self) -> usize {
         self.policy.lanes_max / 8
     }
@@ -157,7 +157,7 @@ impl EndpointMachine {
     }
 
     /// Returns the time after which an attempt is slow: at most [`ATTEMPT_SLOW_MS`], which is soon
-    /// enough as long as nobody waits for its permit.
+    /// enough as long as no other message waits for its permit.
     fn slow_after_ms(&self, now: TimestampMs) -> i64 {
         let latest = ATTEMPT_SLOW_MS as i64;
         if self.waits_for_permit(now) {

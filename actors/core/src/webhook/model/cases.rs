@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_dead_receiver_gets_six_tries_at_the_promised_times() {
+fn a_dead_receiver_gets_six_attempts_on_schedule() {
     let mut world = World::new(Policy::default());
     world.receiver = Receiver::Fails;
     world.apply(Op::Enqueue(1));
@@ -19,7 +19,7 @@ fn a_dead_receiver_gets_six_tries_at_the_promised_times() {
 }
 
 #[test]
-fn faults_of_our_own_use_up_no_try() {
+fn internal_faults_do_not_use_up_attempts() {
     let mut world = World::new(Policy::default());
     world.receiver = Receiver::OursFails;
     world.apply(Op::Enqueue(1));
@@ -50,7 +50,7 @@ fn a_failing_lane_does_not_hold_up_the_others() {
 }
 
 #[test]
-fn fresh_messages_go_before_old_retries_and_neither_starves() {
+fn fresh_messages_precede_old_retries_and_neither_starves() {
     let mut world = World::new(Policy::default());
     world.receiver = Receiver::Fails;
     for session in 0..200 {
@@ -79,7 +79,7 @@ fn fresh_messages_go_before_old_retries_and_neither_starves() {
 }
 
 #[test]
-fn a_receiver_that_hangs_beyond_the_slow_permits_holds_fewer_and_fewer_quick_ones() {
+fn a_hanging_receiver_holds_ever_fewer_fast_permits() {
     let slow_max = 0;
     let mut world = World::new(Policy {
         slow_max,
@@ -145,7 +145,7 @@ fn hanging_sessions_do_not_delay_the_other_sessions_of_their_endpoint() {
 }
 
 #[test]
-fn a_pause_holds_everything_and_resuming_sends_it_in_order() {
+fn a_pause_holds_all_messages_and_resuming_sends_in_order() {
     let mut world = World::new(Policy::default());
     world.apply(Op::Mode(Mode::Paused(START)));
     for _ in 0..3 {
@@ -174,7 +174,7 @@ fn a_pause_holds_everything_and_resuming_sends_it_in_order() {
 }
 
 #[test]
-fn what_is_held_for_more_than_seven_days_is_cancelled_and_can_be_retried_by_hand() {
+fn messages_held_over_seven_days_are_cancelled_and_retryable() {
     let mut world = World::new(Policy::default());
     world.apply(Op::Mode(Mode::Paused(START)));
     world.apply(Op::Enqueue(1));
@@ -193,7 +193,7 @@ fn what_is_held_for_more_than_seven_days_is_cancelled_and_can_be_retried_by_hand
 }
 
 #[test]
-fn a_long_outbox_is_never_in_memory() {
+fn a_long_outbox_is_never_fully_loaded_into_memory() {
     let mut world = World::new(Policy::default());
     for number in 0..5_000_u32 {
         let session_id = SessionId::new(START, u128::from(number) << 8);

@@ -126,7 +126,7 @@ mod tests {
     proptest! {
         /// Parsing a group of eight digits equals parsing them one by one.
         #[test]
-        fn leading_digits_are_what_stands_there(bytes in proptest::array::uniform8(prop_oneof![
+        fn leading_digits_are_read_exactly(bytes in proptest::array::uniform8(prop_oneof![
             4 => b'0'..=b'9', 1 => any::<u8>(), 1 => prop_oneof![Just(b'/'), Just(b':'), Just(b'.'), Just(0xb0_u8), Just(0xb9_u8)],
         ])) {
             let count = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
+    fn invalid_numbers_are_rejected() {
         for text in [
             "", "-", "+1", "01", "-01", "1.", ".5", "1e", "1e+", "1.e5", "0x1", "NaN", "1_0",
             "1 2", "--1",
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_well_formed_is_given_up() {
+    fn malformed_input_is_rejected() {
         let reads = |text: &str| {
             let mut scanner = Scanner::new(text.as_bytes());
             let whole = scanner.members(|scanner, _| scanner.skip_scalar());
@@ -386,7 +386,7 @@ mod tests {
     proptest! {
         /// The parsed number equals serde_json's, to the last bit.
         #[test]
-        fn a_number_is_what_serde_json_makes_of_it(text in "-?(0|[1-9][0-9]{0,18})(\\.[0-9]{1,25})?([eE][+-]?[0-9]{1,2})?") {
+        fn a_number_is_parsed_as_by_serde_json(text in "-?(0|[1-9][0-9]{0,18})(\\.[0-9]{1,25})?([eE][+-]?[0-9]{1,2})?") {
             if let Some(fast) = number(&text) {
                 let slow: f64 = serde_json::from_str(&text).unwrap();
                 prop_assert_eq!(fast.to_bits(), slow.to_bits());
@@ -397,14 +397,14 @@ mod tests {
 
         /// This also holds for short numbers, which are most of a batch.
         #[test]
-        fn a_short_number_is_what_serde_json_makes_of_it(text in "-?[0-9]{0,4}\\.?[0-9]{0,4}") {
+        fn a_short_number_is_parsed_as_by_serde_json(text in "-?[0-9]{0,4}\\.?[0-9]{0,4}") {
             let slow: Option<f64> = serde_json::from_str(&text).ok();
             prop_assert_eq!(number(&text).map(f64::to_bits), slow.map(f64::to_bits), "{}", text);
         }
 
         /// This also holds for doubles as programs print them.
         #[test]
-        fn a_double_comes_back(value in -1e9_f64..1e9) {
+        fn a_double_round_trips(value in -1e9_f64..1e9) {
             let text = value.to_string();
             let slow: f64 = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(number(&text).map(f64::to_bits), Some(slow.to_bits()));
