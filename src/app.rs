@@ -213,6 +213,11 @@ impl App {
         for server in &self.servers {
             server.stop(true).await;
         }
+        if let Some(audit) = self.service.audit()
+            && !audit.flush().await
+        {
+            tracing::error!("the last lines of the audit log could not be written");
+        }
         for arbiter in &self.arbiters {
             arbiter.stop();
         }

@@ -5,6 +5,7 @@ macro_rules! say {
     ($($argument:tt)*) => { $crate::cli::write_line(format_args!($($argument)*)) };
 }
 
+mod audit;
 mod check;
 mod client;
 mod demo;
@@ -12,6 +13,7 @@ mod evaluate;
 mod keys;
 mod label;
 mod migrate;
+mod receipt;
 mod receive;
 mod receiver;
 mod recorder;
@@ -60,6 +62,12 @@ enum Command {
     Evaluate(evaluate::Arguments),
     /// Set labels along the signals of a recording, line by line from standard input
     Label(label::Arguments),
+    /// Check the audit logs
+    Audit(audit::Arguments),
+    /// Print the public key that checks the receipts of erasures
+    ReceiptKey(receipt::KeyArguments),
+    /// Check the receipt of an erasure offline and print its statement
+    VerifyReceipt(receipt::VerifyArguments),
     /// Write a consistent copy of the embedded store, whether or not the server runs.
     Backup(BackupArguments),
     /// Copy all data of an embedded store into a CQL cluster, and compare it. May be repeated.
@@ -137,6 +145,9 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Evaluate(arguments) => evaluate::run(&arguments),
         Command::Label(arguments) => label::run(&arguments),
+        Command::Audit(arguments) => audit::run(&arguments),
+        Command::ReceiptKey(arguments) => receipt::key(&arguments),
+        Command::VerifyReceipt(arguments) => receipt::verify_file(&arguments),
         Command::Backup(arguments) => serve::backup(&arguments.config.load()?, &arguments.to),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::CheckConfig(arguments) => {

@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 pub mod app;
+mod audit;
 pub mod cli;
 pub mod cluster;
 pub mod config;

@@ -208,6 +208,7 @@ pub fn configure(state: Data<OpsState>) -> impl FnOnce(&mut ServiceConfig) {
             )
             .service(at("/admin/keys/{id}/revoke", "POST").route(web::post().to(admin::revoke_key)))
             .service(at("/admin/backup", "POST").route(web::post().to(admin::backup)))
+            .service(at("/admin/audit/verify", "POST").route(web::post().to(admin::verify_audit)))
             .service(at("/admin/secrets/rewrap", "POST").route(web::post().to(admin::rewrap)))
             .default_service(web::to(|| async {
                 Err::<HttpResponse, _>(Problem::not_found())

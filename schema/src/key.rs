@@ -11,7 +11,7 @@ use crate::time::TimestampMs;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyKind {
-    /// A secret key, `sk_…`: full access to its organization in its environment.
+    /// A secret key, `sk_…`: what its [`Role`] allows, in its organization and environment.
     Secret,
     /// A client key, `pk_…`, which is shipped inside an app.
     Client,
@@ -25,6 +25,82 @@ impl KeyKind {
             Self::Secret => "sk",
             Self::Client => "pk",
         }
+    }
+}
+
+/// A kind of act that a role may allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Permission {
+    /// Reads data and changes nothing.
+    Read,
+    /// Sends a webhook delivery again.
+    RetryDelivery,
+    /// Changes anything else.
+    Change,
+}
+
+/// The role of a secret key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Role {
+    /// May do everything.
+    #[default]
+    Admin,
+    /// May read, and retry webhook deliveries.
+    Support,
+    /// May read.
+    Viewer,
+}
+
+impl Role {
+    /// All roles, the most powerful one first.
+    pub const ALL: [Self; 3] = [Self::Admin, Self::Support, Self::Viewer];
+
+    /// The role's name on the command line and in lists.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Support => "support",
+            Self::Viewer => "viewer",
+        }
+    }
+
+    /// The role of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == name)
+    }
+
+    /// Whether a key of this role may do such an act.
+    #[must_use]
+    pub fn may(self, permission: Permission) -> bool {
+        match (self, permission) {
+            (Self::Admin, _) | (_, Permission::Read) => true,
+            (Self::Support, Permission::RetryDelivery) => true,
+            (Self::Support | Self::Viewer, _) => false,
+        }
+    }
+}
+
+/// Stores a role as one byte.
+impl Serialize for Role {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(match self {
+            Self::Admin => 0,
+            Self::Support => 1,
+            Self::Viewer => 2,
+        })
+    }
+}
+
+/// Reads a stored role. An unknown byte, which a later version may have written, is the role that may do least.
+impl<'de> Deserialize<'de> for Role {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match u8::deserialize(deserializer)? {
+            0 => Self::Admin,
+            1 => Self::Support,
+            _ => Self::Viewer,
+        })
     }
 }
 
@@ -52,6 +128,9 @@ pub struct KeyRecord {
     /// The hour in which it was last used, as far as it was written.
     #[serde(deserialize_with = "later::or_default")]
     pub last_used_at: Option<TimestampMs>,
+    /// The role. Keys that were stored without one are administrators. Means nothing for a client key.
+    #[serde(deserialize_with = "later::or_default")]
+    pub role: Role,
 }
 
 impl KeyRecord {
@@ -61,9 +140,46 @@ impl KeyRecord {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| now < expires_at)
     }
 
+    /// Whether the key may do such an act. Client keys have no role: what they may do does not depend on it.
+    #[must_use]
+    pub fn may(&self, permission: Permission) -> bool {
+        self.kind == KeyKind::Client || self.role.may(permission)
+    }
+
     /// The beginning of the key, for display: `sk_live_`.
     #[must_use]
     pub fn shown_prefix(&self) -> String {
         format!("{}_{}_", self.kind.prefix(), self.tenant.env.key_word())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_allows_what_the_contract_says() {
+        let allowed = |role: Role| {
+            [
+                Permission::Read,
+                Permission::RetryDelivery,
+                Permission::Change,
+            ]
+            .map(|permission| role.may(permission))
+        };
+        assert_eq!(allowed(Role::Admin), [true, true, true]);
+        assert_eq!(allowed(Role::Support), [true, true, false]);
+        assert_eq!(allowed(Role::Viewer), [true, false, false]);
+    }
+
+    #[test]
+    fn a_stored_role_is_read_and_an_unknown_one_may_only_read() {
+        for role in Role::ALL {
+            let bytes = postcard::to_allocvec(&role).unwrap();
+            assert_eq!(postcard::from_bytes(&bytes), Ok(role));
+            assert_eq!(Role::of_name(role.as_str()), Some(role));
+        }
+        assert_eq!(postcard::from_bytes(&[9]), Ok(Role::Viewer));
+        assert_eq!(Role::of_name("owner"), None);
     }
 }

@@ -393,6 +393,29 @@ pub const RETENTION_DAYS_DEFAULT: u64 = 90;
 /// Requests of one key in a second (`server.rate_limit_per_second`).
 pub const KEY_REQUESTS_PER_SECOND_DEFAULT: u32 = 2_000;
 
+// --- Personal data ---------------------------------------------------------------------------------------------
+
+/// Maximum size of the files of an access archive in bytes, before compression. The archive is built in memory.
+pub const ACCESS_ARCHIVE_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Maximum number of sessions in an access archive.
+pub const ACCESS_ARCHIVE_SESSIONS_MAX: usize = 10_000;
+/// How long a line of the audit log is kept: 400 days, so that a year can be looked back upon.
+pub const AUDIT_KEPT_MS: i64 = 400 * 24 * 3_600 * 1_000;
+/// Maximum number of lines in one group of the audit log, which is one stored row.
+pub const AUDIT_GROUP_LINES_MAX: usize = 64;
+/// Number of groups that are stored beside each other: one partition of at most about 4 MiB on a CQL cluster.
+pub const AUDIT_PART_GROUPS: u64 = 256;
+/// Maximum number of lines that a node holds before they are committed.
+pub const AUDIT_QUEUE_LINES_MAX: usize = 4_096;
+/// How long the audit log gathers lines before it commits them.
+pub const AUDIT_GATHER_MS: u64 = 200;
+/// How long a request waits for room in the audit log before it is refused.
+pub const AUDIT_ROOM_MS_MAX: u64 = 5_000;
+/// Maximum number of groups that one page of the audit log reads.
+pub const AUDIT_PAGE_GROUPS_MAX: u64 = 2_048;
+/// Maximum length of the note of a review in characters.
+pub const REVIEW_NOTE_CHARS_MAX: usize = 2_000;
+
 // --- Relations -------------------------------------------------------------------------------------------------
 
 const _: () = assert!(BATCH_SENT_BYTES_MAX <= BATCH_UNPACKED_BYTES_MAX);

@@ -11,8 +11,10 @@
 
 pub mod openapi;
 
+mod audit;
 mod docs;
 mod events;
+mod explanation;
 mod format;
 mod insights;
 mod ndjson;
@@ -50,7 +52,7 @@ pub fn routes(drawings: Data<Drawings>) -> impl Fn(&mut ServiceConfig) + Clone {
     }
 }
 
-fn resources() -> [Resource; 12] {
+fn resources() -> [Resource; 15] {
     // The router tries resources in this order, so the one with most of the traffic comes first.
     [
         resource(Route::SessionTelemetry, "GET, POST")
@@ -64,6 +66,9 @@ fn resources() -> [Resource; 12] {
         resource(Route::SessionAcknowledged, "GET, HEAD").route(get().to(sessions::acknowledged)),
         resource(Route::SessionInsights, "GET, HEAD").route(get().to(insights::insight)),
         resource(Route::SessionEvidence, "GET, HEAD").route(get().to(insights::evidence)),
+        resource(Route::SessionExplanation, "GET, HEAD").route(get().to(explanation::explanation)),
+        resource(Route::SessionReview, "PUT").route(web::put().to(explanation::review)),
+        resource(Route::Audit, "GET, HEAD").route(get().to(audit::list)),
         resource(Route::SessionEvents, "GET, HEAD").route(get().to(events::events)),
         resource(Route::Session, "GET, HEAD").route(get().to(sessions::session)),
         resource(Route::Schema, "GET, HEAD").route(get().to(format::schema)),

@@ -14,6 +14,7 @@ use actix_web::http::header::{
 use actix_web::web::{Bytes, Data, Query};
 use actix_web::{HttpRequest, HttpResponse, Resource};
 use porchlight_actors::service::{InsightState, Service};
+use porchlight_core::audit::{Action, Actor, ActorKind};
 use porchlight_observe::http::Route;
 use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
@@ -24,6 +25,7 @@ use porchlight_schema::limits::{
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
+use porchlight_http::audit;
 use porchlight_http::etag::names;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::request_context::{RequestContext, session_not_found};
@@ -207,6 +209,15 @@ async fn path_image(
     let score = stored.record.score.filter(|score| score.has_path);
     let score = score.ok_or_else(no_path)?;
     call.accepts("image", sub_type)?;
+    let link = Actor::of_kind(ActorKind::Link);
+    audit::begin(
+        &call.http,
+        service,
+        row.start.tenant,
+        link,
+        Action::ReadImage,
+    )
+    .await?;
     let tag = format!("\"{form}-{revision}-{}\"", picture::VERSION);
     let is_known = names(call.headers(), &tag);
     let mut response = if is_known {

@@ -1,13 +1,18 @@
 //! `porchlight keys`: works through the server that uses the store or, if no server runs, on the
 //! store itself.
 
+use std::sync::Arc;
+
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
+use porchlight_actors::audit::append;
+use porchlight_core::audit;
 use porchlight_keys::{CreateKeyRequest, CreatedKey, KeyAdmin, ListedKey};
-use porchlight_ports::Clock;
+use porchlight_ports::{Clock, Store};
 use porchlight_world::SystemClock;
 
 use super::{ConfigArguments, check};
+use crate::audit::{key_line, tenant_of};
 use crate::config::{Config, HumanDuration, StoreKind};
 use crate::opened::OpenStore;
 use crate::ops::client::OpsClient;
@@ -31,6 +36,9 @@ enum Action {
         /// The kind of key.
         #[arg(long)]
         kind: KindWord,
+        /// What a secret key may do: everything; reads and retries of deliveries; reads. Default: admin.
+        #[arg(long)]
+        role: Option<RoleWord>,
         /// A name that distinguishes the key for people.
         #[arg(long)]
         name: Option<String>,
@@ -76,6 +84,13 @@ enum KindWord {
     Client,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum RoleWord {
+    Admin,
+    Support,
+    Viewer,
+}
+
 impl EnvWord {
     fn as_str(self) -> &'static str {
         match self {
@@ -94,19 +109,33 @@ impl KindWord {
     }
 }
 
+impl RoleWord {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Support => "support",
+            Self::Viewer => "viewer",
+        }
+    }
+}
+
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match &arguments.action {
         Action::Create {
             org,
             env,
             kind,
+            role,
             name,
             expires,
             init,
             json,
             config,
         } => {
-            let order = order(org, *env, *kind, name.as_deref(), *expires)?;
+            let order = CreateKeyRequest {
+                role: role.map(|role| role.as_str().to_owned()),
+                ..order(org, *env, *kind, name.as_deref(), *expires)?
+            };
             let made = create(&config.load()?, order, *init)?;
             if *json {
                 say!("{}", serde_json::to_string(&made)?)?;
@@ -145,11 +174,9 @@ fn order(
         bail!("--expires must be longer than 0");
     }
     Ok(CreateKeyRequest {
-        organization: organization.to_owned(),
-        env: env.as_str().to_owned(),
-        kind: kind.as_str().to_owned(),
         name: name.map(str::to_owned),
         expires_ms,
+        ..CreateKeyRequest::new(organization, env.as_str(), kind.as_str())
     })
 }
 
@@ -162,8 +189,12 @@ fn create(config: &Config, order: CreateKeyRequest, init: bool) -> anyhow::Resul
                     "no server of this configuration runs here; --init creates the store",
                 )?;
             }
-            with_store(config, async |desk| {
-                Ok(desk.create(&order, SystemClock.now()).await?)
+            with_store(config, async |desk, store| {
+                let now = SystemClock.now();
+                let made = desk.create(&order, now).await?;
+                let line = key_line(audit::Action::CreateKey, &made.id, now);
+                record(&store, &made.organization_id, &made.env, line).await?;
+                Ok(made)
             })
         }
     }
@@ -174,7 +205,7 @@ fn list(config: &Config) -> anyhow::Result<Vec<ListedKey>> {
         Some(server) => super::block_on(async move { server.list_keys().await }),
         None => {
             has_store(config)?;
-            with_store(config, async |desk| Ok(desk.list().await?))
+            with_store(config, async |desk, _| Ok(desk.list().await?))
         }
     }
 }
@@ -184,8 +215,12 @@ fn revoke(config: &Config, id: &str) -> anyhow::Result<ListedKey> {
         Some(server) => super::block_on(async move { server.revoke_key(id).await }),
         None => {
             has_store(config)?;
-            with_store(config, async |desk| {
-                Ok(desk.revoke(id, SystemClock.now()).await?)
+            with_store(config, async |desk, store| {
+                let now = SystemClock.now();
+                let key = desk.revoke(id, now).await?;
+                let line = key_line(audit::Action::RevokeKey, &key.id, now);
+                record(&store, &key.organization_id, &key.env, line).await?;
+                Ok(key)
             })
         }
     }
@@ -199,14 +234,27 @@ fn has_store(config: &Config) -> anyhow::Result<()> {
     }
 }
 
+/// Appends a line to the audit log of the key's organization.
+async fn record(
+    store: &Arc<dyn Store>,
+    organization_id: &str,
+    env: &str,
+    line: audit::Line,
+) -> anyhow::Result<()> {
+    if let Some(tenant) = tenant_of(organization_id, env) {
+        append(store, tenant, &[line]).await?;
+    }
+    Ok(())
+}
+
 /// Opens the store itself, which no server of this machine uses, and runs `work` on it.
 fn with_store<T>(
     config: &Config,
-    work: impl AsyncFnOnce(KeyAdmin) -> anyhow::Result<T>,
+    work: impl AsyncFnOnce(KeyAdmin, Arc<dyn Store>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     super::block_on(async move {
         let store = OpenStore::beside(config).await?;
-        let worked = work(KeyAdmin::new(store.keys())).await;
+        let worked = work(KeyAdmin::new(store.keys()), store.store()).await;
         store.close().await;
         worked
     })

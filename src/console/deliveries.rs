@@ -13,6 +13,7 @@ use porchlight_http::problem::Problem;
 use porchlight_http::query;
 use porchlight_ports::{DeliveryRow, DeliveryStatus, Page};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::key::Permission;
 use porchlight_schema::message::MessageEvent;
 
 use super::layout::{self, Frame, Here, Notice, ago, clock, empty, icon, next_page, notice};
@@ -53,7 +54,7 @@ async fn list(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let body = html! {
         header.title {
             h1 { "Webhook deliveries" }
-            @if may_be_retried(&asked) && rows.as_ref().is_ok_and(|page| !page.rows.is_empty()) && current.is_some() {
+            @if frame.may(Permission::RetryDelivery) && may_be_retried(&asked) && rows.as_ref().is_ok_and(|page| !page.rows.is_empty()) && current.is_some() {
                 a.button href={ (ROOT) "/deliveries/retry?" (of_retry(&asked)) } { (icon(layout::Icon::Again)) "Retry all that match…" }
             }
         }

@@ -6,16 +6,18 @@
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
 use maud::{Markup, html};
+use porchlight_http::audit;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::Query;
 use porchlight_keys::{KeyAdmin, KeyAdminError};
 use porchlight_schema::ids::KeyId;
-use porchlight_schema::key::{KeyKind, KeyRecord};
+use porchlight_schema::key::{KeyKind, KeyRecord, Role};
 
 use super::guard;
 use super::layout::{Frame, Here, Icon, Notice, copy, icon, notice, time};
 use super::route::{ROOT, act, page};
 use super::signed_in::SignedInRequest;
+use super::words;
 
 const DAY_MS: i64 = 24 * 3_600_000;
 /// The key lifetimes to choose from: days and label; 0 means valid until revoked.
@@ -25,17 +27,31 @@ const LIVES: [(i64, &str); 4] = [
     (90, "90 days"),
     (365, "1 year"),
 ];
-/// The kinds of keys: the form value, the kind, and its rights.
-const KINDS: [(&str, KeyKind, &str); 2] = [
+/// The keys that can be created: the form value, kind and role, and what such a key may do.
+const CHOICES: [(&str, KeyKind, Role, &str); 4] = [
     (
         "client",
         KeyKind::Client,
-        "client: for phones; starts, feeds and stops sessions",
+        Role::Admin,
+        "client: for phones; starts sessions",
     ),
     (
         "secret",
         KeyKind::Secret,
-        "secret: for servers and people; may do everything here",
+        Role::Admin,
+        "secret, admin: for servers and people; may do everything here",
+    ),
+    (
+        "support",
+        KeyKind::Secret,
+        Role::Support,
+        "secret, support: may read, and retry webhook deliveries",
+    ),
+    (
+        "viewer",
+        KeyKind::Secret,
+        Role::Viewer,
+        "secret, viewer: may read",
     ),
 ];
 
@@ -81,7 +97,7 @@ async fn answer(
                 (copy("The new key", key))
             }
         }
-        (create_form(&frame))
+        @if frame.may_change() { (create_form(&frame)) }
         (table(visit, &frame, &keys))
     };
     Ok(guard::ok(frame.page(Here::Keys, "Keys", body)))
@@ -93,7 +109,7 @@ fn create_form(frame: &Frame<'_>) -> Markup {
             h2 #create { "New key" }
             form.filters method="post" action={ (ROOT) "/keys/create" } {
                 (frame.field())
-                div.grow { label for="kind" { "Kind" } select #kind name="kind" { @for (word, _, words) in KINDS { option value=(word) { (words) } } } }
+                div.grow { label for="kind" { "Kind" } select #kind name="kind" { @for (word, _, _, words) in CHOICES { option value=(word) { (words) } } } }
                 div { label for="days" { "Good for" } select #days name="days" { @for (days, words) in LIVES { option value=(days) { (words) } } } }
                 button.primary { "Create key" }
             }
@@ -114,7 +130,9 @@ fn table(visit: &SignedInRequest, frame: &Frame<'_>, keys: &[KeyRecord]) -> Mark
 fn line(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
     let is_live = key.is_live(frame.now);
     html! { tr {
-        td { span.mono { (key.shown_prefix()) "…" (key.last4) } @if is_own { span.sub { "you are signed in with it" } } }
+        td { span.mono { (key.shown_prefix()) "…" (key.last4) } @if key.kind == KeyKind::Secret { span.sub title=(words::role(key.role)) { "role " (key.role.as_str()) } }
+            @if let Some(name) = &key.name { span.sub { (name) } }
+            @if is_own { span.sub { "you are signed in with it" } } }
         td { @if key.revoked_at.is_some() { span.state.dim { (icon(Icon::Minus)) "revoked" } }
              @else if is_live { span.state.good { (icon(Icon::Check)) "good" } }
              @else { span.state.dim { (icon(Icon::Wait)) "expired" } } }
@@ -124,7 +142,7 @@ fn line(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
             (None, Some(expires_at)) => (time(expires_at, frame.now)),
             (None, None) => span.faint { "until revoked" },
         } }
-        td.num { @if is_live { (revoke_form(frame, key, is_own)) } }
+        td.num { @if is_live && frame.may_change() { (revoke_form(frame, key, is_own)) } }
     } }
 }
 
@@ -145,8 +163,9 @@ fn revoke_form(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
 
 async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let form = visit.form().await?;
-    let kind = KINDS.iter().find(|(word, ..)| *word == form.get("kind"));
-    let kind = kind.map_or(KeyKind::Client, |(_, kind, _)| *kind);
+    let choice = CHOICES.iter().find(|(word, ..)| *word == form.get("kind"));
+    // A choice that is not offered gets the key that may do least.
+    let (_, kind, role, _) = *choice.unwrap_or(&CHOICES[0]);
     let days = LIVES
         .iter()
         .find(|(days, _)| days.to_string() == form.get("days"));
@@ -154,9 +173,10 @@ async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let now = visit.now();
     let expires_at = (days > 0).then(|| now.plus_ms(days * DAY_MS));
     let made = desk(&visit)
-        .create_for(visit.tenant(), kind, None, expires_at, now)
+        .create_for(visit.tenant(), kind, role, None, expires_at, now)
         .await;
     let made = made.map_err(refused)?;
+    audit::created(&visit.http, &made.id);
     answer(&visit, None, Some(&made.key)).await
 }
 

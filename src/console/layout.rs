@@ -5,6 +5,7 @@ mod parts;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use porchlight_http::problem::Problem;
 use porchlight_http::request_id::RequestId;
+use porchlight_schema::key::{Permission, Role};
 use porchlight_schema::session::Env;
 use porchlight_schema::time::TimestampMs;
 
@@ -24,10 +25,11 @@ pub(super) enum Here {
     Deliveries,
     Webhook,
     Keys,
+    Audit,
 }
 
 impl Here {
-    const ALL: [(Self, &'static str, &'static str, Icon); 5] = [
+    const ALL: [(Self, &'static str, &'static str, Icon); 6] = [
         (Self::Overview, "", "Overview", Icon::Overview),
         (Self::Sessions, "/sessions", "Sessions", Icon::Sessions),
         (
@@ -38,6 +40,7 @@ impl Here {
         ),
         (Self::Webhook, "/webhook", "Webhook", Icon::Webhook),
         (Self::Keys, "/keys", "Keys", Icon::Keys),
+        (Self::Audit, "/audit", "Audit log", Icon::Info),
     ];
 }
 
@@ -47,6 +50,8 @@ pub(super) struct Frame<'a> {
     pub(super) env: Env,
     /// The organization's name.
     pub(super) organization: &'a str,
+    /// The role of the key that signed in.
+    pub(super) role: Role,
     /// The displayable part of the key.
     pub(super) key: String,
     /// The form word of this session.
@@ -56,6 +61,16 @@ pub(super) struct Frame<'a> {
 }
 
 impl Frame<'_> {
+    /// Whether the visitor may do such an act. Pages leave out what the role does not allow.
+    pub(super) fn may(&self, permission: Permission) -> bool {
+        self.role.may(permission)
+    }
+
+    /// Whether the visitor may change things other than deliveries.
+    pub(super) fn may_change(&self) -> bool {
+        self.may(Permission::Change)
+    }
+
     /// The hidden field that every form of a page carries.
     pub(super) fn field(&self) -> Markup {
         html! { input type="hidden" name=(WORD) value=(self.word); }
@@ -91,6 +106,7 @@ impl Frame<'_> {
                         div.who {
                             p.org title="Organization" { (self.organization) }
                             p.mono.faint title="The key that you are signed in with" { (self.key) }
+                            p.faint title=(words::role(self.role)) { "Role: " (self.role.as_str()) }
                             form method="post" action={ (ROOT) "/sign-out" } {
                                 (self.field())
                                 button.quiet { "Sign out" }

@@ -15,6 +15,7 @@
 //! the security headers on every answer and turns errors into pages.
 
 mod assets;
+mod audit;
 mod deliveries;
 mod form;
 mod guard;
@@ -70,6 +71,7 @@ pub fn routes(console: Data<Console>) -> impl Fn(&mut ServiceConfig) + Clone {
             .configure(deliveries::routes)
             .configure(sessions::routes)
             .configure(keys::routes)
+            .configure(audit::routes)
             .default_service(web::to(|| async {
                 Err::<actix_web::HttpResponse, _>(Problem::not_found())
             }));

@@ -1,5 +1,6 @@
 //! Sessions: the list, and the page of one session with all its data.
 
+mod explanation;
 mod insight;
 mod live;
 mod map;
@@ -51,6 +52,8 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     super::route::page(config, "/sessions", list);
     super::route::page(config, "/sessions/{id}", page::show);
     super::route::page(config, "/sessions/{id}/live", live::stream);
+    super::route::page(config, "/sessions/{id}/explanation", explanation::show);
+    super::route::act(config, "/sessions/{id}/review", explanation::review);
 }
 
 /// The outcomes by which sessions can be filtered.

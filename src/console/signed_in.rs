@@ -11,6 +11,8 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use porchlight_actors::service::TenantSessions;
 use porchlight_actors::webhook::Webhooks;
 use porchlight_http::State;
+use porchlight_http::audit;
+use porchlight_http::permission;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::request_context::session_not_found;
 use porchlight_ports::SessionRow;
@@ -21,7 +23,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::form::{self, Form};
 use super::layout::Frame;
-use super::route::ROOT;
+use super::route::{self, ROOT};
 use super::session_cookie::SessionCookie;
 use super::state::Console;
 
@@ -35,7 +37,7 @@ const PLAIN_COOKIE: &str = "porchlight-console";
 #[derive(Clone)]
 pub(super) struct Renewed(pub(super) HeaderValue);
 
-/// A request of a visitor who is signed in with a secret key that is still valid.
+/// A request of a visitor who is signed in with a secret key that is still valid and whose role allows the request.
 pub(super) struct SignedInRequest {
     /// The head of the request.
     pub(super) http: HttpRequest,
@@ -73,6 +75,11 @@ impl FromRequest for SignedInRequest {
                     "This takes a secret key.",
                 ));
             }
+            permission::require(&key, route::needed(&http))?;
+            if let Some(action) = route::audited(&http) {
+                let actor = audit::actor(&key);
+                audit::begin(&http, &state.service, key.tenant, actor, action).await?;
+            }
             if let Some(renewed) = console.tickets.renewed(&ticket, now) {
                 let cookie = set_cookie(&http, &console, &renewed)?;
                 http.extensions_mut().insert(Renewed(cookie));
@@ -108,6 +115,7 @@ impl SignedInRequest {
         Frame {
             env: self.key.tenant.env,
             organization: &self.organization,
+            role: self.key.role,
             key: format!("{}…{}", self.key.shown_prefix(), self.key.last4),
             word: self.console.tickets.word(&self.ticket),
             now: self.now(),

@@ -4,6 +4,7 @@ use porchlight_core::webhook::Cause;
 use porchlight_ports::DeliveryStatus;
 use porchlight_schema::event::EventType;
 use porchlight_schema::insight::ReasonCode;
+use porchlight_schema::key::Role;
 
 /// The explanation of a failed attempt, and its remedy.
 pub(super) fn cause(cause: Cause) -> (&'static str, &'static str) {
@@ -116,5 +117,14 @@ pub(super) fn event(event: EventType) -> &'static str {
         EventType::GpsDegraded => "GPS degraded",
         EventType::GpsLost => "GPS lost",
         EventType::GpsRestored => "GPS restored",
+    }
+}
+
+/// What a key of this role may do.
+pub(super) fn role(role: Role) -> &'static str {
+    match role {
+        Role::Admin => "may do everything in this environment",
+        Role::Support => "may read, and retry webhook deliveries",
+        Role::Viewer => "may read",
     }
 }

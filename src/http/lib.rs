@@ -7,6 +7,7 @@
 //!
 //! **HEAD** is answered wherever GET is (RFC 9110, section 9.3.2): see [`route::get`].
 
+pub mod audit;
 pub mod auth;
 pub mod body;
 pub mod connections;
@@ -15,6 +16,7 @@ pub mod fields;
 pub mod links;
 pub mod middleware;
 pub mod observe;
+pub mod permission;
 pub mod problem;
 pub mod query;
 pub mod queue_delay;

@@ -16,6 +16,7 @@ use metrics::Gauge;
 use porchlight_observe::http::{HttpMetrics, Route};
 use porchlight_observe::request::caused_by;
 
+use super::audit;
 use super::auth::Standing;
 use super::observe::on_problem;
 use super::problem::{Code, Problem};
@@ -37,6 +38,7 @@ pub async fn edge(
     let _in_flight = InFlight::begin(&metrics.in_flight);
     let mut answer = plain_edge(request, next).await;
     if let Ok(response) = &mut answer {
+        record(response);
         close_if_draining(response);
         report_rate(response);
     }
@@ -51,6 +53,20 @@ pub async fn edge(
         started.elapsed().as_secs_f64(),
     );
     answer
+}
+
+/// Records an answer of an audited route in the audit log before it leaves.
+fn record(response: &ServiceResponse<BoxBody>) {
+    let is_ingest = matches!(
+        route_of(response),
+        Route::SessionTelemetry | Route::Telemetry
+    );
+    if is_ingest {
+        return;
+    }
+    if let Some(state) = response.request().app_data::<Data<State>>() {
+        audit::finish(response, || state.service.now());
+    }
 }
 
 /// Reports the credential's rate on the answer to a request that was counted against it.

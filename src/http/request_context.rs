@@ -17,8 +17,10 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;
 use serde::Serialize;
 
+use super::audit;
 use super::auth::Caller;
 use super::body::{self, Announced, Limits};
+use super::permission;
 use super::problem::{Code, Problem};
 use super::query::Query;
 use super::state::State;
@@ -63,12 +65,12 @@ impl RequestContext {
         self.http.headers()
     }
 
-    /// Who asks. The request of a key is counted among its tenant's; that of a session token is counted once its session
-    /// is found.
+    /// Who asks, if the role of its key allows the request. The request of a key is counted among its tenant's; that of a
+    /// session token is counted once its session is found.
     ///
     /// # Errors
     ///
-    /// 401, 429, 503.
+    /// 401, 429, 503; 403 for a secret key whose role does not allow the request.
     pub async fn caller(&self) -> Result<Caller, Problem> {
         let (auth, service) = (&self.state.auth, &self.state.service);
         let caller = auth.identify(self.headers(), service.now()).await?;
@@ -82,6 +84,8 @@ impl RequestContext {
         }
         limited.map_err(|limited| limited.problem)?;
         if let Caller::Key(record) = &caller {
+            permission::check(record, &self.http)?;
+            audit::begin_with_key(&self.http, service, record).await?;
             self.count_request(&service.usage(record.tenant))?;
         }
         Ok(caller)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use porchlight_ports::{Entropy, Keys, Organization, StoreError};
 use porchlight_schema::ids::{KeyId, OrganizationId};
-use porchlight_schema::key::{KeyKind, KeyRecord};
+use porchlight_schema::key::{KeyKind, KeyRecord, Role};
 use porchlight_schema::limits::{KEY_NAME_CHARS_MAX, TEXT_CHARS_MAX};
 use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
@@ -42,6 +42,9 @@ pub struct CreateKeyRequest {
     /// Life of the key in milliseconds; none: until revoked.
     #[serde(default)]
     pub expires_ms: Option<i64>,
+    /// `admin`, `support` or `viewer`, for a secret key; none: `admin`.
+    #[serde(default)]
+    pub role: Option<String>,
 }
 
 impl CreateKeyRequest {
@@ -54,6 +57,7 @@ impl CreateKeyRequest {
             kind: kind.to_owned(),
             name: None,
             expires_ms: None,
+            role: None,
         }
     }
 }
@@ -112,6 +116,9 @@ pub struct ListedKey {
     /// The hour in which it was last used.
     #[serde(default)]
     pub last_used_at: Option<TimestampMs>,
+    /// `admin`, `support` or `viewer`; none for a client key.
+    #[serde(default)]
+    pub role: Option<String>,
 }
 
 /// Formats a key as one line.
@@ -122,6 +129,9 @@ impl fmt::Display for ListedKey {
             "{}  {}…{}  {}  created {}",
             self.id, self.prefix, self.last4, self.organization, self.created_at
         )?;
+        if let Some(role) = &self.role {
+            write!(f, "  role {role}")?;
+        }
         if let Some(name) = &self.name {
             write!(f, "  “{name}”")?;
         }
@@ -185,6 +195,8 @@ impl KeyAdmin {
             .into_iter()
             .find(|kind| kind_word(*kind) == order.kind);
         let kind = kind.ok_or_else(|| invalid("kind", "must be secret or client"))?;
+        let role =
+            role_of(kind, order.role.as_deref()).map_err(|detail| invalid("role", detail))?;
         let name = order.organization.trim();
         if name.is_empty()
             || name.chars().count() > TEXT_CHARS_MAX
@@ -224,7 +236,8 @@ impl KeyAdmin {
                 ),
             ));
         }
-        self.create_for(tenant, kind, label, expires_at, now).await
+        self.create_for(tenant, kind, role, label, expires_at, now)
+            .await
     }
 
     /// Creates a key of an existing organization at `now`.
@@ -236,6 +249,7 @@ impl KeyAdmin {
         &self,
         tenant: Tenant,
         kind: KeyKind,
+        role: Role,
         name: Option<&str>,
         expires_at: Option<TimestampMs>,
         now: TimestampMs,
@@ -251,6 +265,7 @@ impl KeyAdmin {
             revoked_at: None,
             name: name.map(str::to_owned),
             last_used_at: None,
+            role,
         };
         let id = record.id.to_string();
         self.keys.put_key(made.hash, record).await?;
@@ -365,6 +380,16 @@ fn listed(record: &KeyRecord, organizations: &[Organization]) -> ListedKey {
         revoked_at: record.revoked_at,
         name: record.name.clone(),
         last_used_at: record.last_used_at,
+        role: (record.kind == KeyKind::Secret).then(|| record.role.as_str().to_owned()),
+    }
+}
+
+/// The role that a request names for a key of this kind.
+fn role_of(kind: KeyKind, name: Option<&str>) -> Result<Role, &'static str> {
+    match name {
+        None => Ok(Role::default()),
+        Some(_) if kind == KeyKind::Client => Err("is for secret keys only"),
+        Some(name) => Role::of_name(name).ok_or("must be admin, support or viewer"),
     }
 }
 

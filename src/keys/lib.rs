@@ -12,6 +12,7 @@
 mod admin;
 pub mod check;
 pub mod keyring;
+pub mod receipt;
 pub mod secrets;
 mod token;
 

@@ -9,6 +9,8 @@ use actix_web::dev::Payload;
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::web::{self, Data};
 use actix_web::{FromRequest, HttpRequest, HttpResponse};
+use porchlight_actors::audit::ChainReport;
+use porchlight_core::audit::{Action, Line};
 use porchlight_http::body::{self, Limits};
 use porchlight_http::problem::{Code, Fault, Problem};
 use porchlight_http::{Settings, request_context};
@@ -18,6 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::OpsState;
+use crate::audit::{key_line, tenant_of};
 
 /// A request with the operators' token.
 pub(super) struct Order {
@@ -81,6 +84,12 @@ struct KeyList {
     data: Vec<ListedKey>,
 }
 
+/// The result of the check of all audit logs.
+#[derive(Serialize)]
+struct ChainReports {
+    data: Vec<ChainReport>,
+}
+
 /// The target folder of a backup.
 #[derive(serde::Deserialize, Serialize)]
 pub(super) struct BackupRequest {
@@ -102,6 +111,8 @@ pub(super) async fn create_key(mut order: Order) -> Result<HttpResponse, Problem
         .create(&wanted, order.state.service.now())
         .await
         .map_err(refused)?;
+    let line = key_line(Action::CreateKey, &made.id, order.state.service.now());
+    record(&order, &made.organization_id, &made.env, line).await;
     request_context::json(HttpResponse::Created(), &made)
 }
 
@@ -119,6 +130,8 @@ pub(super) async fn revoke_key(order: Order) -> Result<HttpResponse, Problem> {
         .await
         .map_err(refused)?;
     (order.state.on_revoked)();
+    let line = key_line(Action::RevokeKey, &key.id, order.state.service.now());
+    record(&order, &key.organization_id, &key.env, line).await;
     request_context::json(HttpResponse::Ok(), &key)
 }
 
@@ -163,6 +176,28 @@ pub(super) async fn rewrap(order: Order) -> Result<HttpResponse, Problem> {
     })?;
     let report = sealing.vault.rewrap(sealing.outbox.as_ref()).await?;
     request_context::json(HttpResponse::Ok(), &report)
+}
+
+/// Checks the audit logs of all organizations.
+pub(super) async fn verify_audit(order: Order) -> Result<HttpResponse, Problem> {
+    let log = order.state.service.audit();
+    let log = log.ok_or_else(|| Problem::internal("the service has no audit log"))?;
+    let data = log.verify().await?;
+    request_context::json(HttpResponse::Ok(), &ChainReports { data })
+}
+
+/// Records in the organization's audit log that an operator has created or revoked a key. The key is changed already,
+/// so a log that takes no line is only reported.
+async fn record(order: &Order, organization_id: &str, env: &str, line: Line) {
+    let tenant = tenant_of(organization_id, env);
+    let (Some(log), Some(tenant)) = (order.state.service.audit(), tenant) else {
+        return;
+    };
+    let from = order.http.peer_addr().map(|peer| peer.ip());
+    match log.reserve(tenant).await {
+        Ok(permit) => permit.record(Line { from, ..line }),
+        Err(error) => tracing::warn!(%error, "a change of a key is not on the audit log"),
+    }
 }
 
 fn refused(error: KeyAdminError) -> Problem {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use porchlight_actors::audit::ChainReport;
 use porchlight_keys::secrets::Rewrapped;
 use porchlight_keys::{CreateKeyRequest, CreatedKey, ListedKey};
 use reqwest::Method;
@@ -113,6 +114,18 @@ impl OpsClient {
             .ask(Method::POST, "/admin/backup", Some(&order))
             .await?;
         Ok(())
+    }
+
+    /// Lets the server check the audit logs of all organizations.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn verify_audit(&self) -> anyhow::Result<Vec<ChainReport>> {
+        let mut answer: Value = self
+            .ask(Method::POST, "/admin/audit/verify", None::<&()>)
+            .await?;
+        Ok(serde_json::from_value(answer["data"].take())?)
     }
 
     /// Requests the server to re-encrypt its customers' secrets with its current key.

@@ -61,6 +61,7 @@
 mod connect;
 mod db;
 mod deliveries;
+mod documents;
 mod endpoints;
 mod import;
 mod insights;
@@ -74,6 +75,7 @@ mod nodes;
 mod outbox;
 mod recorders;
 mod relay;
+mod reviews;
 mod schema;
 mod serving;
 mod sessions;

@@ -1,6 +1,7 @@
 //! The store on one machine: the tables over an engine, with one writer. It implements the actors'
 //! ports.
 
+mod documents;
 mod insights;
 mod journal;
 mod key_check;

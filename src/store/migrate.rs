@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::webhook::ManualRetry;
-use porchlight_ports::{Insights, Journal, Keys, Outbox, Sessions, StoreError, StoreResult};
+use porchlight_ports::{
+    Collection, Insights, Journal, Keys, Outbox, Sessions, StoreError, StoreResult,
+};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::key::KeyRecord;
 use porchlight_schema::session::SessionStart;
@@ -94,6 +96,7 @@ pub async fn migrate(
         progress(&done);
     }
     requests(from, to).await?;
+    documents(from, to).await?;
     Ok(done)
 }
 
@@ -152,6 +155,17 @@ async fn requests(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateErro
     Ok(())
 }
 
+/// Imports documents, such as the audit log.
+async fn documents(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
+    for row in rows(from, vec![b'#']).await? {
+        let key = row.key.get(1..).unwrap_or_default();
+        let (collection, key) = Collection::split_key(key)
+            .ok_or_else(|| StoreError::Corrupt("a document of an unknown kind".to_owned()))?;
+        to.import_document(collection, key, &row.payload).await?;
+    }
+    Ok(())
+}
+
 async fn starts_after(
     from: &EmbeddedStore,
     after: Option<SessionId>,
@@ -180,6 +194,9 @@ async fn session(
             to.import_batches(session_id, batches).await?;
         }
         to.import_session(read_session(from, start).await?).await?;
+    }
+    if let Some(review) = from.review(session_id).await? {
+        to.put_review(session_id, review).await?;
     }
     let mut done = compare(from, to, session_id).await?;
     if was_there {

@@ -22,6 +22,7 @@
 //! | `I` | … by age | time of creation, the key of `i` | |
 //! | `a` | snapshots | session | the newest |
 //! | `v` | insights | session | the newest |
+//! | `V` | reviews | session | `Review` |
 //! | `w` | learned | 32 bytes | as the scorer wrote it |
 //! | `m` | messages | session, number | `Message` |
 //! | `M` | messages by id | id | session, number |
@@ -39,10 +40,12 @@
 //! | `K` | keys by id | id | SHA-256 |
 //! | `R` | recorders | id | version, the data that the service wrote |
 //! | `Z` | check value of the secret key | | 32 bytes |
+//! | `#` | documents | collection, key | as the service wrote it |
 //! | 0 (both spaces) | group markers | slot | (see `continuity.rs`) |
 
 pub(crate) mod behind;
 pub mod deliveries;
+pub(crate) mod documents;
 pub mod endpoints;
 pub mod idempotency;
 pub mod insights;
@@ -55,6 +58,7 @@ pub mod notes;
 pub mod outbox;
 pub mod recorders;
 pub mod retention;
+pub(crate) mod reviews;
 pub mod sessions;
 pub mod snapshots;
 

@@ -121,11 +121,8 @@ async fn a_key_expires_despite_a_cached_lookup() {
     })
     .await;
     let order = CreateKeyRequest {
-        organization: "acme".into(),
-        env: "live".into(),
-        kind: "secret".into(),
-        name: None,
         expires_ms: Some(60 * 60_000),
+        ..CreateKeyRequest::new("acme", "live", "secret")
     };
     let made = server
         .desk

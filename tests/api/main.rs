@@ -8,11 +8,13 @@
 
 mod acknowledged;
 mod answer;
+mod audit;
 mod bodies;
 mod checks;
 mod credentials;
 mod document;
 mod events;
+mod explanation;
 mod fields;
 #[path = "../shapes/fixed.rs"]
 #[expect(dead_code, reason = "the tests of webhooks use the rest")]
@@ -29,6 +31,7 @@ mod overload;
 mod path_image;
 mod protobuf;
 mod recorders;
+mod roles;
 mod server;
 mod shares;
 mod strict;

@@ -4,6 +4,7 @@
 mod browser;
 mod doors;
 mod pages;
+mod roles;
 mod scale;
 mod tenant;
 mod visitor;

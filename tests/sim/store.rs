@@ -13,15 +13,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use porchlight_ports::{
-    Acknowledged, Appended, EndOutcome, Idempotency, Insights, Journal, JournalEntry, Keys,
-    MessageBody, NewSession, Note, Organization, Page, PodRow, RecorderRow, Recorders,
-    SessionFilter, SessionRow, Sessions, Snapshot, Snapshots, StartOutcome, StoreError,
-    StoreResult, StoredInsight,
+    Acknowledged, Appended, Collection, Document, Documents, EndOutcome, Idempotency, Insights,
+    Journal, JournalEntry, Keys, MessageBody, NewSession, Note, Organization, Page, PodRow,
+    RecorderRow, Recorders, SessionFilter, SessionRow, Sessions, Snapshot, Snapshots, StartOutcome,
+    StoreError, StoreResult, StoredInsight,
 };
 use porchlight_schema::ids::{KeyId, MessageId, OrganizationId, RecorderId, SessionId, ShardSet};
 use porchlight_schema::key::KeyRecord;
 use porchlight_schema::limits::SNAPSHOT_BYTES_MAX;
 use porchlight_schema::message::Message;
+use porchlight_schema::review::Review;
 use porchlight_schema::session::{SessionEnd, Tenant};
 use porchlight_schema::time::TimestampMs;
 use porchlight_store::MemoryStore;
@@ -223,6 +224,32 @@ impl Journal for FaultyStore {
 }
 
 #[async_trait]
+impl Documents for FaultyStore {
+    async fn document(&self, of: Collection, key: Vec<u8>) -> StoreResult<Option<Vec<u8>>> {
+        self.real.document(of, key).await
+    }
+
+    async fn replace_document(
+        &self,
+        of: Collection,
+        key: Vec<u8>,
+        expected: Option<Vec<u8>>,
+        data: Option<Vec<u8>>,
+    ) -> StoreResult<bool> {
+        self.real.replace_document(of, key, expected, data).await
+    }
+
+    async fn documents(
+        &self,
+        of: Collection,
+        after: Option<Vec<u8>>,
+        limit: usize,
+    ) -> StoreResult<Vec<Document>> {
+        self.real.documents(of, after, limit).await
+    }
+}
+
+#[async_trait]
 impl Recorders for FaultyStore {
     async fn create_recorder(&self, id: RecorderId, data: Vec<u8>) -> StoreResult<()> {
         let real = self.real.create_recorder(id, data);
@@ -385,6 +412,14 @@ impl Insights for FaultyStore {
     async fn insight(&self, id: SessionId) -> StoreResult<Option<StoredInsight>> {
         self.call(Call::Insight, Some(id), self.real.insight(id))
             .await
+    }
+
+    async fn put_review(&self, id: SessionId, review: Review) -> StoreResult<bool> {
+        self.real.put_review(id, review).await
+    }
+
+    async fn review(&self, id: SessionId) -> StoreResult<Option<Review>> {
+        self.real.review(id).await
     }
 
     async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>> {

@@ -1,6 +1,7 @@
 //! Tests the promises of every store, through the ports. Each check creates its own tenant and
 //! sessions, so that one store can serve them all.
 
+pub mod documents;
 pub mod insights;
 pub mod journal;
 pub mod keys;
@@ -43,6 +44,9 @@ macro_rules! suite {
             outbox::tries_by_hand_are_asked_for_and_answered,
             outbox::deliveries_are_listed_newest_first_by_what_became_of_them,
             outbox::an_outbox_tells_how_full_it_is,
+            insights::a_review_is_kept_beside_each_insight,
+            documents::a_document_changes_only_from_what_is_expected,
+            documents::documents_are_listed_by_collection_in_order,
         );
     };
     (@checks $name:ident, $make:expr, $($group:ident :: $check:ident,)+) => {

@@ -8,7 +8,7 @@ use porchlight_ports::{
 };
 use porchlight_schema::ids::{EndpointId, KeyId, SessionId, ShardSet};
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
-use porchlight_schema::key::{KeyKind, KeyRecord};
+use porchlight_schema::key::{KeyKind, KeyRecord, Role as KeyRole};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{Pod, PodType, Tenant};
 use porchlight_schema::time::TimestampMs;
@@ -33,6 +33,7 @@ fn key(tenant: Tenant, revoked_at: Option<TimestampMs>) -> KeyRecord {
         revoked_at,
         name: None,
         last_used_at: None,
+        role: KeyRole::Admin,
     }
 }
 

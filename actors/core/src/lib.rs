@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod admission;
+pub mod audit;
 pub mod context;
 pub mod detect;
 pub mod evaluate;

@@ -32,6 +32,12 @@ label! {
         SessionEvidence = "/v1/sessions/{id}/evidence",
         /// `GET /v1/sessions/{id}/events`
         SessionEvents = "/v1/sessions/{id}/events",
+        /// `GET /v1/sessions/{id}/explanation`
+        SessionExplanation = "/v1/sessions/{id}/explanation",
+        /// `PUT /v1/sessions/{id}/review`
+        SessionReview = "/v1/sessions/{id}/review",
+        /// `GET /v1/audit`
+        Audit = "/v1/audit",
         /// The path image in both formats.
         PathImage = "/v1/sessions/{id}/path.png",
         /// `POST /v1/recorders`

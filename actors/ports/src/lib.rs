@@ -6,6 +6,7 @@
 //! never reported as absent: unreadable data is an error.
 
 mod cluster;
+mod documents;
 mod journal;
 mod key_check;
 mod keys;
@@ -15,6 +16,7 @@ mod sessions;
 mod transport;
 
 pub use cluster::{LiveAnswer, NodesTable, Nudge, Ownership, PeerError, Peers, SingleNode};
+pub use documents::{Collection, Document, DocumentKind, Documents};
 pub use journal::{Acknowledged, Appended, Journal, JournalEntry, Note, SeqRange};
 pub use key_check::{KeyCheck, KeyCheckValue};
 pub use keys::{Keys, Organization};
@@ -59,9 +61,9 @@ impl StoreError {
 pub type StoreResult<T> = Result<T, StoreError>;
 
 /// A complete store.
-pub trait Store: Journal + Sessions + Snapshots + Insights + Keys + Recorders {}
+pub trait Store: Journal + Sessions + Snapshots + Insights + Keys + Recorders + Documents {}
 
-impl<S: Journal + Sessions + Snapshots + Insights + Keys + Recorders> Store for S {}
+impl<S: Journal + Sessions + Snapshots + Insights + Keys + Recorders + Documents> Store for S {}
 
 /// The wall clock.
 pub trait Clock: Send + Sync {

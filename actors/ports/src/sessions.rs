@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use porchlight_schema::ids::{MessageId, SessionId, ShardSet};
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::message::{Message, MessageEvent};
+use porchlight_schema::review::Review;
 use porchlight_schema::session::{Pod, SessionEnd, SessionStart, SessionStatus, Tenant};
 use porchlight_schema::time::TimestampMs;
 use serde::de::{Error as _, SeqAccess, Visitor};
@@ -369,6 +370,12 @@ pub trait Insights: Send + Sync {
 
     /// A session's newest insight.
     async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>>;
+
+    /// Replaces the review of a session's decision, whatever insight it has. False: there is no such session.
+    async fn put_review(&self, session_id: SessionId, review: Review) -> StoreResult<bool>;
+
+    /// The review of a session's decision.
+    async fn review(&self, session_id: SessionId) -> StoreResult<Option<Review>>;
 
     /// The data learned under this key.
     async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>>;

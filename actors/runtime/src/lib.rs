@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod audit;
 pub mod messages;
 pub mod registry;
 pub mod scoring;

@@ -21,6 +21,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{Address, Device, Pod, SessionType, Tenant};
 use porchlight_schema::time::TimestampMs;
 
+use crate::audit::AuditLog;
 use crate::registry::Registry;
 use crate::scoring::ScoringPool;
 use session_ids::SessionIds;
@@ -145,6 +146,7 @@ pub struct Service {
     registry: Registry,
     scoring: ScoringPool,
     session_ids: Arc<SessionIds>,
+    audit: Option<AuditLog>,
 }
 
 impl Service {
@@ -153,16 +155,26 @@ impl Service {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let scoring = parts.scoring.clone();
+        let audit = parts.arbiters.first().map(|arbiter| {
+            AuditLog::start(arbiter, Arc::clone(&parts.store), Arc::clone(&parts.clock))
+        });
         Self {
             registry: Registry::new(parts, Arc::new(lifecycle::on_due)),
             scoring,
             session_ids: Arc::default(),
+            audit,
         }
     }
 
     /// Returns the store.
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.registry.inner().store
+    }
+
+    /// Returns the audit log, or `None` if the service has no arbiter to run it on.
+    #[must_use]
+    pub fn audit(&self) -> Option<&AuditLog> {
+        self.audit.as_ref()
     }
 
     /// Returns the registry.

@@ -1,6 +1,10 @@
 //! The short forms of the source, expanded into plain OpenAPI.
 
+use actix_web::http::Method;
+use porchlight_http::permission;
 use porchlight_http::problem::Code;
+use porchlight_observe::http::Route;
+use porchlight_schema::key::Permission;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
@@ -44,7 +48,13 @@ pub(super) fn document(source: &str) -> Result<Value, SourceError> {
     let mut problems = Problems::new(&groups, base);
     for (path, methods) in fields(&mut document["paths"], "paths")? {
         for (method, operation) in fields(methods, path)? {
-            self::operation(&format!("{method} {path}"), operation, &mut problems)?;
+            let permission = permission(path, method);
+            self::operation(
+                &format!("{method} {path}"),
+                permission,
+                operation,
+                &mut problems,
+            )?;
         }
     }
     let (mut responses, schemas) = problems.into_components();
@@ -74,9 +84,17 @@ fn substitute(value: &mut Value) -> Result<(), SourceError> {
     Ok(())
 }
 
+/// The permission that an operation needs of a secret key.
+fn permission(path: &str, method: &str) -> Permission {
+    let route = Route::ALL.iter().find(|route| route.as_str() == path);
+    let method: Method = method.to_ascii_uppercase().parse().unwrap_or_default();
+    permission::needed(route.copied(), &method)
+}
+
 /// Expands one operation.
 fn operation(
     name: &str,
+    permission: Permission,
     operation: &mut Value,
     problems: &mut Problems,
 ) -> Result<(), SourceError> {
@@ -89,6 +107,9 @@ fn operation(
     let credentials = credentials(&words("x-credentials")?)?;
     let mut codes = Codes::default();
     codes.add(&credentials.problems());
+    if credentials.secret && permission != Permission::Read {
+        codes.add(&[Code::RoleForbidden]);
+    }
     for word in words("x-problems")? {
         let code = code(&word).ok_or(SourceError::UnknownCode(word))?;
         codes.add(&[code]);
@@ -98,7 +119,11 @@ fn operation(
     }
     let description = operation["description"].as_str();
     let description = description.ok_or_else(|| missing("description"))?;
-    let description = format!("{}\n\n{}", description.trim_end(), credentials.sentence());
+    let description = format!(
+        "{}\n\n{}",
+        description.trim_end(),
+        credentials.sentence(permission)
+    );
     operation["description"] = description.into();
     if credentials.are_none() {
         operation["security"] = json!([]);

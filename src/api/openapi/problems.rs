@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use porchlight_http::problem::{self, Code};
+use porchlight_schema::key::Permission;
 use serde_json::{Map, Value, json};
 
 /// The problems that any request with a JSON body, or a batch, can end in.
@@ -32,15 +33,22 @@ impl Credentials {
         !(self.secret || self.client || self.token)
     }
 
-    /// The sentence for the description.
-    pub(super) fn sentence(self) -> &'static str {
-        match (self.secret, self.client, self.token) {
+    /// The sentences for the description of an operation that needs this permission of a secret key.
+    pub(super) fn sentence(self, permission: Permission) -> String {
+        let kinds = match (self.secret, self.client, self.token) {
             (false, false, false) => "No credential is needed.",
             (true, false, false) => "Requires a secret key.",
             (true, true, false) => "Requires a secret key or a client key.",
             (true, false, true) => "Requires a secret key or the session's own token.",
             _ => "Requires a secret key, a client key, or the session's own token.",
-        }
+        };
+        let role = match permission {
+            _ if !self.secret => "",
+            Permission::Read => "",
+            Permission::RetryDelivery => " The secret key needs the role `support` or `admin`.",
+            Permission::Change => " The secret key needs the role `admin`.",
+        };
+        format!("{kinds}{role}")
     }
 
     /// The problems that end a request before its content is read.

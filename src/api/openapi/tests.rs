@@ -1,3 +1,4 @@
+use porchlight_core::audit::Action;
 use porchlight_core::webhook::Cause;
 use porchlight_http::problem::Code;
 use porchlight_ports::DeliveryStatus;
@@ -5,6 +6,7 @@ use porchlight_schema::event::EventType;
 use porchlight_schema::ids::{EndpointId, MessageId, OrganizationId, SessionId};
 use porchlight_schema::insight::{InsightStatus, ReasonCode};
 use porchlight_schema::message::MessageEvent;
+use porchlight_schema::review::ReviewState;
 use porchlight_schema::sample::{ActivityType, Kind, Provider, SystemName};
 use porchlight_schema::session::{Env, PodType, SessionStatus, SessionType};
 use serde::Serialize;
@@ -93,6 +95,8 @@ fn the_enums_match_the_code() {
             "WebhookDeliveryStatus",
             names(&DeliveryStatus::ALL, DeliveryStatus::as_str),
         ),
+        ("AuditAction", names(Action::ALL, Action::as_str)),
+        ("ReviewState", names(&ReviewState::ALL, ReviewState::as_str)),
         ("WebhookFailureCause", names(&Cause::ALL, Cause::as_str)),
         ("Environment", Env::ALL.iter().map(written).collect()),
         (

@@ -7,6 +7,7 @@ use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::Query;
 use porchlight_ports::{DeliveryDetail, DeliveryStatus, RetryOutcome};
 use porchlight_schema::ids::MessageId;
+use porchlight_schema::key::Permission;
 use porchlight_schema::limits::ATTEMPTS_MAX;
 use porchlight_schema::time::TimestampMs;
 
@@ -119,7 +120,7 @@ fn retry_button(frame: &Frame<'_>, detail: &DeliveryDetail, is_configured: bool)
         DeliveryStatus::Pending | DeliveryStatus::Retrying | DeliveryStatus::Failed => "Try now",
     };
     html! {
-        @if is_configured {
+        @if is_configured && frame.may(Permission::RetryDelivery) {
             form.end method="post" action={ (ROOT) "/deliveries/" (detail.row.queued.id) "/retry" } {
                 (frame.field())
                 button.primary { (icon(Icon::Again)) (label) }

@@ -6,6 +6,7 @@ use maud::{Markup, PreEscaped, html};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::Query;
 use porchlight_ports::{BulkRetry, DeliveryFilter, DeliveryStatus};
+use porchlight_schema::key::Permission;
 use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
 
 use super::super::guard;
@@ -68,7 +69,7 @@ pub(super) async fn preview(visit: SignedInRequest) -> Result<HttpResponse, Prob
                 @for name in ["status", "event", "from", "to"] {
                     @if !asked.get(name).is_empty() { input type="hidden" name=(name) value=(asked.get(name)); }
                 }
-                @if counted.count > 0 { button.primary { "Retry " (thousands(counted.count)) " now" } }
+                @if counted.count > 0 && frame.may(Permission::RetryDelivery) { button.primary { "Retry " (thousands(counted.count)) " now" } }
                 a.button.quiet href=(back) { "Back" }
             }
         }

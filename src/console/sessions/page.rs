@@ -14,7 +14,7 @@ use porchlight_schema::session::Pod;
 use super::super::layout::{Frame, Here, Notice, duration, notice};
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
-use super::super::{deliveries, guard, words};
+use super::super::{audit, deliveries, guard, words};
 use super::map::{Drawn, maps};
 use super::trace::Trace;
 use super::{insight, live, scores, series, timeline, trace};
@@ -161,12 +161,13 @@ fn page(frame: &Frame<'_>, shown: &Shown) -> Markup {
             @if shown.trace.samples == 0 { p.faint { "No telemetry came yet." } } @else { (timeline::rows(&shown.events, &shown.trace, &series, length_ms)) }
             (event_table(&shown.events))
         }
-        @if let Some(score) = score { section.card aria-labelledby="why" { h2 #why { "Why: the evidence" } (scores::evidence(score)) } }
+        @if let Some(score) = score { section.card aria-labelledby="why" { h2 #why { "Why: the evidence" } (scores::evidence(score)) p { a href={ (ROOT) "/sessions/" (row.start.session_id) "/explanation" } { "Explanation for the courier, and review" } } } }
         section.card #part-messages data-part="" aria-labelledby="messages" { h2 #messages { "Webhook messages" } (messages(frame, shown)) }
         details.card { summary { "Phone and telemetry" }
             (insight::device(row))
             p.faint { (shown.trace.samples) " samples in " (shown.trace.batches) " batches, " (shown.trace.fixes.len()) " of them positions." }
             @if let Some(dropped) = shown.dropped.filter(|dropped| dropped.total() > 0) { p.faint { (dropped_samples(dropped)) } }
+            (audit::of_session(frame, &row.start.session_id.to_string()))
         }
     }
 }

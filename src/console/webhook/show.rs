@@ -28,11 +28,15 @@ pub(super) fn none(frame: &Frame<'_>, said: &Said) -> Markup {
         section.card {
             h2 { "No webhook yet" }
             p { "Porchlight sends a signed message to one URL of yours when a session starts, when it ends, and when its insight is ready or changes." }
-            form.stack method="post" action={ (ROOT) "/webhook/register" } {
-                (frame.field())
-                (url_field(said.typed.as_deref().unwrap_or_default()))
-                p.help #url-help { "https, on a public host. The host and its certificate are checked when you register it." }
-                button.primary { "Register" }
+            @if frame.may_change() {
+                form.stack method="post" action={ (ROOT) "/webhook/register" } {
+                    (frame.field())
+                    (url_field(said.typed.as_deref().unwrap_or_default()))
+                    p.help #url-help { "https, on a public host. The host and its certificate are checked when you register it." }
+                    button.primary { "Register" }
+                }
+            } @else {
+                p { "Registering one needs a key of the role admin." }
             }
         }
     }
@@ -82,9 +86,9 @@ pub(super) fn configured(
         @if let Some((event, tested)) = &said.tested { (sample_sent(*event, tested)) }
         div.columns {
             (facts(frame, endpoint, certificate_ends_at))
-            (sample(frame))
+            @if frame.may_change() { (sample(frame)) }
         }
-        (acts(frame, endpoint, said))
+        @if frame.may_change() { (acts(frame, endpoint, said)) }
     }
 }
 

@@ -145,7 +145,7 @@ impl KeyCache {
 #[cfg(test)]
 mod tests {
     use porchlight_schema::ids::{KeyId, OrganizationId};
-    use porchlight_schema::key::KeyKind;
+    use porchlight_schema::key::{KeyKind, Role};
     use porchlight_schema::session::{Env, Tenant};
     use porchlight_schema::time::TimestampMs;
 
@@ -165,6 +165,7 @@ mod tests {
             revoked_at: None,
             name: None,
             last_used_at: None,
+            role: Role::Admin,
         })
     }
 

@@ -37,7 +37,7 @@ impl KeyUses {
 #[cfg(test)]
 mod tests {
     use porchlight_schema::ids::{KeyId, OrganizationId};
-    use porchlight_schema::key::KeyKind;
+    use porchlight_schema::key::{KeyKind, Role};
     use porchlight_schema::session::{Env, Tenant};
 
     use super::*;
@@ -58,6 +58,7 @@ mod tests {
             revoked_at: None,
             name: None,
             last_used_at: None,
+            role: Role::Admin,
         };
         let uses = KeyUses::default();
         uses.note([1; 32], &record, now);

@@ -61,6 +61,8 @@ codes! {
     CredentialInvalid = UNAUTHORIZED, "credential_invalid", "Credential invalid";
     /// The credential is valid, but the operation requires a secret key.
     SecretKeyRequired = FORBIDDEN, "secret_key_required", "Secret key required";
+    /// The role of the secret key does not allow the operation.
+    RoleForbidden = FORBIDDEN, "role_forbidden", "Role not sufficient";
     /// The credential is a session token, but the operation requires a key.
     KeyRequired = FORBIDDEN, "key_required", "Key required";
     /// The session token belongs to another session.

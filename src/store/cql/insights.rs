@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use porchlight_ports::{Insights, MessageBody, StoreError, StoreResult, StoredInsight};
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::message::Message;
+use porchlight_schema::review::Review;
 
 use super::db::{decode, encode};
 use super::relay::{Head, number_cell};
@@ -162,6 +163,16 @@ impl Insights for CqlStore {
 
     async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {
         self.read(|inner| async move { inner.insight(session_id).await })
+            .await
+    }
+
+    async fn put_review(&self, session_id: SessionId, review: Review) -> StoreResult<bool> {
+        self.carry_out(|inner| async move { inner.put_review(session_id, &review).await })
+            .await
+    }
+
+    async fn review(&self, session_id: SessionId) -> StoreResult<Option<Review>> {
+        self.read(|inner| async move { inner.review(session_id).await })
             .await
     }
 

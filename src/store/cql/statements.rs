@@ -42,6 +42,8 @@ statements! {
     idempotency_get: Read = "SELECT data FROM idempotency WHERE tenant = ? AND key = ?";
     idempotency_serial: Serial = "SELECT data FROM idempotency WHERE tenant = ? AND key = ?";
     idempotency_change: Lwt = "UPDATE idempotency USING TTL ? SET data = ? WHERE tenant = ? AND key = ? IF data = ?";
+    review_put: Write = "INSERT INTO reviews (session, data) VALUES (?, ?) USING TTL ?";
+    review_get: Read = "SELECT data FROM reviews WHERE session = ?";
     pod_put: Write = "INSERT INTO pods (session, received_at, hash, data) VALUES (?, ?, ?, ?) USING TTL ?";
     pod_get: Read = "SELECT data FROM pods WHERE session = ? LIMIT 1";
 
@@ -132,6 +134,14 @@ statements! {
     generation_raise: Lwt = "UPDATE generations SET generation = ? WHERE name = ? IF generation = ?";
     generation_get: Read = "SELECT generation FROM generations WHERE name = ?";
     generation_serial: Serial = "SELECT generation FROM generations WHERE name = ?";
+
+    // Management data.
+    document_get: Read = "SELECT data FROM documents WHERE collection = ? AND key = ?";
+    document_serial: Serial = "SELECT data FROM documents WHERE collection = ? AND key = ?";
+    document_make: Lwt = "INSERT INTO documents (collection, key, data) VALUES (?, ?, ?) IF NOT EXISTS";
+    document_change: Lwt = "UPDATE documents SET data = ? WHERE collection = ? AND key = ? IF data = ?";
+    document_delete: Lwt = "DELETE FROM documents WHERE collection = ? AND key = ? IF data = ?";
+    documents_after: Scan = "SELECT key, data FROM documents WHERE collection = ? AND key > ?";
 
     // Members and owners.
     member_make: Lwt = "INSERT INTO members (cluster, node, incarnation, beat, standing) VALUES (?, ?, ?, 0, 0) IF NOT EXISTS";

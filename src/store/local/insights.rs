@@ -1,10 +1,11 @@
 use async_trait::async_trait;
 use porchlight_ports::{Insights, MessageBody, Snapshot, Snapshots, StoreResult, StoredInsight};
 use porchlight_schema::ids::SessionId;
+use porchlight_schema::review::Review;
 
 use super::LocalStore;
 use crate::engine::{Durability, Engine};
-use crate::tables::{insights, snapshots};
+use crate::tables::{insights, reviews, snapshots};
 
 /// Approximate size of an insight in a group, in bytes.
 const INSIGHT_BYTES: usize = 16 * 1024;
@@ -42,6 +43,16 @@ impl<E: Engine> Insights for LocalStore<E> {
 
     async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {
         self.read_here(|read| insights::newest(read, session_id))
+    }
+
+    async fn put_review(&self, session_id: SessionId, review: Review) -> StoreResult<bool> {
+        self.committer
+            .write(move |txn| reviews::put(txn, session_id, &review))
+            .await
+    }
+
+    async fn review(&self, session_id: SessionId) -> StoreResult<Option<Review>> {
+        self.read_here(|read| reviews::of_session(read, session_id))
     }
 
     async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>> {

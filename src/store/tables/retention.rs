@@ -6,8 +6,8 @@ use porchlight_schema::message::Message;
 use porchlight_schema::time::TimestampMs;
 
 use super::{
-    behind, insights, journal, lists, messages, notes, outbox, session_at_end, sessions, snapshots,
-    time_from,
+    behind, insights, journal, lists, messages, notes, outbox, reviews, session_at_end, sessions,
+    snapshots, time_from,
 };
 use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
@@ -111,6 +111,7 @@ fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
         sessions::pod_key(session_id),
         journal::holes_key(session_id),
         insights::key(session_id),
+        reviews::key(session_id),
         behind::key(session_id),
         snapshots::key(session_id),
     ] {

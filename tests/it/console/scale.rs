@@ -17,7 +17,7 @@ use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
 use porchlight_schema::insight::{
     DroppedSamples, Evidence, InsightRecord, Metrics, ReasonCode, Score, Summary,
 };
-use porchlight_schema::key::KeyKind;
+use porchlight_schema::key::{KeyKind, Role};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{
     Address, EndReason, Env, Point, SessionEnd, SessionStart, SessionType, Tenant,
@@ -236,7 +236,7 @@ async fn fill(folder: &Folder) -> String {
         env: Env::Sandbox,
     };
     let key = desk
-        .create_for(tenant, KeyKind::Secret, None, None, now)
+        .create_for(tenant, KeyKind::Secret, Role::Admin, None, None, now)
         .await
         .unwrap();
     let mut endpoint = Endpoint {

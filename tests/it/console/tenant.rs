@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::visitor::{Seen, http};
 use crate::server::{Folder, Server, porchlight, successful};
 
-/// The pages that exist for every organization.
-pub(crate) const PAGES: [&str; 9] = [
+/// Every page that is one for every organization.
+pub(crate) const PAGES: [&str; 10] = [
     "/console",
     "/console/sessions",
     "/console/sessions?status=recording&reason=FULL_ATTEMPT",
@@ -17,9 +17,19 @@ pub(crate) const PAGES: [&str; 9] = [
     "/console/deliveries/retry/progress?status=failed&count=0",
     "/console/webhook",
     "/console/keys",
+    "/console/audit",
 ];
 
+/// A secret key of this role, in the sandbox.
+pub(crate) fn role_key(folder: &Folder, organization: &str, role: &str) -> String {
+    create_key(folder, organization, "sandbox", "secret", &["--role", role])
+}
+
 pub(crate) fn key(folder: &Folder, organization: &str, env: &str, kind: &str) -> String {
+    create_key(folder, organization, env, kind, &[])
+}
+
+fn create_key(folder: &Folder, organization: &str, env: &str, kind: &str, more: &[&str]) -> String {
     let arguments = [
         "keys",
         "create",
@@ -33,6 +43,7 @@ pub(crate) fn key(folder: &Folder, organization: &str, env: &str, kind: &str) ->
     ];
     let made = porchlight()
         .args(arguments)
+        .args(more)
         .env("PORCHLIGHT__STORE__PATH", folder.store())
         .output();
     successful(made.unwrap()).trim().to_owned()

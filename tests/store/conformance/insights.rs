@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
 use porchlight_ports::{Covered, PodRow, Snapshot, Store, StoredInsight};
-use porchlight_schema::ids::{SessionId, ShardSet};
+use porchlight_schema::ids::{KeyId, SessionId, ShardSet};
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::message::MessageEvent;
+use porchlight_schema::review::{Review, ReviewState};
 use porchlight_schema::session::{Pod, PodType};
 
 use crate::fixtures::{
@@ -49,7 +50,46 @@ fn insight(revision: u32, error: &str) -> StoredInsight {
     }
 }
 
-/// Returns those of these sessions that are behind.
+pub async fn a_review_is_kept_beside_each_insight(subject: &dyn Subject) {
+    let (store, tenant) = (subject.store(), tenant());
+    let (session, other) = (start(tenant, T0), start(tenant, T0));
+    let id = session.session_id;
+    let review = |state, note: Option<&str>| Review {
+        state,
+        note: note.map(str::to_owned),
+        by: Some("Ada".to_owned()),
+        reviewed_at: T0.plus_ms(5),
+        key_id: KeyId::new(T0, 1),
+    };
+    let first = review(ReviewState::Reviewed, None);
+    assert!(
+        !store.put_review(id, first.clone()).await.unwrap(),
+        "no such session"
+    );
+    store.start(new_session(&session)).await.unwrap();
+    store.start(new_session(&other)).await.unwrap();
+    assert_eq!(store.review(id).await.unwrap(), None);
+    assert!(store.put_review(id, first.clone()).await.unwrap());
+    assert_eq!(store.review(id).await.unwrap(), Some(first));
+    let second = review(ReviewState::Overturned, Some("the entrance is in the yard"));
+    assert!(store.put_review(id, second.clone()).await.unwrap());
+    let stopped = message(MessageEvent::SessionStopped);
+    store.end(id, end_at(T0), None, stopped).await.unwrap();
+    for revision in 1..3 {
+        let body = message(MessageEvent::InsightUpdated);
+        let insight = insight(revision, "");
+        assert!(
+            store
+                .commit_insight(id, insight, body, vec![])
+                .await
+                .unwrap()
+        );
+        assert_eq!(store.review(id).await.unwrap(), Some(second.clone()));
+    }
+    assert_eq!(store.review(other.session_id).await.unwrap(), None);
+}
+
+/// What is behind, of these sessions.
 async fn behind(store: &dyn Store, of: &[SessionId]) -> Vec<SessionId> {
     let mut found = Vec::new();
     let mut after = None;

@@ -1,6 +1,6 @@
 use porchlight_ports::Organization;
 use porchlight_schema::ids::{KeyId, OrganizationId};
-use porchlight_schema::key::{KeyKind, KeyRecord};
+use porchlight_schema::key::{KeyKind, KeyRecord, Role};
 use porchlight_schema::session::{Env, Tenant};
 
 use crate::fixtures::{Subject, T0, fresh};
@@ -51,6 +51,7 @@ pub async fn a_key_lives_and_is_revoked_once(subject: &dyn Subject) {
         revoked_at: None,
         name: None,
         last_used_at: None,
+        role: Role::Admin,
     };
     let (hash_a, hash_b, hash_c) = (hash(), hash(), hash());
     let (a, b) = (record(20, organization_id), record(10, organization_id));

@@ -3,8 +3,12 @@
 //! It is meant for a person about whom a decision was made (contract 11): the evidence of a score,
 //! reduced to the entries that counted for or against one of its statements.
 
+mod plain;
+
 use porchlight_schema::insight::{Evidence, ReasonCode, Score};
 use serde::Serialize;
+
+pub use plain::{PlainExplanation, PlainParameter, explain_plainly};
 
 /// A parameter of a decision.
 #[derive(Debug, Clone, PartialEq, Serialize)]

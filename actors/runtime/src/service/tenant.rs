@@ -6,6 +6,7 @@ use porchlight_ports::{
 };
 use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::limits::ACKNOWLEDGED_RANGES_MAX;
+use porchlight_schema::review::Review;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
@@ -95,6 +96,31 @@ impl TenantSessions<'_> {
             return Ok(None);
         }
         self.service.scored(row.start.session_id).await
+    }
+
+    /// Returns the review of a session's decision, or `None` if it has none or belongs to another tenant.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn review(&self, row: &SessionRow) -> StoreResult<Option<Review>> {
+        if !self.owns(row) {
+            return Ok(None);
+        }
+        self.service.store().review(row.start.session_id).await
+    }
+
+    /// Replaces the review of a session's decision. Returns `false` if there is no such session.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn put_review(&self, row: &SessionRow, review: Review) -> StoreResult<bool> {
+        if !self.owns(row) {
+            return Ok(false);
+        }
+        let session_id = row.start.session_id;
+        self.service.store().put_review(session_id, review).await
     }
 
     /// Returns the highest `seq` of a session and the time it was received, or `None` if the

@@ -1,7 +1,11 @@
 //! Tests that the grounds of a decision are named and weighed.
 
+use std::collections::BTreeMap;
+
+use porchlight_schema::insight::Evidence;
+
 use super::acts::twice;
-use crate::score::explanation::{Parameter, explain};
+use crate::score::explanation::{Parameter, explain, explain_plainly};
 
 #[test]
 fn evidence_is_complete_and_sorted_by_weight_per_statement() {
@@ -19,4 +23,31 @@ fn evidence_is_complete_and_sorted_by_weight_per_statement() {
     assert!(friction.is_sorted_by(|a, b| a.weight.abs() >= b.weight.abs()));
     let sum: f64 = friction.iter().map(|parameter| parameter.weight).sum();
     assert!((sum - score.summary.friction_score).abs() < 1e-9);
+}
+
+#[test]
+fn a_plain_explanation_weighs_each_statement_and_names_no_other_session() {
+    let mut score = twice().score();
+    score.evidence.push(Evidence {
+        about: "fraudScore".to_owned(),
+        signal: "replayed_trace".to_owned(),
+        points: 6.0,
+        t_start: None,
+        t_end: None,
+        text: "90 % of what was measured is identical to session ses_01.".to_owned(),
+        explanation: String::new(),
+    });
+    let explanation = explain_plainly(&score);
+    assert!(!explanation.parameters.is_empty());
+    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+    for parameter in &explanation.parameters {
+        assert!(parameter.weight != 0.0 && parameter.weight.abs() <= 1.0);
+        assert!(!parameter.text.is_empty() && !parameter.text.contains("ses_"));
+        let (statement, _) = parameter.name.split_once('.').unwrap();
+        *sums.entry(statement).or_default() += parameter.weight.abs();
+    }
+    for (statement, sum) in sums {
+        assert!((sum - 1.0).abs() < 0.01, "{statement}: {sum}");
+    }
+    assert!(explanation.decision.ends_with('.') && !explanation.decision.contains('_'));
 }

@@ -1,0 +1,153 @@
+use porchlight_schema::limits::AUDIT_KEPT_MS;
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: TimestampMs = TimestampMs(1_763_636_100_000);
+
+fn line(number: i64) -> Line {
+    Line {
+        at: NOW.plus_ms(number * 1_000),
+        actor: Actor {
+            kind: ActorKind::Key,
+            id: Some(KeyId::new(NOW, 1)),
+            name: Some("dispatch".to_owned()),
+        },
+        action: Action::ReadInsight.as_str().to_owned(),
+        object: Some(format!("ses_{number}")),
+        from: "192.0.2.1".parse().ok(),
+    }
+}
+
+/// A chain of groups with so many lines each.
+fn chain(sizes: &[usize]) -> Vec<Group> {
+    let (mut head, mut number, mut groups) = (Head::EMPTY, 0, Vec::new());
+    for &size in sizes {
+        let lines: Vec<_> = (0..size as i64).map(|place| line(number + place)).collect();
+        number += size as i64;
+        let group = Group::append(&head, &lines);
+        head = group.head();
+        groups.push(Group::decode(&group.encode().unwrap()).unwrap());
+    }
+    groups
+}
+
+fn end(groups: &[Group]) -> Head {
+    groups.last().map_or(Head::EMPTY, Group::head)
+}
+
+fn verify(groups: &[Group], noted: Head) -> Result<Verified, Fault> {
+    let mut verifier = Verifier::new(NOW.plus_ms(86_400_000), noted);
+    for group in groups {
+        verifier.check(group)?;
+    }
+    verifier.finish()
+}
+
+#[test]
+fn a_whole_chain_is_verified_and_its_hashes_follow_from_its_json() {
+    let groups = chain(&[2, 1, 3]);
+    let verified = verify(&groups, end(&groups)).unwrap();
+    assert_eq!(verified.lines, 6);
+    let mut previous = hex(&FIRST_HASH);
+    for group in &groups {
+        for place in 0..group.len() {
+            let line = group.line(place).unwrap();
+            let mut json = serde_json::to_value(&line).unwrap();
+            assert_eq!(
+                json.as_object_mut().unwrap().remove("hash"),
+                Some(line.hash.clone().into())
+            );
+            let text = format!("{previous}\n{}", serde_json::to_string(&line.line).unwrap());
+            assert_eq!(hex(&Sha256::digest(text)), line.hash);
+            previous = line.hash;
+        }
+    }
+    assert_eq!(previous, verified.hash);
+    let first = serde_json::to_string(&groups[0].line(0).unwrap().line).unwrap();
+    assert!(first.starts_with(r#"{"at":"2025-11-20T"#), "{first}");
+    assert!(
+        first.contains(r#""actor":{"kind":"key","id":"key_"#),
+        "{first}"
+    );
+}
+
+#[test]
+fn a_time_never_goes_back() {
+    let head = Group::append(&Head::EMPTY, &[line(10)]).head();
+    let group = Group::append(&head, &[line(3), line(12)]);
+    assert_eq!(group.line(0).unwrap().line.at, line(10).at);
+    assert_eq!(group.line(1).unwrap().line.at, line(12).at);
+}
+
+#[test]
+fn missing_groups_are_found_unless_they_expired() {
+    let groups = chain(&[1, 1, 1]);
+    let noted = end(&groups);
+    let missing = |group| Err(Fault::MissingBefore { group });
+    assert_eq!(verify(&groups[1..], noted), missing(1));
+    assert_eq!(
+        verify(&[groups[0].clone(), groups[2].clone()], noted),
+        missing(2)
+    );
+    assert_eq!(verify(&groups[..2], noted), Err(Fault::Cut { expected: 3 }));
+    let mut later = Verifier::new(NOW.plus_ms(AUDIT_KEPT_MS + 86_400_000), noted);
+    later.check(&groups[1]).unwrap();
+    later.check(&groups[2]).unwrap();
+    assert_eq!(later.finish().unwrap().lines, 2);
+    assert_eq!(
+        verify(&groups, end(&groups[..2])).unwrap().lines,
+        3,
+        "it may have grown"
+    );
+    assert_eq!(verify(&[], Head::EMPTY).unwrap().lines, 0);
+    assert_eq!(verify(&[], noted), Err(Fault::Cut { expected: 3 }));
+}
+
+#[test]
+fn names_of_actions_are_used_once_and_lead_back() {
+    for action in Action::ALL {
+        assert_eq!(Action::of_name(action.as_str()), Some(*action));
+    }
+}
+
+#[test]
+fn a_filter_takes_what_it_names() {
+    let filter = Filter {
+        from: Some(line(1).at),
+        to: Some(line(2).at),
+        action: Some(Action::ReadInsight),
+        object: Some("ses_1".to_owned()),
+    };
+    let taken: Vec<_> = (0..3)
+        .filter(|number| filter.takes(&line(*number)))
+        .collect();
+    assert_eq!(taken, [1]);
+    let groups = chain(&[1, 2]);
+    assert!(filter.is_past(&groups[0]) && !filter.is_past(&groups[1]));
+}
+
+proptest! {
+    /// Whatever line is removed, changed or swapped with another: it is found.
+    #[test]
+    fn a_manipulated_line_is_found(
+        sizes in prop::collection::vec(1_usize..5, 1..5),
+        group in any::<prop::sample::Index>(),
+        place in any::<prop::sample::Index>(),
+        how in 0..4,
+    ) {
+        let mut groups = chain(&sizes);
+        let noted = end(&groups);
+        prop_assert!(verify(&groups, noted).is_ok());
+        let group = group.index(groups.len());
+        let lines = &mut groups[group].lines;
+        let place = place.index(lines.len());
+        match how {
+            0 => { lines.remove(place); }
+            1 => lines[place].name = None,
+            2 => lines[place].object = Some("ses_other".to_owned()),
+            _ => { let copy = lines[place].clone(); lines.insert(place, copy); }
+        }
+        prop_assert!(verify(&groups, noted).is_err());
+    }
+}

@@ -1,0 +1,229 @@
+//! Appends to chains, and finds where they end.
+//!
+//! A group is a document under its number, in parts of [`AUDIT_PART_GROUPS`]. Creating it is the commit: a number is taken
+//! once. A second document per tenant says where the chain ends; it is written after the group and may be behind, never
+//! ahead, so whoever reads it goes on from there.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use porchlight_core::audit::{Group, Head, Line};
+use porchlight_ports::{Collection, Document, DocumentKind, Store, StoreError, StoreResult};
+use porchlight_schema::limits::{AUDIT_KEPT_MS, AUDIT_PART_GROUPS};
+use porchlight_schema::session::{Env, Tenant};
+use porchlight_schema::time::TimestampMs;
+use serde::{Deserialize, Serialize};
+
+/// The key of the one document in a collection of heads.
+const HEAD_KEY: &[u8] = b"head";
+/// How often a group is appended behind groups of other nodes before the caller tries again later.
+const APPENDS_MAX: usize = 16;
+
+/// Where a chain begins and ends, as far as it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Extent {
+    /// The first part that may still hold groups.
+    pub(crate) first_part: u64,
+    /// The end.
+    pub(crate) head: Head,
+}
+
+impl Extent {
+    const EMPTY: Self = Self {
+        first_part: 0,
+        head: Head::EMPTY,
+    };
+}
+
+/// The bytes that name a tenant.
+pub(super) fn tenant_key(tenant: Tenant) -> Vec<u8> {
+    let env = match tenant.env {
+        Env::Sandbox => 0,
+        Env::Production => 1,
+    };
+    let mut key = tenant.organization_id.to_bytes().to_vec();
+    key.push(env);
+    key
+}
+
+fn corrupt(error: &impl std::fmt::Display) -> StoreError {
+    StoreError::Corrupt(format!("audit log: {error}"))
+}
+
+fn heads(tenant: Tenant) -> Collection {
+    Collection::of_tenant(DocumentKind::AuditHead, tenant)
+}
+
+fn part(tenant: Tenant, part: u64) -> Collection {
+    Collection::part_of_tenant(DocumentKind::AuditGroup, tenant, part)
+}
+
+/// The stored extent, and its bytes.
+async fn stored_extent(
+    store: &Arc<dyn Store>,
+    tenant: Tenant,
+) -> StoreResult<(Extent, Option<Vec<u8>>)> {
+    let stored = store.document(heads(tenant), HEAD_KEY.to_vec()).await?;
+    let extent = match &stored {
+        Some(bytes) => postcard::from_bytes(bytes).map_err(|error| corrupt(&error))?,
+        None => Extent::EMPTY,
+    };
+    Ok((extent, stored))
+}
+
+/// The groups of one part from number `from` on, in order.
+pub(super) async fn groups_from(
+    store: &Arc<dyn Store>,
+    tenant: Tenant,
+    from: u64,
+) -> StoreResult<Vec<Group>> {
+    let number = from / AUDIT_PART_GROUPS;
+    let after =
+        (!from.is_multiple_of(AUDIT_PART_GROUPS)).then(|| (from - 1).to_be_bytes().to_vec());
+    let limit = usize::try_from(AUDIT_PART_GROUPS).unwrap_or(usize::MAX);
+    let documents = store.documents(part(tenant, number), after, limit).await?;
+    documents.iter().map(group_of).collect()
+}
+
+fn group_of(document: &Document) -> StoreResult<Group> {
+    Group::decode(&document.data).map_err(|error| corrupt(&error))
+}
+
+/// The whole extent of a chain: what is stored of it, and the groups that were appended since.
+pub(super) async fn extent(store: &Arc<dyn Store>, tenant: Tenant) -> StoreResult<Extent> {
+    let (extent, _) = stored_extent(store, tenant).await?;
+    let head = follow(store, tenant, extent.head).await?;
+    Ok(Extent { head, ..extent })
+}
+
+/// The head that was noted with the newest group, which may be behind.
+pub(super) async fn noted_extent(store: &Arc<dyn Store>, tenant: Tenant) -> StoreResult<Extent> {
+    stored_extent(store, tenant).await.map(|(extent, _)| extent)
+}
+
+/// Follows a chain from `head` to its end.
+async fn follow(store: &Arc<dyn Store>, tenant: Tenant, mut head: Head) -> StoreResult<Head> {
+    loop {
+        let mut has_grown = false;
+        for group in groups_from(store, tenant, head.next).await? {
+            if group.number != head.next {
+                break;
+            }
+            head = group.head();
+            has_grown = true;
+        }
+        if !has_grown || !head.next.is_multiple_of(AUDIT_PART_GROUPS) {
+            return Ok(head);
+        }
+    }
+}
+
+/// The chains to which this node appends.
+pub(super) struct Chains {
+    store: Arc<dyn Store>,
+    /// The heads as this node knows them.
+    heads: HashMap<Vec<u8>, Head>,
+}
+
+/// Maximum number of heads that are remembered; beyond it all are looked up again.
+const HEADS_MAX: usize = 10_000;
+
+impl Chains {
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            heads: HashMap::new(),
+        }
+    }
+
+    /// Appends lines as one group. An error may follow a commit whose answer was lost; then the lines are appended twice,
+    /// which shows more than happened and hides nothing.
+    pub(super) async fn append(&mut self, tenant: Tenant, lines: &[Line]) -> StoreResult<()> {
+        let key = tenant_key(tenant);
+        for _ in 0..APPENDS_MAX {
+            let head = match self.heads.get(&key) {
+                Some(head) => *head,
+                None => extent(&self.store, tenant).await?.head,
+            };
+            let group = Group::append(&head, lines);
+            let data = group.encode().map_err(|error| corrupt(&error))?;
+            let collection = part(tenant, group.number / AUDIT_PART_GROUPS);
+            let number = group.number.to_be_bytes().to_vec();
+            let created = self
+                .store
+                .replace_document(collection, number, None, Some(data))
+                .await;
+            if !matches!(created, Ok(true)) {
+                self.heads.remove(&key);
+            }
+            if created? {
+                self.note(tenant, key, group.head()).await;
+                return Ok(());
+            }
+        }
+        Err(StoreError::Overloaded)
+    }
+
+    /// Notes where the chain ends. Whoever finds an older note goes on from there.
+    async fn note(&mut self, tenant: Tenant, key: Vec<u8>, head: Head) {
+        if self.heads.len() >= HEADS_MAX {
+            self.heads.clear();
+        }
+        self.heads.insert(key, head);
+        if let Err(error) = self.write_head(tenant, head).await {
+            tracing::warn!(%error, "the end of an audit log can't be noted");
+        }
+    }
+
+    async fn write_head(&self, tenant: Tenant, head: Head) -> StoreResult<()> {
+        let (extent, stored) = stored_extent(&self.store, tenant).await?;
+        if extent.head.next >= head.next {
+            return Ok(());
+        }
+        let first_part = if head.next.is_multiple_of(AUDIT_PART_GROUPS) {
+            self.expire(tenant, extent.first_part, head).await?
+        } else {
+            extent.first_part
+        };
+        let data = postcard::to_allocvec(&Extent { first_part, head });
+        let data = data.map_err(|error| corrupt(&error))?;
+        let replaced =
+            self.store
+                .replace_document(heads(tenant), HEAD_KEY.to_vec(), stored, Some(data));
+        // Another node has noted a later end.
+        replaced.await.map(drop)
+    }
+
+    /// Removes the parts whose lines have all expired, and gives the first that is left.
+    async fn expire(&self, tenant: Tenant, first: u64, head: Head) -> StoreResult<u64> {
+        let mut left = first;
+        while left < head.next / AUDIT_PART_GROUPS
+            && expire_part(&self.store, tenant, left, head.at).await?
+        {
+            left += 1;
+        }
+        Ok(left)
+    }
+}
+
+/// Removes a part if its newest line has expired at `now`; returns whether it is gone.
+async fn expire_part(
+    store: &Arc<dyn Store>,
+    tenant: Tenant,
+    number: u64,
+    now: TimestampMs,
+) -> StoreResult<bool> {
+    let collection = part(tenant, number);
+    let limit = usize::try_from(AUDIT_PART_GROUPS).unwrap_or(usize::MAX);
+    let documents = store.documents(collection, None, limit).await?;
+    let newest = documents.last().map(group_of).transpose()?;
+    if newest.is_some_and(|group| group.head().at > now.plus_ms(-AUDIT_KEPT_MS)) {
+        return Ok(false);
+    }
+    for Document { key, data } in documents {
+        store
+            .replace_document(collection, key, Some(data), None)
+            .await?;
+    }
+    Ok(true)
+}

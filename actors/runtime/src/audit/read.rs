@@ -1,0 +1,195 @@
+//! Lists the lines of a chain, and checks chains.
+
+use std::sync::Arc;
+
+use porchlight_core::audit::{ChainName, Fault, Filter, HashedLine, Place, Verified, Verifier};
+use porchlight_ports::{Store, StoreError, StoreResult};
+use porchlight_schema::limits::{AUDIT_PAGE_GROUPS_MAX, AUDIT_PART_GROUPS};
+use porchlight_schema::session::{Env, Tenant};
+use porchlight_schema::time::TimestampMs;
+use serde::{Deserialize, Serialize};
+
+use super::AuditLog;
+use super::chain::{extent, groups_from, noted_extent};
+
+/// A page of the log, newest line first.
+#[derive(Debug, Clone)]
+pub struct AuditPage {
+    /// The lines.
+    pub lines: Vec<HashedLine>,
+    /// The line after which the next page begins; none at the end of the log.
+    pub next: Option<Place>,
+}
+
+/// The result of the check of one chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChainReport {
+    /// The chain.
+    #[serde(flatten)]
+    pub name: ChainName,
+    /// What was found.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What the check of a chain found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", untagged)]
+pub enum Outcome {
+    /// The chain is whole.
+    Whole(Verified),
+    /// The chain is broken.
+    Broken {
+        /// Where, in a sentence.
+        fault: String,
+    },
+}
+
+impl AuditLog {
+    /// Lists lines, newest first. A page reads at most [`AUDIT_PAGE_GROUPS_MAX`] groups, so it may have fewer lines than
+    /// `limit` and still not be the last.
+    ///
+    /// # Errors
+    ///
+    /// A store error.
+    pub async fn page(
+        &self,
+        tenant: Tenant,
+        filter: &Filter,
+        limit: u32,
+        after: Option<Place>,
+    ) -> StoreResult<AuditPage> {
+        let extent = extent(self.store(), tenant).await?;
+        let limit = limit as usize;
+        // The lines before this place are still to be listed.
+        let mut before = after.unwrap_or(Place {
+            group: extent.head.next,
+            line: 0,
+        });
+        before.group = before.group.min(extent.head.next);
+        let (mut lines, mut read) = (Vec::new(), 0);
+        loop {
+            // The last group that may hold lines before that place.
+            let Some(newest) = last_group(before) else {
+                return Ok(AuditPage { lines, next: None });
+            };
+            let part = newest / AUDIT_PART_GROUPS;
+            if part < extent.first_part {
+                return Ok(AuditPage { lines, next: None });
+            }
+            let groups = groups_from(self.store(), tenant, part * AUDIT_PART_GROUPS).await?;
+            for group in groups.iter().rev().filter(|group| group.number <= newest) {
+                if filter.is_past(group) {
+                    return Ok(AuditPage { lines, next: None });
+                }
+                for place in (0..group.len()).rev() {
+                    let at = Place {
+                        group: group.number,
+                        line: u32::try_from(place).unwrap_or(u32::MAX),
+                    };
+                    let line = group.line(place).filter(|_| at < before);
+                    let Some(line) = line.filter(|line| filter.takes(&line.line)) else {
+                        continue;
+                    };
+                    if lines.len() == limit {
+                        return Ok(AuditPage {
+                            lines,
+                            next: Some(before),
+                        });
+                    }
+                    lines.push(line);
+                    before = at;
+                }
+            }
+            before = Place {
+                group: part * AUDIT_PART_GROUPS,
+                line: 0,
+            };
+            read += AUDIT_PART_GROUPS;
+            if read >= AUDIT_PAGE_GROUPS_MAX && before.group > 0 {
+                return Ok(AuditPage {
+                    lines,
+                    next: Some(before),
+                });
+            }
+        }
+    }
+
+    /// Checks the chains of all organizations, with the lines that were taken so far.
+    ///
+    /// # Errors
+    ///
+    /// See [`verify_all`].
+    pub async fn verify(&self) -> StoreResult<Vec<ChainReport>> {
+        self.flush().await;
+        verify_all(self.store(), self.clock().now()).await
+    }
+}
+
+/// Checks the chains of all organizations.
+///
+/// # Errors
+///
+/// A store error other than that a row can't be read.
+pub async fn verify_all(store: &Arc<dyn Store>, now: TimestampMs) -> StoreResult<Vec<ChainReport>> {
+    let mut reports = Vec::new();
+    for organization in store.organizations().await? {
+        for env in Env::ALL {
+            let tenant = Tenant {
+                organization_id: organization.id,
+                env,
+            };
+            let outcome = match verify_chain(store, tenant, now).await {
+                Ok(Ok(verified)) => Outcome::Whole(verified),
+                Ok(Err(fault)) => Outcome::Broken {
+                    fault: fault.to_string(),
+                },
+                Err(StoreError::Corrupt(fault)) => Outcome::Broken { fault },
+                Err(error) => return Err(error),
+            };
+            reports.push(ChainReport {
+                name: ChainName {
+                    organization_id: organization.id,
+                    env,
+                },
+                outcome,
+            });
+        }
+    }
+    Ok(reports)
+}
+
+/// Checks the chain of one tenant.
+async fn verify_chain(
+    store: &Arc<dyn Store>,
+    tenant: Tenant,
+    now: TimestampMs,
+) -> StoreResult<Result<Verified, Fault>> {
+    let noted = noted_extent(store, tenant).await?;
+    let mut verifier = Verifier::new(now, noted.head);
+    let mut part = noted.first_part;
+    loop {
+        let groups = groups_from(store, tenant, part * AUDIT_PART_GROUPS).await?;
+        let is_empty = groups.is_empty();
+        for group in &groups {
+            if let Err(fault) = verifier.check(group) {
+                return Ok(Err(fault));
+            }
+        }
+        part += 1;
+        // A part may have been removed as a whole, so the noted end is reached in any case.
+        if is_empty && part * AUDIT_PART_GROUPS > noted.head.next {
+            return Ok(verifier.finish());
+        }
+    }
+}
+
+/// The last group that has lines before this place; none for the first place of a chain.
+fn last_group(before: Place) -> Option<u64> {
+    if before.line > 0 {
+        Some(before.group)
+    } else {
+        before.group.checked_sub(1)
+    }
+}

@@ -1,0 +1,65 @@
+//! Human reviews of decisions (contract section 11).
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::KeyId;
+use crate::time::TimestampMs;
+
+/// The result of a review. Stored by number, written by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReviewState {
+    /// A person has examined the decision and confirmed it.
+    Reviewed,
+    /// A person has examined the decision and overturned it.
+    Overturned,
+}
+
+impl ReviewState {
+    /// All states.
+    pub const ALL: [Self; 2] = [Self::Reviewed, Self::Overturned];
+
+    /// The name in requests and answers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reviewed => "reviewed",
+            Self::Overturned => "overturned",
+        }
+    }
+}
+
+/// The review of a session's decision. It is kept beside the insight and survives each new scoring.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Review {
+    /// The result.
+    pub state: ReviewState,
+    /// Why, in the reviewer's words.
+    pub note: Option<String>,
+    /// The reviewer, as the caller names it.
+    pub by: Option<String>,
+    /// When it was written.
+    pub reviewed_at: TimestampMs,
+    /// The key with which it was written.
+    pub key_id: KeyId,
+}
+
+/// A review, for JSON.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReviewView<'a> {
+    state: &'static str,
+    note: Option<&'a str>,
+    by: Option<&'a str>,
+    reviewed_at: TimestampMs,
+}
+
+impl<'a> From<&'a Review> for ReviewView<'a> {
+    fn from(review: &'a Review) -> Self {
+        Self {
+            state: review.state.as_str(),
+            note: review.note.as_deref(),
+            by: review.by.as_deref(),
+            reviewed_at: review.reviewed_at,
+        }
+    }
+}

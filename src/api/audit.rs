@@ -1,0 +1,88 @@
+//! `GET /v1/audit`.
+
+use actix_web::HttpResponse;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use porchlight_core::audit::{Action, Filter, HashedLine, Place};
+use porchlight_http::problem::Problem;
+use porchlight_http::query::Query;
+use porchlight_http::request_context::{self, RequestContext};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::CURSOR_CHARS_MAX;
+use serde::Serialize;
+
+/// A page of the log.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AuditView {
+    data: Vec<HashedLine>,
+    next_cursor: Option<String>,
+}
+
+/// Lines of the audit log, newest first. 200 `{data, nextCursor}`.
+///
+/// # Errors
+///
+/// See the module [`super`].
+pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> {
+    let tenant = call.secret().await?;
+    call.accepts_json()?;
+    let mut query = Query::of(call.http.query_string());
+    let session_id: Option<SessionId> =
+        query.read("sessionId", "must be the id of a session", |text| {
+            text.parse().ok()
+        });
+    let filter = Filter {
+        from: query.time("from"),
+        to: query.time("to"),
+        action: query.read("action", "must be the name of an action", Action::of_name),
+        object: session_id.map(|id| id.to_string()),
+    };
+    let limit = query.limit();
+    let after = query.read("cursor", "must be a nextCursor of this list", read_cursor);
+    query.done()?;
+    let _share = call.begin_list(tenant)?;
+    let log = call.state.service.audit();
+    let log = log.ok_or_else(|| Problem::internal("the service has no audit log"))?;
+    let page = log.page(tenant, &filter, limit, after).await?;
+    request_context::json(
+        HttpResponse::Ok(),
+        &AuditView {
+            data: page.lines,
+            next_cursor: page.next.map(cursor),
+        },
+    )
+}
+
+/// The cursor after this line, opaque so that its form may change.
+fn cursor(after: Place) -> String {
+    let mut bytes = after.group.to_be_bytes().to_vec();
+    bytes.extend(after.line.to_be_bytes());
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn read_cursor(text: &str) -> Option<Place> {
+    if text.len() > CURSOR_CHARS_MAX {
+        return None;
+    }
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    let (group, line) = bytes.split_first_chunk::<8>()?;
+    Some(Place {
+        group: u64::from_be_bytes(*group),
+        line: u32::from_be_bytes(line.try_into().ok()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_leads_back_and_another_text_does_not() {
+        let place = Place { group: 7, line: 9 };
+        assert_eq!(read_cursor(&cursor(place)), Some(place));
+        for text in ["", "x", &cursor(place)[1..], &"A".repeat(300)] {
+            assert_eq!(read_cursor(text), None, "{text}");
+        }
+    }
+}

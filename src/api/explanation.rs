@@ -1,0 +1,99 @@
+//! `GET /v1/sessions/{id}/explanation` and `PUT /v1/sessions/{id}/review`.
+
+use actix_web::HttpResponse;
+use porchlight_actors::service::InsightState;
+use porchlight_core::score::explanation::{PlainParameter, explain_plainly};
+use porchlight_http::auth::Caller;
+use porchlight_http::body::Limits;
+use porchlight_http::fields::{self, Faults, Fields};
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_context::{self, RequestContext, session_not_found};
+use porchlight_ports::SessionRow;
+use porchlight_schema::insight::Score;
+use porchlight_schema::limits::{REVIEW_NOTE_CHARS_MAX, TEXT_CHARS_MAX};
+use porchlight_schema::review::{Review, ReviewState, ReviewView};
+use serde::Serialize;
+
+/// A decision, its main parameters and its review.
+#[derive(Serialize)]
+struct ExplanationView<'a> {
+    decision: &'a str,
+    parameters: &'a [PlainParameter],
+    review: Option<ReviewView<'a>>,
+}
+
+async fn score(call: &RequestContext, row: &SessionRow) -> Result<Score, Problem> {
+    let score = match call.state.service.insight(row).await? {
+        InsightState::Scored(stored) => stored.record.score,
+        InsightState::Processing { .. } => None,
+    };
+    score.ok_or_else(|| {
+        Problem::new(
+            Code::NotScored,
+            "The session is not scored yet, or could not be.",
+        )
+    })
+}
+
+/// Explains the decision about a session in plain sentences. 200 `{decision, parameters, review}`.
+///
+/// # Errors
+///
+/// See the module [`super`]; 404 until the session is scored.
+pub(super) async fn explanation(call: RequestContext) -> Result<HttpResponse, Problem> {
+    let caller = call.caller().await?;
+    let tenant = caller.secret()?;
+    let row = call.session(&caller, call.session_id()).await?;
+    let score = score(&call, &row).await?;
+    call.accepts_json()?;
+    call.no_parameters()?;
+    let explanation = explain_plainly(&score);
+    let review = call.state.service.of(tenant).review(&row).await?;
+    request_context::json(
+        HttpResponse::Ok(),
+        &ExplanationView {
+            decision: &explanation.decision,
+            parameters: &explanation.parameters,
+            review: review.as_ref().map(ReviewView::from),
+        },
+    )
+}
+
+/// Writes the review of a decision, in place of an earlier one. 200 with the review.
+///
+/// # Errors
+///
+/// See the module [`super`]; 404 until the session is scored.
+pub(super) async fn review(mut call: RequestContext) -> Result<HttpResponse, Problem> {
+    let caller = call.caller().await?;
+    let tenant = caller.secret()?;
+    let Caller::Key(key) = &caller else {
+        return Err(Problem::internal("a secret key is a key"));
+    };
+    let row = call.session(&caller, call.session_id()).await?;
+    score(&call, &row).await?;
+    call.accepts_json()?;
+    let body = call.body(Limits::REQUEST).await?;
+    let value = fields::parse(&body)?;
+    let root = Fields::root(&value)?;
+    let mut faults = Faults::default();
+    let states = ReviewState::ALL.map(|state| (state.as_str(), state));
+    let state = root.closed("state", &states, &mut faults);
+    let state = root.need("state", state, &mut faults);
+    let note = root.text("note", 1..=REVIEW_NOTE_CHARS_MAX, &mut faults);
+    let by = root.text("by", 1..=TEXT_CHARS_MAX, &mut faults);
+    root.only(&["state", "note", "by"], &mut faults);
+    call.no_parameters()?;
+    let review = Review {
+        state: faults.none(state)?,
+        note: note.map(str::to_owned),
+        by: by.map(str::to_owned),
+        reviewed_at: call.state.service.now(),
+        key_id: key.id,
+    };
+    let sessions = call.state.service.of(tenant);
+    if !sessions.put_review(&row, review.clone()).await? {
+        return Err(session_not_found());
+    }
+    request_context::json(HttpResponse::Ok(), &ReviewView::from(&review))
+}

@@ -1,0 +1,132 @@
+//! The audit log: who read or changed what. The page reads what `GET /v1/audit` gives.
+
+use actix_web::HttpResponse;
+use actix_web::web::ServiceConfig;
+use maud::{Markup, html};
+use porchlight_actors::audit::AuditPage;
+use porchlight_core::audit::{Action, Actor, ActorKind, Filter, HashedLine, Place};
+use porchlight_http::problem::Problem;
+use porchlight_http::query::Query;
+use porchlight_schema::limits::TEXT_CHARS_MAX;
+
+use super::guard;
+use super::layout::{Frame, Here, clock, next_page};
+use super::route::{ROOT, page};
+use super::signed_in::SignedInRequest;
+
+/// The number of lines per page.
+const ROWS: u32 = 50;
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    page(config, "/audit", show);
+}
+
+/// The address of a page of the log: the filter and the place after which it begins.
+fn address(filter: &Filter, after: Option<Place>) -> String {
+    let mut address = format!("{ROOT}/audit?");
+    if let Some(action) = filter.action {
+        address.push_str(&format!("action={}&", action.as_str()));
+    }
+    if let Some(object) = &filter.object {
+        // An id has no character that an address would have to escape; anything else finds nothing.
+        let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '_';
+        let object: String = object.chars().filter(is_plain).collect();
+        address.push_str(&format!("object={object}&"));
+    }
+    if let Some(Place { group, line }) = after {
+        address.push_str(&format!("after={group}.{line}"));
+    }
+    address
+}
+
+fn place(text: &str) -> Option<Place> {
+    let (group, line) = text.split_once('.')?;
+    Some(Place {
+        group: group.parse().ok()?,
+        line: line.parse().ok()?,
+    })
+}
+
+async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let mut query = Query::of(visit.http.query_string());
+    let filter = Filter {
+        action: query.read("action", "", Action::of_name),
+        object: query.text("object", TEXT_CHARS_MAX),
+        ..Filter::default()
+    };
+    let after = query.read("after", "", place);
+    let log = visit.state.service.audit();
+    let log = log.ok_or_else(|| Problem::internal("the service has no audit log"))?;
+    let page = log.page(visit.tenant(), &filter, ROWS, after).await?;
+    let frame = visit.frame();
+    let body = html! {
+        header.title { h1 { "Audit log" } }
+        p.help { "Who read, changed or erased what. Lines can't be changed: each carries a hash of the one before it. Recording a delivery is not listed." }
+        (form(&filter))
+        (table(&page))
+        (next_page(page.next.map(|next| address(&filter, Some(next))), after.map(|_| address(&filter, None))))
+    };
+    Ok(guard::ok(frame.page(Here::Audit, "Audit log", body)))
+}
+
+fn form(filter: &Filter) -> Markup {
+    html! {
+        form.filters method="get" action={ (ROOT) "/audit" } role="search" aria-label="Audit log" {
+            div { label for="action" { "Action" }
+                select #action name="action" {
+                    option value="" { "any" }
+                    @for action in Action::ALL {
+                        option value=(action.as_str()) selected[filter.action == Some(*action)] { (action.as_str()) }
+                    }
+                }
+            }
+            div.grow { label for="object" { "Object" } input #object.mono name="object" value=(filter.object.as_deref().unwrap_or_default()) placeholder="ses_…" spellcheck="false" autocomplete="off"; }
+            button { "Filter" }
+        }
+    }
+}
+
+fn table(page: &AuditPage) -> Markup {
+    html! {
+        @if page.lines.is_empty() { p.faint { "No line matches." } } @else {
+            div.table { table {
+                caption.hidden { "Lines of the audit log, newest first" }
+                thead { tr { th scope="col" { "At (UTC)" } th scope="col" { "Who" } th scope="col" { "Action" } th scope="col" { "Object" } th.opt scope="col" { "From" } } }
+                tbody { @for line in &page.lines { (row(line)) } }
+            } }
+        }
+    }
+}
+
+fn row(HashedLine { line, hash }: &HashedLine) -> Markup {
+    html! { tr title={ "hash " (hash) } {
+        td { (clock(line.at)) }
+        td { (who(&line.actor)) }
+        td { (line.action) }
+        td.mono.break { @match &line.object {
+            Some(id) if id.starts_with("ses_") => a href={ (ROOT) "/sessions/" (id) } { (id) },
+            Some(id) => (id),
+            None => span.faint { "–" },
+        } }
+        td.opt.mono { @if let Some(from) = line.from { (from) } @else { span.faint { "–" } } }
+    } }
+}
+
+fn who(actor: &Actor) -> Markup {
+    html! {
+        @match actor.kind {
+            ActorKind::Key => {
+                @match &actor.name { Some(name) => (name), None => "a key" }
+                @if let Some(id) = actor.id { span.sub.mono { (id) } }
+            }
+            ActorKind::Link => "a signed link",
+            ActorKind::Operator => "an operator",
+            ActorKind::Service => "the service",
+        }
+    }
+}
+
+/// The link to the lines of one session.
+pub(super) fn of_session(frame: &Frame<'_>, id: &str) -> Markup {
+    html! { p.faint { a href={ (ROOT) "/audit?object=" (id) } { "Who looked at this session" } " in " (frame.organization) "." } }
+}

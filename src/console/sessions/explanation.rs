@@ -1,0 +1,163 @@
+//! The explanation of a decision for the person concerned, fit to be printed, and the form for a review.
+
+use actix_web::HttpResponse;
+use maud::{Markup, html};
+use porchlight_actors::service::InsightState;
+use porchlight_core::score::explanation::{PlainExplanation, explain_plainly};
+use porchlight_http::problem::{Code, Problem};
+use porchlight_ports::SessionRow;
+use porchlight_schema::insight::Score;
+use porchlight_schema::limits::{REVIEW_NOTE_CHARS_MAX, TEXT_CHARS_MAX};
+use porchlight_schema::review::{Review, ReviewState};
+
+use super::super::guard;
+use super::super::layout::{Frame, Here, clock};
+use super::super::route::ROOT;
+use super::super::signed_in::SignedInRequest;
+
+/// The fields of evidence and their names for the person concerned.
+const NAMES: [(&str, &str); 8] = [
+    ("rightDoorstep", "Right door"),
+    ("fraudScore", "Doubts about the recording"),
+    ("suspiciousBehavior", "Marked for a check"),
+    ("frictionScore", "Difficulty of the delivery"),
+    ("visibilityScore", "Completeness of the recording"),
+    ("floorsClimbed", "Floors"),
+    ("elevatorUsed", "Elevator"),
+    ("attemptCycles", "Visits to the door"),
+];
+
+async fn score(visit: &SignedInRequest, row: &SessionRow) -> Result<Score, Problem> {
+    let score = match visit.state.service.insight(row).await? {
+        InsightState::Scored(stored) => stored.record.score,
+        InsightState::Processing { .. } => None,
+    };
+    score.ok_or_else(|| {
+        Problem::new(
+            Code::NotScored,
+            "The session is not scored yet, or could not be.",
+        )
+    })
+}
+
+pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let row = visit.session().await?;
+    let score = score(&visit, &row).await?;
+    let explanation = explain_plainly(&score);
+    let review = visit.sessions().review(&row).await?;
+    let frame = visit.frame();
+    let body = page(&frame, &row, &explanation, review.as_ref());
+    Ok(guard::ok(frame.page(Here::Sessions, "Explanation", body)))
+}
+
+fn page(
+    frame: &Frame<'_>,
+    row: &SessionRow,
+    explanation: &PlainExplanation,
+    review: Option<&Review>,
+) -> Markup {
+    let session_id = row.start.session_id;
+    html! {
+        p.crumbs { a href={ (ROOT) "/sessions/" (session_id) } { (row.start.delivery_id) } }
+        header.title { h1 { "Explanation of a decision" } }
+        section.card {
+            dl.facts {
+                dt { "Delivery" } dd { (row.start.delivery_id) }
+                dt { "Began" } dd { (clock(row.start.started_at)) " UTC" }
+            }
+            p { (explanation.decision) }
+        }
+        section.card aria-labelledby="parameters" {
+            h2 #parameters { "What it rests on" }
+            p.help { "The weight is the share of the observation among all that count for the same question. A minus sign means that it spoke against it." }
+            (parameters(explanation))
+        }
+        section.card aria-labelledby="review" {
+            h2 #review { "Review by a person" }
+            (reviewed(review))
+            @if frame.may_change() { (form(frame, row, review)) }
+        }
+        p.faint { "You may ask for a review of this decision by a person." }
+    }
+}
+
+fn parameters(explanation: &PlainExplanation) -> Markup {
+    let label = |name: &str| {
+        let (about, _) = name.split_once('.').unwrap_or((name, ""));
+        let named = NAMES.iter().find(|(known, _)| *known == about);
+        named.map_or("Outcome", |(_, label)| *label)
+    };
+    html! {
+        @if explanation.parameters.is_empty() { p.faint { "Nothing spoke for or against it." } } @else {
+            div.table { table {
+                caption.hidden { "The main parameters of the decision" }
+                thead { tr { th scope="col" { "Question" } th.num scope="col" { "Weight" } th scope="col" { "Observation" } } }
+                tbody { @for parameter in &explanation.parameters { tr {
+                    td { (label(&parameter.name)) }
+                    td.num.nobr { (format!("{:+.0} %", parameter.weight * 100.0)) }
+                    td { (parameter.text) }
+                } } }
+            } }
+        }
+    }
+}
+
+fn reviewed(review: Option<&Review>) -> Markup {
+    html! {
+        @match review {
+            None => p.faint { "Nobody has reviewed this decision yet." },
+            Some(review) => {
+                p { @match review.state {
+                    ReviewState::Reviewed => "A person has examined this decision and confirmed it",
+                    ReviewState::Overturned => "A person has examined this decision and overturned it",
+                } " on " (clock(review.reviewed_at)) " UTC" @if let Some(by) = &review.by { ", " (by) } "." }
+                @if let Some(note) = &review.note { p { (note) } }
+            }
+        }
+    }
+}
+
+fn form(frame: &Frame<'_>, row: &SessionRow, review: Option<&Review>) -> Markup {
+    let is_overturned = review.is_some_and(|review| review.state == ReviewState::Overturned);
+    let text = |text: Option<&String>| text.cloned().unwrap_or_default();
+    html! {
+        form.stack.screen-only method="post" action={ (ROOT) "/sessions/" (row.start.session_id) "/review" } {
+            (frame.field())
+            label for="state" { "Result" }
+            select #state name="state" {
+                option value=(ReviewState::Reviewed.as_str()) selected[!is_overturned] { "confirmed" }
+                option value=(ReviewState::Overturned.as_str()) selected[is_overturned] { "overturned" }
+            }
+            label for="note" { "Reason" }
+            textarea #note name="note" rows="3" maxlength=(REVIEW_NOTE_CHARS_MAX) { (text(review.and_then(|review| review.note.as_ref()))) }
+            label for="by" { "Reviewed by" }
+            input #by name="by" maxlength=(TEXT_CHARS_MAX) value=(text(review.and_then(|review| review.by.as_ref()))) autocomplete="name";
+            button.primary { "Save the review" }
+        }
+    }
+}
+
+pub(super) async fn review(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let form = visit.form().await?;
+    let row = visit.session().await?;
+    score(&visit, &row).await?;
+    let text = |name: &str, chars_max: usize| {
+        let text: String = form.get(name).trim().chars().take(chars_max).collect();
+        (!text.is_empty()).then_some(text)
+    };
+    let state = ReviewState::ALL
+        .into_iter()
+        .find(|state| state.as_str() == form.get("state"));
+    let review = Review {
+        state: state.ok_or_else(|| {
+            Problem::new(Code::InvalidParameter, "Choose the result of the review.")
+        })?,
+        note: text("note", REVIEW_NOTE_CHARS_MAX),
+        by: text("by", TEXT_CHARS_MAX),
+        reviewed_at: visit.now(),
+        key_id: visit.key.id,
+    };
+    visit.sessions().put_review(&row, review).await?;
+    let id = row.start.session_id;
+    Ok(guard::see(&format!("{ROOT}/sessions/{id}/explanation")))
+}

@@ -1,0 +1,188 @@
+use std::io::Read;
+
+use porchlight_schema::ids::OrganizationId;
+use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::session::{Address, Env, Point, SessionStart, SessionType, Tenant};
+use zip::ZipArchive;
+
+use super::*;
+
+const AT: TimestampMs = TimestampMs(1_763_636_100_000);
+
+fn start(tail: u128) -> SessionStart {
+    SessionStart {
+        session_id: SessionId::new(AT, tail),
+        tenant: Tenant {
+            organization_id: OrganizationId::new(AT, 1),
+            env: Env::Sandbox,
+        },
+        delivery_id: format!("order-{tail}"),
+        external_rider_id: "rider <12>".to_owned(),
+        session_type: SessionType::Delivery,
+        address: Address {
+            line1: "Lindenweg 7".to_owned(),
+            city: "Berlin".to_owned(),
+            country: "DE".to_owned(),
+            point: Point {
+                lat: 52.52,
+                lng: 13.405,
+            },
+            unit: None,
+            floor: None,
+            accuracy_m: 20.0,
+            storey_height_m: None,
+            entrance: None,
+            gates: Vec::new(),
+        },
+        device: None,
+        started_at: AT,
+        created_at: AT,
+    }
+}
+
+fn request() -> Request {
+    Request {
+        request_id: "access-1".to_owned(),
+        subject_kind: "externalRiderId".to_owned(),
+        subject: "rider <12>".to_owned(),
+        received_at: AT,
+        read_at: AT.plus_ms(1_000),
+        erased: vec![SessionId::new(AT, 9)],
+    }
+}
+
+fn evidence() -> Evidence {
+    Evidence {
+        about: "rightDoorstep".to_owned(),
+        signal: "near_door".to_owned(),
+        points: 1.5,
+        t_start: None,
+        t_end: None,
+        text: "The courier stood 4 m from the address.".to_owned(),
+        explanation: String::new(),
+    }
+}
+
+fn archive() -> Vec<u8> {
+    let (first, second) = (start(1), start(2));
+    let record = InsightRecord {
+        revision: 1,
+        score: None,
+        error_message: Some("none".to_owned()),
+        pod: None,
+        updated_at: AT,
+    };
+    let evidence = [evidence()];
+    let mut archive = AccessArchive::new(request());
+    archive
+        .add(&ExportedSession {
+            session_id: first.session_id,
+            session: SessionView::answer(&first, None),
+            telemetry_ndjson: b"{\"seq\":0,\"samples\":[]}\n{\"seq\":1,\"samples\":[]}\n",
+            insight: Some(InsightView::scored(&first, &record, None)),
+            evidence: Some(ExportedEvidence {
+                data: &evidence,
+                weights: "w",
+                dropped_samples: DroppedSamples::default(),
+            }),
+            path_png: Some(b"\x89PNG\r\n"),
+        })
+        .unwrap();
+    archive
+        .add(&ExportedSession {
+            session_id: second.session_id,
+            session: SessionView::answer(&second, None),
+            telemetry_ndjson: b"",
+            insight: None,
+            evidence: None,
+            path_png: None,
+        })
+        .unwrap();
+    archive.finish().unwrap()
+}
+
+fn text(archive: &mut ZipArchive<Cursor<Vec<u8>>>, name: &str) -> String {
+    let mut text = String::new();
+    let mut file = archive.by_name(name).unwrap();
+    file.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn an_archive_holds_each_file_of_each_session() {
+    let mut archive = ZipArchive::new(Cursor::new(archive())).unwrap();
+    let id = SessionId::new(AT, 1);
+    let mut names: Vec<_> = archive
+        .file_names()
+        .map(|name| name.unwrap().into_owned())
+        .collect();
+    names.sort();
+    let other = SessionId::new(AT, 2);
+    let mut expected = vec!["index.html".to_owned(), "sessions.json".to_owned()];
+    for name in [
+        "evidence.json",
+        "insight.json",
+        "path.png",
+        "session.json",
+        "telemetry.ndjson",
+    ] {
+        expected.push(format!("sessions/{id}/{name}"));
+    }
+    for name in ["session.json", "telemetry.ndjson"] {
+        expected.push(format!("sessions/{other}/{name}"));
+    }
+    expected.sort();
+    assert_eq!(names, expected);
+
+    let contents: serde_json::Value =
+        serde_json::from_str(&text(&mut archive, "sessions.json")).unwrap();
+    assert_eq!(contents["data"][0]["deliveryId"], "order-1");
+    assert_eq!(contents["data"][0]["address"]["lat"], 52.52);
+    assert_eq!(contents["deleted"][0], SessionId::new(AT, 9).to_string());
+    let telemetry = text(&mut archive, &format!("sessions/{id}/telemetry.ndjson"));
+    assert_eq!(telemetry.lines().count(), 2);
+    let evidence = text(&mut archive, &format!("sessions/{id}/evidence.json"));
+    assert!(evidence.contains("4 m from the address"), "{evidence}");
+}
+
+#[test]
+fn the_page_is_readable_and_links_to_the_files() {
+    let mut archive = ZipArchive::new(Cursor::new(archive())).unwrap();
+    let page = text(&mut archive, "index.html");
+    let id = SessionId::new(AT, 1);
+    for part in [
+        "rider &lt;12&gt;",
+        "Lindenweg 7",
+        "The courier stood 4 m from the address.",
+        "telemetry (2 batches)",
+        &format!("sessions/{id}/path.png"),
+        "Erased before",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(
+        !page.contains("<script") && !page.contains("http"),
+        "{page}"
+    );
+}
+
+#[test]
+fn equal_data_give_equal_bytes() {
+    assert_eq!(archive(), archive());
+}
+
+#[test]
+fn too_much_data_is_refused() {
+    let session = start(1);
+    let telemetry = vec![b'\n'; ACCESS_ARCHIVE_BYTES_MAX];
+    let exported = ExportedSession {
+        session_id: session.session_id,
+        session: SessionView::answer(&session, None),
+        telemetry_ndjson: &telemetry,
+        insight: None,
+        evidence: None,
+        path_png: None,
+    };
+    let mut archive = AccessArchive::new(request());
+    assert!(matches!(archive.add(&exported), Err(ExportError::TooLarge)));
+}

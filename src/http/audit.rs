@@ -1,0 +1,168 @@
+//! Records in the audit log who read or changed what through HTTP.
+//!
+//! A request to an audited route gets a ticket when its caller is known: the action and room for one line in the log. The
+//! middleware writes the line when the handler has succeeded, before the answer leaves. A request that finds no room is
+//! refused before anything is done.
+//!
+//! Recording a delivery (start, telemetry, proof of delivery, stop) is not audited: it shows nothing to anybody, and it
+//! must not wait for the log.
+
+use actix_web::body::BoxBody;
+use actix_web::dev::ServiceResponse;
+use actix_web::http::Method;
+use actix_web::{HttpMessage, HttpRequest};
+use porchlight_actors::audit::AuditPermit;
+use porchlight_actors::service::Service;
+use porchlight_core::audit::{Action, Actor, ActorKind, Line};
+use porchlight_observe::http::Route;
+use porchlight_schema::key::KeyRecord;
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+
+use super::problem::{Code, Problem};
+
+/// Room for the line of one request, kept in its extensions.
+struct Ticket {
+    permit: AuditPermit,
+    actor: Actor,
+    action: Action,
+}
+
+/// The id of the object that a handler has created, for the line of its request.
+#[derive(Debug, Clone)]
+struct CreatedObject(String);
+
+/// The action of a request of the API, if it is audited.
+#[must_use]
+pub fn action_of(route: Route, method: &Method) -> Option<Action> {
+    let is_read = matches!(*method, Method::GET | Method::HEAD);
+    let read = |action| is_read.then_some(action);
+    match route {
+        Route::Session => read(Action::ReadSession),
+        Route::Sessions => read(Action::ListSessions),
+        Route::SessionInsights => read(Action::ReadInsight),
+        Route::SessionEvidence => read(Action::ReadEvidence),
+        Route::SessionExplanation => read(Action::ReadExplanation),
+        Route::SessionEvents => read(Action::ReadEvents),
+        Route::PathImage => read(Action::ReadImage),
+        Route::SessionReview => Some(Action::WriteReview),
+        Route::Recorders => Some(Action::CreateRecorder),
+        Route::Recorder if is_read => Some(Action::ReadRecorder),
+        Route::Recorder => Some(Action::DeleteRecorder),
+        Route::Webhooks => match *method {
+            Method::POST => Some(Action::CreateWebhook),
+            Method::PUT => Some(Action::UpdateWebhook),
+            Method::DELETE => Some(Action::DeleteWebhook),
+            _ => None,
+        },
+        Route::WebhookRotate => Some(Action::RotateSecret),
+        Route::WebhookPreviousSecret => Some(Action::EndOverlap),
+        Route::WebhookTest => Some(Action::TestWebhook),
+        Route::WebhookDelivery => read(Action::ReadDelivery),
+        Route::WebhookDeliveryRetry => Some(Action::RetryDelivery),
+        Route::WebhookDeliveriesRetry => Some(Action::RetryDeliveries),
+        // The rows of this list have no position and no address.
+        Route::WebhookDeliveries => None,
+        // What phones and gateways send.
+        Route::SessionStart
+        | Route::SessionStop
+        | Route::SessionTelemetry
+        | Route::Telemetry
+        | Route::SessionPod
+        | Route::SessionAcknowledged
+        | Route::RecorderPage
+        | Route::PushSensorLogger
+        | Route::PushTraccar
+        | Route::PushOwntracks
+        | Route::PushOverland
+        | Route::PushGpslogger => None,
+        // The log itself, and documents that are the same for everybody.
+        Route::Audit | Route::OpenApi | Route::Schema | Route::Docs | Route::Unknown => None,
+        // The console decides for each of its pages.
+        Route::Console => None,
+    }
+}
+
+/// Prepares the line of a request by the holder of a key, if its route is audited.
+///
+/// # Errors
+///
+/// 503: the log takes no line at the moment.
+pub async fn begin_with_key(
+    http: &HttpRequest,
+    service: &Service,
+    key: &KeyRecord,
+) -> Result<(), Problem> {
+    let route = http.app_data::<Route>().copied();
+    let action = route.and_then(|route| action_of(route, http.method()));
+    match action {
+        Some(action) => begin(http, service, key.tenant, actor(key), action).await,
+        None => Ok(()),
+    }
+}
+
+/// The actor that holds this key.
+#[must_use]
+pub fn actor(key: &KeyRecord) -> Actor {
+    Actor {
+        kind: ActorKind::Key,
+        id: Some(key.id),
+        name: key.name.clone(),
+    }
+}
+
+/// Prepares the line of a request.
+///
+/// # Errors
+///
+/// 503: the log takes no line at the moment.
+pub async fn begin(
+    http: &HttpRequest,
+    service: &Service,
+    tenant: Tenant,
+    actor: Actor,
+    action: Action,
+) -> Result<(), Problem> {
+    let log = service.audit();
+    let log = log.ok_or_else(|| Problem::internal("the service has no audit log"))?;
+    let permit = log
+        .reserve(tenant)
+        .await
+        .map_err(|full| Problem::new(Code::Overloaded, format!("{full}.")).retry_after_sec(1))?;
+    http.extensions_mut().insert(Ticket {
+        permit,
+        actor,
+        action,
+    });
+    Ok(())
+}
+
+/// Names the object that the request has created.
+pub fn created(http: &HttpRequest, id: impl std::fmt::Display) {
+    http.extensions_mut().insert(CreatedObject(id.to_string()));
+}
+
+/// Writes the line of a request that was answered, if it has a ticket and has succeeded.
+pub(crate) fn finish(response: &ServiceResponse<BoxBody>, now: impl FnOnce() -> TimestampMs) {
+    let status = response.status();
+    let http = response.request();
+    // Two statements: the extensions must not be borrowed twice.
+    let ticket = http.extensions_mut().remove::<Ticket>();
+    let Some(ticket) = ticket else {
+        return;
+    };
+    // The console answers an action with a redirection. A 304 shows nothing that the caller does not have.
+    if !status.is_success() && status.as_u16() != 303 {
+        return;
+    }
+    let created = http.extensions_mut().remove::<CreatedObject>();
+    let object = created.map(|CreatedObject(id)| id);
+    let object = object.or_else(|| http.match_info().get("id").map(str::to_owned));
+    ticket.permit.record(Line {
+        at: now(),
+        actor: ticket.actor,
+        action: ticket.action.as_str().to_owned(),
+        object,
+        from: http.peer_addr().map(|peer| peer.ip()),
+    });
+}

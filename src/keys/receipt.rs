@@ -1,0 +1,442 @@
+//! Receipts: signed statements of what an erasure removed, which anybody can check offline.
+//!
+//! A receipt is a JWS in compact form (RFC 7515) with the algorithm EdDSA over Ed25519 (RFC 8037). Its key is derived from
+//! the key that seals stored secrets, so nothing more has to be kept. When that key is replaced, so is the receipts' key;
+//! the header's `kid` names the one that signed.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use ed25519_dalek::{PUBLIC_KEY_LENGTH, Signature, Signer, SigningKey, VerifyingKey};
+use porchlight_schema::time::TimestampMs;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::keyring::{SecretKey, SecretKeys};
+
+/// Purpose of the derived key.
+const PURPOSE: &str = "erasure receipts";
+/// The type in a receipt's header.
+const TYPE: &str = "porchlight-receipt+jws";
+/// Domain of the hash of a subject, so that it equals no other hash of the same text.
+const SUBJECT_DOMAIN: &[u8] = b"porchlight receipt subject 1";
+/// Size of the salt of a subject's hash in bytes.
+pub const SALT_BYTES: usize = 16;
+/// Maximum size of a receipt in bytes. A statement of some 10,000 key ids fits.
+pub const RECEIPT_BYTES_MAX: usize = 1024 * 1024;
+
+/// The kind of a person's or delivery's identifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SubjectKind {
+    /// A courier, by the customer's id.
+    ExternalRiderId,
+    /// A delivery, by the customer's id.
+    DeliveryId,
+    /// One session.
+    SessionId,
+}
+
+impl SubjectKind {
+    /// The name of the field that carries the identifier.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ExternalRiderId => "externalRiderId",
+            Self::DeliveryId => "deliveryId",
+            Self::SessionId => "sessionId",
+        }
+    }
+}
+
+/// A subject that only those recognise who know its identifier: SHA-256 of salt, kind and identifier.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HashedSubject {
+    /// The kind of the identifier.
+    pub kind: SubjectKind,
+    /// The salt in base64url: random, of this statement only.
+    pub salt: String,
+    /// The hash in hexadecimal digits.
+    pub hash: String,
+}
+
+impl HashedSubject {
+    /// Hashes an identifier with this salt, which must be random.
+    #[must_use]
+    pub fn new(kind: SubjectKind, identifier: &str, salt: [u8; SALT_BYTES]) -> Self {
+        Self {
+            kind,
+            salt: BASE64.encode(salt),
+            hash: subject_hash(kind, identifier, &salt),
+        }
+    }
+
+    /// Whether this is the subject with that identifier.
+    #[must_use]
+    pub fn is(&self, identifier: &str) -> bool {
+        let salt = BASE64.decode(&self.salt);
+        salt.is_ok_and(|salt| subject_hash(self.kind, identifier, &salt) == self.hash)
+    }
+}
+
+fn subject_hash(kind: SubjectKind, identifier: &str, salt: &[u8]) -> String {
+    let mut hash = Sha256::new();
+    for part in [
+        SUBJECT_DOMAIN,
+        salt,
+        kind.as_str().as_bytes(),
+        identifier.as_bytes(),
+    ] {
+        // Each part has its length before it, so that no two lists of parts are the same bytes.
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hex(&hash.finalize())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// How many objects of each class an erasure removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ErasureCounts {
+    /// Sessions.
+    pub sessions: u64,
+    /// Batches of telemetry.
+    pub telemetry: u64,
+    /// Insights with their evidence.
+    pub insights: u64,
+    /// Path images.
+    pub images: u64,
+    /// Webhook deliveries with their attempts.
+    pub messages: u64,
+    /// Contributions to what is known of places.
+    pub places: u64,
+    /// Data keys that were destroyed.
+    pub keys: u64,
+}
+
+/// The statement that a receipt signs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Statement {
+    /// The caller's id of the request.
+    pub request_id: String,
+    /// The type of the request: `erasure`.
+    #[serde(rename = "type")]
+    pub request_type: String,
+    /// Whose data it was.
+    pub subject: HashedSubject,
+    /// What was removed.
+    pub counts: ErasureCounts,
+    /// When the last of it was removed.
+    pub completed_at: TimestampMs,
+    /// Ids of the data keys that were destroyed.
+    pub key_ids: Vec<String>,
+}
+
+/// The header of a receipt.
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    alg: String,
+    typ: String,
+    kid: String,
+}
+
+/// Why a receipt is not valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReceiptError {
+    /// It is not a JWS of the kind that Porchlight writes.
+    #[error("this is not a receipt")]
+    Malformed,
+    /// Another key signed it.
+    #[error("the receipt was signed with another key")]
+    OtherKey,
+    /// Its text does not fit its signature.
+    #[error("the signature does not fit: the receipt was changed")]
+    Signature,
+    /// The statement is too large to sign.
+    #[error("the statement has more than {RECEIPT_BYTES_MAX} bytes")]
+    TooLarge,
+}
+
+/// A text is not a public key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this is not a public key: 43 characters of base64url are expected, or a JWK of the type OKP"
+)]
+pub struct PublicKeyError;
+
+/// The public key that checks receipts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublicKey(VerifyingKey);
+
+/// A public key as a JSON Web Key (RFC 8037).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Jwk {
+    /// The type of key: `OKP`.
+    pub kty: String,
+    /// The curve: `Ed25519`.
+    pub crv: String,
+    /// The key in base64url.
+    pub x: String,
+    /// The key's id: its thumbprint (RFC 7638).
+    #[serde(default)]
+    pub kid: String,
+}
+
+impl PublicKey {
+    /// Parses a key: base64url of its 32 bytes, or a JWK.
+    ///
+    /// # Errors
+    ///
+    /// The text is neither.
+    pub fn parse(text: &str) -> Result<Self, PublicKeyError> {
+        let text = text.trim();
+        let jwk: Option<Jwk> = serde_json::from_str(text).ok();
+        if jwk
+            .as_ref()
+            .is_some_and(|jwk| (jwk.kty.as_str(), jwk.crv.as_str()) != ("OKP", "Ed25519"))
+        {
+            return Err(PublicKeyError);
+        }
+        let x = jwk.as_ref().map_or(text, |jwk| &jwk.x);
+        let bytes = BASE64.decode(x).map_err(|_| PublicKeyError)?;
+        let bytes: [u8; PUBLIC_KEY_LENGTH] = bytes.try_into().map_err(|_| PublicKeyError)?;
+        let key = VerifyingKey::from_bytes(&bytes).map_err(|_| PublicKeyError)?;
+        Ok(Self(key))
+    }
+
+    /// The key as a JWK.
+    #[must_use]
+    pub fn jwk(&self) -> Jwk {
+        Jwk {
+            kty: "OKP".to_owned(),
+            crv: "Ed25519".to_owned(),
+            x: self.to_string(),
+            kid: self.id(),
+        }
+    }
+
+    /// The key's thumbprint (RFC 7638): SHA-256 of its required members, in base64url.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let members = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{self}"}}"#);
+        BASE64.encode(Sha256::digest(members))
+    }
+}
+
+/// Formats the key as base64url of its 32 bytes.
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&BASE64.encode(self.0.as_bytes()))
+    }
+}
+
+/// Signs receipts with the key that is derived from the writing key.
+pub struct ReceiptSigner {
+    key: SigningKey,
+}
+
+impl fmt::Debug for ReceiptSigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReceiptSigner")
+    }
+}
+
+fn signing_key(key: &SecretKey) -> SigningKey {
+    SigningKey::from_bytes(key.derive(PURPOSE).bytes())
+}
+
+/// The public keys of a key ring; the first checks receipts that are signed now, the others those of before.
+#[must_use]
+pub fn public_keys(keys: &SecretKeys) -> Vec<PublicKey> {
+    keys.reading()
+        .map(|key| PublicKey(signing_key(key).verifying_key()))
+        .collect()
+}
+
+impl ReceiptSigner {
+    /// A signer with the key ring's writing key.
+    #[must_use]
+    pub fn new(keys: &SecretKeys) -> Self {
+        Self {
+            key: signing_key(keys.writing()),
+        }
+    }
+
+    /// The public key that checks this signer's receipts.
+    #[must_use]
+    pub fn public_key(&self) -> PublicKey {
+        PublicKey(self.key.verifying_key())
+    }
+
+    /// Signs a statement. The same statement always gives the same receipt.
+    ///
+    /// # Errors
+    ///
+    /// [`ReceiptError::TooLarge`].
+    pub fn sign(&self, statement: &Statement) -> Result<String, ReceiptError> {
+        let header = Header {
+            alg: "EdDSA".to_owned(),
+            typ: TYPE.to_owned(),
+            kid: self.public_key().id(),
+        };
+        // Neither has a map with keys that are not text, so both can be written.
+        let part = |json: serde_json::Result<Vec<u8>>| {
+            json.map(|json| BASE64.encode(json))
+                .map_err(|_| ReceiptError::Malformed)
+        };
+        let header = part(serde_json::to_vec(&header))?;
+        let payload = part(serde_json::to_vec(statement))?;
+        let mut text = format!("{header}.{payload}");
+        let signature = self.key.sign(text.as_bytes());
+        text.push('.');
+        text.push_str(&BASE64.encode(signature.to_bytes()));
+        if text.len() > RECEIPT_BYTES_MAX {
+            return Err(ReceiptError::TooLarge);
+        }
+        Ok(text)
+    }
+}
+
+/// Checks a receipt and gives its statement.
+///
+/// # Errors
+///
+/// See [`ReceiptError`].
+pub fn verify(receipt: &str, key: &PublicKey) -> Result<Statement, ReceiptError> {
+    if receipt.len() > RECEIPT_BYTES_MAX {
+        return Err(ReceiptError::Malformed);
+    }
+    let (signed, signature) = receipt.rsplit_once('.').ok_or(ReceiptError::Malformed)?;
+    let (header, payload) = signed.split_once('.').ok_or(ReceiptError::Malformed)?;
+    let decoded = |part: &str| BASE64.decode(part).map_err(|_| ReceiptError::Malformed);
+    let header: Header =
+        serde_json::from_slice(&decoded(header)?).map_err(|_| ReceiptError::Malformed)?;
+    if header.alg != "EdDSA" || header.typ != TYPE {
+        return Err(ReceiptError::Malformed);
+    }
+    if header.kid != key.id() {
+        return Err(ReceiptError::OtherKey);
+    }
+    let signature =
+        Signature::from_slice(&decoded(signature)?).map_err(|_| ReceiptError::Malformed)?;
+    // The strict check also refuses keys and signatures that fit several texts.
+    key.0
+        .verify_strict(signed.as_bytes(), &signature)
+        .map_err(|_| ReceiptError::Signature)?;
+    serde_json::from_slice(&decoded(payload)?).map_err(|_| ReceiptError::Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statement() -> Statement {
+        Statement {
+            request_id: "erase-4711".to_owned(),
+            request_type: "erasure".to_owned(),
+            subject: HashedSubject::new(SubjectKind::ExternalRiderId, "rider-12", [7; SALT_BYTES]),
+            counts: ErasureCounts {
+                sessions: 3,
+                telemetry: 120,
+                insights: 3,
+                images: 3,
+                messages: 9,
+                places: 2,
+                keys: 1,
+            },
+            completed_at: TimestampMs(1_763_636_100_000),
+            key_ids: vec!["2026-11/1".to_owned()],
+        }
+    }
+
+    fn signer(key: u8) -> ReceiptSigner {
+        ReceiptSigner::new(&SecretKeys::of_bytes([key; 32], &[]))
+    }
+
+    #[test]
+    fn a_receipt_verifies_with_its_key_and_no_other() {
+        let signer = signer(1);
+        let receipt = signer.sign(&statement()).unwrap();
+        assert_eq!(receipt, signer.sign(&statement()).unwrap());
+        let key = PublicKey::parse(&signer.public_key().to_string()).unwrap();
+        assert_eq!(verify(&receipt, &key), Ok(statement()));
+        let jwk = serde_json::to_string(&key.jwk()).unwrap();
+        assert_eq!(PublicKey::parse(&jwk), Ok(key));
+        let other = self::signer(2).public_key();
+        assert_eq!(verify(&receipt, &other), Err(ReceiptError::OtherKey));
+    }
+
+    #[test]
+    fn each_flipped_bit_is_found() {
+        let signer = signer(1);
+        let receipt = signer.sign(&statement()).unwrap();
+        let key = signer.public_key();
+        for place in 0..receipt.len() {
+            for bit in 0..8 {
+                let mut bytes = receipt.clone().into_bytes();
+                bytes[place] ^= 1 << bit;
+                let is_refused = String::from_utf8(bytes)
+                    .map_or(true, |changed| verify(&changed, &key).is_err());
+                assert!(is_refused, "byte {place}, bit {bit}");
+            }
+        }
+        for cut in ["", ".", "..", &receipt[1..], &receipt[..receipt.len() - 1]] {
+            assert!(verify(cut, &key).is_err(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_changed_statement_under_the_same_header_is_found() {
+        let signer = signer(1);
+        let receipt = signer.sign(&statement()).unwrap();
+        let mut parts: Vec<&str> = receipt.split('.').collect();
+        let changed = Statement {
+            request_id: "erase-4712".to_owned(),
+            ..statement()
+        };
+        let payload = BASE64.encode(serde_json::to_vec(&changed).unwrap());
+        parts[1] = &payload;
+        assert_eq!(
+            verify(&parts.join("."), &signer.public_key()),
+            Err(ReceiptError::Signature)
+        );
+    }
+
+    #[test]
+    fn the_subject_is_recognised_by_who_knows_it() {
+        let subject = statement().subject;
+        assert!(subject.is("rider-12") && !subject.is("rider-13"));
+        let other = HashedSubject::new(SubjectKind::ExternalRiderId, "rider-12", [8; SALT_BYTES]);
+        assert_ne!(subject.hash, other.hash);
+        let text = serde_json::to_string(&statement()).unwrap();
+        assert!(!text.contains("rider-12"));
+    }
+
+    #[test]
+    fn former_keys_check_former_receipts() {
+        let receipt = signer(1).sign(&statement()).unwrap();
+        let keys = public_keys(&SecretKeys::of_bytes([2; 32], &[[1; 32]]));
+        assert_eq!(verify(&receipt, &keys[0]), Err(ReceiptError::OtherKey));
+        assert_eq!(verify(&receipt, &keys[1]), Ok(statement()));
+    }
+
+    #[test]
+    fn what_is_no_public_key_is_refused() {
+        for text in [
+            "",
+            "AAAA",
+            "{}",
+            r#"{"kty":"RSA","crv":"Ed25519","x":"AAAA"}"#,
+            &"_".repeat(43),
+        ] {
+            assert_eq!(PublicKey::parse(text), Err(PublicKeyError), "{text}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The audit log: what is on it, that every route that shows a position is, and that its chain can be checked.
+
+use std::str::FromStr;
+
+use actix_web::http::Method as RouteMethod;
+use porchlight_actors::audit::Outcome;
+use porchlight_api::openapi::document;
+use porchlight_http::audit::action_of;
+use porchlight_keys::CreateKeyRequest;
+use porchlight_observe::http::Route;
+use porchlight_ports::{Clock, Collection, DocumentKind, Documents, Keys};
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::answer::Answer;
+use crate::server::{Server, insights};
+
+async fn lines(server: &Server, query: &str) -> Vec<Value> {
+    server.service.audit().unwrap().flush().await;
+    let answer = server
+        .get(&format!("/v1/audit?{query}"), &server.keys.secret)
+        .await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json["data"].as_array().unwrap().clone()
+}
+
+fn actions(lines: &[Value]) -> Vec<&str> {
+    let actions = lines.iter().map(|line| line["action"].as_str().unwrap());
+    actions.collect()
+}
+
+#[actix::test]
+async fn a_read_is_on_the_log_with_key_name_object_and_address() {
+    let server = Server::start().await;
+    let session = server.scored_session().await;
+    let order = CreateKeyRequest {
+        name: Some("dispatch".to_owned()),
+        ..CreateKeyRequest::new("acme", "sandbox", "secret")
+    };
+    let made = server
+        .desk
+        .create(&order, server.clock.now())
+        .await
+        .unwrap();
+    let insight = server.get(&insights(&session.id), &made.key).await;
+    assert_eq!(insight.status, 200);
+    let found = lines(
+        &server,
+        &format!("action=insight.read&sessionId={}&limit=1", session.id),
+    )
+    .await;
+    let line = &found[0];
+    assert_eq!(
+        line["actor"],
+        json!({ "kind": "key", "id": made.id, "name": "dispatch" })
+    );
+    assert_eq!(line["object"], session.id.as_str());
+    assert_eq!(line["from"], "127.0.0.1");
+    // What is refused, or shows nothing new, is not on it.
+    let before = lines(&server, "limit=200").await.len();
+    server.get(&insights("ses_none"), &made.key).await;
+    server
+        .get(&insights(&session.id), &server.keys.client)
+        .await;
+    let again = server
+        .ask(Method::GET, &insights(&session.id))
+        .header("Service-Key", &made.key)
+        .header("If-None-Match", insight.header("etag"));
+    assert_eq!(Answer::of(again).await.status, 304);
+    assert_eq!(lines(&server, "limit=200").await.len(), before);
+    server.stop().await;
+}
+
+/// Whether a schema of the document has a field that is a latitude, at any depth.
+fn has_position(schema: &Value, depth: usize) -> bool {
+    if depth > 12 {
+        return false;
+    }
+    match schema {
+        Value::Object(fields) => fields.iter().any(|(name, value)| match name.as_str() {
+            "properties" => {
+                let own = value.as_object().unwrap();
+                own.contains_key("lat")
+                    // An event as the customer's own bytes, with the address in it.
+                    || own.contains_key("payload")
+                    || own.contains_key("pathImageUrl")
+                    || own.values().any(|value| has_position(value, depth + 1))
+            }
+            "$ref" => {
+                let pointer = value.as_str().unwrap().trim_start_matches('#');
+                has_position(document().pointer(pointer).unwrap(), depth + 1)
+            }
+            "schema" | "x-event" | "x-end" | "items" | "anyOf" | "oneOf" | "allOf" => {
+                has_position(value, depth + 1)
+            }
+            media if media.starts_with("image/") => true,
+            media if media.contains('/') => has_position(value, depth + 1),
+            "content" => has_position(value, depth + 1),
+            _ => false,
+        }),
+        Value::Array(values) => values.iter().any(|value| has_position(value, depth + 1)),
+        _ => false,
+    }
+}
+
+/// What records a delivery answers its own phone or gateway with what that has sent.
+const RECORDING: [&str; 2] = ["/v1/sessions/start", "/v1/sessions/stop"];
+
+#[test]
+fn every_route_that_shows_a_position_is_audited() {
+    let mut shown = Vec::new();
+    for (path, methods) in document()["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let answers = operation["responses"].as_object().unwrap();
+            let mut good = answers.iter().filter(|(status, _)| status.starts_with('2'));
+            if !good.any(|(_, answer)| has_position(answer, 0))
+                || RECORDING.contains(&path.as_str())
+            {
+                continue;
+            }
+            // Both formats of the image are one route.
+            let pattern = path.replace("path.svg", "path.png");
+            let route = Route::ALL.iter().find(|route| route.as_str() == pattern);
+            let method = RouteMethod::from_str(&method.to_uppercase()).unwrap();
+            let action = action_of(*route.unwrap(), &method);
+            assert!(
+                action.is_some(),
+                "{method} {path} shows a position and is not audited"
+            );
+            shown.push(format!("{method} {path}"));
+        }
+    }
+    for path in [
+        "/v1/sessions/{id}",
+        "/v1/sessions",
+        "/v1/sessions/{id}/insights",
+        "/v1/sessions/{id}/path.png",
+        "/v1/sessions/{id}/path.svg",
+        "/v1/webhooks/deliveries/{id}",
+    ] {
+        assert!(shown.contains(&format!("GET {path}")), "{path}: {shown:?}");
+    }
+}
+
+#[actix::test]
+async fn each_audited_read_of_a_session_appears_on_the_log() {
+    let server = Server::start().await;
+    let session = server.scored_session().await;
+    let secret = server.keys.secret.clone();
+    let id = &session.id;
+    let before = lines(&server, "limit=200").await.len();
+    let insight = server.get(&insights(id), &secret).await;
+    for path in ["", "/evidence", "/explanation"] {
+        let path = format!("/v1/sessions/{id}{path}");
+        assert_eq!(server.get(&path, &secret).await.status, 200, "{path}");
+    }
+    server.get("/v1/sessions", &secret).await;
+    let events = server
+        .ask(Method::GET, &format!("/v1/sessions/{id}/events"))
+        .header("Service-Key", &secret);
+    assert_eq!(events.send().await.unwrap().status().as_u16(), 200);
+    let image = insight.json["pathImageUrl"].as_str().unwrap();
+    let image = image.split_once("/v1/").unwrap().1;
+    let image = server
+        .ask(Method::GET, &format!("/v1/{image}"))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(image.status().as_u16(), 200);
+    let all = lines(&server, "limit=200").await;
+    let new = &all[..all.len() - before];
+    assert_eq!(
+        actions(new),
+        [
+            "image.read",
+            "events.read",
+            "session.list",
+            "explanation.read",
+            "evidence.read",
+            "session.read",
+            "insight.read",
+        ]
+    );
+    assert_eq!(
+        new[0]["actor"],
+        json!({ "kind": "link", "id": null, "name": null })
+    );
+    assert_eq!(new[2]["object"], Value::Null);
+    assert!(
+        new.iter()
+            .all(|line| line["action"] == "session.list" || line["object"] == id.as_str())
+    );
+    server.stop().await;
+}
+
+#[actix::test]
+async fn pages_follow_each_other_and_the_customer_can_check_the_chain() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    for _ in 0..150 {
+        server
+            .get(&insights(&session.id), &server.keys.secret)
+            .await;
+    }
+    server.service.audit().unwrap().flush().await;
+    let (mut all, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/v1/audit?limit=40{cursor}");
+        let page = server.get(&path, &server.keys.secret).await;
+        all.extend(page.json["data"].as_array().unwrap().clone());
+        match page.json["nextCursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(all.len(), 150);
+    let mut previous = "0".repeat(64);
+    for line in all.iter().rev() {
+        let actor = &line["actor"];
+        let text = format!(
+            r#"{{"at":{},"actor":{{"kind":{},"id":{},"name":{}}},"action":{},"object":{},"from":{}}}"#,
+            line["at"],
+            actor["kind"],
+            actor["id"],
+            actor["name"],
+            line["action"],
+            line["object"],
+            line["from"]
+        );
+        let hash = Sha256::digest(format!("{previous}\n{text}"));
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(line["hash"], hash.as_str());
+        previous = hash;
+    }
+    assert_eq!(lines(&server, "to=2020-01-01T00:00:00Z").await.len(), 0);
+    assert_eq!(
+        lines(&server, "from=2020-01-01T00:00:00Z&limit=7")
+            .await
+            .len(),
+        7
+    );
+    assert_eq!(lines(&server, "action=key.create").await.len(), 0);
+    for query in [
+        "a=1",
+        "action=nothing",
+        "sessionId=x",
+        "limit=0",
+        "cursor=x",
+        "from=x",
+    ] {
+        server
+            .get(&format!("/v1/audit?{query}"), &server.keys.secret)
+            .await
+            .is_problem(422, "invalid_parameter");
+    }
+    let others = server.get("/v1/audit", &server.keys.other).await;
+    assert_eq!(
+        others.json["data"],
+        json!([]),
+        "another organization sees its own log only"
+    );
+    for key in [&session.token, &server.keys.client] {
+        server
+            .get("/v1/audit", key)
+            .await
+            .is_problem(403, "secret_key_required");
+    }
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_removed_line_is_found() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let log = server.service.audit().unwrap();
+    for _ in 0..3 {
+        server
+            .get(&insights(&session.id), &server.keys.secret)
+            .await;
+        log.flush().await;
+    }
+    let broken = async || -> Vec<String> {
+        let reports = log.verify().await.unwrap().into_iter();
+        let faults = reports.filter_map(|report| match report.outcome {
+            Outcome::Broken { fault } => Some(fault),
+            Outcome::Whole(_) => None,
+        });
+        faults.collect()
+    };
+    assert_eq!(broken().await, Vec::<String>::new());
+    let keys = server.store.list_keys(None).await.unwrap();
+    let key = keys
+        .iter()
+        .find(|key| server.keys.secret.ends_with(&key.last4));
+    let groups = Collection::part_of_tenant(DocumentKind::AuditGroup, key.unwrap().tenant, 0);
+    let stored = server.store.documents(groups, None, 10).await.unwrap();
+    assert_eq!(stored.len(), 3);
+    for document in stored {
+        let (key, data) = (document.key, Some(document.data));
+        let replace = |from, to| server.store.replace_document(groups, key.clone(), from, to);
+        assert!(replace(data.clone(), None).await.unwrap());
+        assert_eq!(broken().await.len(), 1, "group {key:?}");
+        assert!(replace(None, data).await.unwrap());
+        assert_eq!(broken().await, Vec::<String>::new());
+    }
+    server.stop().await;
+}

@@ -1,0 +1,71 @@
+//! What the console shows and lets a key of each role do.
+
+use super::tenant::{role_key, session};
+use super::visitor::Visitor;
+use crate::server::{Folder, Server, block_on};
+
+/// The actions that a page offers, other than to sign out.
+fn actions(page: &str) -> Vec<&str> {
+    let forms = page.split("method=\"post\" action=\"").skip(1);
+    let actions = forms.map(|form| form.split('"').next().unwrap());
+    actions
+        .filter(|action| *action != "/console/sign-out")
+        .collect()
+}
+
+#[test]
+fn a_page_offers_what_the_role_allows_and_nothing_else() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let admin = server.key("secret");
+    block_on(async {
+        let id = session(&server, &admin, "roles").await;
+        let explanation = format!("/console/sessions/{id}/explanation");
+        for role in ["admin", "support", "viewer"] {
+            let visitor = Visitor::sign_in(&server, &role_key(&folder, "it", role)).await;
+            let is_admin = role == "admin";
+            for (path, has_actions) in [
+                ("/console/keys", is_admin),
+                ("/console/webhook", is_admin),
+                (explanation.as_str(), is_admin),
+                ("/console/sessions", false),
+                ("/console/audit", false),
+            ] {
+                let page = visitor.page(path).await;
+                assert!(
+                    page.text.contains(&format!("Role: {role}")),
+                    "{role} {path}"
+                );
+                assert_eq!(
+                    !actions(&page.text).is_empty(),
+                    has_actions,
+                    "{role} {path}"
+                );
+            }
+            let fields = [("state", "reviewed"), ("note", "seen")];
+            let review = format!("/console/sessions/{id}/review");
+            for (path, fields, done) in [
+                (review.as_str(), &fields[..], 303),
+                ("/console/keys/create", &[("kind", "viewer")][..], 200),
+                ("/console/webhook/pause", &[][..], 200),
+            ] {
+                let status = visitor.post(path, fields).await.status;
+                assert_eq!(status, if is_admin { done } else { 403 }, "{role} {path}");
+            }
+            let retry = visitor.post("/console/deliveries/retry", &[]).await.status;
+            assert_eq!(retry == 403, role == "viewer", "{role}: {retry}");
+        }
+        let log = Visitor::sign_in(&server, &admin).await;
+        let seen = async || log.page("/console/audit").await.text;
+        let mut page = seen().await;
+        for _ in 0..100 {
+            if page.contains("key.create") && page.contains("review.write") {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            page = seen().await;
+        }
+        assert!(page.contains("key.create") && page.contains("review.write"));
+        assert!(log.page(&explanation).await.text.contains("seen"));
+    });
+}
