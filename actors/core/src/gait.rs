@@ -12,6 +12,10 @@ mod features;
 mod model;
 // Generated, and formatted by the generator.
 #[rustfmt::skip]
+#[expect(
+    clippy::approx_constant,
+    reason = "a fitted weight may lie close to a known constant"
+)]
 mod weights;
 
 pub use features::{

@@ -7,6 +7,9 @@ mod signals;
 #[path = "timeline/annotations.rs"]
 mod annotations;
 
+#[path = "timeline/gates.rs"]
+mod gates;
+
 #[path = "timeline/gps.rs"]
 mod gps;
 

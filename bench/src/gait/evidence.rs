@@ -16,7 +16,7 @@ const CHANGE: f64 = 4.0;
 /// seconds around it.
 const CHANGE_SECONDS: f64 = 2.0;
 
-const SCALES: [f64; 7] = [0.3, 0.4, 0.5, 0.7, 1.0, 1.2, 1.5];
+const SCALES: [f64; 8] = [0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2];
 /// The candidate caps for rest. In this range, pauses of 5 s and more are detected, and shorter
 /// ones belong to the walk, as the contract requires.
 const RESTS: [f64; 3] = [-1.0, -1.1, -1.2];
@@ -26,10 +26,10 @@ const GAITS: [f64; 3] = [1.4, 1.6, 1.8];
 
 /// The candidate shifts of the log-odds. Training weights the seconds of both labels equally,
 /// regardless of their cost in events.
-const SHIFTS: [f64; 2] = [0.0, 0.3];
+const SHIFTS: [f64; 5] = [0.0, 0.15, 0.3, 0.45, 0.6];
 /// The penalty in wrong seconds for a lost event: a stretch of one label with less than half of its
-/// seconds found.
-const LOST_SECONDS: f64 = 4.0;
+/// seconds found. It is the shortest stay that is an event, in seconds.
+const LOST_SECONDS: f64 = 8.0;
 
 /// The source of a recording and its consecutive seconds, each with label and log-odds.
 struct Sequence<'r> {

@@ -92,9 +92,12 @@ pub(super) const RIDE_ALONE_MS_MAX: u32 = 100_000;
 
 /// The accuracy beyond which a fix says nothing about movement, metres.
 pub(super) const FIX_ACCURACY_M_MAX: f32 = 60.0;
-/// The accuracy up to which the phone's own speed is trusted, metres: indoors it freezes (measured:
+/// The accuracy up to which the phone's own speed is trusted at any speed, metres: indoors it freezes (measured:
 /// Falcon & Schulzrinne).
 pub(super) const SPEED_ACCURACY_M_MAX: f32 = 40.0;
+/// The accuracy up to which the phone's own speed shows a vehicle, metres: the contract's limit
+/// beyond which a fix is useless.
+pub(super) const DOPPLER_ACCURACY_M_MAX: f32 = 150.0;
 /// The shortest time between two fixes that are compared for a speed.
 pub(super) const FIX_BASELINE_MS_MIN: u32 = 4_000;
 /// The longest time between two fixes that are compared for a speed.

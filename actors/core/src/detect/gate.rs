@@ -6,6 +6,7 @@ mod pause;
 use porchlight_schema::event::{EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
+use super::motion::Gait;
 use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
 use crate::detect::constants::STOPPED_MS_MIN;
@@ -51,6 +52,8 @@ pub(super) struct GateDetector {
     walk_sec: u8,
     /// The evidence for rest while walking, or for walking while at rest.
     turn: Turn,
+    /// The same without the newest second.
+    turn_before: Turn,
     is_resting: bool,
     pause: Option<Box<Pause>>,
     /// The previous pause, a few steps from the current one: a wait for an elevator, or a gate
@@ -106,8 +109,7 @@ impl Detector for GateDetector {
         self.follow(observation);
         self.see_climb(context, log);
         let gait = observation.gait.log_odds;
-        self.turn
-            .add(t_ms, if self.is_resting { gait } else { -gait });
+        self.weigh(t_ms, &observation.gait);
         if gait > GATE_GAIT_LOG_ODDS {
             self.on_foot_sec = self.on_foot_sec.saturating_add(1);
         }
@@ -118,6 +120,7 @@ impl Detector for GateDetector {
             self.resume(observation);
         } else if !self.is_resting && self.turn.sum >= GATE_PAUSE_EVIDENCE {
             self.is_resting = true;
+            self.turn_before = Turn::default();
             let since_ms = core::mem::take(&mut self.turn).since_ms;
             self.begin(context, observation, since_ms, log);
         }
@@ -148,6 +151,22 @@ impl GateDetector {
     /// Returns the number of bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
         [&self.pause, &self.earlier].into_iter().flatten().count() * size_of::<Pause>()
+    }
+
+    /// Adds the evidence of the newest second, and corrects that of the second before, which is
+    /// clearer now that its successor is known.
+    fn weigh(&mut self, t_ms: u32, gait: &Gait) {
+        let is_resting = self.is_resting;
+        let evidence = |log_odds: f32| {
+            if is_resting { log_odds } else { -log_odds }
+        };
+        if let Some((before, _)) = gait.before {
+            self.turn = self.turn_before;
+            self.turn
+                .add(t_ms.saturating_sub(WINDOW_MS), evidence(before));
+        }
+        self.turn_before = self.turn;
+        self.turn.add(t_ms, evidence(gait.log_odds));
     }
 
     /// Returns the change of height since the second before if it is larger than usual, or 0 if
@@ -194,6 +213,7 @@ impl GateDetector {
     /// Ends the rest when the walk continues.
     fn resume(&mut self, observation: &Observation<'_>) {
         self.is_resting = false;
+        self.turn_before = Turn::default();
         let since_ms = core::mem::take(&mut self.turn).since_ms;
         // The seconds of walking that showed the change count as walking.
         self.walk_sec = (observation.window.end_ms().saturating_sub(since_ms) / WINDOW_MS) as u8;
@@ -220,8 +240,18 @@ impl GateDetector {
     /// Judges the pauses before a climb at rest: the newest was the wait for the cabin, or is in
     /// it. The one before may have been the main door.
     fn judge_before_cabin(&mut self, context: &SessionContext, log: &mut EventLog) {
-        let both = [self.earlier.take(), self.pause.take()];
-        for pause in both.into_iter().flatten() {
+        let (earlier, newest) = (self.earlier.take(), self.pause.take());
+        // If steps followed the newest pause, they led into the cabin. That pause was the wait,
+        // and the earlier one was on the way to it.
+        let has_waited = newest.as_ref().is_some_and(|pause| pause.end_ms.is_some());
+        if let Some(pause) = earlier {
+            if has_waited {
+                self.judge(context, &pause, log);
+            } else {
+                self.judge_door_before_cabin(context, &pause, log);
+            }
+        }
+        if let Some(pause) = newest {
             self.judge_door_before_cabin(context, &pause, log);
         }
     }

@@ -166,8 +166,7 @@ impl MotionState {
         self.expected = Some((window.t_ms + WINDOW_MS, by_counter));
         // A counter lags, so it is ignored where acceleration is clear.
         let weigh = |log_odds: f32, by_counter: f32| {
-            let weighed = evidence.of(log_odds) + by_counter;
-            let log_odds = weighed.max(evidence.rest).min(evidence.gait);
+            let log_odds = evidence.of(log_odds, by_counter);
             (log_odds, log_odds >= CLEAR_GAIT_SHARE * evidence.gait)
         };
         let (log_odds, is_clear) = weigh(own, by_counter);

@@ -51,8 +51,9 @@ crate::parameters::table! {
         /// A pause next to the vehicle is for the parcel. Only a door's pressure or a known gate
         /// can still make it a gate.
         GATE_AT_VEHICLE_LOG_ODDS: f32 = -2.5;
-        /// The sum of evidence for rest that makes a pause: three seconds at rest.
-        GATE_PAUSE_EVIDENCE: f32 = 2.8;
+        /// The sum of evidence for rest that makes a pause: two whole seconds at rest, which every
+        /// pause of three seconds contains.
+        GATE_PAUSE_EVIDENCE: f32 = 2.0;
         /// The evidence for gait that ends a pause: three seconds of a clear walk. Fidgeting does
         /// not reach it.
         GATE_RESUME_EVIDENCE: f32 = 4.0;

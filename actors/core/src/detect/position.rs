@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_LEAP_ACCURACIES,
-    FIX_LEAP_MPS, FIX_LEAPS_MAX, FIX_NOISE_SHARE, GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS,
-    GAIT_BY_SPEED_SLOPE, REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX,
-    WALK_ACCURACY_M_MAX,
+    DOPPLER_ACCURACY_M_MAX, DRIVE_SPEED_MPS, FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX,
+    FIX_BASELINE_MS_MIN, FIX_LEAP_ACCURACIES, FIX_LEAP_MPS, FIX_LEAPS_MAX, FIX_NOISE_SHARE,
+    GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, REST_BASELINE_MS, REST_RADIUS_M,
+    REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
 };
 use super::row::Row;
 use crate::geo::Place;
@@ -100,7 +100,7 @@ impl PositionTrack {
         }
         self.last_ms = Some(fix.t_ms);
         if fix.accuracy_m > FIX_ACCURACY_M_MAX {
-            return None;
+            return self.doppler(fix, before_ms);
         }
         let crumb = Crumb {
             t_ms: fix.t_ms,
@@ -114,7 +114,9 @@ impl PositionTrack {
             Some(speed_mps) if fix.accuracy_m <= SPEED_ACCURACY_M_MAX => {
                 Some(self.own(fix, speed_mps, before_ms))
             }
-            _ => self.displacement(fix),
+            _ => self
+                .doppler(fix, before_ms)
+                .or_else(|| self.displacement(fix)),
         };
         if self
             .crumbs
@@ -154,6 +156,20 @@ impl PositionTrack {
             sees_walk,
             gait,
         }
+    }
+
+    /// Builds the leg of a fix with a poor position, if the phone's own speed is a vehicle's. A
+    /// receiver measures speed by the Doppler shift, independently of its position. A lower speed
+    /// is ignored, because indoors it freezes at the speed of the walk in.
+    #[inline(never)]
+    fn doppler(&mut self, fix: &Fix, before_ms: Option<u32>) -> Option<Leg> {
+        let is_vehicle = |speed_mps: &f32| *speed_mps >= DRIVE_SPEED_MPS;
+        let speed_mps = fix.speed_mps.filter(is_vehicle)?;
+        if fix.accuracy_m > DOPPLER_ACCURACY_M_MAX {
+            return None;
+        }
+        let leg = self.own(fix, speed_mps, before_ms);
+        Some(Leg { gait: None, ..leg })
     }
 
     /// Builds the leg from the distance between the fix and an earlier one.

@@ -351,3 +351,24 @@ fn a_short_drive_during_a_gait_is_a_position_jump() {
     assert_eq!(of_type(&found, EventType::Driving), [], "{found:?}");
     assert!(!of_type(&found, EventType::Walking).is_empty(), "{found:?}");
 }
+
+/// Between high buildings the position is off by 90 m, but the receiver still measures its speed.
+#[test]
+fn a_drive_with_poor_positions_shows_in_the_speed() {
+    let phone = Phone {
+        accuracy_m: 90.0,
+        pressure: false,
+        imu: false,
+        steps: false,
+        ..Phone::ALL
+    };
+    let drive = Act::Drive {
+        mps: 11.0,
+        climb_mps: 0.0,
+    };
+    let script = [(Act::Stay, 30), (drive, 60), (Act::Stay, 30)];
+    let events = events_of(&context_at(660.0, 0.0), &samples(&script, phone, 3), 60);
+    let drives = of_type(&events, EventType::Driving);
+    assert_eq!(drives.len(), 1, "{events:?}");
+    assert!(drives[0].t_start_ms.abs_diff(30_000) <= 4_000, "{drives:?}");
+}

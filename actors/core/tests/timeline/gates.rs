@@ -1,0 +1,68 @@
+//! Gates that are passed in a few seconds, and gates on the way to an elevator.
+
+use porchlight_schema::event::EventType;
+use porchlight_schema::sample::Sample;
+
+use super::signals::{Act, Owned, Phone, context_at, events_of, of_type, samples};
+
+const NORTH: Act = Act::Walk { heading_deg: 0.0 };
+
+/// The phone's step counter reports steps six seconds late, as real counters do: it still reports
+/// steps while the courier waits at the gate for five seconds.
+#[test]
+fn a_late_step_counter_hides_no_pause_at_a_gate() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 5),
+        (NORTH, 30),
+        (Act::Stay, 30),
+    ];
+    let mut all = samples(&script, Phone::ALL, 11);
+    let counts: Vec<u32> = all
+        .iter()
+        .filter_map(|owned| match owned {
+            Owned::Plain(Sample::Steps(steps)) => Some(steps.count),
+            _ => None,
+        })
+        .collect();
+    let mut place = 0_usize;
+    for owned in &mut all {
+        if let Owned::Plain(Sample::Steps(steps)) = owned {
+            steps.count = counts[place.saturating_sub(6)];
+            place += 1;
+        }
+    }
+    let events = events_of(&context_at(0.0, 90.0), &all, 60);
+    let gates = of_type(&events, EventType::Gate);
+    assert_eq!(gates.len(), 1, "{events:?}");
+    let (start_ms, end_ms) = (gates[0].t_start_ms, gates[0].t_end_ms.unwrap());
+    assert!(
+        start_ms.abs_diff(60_000) <= 2_000 && end_ms.abs_diff(65_000) <= 2_000,
+        "{gates:?}"
+    );
+}
+
+/// The courier is let in at the gate, waits for the elevator and walks into the cabin. Only the
+/// wait at the gate is one; a street gate moves no air.
+#[test]
+fn a_gate_before_the_wait_for_an_elevator_is_a_gate() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 12),
+        (NORTH, 8),
+        (Act::Stay, 15),
+        (NORTH, 4),
+        (Act::Stay, 3),
+        (Act::Ride { mps: 1.0 }, 12),
+        (NORTH, 10),
+        (Act::Stay, 20),
+    ];
+    let all = samples(&script, Phone::ALL, 11);
+    let events = events_of(&context_at(0.0, 62.0), &all, 60);
+    assert_eq!(of_type(&events, EventType::Elevator).len(), 1, "{events:?}");
+    let gates = of_type(&events, EventType::Gate);
+    assert_eq!(gates.len(), 1, "{events:?}");
+    assert!(gates[0].t_start_ms.abs_diff(60_000) <= 2_000, "{gates:?}");
+}
