@@ -58,6 +58,19 @@ pub struct Labels {
     /// Whether the phone never stopped the session.
     #[serde(default)]
     pub timed_out: bool,
+    /// Silences of all streams of 30 s and more, seconds from and to. [`Recording::new`] finds them
+    /// in the samples.
+    #[serde(skip)]
+    pub silences: Vec<(f64, f64)>,
+}
+
+impl Labels {
+    /// Returns whether the motion of the body was recorded.
+    #[must_use]
+    pub fn has_body(&self) -> bool {
+        let kinds = ["imu", "motion", "steps"];
+        kinds.iter().any(|kind| self.streams.contains_key(*kind))
+    }
 }
 
 /// One labelled event.
@@ -103,9 +116,12 @@ pub struct Detected {
 pub struct Tally {
     /// The number of labels that the streams can show.
     pub labels: u32,
-    /// The number of labels that no stream of their recording can show.
+    /// Labels that the recording cannot show: it lacks the stream, is silent for most of the label,
+    /// or the label is shorter than an event.
     pub not_decidable: u32,
-    /// The number of found labels.
+    /// Detections within such labels, which count as neither right nor wrong.
+    pub detections_apart: u32,
+    /// Found labels.
     pub found: u32,
     /// The number of found labels in recordings where the type is complete.
     pub found_where_complete: u32,
@@ -137,6 +153,8 @@ pub struct Evaluation {
     pub recordings: u32,
     /// The counts by event type.
     pub by_type: BTreeMap<EventType, Tally>,
+    /// `WALKING` and `STOPPED` of the recordings in which the motion of the body was measured.
+    pub by_body: BTreeMap<EventType, Tally>,
 }
 
 impl Evaluation {
@@ -145,20 +163,46 @@ impl Evaluation {
         self.recordings += 1;
         for event_type in EventType::ALL {
             let tally = self.by_type.entry(event_type).or_default();
-            let before = tally.counts();
-            matching::add(tally, event_type, labels, detected);
-            let mut own = tally.counts();
-            for (count, before) in own.iter_mut().zip(before) {
-                *count -= before;
-            }
-            if own.iter().any(|&count| count > 0) {
-                tally.by_recording.push(own);
+            tally.add(event_type, labels, detected);
+        }
+        if labels.has_body() {
+            for event_type in [EventType::Stopped, EventType::Walking] {
+                let tally = self.by_body.entry(event_type).or_default();
+                tally.add(event_type, labels, detected);
             }
         }
     }
 }
 
 impl Tally {
+    /// Adds one type of one recording.
+    fn add(&mut self, event_type: EventType, labels: &Labels, detected: &[Detected]) {
+        let before = self.counts();
+        matching::add(self, event_type, labels, detected);
+        let mut own = self.counts();
+        for (count, before) in own.iter_mut().zip(before) {
+            *count -= before;
+        }
+        if own.iter().any(|&count| count > 0) {
+            self.by_recording.push(own);
+        }
+    }
+
+    /// Returns the mean confidence of the detections with a confidence in a range, the share of
+    /// them that is correct, and their number. Returns `None` if there are none.
+    #[must_use]
+    pub fn reliability(&self, range: std::ops::Range<f64>) -> Option<(f64, f64, u32)> {
+        let within = self
+            .confidences
+            .iter()
+            .filter(|(confidence, _)| range.contains(confidence));
+        let (sum, right, count) = within.fold((0.0, 0, 0), |(sum, right, count), one| {
+            (sum + one.0, right + u32::from(one.1), count + 1)
+        });
+        let right = share(right, count)?;
+        Some((sum / f64::from(count), right, count))
+    }
+
     fn counts(&self) -> [u32; 4] {
         [
             self.labels,

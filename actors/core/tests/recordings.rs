@@ -39,10 +39,8 @@ const FLOORS: &[Floor] = &[
         0.95,
         0.95,
     ),
-    // Walks of 3 to 6 s with the phone held flat look like a handled phone: thresholds that found
-    // 97 % of them classified half of the handled seconds of `ipin23_` as a walk.
-    (&["lift_"], &[], EventType::Walking, 0.95, 0.87),
-    (&["lift_"], &[], EventType::Stopped, 0.95, 0.8),
+    (&["lift_"], &[], EventType::Walking, 0.95, 0.93),
+    (&["lift_"], &[], EventType::Stopped, 0.95, 0.88),
     (
         &["lift_"],
         &[Kind::Pressure],
@@ -53,7 +51,7 @@ const FLOORS: &[Floor] = &[
     (&["nyc_"], &[], EventType::Elevator, 0.9, 0.9),
     (&["ipin23_"], &[], EventType::Stairs, 0.8, 0.75),
     (&["ipin23_"], &[], EventType::Stopped, 0.9, 0.9),
-    (&["ipin23_"], &[], EventType::Walking, 0.7, 0.85),
+    (&["ipin23_"], &[], EventType::Walking, 0.9, 0.95),
     (&["har_"], &[], EventType::Stopped, 0.9, 0.9),
     (&["oxford_"], &[], EventType::Walking, 0.9, 0.9),
     (&["goal_"], &[], EventType::Driving, 0.75, 0.65),

@@ -48,15 +48,47 @@ fn is_instant(event_type: EventType) -> bool {
     matches!(event_type, EventType::Gate | EventType::GpsRestored)
 }
 
-/// Returns whether the recording's streams can show a label.
+/// The shortest stay that is an event, seconds (contract 4).
+const STOPPED_SEC: f64 = 8.0;
+/// The shortest stay that is an event where positions are the only source, seconds (contract 4).
+const STOPPED_BY_POSITION_SEC: f64 = 20.0;
+
+/// Returns the intersection over union that a match with a label needs.
+fn needed_iou(label: Stretch) -> f64 {
+    if label.length() < 10.0 { 0.3 } else { 0.5 }
+}
+
+/// Returns whether silences cut a label of the movement track into pieces of which none can match
+/// it. An event ends where a silence begins.
+fn is_silent(segment: &Segment, labels: &Labels) -> bool {
+    if !segment.event_type.is_movement() {
+        return false;
+    }
+    let label = stretch_of(segment);
+    let (mut from, mut longest) = (label.from, 0.0_f64);
+    for &(begin, end) in &labels.silences {
+        if end <= label.from || begin >= label.to {
+            continue;
+        }
+        longest = longest.max(begin - from);
+        from = end;
+    }
+    longest.max(label.to - from) < needed_iou(label) * label.length()
+}
+
+/// Whether the recording's streams can show a label.
 fn is_decidable(segment: &Segment, labels: &Labels) -> bool {
     let has = |kind: &str| labels.streams.contains_key(kind);
-    let body = has("imu") || has("motion") || has("steps");
-    let length = segment.t_end.map_or(0.0, |t_end| t_end - segment.t_start);
+    let body = labels.has_body();
+    let length = stretch_of(segment).length();
+    if is_silent(segment, labels) {
+        return false;
+    }
     match segment.event_type {
         EventType::Driving => has("location"),
         EventType::Walking => body || has("location"),
-        EventType::Stopped => body || (has("location") && length >= 20.0),
+        EventType::Stopped if body => length >= STOPPED_SEC,
+        EventType::Stopped => has("location") && length >= STOPPED_BY_POSITION_SEC,
         EventType::Stairs => body || has("pressure"),
         EventType::Elevator => has("imu") || has("motion") || has("pressure"),
         EventType::GpsDegraded
@@ -156,13 +188,21 @@ pub(super) fn add(
             measure(tally, segment, *own, detected);
         }
     }
+    let silent: Vec<Stretch> = segments
+        .iter()
+        .filter(|segment| is_silent(segment, labels))
+        .map(stretch_of)
+        .collect();
     for (place, (own, one)) in own.iter().enumerate() {
         let run_together = segments
             .iter()
             .filter(|segment| own.common(stretch_of(segment)) > 0.5 * stretch_of(segment).length());
         tally.merges += u32::try_from(run_together.count().saturating_sub(1)).unwrap_or(0);
         let is_right = pairs.iter().any(|pair| pair.1 == place);
-        if is_complete && (is_right || !is_sliver(*own, one)) {
+        let is_apart = |label: &Stretch| own.common(*label) > 0.5 * own.length();
+        if !is_right && silent.iter().any(is_apart) {
+            tally.detections_apart += u32::from(is_complete);
+        } else if is_complete && (is_right || !is_sliver(*own, one)) {
             tally.detections += 1;
             tally
                 .confidences
@@ -293,8 +333,7 @@ fn matched(
                 let off = (own.from - truth.from).abs();
                 (off <= INSTANT_SEC).then(|| 1.0 - off / (2.0 * INSTANT_SEC))
             } else {
-                let needed = if truth.length() < 10.0 { 0.3 } else { 0.5 };
-                Some(own.iou(truth)).filter(|&iou| iou >= needed)
+                Some(own.iou(truth)).filter(|&iou| iou >= needed_iou(truth))
             };
             candidates.extend(quality.map(|quality| (quality, label, detection)));
         }
@@ -334,5 +373,67 @@ fn measure(tally: &mut Tally, segment: &Segment, own: Stretch, detected: &Detect
     if let (Some(direction), Some(truth)) = (direction, segment.metadata.direction) {
         tally.directions.0 += u32::from(direction == truth);
         tally.directions.1 += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::event::{Confidence, Event, Metadata};
+
+    use super::*;
+
+    fn drive(from_sec: u32, to_sec: u32) -> Detected {
+        Detected {
+            event: Event {
+                event_type: EventType::Driving,
+                t_start_ms: from_sec * 1_000,
+                t_end_ms: Some(to_sec * 1_000),
+                confidence: Confidence::from_probability(0.9),
+                metadata: Metadata::None,
+            },
+            opened_at_ms: None,
+        }
+    }
+
+    fn tally(silences: &[(f64, f64)], detected: &[Detected]) -> Tally {
+        let labels = serde_json::json!({
+            "streams": { "location": {} },
+            "complete": ["DRIVING"],
+            "segments": [{ "type": "DRIVING", "tStart": 100.0, "tEnd": 300.0 }],
+        });
+        let mut labels: Labels = serde_json::from_value(labels).unwrap();
+        labels.silences = silences.to_vec();
+        let mut tally = Tally::default();
+        add(&mut tally, EventType::Driving, &labels, detected);
+        tally
+    }
+
+    /// Silences cut a drive of 200 s into pieces of 80 s at most, so no event can match it. The
+    /// pieces that are found are no false drives either, but a drive elsewhere is one.
+    #[test]
+    fn a_label_that_silences_cut_is_reported_apart() {
+        let silences = [(180.0, 220.0), (290.0, 400.0)];
+        let found = [drive(100, 180), drive(220, 290), drive(500, 600)];
+        let tally = tally(&silences, &found);
+        assert_eq!((tally.labels, tally.not_decidable), (0, 1));
+        assert_eq!((tally.detections, tally.detections_apart), (1, 2));
+        assert_eq!(
+            tally.reliability(0.8..1.0).map(|one| (one.1, one.2)),
+            Some((0.0, 1))
+        );
+    }
+
+    /// A silence at the end leaves most of the drive, so missing it is an error.
+    #[test]
+    fn a_label_that_a_silence_shortens_still_counts() {
+        let silences = [(260.0, 310.0)];
+        let missed = tally(&silences, &[drive(100, 150)]);
+        assert_eq!(
+            (missed.labels, missed.found, missed.not_decidable),
+            (1, 0, 0)
+        );
+        assert_eq!((missed.detections, missed.detections_apart), (1, 0));
+        let found = tally(&silences, &[drive(100, 260)]);
+        assert_eq!((found.labels, found.found, found.detections), (1, 1, 1));
     }
 }

@@ -74,9 +74,10 @@ impl Recording {
     /// Returns an error if a batch is invalid.
     pub fn new(
         name: &str,
-        labels: Labels,
+        mut labels: Labels,
         batches: Vec<PackedBatch>,
     ) -> Result<Self, RecordingError> {
+        labels.silences = silences(&batches)?;
         let address = address(&labels.start["address"], last_point(&batches)?);
         let context = SessionContext::of_address(&address, device(&labels.start).as_ref());
         Ok(Self {
@@ -152,6 +153,28 @@ impl Recording {
             known: &Knowledge::default(),
         })
     }
+}
+
+/// The shortest silence that ends every event, milliseconds (contract 4).
+const SILENCE_MS: u32 = 30_000;
+
+/// Finds the silences of all kinds of samples, in seconds from and to.
+fn silences(batches: &[PackedBatch]) -> Result<Vec<(f64, f64)>, PackedError> {
+    let mut heard_ms: Vec<u32> = Vec::new();
+    for batch in batches {
+        let mut reader = batch.reader()?;
+        while let Some(sample) = reader.next_sample()? {
+            heard_ms.push(sample.t_ms());
+        }
+    }
+    heard_ms.sort_unstable();
+    let seconds = |t_ms: u32| f64::from(t_ms) / 1_000.0;
+    Ok(heard_ms
+        .iter()
+        .zip(heard_ms.iter().skip(1))
+        .filter(|(before_ms, after_ms)| *after_ms - *before_ms >= SILENCE_MS)
+        .map(|(&before_ms, &after_ms)| (seconds(before_ms), seconds(after_ms)))
+        .collect())
 }
 
 fn point(value: &Value) -> Option<Point> {

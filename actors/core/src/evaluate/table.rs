@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
-use super::{Claim, Evaluation, Field, Fields, Floors, Time, quantile};
+use super::{Claim, Evaluation, Field, Fields, Floors, Tally, Time, quantile};
 
 fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// Returns one line per event type that was labelled or detected.
+/// One line per event type that was labelled or detected, and the reliability of the confidences.
 #[must_use]
 pub fn text(evaluation: &Evaluation) -> String {
     let mut out = format!(
-        "{:<13} {:>6} {:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>11} {:>4} {:>4} {:>11} {:>11} {:>13} {:>9} {:>5}\n",
+        "{:<14} {:>6} {:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>11} {:>4} {:>4} {:>11} {:>11} {:>13} {:>9} {:>5}\n",
         "type",
         "labels",
         "n.d.",
@@ -30,54 +30,91 @@ pub fn text(evaluation: &Evaluation) -> String {
         "direction",
         "ECE"
     );
+    let all = evaluation.by_type.iter();
+    let all = all.map(|(event_type, tally)| (event_type.as_str().to_owned(), tally));
+    let measured = evaluation.by_body.iter();
+    let measured =
+        measured.map(|(event_type, tally)| (format!("{}, body", event_type.as_str()), tally));
+    for (name, tally) in all.chain(measured) {
+        if tally.labels + tally.not_decidable + tally.detections > 0 {
+            tally_line(&mut out, &name, tally);
+        }
+    }
+    out.push('\n');
+    reliability(&mut out, evaluation);
+    out
+}
+
+fn tally_line(out: &mut String, name: &str, tally: &Tally) {
+    let pair = |values: &[f64]| {
+        format!(
+            "{} / {}",
+            number(quantile(values, 0.5), 1),
+            number(quantile(values, 0.9), 1)
+        )
+    };
+    let floors = tally.floors_off.len();
+    let exact = tally.floors_off.iter().filter(|off| **off == 0).count();
+    let within = tally.floors_off.iter().filter(|off| off.abs() <= 1).count();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        out,
+        "{:<14} {:>6} {:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>11} {:>4} {:>4} {:>11} {:>11} {:>13} {:>9} {:>5}",
+        name,
+        tally.labels,
+        tally.not_decidable,
+        tally.found,
+        tally.detections,
+        number(tally.precision(), 3),
+        number(tally.recall(), 3),
+        number(tally.f1(), 3),
+        tally.f1_interval().map_or_else(
+            || "-".to_owned(),
+            |(low, high)| format!("{low:.3}-{high:.3}")
+        ),
+        tally.fragments,
+        tally.merges,
+        pair(&tally.boundary_errors_sec),
+        pair(&tally.latencies_sec),
+        if floors > 0 {
+            format!("{exact},{within}/{floors}")
+        } else {
+            "-".to_owned()
+        },
+        if tally.directions.1 > 0 {
+            format!("{}/{}", tally.directions.0, tally.directions.1)
+        } else {
+            "-".to_owned()
+        },
+        number(tally.calibration_error(), 3),
+    );
+}
+
+/// The ranges of confidence in the table of reliability. The last one is what is claimed as 0.95 or
+/// more when rounded to two digits.
+const CONFIDENCES: [(f64, f64); 4] = [(0.0, 0.6), (0.6, 0.85), (0.85, 0.945), (0.945, 1.01)];
+
+/// Adds one line per event type: the share of detections that is right, by the confidence claimed.
+fn reliability(out: &mut String, evaluation: &Evaluation) {
+    let _ = writeln!(
+        out,
+        "{:<13} {:>24} {:>24} {:>24} {:>24}",
+        "claimed", "under 0.60", "to 0.84", "to 0.94", "0.95 and more"
+    );
     for (event_type, tally) in &evaluation.by_type {
-        if tally.labels + tally.not_decidable + tally.detections == 0 {
+        if tally.confidences.is_empty() {
             continue;
         }
-        let pair = |values: &[f64]| {
-            format!(
-                "{} / {}",
-                number(quantile(values, 0.5), 1),
-                number(quantile(values, 0.9), 1)
-            )
-        };
-        let floors = tally.floors_off.len();
-        let exact = tally.floors_off.iter().filter(|off| **off == 0).count();
-        let within = tally.floors_off.iter().filter(|off| off.abs() <= 1).count();
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            out,
-            "{:<13} {:>6} {:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>11} {:>4} {:>4} {:>11} {:>11} {:>13} {:>9} {:>5}",
-            event_type.as_str(),
-            tally.labels,
-            tally.not_decidable,
-            tally.found,
-            tally.detections,
-            number(tally.precision(), 3),
-            number(tally.recall(), 3),
-            number(tally.f1(), 3),
-            tally.f1_interval().map_or_else(
+        let _ = write!(out, "{:<13}", event_type.as_str());
+        for (from, to) in CONFIDENCES {
+            let text = tally.reliability(from..to).map_or_else(
                 || "-".to_owned(),
-                |(low, high)| format!("{low:.3}-{high:.3}")
-            ),
-            tally.fragments,
-            tally.merges,
-            pair(&tally.boundary_errors_sec),
-            pair(&tally.latencies_sec),
-            if floors > 0 {
-                format!("{exact},{within}/{floors}")
-            } else {
-                "-".to_owned()
-            },
-            if tally.directions.1 > 0 {
-                format!("{}/{}", tally.directions.0, tally.directions.1)
-            } else {
-                "-".to_owned()
-            },
-            number(tally.calibration_error(), 3),
-        );
+                |(claimed, right, count)| format!("{claimed:.2}: {right:.3} of {count}"),
+            );
+            let _ = write!(out, " {text:>24}");
+        }
+        out.push('\n');
     }
-    out
 }
 
 fn percent(part: u32, whole: u32) -> String {
