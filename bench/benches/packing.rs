@@ -84,7 +84,7 @@ fn benches(criterion: &mut Criterion<ProcessorTime>) {
         if name == "60 locations" {
             // The baseline: the work of the floor.
             group.bench_function("serde_json into owned structs", |bencher| {
-                bencher.iter(|| serde_json::from_str::<Batch>(black_box(&text)));
+                bencher.iter(|| serde_json::from_str::<Batch<'_>>(black_box(&text)));
             });
             let mut writer = BatchWriter::default();
             let protobuf = writer.write_protobuf(7);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
+use porchlight_bench::body::Mix;
 use porchlight_bench::load::closed::{self, Closed};
 use porchlight_bench::load::live::{self, Live};
 use porchlight_bench::load::neighbour::{self, Neighbour};
@@ -65,6 +66,9 @@ enum Command {
         period: u64,
         #[arg(long, default_value_t = 64)]
         connections: u32,
+        /// location, walk, dense, drive or imu.
+        #[arg(long, default_value_t = Mix::Walk)]
+        mix: Mix,
     },
     /// Measures the p99 and refusals of a tenant at a steady rate, alone and alongside a tenant
     /// that opens many connections.
@@ -167,6 +171,19 @@ struct ClosedLoad {
     /// connection.
     #[arg(long, default_value_t)]
     format: Format,
+    /// The content of the batches: location, walk, dense, drive or imu. Protobuf and WebSocket take
+    /// location only.
+    #[arg(long, default_value_t = Mix::Walk)]
+    mix: Mix,
+    /// The maximum number of batches sent per second; absent: as many as the server answers.
+    #[arg(long)]
+    pace: Option<f64>,
+    /// Includes the start, the stop and the scoring of each session in the cost of its batches.
+    #[arg(long)]
+    all_in: bool,
+    /// The number of batches in a session of an all-in run.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    session_batches: u32,
 }
 
 impl ClosedLoad {
@@ -177,6 +194,10 @@ impl ClosedLoad {
             batches,
             at_most,
             format,
+            mix,
+            pace,
+            all_in,
+            session_batches,
         } = *self;
         Closed {
             connections,
@@ -184,6 +205,13 @@ impl ClosedLoad {
             batches,
             at_most: Duration::from_secs(at_most),
             format,
+            // Only this mix has a protobuf form here.
+            mix: match format {
+                Format::Protobuf | Format::Websocket => Mix::Location,
+                Format::Json | Format::Gzip | Format::Ndjson => mix,
+            },
+            pace_per_sec: pace,
+            all_in: all_in.then_some(session_batches),
         }
     }
 }
@@ -248,6 +276,7 @@ async fn main() -> anyhow::Result<()> {
         .await
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each command")]
 async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Closed { at, load } => {
@@ -278,6 +307,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
             rounds,
             period,
             connections,
+            mix,
         } => {
             let at = at.choose().await?;
             let load = Live {
@@ -285,6 +315,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
                 rounds,
                 period: Duration::from_secs(period),
                 connections,
+                mix,
             };
             let result = live::run(&at.target, at.pid, load).await?;
             print(&result.text(), &result)
@@ -376,6 +407,9 @@ async fn overloaded(
         batches: 20_000,
         at_most: Duration::from_secs(20),
         format: Format::Json,
+        mix: Mix::Location,
+        pace_per_sec: None,
+        all_in: None,
     };
     let normal = closed::run(&at.target, at.pid, normal).await?;
     let per_sec = per_sec.unwrap_or(normal.per_sec * times);

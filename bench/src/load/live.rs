@@ -10,7 +10,7 @@ use super::http::Connection;
 use super::process;
 use super::report::Counts;
 use super::target::{Stream, Target};
-use crate::body::BatchWriter;
+use crate::body::{BatchWriter, Mix};
 
 /// The parameters of a run with live sessions.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +23,8 @@ pub struct Live {
     pub period: Duration,
     /// The number of connections shared by the sessions.
     pub connections: u32,
+    /// The content of the batches.
+    pub mix: Mix,
 }
 
 /// The result of a run with live sessions.
@@ -78,9 +80,7 @@ pub async fn run(target: &Target, pid: u32, load: Live) -> anyhow::Result<LiveRe
     let lanes = Rc::new(RefCell::new(lanes));
     for _ in 0..load.rounds {
         let round_began = Instant::now();
-        tasks
-            .run_until(round(target, &lanes, &counts, load.period))
-            .await;
+        tasks.run_until(round(target, load, &lanes, &counts)).await;
         let rest = load.period.saturating_sub(round_began.elapsed());
         tokio::time::sleep(rest).await;
         after_bytes.push(process::resident_bytes(pid)?);
@@ -122,10 +122,11 @@ async fn start_all(target: &Target, connections: u32, share: u32) -> anyhow::Res
 /// Sends one batch per session, spread evenly over nine tenths of the period.
 async fn round(
     target: &Target,
+    load: Live,
     lanes: &Rc<RefCell<Vec<Lane>>>,
     counts: &Rc<RefCell<Counts>>,
-    period: Duration,
 ) {
+    let Live { period, mix, .. } = load;
     let headers: Rc<str> = target.headers().into();
     let began = Instant::now();
     let busy = Rc::new(Cell::new(0_u32));
@@ -135,7 +136,7 @@ async fn round(
             (headers.clone(), counts.clone(), lanes.clone(), busy.clone());
         busy.set(busy.get() + 1);
         tokio::task::spawn_local(async move {
-            let mut writer = BatchWriter::default();
+            let mut writer = BatchWriter::of(mix);
             let pause = period.mul_f64(0.9) / streams.len().max(1) as u32;
             for (turn, stream) in (0_u32..).zip(&mut streams) {
                 let due = began + pause * turn;

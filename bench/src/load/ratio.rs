@@ -58,6 +58,10 @@ pub struct RatioResult {
     pub base_cpu_us: f64,
     /// The service's CPU time per request in microseconds, the median over the rounds.
     pub server_cpu_us: f64,
+    /// The base's median of the rounds' p50 and p99, milliseconds.
+    pub base_latency_ms: (f64, f64),
+    /// The service's.
+    pub server_latency_ms: (f64, f64),
     /// The base's results, by round.
     pub base_rounds: Vec<ClosedResult>,
     /// The service's results, by round.
@@ -68,11 +72,24 @@ impl RatioResult {
     /// Formats the result as one sentence.
     #[must_use]
     pub fn text(&self) -> String {
-        let (ratio, rounds) = (self.ratio, self.ratios.len());
-        let (server_us, base_us) = (self.server_cpu_us, self.base_cpu_us);
-        let base = self.base;
+        let Self {
+            base,
+            ratio,
+            server_cpu_us,
+            base_cpu_us,
+            server_latency_ms: (server_p50_ms, server_p99_ms),
+            base_latency_ms: (base_p50_ms, base_p99_ms),
+            ..
+        } = self;
+        let mut sorted = self.ratios.clone();
+        sorted.sort_by(f64::total_cmp);
+        let rounds = sorted.len();
+        let (least, most) = (
+            sorted.first().unwrap_or(ratio),
+            sorted.last().unwrap_or(ratio),
+        );
         format!(
-            "ratio {ratio} (median of {rounds} rounds): service {server_us} µs, {base} {base_us} µs of processor time for each batch"
+            "ratio {ratio} (median of {rounds} rounds, {least} to {most}): service {server_cpu_us} µs, {base} {base_cpu_us} µs of processor time for each batch; p50 {server_p50_ms} and {base_p50_ms} ms, p99 {server_p99_ms} and {base_p99_ms} ms"
         )
     }
 }
@@ -117,7 +134,17 @@ pub async fn run(run: &Ratio) -> anyhow::Result<RatioResult> {
                 .collect::<Vec<_>>(),
         )
     };
+    let latency = |results: &[ClosedResult]| {
+        let of =
+            |one: fn(&ClosedResult) -> f64| median(&results.iter().map(one).collect::<Vec<_>>());
+        (
+            of(|result| result.latency.p50_ms),
+            of(|result| result.latency.p99_ms),
+        )
+    };
     Ok(RatioResult {
+        base_latency_ms: latency(&base_rounds),
+        server_latency_ms: latency(&server),
         base: run.base.name(),
         ratio: median(&ratios),
         base_cpu_us: cpu(&base_rounds),

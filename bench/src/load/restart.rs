@@ -57,6 +57,7 @@ pub async fn run(run: &Restart) -> anyhow::Result<RestartResult> {
         rounds: 1,
         period: Duration::from_secs(u64::from(run.sessions / 5_000).max(1)),
         connections: run.connections,
+        mix: crate::body::Mix::Walk,
     };
     let live = live::run(&server.target, server.pid(), load).await?;
     let (mut ready_sec, mut resident_bytes) = (Vec::new(), Vec::new());

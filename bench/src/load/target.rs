@@ -16,16 +16,16 @@ pub struct Target {
     pub key: Option<String>,
 }
 
-/// The batch stream of one session.
-#[derive(Debug, Clone)]
+/// One session's stream of batches.
+#[derive(Debug, Clone, Default)]
 pub struct Stream {
-    /// The path that receives the batches.
+    /// The path of its batches; empty while no session is started.
     pub path: String,
     /// The sequence number of the next batch.
     pub seq: u32,
 }
 
-const START: &str = r#"{"deliveryId":"load","externalRiderId":"load","address":{"line1":"1 Lindenweg","city":"Musterstadt","country":"DE","lat":52.5200066,"lng":13.4049541,"floor":2},"device":{"platform":"android","sensors":["location"]}}"#;
+const START: &str = r#"{"deliveryId":"load","externalRiderId":"load","address":{"line1":"1 Lindenweg","city":"Musterstadt","country":"DE","lat":52.5200066,"lng":13.4049541,"floor":2},"device":{"platform":"android","sensors":["location","pressure","motion","steps"]}}"#;
 
 /// The delay before a refused session start is retried.
 const START_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(200);
@@ -76,5 +76,81 @@ impl Target {
             path: format!("/v1/sessions/{id}/telemetry"),
             seq: 0,
         })
+    }
+
+    /// Begins all of a connection's streams.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a session is not started.
+    pub async fn begin_all(
+        &self,
+        connection: &mut Connection,
+        streams: &mut [Stream],
+    ) -> anyhow::Result<()> {
+        for stream in streams {
+            *stream = self.begin(connection).await?;
+        }
+        Ok(())
+    }
+
+    /// Stops the session of a stream.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the service refuses.
+    pub async fn stop(&self, connection: &mut Connection, stream: &Stream) -> anyhow::Result<()> {
+        let body = format!("{{\"sessionId\":\"{}\"}}", stream.session()?);
+        let (path, headers) = ("/v1/sessions/stop", self.headers());
+        let stop = connection.request("POST", path, &headers, body.as_bytes());
+        let answer = stop.await?;
+        ensure!(
+            answer.status == 200,
+            "stop: {} {}",
+            answer.status,
+            String::from_utf8_lossy(&answer.body)
+        );
+        Ok(())
+    }
+
+    /// Waits until a stopped session has its first insight.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the service refuses, or needs longer than [`SCORED_WITHIN`].
+    pub async fn until_scored(
+        &self,
+        connection: &mut Connection,
+        stream: &Stream,
+    ) -> anyhow::Result<()> {
+        let path = format!("/v1/sessions/{}/insights", stream.session()?);
+        let headers = self.headers();
+        let until = std::time::Instant::now() + SCORED_WITHIN;
+        loop {
+            let answer = connection.request("GET", &path, &headers, b"").await?;
+            ensure!(answer.status == 200, "insights: {}", answer.status);
+            let insight: Value = serde_json::from_slice(&answer.body)?;
+            if insight.get("status").and_then(Value::as_str) == Some("ready") {
+                return Ok(());
+            }
+            ensure!(std::time::Instant::now() < until, "{path} is not ready");
+            tokio::time::sleep(SCORED_AGAIN_AFTER).await;
+        }
+    }
+}
+
+/// How long the last sessions may wait for their insights.
+const SCORED_WITHIN: std::time::Duration = std::time::Duration::from_secs(120);
+/// The pause between two reads of an insight that is not ready.
+const SCORED_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(100);
+
+impl Stream {
+    /// Returns the id of the session.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the stream has no session.
+    pub fn session(&self) -> anyhow::Result<&str> {
+        self.path.split('/').nth(3).context("no session id")
     }
 }

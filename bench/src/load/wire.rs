@@ -12,10 +12,10 @@ use flate2::write::GzEncoder;
 use super::http::{Answer, Connection};
 use super::socket::Socket;
 use super::target::{Stream, Target};
-use crate::body::BatchWriter;
+use crate::body::{BatchWriter, Mix};
 
-/// The number of lines in an NDJSON request.
-const LINES: usize = 32;
+/// Number of lines in an NDJSON request.
+pub(super) const LINES: usize = 32;
 
 /// A wire format for batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,9 +72,9 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Creates a sender for a connection with `sessions` sessions.
+    /// Creates the sender of a connection with `sessions` sessions.
     #[must_use]
-    pub fn new(format: Format, target: &Target, sessions: usize) -> Self {
+    pub fn new(format: Format, mix: Mix, target: &Target, sessions: usize) -> Self {
         let media_type = match format {
             Format::Json | Format::Gzip => "application/json",
             Format::Protobuf | Format::Websocket => "application/x-protobuf",
@@ -88,7 +88,7 @@ impl Sender {
         Self {
             format,
             headers: format!("content-type: {media_type}\r\n{coding}{}", target.headers()),
-            writer: BatchWriter::default(),
+            writer: BatchWriter::of(mix),
             body: Vec::new(),
             sockets: (0..sessions).map(|_| None).collect(),
             turn: 0,
@@ -184,7 +184,7 @@ impl Sender {
         self.body.clear();
         for &place in &places {
             let stream = streams.get(place).context("no session")?;
-            let session = stream.path.split('/').nth(3).context("no session id")?;
+            let session = stream.session()?;
             let batch = self.writer.write(stream.seq);
             let rest = batch.strip_prefix(b"{").context("no object")?;
             write!(self.body, "{{\"sessionId\":\"{session}\",")?;
