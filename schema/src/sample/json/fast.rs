@@ -2,21 +2,23 @@
 //!
 //! The code does not use serde's derive: it reads a sample into fixed slots and recognises keys by
 //! their bytes. That takes a third of the time, and decoding is the largest part of a batch's cost.
-//! The samples of a batch are usually written alike, so a key is first compared with the one at the
-//! same position in the sample before. The columns are thread-local and reused, so a batch
-//! allocates only its packed form.
+//! The samples of a kind are usually written alike, so a key is first compared with the one at the
+//! same position in an earlier sample of the kind ([`layouts`]). The columns are thread-local and
+//! reused, so a batch allocates only its packed form.
 
 mod digits;
+mod layouts;
 mod scanner;
 
 use std::borrow::Cow;
 
-use scanner::{Expected, Scanner};
+use layouts::{Layouts, Member};
+use scanner::Scanner;
 
 use super::{DecodedBatch, Fields, push};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
-use crate::sample::FieldError;
 use crate::sample::packed::{BatchBuilder, with_builder};
+use crate::sample::{FieldError, Kind};
 
 pub(super) fn decode_batch(text: &[u8]) -> Option<DecodedBatch> {
     decode(text, &mut |scanner, _| scanner.skip_scalar())
@@ -96,7 +98,7 @@ fn read_samples(scanner: &mut Scanner<'_>, builder: &mut BatchBuilder) -> Option
 }
 
 const NUMBERS: usize = 19;
-const TEXTS: usize = 4;
+const TEXTS: usize = 3;
 const AXES: usize = 6;
 
 /// The raw fields of a sample, by slot; a set records the present ones.
@@ -109,16 +111,15 @@ struct WireSample<'a> {
     /// The arrays, one after the other, and their positions.
     values: Vec<f32>,
     axes: [(usize, usize); AXES],
-    /// The keys of the previous sample, in order.
-    layout: Vec<(Expected, Option<Slot>)>,
+    /// The kind, if it is present; none if unknown.
+    kind: Option<Kind>,
+    layouts: Layouts,
 }
 
-/// Maximum number of remembered keys: more than any kind has.
-const LAYOUT_MAX: usize = 16;
-
-/// The place where a field is stored.
-#[derive(Clone, Copy)]
+/// Where a field is stored.
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Slot {
+    Kind,
     Number(usize),
     Text(usize),
     Axis(usize),
@@ -148,10 +149,10 @@ impl Slot {
             b"y" => Self::Number(16),
             b"z" => Self::Number(17),
             b"confidence" => Self::Number(18),
-            b"kind" => Self::Text(0),
-            b"name" => Self::Text(1),
-            b"type" => Self::Text(2),
-            b"provider" => Self::Text(3),
+            b"kind" => Self::Kind,
+            b"name" => Self::Text(0),
+            b"type" => Self::Text(1),
+            b"provider" => Self::Text(2),
             b"ax" => Self::Axis(0),
             b"ay" => Self::Axis(1),
             b"az" => Self::Axis(2),
@@ -171,6 +172,7 @@ impl Slot {
             Self::Text(place) => NUMBERS + place,
             Self::Axis(place) => NUMBERS + TEXTS + place,
             Self::Mock => NUMBERS + TEXTS + AXES,
+            Self::Kind => NUMBERS + TEXTS + AXES + 1,
         }
     }
 }
@@ -182,10 +184,11 @@ impl<'a> WireSample<'a> {
         if !scanner.open(b'{', b'}')? {
             return Some(());
         }
+        self.layouts.begin();
         for place in 0.. {
-            match self.layout.get(place) {
-                Some(&(expected, slot)) if scanner.pass_expected(expected) => {
-                    self.read_value(scanner, slot)?;
+            match self.layouts.expected(place) {
+                Some(member) if scanner.pass_expected(member.key) => {
+                    self.read_value(scanner, place, member.slot)?;
                 }
                 _ => self.read_member(scanner, place)?,
             }
@@ -193,26 +196,41 @@ impl<'a> WireSample<'a> {
                 break;
             }
         }
+        self.layouts.end();
         Some(())
     }
 
     /// Reads a member whose key differs from the expected one.
     fn read_member(&mut self, scanner: &mut Scanner<'a>, place: usize) -> Option<()> {
+        if let Some(member) = self.layouts.turn_to_key(scanner, place) {
+            return self.read_value(scanner, place, member.slot);
+        }
         let from = scanner.place();
         let key = scanner.key()?;
-        self.layout.truncate(place);
         let slot = Slot::of(key);
-        if self.layout.len() == place
-            && place < LAYOUT_MAX
-            && let Some(expected) = scanner.expected_since(from)
-        {
-            self.layout.push((expected, slot));
+        match scanner.expected_since(from) {
+            Some(key) => self.layouts.put(place, Member::new(key, slot)),
+            None => self.layouts.cut(place),
         }
-        self.read_value(scanner, slot)
+        self.read_value(scanner, place, slot)
     }
 
     #[inline]
-    fn read_value(&mut self, scanner: &mut Scanner<'a>, slot: Option<Slot>) -> Option<()> {
+    fn read_value(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        place: usize,
+        slot: Option<Slot>,
+    ) -> Option<()> {
+        // The kind's text is usually the expected one, and never null then.
+        if slot == Some(Slot::Kind)
+            && self.present & Slot::Kind.bit() == 0
+            && let Some(kind) = self.layouts.pass_kind(scanner, place)
+        {
+            self.kind = kind;
+            self.present |= Slot::Kind.bit();
+            return Some(());
+        }
         let Some(slot) = slot else {
             return scanner.skip_scalar();
         };
@@ -225,6 +243,13 @@ impl<'a> WireSample<'a> {
         }
         match slot {
             Slot::Number(place) => *self.numbers.get_mut(place)? = scanner.number()?,
+            Slot::Kind => {
+                let from = scanner.place();
+                self.kind = Kind::from_name(scanner.text()?);
+                if let Some(text) = scanner.expected_since(from) {
+                    self.layouts.put_kind(place, text, self.kind);
+                }
+            }
             Slot::Text(place) => {
                 let text = self.texts.get_mut(place)?;
                 // Usually the text equals the previous one.
@@ -271,6 +296,12 @@ impl Fields for WireSample<'_> {
         })
     }
 
+    #[inline(always)]
+    fn kind(&self) -> Result<Option<Option<Kind>>, FieldError> {
+        Ok((self.present & Slot::Kind.bit() != 0).then_some(self.kind))
+    }
+
+    #[inline(always)]
     fn flag(&self, name: &'static str) -> Result<Option<bool>, FieldError> {
         Ok(self.slot(name).map(|_| self.mock))
     }

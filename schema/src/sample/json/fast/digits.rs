@@ -38,7 +38,7 @@ const WHOLE_POWERS: [u64; 9] = [
     100_000_000,
 ];
 
-/// A number without sign and exponent that ends within eight bytes.
+/// A number without sign and exponent that ends within eight bytes, or within sixteen.
 pub(super) struct Short {
     /// The value of all digits.
     pub(super) digits: u64,
@@ -49,8 +49,41 @@ pub(super) struct Short {
 }
 
 impl Short {
-    /// Parses the number at the start. Returns `None` if there is no number or if it needs the
-    /// general parser.
+    /// Parses a number with a fraction that has its point within the first seven bytes and ends
+    /// within sixteen, but not within eight; none if it is another one.
+    #[inline]
+    pub(super) fn of_two_words(bytes: &[u8; 16]) -> Option<Self> {
+        let (&first, rest) = bytes.split_first_chunk::<8>()?;
+        let second: [u8; 8] = rest.try_into().ok()?;
+        let (digits, others) = digits_and_others(first);
+        let point = (others.trailing_zeros() / 8) as usize;
+        // The point is the only byte of the first word that is not a digit.
+        let is_plain = (1..7).contains(&point)
+            && others & (others - 1) == 0
+            && first[point] == b'.'
+            && (point == 1 || first[0] != b'0');
+        if !is_plain {
+            return None;
+        }
+        let whole = digits & ((1 << (8 * point)) - 1);
+        let fraction = digits >> (8 * (point + 1)) << (8 * point);
+        let (second_digits, second_others) = digits_and_others(second);
+        let end = (second_others.trailing_zeros() / 8) as usize;
+        if end == 8 || matches!(second[end], b'e' | b'E') {
+            return None;
+        }
+        let of_second = match end {
+            0 => 0,
+            _ => value_of_eight(second_digits << (64 - 8 * end)),
+        };
+        Some(Self {
+            digits: value_of_eight((whole | fraction) << 8) * WHOLE_POWERS[end] + of_second,
+            fraction: 7 - point + end,
+            length: 8 + end,
+        })
+    }
+
+    /// Parses the number at the start; none if there is none or if it needs the general parser.
     #[inline]
     pub(super) fn of(bytes: [u8; 8]) -> Option<Self> {
         let (digits, others) = digits_and_others(bytes);

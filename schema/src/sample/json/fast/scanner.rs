@@ -10,7 +10,7 @@ pub(super) struct Scanner<'a> {
 }
 
 /// A few bytes that are likely to occur again.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Expected {
     bytes: u128,
     /// Mask of the valid bytes.
@@ -259,7 +259,11 @@ impl<'a> Scanner<'a> {
         let negative = rest.first() == Some(&b'-');
         let from = usize::from(negative);
         let eight = rest.get(from..).and_then(|rest| rest.first_chunk());
-        let Some(short) = eight.and_then(|eight| Short::of(*eight)) else {
+        let short = eight.and_then(|eight| Short::of(*eight)).or_else(|| {
+            let sixteen = rest.get(from..).and_then(|rest| rest.first_chunk());
+            sixteen.and_then(Short::of_two_words)
+        });
+        let Some(short) = short else {
             return self.long_number(negative);
         };
         self.at += from + short.length;
@@ -268,7 +272,7 @@ impl<'a> Scanner<'a> {
         Some(if negative { -number } else { number })
     }
 
-    /// Parses a number with more than seven characters, or near the end of the text.
+    /// Parses a number with many characters, or near the end of the text.
     fn long_number(&mut self, negative: bool) -> Option<f64> {
         let rest = self.bytes.get(self.at..)?;
         let from = usize::from(negative);
@@ -398,6 +402,13 @@ mod tests {
         /// This also holds for short numbers, which are most of a batch.
         #[test]
         fn a_short_number_is_parsed_as_by_serde_json(text in "-?[0-9]{0,4}\\.?[0-9]{0,4}") {
+            let slow: Option<f64> = serde_json::from_str(&text).ok();
+            prop_assert_eq!(number(&text).map(f64::to_bits), slow.map(f64::to_bits), "{}", text);
+        }
+
+        /// This also holds for numbers of two words, wherever they end.
+        #[test]
+        fn a_number_of_two_words_is_what_serde_json_makes_of_it(text in "-?[0-9]{1,8}\\.[0-9]{1,14}([eE.]?)") {
             let slow: Option<f64> = serde_json::from_str(&text).ok();
             prop_assert_eq!(number(&text).map(f64::to_bits), slow.map(f64::to_bits), "{}", text);
         }
