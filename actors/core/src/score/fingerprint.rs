@@ -80,24 +80,39 @@ fn share(own: &[u64], others: &[u64]) -> f32 {
     equal as f32 / SLOTS as f32
 }
 
+/// The number that makes each hash function different.
+const SALTS: [u64; SLOTS] = {
+    let mut salts = [0; SLOTS];
+    let mut index = 0;
+    while index < SLOTS {
+        salts[index] = mixed(index as u64 + 1);
+        index += 1;
+    }
+    salts
+};
+
 /// The smallest hashes of the pieces, one for each hash function.
 struct MinHashes {
-    slots: Vec<u64>,
+    slots: [u64; SLOTS],
     pieces: u32,
 }
 
 impl MinHashes {
     fn new() -> Self {
         Self {
-            slots: vec![u64::MAX; SLOTS],
+            slots: [u64::MAX; SLOTS],
             pieces: 0,
         }
     }
 
     fn add(&mut self, piece: u64) {
         self.pieces = self.pieces.saturating_add(1);
-        for (index, slot) in self.slots.iter_mut().enumerate() {
-            *slot = (*slot).min(mixed(piece ^ mixed(index as u64 + 1)));
+        for (slot, salt) in self.slots.iter_mut().zip(SALTS) {
+            let hash = mixed(piece ^ salt);
+            // A condition, because the loop is slower in vectors: they lack this multiplication.
+            if hash < *slot {
+                *slot = hash;
+            }
         }
     }
 
@@ -111,6 +126,9 @@ impl MinHashes {
 #[must_use]
 pub fn trace_fingerprint(windows: &[Window]) -> Option<Fingerprint> {
     let positions = positions(windows);
+    if !positions.is_enough() {
+        return None;
+    }
     let channels = [
         channel(fixes(windows).map(|fix| u64::from(fix.accuracy_m.to_bits()))),
         channel(fixes(windows).filter_map(receiver)),
@@ -124,14 +142,14 @@ pub fn trace_fingerprint(windows: &[Window]) -> Option<Fingerprint> {
             Some(both(motion.accel_mean, motion.accel_std))
         })),
     ];
-    positions.is_enough().then(|| Fingerprint {
-        slots: positions.slots,
+    Some(Fingerprint {
+        slots: positions.slots.to_vec(),
         pieces: positions.pieces,
         channels: channels
             .into_iter()
             .map(|channel| {
                 if channel.is_enough() {
-                    channel.slots
+                    channel.slots.to_vec()
                 } else {
                     Vec::new()
                 }
@@ -180,10 +198,9 @@ fn channel(values: impl Iterator<Item = u64>) -> MinHashes {
 }
 
 fn is_varied(run: &[u64]) -> bool {
-    let mut sorted = run.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    sorted.len() >= DIFFERENT_LEAST
+    let is_first =
+        |(place, value): &(usize, &u64)| !run.iter().take(*place).any(|one| one == *value);
+    run.iter().enumerate().filter(is_first).count() >= DIFFERENT_LEAST
 }
 
 fn positions(windows: &[Window]) -> MinHashes {
@@ -238,7 +255,7 @@ fn piece_hash(steps: &[(f32, f32)]) -> Option<u64> {
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
-fn mixed(value: u64) -> u64 {
+const fn mixed(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
