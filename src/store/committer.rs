@@ -1,7 +1,7 @@
 //! The only writer of the store. Operations are queued. The writer's thread takes the queue as one
 //! group, runs every operation, writes one batch, syncs once, and then completes all callers. The
-//! next group consists of the operations that arrived during the sync; under a load of thousands of
-//! writes per second the writer waits for a few more ([`pace`]).
+//! next group is whatever arrived during the sync; from about a thousand writes per second on
+//! the writer waits for a few more ([`pace`]).
 //!
 //! A failed write or sync is fatal, because the content of the disk is then unknown. The writer
 //! acknowledges nothing more, refuses every later call, and notifies the binary, which exits and
@@ -23,6 +23,7 @@ use porchlight_schema::limits::{COMMIT_GROUP_BYTES_MAX, COMMIT_GROUP_MAX, COMMIT
 use porchlight_schema::sample::packed::PackedBatch;
 use tokio::sync::oneshot;
 
+use self::pace::Pace;
 use super::continuity;
 use super::engine::{Durability, Engine, EngineError};
 use super::journal_heads::JournalHeads;
@@ -134,6 +135,7 @@ impl Committer {
             tips: JournalHeads::default(),
             group: Group::default(),
             begun: Instant::now(),
+            pace: Pace::default(),
             not_before: None,
             on_durable,
             shared: Arc::clone(&shared),
@@ -259,6 +261,7 @@ struct Writer {
     group: Group,
     /// When the last group began.
     begun: Instant,
+    pace: Pace,
     /// When the next group may begin; none: immediately.
     not_before: Option<Instant>,
     on_durable: OnDurable,
@@ -275,7 +278,7 @@ impl Writer {
                 return self.engine.close();
             };
             let begun = Instant::now();
-            let space = pace::space(operations.len(), begun - self.begun);
+            let space = self.pace.space(operations.len(), begun - self.begun);
             self.not_before = (!space.is_zero()).then(|| begun + space);
             self.begun = begun;
             self.commit(operations)?;

@@ -2,40 +2,106 @@
 //!
 //! A group has a fixed cost: the sync, and waking all callers and actors, about as much as two of
 //! its batches cost in total. With few writes this does not matter, and each one is written
-//! immediately. With many writes processor time is scarce, and a group that waits for a few more
-//! shares its cost among them.
+//! immediately. With more writes a group that waits for a few of them shares its cost among them.
 
 use std::time::Duration;
 
 /// A group with fewer writes came from few callers who wait for each write before the next one:
 /// waiting gains nothing.
 const SHARED_FROM: usize = 4;
-/// Groups are spaced from this many writes per second on.
+/// Groups are spaced by [`SPACE`] from this many writes per second on.
 const SPACED_FROM_PER_SEC: u32 = 8_000;
-/// Minimum distance between the starts of spaced groups: half of a batch's latency under such a
-/// load.
+/// Minimum distance between the starts of groups under such a load: half of a batch's latency
+/// then.
 const SPACE: Duration = Duration::from_millis(1);
 
-/// How long after the start of a group of `writes` writes the next one may start, if the previous
-/// group started `since` earlier.
-pub(super) fn space(writes: usize, since: Duration) -> Duration {
-    let in_that_time = u32::try_from(writes).unwrap_or(u32::MAX);
-    let would_be = since.saturating_mul(SPACED_FROM_PER_SEC);
-    let are_many = would_be <= Duration::from_secs(1).saturating_mul(in_that_time);
-    if writes >= SHARED_FROM && are_many {
-        SPACE
-    } else {
-        Duration::ZERO
+/// Groups are spaced by [`WIDE_SPACE`] from this many writes per second on.
+const WIDELY_SPACED_FROM_PER_SEC: u32 = 1_200;
+/// Minimum distance between the starts of groups under such a load. No phone notices it, and four
+/// batches share a group at 2,000 per second.
+const WIDE_SPACE: Duration = Duration::from_millis(2);
+/// The period over which the rate of writes is measured for [`WIDELY_SPACED_FROM_PER_SEC`].
+const MEASURED_OVER: Duration = Duration::from_millis(20);
+/// The number of widely spaced groups that are counted together.
+const COUNTED_GROUPS: u32 = 8;
+/// If they have fewer writes together, these came from few callers who wait for each write.
+const COUNTED_WRITES_LEAST: u32 = 17;
+/// The time after such ones in which each group begins immediately.
+const UNSPACED_FOR: Duration = Duration::from_millis(250);
+
+/// The recent groups.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// The writes of the current period, and its length so far.
+    writes: u32,
+    elapsed: Duration,
+    /// Whether the last complete period had a rate of [`WIDELY_SPACED_FROM_PER_SEC`].
+    is_moderate: bool,
+    /// Whether the present group waited for [`WIDE_SPACE`].
+    waited: bool,
+    /// The widely spaced groups since the last decision about them, and their writes.
+    counted: (u32, u32),
+    /// The time left in which each group begins immediately.
+    unspaced: Duration,
+}
+
+impl Pace {
+    /// Returns how long after the start of a group of `writes` writes the next one may start, if
+    /// the previous group started `since` earlier.
+    pub(super) fn space(&mut self, writes: usize, since: Duration) -> Duration {
+        let in_that_time = u32::try_from(writes).unwrap_or(u32::MAX);
+        self.measure(in_that_time, since);
+        self.unspaced = self.unspaced.saturating_sub(since);
+        if std::mem::take(&mut self.waited) {
+            self.count(in_that_time);
+        }
+        if writes >= SHARED_FROM && reaches(SPACED_FROM_PER_SEC, in_that_time, since) {
+            SPACE
+        } else if self.is_moderate && self.unspaced.is_zero() {
+            self.waited = true;
+            WIDE_SPACE
+        } else {
+            Duration::ZERO
+        }
     }
+
+    fn count(&mut self, writes: u32) {
+        let (groups, writes_before) = self.counted;
+        self.counted = (groups + 1, writes_before.saturating_add(writes));
+        if self.counted.0 == COUNTED_GROUPS {
+            if self.counted.1 < COUNTED_WRITES_LEAST {
+                self.unspaced = UNSPACED_FOR;
+            }
+            self.counted = (0, 0);
+        }
+    }
+
+    fn measure(&mut self, writes: u32, since: Duration) {
+        self.writes = self.writes.saturating_add(writes);
+        self.elapsed = self.elapsed.saturating_add(since);
+        if self.elapsed >= MEASURED_OVER {
+            self.is_moderate = reaches(WIDELY_SPACED_FROM_PER_SEC, self.writes, self.elapsed);
+            self.writes = 0;
+            self.elapsed = Duration::ZERO;
+        }
+    }
+}
+
+/// Whether that many writes in that time are at least `per_sec` per second.
+fn reaches(per_sec: u32, writes: u32, time: Duration) -> bool {
+    time.saturating_mul(per_sec) <= Duration::from_secs(1).saturating_mul(writes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn us(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
     #[test]
-    fn only_a_concurrent_load_is_spaced() {
-        let us = Duration::from_micros;
+    fn a_load_of_many_is_spaced_at_once() {
         for (writes, since, expected) in [
             (1, us(500), Duration::ZERO),
             (1, us(20), Duration::ZERO),
@@ -46,7 +112,54 @@ mod tests {
             (0, us(60_000_000), Duration::ZERO),
             (512, Duration::MAX, Duration::ZERO),
         ] {
-            assert_eq!(space(writes, since), expected, "{writes} within {since:?}");
+            let space = Pace::default().space(writes, since);
+            assert_eq!(space, expected, "{writes} within {since:?}");
+        }
+    }
+
+    /// Arrivals at a rate, whatever the groups do: returns the largest group of the second second.
+    fn open_loop(per_sec: u64) -> (usize, bool) {
+        let (mut pace, mut now_us, mut begun_us) = (Pace::default(), 0_u64, 0_u64);
+        let (mut written, mut most, mut spaced) = (0, 0, false);
+        let mut not_before_us = 0;
+        while now_us < 2_000_000 {
+            // The group begins when something waits and the space has passed.
+            let next_us = (written + 1) * 1_000_000 / per_sec;
+            now_us = now_us.max(next_us).max(not_before_us);
+            let arrived = now_us * per_sec / 1_000_000;
+            let writes = (arrived - written) as usize;
+            written = arrived;
+            let space = pace.space(writes, us(now_us - begun_us));
+            begun_us = now_us;
+            not_before_us = now_us + space.as_micros() as u64;
+            // The sync.
+            now_us += 150;
+            if now_us > 1_000_000 {
+                most = most.max(writes);
+                spaced |= !space.is_zero();
+            }
+        }
+        (most, spaced)
+    }
+
+    #[test]
+    fn a_moderate_load_shares_groups_and_a_small_one_does_not_wait() {
+        assert_eq!(open_loop(2_000), (4, true));
+        assert_eq!(open_loop(600), (1, false));
+    }
+
+    #[test]
+    fn one_or_two_callers_who_wait_for_each_write_are_seldom_delayed() {
+        for callers in [1, 2] {
+            let mut pace = Pace::default();
+            let (mut waited, mut since) = (Duration::ZERO, us(300));
+            let groups = 20_000;
+            for _ in 0..groups {
+                let space = pace.space(callers, since);
+                waited += space;
+                since = space.max(us(300));
+            }
+            assert!(waited < us(300) * groups / 8, "{callers}: {waited:?}");
         }
     }
 }
