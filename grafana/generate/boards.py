@@ -287,6 +287,8 @@ def ingest():
                   [("sum by (instance) (porchlight_scoring_waiting_sessions{$$})", "{{instance}}")]),
             panel("Time to score", "From the beginning of scoring to the commit.", "s",
                   quantiles("porchlight_actor_handle_seconds", "", 'actor="scoring", message="score"')),
+            panel("Scoring checks", "Sampled sessions whose live events were compared with a replay; `different` must stay 0.", "ops",
+                  [(rate("porchlight_scoring_replay_checks_total", "outcome"), "{{outcome}}")], stack=True),
         ]),
         ("Streams", [
             panel("Open", "Connections that stay and are open: event streams and WebSockets.", "short",

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::SessionContext;
 use crate::timeline::{NumberedChange, Timeline};
 
+use replay::FinalEvents;
 pub use snapshot::{RestoreError, SNAPSHOT_FORMAT};
 
 /// The next step of the shell.
@@ -155,6 +156,17 @@ impl SessionMachine {
     #[must_use]
     pub fn events(&self) -> &[Event] {
         self.timeline.events()
+    }
+
+    /// Returns the events as they are if the session ends after the batches applied so far.
+    #[must_use]
+    pub fn final_events(&self, context: &SessionContext) -> FinalEvents {
+        let mut timeline = self.timeline.clone();
+        timeline.finish(context);
+        FinalEvents {
+            next_seq: self.next_seq,
+            events: timeline.events().to_vec(),
+        }
     }
 
     /// Number of changes (events opened or closed) so far.

@@ -25,6 +25,8 @@ mod modes;
 #[path = "timeline/handled.rs"]
 mod handled;
 
+use porchlight_core::session::SessionMachine;
+use porchlight_core::session::replay::Replay;
 use porchlight_core::timeline::Timeline;
 use porchlight_schema::event::{Event, sort_events};
 use proptest::prelude::*;
@@ -122,6 +124,25 @@ proptest! {
         timeline.finish(&context);
         restored.finish(&context);
         prop_assert_eq!(postcard::to_stdvec(&timeline).unwrap(), postcard::to_stdvec(&restored).unwrap());
+    }
+
+    /// Scoring takes the events of the live machine, which must be those of a replay.
+    #[test]
+    fn the_events_of_the_live_machine_are_those_of_a_replay(all in sessions(), size in 1_usize..200) {
+        let context = context_at(60.0, 0.0);
+        let batches = batches(&all, size);
+        let mut machine = SessionMachine::new(&context);
+        let mut replay = Replay::new(&context);
+        for (seq, batch) in (0..).zip(&batches) {
+            machine.arrive(&context, seq, batch);
+            replay.batch(seq, batch);
+        }
+        let machine = SessionMachine::restore(&machine.snapshot()).unwrap();
+        let mut known = Replay::with_events(&context, machine.final_events(&context));
+        for (seq, batch) in (0..).zip(&batches) {
+            known.batch(seq, batch);
+        }
+        prop_assert_eq!(known.finish(), replay.finish());
     }
 
     #[test]

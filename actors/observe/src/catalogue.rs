@@ -12,8 +12,8 @@ use super::store::{ClockState, LightweightOutcome, StoreOutcome};
 use super::streams::{MessageOutcome, StreamEnd, StreamKind};
 use super::webhook::{AttemptOutcome, Finished, Kept};
 use super::{
-    ActorKind, BatchOutcome, InsightOutcome, MessageKind, Outcome, RuntimeKind, SessionEnded,
-    StopReason,
+    ActorKind, BatchOutcome, InsightOutcome, MessageKind, Outcome, ReplayCheck, RuntimeKind,
+    SessionEnded, StopReason,
 };
 
 /// The type of a metric.
@@ -148,6 +148,8 @@ catalogue! {
             ["outcome": InsightOutcome::VALUES], "Insights that were committed, by outcome.";
         SCORING_WAITING_SESSIONS = Gauge, Count, "porchlight_scoring_waiting_sessions"
             [], "Sessions that wait to be scored.";
+        SCORING_REPLAY_CHECKS_TOTAL = Counter, Count, "porchlight_scoring_replay_checks_total"
+            ["outcome": ReplayCheck::VALUES], "Sampled sessions whose live events were compared with a replay, by outcome; `different` must stay 0.";
     }
     "HTTP" {
         HTTP_REQUESTS_TOTAL = Counter, Count, "porchlight_http_requests_total"

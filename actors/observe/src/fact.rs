@@ -8,7 +8,7 @@ use porchlight_schema::session::EndReason;
 use super::quarantine::{self, Quarantined, Unreadable};
 use super::request::{self, RequestName};
 use super::store::StoreMetrics;
-use super::{ActorKind, InsightOutcome, Metrics, SessionEnded};
+use super::{ActorKind, InsightOutcome, Metrics, ReplayCheck, SessionEnded};
 
 /// A fact that an operator may want to know.
 #[derive(Debug)]
@@ -86,6 +86,13 @@ pub enum Fact<'a> {
         /// The error.
         error: &'a (dyn Error + 'static),
     },
+    /// The events of a live session were compared with a replay.
+    ReplayChecked {
+        /// The session.
+        session_id: SessionId,
+        /// Whether they are equal.
+        check: ReplayCheck,
+    },
     /// The service has started to drain.
     Draining,
     /// The service has drained.
@@ -108,6 +115,13 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
         source = error.source();
     }
     text
+}
+
+fn on_replay_check(session_id: SessionId, check: ReplayCheck) {
+    Metrics::get().on_replay_check(check);
+    if check == ReplayCheck::Different {
+        tracing::error!(session = %session_id, "a replay gives other events than the live session");
+    }
 }
 
 /// The end reason as the metric labels it.
@@ -186,6 +200,7 @@ impl Fact<'_> {
                 quarantine::keep_unreadable(Unreadable { session_id, what });
                 tracing::error!(request_id, session = %session_id, what, error = chain(error), "stored data unreadable");
             }
+            Fact::ReplayChecked { session_id, check } => on_replay_check(session_id, check),
             Fact::Draining => tracing::info!("draining"),
             Fact::Drained { snapshots, in_time } => tracing::info!(snapshots, in_time, "drained"),
         }

@@ -162,6 +162,16 @@ label! {
     }
 }
 
+label! {
+    /// Whether the events of a live machine equal those of a replay.
+    ReplayCheck {
+        /// They are equal.
+        Same = "same",
+        /// They differ; the replay counts.
+        Different = "different",
+    }
+}
+
 /// The metric handles of one kind of actor.
 #[derive(Debug, Clone)]
 pub struct ActorMetrics {
@@ -256,6 +266,8 @@ pub struct Metrics {
     pub quarantined: Counter,
     /// Sessions waiting to be scored.
     pub scoring_waiting: Gauge,
+    /// Comparisons of live machines with replays, by [`ReplayCheck`].
+    replay_checks: Vec<Counter>,
 }
 
 impl Metrics {
@@ -263,6 +275,7 @@ impl Metrics {
         let batch = |outcome: &BatchOutcome| metrics::counter!(name::INGEST_BATCHES_TOTAL, "outcome" => outcome.as_str());
         let ended = |reason: &SessionEnded| metrics::counter!(name::SESSIONS_ENDED_TOTAL, "reason" => reason.as_str());
         let insight = |outcome: &InsightOutcome| metrics::counter!(name::INSIGHTS_TOTAL, "outcome" => outcome.as_str());
+        let checked = |check: &ReplayCheck| metrics::counter!(name::SCORING_REPLAY_CHECKS_TOTAL, "outcome" => check.as_str());
         Self {
             actors: ActorKind::ALL
                 .iter()
@@ -282,6 +295,7 @@ impl Metrics {
             mailbox_overflows: metrics::counter!(name::SESSION_MAILBOX_OVERFLOWS_TOTAL),
             quarantined: metrics::counter!(name::SESSION_BATCHES_QUARANTINED_TOTAL),
             scoring_waiting: metrics::gauge!(name::SCORING_WAITING_SESSIONS),
+            replay_checks: ReplayCheck::ALL.iter().map(checked).collect(),
         }
     }
 
@@ -305,6 +319,10 @@ impl Metrics {
 
     fn on_session_ended(&self, reason: SessionEnded) {
         self.sessions_ended[reason as usize].increment(1);
+    }
+
+    fn on_replay_check(&self, check: ReplayCheck) {
+        self.replay_checks[check as usize].increment(1);
     }
 
     fn on_insight(&self, outcome: InsightOutcome) {

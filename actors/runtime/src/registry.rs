@@ -5,6 +5,7 @@
 //! armed for handles, so a silent session ends in time without an actor.
 
 mod admission;
+mod ending;
 mod handle;
 mod ingest_limiter;
 mod passivation;
@@ -24,7 +25,7 @@ use actix_rt::ArbiterHandle;
 use dashmap::DashMap;
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_core::shares::ShareLimits;
-use porchlight_observe::{ActorKind, Fact, Metrics, StopReason};
+use porchlight_observe::{ActorKind, Fact, Metrics};
 use porchlight_ports::{
     Clock, Entropy, Note, Nudge, Ownership, Peers, SessionRow, Store, StoreError, Wake,
 };
@@ -52,7 +53,7 @@ use ingest_limiter::IngestLimiter;
 use passivation::FREEZE_AFTER_MS;
 use reconcile_queue::ReconcileQueue;
 use remote_sessions::RemoteSessions;
-use send::{admitted_send, tell_finish};
+use send::admitted_send;
 
 /// How long a caller waits for a session's events before it must retry.
 const ASK: Duration = Duration::from_secs(5);
@@ -190,20 +191,7 @@ impl Registry {
             Arc::new(Lane { arbiter, wheel })
         });
         let lanes: Vec<_> = lanes.collect();
-        let weak = Arc::downgrade(&registry.inner);
-        let asked = weak.clone();
-        registry.inner.scoring.attend(
-            move |session_id| {
-                if let Some(inner) = weak.upgrade() {
-                    Self { inner }.on_scored(session_id);
-                }
-            },
-            move |session_id| {
-                asked
-                    .upgrade()
-                    .is_some_and(|inner| Self { inner }.acts_for(session_id))
-            },
-        );
+        registry.attend_scoring();
         *registry
             .inner
             .lanes
@@ -389,15 +377,6 @@ impl Registry {
             .ending
             .get(&session_id)
             .map(|entry| Arc::clone(&entry))
-    }
-
-    fn on_scored(&self, session_id: SessionId) {
-        self.wake_watchers(session_id);
-        if let Some((_, handle)) = self.inner.ending.remove(&session_id)
-            && let Some(actor) = handle.slot().actor.take()
-        {
-            tell_finish(&actor, StopReason::Finished);
-        }
     }
 
     /// Requests that the node that acts for a session computes or recomputes its insight.

@@ -7,6 +7,7 @@
 
 mod job;
 mod knowledge;
+mod known;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,6 +27,7 @@ use porchlight_ports::{Clock, Store, Wake};
 
 pub use job::ScoreError;
 pub(crate) use job::replay;
+use known::AskLive;
 
 /// The first pause after a failure. Each further pause is twice as long, up to [`PAUSE_MAX`].
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
@@ -54,6 +56,8 @@ struct Inner {
     on_scored: OnceLock<Box<dyn Fn(SessionId) + Send + Sync>>,
     /// The callback that returns whether this process acts for a session.
     acts_for: OnceLock<Box<dyn Fn(SessionId) -> bool + Send + Sync>>,
+    /// The callback that reads the events of an ended session from its machine.
+    ask_live: OnceLock<Box<AskLive>>,
 }
 
 impl fmt::Debug for ScoringPool {
@@ -83,6 +87,7 @@ impl ScoringPool {
             workers,
             on_scored: OnceLock::new(),
             acts_for: OnceLock::new(),
+            ask_live: OnceLock::new(),
         });
         let start = |arbiter| {
             let pool = Arc::downgrade(&inner);
@@ -107,15 +112,18 @@ impl ScoringPool {
     }
 
     /// Calls `told` for each finished session, and `acts_for` before scoring each one: a process
-    /// that does not act for a session leaves it to its owner. Only the first call has an effect.
+    /// that does not act for a session leaves it to its owner. `ask_live` reads the events of an
+    /// ended session from its machine. Only the first call has an effect.
     pub(crate) fn attend(
         &self,
         told: impl Fn(SessionId) + Send + Sync + 'static,
         acts_for: impl Fn(SessionId) -> bool + Send + Sync + 'static,
+        ask_live: Box<AskLive>,
     ) {
         // A pool belongs to one registry.
         let _first = self.inner.on_scored.set(Box::new(told));
         let _first = self.inner.acts_for.set(Box::new(acts_for));
+        let _first = self.inner.ask_live.set(ask_live);
     }
 
     /// Returns the number of sessions that wait or are being scored.
@@ -280,7 +288,8 @@ impl Handler<Score> for ScoringActor {
             if pool.leaves_to_others(session_id) {
                 return;
             }
-            let job = job::score(&*pool.store, &*pool.clock, session_id);
+            let ask_live = pool.ask_live.get().map(|ask_live| &**ask_live);
+            let job = job::score(&*pool.store, &*pool.clock, session_id, ask_live);
             // The pure part catches its own panics; a panic caught here is a fault of the shell.
             let outcome = match AssertUnwindSafe(job).catch_unwind().await {
                 Ok(Ok(scored)) => {

@@ -24,9 +24,8 @@ use porchlight_schema::sample::packed::PackedBatch;
 
 use crate::registry::{Handle, LiveEvents, Registry};
 
-pub(crate) use running::PassivatedState;
-use running::Running;
-pub(crate) use watching::ReadChanges;
+pub(crate) use running::{PassivatedState, Running};
+pub(crate) use watching::{ReadChanges, ReadFinal};
 
 /// The number of batches per read of the journal.
 const READ_BATCHES: usize = 64;

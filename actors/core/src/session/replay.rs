@@ -1,7 +1,9 @@
 //! Recomputes a session from all its batches, in order, for its insight.
 //!
 //! Every insight is computed this way, whether batches came late or not, so it depends only on the
-//! set of acknowledged batches.
+//! set of acknowledged batches. The events can be taken from a live machine that has applied exactly
+//! these batches ([`Replay::with_events`]): they are the same, and detecting them is most of the
+//! cost.
 
 use porchlight_schema::event::{Event, sort_events};
 use porchlight_schema::insight::DroppedSamples;
@@ -10,6 +12,7 @@ use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::sample::{Sample, SystemName};
 
 use crate::context::SessionContext;
+use crate::intake::{Intake, IntakeCounts};
 use crate::mark::MarkName;
 use crate::timeline::Timeline;
 use crate::window::Window;
@@ -18,9 +21,59 @@ use crate::window::Window;
 #[derive(Debug)]
 pub struct Replay<'a> {
     context: &'a SessionContext,
-    timeline: Timeline,
+    detection: Detection,
     replayed: Replayed,
     next_seq: u32,
+}
+
+/// The events of a live machine as they are if the session ends after the batches applied so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FinalEvents {
+    /// The next `seq` to apply: the number of applied batches, if none was skipped.
+    pub next_seq: u32,
+    /// The events in the order in which they were emitted.
+    pub events: Vec<Event>,
+}
+
+/// The source of the events.
+#[derive(Debug)]
+enum Detection {
+    /// The events are detected from the samples.
+    Timeline(Box<Timeline>),
+    /// The events are known, and the samples are only reduced to windows.
+    Known(Box<Intake>, Vec<Event>),
+}
+
+impl Detection {
+    #[inline(always)]
+    fn push(
+        &mut self,
+        context: &SessionContext,
+        sample: Sample<'_>,
+        see: &mut impl FnMut(&Window),
+    ) {
+        match self {
+            Self::Timeline(timeline) => timeline.push_seen(context, sample, see),
+            Self::Known(intake, _) => intake.push(context, sample, see),
+        }
+    }
+
+    fn finish(
+        self,
+        context: &SessionContext,
+        see: &mut impl FnMut(&Window),
+    ) -> (Vec<Event>, IntakeCounts) {
+        match self {
+            Self::Timeline(mut timeline) => {
+                timeline.finish_seen(context, see);
+                (timeline.events().to_vec(), timeline.counts())
+            }
+            Self::Known(mut intake, events) => {
+                intake.finish(see);
+                (events, intake.counts())
+            }
+        }
+    }
 }
 
 /// The processed batches of a session.
@@ -46,9 +99,23 @@ impl<'a> Replay<'a> {
     /// Starts an empty replay.
     #[must_use]
     pub fn new(context: &'a SessionContext) -> Self {
+        Self::of(
+            context,
+            Detection::Timeline(Box::new(Timeline::new(context))),
+        )
+    }
+
+    /// Starts an empty replay that takes its events from a machine that has applied exactly the
+    /// batches that follow.
+    #[must_use]
+    pub fn with_events(context: &'a SessionContext, live: FinalEvents) -> Self {
+        Self::of(context, Detection::Known(Box::default(), live.events))
+    }
+
+    fn of(context: &'a SessionContext, detection: Detection) -> Self {
         Self {
             context,
-            timeline: Timeline::new(context),
+            detection,
             replayed: Replayed::default(),
             next_seq: 0,
         }
@@ -76,8 +143,8 @@ impl<'a> Replay<'a> {
                 _ => {}
             }
             let windows = &mut self.replayed.windows;
-            self.timeline
-                .push_seen(self.context, sample, &mut |window: &Window| {
+            self.detection
+                .push(self.context, sample, &mut |window: &Window| {
                     windows.push(*window);
                 });
         }
@@ -98,12 +165,12 @@ impl<'a> Replay<'a> {
     #[must_use]
     pub fn finish(mut self) -> Replayed {
         let windows = &mut self.replayed.windows;
-        self.timeline
-            .finish_seen(self.context, &mut |window: &Window| windows.push(*window));
-        let counts = self.timeline.counts();
+        let (events, counts) = self
+            .detection
+            .finish(self.context, &mut |window: &Window| windows.push(*window));
         self.replayed.dropped.out_of_order = counts.backwards;
         self.replayed.dropped.too_late = counts.lagging;
-        self.replayed.events = self.timeline.events().to_vec();
+        self.replayed.events = events;
         sort_events(&mut self.replayed.events);
         self.replayed.marks.sort_unstable();
         self.replayed.system.sort_unstable();

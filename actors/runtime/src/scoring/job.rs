@@ -20,10 +20,11 @@ use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::knowledge::{self, Learned};
+use super::known::{self, AskLive};
 use crate::messages;
 
-/// The number of batches per read of the journal.
-const READ_BATCHES: usize = 256;
+/// The number of batches read from the journal at once.
+pub(super) const READ_BATCHES: usize = 256;
 /// The error message that customers see if an insight could not be computed.
 const FAILED: &str = "The session could not be scored; its telemetry is kept.";
 
@@ -114,12 +115,13 @@ async fn stored_insight(
     }
 }
 
-/// Scores a session if it has ended and its insight does not cover everything. Returns the tenant
-/// whose webhooks may have something new.
+/// Scores a session if it has ended and its insight does not cover everything. `ask_live` reads the
+/// events of its machine. Returns the tenant whose webhooks may have something new.
 pub(super) async fn score(
     store: &dyn Store,
     clock: &dyn Clock,
     session_id: SessionId,
+    ask_live: Option<&AskLive>,
 ) -> Result<Option<Tenant>, ScoreError> {
     let Some(SessionRow {
         start,
@@ -138,7 +140,7 @@ pub(super) async fn score(
         return Ok(None);
     }
     let context = SessionContext::new(&start);
-    let replayed = replay(store, &context, session_id).await?;
+    let replayed = known::replayed(store, &context, session_id, covered.batches, ask_live).await?;
     let fingerprint = replayed
         .as_ref()
         .and_then(|replayed| trace_fingerprint(&replayed.windows));
@@ -277,12 +279,15 @@ async fn replay_without<'c>(
 
 /// A batch at which a detector panicked, and would panic again.
 #[derive(Debug, PartialEq, Eq)]
-struct Poisonous {
+pub(super) struct Poisonous {
     seq: u32,
 }
 
 /// Applies batches one by one, up to the first that causes a panic.
-fn apply(page: &[JournalEntry], mut one: impl FnMut(&JournalEntry)) -> Result<(), Poisonous> {
+pub(super) fn apply(
+    page: &[JournalEntry],
+    mut one: impl FnMut(&JournalEntry),
+) -> Result<(), Poisonous> {
     for entry in page {
         // The half-changed state is discarded.
         catch_unwind(AssertUnwindSafe(|| one(entry)))

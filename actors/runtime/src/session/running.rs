@@ -1,9 +1,11 @@
 //! A session's machine while its actor is running, and while it is frozen.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use porchlight_core::context::SessionContext;
 use porchlight_core::session::SessionMachine;
+use porchlight_core::session::replay::FinalEvents;
 use porchlight_schema::limits::SNAPSHOT_MS;
 use porchlight_schema::time::TimestampMs;
 
@@ -20,7 +22,7 @@ pub(crate) struct PassivatedState {
 
 /// The machine and the context that it needs.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(crate) struct Running {
     pub(super) context: SessionContext,
     pub(super) machine: SessionMachine,
     /// The machine's change count when it was last checked.
@@ -42,7 +44,7 @@ impl Running {
 
     /// Restores a frozen machine. Returns `None` if its state cannot be read; the store has all of
     /// it.
-    pub(super) fn activate(frozen: &PassivatedState) -> Option<Box<Self>> {
+    pub(crate) fn activate(frozen: &PassivatedState) -> Option<Box<Self>> {
         let (context, machine) = SessionMachine::activate(&frozen.state).ok()?;
         let seen = machine.change_count();
         Some(Box::new(Self {
@@ -53,6 +55,12 @@ impl Running {
             unsnapshotted_since: frozen.unsnapshotted_since,
             is_caught_up: true,
         }))
+    }
+
+    /// Returns the events as they are after the last batch. Returns `None` if a detector panics.
+    pub(crate) fn final_events(&self) -> Option<FinalEvents> {
+        let events = || self.machine.final_events(&self.context);
+        catch_unwind(AssertUnwindSafe(events)).ok()
     }
 
     /// Notes the changes of a batch. Returns whether any event opened or closed.

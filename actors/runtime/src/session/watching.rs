@@ -1,8 +1,9 @@
-//! The answers of the actor to watchers of its session.
+//! The answers of the actor to watchers of its session and to scoring.
 
 use std::time::Instant;
 
 use actix::prelude::*;
+use porchlight_core::session::replay::FinalEvents;
 use porchlight_core::timeline::NumberedChange;
 use porchlight_observe::{MessageKind, Outcome};
 
@@ -34,5 +35,26 @@ impl Handler<ReadChanges> for SessionActor {
             taken_up_at.elapsed().as_secs_f64(),
         );
         MessageResult(changes)
+    }
+}
+
+/// A request for the events as they are after the last batch.
+#[derive(Message)]
+#[rtype(result = "Option<FinalEvents>")]
+pub(crate) struct ReadFinal;
+
+impl Handler<ReadFinal> for SessionActor {
+    type Result = MessageResult<ReadFinal>;
+
+    fn handle(&mut self, _message: ReadFinal, _ctx: &mut Context<Self>) -> Self::Result {
+        let taken_up_at = Instant::now();
+        let running = self.running.as_ref();
+        let events = running.and_then(|running| running.final_events());
+        Self::metrics().on_handled(
+            MessageKind::Events,
+            Outcome::Ok,
+            taken_up_at.elapsed().as_secs_f64(),
+        );
+        MessageResult(events)
     }
 }

@@ -1,0 +1,72 @@
+//! The machines of sessions that have ended and wait for their insight.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use porchlight_core::session::replay::FinalEvents;
+use porchlight_observe::StopReason;
+use porchlight_schema::ids::SessionId;
+
+use super::Registry;
+use super::send::tell_finish;
+use crate::session::{ReadFinal, Running};
+
+/// Scoring waits this long for a machine. If it takes longer, the session is replayed.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+impl Registry {
+    /// Connects the registry to the scoring pool.
+    pub(super) fn attend_scoring(&self) {
+        let weak = Arc::downgrade(&self.inner);
+        let (asked, live) = (weak.clone(), weak.clone());
+        self.inner.scoring.attend(
+            move |session_id| {
+                if let Some(inner) = weak.upgrade() {
+                    Self { inner }.on_scored(session_id);
+                }
+            },
+            move |session_id| {
+                asked
+                    .upgrade()
+                    .is_some_and(|inner| Self { inner }.acts_for(session_id))
+            },
+            Box::new(move |session_id| {
+                let registry = live.upgrade().map(|inner| Self { inner });
+                Box::pin(async move { registry?.final_events(session_id).await })
+            }),
+        );
+    }
+
+    fn on_scored(&self, session_id: SessionId) {
+        self.wake_watchers(session_id);
+        if let Some((_, handle)) = self.inner.ending.remove(&session_id)
+            && let Some(actor) = handle.slot().actor.take()
+        {
+            tell_finish(&actor, StopReason::Finished);
+        }
+    }
+
+    /// Returns the events of the machine of a session that has ended, as they are after its last
+    /// batch. Returns `None` if there is no machine, or if it is busy, or if other nodes write to
+    /// the store: of two bodies with one `seq`, the machine may have applied the one that does not
+    /// count.
+    pub(super) async fn final_events(&self, session_id: SessionId) -> Option<FinalEvents> {
+        if self.inner.ownership.is_shared() {
+            return None;
+        }
+        let handle = self.ending(session_id)?;
+        let actor = {
+            let slot = handle.slot();
+            if slot.restarting {
+                return None;
+            }
+            match (&slot.actor, &slot.frozen) {
+                (Some(actor), _) => actor.clone(),
+                (None, Some(frozen)) => return Running::activate(frozen)?.final_events(),
+                (None, None) => return None,
+            }
+        };
+        let asked = tokio::time::timeout(WAIT_MAX, actor.send(ReadFinal)).await;
+        asked.ok()?.ok()?
+    }
+}

@@ -1,0 +1,67 @@
+//! The input of scoring is the same with the events of the live machine as with detected ones, over
+//! simulated deliveries of every kind.
+
+#![expect(clippy::unwrap_used, reason = "a test that can not go on has failed")]
+
+use porchlight_core::context::SessionContext;
+use porchlight_core::session::SessionMachine;
+use porchlight_core::session::replay::Replay;
+use porchlight_schema::sample::json::decode_batch;
+use porchlight_schema::session::{Address, Point};
+use porchlight_sim::{Delivery, Kind, ParameterSet, Scenario};
+
+fn context(delivery: &Delivery) -> SessionContext {
+    let degrees = |name: &str| {
+        delivery
+            .start
+            .pointer(name)
+            .and_then(serde_json::Value::as_f64)
+            .unwrap()
+    };
+    let address = Address {
+        line1: String::new(),
+        city: String::new(),
+        country: String::new(),
+        point: Point {
+            lat: degrees("/address/lat"),
+            lng: degrees("/address/lng"),
+        },
+        unit: None,
+        floor: None,
+        accuracy_m: Address::ACCURACY_M_DEFAULT,
+        storey_height_m: None,
+        entrance: None,
+        gates: Vec::new(),
+    };
+    SessionContext::of_address(&address, None)
+}
+
+#[test]
+fn the_events_of_the_live_machine_are_those_of_a_replay() {
+    for kind in Kind::ALL {
+        for (seed, set) in [(1, ParameterSet::Tuning), (2, ParameterSet::HeldOut)] {
+            let delivery = Scenario::new(kind, set, seed).deliver();
+            let context = context(&delivery);
+            let mut machine = SessionMachine::new(&context);
+            let mut whole = Replay::new(&context);
+            let batches: Vec<_> = (0_u32..)
+                .zip(delivery.batches(10.0))
+                .map(|(seq, batch)| {
+                    let text = batch.json().unwrap();
+                    (seq, decode_batch(text.as_bytes()).unwrap().batch)
+                })
+                .collect();
+            for (seq, batch) in &batches {
+                machine.arrive(&context, *seq, batch);
+                whole.batch(*seq, batch);
+            }
+            let mut known = Replay::with_events(&context, machine.final_events(&context));
+            for (seq, batch) in &batches {
+                known.batch(*seq, batch);
+            }
+            let (known, whole) = (known.finish(), whole.finish());
+            assert!(!whole.windows.is_empty(), "{kind:?}");
+            assert_eq!(known, whole, "{kind:?} {seed}");
+        }
+    }
+}
