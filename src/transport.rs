@@ -10,6 +10,8 @@ mod cause;
 mod certificate;
 mod details;
 pub mod guard;
+mod permits;
+pub mod resolver;
 mod tls;
 pub mod url;
 
@@ -19,10 +21,11 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use porchlight_core::webhook::{AttemptDetails, Cause};
+use porchlight_observe::resolver::{PermitPoolKind, ResolverMetrics};
 use porchlight_ports::{Answer, OutboundRequest, Transport, UrlRefused};
 use porchlight_schema::limits::{
     ANSWER_KEPT_BYTES_MAX, ANSWER_READ_BYTES_MAX, ATTEMPT_MS_MAX, ENDPOINT_IN_FLIGHT_MAX,
-    NODE_ATTEMPTS_IN_FLIGHT_MAX, PROBE_MS_MAX,
+    NODE_ATTEMPTS_IN_FLIGHT_MAX, PROBE_MS_MAX, TENANT_ATTEMPTS_IN_FLIGHT_MAX,
 };
 use porchlight_schema::session::Tenant;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -30,10 +33,12 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 
 use address::Cidr;
-use guard::{Guard, GuardedResolve, NameRefused, Resolver, SystemResolver};
+use guard::{DIALLING, Guard, GuardedResolve, NameRefused, Resolver};
+use permits::PermitPool;
+use resolver::DnsResolver;
 use url::{Host, Target};
 
 pub use tls::TrustError;
@@ -50,12 +55,10 @@ const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
 /// The interval and timeout of pings on a shared HTTP/2 connection with a waiting request, so that
 /// a dead connection does not fail one attempt after another.
 const HTTP2_PING_MS: u64 = 2_000;
-/// The maximum number of concurrent lookups; each holds a thread.
-const LOOK_UPS_MAX: usize = 64;
-/// The maximum number of concurrent probes per node.
+/// Maximum number of concurrent probes per node.
 const PROBES_MAX: usize = 128;
-/// The time for which an attempt waits for a permit before it fails with cause `internal`.
-const PLACE_MS_MAX: u64 = 5_000;
+/// How long an attempt waits for a permit before it fails with cause `internal`.
+const PERMIT_MS_MAX: u64 = 5_000;
 
 /// The settings of a transport.
 pub struct TransportSettings {
@@ -84,7 +87,7 @@ impl Default for TransportSettings {
         Self {
             allow_addresses: Vec::new(),
             extra_ca_file: None,
-            resolver: Arc::new(SystemResolver),
+            resolver: Arc::new(DnsResolver::default()),
             threads: 1,
         }
     }
@@ -117,7 +120,7 @@ struct Inner {
     client: reqwest::Client,
     guard: Arc<Guard>,
     tls: Arc<rustls::ClientConfig>,
-    places: Semaphore,
+    permits: PermitPool,
     probes: Semaphore,
     ends: tls::CertificateEnds,
 }
@@ -155,7 +158,6 @@ impl HttpTransport {
             .build()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(settings.threads.max(1))
-            .max_blocking_threads(LOOK_UPS_MAX)
             .thread_name("porchlight-send")
             .enable_all()
             .build()?;
@@ -163,7 +165,11 @@ impl HttpTransport {
             client,
             guard,
             tls: Arc::new(config),
-            places: Semaphore::new(NODE_ATTEMPTS_IN_FLIGHT_MAX),
+            permits: PermitPool::new(
+                NODE_ATTEMPTS_IN_FLIGHT_MAX,
+                TENANT_ATTEMPTS_IN_FLIGHT_MAX,
+                ResolverMetrics::get().in_use(PermitPoolKind::Attempts),
+            ),
             probes: Semaphore::new(PROBES_MAX),
             ends,
         });
@@ -195,22 +201,25 @@ impl Transport for HttpTransport {
             .unwrap_or_else(|_| failure(0, Cause::Internal))
     }
 
-    async fn probe(&self, _tenant: Tenant, url: &str) -> Result<(), UrlRefused> {
+    async fn probe(&self, tenant: Tenant, url: &str) -> Result<(), UrlRefused> {
         let (inner, url) = (Arc::clone(&self.inner), url.to_owned());
         let probing = self.handle.spawn(async move {
             let target = Target::parse(&url, inner.guard.allowed())?;
-            let place = inner.probes.try_acquire();
-            let _place = place.map_err(|_| UrlRefused::Unavailable)?;
-            let deadline = Duration::from_millis(PROBE_MS_MAX);
+            let permit = inner.probes.try_acquire();
+            let _permit = permit.map_err(|_| UrlRefused::Unavailable)?;
+            let deadline = Instant::now() + Duration::from_millis(PROBE_MS_MAX);
             // A host that does not answer in time is accepted; a name that does not resolve in time
             // is not.
-            let addresses = timeout(deadline / 2, inner.addresses(&target));
-            let addresses = addresses.await.map_err(|_| UrlRefused::Unresolved)?;
+            let addresses = timeout_at(deadline.into(), inner.addresses(tenant, &target));
+            let addresses = addresses.await.map_err(|_| UrlRefused::Unavailable)?;
             let addresses = addresses.map_err(|refused| match refused {
-                NameRefused::Unresolved => UrlRefused::Unresolved,
+                NameRefused::NoSuchName | NameRefused::NoAddress | NameRefused::NoAnswer => {
+                    UrlRefused::Unresolved
+                }
                 NameRefused::Address => UrlRefused::Address,
+                NameRefused::ResolverAway | NameRefused::Busy => UrlRefused::Unavailable,
             })?;
-            let handshake = timeout(deadline / 2, inner.handshake(&target, &addresses));
+            let handshake = timeout_at(deadline.into(), inner.handshake(&target, &addresses));
             handshake.await.unwrap_or(Ok(()))
         });
         probing.await.unwrap_or(Err(UrlRefused::Unavailable))
@@ -234,17 +243,27 @@ fn elapsed_ms(since: Instant) -> u32 {
 
 impl Inner {
     async fn send(&self, request: OutboundRequest) -> Answer {
-        let waiting = timeout(Duration::from_millis(PLACE_MS_MAX), self.places.acquire());
-        let Ok(Ok(_place)) = waiting.await else {
+        let within = Duration::from_millis(PERMIT_MS_MAX);
+        let Some(_permit) = self.permits.acquire(Some(request.tenant), within).await else {
+            ResolverMetrics::get().on_refused(PermitPoolKind::Attempts);
             return failure(0, Cause::Internal);
         };
         let begun = Instant::now();
         let deadline = begun + Duration::from_millis(ATTEMPT_MS_MAX);
         let mut details = AttemptDetails::default();
-        let head = self.head(&request, &mut details);
-        let head = tokio::time::timeout_at(deadline.into(), head).await;
+        let checked = self.checked(&request, &mut details);
+        // A lookup has a deadline of its own: if it takes longer, it waited for us.
+        let checked = timeout_at(deadline.into(), checked).await;
+        let head = match checked.unwrap_or(Err(Cause::Internal)) {
+            Ok(target) => {
+                let head = self.head(&request, target, &mut details);
+                let head = timeout_at(deadline.into(), head).await;
+                head.unwrap_or(Err(Cause::Timeout))
+            }
+            Err(cause) => Err(cause),
+        };
         let duration_ms = elapsed_ms(begun);
-        let (mut response, host) = match head.unwrap_or(Err(Cause::Timeout)) {
+        let (mut response, host) = match head {
             Ok(head) => head,
             Err(cause) => {
                 return Answer {
@@ -268,13 +287,12 @@ impl Inner {
         }
     }
 
-    /// Sends the request and waits for the answer's head. Known facts are stored in `details`, even
-    /// if the request fails or is given up.
-    async fn head(
+    /// Checks the URL and resolves and checks its host.
+    async fn checked(
         &self,
         request: &OutboundRequest,
         details: &mut AttemptDetails,
-    ) -> Result<(reqwest::Response, String), Cause> {
+    ) -> Result<Target, Cause> {
         let target = Target::parse(&request.url, self.guard.allowed()).map_err(|refused| {
             match refused {
                 UrlRefused::Address => Cause::BlockedAddress,
@@ -282,13 +300,25 @@ impl Inner {
                 _ => Cause::Internal,
             }
         })?;
-        let addresses = self.addresses(&target).await.map_err(|refused| {
+        let addresses = self.addresses(request.tenant, &target).await;
+        let addresses = addresses.map_err(|refused| {
             details.reason = Some(refused.to_string());
             cause::of_name(refused)
         })?;
         if let [address] = addresses[..] {
             details.address = Some(address);
         }
+        Ok(target)
+    }
+
+    /// Sends the request and waits for the head of the answer. `details` receives what becomes
+    /// known on the way, even if the request fails or is given up.
+    async fn head(
+        &self,
+        request: &OutboundRequest,
+        target: Target,
+        details: &mut AttemptDetails,
+    ) -> Result<(reqwest::Response, String), Cause> {
         let mut headers = HeaderMap::with_capacity(request.headers.len() + 1);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in &request.headers {
@@ -302,17 +332,22 @@ impl Inner {
             .headers(headers)
             .body(bytes::Bytes::from_owner(Body(Arc::clone(&request.body))))
             .send();
-        let response = sending.await.map_err(|error| {
+        let response = DIALLING.scope(request.tenant, sending).await;
+        let response = response.map_err(|error| {
             details.reason = details::reason(&error);
             cause::of_error(&error)
         })?;
         Ok((response, host))
     }
 
-    async fn addresses(&self, target: &Target) -> Result<Arc<[std::net::IpAddr]>, NameRefused> {
+    async fn addresses(
+        &self,
+        tenant: Tenant,
+        target: &Target,
+    ) -> Result<Arc<[std::net::IpAddr]>, NameRefused> {
         match &target.host {
             Host::Literal(address) => Ok(Arc::new([*address])),
-            Host::Name(name) => self.guard.addresses(name).await,
+            Host::Name(name) => self.guard.addresses(Some(tenant), name).await,
         }
     }
 
@@ -362,7 +397,7 @@ impl AsRef<[u8]> for Body {
 async fn read_body(response: &mut reqwest::Response, deadline: Instant) -> String {
     let (mut read, mut kept) = (0, Vec::new());
     while read < ANSWER_READ_BYTES_MAX {
-        let chunk = tokio::time::timeout_at(deadline.into(), response.chunk()).await;
+        let chunk = timeout_at(deadline.into(), response.chunk()).await;
         let Ok(Ok(Some(chunk))) = chunk else { break };
         read += chunk.len();
         let room = ANSWER_KEPT_BYTES_MAX.saturating_sub(kept.len());

@@ -239,6 +239,18 @@ ALERTS = [
         quiet=[[s("porchlight_webhook_store_failures_total", "3x30")]],
     ),
     dict(
+        name="PorchlightResolverAway",
+        expr="porchlight_webhook_resolver_away > 0",
+        wait="5m",
+        severity="page",
+        summary="The node's DNS resolver does not answer.",
+        description="No webhook can be sent to a name. Attempts are repeated and not counted.",
+        runbook="resolver-away",
+        dashboard="porchlight-webhooks",
+        fires=[([s("porchlight_webhook_resolver_away", "1x30")], [WHO])],
+        quiet=[[s("porchlight_webhook_resolver_away", "0x30")]],
+    ),
+    dict(
         name="PorchlightThreadsBlocked",
         expr="histogram_quantile(0.99, sum by (job, instance, runtime, le) (rate(porchlight_runtime_lag_seconds_bucket[5m]))) > 0.5",
         wait="10m",

@@ -334,7 +334,7 @@ def webhooks():
         ("What waits", [
             panel("Messages kept", "Waiting for a first try or for a retry, or failed for good. Exact up to 200,000 each.", "short",
                   [("sum by (state) (porchlight_webhook_messages{$$})", "{{state}}")]),
-            panel("Tries under way", "A node makes 1,024 at once at most, an endpoint 32.", "short",
+            panel("Attempts in flight", "With their reads and commits.", "short",
                   [("sum by (instance) (porchlight_webhook_in_flight{$$})", "{{instance}}")]),
             panel("Lanes in memory", "Sessions whose messages are looked at, and those of them that wait for a retry.", "short",
                   [("sum(porchlight_webhook_window_lanes{$$})", "in memory"),
@@ -343,6 +343,24 @@ def webhooks():
                   [("sum(porchlight_webhook_overlaps{$$})", "endpoints")]),
             panel("Failures of the store", "Calls that the store failed; the endpoint pauses and goes on.", "ops",
                   [(rate("porchlight_webhook_store_failures_total", "instance"), "{{instance}}")]),
+        ]),
+        ("Cost in the store", [
+            panel("Store operations", "Reads and commits of webhook actors.", "ops",
+                  [(rate("porchlight_webhook_store_calls_total", "call"), "{{call}}")], stack=True),
+            panel("Rows listed", "Rows that the store read to list outboxes. Divided by the deliveries, this stays near 1.", "ops",
+                  [(rate("porchlight_webhook_rows_listed_total", "instance"), "{{instance}}")]),
+        ]),
+        ("DNS and permits", [
+            panel("DNS lookups", "By outcome. `no_answer`: the name servers of the customer's domain are silent; `resolver_away`: ours are.", "ops",
+                  [(rate("porchlight_webhook_lookups_total", "outcome"), "{{outcome}}")], stack=True),
+            panel("Duration of a lookup", "Of lookups that asked a server; a lookup ends after three seconds.", "s",
+                  quantiles("porchlight_webhook_lookup_seconds")),
+            panel("Resolver away", "1 while the node's own DNS resolver does not answer: attempts are repeated and not counted.", "short",
+                  [("max by (instance) (porchlight_webhook_resolver_away{$$})", "{{instance}}")]),
+            panel("Permits in use", "A node has 4,096 permits for attempts and 1,024 for lookups. A tenant's share shrinks as they are used up.", "short",
+                  [("sum by (instance, pool) (porchlight_webhook_permits_in_use{$$})", "{{instance}} {{pool}}")]),
+            panel("No permit in time", "Attempts and lookups whose tenant had used up its share; repeated and not counted.", "ops",
+                  [(rate("porchlight_webhook_permits_refused_total", "pool"), "{{pool}}")]),
         ]),
     ])
 

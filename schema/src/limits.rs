@@ -365,7 +365,23 @@ pub const ENDPOINT_SLOW_IN_FLIGHT_MAX: usize = 256;
 pub const ATTEMPT_SLOW_MS: u64 = 500;
 /// Maximum number of a node's attempts in flight.
 pub const NODE_ATTEMPTS_IN_FLIGHT_MAX: usize = 4_096;
-/// Maximum time that a paused endpoint holds a message (contract 9): seven days.
+/// Maximum number of one tenant's attempts in flight, test events included. A tenant gets fewer
+/// while the node is nearly full.
+pub const TENANT_ATTEMPTS_IN_FLIGHT_MAX: usize =
+    ENDPOINT_IN_FLIGHT_MAX + ENDPOINT_SLOW_IN_FLIGHT_MAX + 4;
+/// Deadline of one DNS lookup.
+pub const LOOK_UP_MS_MAX: u64 = 3_000;
+/// Deadline of the question that shows whether our own DNS resolver answers.
+pub const LOOK_UP_CANARY_MS_MAX: u64 = 1_000;
+/// How long a lookup waits for a permit.
+pub const LOOK_UP_PERMIT_MS_MAX: u64 = 500;
+/// Maximum number of a node's DNS lookups in flight.
+pub const NODE_LOOK_UPS_MAX: usize = 1_024;
+/// Maximum number of one tenant's DNS lookups in flight. An endpoint has one name at a time.
+pub const TENANT_LOOK_UPS_MAX: usize = 16;
+/// Maximum number of names whose addresses a node caches.
+pub const NAMES_CACHED_MAX: usize = 4_096;
+/// How long a paused endpoint holds a message (contract 9): seven days.
 pub const HELD_MS_MAX: i64 = 7 * 24 * 3_600_000;
 /// Answers with a secret that are remembered for one endpoint by their `Idempotency-Key`.
 pub const SECRETS_REMEMBERED_MAX: usize = 32;
@@ -418,6 +434,13 @@ pub const REVIEW_NOTE_CHARS_MAX: usize = 2_000;
 
 // --- Relations -------------------------------------------------------------------------------------------------
 
+const _: () = assert!(
+    LOOK_UP_PERMIT_MS_MAX + LOOK_UP_MS_MAX + LOOK_UP_CANARY_MS_MAX < ATTEMPT_MS_MAX,
+    "an attempt finds out whether its lookup failed because of us"
+);
+const _: () =
+    assert!(LOOK_UP_PERMIT_MS_MAX + LOOK_UP_MS_MAX + LOOK_UP_CANARY_MS_MAX < PROBE_MS_MAX);
+const _: () = assert!(TENANT_ATTEMPTS_IN_FLIGHT_MAX <= NODE_ATTEMPTS_IN_FLIGHT_MAX);
 const _: () = assert!(BATCH_SENT_BYTES_MAX <= BATCH_UNPACKED_BYTES_MAX);
 const _: () = assert!(BATCH_UNPACKED_BYTES_MAX <= NDJSON_UNPACKED_BYTES_MAX);
 const _: () = assert!(BATCH_UNPACKED_BYTES_MAX <= NODE_IN_FLIGHT_BYTES_MAX);

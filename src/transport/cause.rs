@@ -41,8 +41,9 @@ pub(super) fn of_error(error: &reqwest::Error) -> Cause {
 /// Returns the cause of a failed name resolution.
 pub(super) fn of_name(refused: NameRefused) -> Cause {
     match refused {
-        NameRefused::Unresolved => Cause::Dns,
+        NameRefused::NoSuchName | NameRefused::NoAddress | NameRefused::NoAnswer => Cause::Dns,
         NameRefused::Address => Cause::BlockedAddress,
+        NameRefused::ResolverAway | NameRefused::Busy => Cause::Internal,
     }
 }
 

@@ -1,47 +1,57 @@
 //! Resolves names to checked addresses. The HTTP client gets its addresses from here only.
 
 use std::collections::HashMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use porchlight_observe::resolver::{PermitPoolKind, ResolverMetrics};
+use porchlight_schema::limits::{LOOK_UP_PERMIT_MS_MAX, NODE_LOOK_UPS_MAX, TENANT_LOOK_UPS_MAX};
+use porchlight_schema::session::Tenant;
 use tokio::sync::watch;
 
 use super::address::{Cidr, Origin, is_permitted};
+pub use super::permits::Holder;
+use super::permits::PermitPool;
+
+tokio::task_local! {
+    /// The tenant for whose attempt a connection is opened.
+    pub(super) static DIALLING: Tenant;
+}
 
 /// A resolver of host names.
 #[async_trait]
 pub trait Resolver: Send + Sync {
-    /// Looks up all addresses of a name.
+    /// Returns all addresses of a name, at least one, for the tenant that `holder` names.
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no address, or if the lookup failed.
-    async fn look_up(&self, name: &str) -> io::Result<Vec<IpAddr>>;
-}
-
-/// The system's resolver.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SystemResolver;
-
-#[async_trait]
-impl Resolver for SystemResolver {
-    async fn look_up(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let addresses = tokio::net::lookup_host((name, 0)).await?;
-        Ok(addresses.map(|address| address.ip()).collect())
-    }
+    /// There is none, or the lookup failed.
+    async fn look_up(&self, holder: Holder, name: &str) -> Result<Vec<IpAddr>, NameRefused>;
 }
 
 /// Why a name cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameRefused {
-    /// The name does not resolve.
-    #[error("the name does not resolve")]
-    Unresolved,
-    /// The name resolves to an address that is not permitted, alone or among others.
+    /// It does not exist.
+    #[error("the name does not exist")]
+    NoSuchName,
+    /// It exists and has no address.
+    #[error("the name has no address")]
+    NoAddress,
+    /// The name servers of its domain do not answer.
+    #[error("the name servers of the domain do not answer")]
+    NoAnswer,
+    /// It resolves to an address that is not permitted, alone or among others.
     #[error("the name resolves to an address that is not permitted")]
     Address,
+    /// Our resolver is away.
+    #[error("our resolver does not answer")]
+    ResolverAway,
+    /// The tenant, or all tenants together, have too many lookups in flight.
+    #[error("too many names are being looked up")]
+    Busy,
 }
 
 type Verdict = Result<Arc<[IpAddr]>, NameRefused>;
@@ -49,13 +59,17 @@ type Verdict = Result<Arc<[IpAddr]>, NameRefused>;
 /// A receiver of the verdict of a lookup in flight.
 type UnderWay = watch::Receiver<Option<Verdict>>;
 
+/// The lookups in flight.
+type LookUps = Arc<Mutex<HashMap<(Holder, String), UnderWay>>>;
+
 /// Resolves and checks names. No verdict outlives its lookup: each attempt resolves and checks
-/// again. Concurrent requests for one name share a lookup, so that a hanging lookup holds only one
-/// thread.
+/// again. Concurrent requests of a tenant for one name share a lookup. A tenant's share of lookups
+/// counts each until it has ended, even if nobody waits for its result any more.
 pub struct Guard {
     resolver: Arc<dyn Resolver>,
     allowed: Arc<[Cidr]>,
-    look_ups: Arc<Mutex<HashMap<String, UnderWay>>>,
+    look_ups: LookUps,
+    permits: PermitPool,
 }
 
 impl std::fmt::Debug for Guard {
@@ -72,6 +86,11 @@ impl Guard {
             resolver,
             allowed,
             look_ups: Arc::default(),
+            permits: PermitPool::new(
+                NODE_LOOK_UPS_MAX,
+                TENANT_LOOK_UPS_MAX,
+                ResolverMetrics::get().in_use(PermitPoolKind::LookUps),
+            ),
         }
     }
 
@@ -85,49 +104,55 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no address, or if one of them is not permitted.
-    pub async fn addresses(&self, name: &str) -> Verdict {
-        let mut ended = self.look_up(name);
+    /// There is none, or one of them is not permitted.
+    pub async fn addresses(&self, holder: Holder, name: &str) -> Verdict {
+        let mut ended = self.look_up(holder, name);
         let result = ended.wait_for(Option::is_some).await;
         match result.as_deref() {
             Ok(Some(verdict)) => verdict.clone(),
             // The lookup's task is gone because the runtime is ending.
-            Ok(None) | Err(_) => Err(NameRefused::Unresolved),
+            Ok(None) | Err(_) => Err(NameRefused::ResolverAway),
         }
     }
 
-    fn look_up(&self, name: &str) -> UnderWay {
+    fn look_up(&self, holder: Holder, name: &str) -> UnderWay {
+        let key = (holder, name.to_owned());
         let mut look_ups = lock(&self.look_ups);
-        if let Some(ended) = look_ups.get(name)
+        if let Some(ended) = look_ups.get(&key)
             && ended.has_changed().is_ok()
         {
             return ended.clone();
         }
         let (end, ended) = watch::channel(None);
-        look_ups.insert(name.to_owned(), ended.clone());
+        look_ups.insert(key.clone(), ended.clone());
         let (resolver, allowed) = (Arc::clone(&self.resolver), Arc::clone(&self.allowed));
-        let (known, owned) = (Arc::clone(&self.look_ups), name.to_owned());
+        let (known, permits) = (Arc::clone(&self.look_ups), self.permits.clone());
         tokio::spawn(async move {
-            let verdict = judge(resolver.look_up(&owned).await, &allowed);
+            let within = Duration::from_millis(LOOK_UP_PERMIT_MS_MAX);
+            let verdict = match permits.acquire(holder, within).await {
+                Some(_permit) => judge(resolver.look_up(holder, &key.1).await, &allowed),
+                None => {
+                    ResolverMetrics::get().on_refused(PermitPoolKind::LookUps);
+                    Err(NameRefused::Busy)
+                }
+            };
             // The entry is removed before the verdict is published, so that later requests look up
             // again.
-            lock(&known).remove(&owned);
+            lock(&known).remove(&key);
             end.send_replace(Some(verdict));
         });
         ended
     }
 }
 
-fn lock(
-    look_ups: &Mutex<HashMap<String, UnderWay>>,
-) -> std::sync::MutexGuard<'_, HashMap<String, UnderWay>> {
+fn lock<T>(look_ups: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     look_ups.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn judge(addresses: io::Result<Vec<IpAddr>>, allowed: &[Cidr]) -> Verdict {
-    let addresses = addresses.map_err(|_| NameRefused::Unresolved)?;
+fn judge(addresses: Result<Vec<IpAddr>, NameRefused>, allowed: &[Cidr]) -> Verdict {
+    let addresses = addresses?;
     if addresses.is_empty() {
-        return Err(NameRefused::Unresolved);
+        return Err(NameRefused::NoAddress);
     }
     let permitted = |address: &IpAddr| is_permitted(*address, Origin::Resolved, allowed);
     if !addresses.iter().all(permitted) {
@@ -143,8 +168,10 @@ pub(super) struct GuardedResolve(pub(super) Arc<Guard>);
 impl reqwest::dns::Resolve for GuardedResolve {
     fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
         let guard = Arc::clone(&self.0);
+        // A connection may be opened for an attempt that is over.
+        let holder = DIALLING.try_with(|tenant| *tenant).ok();
         Box::pin(async move {
-            let addresses = guard.addresses(name.as_str()).await?;
+            let addresses = guard.addresses(holder, name.as_str()).await?;
             // The client replaces port 0 by the URL's port.
             let addresses: Vec<_> = addresses
                 .iter()
@@ -169,10 +196,10 @@ mod tests {
 
     #[async_trait]
     impl Resolver for Scripted {
-        async fn look_up(&self, _name: &str) -> io::Result<Vec<IpAddr>> {
+        async fn look_up(&self, _: Holder, _name: &str) -> Result<Vec<IpAddr>, NameRefused> {
             let asked = self.asked.fetch_add(1, Ordering::SeqCst);
             tokio::task::yield_now().await;
-            let answer = self.answers.get(asked).ok_or(io::ErrorKind::NotFound)?;
+            let answer = self.answers.get(asked).ok_or(NameRefused::NoSuchName)?;
             Ok(answer.iter().map(|text| text.parse().unwrap()).collect())
         }
     }
@@ -191,32 +218,35 @@ mod tests {
             &["::ffff:1.1.1.1"],
             &[],
         ]);
-        assert_eq!(guard.addresses("a.example").await.unwrap().len(), 2);
+        assert_eq!(guard.addresses(None, "a.example").await.unwrap().len(), 2);
         assert_eq!(
-            guard.addresses("a.example").await,
+            guard.addresses(None, "a.example").await,
             Err(NameRefused::Address)
         );
         assert_eq!(
-            guard.addresses("a.example").await,
+            guard.addresses(None, "a.example").await,
             Err(NameRefused::Address)
         );
         assert_eq!(
-            guard.addresses("a.example").await,
-            Err(NameRefused::Unresolved)
+            guard.addresses(None, "a.example").await,
+            Err(NameRefused::NoAddress)
         );
         assert_eq!(
-            guard.addresses("a.example").await,
-            Err(NameRefused::Unresolved)
+            guard.addresses(None, "a.example").await,
+            Err(NameRefused::NoSuchName)
         );
     }
 
     #[tokio::test]
     async fn concurrent_requests_share_a_lookup() {
         let guard = guard(vec![&["1.1.1.1"], &["10.0.0.1"]]);
-        let (one, two) = tokio::join!(guard.addresses("a.example"), guard.addresses("a.example"));
+        let (one, two) = tokio::join!(
+            guard.addresses(None, "a.example"),
+            guard.addresses(None, "a.example")
+        );
         assert!(one.is_ok() && two.is_ok());
         assert_eq!(
-            guard.addresses("a.example").await,
+            guard.addresses(None, "a.example").await,
             Err(NameRefused::Address)
         );
     }
@@ -225,10 +255,10 @@ mod tests {
     async fn verdicts_are_neither_reused_nor_stored() {
         let guard = guard(vec![&["1.1.1.1"], &["1.1.1.1"], &["10.0.0.1"]]);
         for _ in 0..2 {
-            assert!(guard.addresses("a.example").await.is_ok());
+            assert!(guard.addresses(None, "a.example").await.is_ok());
         }
         assert_eq!(
-            guard.addresses("a.example").await,
+            guard.addresses(None, "a.example").await,
             Err(NameRefused::Address),
             "a name that was changed counts at the next attempt"
         );

@@ -197,6 +197,11 @@ async fn an_attempt_records_its_failure_target_and_response() {
     assert_eq!(attempt["cause"], "redirect");
     assert_eq!(attempt["responseHeaders"]["location"], "/elsewhere");
     assert_eq!(attempt["responseHeaders"]["set-cookie"], Value::Null);
+    let sent = &attempt["requestHeaders"];
+    assert_eq!(sent["x-service-attempt"], "1");
+    assert_eq!(sent["x-service-delivery-id"], row["id"]);
+    assert_eq!(sent["webhook-id"], row["id"]);
+    assert!(!sent.to_string().contains("signature"), "{sent}");
     let address = attempt["address"].as_str().unwrap();
     assert!(["127.0.0.1", "::1"].contains(&address), "{attempt}");
     assert_eq!(attempt["reason"], Value::Null);

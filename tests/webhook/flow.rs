@@ -18,7 +18,7 @@ pub(crate) fn header<'r>(request: &'r str, name: &str) -> Option<&'r str> {
     })
 }
 
-fn run(test: impl Future<Output = ()>) {
+pub(crate) fn run(test: impl Future<Output = ()>) {
     actix_rt::System::new().block_on(test);
 }
 

@@ -13,6 +13,7 @@ mod cql_process;
 #[expect(dead_code, reason = "the other black-box tests use all of it")]
 mod cql_server;
 mod customer;
+mod dns;
 mod examples;
 #[path = "../shapes/fixed.rs"]
 #[expect(dead_code, reason = "the tests of the API use the rest")]
@@ -21,6 +22,7 @@ mod flow;
 mod hostile;
 mod http2;
 mod measure;
+mod name_server;
 mod process;
 mod receiver;
 #[path = "../it/server.rs"]

@@ -4,6 +4,7 @@
 
 mod cost;
 mod isolation;
+mod names;
 mod outbox;
 
 use std::collections::BTreeMap;
@@ -207,6 +208,11 @@ struct Bench {
 
 impl Bench {
     fn new(name: &str) -> Self {
+        Self::with_settings(name, TransportSettings::default())
+    }
+
+    /// With these settings, but for the addresses and certificates of the receivers.
+    fn with_settings(name: &str, settings: TransportSettings) -> Self {
         let folder = std::env::temp_dir().join(format!("measure-{name}-{}", std::process::id()));
         let store = EmbeddedStore::open_alone(&folder).unwrap();
         let vault = SecretVault::new(&SecretKeys::beside_store(&folder).unwrap());
@@ -214,7 +220,7 @@ impl Bench {
         let transport = HttpTransport::start(TransportSettings {
             allow_addresses: vec!["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()],
             extra_ca_file: Some(authority.file.clone()),
-            ..TransportSettings::default()
+            ..settings
         });
         Self {
             store,
@@ -320,8 +326,8 @@ impl Bench {
         let mut ticks = tokio::time::interval(Duration::from_secs(1) / a_second);
         for _ in 0..count {
             ticks.tick().await;
-            self.enqueue(tenant, bytes).await;
-            webhooks.wake(tenant);
+            let session_id = self.enqueue(tenant, bytes).await;
+            webhooks.wake_lane(tenant, session_id);
         }
     }
 }

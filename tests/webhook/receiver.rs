@@ -2,7 +2,6 @@
 //! a function.
 
 use std::future::Future;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -10,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use porchlight::transport::guard::Resolver;
+use porchlight::transport::guard::{Holder, NameRefused, Resolver};
 use porchlight::transport::{HttpTransport, TransportSettings};
 use porchlight_ports::OutboundRequest;
 use porchlight_schema::ids::OrganizationId;
@@ -233,9 +232,9 @@ impl Script {
 
 #[async_trait]
 impl Resolver for Script {
-    async fn look_up(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+    async fn look_up(&self, _: Holder, name: &str) -> Result<Vec<IpAddr>, NameRefused> {
         if name != HOST {
-            return Err(io::ErrorKind::NotFound.into());
+            return Err(NameRefused::NoSuchName);
         }
         let place = self
             .asked

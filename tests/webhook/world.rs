@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use actix_rt::Arbiter;
+use porchlight::transport::guard::Resolver;
 use porchlight_actors::messages::{insight_updated, session_started, session_stopped};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::webhook::signature::secret_text;
@@ -23,7 +24,7 @@ use porchlight_schema::time::TimestampMs;
 use porchlight_store::MemoryStore;
 use porchlight_world::{SystemClock, SystemEntropy};
 
-use crate::receiver::{Authority, transport};
+use crate::receiver::{Authority, Script, transport_with};
 
 pub(crate) const BAD: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
 
@@ -48,6 +49,7 @@ pub(crate) struct World {
     pub(crate) authority: Authority,
     pub(crate) tenant: Tenant,
     arbiter: Arbiter,
+    resolver: Arc<dyn Resolver>,
     pub(crate) webhooks: Webhooks,
 }
 
@@ -63,6 +65,10 @@ impl World {
     }
 
     pub(crate) fn new() -> Self {
+        Self::with_resolver(Script::new(vec![vec!["127.0.0.1"]]))
+    }
+
+    pub(crate) fn with_resolver(resolver: Arc<dyn Resolver>) -> Self {
         let authority = Authority::new();
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         let clock = Arc::new(Ahead::default());
@@ -78,7 +84,7 @@ impl World {
         ));
         std::fs::remove_file(key).unwrap();
         let arbiter = Arbiter::new();
-        let webhooks = start(&arbiter, &authority, &store, &clock, &vault);
+        let webhooks = start(&arbiter, &authority, &resolver, &store, &clock, &vault);
         let tenant = Tenant {
             organization_id: OrganizationId::new(clock.now(), 7),
             env: Env::Sandbox,
@@ -90,6 +96,7 @@ impl World {
             authority,
             tenant,
             arbiter,
+            resolver,
             webhooks,
         }
     }
@@ -101,6 +108,7 @@ impl World {
         self.webhooks = start(
             &self.arbiter,
             &self.authority,
+            &self.resolver,
             &self.store,
             &self.clock,
             &self.vault,
@@ -266,6 +274,7 @@ pub(crate) fn sample_start(now: TimestampMs) -> SessionStart {
 fn start(
     arbiter: &Arbiter,
     authority: &Authority,
+    resolver: &Arc<dyn Resolver>,
     store: &Arc<MemoryStore>,
     clock: &Arc<Ahead>,
     vault: &Arc<SecretVault>,
@@ -274,7 +283,7 @@ fn start(
         &[arbiter.handle()],
         WebhookParts {
             outbox: Arc::clone(store) as _,
-            transport: Arc::new(transport(authority)),
+            transport: Arc::new(transport_with(authority, Arc::clone(resolver))),
             seal: Arc::clone(vault) as _,
             clock: Arc::clone(clock) as _,
             entropy: Arc::new(SystemEntropy),

@@ -17,9 +17,12 @@
 
 mod lane;
 mod machine;
+pub mod permits;
+pub mod resolver_health;
 pub mod schedule;
 pub mod signature;
 mod window;
+pub mod wire;
 
 #[cfg(test)]
 mod model;
@@ -302,8 +305,10 @@ pub enum Mode {
 /// An event for the machine. Answers carry the generation of the effect that they answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// The outbox may contain new messages.
+    /// The outbox may contain new messages, in whatever lanes.
     Poked,
+    /// These lanes have new messages. The machine reads them without listing the outbox.
+    NewIn(Vec<SessionId>),
     /// The clock advanced.
     Tick,
     /// The endpoint's current mode. If another endpoint replaces this one, use

@@ -7,10 +7,11 @@ use metrics::Unit;
 use super::cluster::{ChangeOutcome, Found, NodesChange, ShardMove, Stale};
 use super::http::{Method, Route, StatusClass};
 use super::peer::{Forwarded, LiveOutcome, Nudged, PeerAnswer, PeerRoute};
+use super::resolver::{LookUpOutcome, PermitPoolKind};
 use super::shares::Share;
 use super::store::{ClockState, LightweightOutcome, StoreOutcome};
 use super::streams::{MessageOutcome, StreamEnd, StreamKind};
-use super::webhook::{AttemptOutcome, Finished, Kept};
+use super::webhook::{AttemptOutcome, Finished, Kept, StoreCall};
 use super::{
     ActorKind, BatchOutcome, InsightOutcome, MessageKind, Outcome, ReplayCheck, RuntimeKind,
     SessionEnded, StopReason,
@@ -194,6 +195,20 @@ catalogue! {
             [], "Endpoints whose previous secret still signs.";
         WEBHOOK_STORE_FAILURES_TOTAL = Counter, Count, "porchlight_webhook_store_failures_total"
             [], "Calls that the store failed; tried again after a pause.";
+        WEBHOOK_STORE_CALLS_TOTAL = Counter, Count, "porchlight_webhook_store_calls_total"
+            ["call": StoreCall::VALUES], "Store operations of webhook actors.";
+        WEBHOOK_ROWS_LISTED_TOTAL = Counter, Count, "porchlight_webhook_rows_listed_total"
+            [], "Rows that the store read to list outboxes, those of finished messages included.";
+        WEBHOOK_PERMITS_IN_USE = Gauge, Count, "porchlight_webhook_permits_in_use"
+            ["pool": PermitPoolKind::VALUES], "Permits that the attempts and the DNS lookups of all tenants hold.";
+        WEBHOOK_PERMITS_REFUSED_TOTAL = Counter, Count, "porchlight_webhook_permits_refused_total"
+            ["pool": PermitPoolKind::VALUES], "Attempts and DNS lookups that found no permit in time because their tenant's share was used up. They are repeated and not counted.";
+        WEBHOOK_LOOKUPS_TOTAL = Counter, Count, "porchlight_webhook_lookups_total"
+            ["outcome": LookUpOutcome::VALUES], "DNS lookups of receivers, by outcome.";
+        WEBHOOK_LOOKUP_SECONDS = Histogram, Seconds, "porchlight_webhook_lookup_seconds"
+            [], "Duration of DNS lookups that asked a server.";
+        WEBHOOK_RESOLVER_AWAY = Gauge, Count, "porchlight_webhook_resolver_away"
+            [], "1 while the DNS resolver of this node does not answer: webhook attempts are repeated and not counted.";
     }
     "Store" {
         STORE_COMMIT_SECONDS = Histogram, Seconds, "porchlight_store_commit_seconds"

@@ -33,6 +33,7 @@ pub mod http;
 pub mod peer;
 pub mod quarantine;
 pub mod request;
+pub mod resolver;
 pub mod runtime;
 pub mod shares;
 pub mod store;
@@ -337,6 +338,7 @@ pub fn install() {
     cluster::ClusterMetrics::get().reset();
     peer::PeerMetrics::get().reset();
     streams::StreamMetrics::get().reset();
+    resolver::ResolverMetrics::get().reset();
     shares::ShareMetrics::get().reset();
     http::HttpMetrics::get().in_flight.set(0.0);
     let store = store::StoreMetrics::get();

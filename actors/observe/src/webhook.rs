@@ -81,6 +81,22 @@ label! {
     }
 }
 
+label! {
+    /// A store operation of a webhook actor.
+    StoreCall {
+        /// Read the endpoint.
+        Endpoint = "endpoint",
+        /// List a part of the outbox.
+        Listing = "listing",
+        /// Read the messages of a lane.
+        Lane = "lane",
+        /// Read the body of a message.
+        Body = "body",
+        /// Commit the result of an attempt, and read the lane again.
+        Commit = "commit",
+    }
+}
+
 /// The metric handles of webhooks.
 #[derive(Debug)]
 pub struct WebhookMetrics {
@@ -100,6 +116,8 @@ pub struct WebhookMetrics {
     overlaps: Gauge,
     messages: Vec<Gauge>,
     store_failures: Counter,
+    store_calls: Vec<Counter>,
+    rows_listed: Counter,
 }
 
 fn seconds(ms: i64) -> f64 {
@@ -112,6 +130,7 @@ impl WebhookMetrics {
         let finished = |state: &Finished| metrics::counter!(name::WEBHOOK_FINISHED_TOTAL, "state" => state.as_str());
         let kept =
             |state: &Kept| metrics::gauge!(name::WEBHOOK_MESSAGES, "state" => state.as_str());
+        let store_calls = |call: &StoreCall| metrics::counter!(name::WEBHOOK_STORE_CALLS_TOTAL, "call" => call.as_str());
         Self {
             attempts: AttemptOutcome::ALL.iter().map(attempts).collect(),
             attempt: metrics::histogram!(name::WEBHOOK_ATTEMPT_SECONDS),
@@ -125,6 +144,8 @@ impl WebhookMetrics {
             overlaps: metrics::gauge!(name::WEBHOOK_OVERLAPS),
             messages: Kept::ALL.iter().map(kept).collect(),
             store_failures: metrics::counter!(name::WEBHOOK_STORE_FAILURES_TOTAL),
+            store_calls: StoreCall::ALL.iter().map(store_calls).collect(),
+            rows_listed: metrics::counter!(name::WEBHOOK_ROWS_LISTED_TOTAL),
         }
     }
 
@@ -196,6 +217,16 @@ impl WebhookMetrics {
             State::Superseded => finished(Finished::Superseded),
             State::Cancelled => finished(Finished::Cancelled),
         }
+    }
+
+    /// Records a store operation of a webhook actor.
+    pub fn on_store_call(&self, call: StoreCall) {
+        self.store_calls[call as usize].increment(1);
+    }
+
+    /// Records rows that the store read to list outboxes.
+    pub fn on_rows_listed(&self, rows: usize) {
+        self.rows_listed.increment(rows as u64);
     }
 
     /// Records that a store operation of a tenant's webhooks failed; they will retry.

@@ -147,3 +147,41 @@ async fn keep_failing(bench: &Bench, webhooks: &Webhooks, tenant: Tenant, enough
         webhooks.wake(tenant);
     }
 }
+
+/// Quick sessions beside 150 sessions of the same endpoint whose requests hang until their
+/// deadline, then wait for their retry while 150 others hang.
+#[test]
+#[ignore = "a measurement"]
+fn measure_quick_sessions_beside_150_that_hang() {
+    const HANGING: usize = 150;
+    run(async {
+        let bench = Bench::new("hanging");
+        let authority = Arc::clone(&bench.authority);
+        let receiver = counting(authority, bench.origin, Manner::HangsOnBad);
+        let tenant = bench.tenant(1, &receiver.url).await;
+        let arbiter = Arbiter::new();
+        let webhooks = bench.webhooks(&arbiter);
+        for round in 1..=3 {
+            let silence = std::future::ready(());
+            let alone = quiet_beside(&bench, &webhooks, tenant, &receiver, silence).await;
+            report(&format!("round {round}, alone"), alone, alone);
+            let noise = async {
+                // The quiet stream takes 20 s; an attempt hangs for 5 s.
+                for _ in 0..4 {
+                    for _ in 0..HANGING {
+                        let session_id = bench.enqueue_body(tenant, bad(&bench)).await;
+                        webhooks.wake_lane(tenant, session_id);
+                    }
+                    tokio::time::sleep(Duration::from_secs(5)).await;
+                }
+            };
+            let beside = quiet_beside(&bench, &webhooks, tenant, &receiver, noise).await;
+            report(
+                &format!("round {round}, beside {HANGING} that hang"),
+                alone,
+                beside,
+            );
+        }
+        arbiter.stop();
+    });
+}

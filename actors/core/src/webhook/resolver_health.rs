@@ -1,0 +1,189 @@
+//! Decides whether a DNS look-up failed because of the name or because of our own resolver.
+//!
+//! A look-up without an answer looks the same in both cases: the name servers of a customer's
+//! domain may be silent, or ours may be. Two observations tell them apart. A *canary*, a question
+//! that each resolver can answer without the customer's name servers, shows whether ours answers at
+//! all. And if names of several tenants fail that resolved recently, while no look-up succeeds, our
+//! resolver cannot reach anybody's name servers. Names that have been dead for long do not count:
+//! any number of them may be tried while nothing else is looked up.
+
+use std::collections::BTreeMap;
+
+/// Failures of this many tenants, without a success of anybody, show that our resolver is away.
+const TENANTS_FAILING_MIN: usize = 3;
+/// A failure counts for this long, in milliseconds.
+const FAILURE_COUNTS_MS: u64 = 60_000;
+/// The maximum number of tenants whose failures are remembered.
+const TENANTS_REMEMBERED_MAX: usize = 64;
+
+/// What the canary showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Canary {
+    /// Our resolver answered it.
+    Answered,
+    /// Our resolver answered that it cannot find out, or did not answer.
+    Failed,
+}
+
+/// The cause of a look-up that failed without a definite answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// The name servers of the name's domain do not answer.
+    Name,
+    /// Our resolver is away.
+    Resolver,
+}
+
+/// The recent history of look-ups of tenants of type `K`. Times are milliseconds of a monotonic
+/// clock.
+#[derive(Debug, Clone)]
+pub struct ResolverHealth<K> {
+    answered_at_ms: Option<u64>,
+    /// The last failure of each tenant, of a name that resolved recently, since the last definite
+    /// answer.
+    failed_at_ms: BTreeMap<K, u64>,
+    is_away: bool,
+}
+
+impl<K: Ord + Copy> Default for ResolverHealth<K> {
+    fn default() -> Self {
+        Self {
+            answered_at_ms: None,
+            failed_at_ms: BTreeMap::new(),
+            is_away: false,
+        }
+    }
+}
+
+impl<K: Ord + Copy> ResolverHealth<K> {
+    /// Whether our resolver is away, according to the last look-up.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        self.is_away
+    }
+
+    /// Notes a definite answer: addresses, or that there are none. Returns whether our resolver is
+    /// back.
+    pub fn on_answer(&mut self, now_ms: u64) -> bool {
+        self.answered_at_ms = Some(now_ms);
+        self.failed_at_ms.clear();
+        std::mem::take(&mut self.is_away)
+    }
+
+    /// Returns whether a definite answer to anybody has come since `begun_at_ms`: then a failure
+    /// needs no canary.
+    #[must_use]
+    pub fn has_answered_since(&self, begun_at_ms: u64) -> bool {
+        self.answered_at_ms.is_some_and(|at| at >= begun_at_ms)
+    }
+
+    /// Decides who is to blame for a look-up that began at `begun_at_ms` and failed now without a
+    /// definite answer. `resolved_recently` says whether the name had an address not long ago.
+    /// `canary` was asked after the failure; it is not needed if [`Self::has_answered_since`].
+    pub fn on_failure(
+        &mut self,
+        tenant: K,
+        resolved_recently: bool,
+        begun_at_ms: u64,
+        now_ms: u64,
+        canary: Option<Canary>,
+    ) -> Blame {
+        if self.has_answered_since(begun_at_ms) {
+            return Blame::Name;
+        }
+        self.failed_at_ms
+            .retain(|_, at| now_ms.saturating_sub(*at) < FAILURE_COUNTS_MS);
+        let has_room = self.failed_at_ms.len() < TENANTS_REMEMBERED_MAX;
+        if resolved_recently && (has_room || self.failed_at_ms.contains_key(&tenant)) {
+            self.failed_at_ms.insert(tenant, now_ms);
+        }
+        let all_fail = self.failed_at_ms.len() >= TENANTS_FAILING_MIN;
+        self.is_away = all_fail || canary != Some(Canary::Answered);
+        if self.is_away {
+            Blame::Resolver
+        } else {
+            Blame::Name
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_canary_decides_while_few_tenants_fail() {
+        let mut health = ResolverHealth::default();
+        let failed = Some(Canary::Failed);
+        assert_eq!(
+            health.on_failure(1, true, 0, 3_000, failed),
+            Blame::Resolver
+        );
+        assert!(health.is_away());
+        let answered = Some(Canary::Answered);
+        assert_eq!(
+            health.on_failure(1, true, 3_000, 6_000, answered),
+            Blame::Name
+        );
+        assert!(!health.is_away());
+        assert_eq!(
+            health.on_failure(1, true, 6_000, 9_000, None),
+            Blame::Resolver
+        );
+        assert!(health.on_answer(9_001), "the resolver is back");
+        assert!(!health.on_answer(9_002), "it was there before");
+    }
+
+    #[test]
+    fn failures_of_several_tenants_without_a_success_are_ours() {
+        let mut health = ResolverHealth::default();
+        let answered = Some(Canary::Answered);
+        assert_eq!(health.on_failure(1, true, 0, 3_000, answered), Blame::Name);
+        assert_eq!(health.on_failure(2, true, 0, 3_100, answered), Blame::Name);
+        assert_eq!(
+            health.on_failure(3, true, 0, 3_200, answered),
+            Blame::Resolver
+        );
+        health.on_answer(3_300);
+        assert_eq!(health.on_failure(4, true, 0, 3_400, None), Blame::Name);
+        assert_eq!(
+            health.on_failure(4, true, 3_400, 6_000, answered),
+            Blame::Name
+        );
+        // The failures are too far apart to belong to one outage.
+        assert_eq!(
+            health.on_failure(5, true, 60_000, 66_000, answered),
+            Blame::Name
+        );
+        assert_eq!(
+            health.on_failure(6, true, 60_000, 66_001, answered),
+            Blame::Name
+        );
+    }
+
+    #[test]
+    fn names_that_are_dead_for_long_do_not_count_however_many_tenants_have_them() {
+        let mut health = ResolverHealth::default();
+        for tenant in 0..10 {
+            let blame = health.on_failure(tenant, false, 0, 3_000, Some(Canary::Answered));
+            assert_eq!(blame, Blame::Name);
+        }
+        assert!(!health.is_away());
+    }
+
+    proptest! {
+        /// One tenant alone never makes our resolver seem away while the canary is answered.
+        #[test]
+        fn one_tenant_with_dead_names_is_to_blame(times in proptest::collection::vec(0..10_000_u64, 1..200)) {
+            let mut health = ResolverHealth::default();
+            let mut now_ms = 0;
+            for step in times {
+                now_ms += step;
+                let blame = health.on_failure(1, true, now_ms, now_ms + 3_000, Some(Canary::Answered));
+                prop_assert_eq!(blame, Blame::Name);
+            }
+        }
+    }
+}

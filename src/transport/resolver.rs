@@ -1,0 +1,368 @@
+//! The DNS resolver: asynchronous, with a deadline of its own, and with a small cache.
+//!
+//! A look-up ends after [`LOOK_UP_MS_MAX`] at the latest, and holds no thread. If it ends without a
+//! definite answer, [`ResolverHealth`] decides whether the name or our own resolver is to blame.
+
+use std::collections::HashMap;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use async_trait::async_trait;
+use hickory_resolver::config::{
+    LookupIpStrategy, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
+};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::{DnsError, NetError};
+use hickory_resolver::proto::op::{Query, ResponseCode};
+use hickory_resolver::proto::rr::{Name, RecordType};
+use hickory_resolver::system_conf::read_system_conf;
+use hickory_resolver::{Hosts, TokioResolver};
+use porchlight_core::webhook::resolver_health::{Blame, Canary, ResolverHealth};
+use porchlight_observe::resolver::{LookUpOutcome, ResolverMetrics};
+use porchlight_schema::limits::{LOOK_UP_CANARY_MS_MAX, LOOK_UP_MS_MAX, NAMES_CACHED_MAX};
+use tokio::time::timeout;
+
+use super::guard::{NameRefused, Resolver};
+use super::permits::Holder;
+
+/// How long a server may take to answer a question before the question is asked once more.
+const QUESTION_MS_MAX: u64 = LOOK_UP_MS_MAX * 7 / 15;
+/// The number of servers asked at the same time: as many as `resolv.conf` may name.
+const SERVERS_ASKED: usize = 3;
+/// The maximum time for which an address is cached, whatever its time to live.
+const CACHED_MS_MAX: u64 = 300_000;
+/// The interval at which the system's files are checked for changes.
+const FILES_CHECKED_MS: u64 = 5_000;
+/// A name that had an address within this time resolved recently.
+const RECENTLY: Duration = Duration::from_secs(3_600);
+/// The result of a canary is used for this long.
+const CANARY_FRESH_MS: u64 = 1_000;
+/// The files of the system's configuration.
+const SYSTEM_FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
+/// The server that is asked if `/etc/resolv.conf` names none, as the C library does.
+const LOCAL_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Resolves names by DNS, after `/etc/hosts`.
+pub struct DnsResolver {
+    /// Fixed servers; `None`: as the system is configured.
+    servers: Option<Vec<SocketAddr>>,
+    client: Mutex<Client>,
+    cache: Mutex<HashMap<String, Cached>>,
+    health: Mutex<ResolverHealth<Holder>>,
+    canary: tokio::sync::Mutex<Option<(Instant, Canary)>>,
+    begun: Instant,
+}
+
+struct Client {
+    resolver: Result<TokioResolver, NetError>,
+    hosts: Hosts,
+    files: [Option<SystemTime>; SYSTEM_FILES.len()],
+    checked_at: Instant,
+}
+
+struct Cached {
+    addresses: Vec<IpAddr>,
+    until: Instant,
+}
+
+/// A look-up that ended without a definite answer.
+struct NoAnswer;
+
+impl std::fmt::Debug for DnsResolver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DnsResolver")
+            .field("servers", &self.servers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for DnsResolver {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+impl DnsResolver {
+    /// Creates a resolver that asks these servers instead of those of `/etc/resolv.conf`.
+    #[must_use]
+    pub fn with_servers(servers: Vec<SocketAddr>) -> Self {
+        Self::new(Some(servers))
+    }
+
+    fn new(servers: Option<Vec<SocketAddr>>) -> Self {
+        let files = SYSTEM_FILES.map(changed_at);
+        Self {
+            client: Mutex::new(Client {
+                resolver: build(servers.as_deref()),
+                hosts: Hosts::from_system().unwrap_or_default(),
+                files,
+                checked_at: Instant::now(),
+            }),
+            servers,
+            cache: Mutex::default(),
+            health: Mutex::default(),
+            canary: tokio::sync::Mutex::new(None),
+            begun: Instant::now(),
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Reads the system's files again if one of them has changed.
+    fn client(&self) -> MutexGuard<'_, Client> {
+        let mut client = lock(&self.client);
+        if client.checked_at.elapsed() >= Duration::from_millis(FILES_CHECKED_MS) {
+            client.checked_at = Instant::now();
+            let files = SYSTEM_FILES.map(changed_at);
+            if files != client.files {
+                client.files = files;
+                client.resolver = build(self.servers.as_deref());
+                client.hosts = Hosts::from_system().unwrap_or_default();
+                lock(&self.cache).clear();
+            }
+        }
+        client
+    }
+
+    /// Answers without a server: from `/etc/hosts`, and for names that have a fixed meaning
+    /// (RFC 6761).
+    fn answer_locally(&self, name: &str) -> Option<Result<Vec<IpAddr>, NameRefused>> {
+        let absolute = Name::from_str(name).ok()?;
+        let client = self.client();
+        let of_type = |kind| {
+            let query = Query::query(absolute.clone(), kind);
+            client.hosts.lookup_static_host(&query)
+        };
+        let found = [RecordType::A, RecordType::AAAA]
+            .into_iter()
+            .filter_map(of_type);
+        let found: Vec<_> = found
+            .flat_map(|lookup| {
+                let addresses = lookup.answers().iter();
+                addresses
+                    .filter_map(|record| record.data.ip_addr())
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        if !found.is_empty() {
+            return Some(Ok(found));
+        }
+        match name.rsplit('.').next() {
+            Some("localhost") => Some(Ok(vec![
+                IpAddr::V4(Ipv4Addr::LOCALHOST),
+                IpAddr::V6(Ipv6Addr::LOCALHOST),
+            ])),
+            Some("invalid" | "onion") => Some(Err(NameRefused::NoSuchName)),
+            _ => None,
+        }
+    }
+
+    fn cached(&self, name: &str) -> Option<Vec<IpAddr>> {
+        let cache = lock(&self.cache);
+        let cached = cache.get(name)?;
+        (Instant::now() < cached.until).then(|| cached.addresses.clone())
+    }
+
+    /// Returns whether the name had an address within the last hour.
+    fn resolved_recently(&self, name: &str) -> bool {
+        let cache = lock(&self.cache);
+        let cached = cache.get(name);
+        cached.is_some_and(|cached| cached.until.elapsed() < RECENTLY)
+    }
+
+    fn remember(&self, name: &str, addresses: &[IpAddr], until: Instant) {
+        let now = Instant::now();
+        let until = until.min(now + Duration::from_millis(CACHED_MS_MAX));
+        let mut cache = lock(&self.cache);
+        if cache.len() >= NAMES_CACHED_MAX && !cache.contains_key(name) {
+            cache.retain(|_, cached| now < cached.until);
+            // Any entry makes room: each is only a shorter way to the same answer.
+            let any = cache.keys().next().cloned();
+            if let Some(any) = any.filter(|_| cache.len() >= NAMES_CACHED_MAX) {
+                cache.remove(&any);
+            }
+        }
+        let addresses = addresses.to_vec();
+        cache.insert(name.to_owned(), Cached { addresses, until });
+    }
+
+    /// Asks for the addresses of a name.
+    async fn ask(&self, name: &str) -> Result<Result<Vec<IpAddr>, NameRefused>, NoAnswer> {
+        let client = self.client().resolver.clone().map_err(|_| NoAnswer)?;
+        let Ok(mut absolute) = Name::from_str(name) else {
+            return Ok(Err(NameRefused::NoSuchName));
+        };
+        let relative = absolute.clone();
+        absolute.set_fqdn(true);
+        let mut answer = client.lookup_ip(absolute).await;
+        // Only names without a dot are searched for in the domains of `resolv.conf`.
+        if !name.contains('.') && answer.is_err() {
+            answer = client.lookup_ip(relative).await;
+        }
+        match answer {
+            Ok(found) => {
+                let addresses: Vec<_> = found.iter().collect();
+                self.remember(name, &addresses, found.valid_until());
+                match addresses.is_empty() {
+                    true => Ok(Err(NameRefused::NoAddress)),
+                    false => Ok(Ok(addresses)),
+                }
+            }
+            Err(error) if error.is_nx_domain() => Ok(Err(NameRefused::NoSuchName)),
+            Err(error) if error.is_no_records_found() => Ok(Err(NameRefused::NoAddress)),
+            Err(_) => Err(NoAnswer),
+        }
+    }
+
+    /// Asks our servers for the name servers of the root, which they know without the customer's
+    /// servers. Tasks that ask at the same time share the result.
+    async fn canary(&self) -> Canary {
+        let mut last = self.canary.lock().await;
+        let fresh = Duration::from_millis(CANARY_FRESH_MS);
+        if let Some((at, canary)) = *last
+            && at.elapsed() < fresh
+        {
+            return canary;
+        }
+        let client = self.client().resolver.clone();
+        let canary = match client {
+            Ok(client) => {
+                let asking = client.lookup(Name::root(), RecordType::NS);
+                match timeout(Duration::from_millis(LOOK_UP_CANARY_MS_MAX), asking).await {
+                    Ok(Ok(_)) => Canary::Answered,
+                    Ok(Err(NetError::Dns(error))) if !is_server_failure(&error) => Canary::Answered,
+                    Ok(Err(_)) | Err(_) => Canary::Failed,
+                }
+            }
+            Err(_) => Canary::Failed,
+        };
+        *last = Some((Instant::now(), canary));
+        canary
+    }
+
+    /// Decides who is to blame for a look-up without a definite answer.
+    async fn blame(&self, holder: Holder, name: &str, begun_ms: u64) -> NameRefused {
+        let known = lock(&self.health).has_answered_since(begun_ms);
+        let canary = match known {
+            true => None,
+            false => Some(self.canary().await),
+        };
+        let recently = self.resolved_recently(name);
+        let (was_away, blame) = {
+            let mut health = lock(&self.health);
+            let was_away = health.is_away();
+            let blame = health.on_failure(holder, recently, begun_ms, self.now_ms(), canary);
+            (was_away, blame)
+        };
+        let metrics = ResolverMetrics::get();
+        match blame {
+            Blame::Resolver => {
+                if !was_away {
+                    tracing::warn!(
+                        "the DNS resolver of this machine does not answer; webhook attempts are repeated and not counted"
+                    );
+                }
+                metrics.set_away(true);
+                NameRefused::ResolverAway
+            }
+            Blame::Name => {
+                self.on_back(was_away);
+                NameRefused::NoAnswer
+            }
+        }
+    }
+
+    fn on_back(&self, was_away: bool) {
+        if was_away {
+            tracing::info!("the DNS resolver of this machine answers again");
+        }
+        ResolverMetrics::get().set_away(false);
+    }
+}
+
+#[async_trait]
+impl Resolver for DnsResolver {
+    async fn look_up(&self, holder: Holder, name: &str) -> Result<Vec<IpAddr>, NameRefused> {
+        if let Some(answer) = self.answer_locally(name) {
+            return answer;
+        }
+        let metrics = ResolverMetrics::get();
+        if let Some(addresses) = self.cached(name) {
+            metrics.on_cached();
+            return Ok(addresses);
+        }
+        let (begun, begun_ms) = (Instant::now(), self.now_ms());
+        let asking = timeout(Duration::from_millis(LOOK_UP_MS_MAX), self.ask(name));
+        let answer = match asking.await {
+            Ok(Ok(answer)) => {
+                let now_ms = self.now_ms();
+                let was_away = lock(&self.health).on_answer(now_ms);
+                self.on_back(was_away);
+                answer
+            }
+            Ok(Err(NoAnswer)) | Err(_) => Err(self.blame(holder, name, begun_ms).await),
+        };
+        let outcome = match &answer {
+            Ok(_) => LookUpOutcome::Found,
+            Err(NameRefused::NoSuchName) => LookUpOutcome::NoSuchName,
+            Err(NameRefused::NoAddress) => LookUpOutcome::NoAddress,
+            Err(NameRefused::ResolverAway) => LookUpOutcome::ResolverAway,
+            Err(_) => LookUpOutcome::NoAnswer,
+        };
+        metrics.on_look_up(outcome, begun.elapsed());
+        answer
+    }
+}
+
+/// Whether our server answered that it could not find out.
+fn is_server_failure(error: &DnsError) -> bool {
+    matches!(error, DnsError::ResponseCode(ResponseCode::ServFail))
+}
+
+fn changed_at(file: &str) -> Option<SystemTime> {
+    fs::metadata(file).and_then(|data| data.modified()).ok()
+}
+
+fn build(servers: Option<&[SocketAddr]>) -> Result<TokioResolver, NetError> {
+    let (config, system) = match servers {
+        None => read_system_conf().unwrap_or_else(|_| (at(&[]), ResolverOpts::default())),
+        Some(servers) => (at(servers), ResolverOpts::default()),
+    };
+    let config = match config.name_servers().is_empty() {
+        true => at(&[SocketAddr::new(LOCAL_SERVER, 53)]),
+        false => config,
+    };
+    let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+    let options = builder.options_mut();
+    *options = system;
+    options.timeout = Duration::from_millis(QUESTION_MS_MAX);
+    options.attempts = 1;
+    options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
+    // The cache of this module tells whether an answer came from a server.
+    options.cache_size = 0;
+    options.use_hosts_file = ResolveHosts::Never;
+    options.num_concurrent_reqs = SERVERS_ASKED;
+    options.max_active_requests = NAMES_CACHED_MAX;
+    builder.build()
+}
+
+/// The configuration of these servers.
+fn at(servers: &[SocketAddr]) -> ResolverConfig {
+    let servers = servers.iter().map(|server| {
+        let mut config = NameServerConfig::udp_and_tcp(server.ip());
+        for connection in &mut config.connections {
+            connection.port = server.port();
+        }
+        config
+    });
+    ResolverConfig::from_parts(None, Vec::new(), servers.collect())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
