@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use actix_web::HttpResponse;
+use porchlight_core::webhook::wire::request_headers;
 use porchlight_core::webhook::{AttemptResult, Cause, Queued, State};
 use porchlight_http::fields::{Faults, Fields};
 use porchlight_http::problem::{Code, Problem};
@@ -121,12 +122,23 @@ struct AttemptView<'a> {
     reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<IpAddr>,
+    /// The headers of the request, without signatures.
+    request_headers: BTreeMap<&'static str, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_headers: Option<BTreeMap<&'a str, &'a str>>,
 }
 
 impl<'a> AttemptView<'a> {
-    fn new(attempt: u32, report: &'a AttemptResult) -> Self {
+    fn new(message: &Queued, attempt: u32, report: &'a AttemptResult) -> Self {
+        let session = message.session_id.to_string();
+        let headers = request_headers(
+            message.event,
+            &session,
+            message.id,
+            message.number,
+            attempt,
+            report.at,
+        );
         Self {
             attempt,
             at: report.at,
@@ -136,6 +148,7 @@ impl<'a> AttemptView<'a> {
             response: report.response.as_deref(),
             reason: report.details.reason.as_deref(),
             address: report.details.address,
+            request_headers: headers.into_iter().collect(),
             response_headers: report.status_code.map(|_| {
                 let headers = report.details.response_headers.iter();
                 headers
@@ -243,7 +256,7 @@ pub(super) async fn show(call: RequestContext) -> Result<HttpResponse, Problem> 
         url: endpoint.as_ref().map(|endpoint| endpoint.url.as_ref()),
         attempt_log: attempts
             .iter()
-            .map(|(attempt, report)| AttemptView::new(*attempt, report))
+            .map(|(attempt, report)| AttemptView::new(&row.queued, *attempt, report))
             .collect(),
     };
     request_context::json(HttpResponse::Ok(), &view)

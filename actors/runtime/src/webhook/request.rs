@@ -1,11 +1,11 @@
 //! A message as sent over the wire: its headers are signed at the time of the attempt with every
 //! live secret.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use porchlight_core::webhook::signature::{
-    SecretError, service_signature, standard_signature, standard_timestamp,
-};
+use porchlight_core::webhook::signature::{SecretError, service_signature, standard_signature};
+use porchlight_core::webhook::wire::{body_to_send, request_headers};
 use porchlight_schema::ids::MessageId;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
@@ -47,6 +47,14 @@ pub struct OutgoingMessage {
     pub body: Arc<str>,
 }
 
+/// Returns the body to send for a stored body; see [`body_to_send`].
+pub(super) fn sent_body(event: MessageEvent, stored: Arc<str>) -> Arc<str> {
+    match body_to_send(event, &stored) {
+        Cow::Owned(changed) => changed.into(),
+        Cow::Borrowed(_) => stored,
+    }
+}
+
 impl EndpointSigner {
     /// Decrypts the endpoint's secrets. Returns `None` if one of them cannot be decrypted with the
     /// available keys.
@@ -80,20 +88,17 @@ impl EndpointSigner {
         let previous = previous.filter(|(_, expires_at)| now < *expires_at);
         let previous = previous.map(|(secret, _)| secret.as_str());
         let live = std::iter::once(self.secret.as_str()).chain(previous);
-        let mut headers = vec![
-            ("x-service-event", saying.event.as_str().to_owned()),
-            ("x-service-delivery", saying.session.clone()),
-            ("x-service-delivery-id", saying.id.to_string()),
-            ("x-service-attempt", saying.attempt.to_string()),
-            ("x-service-sequence", saying.sequence.to_string()),
-            ("x-service-signature", service_signature(&self.secret, body)),
-            ("webhook-id", saying.id.to_string()),
-            ("webhook-timestamp", standard_timestamp(now).to_string()),
-            (
-                "webhook-signature",
-                standard_signature(live, saying.id, now, body)?,
-            ),
-        ];
+        let mut headers = request_headers(
+            saying.event,
+            &saying.session,
+            saying.id,
+            saying.sequence,
+            saying.attempt,
+            now,
+        );
+        headers.push(("x-service-signature", service_signature(&self.secret, body)));
+        let standard = standard_signature(live, saying.id, now, body)?;
+        headers.push(("webhook-signature", standard));
         if let Some(previous) = previous {
             let signature = service_signature(previous, body);
             headers.push(("x-service-signature-previous", signature));

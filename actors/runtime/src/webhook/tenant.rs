@@ -14,6 +14,7 @@ use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
 use porchlight_schema::session::Tenant;
 
 use super::Webhooks;
+use super::request::sent_body;
 
 /// The webhooks of one tenant, created by [`Webhooks::of`].
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +70,11 @@ impl TenantWebhooks<'_> {
     ///
     /// Returns an error if the store fails.
     pub async fn delivery(&self, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
-        self.outbox().delivery(self.tenant, id).await
+        let found = self.outbox().delivery(self.tenant, id).await?;
+        Ok(found.map(|mut found| {
+            found.body = sent_body(found.row.queued.event, found.body);
+            found
+        }))
     }
 
     /// Requests one more attempt of a delivery and wakes the tenant's actor.
