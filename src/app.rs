@@ -325,7 +325,7 @@ fn build_service(
         },
     );
     let poked = webhooks.clone();
-    let wake: Wake = Arc::new(move |tenant| poked.wake(tenant));
+    let wake: Wake = Arc::new(move |tenant, session_id| poked.wake_lane(tenant, session_id));
     let shared = store.store();
     let service = Service::new(Parts {
         store: Arc::clone(&shared),

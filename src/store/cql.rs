@@ -107,8 +107,13 @@ use statements::Statements;
 const SLACK: Duration = Duration::from_secs(86_400);
 /// Life of snapshots, which may be discarded at any time.
 const SNAPSHOTS: Duration = Duration::from_secs(2 * 86_400);
-/// Life of outbox rows. The last retry is due at most 26.4 hours after the attempt before it.
+/// Life of outbox rows: longer than a paused webhook holds a message. The last retry is due at most
+/// 26.4 hours after the attempt before it.
 const OUTBOX: Duration = Duration::from_secs(8 * 86_400);
+const _: () = assert!(
+    OUTBOX.as_secs() * 1_000 >= porchlight_schema::limits::HELD_MS_MAX as u64 + 86_400_000,
+    "the row of a held message outlives the time for which it is held by a day"
+);
 /// Number of threads that serve the database connections.
 const THREADS: usize = 2;
 /// Deadline for operations of one session or message: phones are answered within five seconds

@@ -142,7 +142,7 @@ async fn node(
         },
     );
     let poked = webhooks.clone();
-    let wake: Wake = Arc::new(move |tenant| poked.wake(tenant));
+    let wake: Wake = Arc::new(move |tenant, session_id| poked.wake_lane(tenant, session_id));
     let given = Given {
         store: Arc::clone(store) as _,
         ownership: view,
@@ -322,7 +322,7 @@ async fn a_batch_activates_a_session_unknown_to_its_owner() {
         store: Arc::clone(&nodes.store) as _,
         ownership: Arc::new(View::new(free_name())),
         peers: Arc::new(SingleNode { generation: 1 }),
-        wake: Arc::new(|_| {}),
+        wake: Arc::new(|_, _| {}),
     };
     let (silent, arbiters) = service_of(given, Arc::clone(&edge.clock), ShareLimits::default());
     let (store, clock) = (Arc::clone(&nodes.store), Arc::clone(&edge.clock));

@@ -114,7 +114,7 @@ pub(crate) fn service(
         store: Arc::clone(&store) as _,
         ownership: Arc::clone(&alone) as _,
         peers: alone,
-        wake: Arc::new(|_| {}),
+        wake: Arc::new(|_, _| {}),
     };
     let (service, arbiters) = service_of(given, clock, shares);
     assert!(receiver.set(service.clone()).is_ok());

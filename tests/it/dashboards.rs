@@ -13,7 +13,7 @@ use crate::receiver::{Authority, OK, Receiver};
 use crate::server::{Folder, Server, block_on, http, porchlight, successful};
 
 /// The panels that may be empty, with the reasons.
-const MAY_BE_EMPTY: [(&str, &str); 3] = [
+const MAY_BE_EMPTY: [(&str, &str); 4] = [
     ("Alerts", "no alert fires while all is well"),
     (
         "Time of a request between nodes",
@@ -22,6 +22,10 @@ const MAY_BE_EMPTY: [(&str, &str); 3] = [
     (
         "Time to take shards up",
         "a process that is alone takes none up",
+    ),
+    (
+        "Duration of a lookup",
+        "the receiver's name needs no DNS server",
     ),
 ];
 /// Metrics of Prometheus itself, and of the process, that the pages use.

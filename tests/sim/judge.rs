@@ -206,7 +206,7 @@ fn undisturbed(world: &World, finals: &[Final]) -> Vec<StoredInsight> {
             &[arbiter],
             Arc::clone(&store) as _,
             Arc::clone(&world.clock) as _,
-            Arc::new(|_| {}),
+            Arc::new(|_, _| {}),
         );
         for found in finals {
             pool.request(found.row.start.session_id);

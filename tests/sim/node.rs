@@ -140,7 +140,7 @@ impl Node<'_> {
         let arbiter = System::current().arbiter().clone();
         let store: Arc<dyn Store> = Arc::clone(&self.store) as _;
         let clock: Arc<dyn Clock> = Arc::clone(&self.world.clock) as _;
-        let wake: Wake = Arc::new(|_| {});
+        let wake: Wake = Arc::new(|_, _| {});
         let entropy = Chance::of(&[self.world.plan.seed, ENTROPY, self.number]);
         let alone = SingleNode {
             generation: self.number + 1,

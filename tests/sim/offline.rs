@@ -105,7 +105,7 @@ impl Node {
             store: Arc::clone(&store) as _,
             clock: Arc::clone(&clock),
             entropy: Arc::new(Counter(AtomicU64::new(1))),
-            wake: Arc::new(|_| {}),
+            wake: Arc::new(|_, _| {}),
             lifetime: Lifetime {
                 idle_ms: IDLE_MS,
                 max_ms,
@@ -117,7 +117,7 @@ impl Node {
                 &[arbiter],
                 Arc::clone(&store) as _,
                 clock,
-                Arc::new(|_| {}),
+                Arc::new(|_, _| {}),
             ),
             shares: ShareLimits::default(),
         });

@@ -91,7 +91,6 @@ impl ResolverMetrics {
     }
 
     /// The gauge of the permits of a pool that are in use.
-    #[must_use]
     pub fn in_use(&self, pool: PermitPoolKind) -> Gauge {
         self.in_use[pool as usize].clone()
     }

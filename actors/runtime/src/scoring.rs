@@ -190,7 +190,7 @@ impl Inner {
     /// Completes a session: wakes the webhooks of the tenant whose insight was committed, if any.
     fn on_done(&self, session_id: SessionId, committed: Option<Tenant>) {
         if let Some(tenant) = committed {
-            (self.wake)(tenant);
+            (self.wake)(tenant, session_id);
         }
         if let Some(on_scored) = self.on_scored.get() {
             on_scored(session_id);

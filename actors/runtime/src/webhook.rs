@@ -4,6 +4,7 @@
 
 mod actor;
 mod configuration;
+mod presence;
 mod remembered;
 mod request;
 mod sample;
@@ -11,7 +12,7 @@ mod shards;
 mod tenant;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ use porchlight_ports::{
     Answer, Clock, Endpoint, Entropy, Nudge, OutboundRequest, Outbox, Ownership, Peers, SecretSeal,
     StoreError, Transport,
 };
-use porchlight_schema::ids::MessageId;
+use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::limits::WHEEL_AHEAD_MS;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
@@ -37,6 +38,7 @@ use crate::timers::Wheel;
 use actor::WebhookActor;
 pub use configuration::{ConfigureError, Made};
 use porchlight_observe::webhook::WebhookMetrics;
+use presence::{NONE_WAITS, Presence};
 pub use request::{EndpointSigner, OutgoingMessage};
 pub use tenant::TenantWebhooks;
 
@@ -50,8 +52,6 @@ const TELL: Duration = Duration::from_secs(5);
 const ASKED_BY_TENANT_MAX: usize = 4;
 /// The session id in test events.
 const TEST_SESSION: &str = "ses_test";
-/// The value of `Presence::oldest` if no message waits.
-const NONE_WAITS: i64 = i64::MAX;
 
 /// The dependencies of webhooks.
 pub struct WebhookParts {
@@ -93,27 +93,6 @@ pub(crate) struct Inner {
     asked: DashMap<Tenant, usize>,
     draining: AtomicBool,
     letting_go: LettingGo,
-}
-
-/// The facts about an actor that are known without asking it.
-struct Presence {
-    /// Whether a wake is in its mailbox; another one would be redundant.
-    poked: AtomicBool,
-    /// Whether a notice of a changed endpoint is in its mailbox.
-    changed: AtomicBool,
-    /// The time since which its oldest sendable message has been waiting.
-    oldest: AtomicI64,
-}
-
-impl Presence {
-    fn taken(&self) {
-        self.poked.store(false, Ordering::Release);
-    }
-
-    fn set_oldest(&self, oldest: Option<TimestampMs>) {
-        let oldest = oldest.map_or(NONE_WAITS, |oldest| oldest.0);
-        self.oldest.store(oldest, Ordering::Relaxed);
-    }
 }
 
 /// A test event or a probe in flight.
@@ -251,8 +230,18 @@ impl Webhooks {
 
     /// Reports that this tenant's outbox may have something new. The owner looks at it.
     pub fn wake(&self, tenant: Tenant) {
+        self.wake_in(tenant, None);
+    }
+
+    /// Reports that this session has a new message in its tenant's outbox. The owner sends it
+    /// without listing the outbox.
+    pub fn wake_lane(&self, tenant: Tenant, session_id: SessionId) {
+        self.wake_in(tenant, Some(session_id));
+    }
+
+    fn wake_in(&self, tenant: Tenant, lane: Option<SessionId>) {
         if self.inner.acts_for(tenant) {
-            self.inner.command(tenant, WebhookCommand::Wake);
+            self.inner.announce(tenant, lane);
         } else {
             self.inner.peers.nudge(Nudge::Tenant(tenant));
         }
@@ -267,7 +256,7 @@ impl Webhooks {
         if self.inner.actors.contains_key(&tenant) {
             self.inner.command(tenant, WebhookCommand::Changed);
         }
-        self.inner.command(tenant, WebhookCommand::Wake);
+        self.inner.announce(tenant, None);
     }
 
     /// Handles another node's notice that this tenant's outbox has something new, or that its
@@ -277,7 +266,7 @@ impl Webhooks {
             if self.inner.actors.contains_key(&tenant) {
                 self.inner.command(tenant, WebhookCommand::Changed);
             }
-            self.inner.command(tenant, WebhookCommand::Wake);
+            self.inner.announce(tenant, None);
         }
     }
 
@@ -354,7 +343,15 @@ impl Inner {
         usize::from(tenant.organization_id.shard().0) % self.arbiters.len().max(1)
     }
 
-    /// Sends a message to the tenant's actor, and spawns the actor if necessary.
+    /// Wakes the tenant's actor because a lane has a new message; `None`: any lane may have one.
+    fn announce(self: &Arc<Self>, tenant: Tenant, lane: Option<SessionId>) {
+        if let Some(actor) = self.actors.get(&tenant) {
+            actor.value().0.announce(lane);
+        }
+        self.command(tenant, WebhookCommand::Wake);
+    }
+
+    /// Sends a message to the tenant's actor, and spawns the actor if there is none.
     fn command(self: &Arc<Self>, tenant: Tenant, what: WebhookCommand) {
         match self.actors.entry(tenant) {
             Entry::Occupied(entry) if entry.get().1.connected() => {
@@ -387,11 +384,7 @@ impl Inner {
         if self.is_ending(tenant) {
             return None;
         }
-        let presence = Arc::new(Presence {
-            poked: AtomicBool::new(false),
-            changed: AtomicBool::new(false),
-            oldest: AtomicI64::new(NONE_WAITS),
-        });
+        let presence = Arc::new(Presence::default());
         let (inner, known) = (Arc::clone(self), Arc::clone(&presence));
         let actor = WebhookActor::start_in_arbiter(arbiter, move |_| {
             WebhookActor::new(tenant, inner, known)
@@ -460,7 +453,7 @@ async fn scan(inner: Weak<Inner>) {
             match inner.outbox.work(inner.own(), until).await {
                 Ok(work) => {
                     for work in work {
-                        inner.command(work.tenant, WebhookCommand::Wake);
+                        inner.announce(work.tenant, None);
                     }
                 }
                 Err(error) => tracing::warn!(%error, "the outboxes could not be scanned"),

@@ -21,8 +21,8 @@ const SESSIONS_MAX: u32 = 500;
 const DELIVERIES_MAX: u32 = 2_000;
 /// The maximum number of failed deliveries that are read.
 const FAILED_MAX: u32 = 1_000;
-/// The maximum number of live sessions that are read, across all tenants.
-const LIVE_MAX: usize = 2_000;
+/// The maximum number of live sessions that are read.
+const LIVE_MAX: u32 = 2_000;
 
 /// All counts of the overview.
 pub(super) struct Counted {

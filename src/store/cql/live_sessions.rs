@@ -106,7 +106,8 @@ impl Inner {
     }
 
     /// Live sessions. This also completes work that an earlier process left: an end that was
-    /// decided, and a first message that was not queued.
+    /// decided, and a first message that was not queued. A first message whose cursor has a state
+    /// was queued, and is not queued again.
     pub(super) async fn live(
         self: Arc<Self>,
         shards: ShardSet,
@@ -126,7 +127,9 @@ impl Inner {
             self.finish_end(session_id, &state).await?;
             return Ok(None);
         }
+        let shard = record.start.tenant.organization_id.shard();
         if record.first.is_some()
+            && self.cursor(shard, session_id).await?.is_untouched(0)
             && let Some((head, _)) = self.message_at(session_id, 0).await?
         {
             self.queue(&head).await?;

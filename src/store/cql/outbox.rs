@@ -12,6 +12,7 @@ use std::sync::Arc;
 use futures_util::future::{try_join_all, try_join3};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::webhook::{Index, Listing, ManualRetry};
+use porchlight_observe::webhook::WebhookMetrics;
 use porchlight_ports::{Depth, Endpoint, StoreResult, Work};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, Shard, ShardSet};
 use porchlight_schema::limits::DEPTH_COUNTED_MAX;
@@ -110,21 +111,40 @@ struct Wanted {
     from_slot: i64,
     /// The last slot to read.
     to_slot: i64,
+    /// The first time of the hints to read.
+    from: TimestampMs,
+    /// The time before which the hints to read are.
+    before: TimestampMs,
     limit: usize,
 }
 
+impl Wanted {
+    /// Hints of one kind from a slot on, whatever their time.
+    fn all(kind: OutboxKind, from_slot: i64, limit: usize) -> Self {
+        Self {
+            kind,
+            from_slot,
+            to_slot: i64::MAX,
+            from: TimestampMs(i64::MIN),
+            before: TimestampMs(i64::MAX),
+            limit,
+        }
+    }
+}
+
 impl Inner {
-    /// Up to `limit` confirmed hints of a slot that pass `takes`.
+    /// Confirmed hints of a slot, up to the limit. The database skips the hints before
+    /// `wanted.from`, so that a listing costs what is new.
     async fn hints_in(
         &self,
         outbox: OutboxOf,
         slot: i64,
-        kind: OutboxKind,
-        limit: usize,
-        takes: impl Fn(&Hint) -> bool,
+        wanted: Wanted,
     ) -> StoreResult<Vec<Hint>> {
+        let Wanted { kind, limit, .. } = wanted;
         let endpoint = outbox.endpoint_id.to_bytes();
-        let values = (endpoint.as_slice(), slot, kind as i8);
+        let (from, before) = (wanted.from.0, wanted.before.0);
+        let values = (endpoint.as_slice(), slot, kind as i8, from, before);
         let statement = &self.db.statements.outbox_get;
         let rows = self
             .db
@@ -138,7 +158,7 @@ impl Inner {
                 .iter()
                 .map(|(at, id, data)| Hint::read(kind, *at, id, data));
             let hints: Vec<Hint> = read.collect::<StoreResult<_>>()?;
-            let hints: Vec<Hint> = hints.into_iter().filter(|hint| takes(hint)).collect();
+            WebhookMetrics::get().on_rows_listed(hints.len());
             let reading = hints
                 .iter()
                 .map(|hint| self.cursor(outbox.shard, hint.session_id));
@@ -155,12 +175,7 @@ impl Inner {
     }
 
     /// Confirmed hints, from the first slot on, up to a limit.
-    async fn hints(
-        &self,
-        outbox: OutboxOf,
-        wanted: Wanted,
-        takes: impl Fn(&Hint) -> bool + Copy,
-    ) -> StoreResult<Vec<Hint>> {
+    async fn hints(&self, outbox: OutboxOf, wanted: Wanted) -> StoreResult<Vec<Hint>> {
         let mut found: Vec<Hint> = Vec::new();
         if wanted.limit == 0 {
             return Ok(found);
@@ -170,8 +185,11 @@ impl Inner {
             .slots(owner, wanted.from_slot, wanted.to_slot, Way::Up)
             .await?;
         for slot in slots {
-            let left = wanted.limit - found.len();
-            let some = self.hints_in(outbox, slot, wanted.kind, left, takes);
+            let left = Wanted {
+                limit: wanted.limit - found.len(),
+                ..wanted
+            };
+            let some = self.hints_in(outbox, slot, left);
             found.extend(some.await?);
             if found.len() >= wanted.limit {
                 break;
@@ -209,7 +227,8 @@ impl Inner {
             let owner = Owner::Outbox(endpoint_id, kind);
             for slot in self.slots(owner, mark, first_left - 1, Way::Up).await? {
                 advanced = settled;
-                let left = self.hints_in(outbox, slot, kind, 1, |_| true).await?;
+                let first = Wanted::all(kind, slot, 1);
+                let left = self.hints_in(outbox, slot, first).await?;
                 if !left.is_empty() {
                     first_left = slot;
                     break;
@@ -243,20 +262,16 @@ impl Inner {
             Some(_) => self.advance(outbox).await?,
             None => self.mark(outbox.endpoint_id).await?,
         };
-        let wanted = |kind, limit| Wanted {
-            kind,
-            from_slot: mark,
-            to_slot: i64::MAX,
-            limit,
-        };
+        let wanted = |kind, limit| Wanted::all(kind, mark, limit);
         let mut listing = Listing::default();
         if let Some((from, limit)) = ready {
             // A message's hint is in the slot of its creation or a later one.
             let wanted = Wanted {
                 from_slot: mark.max(slot_of(from, SLOT_MS) - 1),
+                from,
                 ..wanted(OutboxKind::Ready, limit)
             };
-            let hints = self.hints(outbox, wanted, |hint| hint.id.made_at() >= from);
+            let hints = self.hints(outbox, wanted);
             let hints = hints.await?.into_iter();
             let mut ready: Vec<_> = hints.map(|hint| (hint.id, hint.session_id)).collect();
             ready.sort_unstable();
@@ -269,9 +284,10 @@ impl Inner {
             let last = slot_of(until.max(self.clock.now()), SLOT_MS);
             let wanted = Wanted {
                 to_slot: last + 1,
+                before: until,
                 ..wanted(OutboxKind::Due, limit)
             };
-            let hints = self.hints(outbox, wanted, |hint| hint.at < until);
+            let hints = self.hints(outbox, wanted);
             let hints = hints.await?.into_iter();
             let mut due: Vec<_> = hints.map(|hint| (hint.at, hint.session_id)).collect();
             due.sort_unstable();
@@ -279,15 +295,18 @@ impl Inner {
             listing.due = Some(due);
         }
         if let Some((before, limit)) = held {
-            let wanted = wanted(OutboxKind::Held, limit);
-            let hints = self.hints(outbox, wanted, |hint| hint.at < before);
+            let wanted = Wanted {
+                before,
+                ..wanted(OutboxKind::Held, limit)
+            };
+            let hints = self.hints(outbox, wanted);
             let hints = hints.await?.into_iter();
             let mut held: Vec<_> = hints.map(|hint| (hint.id, hint.session_id)).collect();
             held.sort_unstable();
             held.dedup();
             listing.held = Some(held);
         }
-        let hints = self.hints(outbox, wanted(OutboxKind::ByHand, manual), |_| true);
+        let hints = self.hints(outbox, wanted(OutboxKind::ByHand, manual));
         listing.manual = hints.await?.iter().map(Hint::request).collect();
         listing.manual.sort_unstable();
         listing.manual.dedup();
@@ -341,16 +360,11 @@ impl Inner {
             }
             depth.overlaps += u64::from(endpoint.overlap(now).is_some());
             let mark = self.mark(endpoint.id).await?;
-            let all = |kind| Wanted {
-                kind,
-                from_slot: mark,
-                to_slot: i64::MAX,
-                limit: DEPTH_WALKED_MAX,
-            };
+            let all = |kind| Wanted::all(kind, mark, DEPTH_WALKED_MAX);
             let (ready, due, held) = try_join3(
-                self.hints(outbox, all(OutboxKind::Ready), |_| true),
-                self.hints(outbox, all(OutboxKind::Due), |_| true),
-                self.hints(outbox, all(OutboxKind::Held), |_| true),
+                self.hints(outbox, all(OutboxKind::Ready)),
+                self.hints(outbox, all(OutboxKind::Due)),
+                self.hints(outbox, all(OutboxKind::Held)),
             )
             .await?;
             let mut hinted = BTreeMap::<SessionId, BTreeSet<u32>>::new();

@@ -98,7 +98,7 @@ statements! {
     cursor_put: Write = "INSERT INTO lane_cursor (session, generation, data) VALUES (?, ?, ?) USING TTL ?";
     cursor_get: Read = "SELECT data FROM lane_cursor WHERE session = ? LIMIT 1";
     outbox_put: Write = "INSERT INTO outbox (endpoint, slot, kind, at, id, data) VALUES (?, ?, ?, ?, ?, ?) USING TTL ?";
-    outbox_get: Scan = "SELECT at, id, data FROM outbox WHERE endpoint = ? AND slot = ? AND kind = ?";
+    outbox_get: Scan = "SELECT at, id, data FROM outbox WHERE endpoint = ? AND slot = ? AND kind = ? AND at >= ? AND at < ?";
     outbox_mark_put: Write = "INSERT INTO outbox_marks (endpoint, slot) VALUES (?, ?)";
     outbox_mark_get: Read = "SELECT slot FROM outbox_marks WHERE endpoint = ?";
     attempt_put: Write = "INSERT INTO attempts (id, attempt, data) VALUES (?, ?, ?) USING TTL ?";

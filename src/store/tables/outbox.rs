@@ -11,6 +11,7 @@ use std::sync::Arc;
 use porchlight_core::webhook::{
     AttemptResult, Change, Index, Lane, Listing, ManualRetry, Queued, State,
 };
+use porchlight_observe::webhook::WebhookMetrics;
 use porchlight_ports::{DeliveryRow, Depth, StoreResult, Work};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::DEPTH_COUNTED_MAX;
@@ -162,25 +163,32 @@ pub fn listing(
     if let Some((from, limit)) = ready {
         let mut range = KeyRange::prefix(of_endpoint(b'q', endpoint_id).build());
         range.from = ready_key(endpoint_id, MessageId::new(from, 0));
-        let rows = read.rows(&Scan::state(range, limit))?;
+        let rows = listed(read, &Scan::state(range, limit))?;
         listing.ready = Some(rows.iter().filter_map(ready_of).collect());
     }
     if let Some((until, limit)) = due {
         let end = of_endpoint(b'u', endpoint_id).time(until).build();
         let range = KeyRange::prefix(of_endpoint(b'u', endpoint_id).build()).before(&end);
-        let rows = read.rows(&Scan::state(range, limit))?;
+        let rows = listed(read, &Scan::state(range, limit))?;
         listing.due = Some(rows.iter().filter_map(due_of).collect());
     }
     if let Some((before, limit)) = held {
         let end = of_endpoint(HELD, endpoint_id).time(before).build();
         let range = KeyRange::prefix(of_endpoint(HELD, endpoint_id).build()).before(&end);
-        let rows = read.rows(&Scan::state(range, limit))?;
+        let rows = listed(read, &Scan::state(range, limit))?;
         listing.held = Some(rows.iter().filter_map(ready_of).collect());
     }
     let range = KeyRange::prefix(of_endpoint(b'b', endpoint_id).build());
-    let rows = read.rows(&Scan::state(range, manual))?;
+    let rows = listed(read, &Scan::state(range, manual))?;
     listing.manual = rows.iter().map(Row::decode).collect::<StoreResult<_>>()?;
     Ok(listing)
+}
+
+/// Reads rows for a listing and counts them.
+fn listed(read: &dyn Read, scan: &Scan) -> StoreResult<Vec<Row>> {
+    let rows = read.rows(scan)?;
+    WebhookMetrics::get().on_rows_listed(rows.len());
+    Ok(rows)
 }
 
 fn ready_of(row: &Row) -> Option<(MessageId, SessionId)> {

@@ -13,7 +13,7 @@ use porchlight_schema::limits::{
 };
 use porchlight_schema::time::TimestampMs;
 
-use super::window::Window;
+use super::window::{Wait, Window};
 use super::{Change, Effect, Input, ManualRetry, Mode, Queued};
 
 /// Limits on an endpoint's concurrent attempts and on its window.
@@ -100,6 +100,8 @@ struct Busy {
     stage: Stage,
     /// Whether the attempt is slow and therefore holds no quick permit.
     slow: bool,
+    /// Whether the lane got a message that the answer in progress may lack.
+    got_more: bool,
 }
 
 /// The parts of the outbox that must be listed.
@@ -219,6 +221,7 @@ impl EndpointMachine {
                 self.wanted.ready = true;
                 self.poked_while_loading |= self.loading;
             }
+            Input::NewIn(lanes) => self.new_in(now, lanes),
             Input::Tick => self.wake_at = None,
             Input::Mode(mode) => self.set_mode(mode),
             Input::Loaded(listing) => self.loaded(now, listing),
@@ -268,6 +271,28 @@ impl EndpointMachine {
             _ => None,
         });
         under_way.chain(ready).chain(due).min()
+    }
+
+    /// Takes lanes with new messages into the window. If the window is full, or if older messages
+    /// may still be only in the store, the outbox is listed instead, so that they keep their turn.
+    fn new_in(&mut self, now: TimestampMs, lanes: Vec<SessionId>) {
+        if self.mode == Mode::Stopped {
+            return;
+        }
+        for lane in lanes {
+            if let Some(busy) = self.busy.get_mut(&lane) {
+                busy.got_more = true;
+            } else if self.more_ready
+                || self.wanted.ready
+                || self.loading
+                || self.window.ready_len() >= self.ready_max()
+            {
+                self.wanted.ready = true;
+                self.poked_while_loading |= self.loading;
+            } else if !matches!(self.window.get(lane), Some(Wait::Ready(_))) {
+                self.window.put(lane, Wait::Ready(MessageId::new(now, 0)));
+            }
+        }
     }
 
     fn set_mode(&mut self, mode: Mode) {

@@ -27,6 +27,8 @@ enum Receiver {
 #[derive(Debug, Clone)]
 enum Op {
     Enqueue(u8),
+    /// Like `Enqueue`, but the machine gets the lane.
+    EnqueueKnown(u8),
     LosePoke(u8),
     Pass(u32),
     Receive(Receiver),
@@ -54,6 +56,8 @@ struct World {
     lanes_under_way: BTreeSet<SessionId>,
     last_failure: BTreeMap<MessageId, (u32, TimestampMs)>,
     sent: Vec<(TimestampMs, MessageId, u32)>,
+    /// The number of listings so far.
+    listings: usize,
     counter: u64,
     idle: bool,
     first_paused_at: Option<TimestampMs>,
@@ -81,6 +85,7 @@ impl World {
             lanes_under_way: BTreeSet::new(),
             last_failure: BTreeMap::new(),
             sent: Vec::new(),
+            listings: 0,
             counter: 0,
             idle: false,
             first_paused_at: None,
@@ -149,7 +154,10 @@ impl World {
                 due,
                 held,
                 manual,
-            } => Input::Loaded(self.store_up.then(|| self.list(ready, due, held, manual))),
+            } => {
+                self.listings += 1;
+                Input::Loaded(self.store_up.then(|| self.list(ready, due, held, manual)))
+            }
             Effect::Read(lane, hand) => {
                 let read = self.store_up.then(|| Lane {
                     waiting: self.waiting(lane),
@@ -317,6 +325,11 @@ impl World {
                 self.enqueue(session);
                 self.input(Input::Poked);
             }
+            Op::EnqueueKnown(session) => {
+                self.enqueue(session);
+                let lane = SessionId::new(START, u128::from(session));
+                self.input(Input::NewIn(vec![lane]));
+            }
             Op::LosePoke(session) => self.enqueue(session),
             Op::Pass(ms) => self.run_until(self.now.plus_ms(i64::from(ms))),
             Op::Receive(receiver) => self.receiver = receiver,
@@ -381,7 +394,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Receiver::OursFails),
     ];
     prop_oneof![
-        8 => (0_u8..12).prop_map(Op::Enqueue),
+        4 => (0_u8..12).prop_map(Op::Enqueue),
+        8 => (0_u8..12).prop_map(Op::EnqueueKnown),
         2 => (0_u8..12).prop_map(Op::LosePoke),
         4 => (0_u32..20_000).prop_map(Op::Pass),
         2 => (0_u32..100_000_000).prop_map(Op::Pass),

@@ -83,7 +83,7 @@ impl Service {
                     self.tell_owner(session_id);
                 }
                 Fact::SessionStarted { session_id }.record();
-                (self.registry().inner().wake)(row.start.tenant);
+                (self.registry().inner().wake)(row.start.tenant, session_id);
                 Ok(row.start)
             }
             StartOutcome::Repeated(first) => self.repeated(*first).await,
@@ -166,7 +166,7 @@ impl Service {
             received_at: now,
         });
         let outcome = end_session(self.registry(), &row.start, end, pod).await?;
-        (self.registry().inner().wake)(row.start.tenant);
+        (self.registry().inner().wake)(row.start.tenant, row.start.session_id);
         let row = SessionRow {
             start: row.start.clone(),
             end: Some(outcome.end),
@@ -412,7 +412,7 @@ async fn time_out(registry: &Registry, handle: &Arc<Handle>) -> StoreResult<()> 
     match store.find(session_id).await? {
         Some(SessionRow { start, end: None }) => {
             end_session(registry, &start, end, None).await?;
-            (registry.inner().wake)(start.tenant);
+            (registry.inner().wake)(start.tenant, session_id);
         }
         // Another caller has ended it.
         _ => registry.on_ended(session_id),

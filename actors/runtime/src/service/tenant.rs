@@ -4,16 +4,15 @@
 use porchlight_ports::{
     Acknowledged, JournalEntry, Page, SessionFilter, SessionRow, StoreResult, StoredInsight,
 };
-use porchlight_schema::ids::{SessionId, ShardSet};
-use porchlight_schema::limits::ACKNOWLEDGED_RANGES_MAX;
-use porchlight_schema::review::Review;
-use porchlight_schema::session::Tenant;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{ACKNOWLEDGED_RANGES_MAX, SAMPLE_T_MS_MAX};
+use porchlight_schema::session::{SessionStatus, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::Service;
 
-/// The number of sessions that [`TenantSessions::live`] reads in one step.
-const LIVE_STEP: usize = 500;
+/// How long ago a session in progress was created at most: 48 hours.
+const LIVE_LOOKED_BACK_MS: i64 = SAMPLE_T_MS_MAX as i64;
 
 /// The sessions of one tenant, created by [`Service::of`].
 #[derive(Debug, Clone, Copy)]
@@ -62,27 +61,20 @@ impl TenantSessions<'_> {
         self.service.list(self.tenant, filter, limit, after).await
     }
 
-    /// Returns the tenant's sessions in progress, newest first, and whether there may be more.
-    /// ReconcileQueue at about `looked_at_max` sessions of all tenants.
+    /// Returns up to `limit` of the tenant's sessions in progress, newest first, and whether there
+    /// may be more. Only sessions created within the last 48 hours are looked at.
     ///
     /// # Errors
     ///
     /// Returns an error if the store fails.
-    pub async fn live(&self, looked_at_max: usize) -> StoreResult<(Vec<SessionRow>, bool)> {
-        let (mut own, mut seen, mut after) = (Vec::new(), 0, None);
-        let store = self.service.store();
-        let is_cut = loop {
-            let step = store.live(ShardSet::ALL, after, LIVE_STEP).await?;
-            let is_last = step.len() < LIVE_STEP;
-            seen += step.len();
-            after = step.last().map(|row| row.start.session_id);
-            own.extend(step.into_iter().filter(|row| self.owns(row)));
-            if is_last || seen >= looked_at_max {
-                break !is_last;
-            }
+    pub async fn live(&self, limit: u32) -> StoreResult<(Vec<SessionRow>, bool)> {
+        let filter = SessionFilter {
+            status: Some(SessionStatus::Recording),
+            from: Some(self.service.now().plus_ms(-LIVE_LOOKED_BACK_MS)),
+            ..SessionFilter::default()
         };
-        own.reverse();
-        Ok((own, is_cut))
+        let page = self.list(&filter, limit, None).await?;
+        Ok((page.rows, page.next.is_some()))
     }
 
     /// Returns the stored insight of a session, or `None` if it is not scored or belongs to another

@@ -11,15 +11,16 @@ use porchlight_core::webhook::{
     AttemptDetails, AttemptResult, Cause, Change, Effect, EndpointMachine, Input, ManualRetry,
     Mode, Policy, Queued,
 };
-use porchlight_observe::webhook::WebhookMetrics;
+use porchlight_observe::webhook::{StoreCall, WebhookMetrics};
 use porchlight_observe::{ActorKind, MessageKind, Metrics, Outcome, StopReason};
 use porchlight_ports::{Endpoint, StoreResult};
 use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
-use super::request::{EndpointSigner, OutgoingMessage};
-use super::{Envelope, Inner, Presence, WebhookCommand};
+use super::presence::{NewIn, Presence};
+use super::request::{EndpointSigner, OutgoingMessage, sent_body};
+use super::{Envelope, Inner, WebhookCommand};
 
 /// The maximum age of an endpoint before an attempt reads it again, so that a change made on
 /// another node applies to waiting messages.
@@ -70,7 +71,7 @@ impl WebhookActor {
 
     fn begin(&mut self, ctx: &mut Context<Self>) {
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
-        let reading = async move { inner.outbox.endpoint(tenant).await };
+        let reading = async move { read_endpoint(&inner, tenant).await };
         let reading = reading.into_actor(self).map(|endpoint, actor, ctx| {
             if actor.take_endpoint(ctx, endpoint) {
                 actor.feed(ctx, None, Input::Poked);
@@ -81,7 +82,7 @@ impl WebhookActor {
 
     fn read_endpoint(&mut self, ctx: &mut Context<Self>) {
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
-        let reading = async move { inner.outbox.endpoint(tenant).await };
+        let reading = async move { read_endpoint(&inner, tenant).await };
         let reading = reading.into_actor(self).map(|endpoint, actor, ctx| {
             actor.take_endpoint(ctx, endpoint);
         });
@@ -260,7 +261,8 @@ impl WebhookActor {
         };
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
         let loading = async move {
-            let endpoint = inner.outbox.endpoint(tenant).await;
+            let endpoint = read_endpoint(&inner, tenant).await;
+            WebhookMetrics::get().on_store_call(StoreCall::Listing);
             let listing = inner
                 .outbox
                 .listing(tenant, endpoint_id, ready, due, held, manual);
@@ -282,7 +284,10 @@ impl WebhookActor {
             return;
         };
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
-        let reading = async move { inner.outbox.lane(tenant, endpoint_id, lane, hand).await };
+        let reading = async move {
+            WebhookMetrics::get().on_store_call(StoreCall::Lane);
+            inner.outbox.lane(tenant, endpoint_id, lane, hand).await
+        };
         let reading = reading.into_actor(self).map(move |read, actor, ctx| {
             let read = actor.ok(read, "reading a lane");
             actor.feed(ctx, Some(generation), Input::Read(lane, read));
@@ -331,6 +336,7 @@ impl WebhookActor {
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
         let updates = change.updates.clone();
         let committing = async move {
+            WebhookMetrics::get().on_store_call(StoreCall::Commit);
             let outbox = &inner.outbox;
             outbox.commit(tenant, endpoint_id, lane, change).await
         };
@@ -355,10 +361,15 @@ impl WebhookActor {
     }
 }
 
+async fn read_endpoint(inner: &Inner, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
+    WebhookMetrics::get().on_store_call(StoreCall::Endpoint);
+    inner.outbox.endpoint(tenant).await
+}
+
 /// Returns the endpoint as stored now, or `None` if this attempt must not be made.
 async fn read_again(inner: &Inner, armed: Arc<EndpointSigner>) -> Option<Arc<EndpointSigner>> {
     let known = &armed.endpoint;
-    let endpoint = inner.outbox.endpoint(known.tenant).await.ok()??;
+    let endpoint = read_endpoint(inner, known.tenant).await.ok()??;
     if endpoint.id != known.id || !endpoint.enabled {
         return None;
     }
@@ -384,11 +395,13 @@ async fn attempt_once(
         response: None,
         details: AttemptDetails::default(),
     };
+    WebhookMetrics::get().on_store_call(StoreCall::Body);
     let body = inner.outbox.body(message.session_id, message.number).await;
     let (Some(armed), Ok(Some(body))) = (armed, body) else {
         return (ours(), None);
     };
     let tenant = armed.endpoint.tenant;
+    let body = sent_body(message.event, body);
     let saying = OutgoingMessage {
         event: message.event,
         session: message.session_id.to_string(),
@@ -449,8 +462,12 @@ impl Handler<Envelope> for WebhookActor {
         metrics.wait.record(message.since.elapsed().as_secs_f64());
         match message.what {
             WebhookCommand::Wake => {
-                self.presence.taken();
-                self.feed(ctx, None, Input::Poked);
+                // Until the endpoint is read there is no machine; then all of the outbox is listed.
+                let input = match self.presence.take_announced() {
+                    NewIn::Lanes(lanes) => Input::NewIn(lanes),
+                    NewIn::Outbox => Input::Poked,
+                };
+                self.feed(ctx, None, input);
             }
             WebhookCommand::Tick => self.feed(ctx, None, Input::Tick),
             WebhookCommand::Changed => {

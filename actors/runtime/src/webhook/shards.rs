@@ -24,7 +24,7 @@ impl Webhooks {
         let until = inner.clock.now().plus_ms(WHEEL_AHEAD_MS as i64);
         for work in inner.outbox.work(shards, until).await? {
             if inner.acts_for(work.tenant) {
-                inner.command(work.tenant, WebhookCommand::Wake);
+                inner.announce(work.tenant, None);
             }
         }
         Ok(())

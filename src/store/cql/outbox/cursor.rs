@@ -61,6 +61,11 @@ impl Cursor {
         }
     }
 
+    /// Whether a message is as it was queued, or was not queued yet.
+    pub(crate) fn is_untouched(&self, number: u32) -> bool {
+        !self.steps.contains_key(&number)
+    }
+
     /// The number of a message's attempts.
     pub(super) fn attempts(&self, number: u32) -> u32 {
         self.steps.get(&number).map_or(0, |step| step.attempts)

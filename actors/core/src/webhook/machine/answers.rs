@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use porchlight_schema::ids::SessionId;
+use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::limits::ATTEMPT_SLOW_MS;
 use porchlight_schema::time::TimestampMs;
 
@@ -10,6 +10,15 @@ use super::{Busy, Class, EndpointMachine, HOLD_MS_MIN, MANUAL_RETRIES_MAX, Polic
 use crate::webhook::lane::{self, Verdict};
 use crate::webhook::window::Wait;
 use crate::webhook::{AttemptResult, Cause, Change, Effect, Lane, Listing, Mode, Queued, State};
+
+impl Busy {
+    /// Begins the commit of a change. Its answer contains every message that came before.
+    pub(super) fn commit(&mut self, lane: SessionId, change: Change) -> Effect {
+        self.got_more = false;
+        self.stage = Stage::Committing(change.clone());
+        Effect::Commit(lane, change)
+    }
+}
 
 impl EndpointMachine {
     pub(super) fn loaded(&mut self, now: TimestampMs, listing: Option<Listing>) {
@@ -106,8 +115,7 @@ impl EndpointMachine {
                     hand_done: Some(request),
                     ..Change::default()
                 };
-                busy.stage = Stage::Committing(change.clone());
-                effects.push(Effect::Commit(lane, change));
+                effects.push(busy.commit(lane, change));
                 return;
             };
             Self::send(now, busy, read.waiting, message, effects);
@@ -115,8 +123,7 @@ impl EndpointMachine {
         }
         match lane::examine(&read.waiting, now, paused_at) {
             Verdict::Tidy(change) => {
-                busy.stage = Stage::Committing(change.clone());
-                effects.push(Effect::Commit(lane, change));
+                effects.push(busy.commit(lane, change));
             }
             Verdict::Send(head) => {
                 busy.class = if head.attempts == 0 {
@@ -127,8 +134,7 @@ impl EndpointMachine {
                 Self::send(now, busy, read.waiting, head, effects);
             }
             Verdict::Wait(_) | Verdict::Held(_) | Verdict::Empty => {
-                self.busy.remove(&lane);
-                self.requeue(now, lane, &read.waiting);
+                self.finish(now, lane, &read.waiting);
             }
         }
     }
@@ -166,11 +172,10 @@ impl EndpointMachine {
         let was_slow = std::mem::take(&mut busy.slow);
         if report.cause == Some(Cause::Internal) {
             let (waiting, hand) = (waiting.clone(), busy.hand);
-            self.busy.remove(&lane);
             if let Some(hand) = hand {
                 self.manual.insert((hand.asked_at, hand.id), hand);
             }
-            self.requeue(now, lane, &waiting);
+            self.finish(now, lane, &waiting);
             self.hold(now);
             return;
         }
@@ -187,8 +192,7 @@ impl EndpointMachine {
             }
         }
         let change = lane::conclude(waiting, *tried, busy.hand, report, chance);
-        busy.stage = Stage::Committing(change.clone());
-        effects.push(Effect::Commit(lane, change));
+        effects.push(busy.commit(lane, change));
     }
 
     pub(super) fn committed(
@@ -201,8 +205,7 @@ impl EndpointMachine {
             return;
         };
         if let Some(waiting) = waiting {
-            self.busy.remove(&lane);
-            self.requeue(now, lane, &waiting);
+            self.finish(now, lane, &waiting);
             if std::mem::take(&mut self.list_after_commit) {
                 self.wanted = Wanted::ALL;
             }
@@ -211,6 +214,18 @@ impl EndpointMachine {
                 busy.stage = Stage::Uncommitted(std::mem::take(change));
             }
             self.hold(now);
+        }
+    }
+
+    /// Ends the progress of a lane. `waiting` is the lane as last read.
+    fn finish(&mut self, now: TimestampMs, lane: SessionId, waiting: &[Queued]) {
+        let ended = self.busy.remove(&lane);
+        self.requeue(now, lane, waiting);
+        if ended.is_some_and(|busy| busy.got_more) && self.mode != Mode::Stopped {
+            let known = matches!(self.window.get(lane), Some(Wait::Ready(_)));
+            if !known {
+                self.window.put(lane, Wait::Ready(MessageId::new(now, 0)));
+            }
         }
     }
 

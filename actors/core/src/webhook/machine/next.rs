@@ -44,6 +44,7 @@ impl EndpointMachine {
                         hand,
                         stage: Stage::Reading,
                         slow: false,
+                        got_more: false,
                     };
                     self.busy.insert(lane, busy);
                     effects.push(Effect::Read(lane, hand));
@@ -58,8 +59,7 @@ impl EndpointMachine {
         for (&lane, busy) in &mut self.busy {
             if let Stage::Uncommitted(change) = &mut busy.stage {
                 let change = std::mem::take(change);
-                effects.push(Effect::Commit(lane, change.clone()));
-                busy.stage = Stage::Committing(change);
+                effects.push(busy.commit(lane, change));
             }
         }
     }

@@ -211,3 +211,20 @@ fn a_long_outbox_is_never_fully_loaded_into_memory() {
     assert!(world.messages.values().all(|m| m.state == State::Delivered));
     assert_eq!(world.sent.len(), 5_000);
 }
+
+#[test]
+fn messages_of_known_lanes_are_sent_without_a_listing() {
+    let mut world = World::new(Policy::default());
+    world.run_until(START.plus_ms(1_000));
+    let listings = world.listings;
+    for session in 0..40 {
+        world.apply(Op::EnqueueKnown(session));
+        world.apply(Op::EnqueueKnown(session));
+        world.run_until(world.now.plus_ms(5));
+    }
+    world.run_until(world.now.plus_ms(1_000));
+    assert_eq!(world.sent.len(), 80);
+    assert_eq!(world.listings, listings);
+    let states = world.messages.values().map(|message| message.state);
+    assert!(states.eq(std::iter::repeat_n(State::Delivered, 80)));
+}
