@@ -36,7 +36,7 @@ mod tests {
     /// A change of any parameter changes the version. An intended change updates the version here,
     /// so that it shows in review.
     #[test]
-    fn the_version_is_that_of_these_parameters() {
+    fn the_version_matches_the_parameters() {
         assert_eq!(VERSION, "s8-83f7f79c2a88671e");
     }
 
