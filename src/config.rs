@@ -63,6 +63,10 @@ pub struct Server {
     /// The public base URL of the API, for links in answers (`https://api.example.com`); empty: the
     /// address that it listens on.
     pub public_url: String,
+    /// Addresses of proxies, as CIDRs, whose `Forwarded` and `X-Forwarded-For` name the client.
+    pub trusted_proxies: Vec<String>,
+    /// Host names under which the operators' listener answers, beside `localhost` and addresses.
+    pub ops_hosts: Vec<String>,
     /// How long a stopping service still answers connected clients: reads as usual, everything else
     /// with 503.
     pub drain_grace: HumanDuration,
@@ -76,8 +80,27 @@ impl Default for Server {
             ops_listen: SocketAddr::from(([127, 0, 0, 1], 9464)),
             workers: 0,
             public_url: String::new(),
+            trusted_proxies: Vec::new(),
+            ops_hosts: Vec::new(),
             drain_grace: HumanDuration::from_seconds(DRAIN_GRACE_MS / 1_000),
         }
+    }
+}
+
+impl Server {
+    /// The parsed addresses of trusted proxies.
+    ///
+    /// # Errors
+    ///
+    /// An entry is not a CIDR.
+    pub fn proxies(&self) -> Result<Vec<Cidr>, ConfigError> {
+        let read = |text: &String| {
+            text.parse().map_err(|_| ConfigError::Invalid {
+                key: "server.trusted_proxies",
+                detail: format!("{text} is not a CIDR such as 10.0.0.0/8"),
+            })
+        };
+        self.trusted_proxies.iter().map(read).collect()
     }
 }
 
@@ -320,6 +343,7 @@ impl Config {
             return invalid("store.path", "must name a folder");
         }
         self.webhook.allowed()?;
+        self.server.proxies()?;
         if self.server.drain_grace > HumanDuration::from_seconds(DRAIN_GRACE_MS_MAX / 1_000) {
             return invalid("server.drain_grace", "must not be longer than 20s");
         }

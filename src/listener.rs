@@ -6,6 +6,7 @@ use actix_web::web::{Data, ServiceConfig};
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
 use porchlight_console::Console;
+use porchlight_http::client_address::TrustedProxies;
 use porchlight_http::links::PathImages;
 use porchlight_http::serve::{Served, listen};
 use porchlight_http::{Settings, State};
@@ -39,7 +40,11 @@ pub(crate) fn serve(
     let state = State::new(service, keys, SessionTokens::of(secrets), settings)
         .with_webhooks(webhooks)
         .with_images(PathImages::of(secrets, &config.server.public_url));
-    let (state, console) = (Data::new(state), Data::new(Console::new(secrets)));
+    let proxies = config.server.proxies()?;
+    let proxies =
+        TrustedProxies::new(move |address| proxies.iter().any(|proxy| proxy.contains(address)));
+    let console = Console::new(secrets).with_trusted_proxies(proxies);
+    let (state, console) = (Data::new(state), Data::new(console));
     porchlight_http::observe::install();
     actix_rt::spawn(porchlight_http::keep_tidy(state.clone()));
     actix_rt::spawn(porchlight_console::keep_tidy(

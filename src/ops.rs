@@ -22,6 +22,7 @@ pub mod token;
 
 mod admin;
 mod health;
+mod host;
 mod page;
 mod scrape;
 
@@ -177,9 +178,12 @@ pub fn serve(
         .sealing(SecretVault::new(secrets), store.outbox())
         .about(config)?;
     let state = Data::new(state);
+    let hosts = Data::new(host::HostNames(config.server.ops_hosts.clone()));
     let server = HttpServer::new(move || {
         App::new()
+            .wrap(from_fn(host::check))
             .wrap(from_fn(plain_edge))
+            .app_data(hosts.clone())
             .configure(configure(state.clone()))
     })
     .workers(1)

@@ -9,7 +9,9 @@ use config::{ConfigBuilder, ConfigError};
 const PREFIX: &str = "PORCHLIGHT";
 
 /// The keys that hold lists.
-const LISTS: [&str; 4] = [
+const LISTS: [&str; 6] = [
+    "server.trusted_proxies",
+    "server.ops_hosts",
     "webhook.allow_addresses",
     "store.cql.nodes",
     "secrets.key_files",

@@ -99,10 +99,10 @@ async fn enter(http: HttpRequest, payload: Payload) -> Result<HttpResponse, Prob
     let console = signed_in::console(&http)?;
     let form = form::read(&http, payload.into_inner(), &state).await?;
     let next = form.get("next").to_owned();
-    if let Err(wait) = console
-        .throttle
-        .admit(http.peer_addr().map(|peer| peer.ip()))
-    {
+    let peer = http.peer_addr().map(|peer| peer.ip());
+    let client = console.proxies.client(peer, http.headers());
+    let read = porchlight_keys::read(form.get("key").trim());
+    if let Err(wait) = console.throttle.admit(client, read.map(|read| read.hash)) {
         let mut refused = guard::html(
             StatusCode::TOO_MANY_REQUESTS,
             page(&next, Some(Why::TooOften)),
@@ -111,7 +111,7 @@ async fn enter(http: HttpRequest, payload: Payload) -> Result<HttpResponse, Prob
         return Ok(refused);
     }
     let again = |why| guard::html(StatusCode::UNPROCESSABLE_ENTITY, page(&next, Some(why)));
-    let Some(read) = porchlight_keys::read(form.get("key").trim()) else {
+    let Some(read) = read else {
         return Ok(again(Why::Mistyped));
     };
     if read.kind != KeyKind::Secret {

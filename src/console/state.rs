@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use porchlight_http::client_address::TrustedProxies;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_schema::time::TimestampMs;
 
@@ -14,6 +15,7 @@ use super::throttle::Throttle;
 pub struct Console {
     pub(crate) tickets: Tickets,
     pub(crate) throttle: Throttle,
+    pub(crate) proxies: TrustedProxies,
     pub(crate) names: Names,
     pub(crate) streams: Streams,
 }
@@ -31,9 +33,17 @@ impl Console {
         Self {
             tickets: Tickets::new(secrets),
             throttle: Throttle::new(),
+            proxies: TrustedProxies::default(),
             names: Names::default(),
             streams: Streams::default(),
         }
+    }
+
+    /// Believes the headers of these proxies.
+    #[must_use]
+    pub fn with_trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
+        self.proxies = proxies;
+        self
     }
 
     /// Removes outdated state. Called periodically.

@@ -10,6 +10,7 @@
 pub mod audit;
 pub mod auth;
 pub mod body;
+pub mod client_address;
 pub mod connections;
 pub mod etag;
 pub mod fields;
