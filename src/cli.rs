@@ -18,9 +18,11 @@ mod receive;
 mod receiver;
 mod recorder;
 mod replay;
+mod restore;
 mod secrets;
 mod serve;
 mod simulate;
+mod store;
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -70,6 +72,10 @@ enum Command {
     VerifyReceipt(receipt::VerifyArguments),
     /// Write a consistent copy of the embedded store, whether or not the server runs.
     Backup(BackupArguments),
+    /// Verify a backup and put a copy of it in place.
+    Restore(restore::Arguments),
+    /// Check the embedded store or a backup for damage.
+    Store(store::Arguments),
     /// Copy all data of an embedded store into a CQL cluster, and compare it. May be repeated.
     Migrate(migrate::Arguments),
     /// Check whether a configuration is valid.
@@ -149,6 +155,8 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::ReceiptKey(arguments) => receipt::key(&arguments),
         Command::VerifyReceipt(arguments) => receipt::verify_file(&arguments),
         Command::Backup(arguments) => serve::backup(&arguments.config.load()?, &arguments.to),
+        Command::Restore(arguments) => restore::run(&arguments),
+        Command::Store(arguments) => store::run(&arguments),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::CheckConfig(arguments) => {
             check::files_of(&arguments.load()?)?;

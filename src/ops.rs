@@ -11,6 +11,7 @@
 //! | GET `/admin/keys` | 200 `{data: [`[`porchlight_keys::ListedKey`]`]}` |
 //! | POST `/admin/keys/{id}/revoke` | 200 [`porchlight_keys::ListedKey`] |
 //! | POST `/admin/backup` | `{folder}` → 200 `{rows, bytes}` |
+//! | POST `/admin/store/check` | `{quarantine}` → 200 [`porchlight_store::CheckReport`] |
 //! | POST `/admin/secrets/rewrap` | 200 [`porchlight_keys::secrets::Rewrapped`] |
 //!
 //! Paths under `/admin` require `Authorization: Bearer TOKEN` with the token that the server writes
@@ -212,7 +213,7 @@ pub fn configure(state: Data<OpsState>) -> impl FnOnce(&mut ServiceConfig) {
             )
             .service(at("/admin/keys/{id}/revoke", "POST").route(web::post().to(admin::revoke_key)))
             .service(at("/admin/backup", "POST").route(web::post().to(admin::backup)))
-            .service(at("/admin/audit/verify", "POST").route(web::post().to(admin::verify_audit)))
+            .service(at("/admin/store/check", "POST").route(web::post().to(admin::check_store)))
             .service(at("/admin/secrets/rewrap", "POST").route(web::post().to(admin::rewrap)))
             .default_service(web::to(|| async {
                 Err::<HttpResponse, _>(Problem::not_found())

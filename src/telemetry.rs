@@ -107,16 +107,18 @@ async fn measure_folder(folder: PathBuf) {
         if let Ok((taken, free)) = bytes.await {
             let metrics = StoreMetrics::get();
             metrics.disk.set(taken as f64);
-            metrics.disk_free.set(free as f64);
+            metrics
+                .disk_free
+                .set(free.map_or(f64::NAN, |free| free as f64));
         }
         actix_rt::time::sleep(MEASURE_EVERY).await;
     }
 }
 
-/// Bytes that this user may still write in the folder's file system; 0 if unknown.
-fn free_bytes(folder: &Path) -> u64 {
-    let disk = rustix::fs::statvfs(folder);
-    disk.map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
+/// Bytes that this user may still write in the folder's file system; none if unknown.
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// Total size of the files below a folder. Removed or unreadable files are ignored.

@@ -86,15 +86,43 @@ ALERTS = [
     ),
     dict(
         name="PorchlightDiskFull",
-        expr="porchlight_store_disk_free_bytes < 2e9 and porchlight_store_disk_free_bytes > 0",
+        expr="porchlight_store_disk_free_bytes < 2e9",
         wait="5m",
         severity="page",
         summary="The store's disk is nearly full.",
         description="Less than 2 GB are free where the store is. When nothing is left, nothing is acknowledged any more.",
         runbook="disk-full",
         dashboard="porchlight-store",
-        fires=[([s("porchlight_store_disk_free_bytes", "1e9x20")], [WHO])],
+        fires=[
+            ([s("porchlight_store_disk_free_bytes", "1e9x20")], [WHO]),
+            ([s("porchlight_store_disk_free_bytes", "0x20")], [WHO]),
+        ],
         quiet=[[s("porchlight_store_disk_free_bytes", "9e9x20")]],
+    ),
+    dict(
+        name="PorchlightBackupOld",
+        expr="time() - porchlight_store_last_backup_timestamp_seconds > 36 * 3600 and porchlight_store_groups_total > 0",
+        wait="1h",
+        severity="ticket",
+        summary="There is no recent backup of the store.",
+        description="The last good backup was made more than 36 hours ago, or there is none.",
+        runbook="backup-old",
+        dashboard="porchlight-store",
+        fires=[
+            (
+                [
+                    s("porchlight_store_last_backup_timestamp_seconds", "0x3000"),
+                    s("porchlight_store_groups_total", "5x3000"),
+                ],
+                [WHO],
+            )
+        ],
+        quiet=[
+            # One that was made an hour ago; a node on a CQL cluster, which commits no groups.
+            [s("porchlight_store_last_backup_timestamp_seconds", "140000x3000"), s("porchlight_store_groups_total", "5x3000")],
+            [s("porchlight_store_last_backup_timestamp_seconds", "0x3000"), s("porchlight_store_groups_total", "0x3000")],
+        ],
+        at="2400m",
     ),
     dict(
         name="PorchlightActorsPanic",

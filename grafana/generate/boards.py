@@ -390,6 +390,8 @@ def store():
             panel("Clock of retention", "Whether the clock agrees with the stored times. Old sessions are deleted only while it does.",
                   "short", [("max by (instance, state) (porchlight_store_retention_clock{$$}) == 1", "{{instance}} {{state}}")],
                   width=12),
+            panel("Age of the last backup", "Time since the last good backup was made.", "s",
+                  [("time() - max by (instance) (porchlight_store_last_backup_timestamp_seconds{$$})", "{{instance}}")], width=12),
         ]),
         ("CQL cluster", [
             panel("Lightweight transactions", "By outcome. In doubt: the cluster did not answer in time, and was asked what "

@@ -88,6 +88,8 @@ pub const LIST_SCANNED_ROWS_MAX: usize = 10_000;
 pub const LIST_INSIGHTS_READ_MAX: usize = 1_000;
 /// Maximum number of rows that one step of the retention sweep removes.
 pub const SWEEP_STEP_ROWS_MAX: usize = 1_000;
+/// Maximum number of damaged rows that one check of a store lists; it counts all of them.
+pub const CHECK_DAMAGED_ROWS_MAX: usize = 10_000;
 /// Parts of a store's completed sessions of which one sweep, each hour, deletes at most one.
 pub const SWEEP_SESSIONS_PARTS: u64 = 20;
 /// Completed sessions that a sweep counts at most; where there are more it deletes a part of this many.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use porchlight_keys::keyring::KEY_FILE;
+use porchlight_ports::Clock;
 use porchlight_store::{EmbeddedStore, OpenError};
+use porchlight_world::SystemClock;
 
 use super::{ConfigArguments, check};
 use crate::app;
@@ -103,11 +105,16 @@ pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
             check::is_store(&config.store.path)?;
             let store = EmbeddedStore::open_alone(&config.store.path)
                 .context("the store cannot be opened")?;
-            let copied = store
-                .backup(&to, &[KEY_FILE])
-                .context("the store cannot be copied");
-            store.committer().close();
-            copied.map(drop)
+            super::block_on(async move {
+                let copied = store.backup(&to, &[KEY_FILE]);
+                let noted = match &copied {
+                    Ok(_) => store.note_backup(SystemClock.now()).await,
+                    Err(_) => Ok(()),
+                };
+                store.close().await;
+                copied.context("the store cannot be copied")?;
+                Ok(noted?)
+            })
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The operators' API, under `/admin`.
 
 use std::future::Future;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use porchlight_http::problem::{Code, Fault, Problem};
 use porchlight_http::{Settings, request_context};
 use porchlight_keys::keyring::KEY_FILE;
 use porchlight_keys::{CreateKeyRequest, KeyAdminError, ListedKey};
+use porchlight_store::BackupError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -150,13 +152,12 @@ pub(super) async fn backup(mut order: Order) -> Result<HttpResponse, Problem> {
             "The store of this server is copied by its own means.",
         )
     })?;
-    let copied = web::block(move || store.backup(&folder, &[KEY_FILE]))
+    let copying = Arc::clone(&store);
+    let copied = web::block(move || copying.backup(&folder, &[KEY_FILE]))
         .await
         .map_err(Problem::internal)?;
-    // The answer to operators includes the cause, because it concerns their disk.
-    let report = copied.map_err(|error| {
-        Problem::new(Code::Conflict, format!("{:#}", anyhow::Error::from(error)))
-    })?;
+    let report = copied.map_err(|error| Problem::new(Code::Conflict, explained(error)))?;
+    store.note_backup(order.state.service.now()).await?;
     request_context::json(
         HttpResponse::Ok(),
         &BackupAnswer {
@@ -164,6 +165,52 @@ pub(super) async fn backup(mut order: Order) -> Result<HttpResponse, Problem> {
             bytes: report.bytes,
         },
     )
+}
+
+/// The causes of a failed backup, and what to do about a folder that the server may not write.
+fn explained(error: BackupError) -> String {
+    let is_closed = match &error {
+        BackupError::Io(_, cause) => matches!(
+            cause.kind(),
+            ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied
+        ),
+        _ => false,
+    };
+    let hint = if is_closed {
+        ". The server writes the copy, so its user must be allowed to write there; under the shipped systemd unit that \
+         is only the case below /var/lib/porchlight"
+    } else {
+        ""
+    };
+    format!("{:#}{hint}", anyhow::Error::from(error))
+}
+
+/// Whether to put damaged rows aside.
+#[derive(serde::Deserialize, Serialize)]
+pub(super) struct CheckRequest {
+    pub(super) quarantine: bool,
+}
+
+pub(super) async fn check_store(mut order: Order) -> Result<HttpResponse, Problem> {
+    let CheckRequest { quarantine } = order.read().await?;
+    let store = order.state.store.as_ref().map(Arc::clone);
+    let store = store.ok_or_else(|| {
+        Problem::new(
+            Code::Conflict,
+            "The store of this server is checked by its own means.",
+        )
+    })?;
+    let checking = Arc::clone(&store);
+    let mut report = web::block(move || checking.check())
+        .await
+        .map_err(Problem::internal)?;
+    if quarantine {
+        let moved = store.quarantine(&mut report).await;
+        moved.map_err(|error| {
+            Problem::new(Code::Conflict, format!("{:#}", anyhow::Error::from(error)))
+        })?;
+    }
+    request_context::json(HttpResponse::Ok(), &report)
 }
 
 pub(super) async fn rewrap(order: Order) -> Result<HttpResponse, Problem> {

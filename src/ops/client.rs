@@ -8,12 +8,13 @@ use anyhow::{Context, bail};
 use porchlight_actors::audit::ChainReport;
 use porchlight_keys::secrets::Rewrapped;
 use porchlight_keys::{CreateKeyRequest, CreatedKey, ListedKey};
+use porchlight_store::CheckReport;
 use reqwest::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::admin::BackupRequest;
+use super::admin::{BackupRequest, CheckRequest};
 use super::token;
 use crate::config::Config;
 
@@ -116,16 +117,15 @@ impl OpsClient {
         Ok(())
     }
 
-    /// Lets the server check the audit logs of all organizations.
+    /// Lets the server read every row of its store; with `quarantine` it puts damaged rows aside.
     ///
     /// # Errors
     ///
     /// What the server says.
-    pub async fn verify_audit(&self) -> anyhow::Result<Vec<ChainReport>> {
-        let mut answer: Value = self
-            .ask(Method::POST, "/admin/audit/verify", None::<&()>)
-            .await?;
-        Ok(serde_json::from_value(answer["data"].take())?)
+    pub async fn check_store(&self, quarantine: bool) -> anyhow::Result<CheckReport> {
+        let request = CheckRequest { quarantine };
+        self.ask(Method::POST, "/admin/store/check", Some(&request))
+            .await
     }
 
     /// Requests the server to re-encrypt its customers' secrets with its current key.

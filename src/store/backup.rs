@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use porchlight_world::private_file::{sync_folder, write_private};
+use porchlight_world::private_file::{sync_folder, sync_tree, write_private};
 
 use super::continuity::{self, MissingGroups};
 use super::embedded::{EmbeddedStore, OpenError, open_engine};
@@ -65,7 +65,8 @@ impl EmbeddedStore {
         if std::fs::read_dir(folder).map_err(io)?.next().is_some() {
             return Err(BackupError::NotEmpty(folder.to_path_buf()));
         }
-        let report = self.copy_to(folder, private_files).and_then(|report| {
+        let copied = self.copy_to(folder, private_files, &mut |_| Ok(()));
+        let report = copied.and_then(|report| {
             verify(folder, report.log)?;
             Ok(report)
         });
@@ -76,12 +77,21 @@ impl EmbeddedStore {
         report
     }
 
-    fn copy_to(&self, folder: &Path, private_files: &[&str]) -> Result<BackupReport, BackupError> {
+    /// Writes the copy. Calls `before` before each step; an error ends the copy there, as a kill of
+    /// the process would.
+    fn copy_to(
+        &self,
+        folder: &Path,
+        private_files: &[&str],
+        before: &mut dyn FnMut(Step) -> io::Result<()>,
+    ) -> Result<BackupReport, BackupError> {
         let io = |error| BackupError::Io(folder.to_path_buf(), error);
         let unusable = |error| BackupError::Unusable(Box::new(error));
         // Until the copy is complete it claims to lack groups, so that an interrupted copy never
         // opens.
+        before(Step::MarkUnfinished).map_err(io)?;
         Acknowledged::create(folder, u64::MAX).map_err(io)?;
+        before(Step::CreateEngine).map_err(io)?;
         let mut copy = Copy {
             to: open_engine(folder).map_err(unusable)?.0,
             chunk: Vec::new(),
@@ -92,19 +102,31 @@ impl EmbeddedStore {
                 log: 0,
             },
         };
-        self.engine
-            .visit_all(|space, key, value| copy.row(space, key, value))?;
+        self.engine.visit_all(|space, key, value| {
+            before(Step::CopyRow).map_err(io)?;
+            copy.row(space, key, value)
+        })?;
+        before(Step::FlushRows).map_err(io)?;
         copy.flush()?;
+        before(Step::CloseEngine).map_err(io)?;
         copy.to.close()?;
+        let report = copy.report;
+        drop(copy);
         for (name, file) in self.beside(private_files) {
+            before(Step::CopyFile).map_err(io)?;
             let bytes = zeroize::Zeroizing::new(std::fs::read(file).map_err(io)?);
             write_private(folder, name, &bytes).map_err(io)?;
         }
-        sync_folder(folder).map_err(io)?;
-        // Last of all, for this file makes the copy openable: a copy that opens has its key file.
-        std::fs::remove_file(folder.join(acknowledged::NAME)).map_err(io)?;
-        Acknowledged::create(folder, copy.report.log).map_err(io)?;
-        Ok(copy.report)
+        before(Step::Sync).map_err(io)?;
+        sync_tree(folder).map_err(io)?;
+        // This file makes the copy openable, so it is replaced last, in one step: a copy that opens
+        // has everything, also after a power cut.
+        before(Step::MarkComplete).map_err(io)?;
+        Acknowledged::create(folder, report.log).map_err(io)?;
+        if let Some(parent) = folder.parent() {
+            sync_folder(parent).map_err(io)?;
+        }
+        Ok(report)
     }
 
     /// Returns the named files that exist next to the store, with their paths.
@@ -115,6 +137,27 @@ impl EmbeddedStore {
         let files = names.iter().map(|&name| (name, folder.join(name)));
         files.filter(|(_, file)| file.is_file()).collect()
     }
+}
+
+/// The steps of a backup, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    /// Write the file that keeps an unfinished copy from opening.
+    MarkUnfinished,
+    /// Create the copy's engine.
+    CreateEngine,
+    /// Copy one row.
+    CopyRow,
+    /// Write the last rows to the copy.
+    FlushRows,
+    /// Close the copy's engine.
+    CloseEngine,
+    /// Copy a file that lies beside the store.
+    CopyFile,
+    /// Sync all files and folders of the copy.
+    Sync,
+    /// Replace the file that keeps the copy from opening.
+    MarkComplete,
 }
 
 struct Copy<E> {
@@ -174,25 +217,60 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_without_its_key_file_does_not_open() {
+    fn a_copy_that_was_cut_off_at_any_step_does_not_open() {
         let (from, to) = (folder("from"), folder("to"));
         let store = EmbeddedStore::open_alone(&from).unwrap();
-        std::fs::create_dir_all(from.join("keys")).unwrap();
-        std::fs::write(from.join("keys/secret.key"), "ab").unwrap();
-        std::fs::create_dir_all(&to).unwrap();
-        // The copy has no folder of this name, so that it is cut off at the key file.
-        let cut_off = store.copy_to(&to, &["keys/secret.key"]);
-        assert!(matches!(cut_off, Err(BackupError::Io(..))));
-        assert!(matches!(
-            EmbeddedStore::open_alone(&to),
-            Err(OpenError::MissingGroups(..))
-        ));
-        std::fs::remove_dir_all(&to).unwrap();
-        std::fs::create_dir_all(&to).unwrap();
-        store.copy_to(&to, &[]).unwrap();
+        std::fs::write(from.join("secret.key"), "ab").unwrap();
+        let mut steps = Vec::new();
+        let copied = store.copy_to_new(&to, &mut |step| {
+            steps.push(step);
+            Ok(())
+        });
+        copied.unwrap();
         drop(EmbeddedStore::open_alone(&to).unwrap());
+        assert!(steps.is_sorted() && steps.len() >= 8, "{steps:?}");
+        for (cut, &at) in steps.iter().enumerate() {
+            let mut done = 0;
+            let cut_off = store.copy_to_new(&to, &mut |_| {
+                done += 1;
+                if done > cut {
+                    return Err(io::Error::other("killed"));
+                }
+                Ok(())
+            });
+            assert!(matches!(cut_off, Err(BackupError::Io(..))), "{at:?}");
+            if at == Step::MarkUnfinished {
+                // Nothing is there yet.
+                assert!(std::fs::read_dir(&to).unwrap().next().is_none());
+                continue;
+            }
+            let opened = EmbeddedStore::open_alone(&to);
+            assert!(
+                matches!(
+                    opened,
+                    Err(OpenError::MissingGroups(..)
+                        | OpenError::Unknown(_)
+                        | OpenError::Unfinished(_))
+                ),
+                "cut off before {at:?}: {:?}",
+                opened.map(drop)
+            );
+        }
         drop(store);
         std::fs::remove_dir_all(&from).unwrap();
         std::fs::remove_dir_all(&to).unwrap();
+    }
+
+    impl EmbeddedStore {
+        /// Copies into a folder that is emptied first.
+        fn copy_to_new(
+            &self,
+            to: &Path,
+            before: &mut dyn FnMut(Step) -> io::Result<()>,
+        ) -> Result<BackupReport, BackupError> {
+            drop(std::fs::remove_dir_all(to));
+            std::fs::create_dir_all(to).unwrap();
+            self.copy_to(to, &["secret.key"], before)
+        }
     }
 }

@@ -61,6 +61,9 @@ pub enum OpenError {
         "{0} is missing or damaged: the integrity of the store cannot be verified. Restore it from a backup"
     )]
     Unknown(PathBuf),
+    /// It is a copy whose writing was interrupted.
+    #[error("{0} is a backup that was interrupted, and not complete. Use another one")]
+    Unfinished(PathBuf),
     /// Acknowledged data is missing.
     #[error("the store in {0} is not whole")]
     MissingGroups(PathBuf, #[source] MissingGroups),
@@ -93,6 +96,9 @@ impl EmbeddedStore {
             on_durable,
             on_fatal,
         } = options;
+        if is_unfinished_copy(&path)? {
+            return Err(OpenError::Unfinished(path));
+        }
         let (engine, acknowledged) = open_engine(&path)?;
         let log = continuity::check(&engine, acknowledged.number())
             .map_err(|error| OpenError::MissingGroups(path.clone(), error))?;
@@ -151,6 +157,17 @@ impl EmbeddedStore {
     pub fn flush_tables(&self) -> StoreResult<()> {
         Ok(self.engine.flush()?)
     }
+}
+
+/// Whether the folder holds a backup that was interrupted: its file of the highest acknowledged
+/// group then names a group that no store reaches.
+fn is_unfinished_copy(path: &Path) -> Result<bool, OpenError> {
+    let io = |error| OpenError::Io(path.to_path_buf(), error);
+    if !path.join(acknowledged::NAME).try_exists().map_err(io)? {
+        return Ok(false);
+    }
+    let acknowledged = Acknowledged::open(path).map_err(io)?;
+    Ok(acknowledged.is_some_and(|file| file.number() == u64::MAX))
 }
 
 /// Opens the engine and the file next to it.

@@ -5,9 +5,12 @@ pub mod memory;
 
 use std::ops::ControlFlow;
 
+use serde::{Deserialize, Serialize};
+
 /// The two key spaces. Each further space would pin more of the engine's journals (see
 /// `engine/fjall.rs`), so tables are key prefixes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Space {
     /// The batches of sessions: written once, read in order.
     Journal,

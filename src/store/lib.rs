@@ -67,6 +67,7 @@
 //! of durable operations.
 
 mod backup;
+mod check;
 mod committer;
 mod continuity;
 pub mod cql;
@@ -82,6 +83,7 @@ pub mod tables;
 pub mod txn;
 
 pub use backup::{BackupError, BackupReport};
+pub use check::{CheckReport, DamagedRow, KindReport, QuarantineError, UnreadableRange};
 pub use committer::{Committer, OnDurable, OnFatal};
 pub use continuity::MissingGroups;
 pub use embedded::{EmbeddedStore, OpenError, OpenOptions};

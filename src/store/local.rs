@@ -6,6 +6,7 @@ mod insights;
 mod journal;
 mod key_check;
 mod keys;
+mod last_backup;
 mod outbox;
 mod recorders;
 mod sessions;

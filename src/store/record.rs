@@ -35,11 +35,16 @@ pub(crate) fn seal(space: Space, key: &[u8], mut payload: Vec<u8>, log: u64) -> 
 /// The error for a corrupt row, named by its space and key. Keys contain only ids, times and
 /// hashes.
 pub(crate) fn corrupt(space: Space, key: &[u8], what: &str) -> StoreError {
-    let mut name = String::with_capacity(2 * key.len());
-    for byte in key {
-        name.push_str(&format!("{byte:02x}"));
+    StoreError::Corrupt(format!("{} row {}: {what}", space.as_str(), hex(key)))
+}
+
+/// The hexadecimal digits of a key or value.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let mut digits = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        digits.push_str(&format!("{byte:02x}"));
     }
-    StoreError::Corrupt(format!("{} row {name}: {what}", space.as_str()))
+    digits
 }
 
 /// Verifies a value's checksum and returns its payload and the number of the group that wrote it.

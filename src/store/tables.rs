@@ -40,7 +40,7 @@
 //! | `K` | keys by id | id | SHA-256 |
 //! | `R` | recorders | id | version, the data that the service wrote |
 //! | `Z` | check value of the secret key | | 32 bytes |
-//! | `#` | documents | collection, key | as the service wrote it |
+//! | `B` | when the last good backup was made | | time |
 //! | 0 (both spaces) | group markers | slot | (see `continuity.rs`) |
 
 pub(crate) mod behind;
@@ -52,6 +52,8 @@ pub mod insights;
 pub mod journal;
 pub mod key_check;
 pub mod keys;
+pub mod kinds;
+pub(crate) mod last_backup;
 pub mod lists;
 pub mod messages;
 pub mod notes;

@@ -14,6 +14,23 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Makes a folder durable: its files and folders, and itself last.
+///
+/// # Errors
+///
+/// A file or folder cannot be opened or synced.
+pub fn sync_tree(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    sync_folder(folder)
+}
+
 /// Writes the file `name` in `folder` atomically, readable by its owner only. An existing file
 /// stays.
 ///

@@ -32,6 +32,11 @@ impl Caller {
         }
     }
 
+    /// The key.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
     pub(crate) async fn send(
         &self,
         method: reqwest::Method,
@@ -56,6 +61,10 @@ impl Caller {
         }
     }
 
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(reqwest::Method::GET, path, None).await
+    }
+
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.send(reqwest::Method::POST, path, Some(body)).await
     }
@@ -74,5 +83,13 @@ impl Caller {
         let started = self.ask_for_session(delivery).await;
         assert_eq!(started.status, 201, "{}", started.body);
         started.body["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    /// Sends a batch of one sample.
+    pub(crate) async fn batch(&self, id: &str, seq: u32) -> Answer {
+        let sample = json!({ "t": seq, "kind": "pressure", "hPa": 1_000 });
+        let body = json!({ "seq": seq, "samples": [sample] });
+        self.post(&format!("/v1/sessions/{id}/telemetry"), &body)
+            .await
     }
 }

@@ -4,6 +4,8 @@
 //! The binary is `PORCHLIGHT_BIN`, or else the binary that cargo built next to these tests.
 
 #[cfg(test)]
+mod backups;
+#[cfg(test)]
 mod caller;
 #[cfg(test)]
 mod cluster;
@@ -21,6 +23,8 @@ mod cql_process;
 mod cql_server;
 #[cfg(test)]
 mod crash;
+#[cfg(test)]
+mod damaged_rows;
 #[cfg(test)]
 mod dashboards;
 #[cfg(test)]

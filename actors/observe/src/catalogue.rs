@@ -227,8 +227,10 @@ catalogue! {
             ["state": ClockState::VALUES], "1 for how the wall clock stands to the newest stored time; old sessions are deleted only while they agree.";
         STORE_UNREADABLE_ROWS_TOTAL = Counter, Count, "porchlight_store_unreadable_rows_total"
             [], "Damaged rows that the service found and skipped.";
+        STORE_LAST_BACKUP_TIMESTAMP_SECONDS = Gauge, Seconds, "porchlight_store_last_backup_timestamp_seconds"
+            [], "When the last good backup of the embedded store was made, in Unix seconds; 0 if there was none.";
         STORE_DISK_FREE_BYTES = Gauge, Bytes, "porchlight_store_disk_free_bytes"
-            [], "Free bytes on the disk of the embedded store; 0 if unknown.";
+            [], "Free bytes on the disk of the embedded store; NaN if unknown.";
     }
     "Nodes" {
         CLUSTER_SHARDS_OWNED = Gauge, Count, "porchlight_cluster_shards_owned"

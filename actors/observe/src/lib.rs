@@ -345,7 +345,8 @@ pub fn install() {
     store.queue.set(0.0);
     store.touch_retention_clock();
     store.disk.set(0.0);
-    store.disk_free.set(0.0);
+    store.disk_free.set(f64::NAN);
+    store.last_backup.set(0.0);
     runtime::RuntimeMetrics::get().record();
     webhook::WebhookMetrics::get().reset();
     let metrics = Metrics::get();

@@ -56,6 +56,8 @@ pub struct StoreMetrics {
     pub disk: Gauge,
     /// Free bytes on that disk.
     pub disk_free: Gauge,
+    /// When the last good backup was made, in Unix seconds; 0 if there was none.
+    pub last_backup: Gauge,
     /// Rows that were met and could not be read.
     pub unreadable: Counter,
     operations: Vec<Counter>,
@@ -81,6 +83,7 @@ impl StoreMetrics {
             queue: metrics::gauge!(name::STORE_QUEUE_OPERATIONS),
             disk: metrics::gauge!(name::STORE_DISK_BYTES),
             disk_free: metrics::gauge!(name::STORE_DISK_FREE_BYTES),
+            last_backup: metrics::gauge!(name::STORE_LAST_BACKUP_TIMESTAMP_SECONDS),
             unreadable: metrics::counter!(name::STORE_UNREADABLE_ROWS_TOTAL),
             operations: StoreOutcome::ALL.iter().map(operations).collect(),
             lightweight: LightweightOutcome::ALL.iter().map(lightweight).collect(),

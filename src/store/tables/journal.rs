@@ -73,6 +73,36 @@ fn entry(row: &Row) -> StoreResult<JournalEntry> {
     })
 }
 
+/// Verifies that a row is a batch.
+pub(crate) fn verify(key: &[u8], payload: &[u8]) -> StoreResult<()> {
+    let row = Row {
+        key: key.to_vec(),
+        payload: payload.to_vec(),
+    };
+    entry(&row).map(drop)
+}
+
+/// Removes a damaged batch, whose number then counts as missing: the phone can send it again.
+pub(crate) fn remove_damaged(
+    txn: &mut Txn<'_>,
+    session_id: SessionId,
+    key: Vec<u8>,
+) -> StoreResult<()> {
+    txn.delete(Space::Journal, key);
+    txn.tips.forget(session_id);
+    let scan = Scan {
+        space: Space::Journal,
+        ..Scan::keys(range(session_id), usize::MAX)
+    };
+    let rows = txn.as_read().rows(&scan)?;
+    let next = match rows.last() {
+        Some(row) => seq_of(&row.key)?.saturating_add(1),
+        None => 0,
+    };
+    let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+    txn.put_state(holes_key(session_id), &next.saturating_sub(count))
+}
+
 fn load_tip(read: &dyn Read, session_id: SessionId) -> StoreResult<JournalHead> {
     let highest = match read
         .rows(&Scan::journal(range(session_id), 1).descending())?

@@ -57,17 +57,21 @@ pub(crate) struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Creates the file of a new store durably, with `log`.
+    /// Creates the file durably with `log`, or replaces it. It appears under its name at once and
+    /// with its content, so that a process that is killed meanwhile leaves the file before, or none.
     pub(crate) fn create(folder: &Path, log: u64) -> io::Result<Self> {
+        let unfinished = folder.join(format!("{NAME}.new"));
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .create_new(true)
-            .open(folder.join(NAME))?;
+            .create(true)
+            .truncate(true)
+            .open(&unfinished)?;
         for place in 0..2 {
             file.write_all_at(&slot(log), place * SLOT_DISTANCE)?;
         }
         file.sync_all()?;
+        std::fs::rename(&unfinished, folder.join(NAME))?;
         sync_folder(folder)?;
         Ok(Self::of(file, log, 0))
     }

@@ -1,0 +1,135 @@
+//! `porchlight restore`: verifies a backup, and then puts a copy of it in place.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use porchlight_keys::check::verify;
+use porchlight_keys::keyring::{KEY_FILE, SecretKeys};
+use porchlight_ports::KeyCheck;
+use porchlight_store::EmbeddedStore;
+use porchlight_world::private_file::{sync_folder, sync_tree};
+
+use super::{check, store};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The backup.
+    #[arg(value_name = "BACKUP")]
+    from: PathBuf,
+    /// Folder of the restored store; must not exist, or be empty.
+    #[arg(long, value_name = "FOLDER")]
+    data: PathBuf,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let to = std::path::absolute(&arguments.data)?;
+    check::is_store(&arguments.from)?;
+    is_free(&to)?;
+    let staged = beside(&to)?;
+    DirBuilder::new()
+        .mode(0o700)
+        .create(&staged)
+        .with_context(|| {
+            format!(
+                "{} cannot be made; if an interrupted restore has left it, remove it",
+                staged.display()
+            )
+        })?;
+    let restored = copy(&arguments.from, &staged)
+        .with_context(|| format!("{} cannot be copied", arguments.from.display()))
+        .and_then(|()| super::block_on(verified(&staged)))
+        .and_then(|rows| {
+            put_in_place(&staged, &to)?;
+            Ok(rows)
+        });
+    match restored {
+        Ok(rows) => say!("{rows} rows verified and restored to {}", to.display()),
+        Err(error) => {
+            // The first failure is the one to report.
+            drop(fs::remove_dir_all(&staged));
+            Err(error)
+        }
+    }
+}
+
+/// Refuses a folder with content: a restore replaces nothing.
+fn is_free(to: &Path) -> anyhow::Result<()> {
+    match fs::read_dir(to) {
+        Ok(mut entries) => match entries.next() {
+            Some(_) => bail!(
+                "{} is not empty: move it away first, a restore replaces nothing",
+                to.display()
+            ),
+            None => Ok(()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("{} cannot be read", to.display())),
+    }
+}
+
+/// The folder beside `to` in which the copy is verified before it is renamed.
+fn beside(to: &Path) -> anyhow::Result<PathBuf> {
+    let name = to.file_name().context("--data must name a folder")?;
+    let mut staged = OsString::from(name);
+    staged.push(".restoring");
+    Ok(to.with_file_name(staged))
+}
+
+/// Copies files and folders. The copies are private to their owner.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            DirBuilder::new().mode(0o700).create(&target)?;
+            copy(&entry.path(), &target)?;
+        } else {
+            let mut written = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&target)?;
+            io::copy(&mut File::open(entry.path())?, &mut written)?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens the copy as a server would, reads every row, and compares its secret key with the one that
+/// the store depends on. Returns the number of rows.
+async fn verified(staged: &Path) -> anyhow::Result<u64> {
+    let store = EmbeddedStore::open_alone(staged).context("the backup cannot be restored")?;
+    let outcome = async {
+        let report = store.check();
+        if !report.is_good() {
+            store::print(&report)?;
+            bail!(
+                "the backup is damaged: use another one, or check a copy of it with \
+                 `porchlight store check --data COPY --quarantine` and restore the copy"
+            );
+        }
+        let file = staged.join(KEY_FILE);
+        if file.exists() {
+            let keys = SecretKeys::load(&[file])?;
+            verify(&keys, store.key_check().await?, store.as_ref()).await?;
+        }
+        Ok(report.kinds.values().map(|kind| kind.rows).sum())
+    };
+    let outcome = outcome.await;
+    store.close().await;
+    outcome
+}
+
+/// Makes the copy durable and renames it, which replaces an empty folder at most.
+fn put_in_place(staged: &Path, to: &Path) -> anyhow::Result<()> {
+    sync_tree(staged)?;
+    fs::rename(staged, to).with_context(|| format!("{} cannot be put in place", to.display()))?;
+    if let Some(parent) = to.parent() {
+        sync_folder(parent)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! `porchlight store check`: through the server that uses the store or, if none runs, on the store
+//! itself.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use porchlight_store::{CheckReport, EmbeddedStore};
+
+use super::{ConfigArguments, check};
+use crate::config::{Config, StoreKind};
+use crate::ops::client::OpsClient;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Read every row of the embedded store or of a backup, and report the damaged ones; exit code
+    /// 1 if there are any
+    Check {
+        /// Folder of the store or backup. Overrides `store.path`.
+        #[arg(long, value_name = "FOLDER")]
+        data: Option<PathBuf>,
+        /// Move damaged rows to the file `quarantined.tsv` beside the store.
+        #[arg(long)]
+        quarantine: bool,
+        /// Print `{kinds, damaged, unreadable, quarantined}` instead of text.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        config: ConfigArguments,
+    },
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let Action::Check {
+        data,
+        quarantine,
+        json,
+        config,
+    } = &arguments.action;
+    let mut config = config.load()?;
+    if let Some(data) = data {
+        config.store.path.clone_from(data);
+    }
+    let report = checked(&config, *quarantine)?;
+    if *json {
+        say!("{}", serde_json::to_string(&report)?)?;
+    } else {
+        print(&report)?;
+    }
+    if !report.is_good() {
+        bail!("the store is damaged");
+    }
+    Ok(())
+}
+
+fn checked(config: &Config, quarantine: bool) -> anyhow::Result<CheckReport> {
+    if config.store.kind == StoreKind::Cql {
+        bail!("a CQL cluster is checked by its own means (nodetool verify): see docs/cluster.md");
+    }
+    if let Some(server) = OpsClient::of(config)? {
+        return super::block_on(async move { server.check_store(quarantine).await });
+    }
+    check::is_store(&config.store.path)?;
+    let store =
+        EmbeddedStore::open_alone(&config.store.path).context("the store cannot be opened")?;
+    super::block_on(async move {
+        let mut report = store.check();
+        let moved = if quarantine {
+            store.quarantine(&mut report).await
+        } else {
+            Ok(())
+        };
+        store.close().await;
+        moved?;
+        Ok(report)
+    })
+}
+
+/// Prints a table of the kinds, and a line for each damaged row.
+pub(super) fn print(report: &CheckReport) -> anyhow::Result<()> {
+    say!("{:<24} {:>12} {:>8}", "kind", "rows", "damaged")?;
+    for (kind, of_kind) in &report.kinds {
+        say!("{kind:<24} {:>12} {:>8}", of_kind.rows, of_kind.damaged)?;
+    }
+    for row in &report.damaged {
+        say!("damaged: {} {}: {}", row.kind, row.id, row.reason)?;
+    }
+    for range in &report.unreadable {
+        let (after, before) = (range.after.as_deref(), range.before.as_deref());
+        say!(
+            "unreadable: {} rows after {} and before {}: {}",
+            range.space.as_str(),
+            after.unwrap_or("the first"),
+            before.unwrap_or("the last"),
+            range.reason
+        )?;
+    }
+    if report.quarantined > 0 {
+        say!("{} rows were put aside", report.quarantined)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,290 @@
+//! Reads every row of a store and reports the damaged ones; puts them aside on request.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use porchlight_ports::{StoreError, StoreResult};
+use porchlight_schema::limits::CHECK_DAMAGED_ROWS_MAX;
+use porchlight_world::private_file::sync_folder;
+use serde::{Deserialize, Serialize};
+
+use super::engine::{Engine, EngineError, KeyRange, Order, Space};
+use super::local::LocalStore;
+use super::record;
+use super::tables::{journal, kinds};
+use super::txn::Txn;
+
+/// The file beside the store to which damaged rows are appended.
+const QUARANTINE_FILE: &str = "quarantined.tsv";
+/// Rows that one look at the engine reads.
+const PAGE_ROWS: usize = 1_000;
+
+/// The rows of one kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KindReport {
+    /// Number of rows.
+    pub rows: u64,
+    /// Number of damaged rows.
+    pub damaged: u64,
+}
+
+/// A damaged row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DamagedRow {
+    /// What the row holds.
+    pub kind: String,
+    /// The id of what it belongs to.
+    pub id: String,
+    /// The key space.
+    pub space: Space,
+    /// The key in hexadecimal digits.
+    pub key: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// A range of keys that the engine cannot read, because a block of a file is damaged. How many rows
+/// it holds is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreadableRange {
+    /// The key space.
+    pub space: Space,
+    /// The last readable row before the range; none: the range begins with the first row.
+    pub after: Option<String>,
+    /// The first readable row behind the range; none: the range ends with the last row.
+    pub before: Option<String>,
+    /// What the engine says.
+    pub reason: String,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckReport {
+    /// The rows by kind.
+    pub kinds: BTreeMap<String, KindReport>,
+    /// Damaged rows, at most [`CHECK_DAMAGED_ROWS_MAX`]; `kinds` counts all.
+    pub damaged: Vec<DamagedRow>,
+    /// Ranges that the engine cannot read.
+    pub unreadable: Vec<UnreadableRange>,
+    /// Number of damaged rows that were put aside.
+    pub quarantined: u64,
+}
+
+/// Why damaged rows could not be put aside. Those that were put aside stay so.
+#[derive(Debug, thiserror::Error)]
+pub enum QuarantineError {
+    /// The file for damaged rows cannot be written.
+    #[error("{0} cannot be written")]
+    Io(PathBuf, #[source] io::Error),
+    /// The store cannot be read or written.
+    #[error("the store cannot be changed")]
+    Store(#[from] StoreError),
+}
+
+impl CheckReport {
+    /// Whether no damage was found, or all of it was put aside.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        let damaged: u64 = self.kinds.values().map(|kind| kind.damaged).sum();
+        self.unreadable.is_empty() && damaged == self.quarantined
+    }
+
+    fn row(&mut self, space: Space, key: &[u8], value: &[u8]) {
+        let name = kinds::name(space, key);
+        let kind = self.kinds.entry(name.kind.to_owned()).or_default();
+        kind.rows += 1;
+        let Err(error) = verify(space, key, value) else {
+            return;
+        };
+        kind.damaged += 1;
+        if self.damaged.len() < CHECK_DAMAGED_ROWS_MAX {
+            self.damaged.push(DamagedRow {
+                kind: name.kind.to_owned(),
+                id: name.id,
+                space,
+                key: record::hex(key),
+                reason: error.to_string(),
+            });
+        }
+    }
+}
+
+/// Verifies the checksum of a row and that it decodes.
+fn verify(space: Space, key: &[u8], value: &[u8]) -> StoreResult<()> {
+    let (payload, _) = record::unseal(space, key, value.to_vec())?;
+    kinds::verify(space, key, &payload)
+}
+
+/// Reads every row. Blocks until it has read everything, while the store continues to serve: rows
+/// that are written meanwhile may be read or not.
+pub(crate) fn check(engine: &dyn Engine) -> CheckReport {
+    let mut report = CheckReport::default();
+    for space in Space::ALL {
+        let everything = KeyRange {
+            from: Vec::new(),
+            to: Vec::new(),
+        };
+        let mut seen = Pages::new(Order::Ascending, everything);
+        let Err(error) = seen.read(engine, space, &mut |key, value| {
+            report.row(space, key, value)
+        }) else {
+            continue;
+        };
+        // The rows behind the damaged block are read from the other end.
+        let mut behind = KeyRange {
+            from: Vec::new(),
+            to: Vec::new(),
+        };
+        if let Some(last) = &seen.last {
+            behind = behind.after(last);
+        }
+        let mut back = Pages::new(Order::Descending, behind);
+        // The second error is the same block, seen from behind.
+        drop(back.read(engine, space, &mut |key, value| {
+            report.row(space, key, value)
+        }));
+        report.unreadable.push(UnreadableRange {
+            space,
+            after: seen.last.as_deref().map(record::hex),
+            before: back.last.as_deref().map(record::hex),
+            reason: error.to_string(),
+        });
+    }
+    report
+}
+
+/// Reads a range page by page.
+struct Pages {
+    order: Order,
+    left: KeyRange,
+    last: Option<Vec<u8>>,
+}
+
+impl Pages {
+    fn new(order: Order, left: KeyRange) -> Self {
+        Self {
+            order,
+            left,
+            last: None,
+        }
+    }
+
+    fn read(
+        &mut self,
+        engine: &dyn Engine,
+        space: Space,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), EngineError> {
+        loop {
+            let mut rows = 0;
+            let last = &mut self.last;
+            let read = engine.scan(space, &self.left, self.order, &mut |key, value| {
+                visit(key, value);
+                *last = Some(key.to_vec());
+                rows += 1;
+                if rows < PAGE_ROWS {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            });
+            read?;
+            let Some(last) = self.last.as_deref().filter(|_| rows == PAGE_ROWS) else {
+                return Ok(());
+            };
+            let left = self.left.clone();
+            self.left = match self.order {
+                Order::Ascending => left.after(last),
+                Order::Descending => left.before(last),
+            };
+        }
+    }
+}
+
+impl<E: Engine> LocalStore<E> {
+    /// Reads every row and reports the damaged ones. Blocks until it has read everything, while the
+    /// store continues to serve.
+    #[must_use]
+    pub fn check(&self) -> CheckReport {
+        check(self.engine.as_ref())
+    }
+
+    /// Puts the damaged rows of a report aside: appends each to `quarantined.tsv` beside the
+    /// store, and then removes it from the store. A row that was replaced meanwhile stays.
+    ///
+    /// # Errors
+    ///
+    /// See [`QuarantineError`].
+    pub async fn quarantine(&self, report: &mut CheckReport) -> Result<(), QuarantineError> {
+        let file = self
+            .folder
+            .as_ref()
+            .map(|folder| folder.join(QUARANTINE_FILE));
+        for row in &report.damaged {
+            let Some(key) = bytes(&row.key) else {
+                continue;
+            };
+            let Some(value) = self.engine.get(row.space, &key).map_err(StoreError::from)? else {
+                continue;
+            };
+            if let Some(file) = &file {
+                append(file, row, &value)
+                    .map_err(|error| QuarantineError::Io(file.clone(), error))?;
+            }
+            let space = row.space;
+            let removed = self
+                .committer
+                .write(move |txn| remove_if_damaged(txn, space, key));
+            report.quarantined += u64::from(removed.await?);
+        }
+        Ok(())
+    }
+}
+
+fn remove_if_damaged(txn: &mut Txn<'_>, space: Space, key: Vec<u8>) -> StoreResult<bool> {
+    let is_damaged = match txn.as_read().get(space, &key) {
+        Err(StoreError::Corrupt(_)) => true,
+        Err(error) => return Err(error),
+        Ok(None) => return Ok(false),
+        Ok(Some(payload)) => kinds::verify(space, &key, &payload).is_err(),
+    };
+    if is_damaged {
+        match (space, kinds::session(&key)) {
+            (Space::Journal, Some(session_id)) => journal::remove_damaged(txn, session_id, key)?,
+            _ => txn.delete(space, key),
+        }
+    }
+    Ok(is_damaged)
+}
+
+/// Appends a damaged row durably to the file: kind, id, space, key, value and reason, separated by
+/// tabs; key and value in hexadecimal digits.
+fn append(file: &std::path::Path, row: &DamagedRow, value: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let DamagedRow {
+        kind,
+        id,
+        space,
+        key,
+        reason,
+    } = row;
+    let (space, value) = (space.as_str(), record::hex(value));
+    let line = format!("{kind}\t{id}\t{space}\t{key}\t{value}\t{reason}\n");
+    let mut open = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(file)?;
+    open.write_all(line.as_bytes())?;
+    open.sync_all()?;
+    file.parent().map_or(Ok(()), sync_folder)
+}
+
+/// The bytes of hexadecimal digits.
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks_exact(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    pairs.map(byte).collect()
+}

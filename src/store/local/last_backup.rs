@@ -1,0 +1,39 @@
+use porchlight_observe::store::StoreMetrics;
+use porchlight_ports::StoreResult;
+use porchlight_schema::time::TimestampMs;
+
+use super::LocalStore;
+use crate::engine::Engine;
+use crate::tables::last_backup;
+
+impl<E: Engine> LocalStore<E> {
+    /// Stores when the last good backup was made, and shows it in the metrics.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be written.
+    pub async fn note_backup(&self, at: TimestampMs) -> StoreResult<()> {
+        self.committer
+            .write(move |txn| last_backup::put(txn, at))
+            .await?;
+        StoreMetrics::get().last_backup.set(seconds(at));
+        Ok(())
+    }
+
+    /// When the last good backup was made; none if there was none. Shows it in the metrics.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read.
+    pub async fn last_backup(&self) -> StoreResult<Option<TimestampMs>> {
+        let at = self.read_rows(last_backup::find).await?;
+        if let Some(at) = at {
+            StoreMetrics::get().last_backup.set(seconds(at));
+        }
+        Ok(at)
+    }
+}
+
+fn seconds(at: TimestampMs) -> f64 {
+    at.0 as f64 / 1_000.0
+}

@@ -1,0 +1,185 @@
+//! Backups as operators make and restore them, with the real binary.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::caller::Caller;
+use crate::server::{Folder, Server, block_on, http, porchlight, successful};
+
+const METRIC: &str = "porchlight_store_last_backup_timestamp_seconds";
+
+/// Unix seconds of the last good backup, as the server shows them.
+fn last_backup(server: &Server) -> f64 {
+    let text = block_on(async {
+        let answer = http().get(format!("{}/metrics", server.ops)).send().await;
+        answer.unwrap().text().await.unwrap()
+    });
+    let line = text.lines().find(|line| line.starts_with(METRIC)).unwrap();
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+fn backup(server: &Folder, to: &Path) -> Output {
+    porchlight()
+        .arg("backup")
+        .arg(to)
+        .env("PORCHLIGHT__STORE__PATH", server.store())
+        .output()
+        .unwrap()
+}
+
+fn restore(from: &Path, to: &Path) -> Output {
+    porchlight()
+        .arg("restore")
+        .arg(from)
+        .arg("--data")
+        .arg(to)
+        .output()
+        .unwrap()
+}
+
+/// What a command that failed printed.
+fn failed(output: Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn table_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(table_files(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_backup_is_verified_restored_and_remembered() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let caller = Caller::new(&server);
+    let id = block_on(caller.start("kept"));
+    assert!(last_backup(&server) < 1.0, "there was none");
+    let copy = folder.path().join("copy");
+    successful(backup(&folder, &copy));
+    let at = last_backup(&server);
+    assert!(at > 1.7e9, "{at}");
+    let nowhere = Path::new("/proc/no-backup");
+    let told = failed(backup(&folder, nowhere));
+    assert!(told.contains("/proc/no-backup"), "{told}");
+    server.stop();
+    let server = Server::start(&folder, &[]);
+    assert!(
+        (last_backup(&server) - at).abs() < 1.0,
+        "known after a restart"
+    );
+    server.stop();
+
+    // Nothing is replaced.
+    let told = failed(restore(&copy, &folder.store()));
+    assert!(told.contains("is not empty"), "{told}");
+
+    // A copy without its file of acknowledged groups is none, nor one with another key.
+    let target = Folder::new();
+    let acknowledged = copy.join("acknowledged");
+    let bytes = fs::read(&acknowledged).unwrap();
+    fs::remove_file(&acknowledged).unwrap();
+    failed(restore(&copy, &target.store()));
+    fs::write(&acknowledged, bytes).unwrap();
+    let key = fs::read(copy.join("secret.key")).unwrap();
+    fs::write(copy.join("secret.key"), "ab".repeat(32)).unwrap();
+    let told = failed(restore(&copy, &target.store()));
+    assert!(told.contains("depends on secret key"), "{told}");
+    fs::write(copy.join("secret.key"), key).unwrap();
+    let left: Vec<_> = fs::read_dir(target.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+
+    // An empty folder may be there.
+    fs::create_dir(target.store()).unwrap();
+    let told = successful(restore(&copy, &target.store()));
+    assert!(told.contains("rows verified"), "{told}");
+    let server = Server::start(&target, &[]);
+    let caller = Caller::with_key(&server, caller.key());
+    let session = block_on(caller.get(&format!("/v1/sessions/{id}")));
+    assert_eq!(session.status, 200, "{}", session.body);
+    server.stop();
+}
+
+#[test]
+fn a_damaged_backup_is_not_restored() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let caller = Caller::new(&server);
+    block_on(async {
+        let id = caller.start("kept").await;
+        for seq in 0..50 {
+            assert_eq!(caller.batch(&id, seq).await.status, 202);
+        }
+    });
+    let copy = folder.path().join("copy");
+    successful(backup(&folder, &copy));
+    server.stop();
+    let target = Folder::new();
+    let largest = table_files(&copy.join("engine"))
+        .into_iter()
+        .filter(|file| file.extension().is_some_and(|ending| ending == "jnl"))
+        .max_by_key(|file| fs::metadata(file).unwrap().len())
+        .unwrap();
+    let mut bytes = fs::read(&largest).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[used / 2] ^= 1;
+    fs::write(&largest, bytes).unwrap();
+    failed(restore(&copy, &target.store()));
+    assert!(!target.store().exists());
+}
+
+/// The value of a setting of a systemd unit.
+fn setting(unit: &str, name: &str) -> String {
+    let mut lines = unit.lines();
+    let line = lines.find_map(|line| line.strip_prefix(&format!("{name}=")));
+    line.unwrap_or_else(|| panic!("{name} in {unit}"))
+        .to_owned()
+}
+
+#[test]
+fn the_nightly_backup_lies_where_the_unit_may_write() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let unit = |name: &str| fs::read_to_string(root.join("deploy").join(name)).unwrap();
+    let state = format!(
+        "/var/lib/{}/",
+        setting(&unit("porchlight.service"), "StateDirectory")
+    );
+    let command = setting(&unit("porchlight-backup.service"), "ExecStart");
+    assert!(command.contains(&format!("{state}backup/")), "{command}");
+    let path = setting(&unit("porchlight-backup.service"), "Environment");
+    assert!(path.ends_with(&format!("={state}data")), "{path}");
+    let served = setting(&unit("porchlight.service"), "ExecStart");
+    assert!(served.ends_with(&format!("--data {state}data")), "{served}");
+    let manual = fs::read_to_string(root.join("docs/operating.md")).unwrap();
+    assert!(manual.contains(&format!("restore {state}backup/")));
+
+    // The binaries that the units start are not installed here: those complaints are left out.
+    let units = [
+        "porchlight.service",
+        "porchlight-backup.service",
+        "porchlight-backup.timer",
+    ];
+    let files = units.map(|name| root.join("deploy").join(name));
+    let Ok(verified) = Command::new("systemd-analyze")
+        .arg("verify")
+        .args(files)
+        .output()
+    else {
+        return;
+    };
+    let told = String::from_utf8_lossy(&verified.stderr);
+    let ours = told.lines().filter(|line| line.contains("porchlight"));
+    let wrong: Vec<_> = ours
+        .filter(|line| !line.contains("is not executable"))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
