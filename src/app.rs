@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{Clock, Entropy, SingleNode, Wake};
 use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_MS_MAX, SCORING_ACTORS_MAX};
 use porchlight_world::{SystemClock, SystemEntropy};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -76,34 +78,38 @@ pub fn run(
         telemetry::install_logs(&config.log.filter)?;
     }
     actix_rt::System::new().block_on(async move {
+        // Before anyone learns that it is ready: a signal must never find no handler.
+        let stopped = shutdown.listen()?;
         let app = App::build(config).await?;
         let bound = app.bound;
         tracing::info!(api = %bound.api, ops = %bound.ops, "ready");
         notify::send(notify::READY);
         ready(&bound);
-        shutdown.wait().await?;
+        stopped.await;
         notify::send(notify::STOPPING);
         app.drain().await
     })
 }
 
 impl Shutdown {
-    async fn wait(self) -> anyhow::Result<()> {
-        match self {
-            Self::Word(word) => {
-                // A dropped sender also means stop.
-                let _said = word.await;
-            }
+    /// Listens from now on, and returns a future that completes when the service must stop.
+    fn listen(self) -> anyhow::Result<Pin<Box<dyn Future<Output = ()>>>> {
+        Ok(match self {
+            Self::Word(word) => Box::pin(async {
+                // If the sender was dropped, the service must stop too.
+                drop(word.await);
+            }),
             Self::Signal => {
-                let mut terminate =
-                    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-                tokio::select! {
-                    interrupted = tokio::signal::ctrl_c() => interrupted?,
-                    _ = terminate.recv() => {}
-                }
+                let mut terminate = signal(SignalKind::terminate())?;
+                let mut interrupt = signal(SignalKind::interrupt())?;
+                Box::pin(async move {
+                    tokio::select! {
+                        _ = interrupt.recv() => {}
+                        _ = terminate.recv() => {}
+                    }
+                })
             }
-        }
-        Ok(())
+        })
     }
 }
 
@@ -288,6 +294,9 @@ async fn start_retention(
 ) -> anyhow::Result<Arc<RetentionStatus>> {
     let status: Arc<RetentionStatus> = Arc::default();
     if let Some(store) = store.embedded() {
+        if let Err(error) = store.last_backup().await {
+            tracing::error!(%error, "when the last backup was made cannot be read");
+        }
         let retention_ms = config.store.retention.as_millis();
         let sweeper = Sweeper::start(Arc::clone(store), retention_ms, Arc::clone(&status)).await?;
         actix_rt::spawn(sweeper.run());
