@@ -212,6 +212,7 @@ pub fn configure(state: Data<OpsState>) -> impl FnOnce(&mut ServiceConfig) {
                     .route(web::post().to(admin::create_key)),
             )
             .service(at("/admin/keys/{id}/revoke", "POST").route(web::post().to(admin::revoke_key)))
+            .service(at("/admin/audit/verify", "POST").route(web::post().to(admin::verify_audit)))
             .service(at("/admin/backup", "POST").route(web::post().to(admin::backup)))
             .service(at("/admin/store/check", "POST").route(web::post().to(admin::check_store)))
             .service(at("/admin/secrets/rewrap", "POST").route(web::post().to(admin::rewrap)))

@@ -117,6 +117,18 @@ impl OpsClient {
         Ok(())
     }
 
+    /// Lets the server check the audit logs of all organizations.
+    ///
+    /// # Errors
+    ///
+    /// Returns the server's error.
+    pub async fn verify_audit(&self) -> anyhow::Result<Vec<ChainReport>> {
+        let mut answer: Value = self
+            .ask(Method::POST, "/admin/audit/verify", None::<&()>)
+            .await?;
+        Ok(serde_json::from_value(answer["data"].take())?)
+    }
+
     /// Lets the server read every row of its store; with `quarantine` it puts damaged rows aside.
     ///
     /// # Errors

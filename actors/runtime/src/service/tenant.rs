@@ -6,6 +6,7 @@ use porchlight_ports::{
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{ACKNOWLEDGED_RANGES_MAX, SAMPLE_T_MS_MAX};
+use porchlight_schema::review::Review;
 use porchlight_schema::session::{SessionStatus, Tenant};
 use porchlight_schema::time::TimestampMs;
 
