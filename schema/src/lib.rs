@@ -8,6 +8,7 @@ pub mod key;
 pub mod later;
 pub mod limits;
 pub mod message;
+pub mod privacy;
 pub mod review;
 pub mod sample;
 pub mod session;

@@ -63,6 +63,7 @@ mod db;
 mod deliveries;
 mod documents;
 mod endpoints;
+mod erasure;
 mod import;
 mod insights;
 mod journal;

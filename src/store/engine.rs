@@ -149,6 +149,9 @@ pub trait Engine: Send + Sync + 'static {
     /// Starts flushing memory to tables, without waiting.
     fn rotate(&self) -> Result<(), EngineError>;
 
+    /// Rewrites the files so that they no longer hold removed rows. Takes as long as reading and writing the whole store.
+    fn purge(&self) -> Result<(), EngineError>;
+
     /// Syncs all data. Nothing is applied afterwards.
     fn close(&self) -> Result<(), EngineError>;
 }

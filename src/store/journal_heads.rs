@@ -14,6 +14,8 @@ pub(crate) struct JournalHead {
     pub(crate) holes: u32,
     /// Whether the session has ended: further batches are late.
     pub(crate) ended: bool,
+    /// The session was erased by this process: requests that were under way then store nothing.
+    pub(crate) erased: bool,
 }
 
 /// The heads of recently used sessions. There are two generations: when the younger is full the
@@ -46,6 +48,20 @@ impl JournalHeads {
         if let Some(tip) = self.get(session_id) {
             self.set(session_id, JournalHead { ended: true, ..tip });
         }
+    }
+
+    /// Records that a session is being erased, so that nothing more is stored for it.
+    pub(crate) fn erase(&mut self, session_id: SessionId) {
+        let erased = JournalHead {
+            erased: true,
+            ..JournalHead::default()
+        };
+        self.set(session_id, erased);
+    }
+
+    /// Returns whether a session was erased.
+    pub(crate) fn is_erased(&mut self, session_id: SessionId) -> bool {
+        self.get(session_id).is_some_and(|tip| tip.erased)
     }
 
     /// A session whose rows are removed.

@@ -2,6 +2,7 @@
 //! ports.
 
 mod documents;
+mod erasure;
 mod insights;
 mod journal;
 mod key_check;
@@ -86,13 +87,17 @@ impl<E: Engine> LocalStore<E> {
     ///
     /// Returns an error if the store fails; removed sessions stay removed.
     pub async fn sweep(&self, before: TimestampMs, sessions_max: u64) -> StoreResult<u64> {
-        let mut removed = 0;
+        let (mut removed, mut after) = (0, None);
         while removed < sessions_max {
+            let from: Option<Vec<u8>> = after.clone();
             let step = self
                 .committer
-                .write(move |txn| retention::step(txn, before, SWEEP_STEP_ROWS_MAX))
+                .write(move |txn| {
+                    retention::step(txn, before, from.as_deref(), SWEEP_STEP_ROWS_MAX)
+                })
                 .await?;
             match step {
+                retention::Step::Kept(row) => after = Some(row),
                 retention::Step::Done => return Ok(removed),
                 retention::Step::Begun => {}
                 retention::Step::Removed => removed += 1,

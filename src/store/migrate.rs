@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::webhook::ManualRetry;
 use porchlight_ports::{
-    Collection, Insights, Journal, Keys, Outbox, Sessions, StoreError, StoreResult,
+    Collection, Erasure, Insights, Journal, Keys, Outbox, Sessions, StoreError, StoreResult,
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::key::KeyRecord;
@@ -193,6 +193,8 @@ async fn session(
             from_seq = last.seq.saturating_add(1);
             to.import_batches(session_id, batches).await?;
         }
+        to.import_learned_by(session_id, &from.learned_by(session_id).await?)
+            .await?;
         to.import_session(read_session(from, start).await?).await?;
     }
     if let Some(review) = from.review(session_id).await? {

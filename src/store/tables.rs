@@ -35,6 +35,7 @@
 //! | `F` | failed deliveries | tenant, id | |
 //! | `A` | attempts | id, number | `AttemptResult` |
 //! | `x` | deleted endpoints whose outbox must be swept | endpoint | |
+//! | `W` | learned rows of a session | session, key of `w` | |
 //! | `g` | organizations | name | `Organization` |
 //! | `k` | keys | SHA-256 | `KeyRecord` |
 //! | `K` | keys by id | id | SHA-256 |
@@ -48,6 +49,7 @@ pub(crate) mod behind;
 pub mod deliveries;
 pub(crate) mod documents;
 pub mod endpoints;
+pub(crate) mod erasure;
 pub mod idempotency;
 pub mod insights;
 pub mod journal;
@@ -60,6 +62,7 @@ pub mod messages;
 pub mod notes;
 pub mod outbox;
 pub mod recorders;
+pub(crate) mod restrictions;
 pub mod retention;
 pub(crate) mod reviews;
 pub mod sessions;

@@ -4,6 +4,8 @@
 //! The real store has its own threads. A call is executed while the runtime's one thread stands
 //! still, so that virtual time does not advance meanwhile and a seed always runs the same way.
 
+mod privacy;
+
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};

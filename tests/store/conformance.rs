@@ -2,6 +2,7 @@
 //! sessions, so that one store can serve them all.
 
 pub mod documents;
+pub mod erasure;
 pub mod insights;
 pub mod journal;
 pub mod keys;
@@ -47,6 +48,11 @@ macro_rules! suite {
             insights::a_review_is_kept_beside_each_insight,
             documents::a_document_changes_only_from_what_is_expected,
             documents::documents_are_listed_by_collection_in_order,
+            erasure::an_erased_session_leaves_nothing_and_others_stay,
+            erasure::an_erasure_may_be_repeated,
+            erasure::nothing_is_stored_for_an_erased_session,
+            erasure::idempotency_keys_of_erased_sessions_are_gone_or_expire,
+            erasure::recorders_are_listed,
         );
     };
     (@checks $name:ident, $make:expr, $($group:ident :: $check:ident,)+) => {

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use porchlight_core::privacy::Mark;
 use porchlight_ports::{
-    Appended, Covered, Idempotency, Insights, Journal, NewSession, Note, SessionFilter, Sessions,
-    Snapshot, Snapshots, StartOutcome, StoredInsight,
+    Appended, Collection, Covered, DocumentKind, Documents, Idempotency, Insights, Journal,
+    NewSession, Note, SessionFilter, Sessions, Snapshot, Snapshots, StartOutcome, StoredInsight,
 };
 use porchlight_schema::ids::MessageId;
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::limits::{IDEMPOTENCY_MS, SWEEP_STEP_ROWS_MAX};
 use porchlight_schema::message::MessageEvent;
+use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_store::MemoryStore;
 use porchlight_store::engine::{KeyRange, Space};
@@ -163,4 +165,35 @@ async fn expired_idempotency_keys_are_removed() {
             .iter()
             .any(|key| key[0] == b'i' || key[0] == b'I')
     );
+}
+
+#[tokio::test]
+async fn a_restricted_session_stays_until_it_is_released() {
+    let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+    let tenant = tenant();
+    let frozen = whole_session(&store, tenant, 3, 0).await;
+    let old = whole_session(&store, tenant, 3, 1).await;
+    let subject = Subject::DeliveryId(frozen.delivery_id.clone());
+    let mut key = vec![1];
+    key.extend(tenant.organization_id.to_bytes());
+    // The fixtures' tenants are in production.
+    key.push(1);
+    key.extend(subject.key());
+    let marks = Collection::of_service(DocumentKind::PrivacyMark);
+    let mark = serde_json::to_vec(&Mark {
+        restricted: true,
+        ..Mark::default()
+    });
+    let mark = Some(mark.unwrap());
+    let change = |from: Option<Vec<u8>>, to: Option<Vec<u8>>| {
+        store.replace_document(marks, key.clone(), from, to)
+    };
+    assert!(change(None, mark.clone()).await.unwrap());
+    let before = T0.plus_ms(1_000_000);
+    assert_eq!(store.sweep(before, 10).await.unwrap(), 1);
+    assert!(store.find(frozen.session_id).await.unwrap().is_some());
+    assert!(store.find(old.session_id).await.unwrap().is_none());
+    assert!(change(mark, None).await.unwrap());
+    assert_eq!(store.sweep(before, 10).await.unwrap(), 1);
+    assert!(store.find(frozen.session_id).await.unwrap().is_none());
 }

@@ -14,6 +14,7 @@ pub mod mark;
 pub mod ownership;
 mod parameters;
 pub mod path;
+pub mod privacy;
 pub mod recorder;
 pub mod retention;
 pub mod score;

@@ -17,6 +17,8 @@ pub enum Appended {
     Repeated,
     /// Another body is stored under this `seq` and stays.
     Conflict,
+    /// The session was erased; nothing is stored.
+    Erased,
 }
 
 /// One batch of a session.

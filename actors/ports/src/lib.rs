@@ -7,6 +7,7 @@
 
 mod cluster;
 mod documents;
+mod erasure;
 mod journal;
 mod key_check;
 mod keys;
@@ -17,6 +18,7 @@ mod transport;
 
 pub use cluster::{LiveAnswer, NodesTable, Nudge, Ownership, PeerError, Peers, SingleNode};
 pub use documents::{Collection, Document, DocumentKind, Documents};
+pub use erasure::{Erasure, RecorderPage, Removed, SessionRows};
 pub use journal::{Acknowledged, Appended, Journal, JournalEntry, Note, SeqRange};
 pub use key_check::{KeyCheck, KeyCheckValue};
 pub use keys::{Keys, Organization};
@@ -61,9 +63,15 @@ impl StoreError {
 pub type StoreResult<T> = Result<T, StoreError>;
 
 /// A complete store.
-pub trait Store: Journal + Sessions + Snapshots + Insights + Keys + Recorders + Documents {}
+pub trait Store:
+    Journal + Sessions + Snapshots + Insights + Keys + Recorders + Documents + Erasure
+{
+}
 
-impl<S: Journal + Sessions + Snapshots + Insights + Keys + Recorders + Documents> Store for S {}
+impl<S: Journal + Sessions + Snapshots + Insights + Keys + Recorders + Documents + Erasure> Store
+    for S
+{
+}
 
 /// The wall clock.
 pub trait Clock: Send + Sync {

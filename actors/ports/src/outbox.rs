@@ -284,6 +284,8 @@ pub enum RetryOutcome {
     Unknown,
     /// The delivery is superseded or cancelled, or there is no endpoint.
     Refused,
+    /// Its session is restricted.
+    Restricted,
 }
 
 /// The outcome of a requested bulk retry.

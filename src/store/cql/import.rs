@@ -102,6 +102,28 @@ impl CqlStore {
         ))
     }
 
+    /// Imports which learned rows a session wrote.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be written.
+    pub async fn import_learned_by(
+        &self,
+        session_id: SessionId,
+        keys: &[[u8; 32]],
+    ) -> StoreResult<()> {
+        let (db, session) = (&self.inner.db, session_id.to_bytes());
+        for key in keys {
+            let values = (
+                session.as_slice(),
+                key.as_slice(),
+                self.inner.lives.retained,
+            );
+            db.write(&db.statements.learned_by_put, values).await?;
+        }
+        Ok(())
+    }
+
     /// Imports a requested retry of an imported message.
     ///
     /// # Errors

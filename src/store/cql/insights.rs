@@ -34,6 +34,17 @@ impl Inner {
         if !follows(self.state(session_id).await?.as_ref()) {
             return Ok(false);
         }
+        // Written before the insight counts, so that no learned row lacks its entry.
+        for (learned_key, _) in &learned {
+            let session = session_id.to_bytes();
+            let values = (
+                session.as_slice(),
+                learned_key.as_slice(),
+                self.lives.retained,
+            );
+            let put = &self.db.statements.learned_by_put;
+            self.db.write(put, values).await?;
+        }
         let tag = tag();
         let (key, data) = (session_id.to_bytes(), encode(&insight)?);
         let row = (

@@ -1,5 +1,7 @@
 //! The journal, notes and snapshots.
 
+mod head;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +19,7 @@ use porchlight_schema::time::TimestampMs;
 use super::live_sessions::shard_and_day;
 use super::slots::{Owner, Way};
 use super::{CqlStore, Inner};
+pub(super) use head::Head;
 
 /// Batches per partition: about 4 MB.
 const BUCKET_SEQS: u32 = 4_096;
@@ -25,17 +28,6 @@ const NOTES_MAX: usize = 65_536;
 /// The format of journal rows: format, time received (8 bytes, big-endian), packed batch.
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 9;
-
-/// This process's knowledge of a session's journal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Head {
-    /// The highest number; `None` while there is no batch.
-    highest: Option<u32>,
-    /// Whether the session has ended, so that further batches are late.
-    pub(super) ended: bool,
-    /// When the journal was last read; none: not yet.
-    read_at: Option<Instant>,
-}
 
 fn bucket_of(seq: u32) -> i32 {
     cell(seq / BUCKET_SEQS)
@@ -119,6 +111,9 @@ impl Inner {
     ) -> StoreResult<Appended> {
         let _turn = self.memory.batches.lock(&(session_id, seq)).await;
         let tip = self.tip(session_id).await?;
+        if tip.erased {
+            return Ok(Appended::Erased);
+        }
         let (key, hash) = (session_id.to_bytes(), batch.hash());
         let place = (key.as_slice(), bucket_of(seq), cell(seq));
         let is_above = tip.highest.is_none_or(|highest| seq > highest);
@@ -207,6 +202,7 @@ impl Inner {
             highest: self.highest(session_id).await?,
             ended: false,
             read_at,
+            erased: false,
         };
         self.memory.tips.put(session_id, tip);
         // The state is read after the tip is cached, so that a later end finds the tip and updates it.
@@ -219,7 +215,7 @@ impl Inner {
     }
 
     /// The partitions of a session's journal from this one on: the first always exists, the others are listed.
-    async fn buckets(&self, session_id: SessionId, from: i32) -> StoreResult<Vec<i32>> {
+    pub(super) async fn buckets(&self, session_id: SessionId, from: i32) -> StoreResult<Vec<i32>> {
         let mut buckets = Vec::new();
         if from == 0 {
             buckets.push(0);

@@ -26,7 +26,7 @@ enum Part {
     Rider([u8; 32]),
 }
 
-fn hash(text: &str) -> [u8; 32] {
+pub(super) fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 

@@ -18,12 +18,13 @@ use super::connect::{CqlOpenError, CqlOptions};
 use super::state::pause;
 
 /// The migrations, in order. A released migration never changes.
-const MIGRATIONS: [(i32, &str); 5] = [
+const MIGRATIONS: [(i32, &str); 6] = [
     (1, include_str!("../../../schema/cql/0001_tables.cql")),
     (2, include_str!("../../../schema/cql/0002_nodes.cql")),
     (3, include_str!("../../../schema/cql/0003_recorders.cql")),
     (4, include_str!("../../../schema/cql/0004_key_check.cql")),
     (5, include_str!("../../../schema/cql/0005_documents.cql")),
+    (6, include_str!("../../../schema/cql/0006_privacy.cql")),
 ];
 
 /// The two tables that migrations need. Nodes that start at the same time create them concurrently.

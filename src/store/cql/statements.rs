@@ -135,6 +135,30 @@ statements! {
     generation_get: Read = "SELECT generation FROM generations WHERE name = ?";
     generation_serial: Serial = "SELECT generation FROM generations WHERE name = ?";
 
+    // Erasure.
+    batches_delete: Write = "DELETE FROM telemetry WHERE session = ? AND bucket = ?";
+    notes_delete: Write = "DELETE FROM notes WHERE session = ?";
+    snapshots_delete: Write = "DELETE FROM snapshots WHERE session = ?";
+    insights_delete: Write = "DELETE FROM insights WHERE session = ?";
+    pods_delete: Write = "DELETE FROM pods WHERE session = ?";
+    messages_delete: Write = "DELETE FROM messages WHERE session = ?";
+    cursor_delete: Write = "DELETE FROM lane_cursor WHERE session = ?";
+    message_id_delete: Write = "DELETE FROM message_ids WHERE id = ?";
+    attempts_delete: Write = "DELETE FROM attempts WHERE id = ?";
+    delivery_delete: Write = "DELETE FROM deliveries WHERE tenant = ? AND slot = ? AND id = ?";
+    organization_list_delete: Write = "DELETE FROM sessions_by_organization WHERE tenant = ? AND hour = ? AND created_at = ? AND session = ?";
+    delivery_list_delete: Write = "DELETE FROM sessions_by_delivery WHERE tenant = ? AND hash = ? AND created_at = ? AND session = ?";
+    rider_list_delete: Write = "DELETE FROM sessions_by_rider WHERE tenant = ? AND hash = ? AND created_at = ? AND session = ?";
+    behind_delete_all: Write = "DELETE FROM behind_sessions WHERE shard = ? AND day = ? AND session = ?";
+    state_delete: Lwt = "DELETE FROM session_state WHERE session = ? IF EXISTS";
+    session_delete: Write = "DELETE FROM sessions WHERE session = ?";
+    learned_delete: Write = "DELETE FROM learned WHERE key = ?";
+    learned_by_put: Write = "INSERT INTO learned_by_session (session, key) VALUES (?, ?) USING TTL ?";
+    learned_by_get: Scan = "SELECT key FROM learned_by_session WHERE session = ?";
+    learned_by_delete: Write = "DELETE FROM learned_by_session WHERE session = ?";
+    reviews_delete: Write = "DELETE FROM reviews WHERE session = ?";
+    recorders_get: Scan = "SELECT recorder, version, data FROM recorders";
+
     // Management data.
     document_get: Read = "SELECT data FROM documents WHERE collection = ? AND key = ?";
     document_serial: Serial = "SELECT data FROM documents WHERE collection = ? AND key = ?";

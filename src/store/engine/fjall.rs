@@ -16,6 +16,7 @@
 //!   [`super::super::continuity`] compares.
 
 pub(crate) mod acknowledged;
+mod purge;
 
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
@@ -230,6 +231,11 @@ impl Engine for FjallEngine {
         for space in Space::ALL {
             self.kept(space).rotate()?;
         }
+        Ok(())
+    }
+
+    fn purge(&self) -> Result<(), EngineError> {
+        purge::purge(&self.database, Space::ALL.map(|space| self.keyspace(space)))?;
         Ok(())
     }
 

@@ -189,6 +189,10 @@ impl Engine for MemoryEngine {
         Ok(())
     }
 
+    fn purge(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     fn rotate(&self) -> Result<(), EngineError> {
         Ok(())
     }

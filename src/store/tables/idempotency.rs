@@ -19,6 +19,13 @@ pub(crate) struct Remembered {
     created_at: TimestampMs,
 }
 
+impl Remembered {
+    /// The key of the row that lists `key`, the key of this row, by age.
+    pub(super) fn age_key(&self, key: &[u8]) -> Vec<u8> {
+        age_key(self.created_at, key)
+    }
+}
+
 fn key(tenant: Tenant, idempotency: &Idempotency) -> Vec<u8> {
     Key::of(b'i').tenant(tenant).text(&idempotency.key).build()
 }

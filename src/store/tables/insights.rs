@@ -4,8 +4,8 @@ use porchlight_ports::{Covered, MessageBody, StoreError, StoreResult, StoredInsi
 use porchlight_schema::ids::SessionId;
 
 use super::{Key, behind, journal, messages, sessions};
-use crate::engine::Space;
-use crate::txn::{Read, Txn};
+use crate::engine::{KeyRange, Space};
+use crate::txn::{Read, Scan, Txn};
 
 pub(crate) fn key(session_id: SessionId) -> Vec<u8> {
     Key::of(b'v').session(session_id).build()
@@ -13,6 +13,11 @@ pub(crate) fn key(session_id: SessionId) -> Vec<u8> {
 
 fn learned_key(key: &[u8; 32]) -> Vec<u8> {
     Key::of(b'w').bytes(key).build()
+}
+
+/// The keys of the learned rows that a session's first insight wrote.
+pub(super) fn learned_range(session_id: SessionId) -> KeyRange {
+    KeyRange::prefix(Key::of(b'W').session(session_id).build())
 }
 
 /// Commits an insight if its revision follows the stored one and its session exists.
@@ -38,6 +43,8 @@ pub(crate) fn commit(
     }
     txn.put_state(key(session_id), insight)?;
     for (key, value) in learned {
+        let by_session = Key::of(b'W').session(session_id).bytes(&key).build();
+        txn.put(Space::State, by_session, Vec::new());
         txn.put(Space::State, learned_key(&key), value);
     }
     messages::commit(txn, start.tenant, session_id, message)?;
@@ -67,4 +74,30 @@ pub(crate) fn newest(read: &dyn Read, session_id: SessionId) -> StoreResult<Opti
 /// The data learned under this key.
 pub(crate) fn recall(read: &dyn Read, key: &[u8; 32]) -> StoreResult<Option<Vec<u8>>> {
     read.get(Space::State, &learned_key(key))
+}
+
+/// The keys of the learned rows that a session's first insight wrote.
+pub(crate) fn learned_by(read: &dyn Read, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>> {
+    let rows = read.rows(&Scan::keys(learned_range(session_id), usize::MAX))?;
+    let keys = rows
+        .iter()
+        .filter_map(|row| row.key.last_chunk::<32>().copied());
+    Ok(keys.collect())
+}
+
+/// Replaces the data learned under this key if it now is `expected`. Returns whether it was.
+pub(crate) fn replace_learned(
+    txn: &mut Txn<'_>,
+    key: &[u8; 32],
+    expected: &[u8],
+    data: Option<Vec<u8>>,
+) -> StoreResult<bool> {
+    if recall(txn.as_read(), key)?.as_deref() != Some(expected) {
+        return Ok(false);
+    }
+    match data {
+        Some(data) => txn.put(Space::State, learned_key(key), data),
+        None => txn.delete(Space::State, learned_key(key)),
+    }
+    Ok(true)
 }

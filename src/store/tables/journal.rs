@@ -115,6 +115,7 @@ fn load_tip(read: &dyn Read, session_id: SessionId) -> StoreResult<JournalHead> 
         highest,
         holes: read.state(&holes_key(session_id))?.unwrap_or(0),
         ended: sessions::has_ended(read, session_id)?,
+        erased: false,
     })
 }
 
@@ -130,6 +131,9 @@ pub(crate) fn append(
         Some(tip) => tip,
         None => load_tip(txn.as_read(), session_id)?,
     };
+    if tip.erased {
+        return Ok(Appended::Erased);
+    }
     let key = key(session_id, seq);
     let expected = tip.highest.map_or(0, |highest| highest.saturating_add(1));
     let mut next = tip;

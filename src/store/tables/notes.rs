@@ -15,6 +15,9 @@ pub(crate) fn range(session_id: SessionId) -> KeyRange {
 
 /// Adds a note.
 pub(crate) fn put(txn: &mut Txn<'_>, session_id: SessionId, note: Note) -> StoreResult<()> {
+    if txn.tips.is_erased(session_id) {
+        return Ok(());
+    }
     let key = Key::of(b'n').session(session_id);
     let key = match note {
         Note::Skipped { first, last } => key.bytes(&[0]).number(first).number(last),

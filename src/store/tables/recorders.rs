@@ -1,6 +1,6 @@
 //! Recorders: their version and data, by id.
 
-use porchlight_ports::{RecorderRow, StoreResult};
+use porchlight_ports::{RecorderPage, RecorderRow, StoreResult};
 use porchlight_schema::ids::RecorderId;
 use porchlight_schema::limits::RECORDER_STARTED_AT_BACK_MS_MAX;
 use porchlight_schema::time::TimestampMs;
@@ -30,6 +30,28 @@ pub(crate) fn create(txn: &mut Txn<'_>, id: RecorderId, data: &[u8]) -> StoreRes
 pub(crate) fn find(read: &dyn Read, id: RecorderId) -> StoreResult<Option<RecorderRow>> {
     let row: Option<(u64, Vec<u8>)> = read.state(&key(id))?;
     Ok(row.map(|(version, data)| RecorderRow { version, data }))
+}
+
+/// Up to `limit` recorders after `after`, and the position after which the next page begins.
+pub(crate) fn page(
+    read: &dyn Read,
+    after: Option<RecorderId>,
+    limit: usize,
+) -> StoreResult<RecorderPage> {
+    let mut range = KeyRange::prefix([TABLE]);
+    if let Some(after) = after {
+        range = range.after(&key(after));
+    }
+    let mut recorders = Vec::new();
+    for row in read.rows(&Scan::state(range, limit))? {
+        if let Some(id) = row.key.last_chunk::<16>() {
+            let (version, data) = row.decode()?;
+            recorders.push((RecorderId::from_bytes(*id), RecorderRow { version, data }));
+        }
+    }
+    let last = recorders.last().map(|(id, _)| *id);
+    let next = last.filter(|_| recorders.len() == limit);
+    Ok((recorders, next))
 }
 
 /// Replaces the stored recorder if it has this version.

@@ -6,8 +6,8 @@ use porchlight_schema::message::Message;
 use porchlight_schema::time::TimestampMs;
 
 use super::{
-    behind, insights, journal, lists, messages, notes, outbox, reviews, session_at_end, sessions,
-    snapshots, time_from,
+    behind, insights, journal, lists, messages, notes, outbox, restrictions, reviews,
+    session_at_end, sessions, snapshots, time_from,
 };
 use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
@@ -17,7 +17,7 @@ use crate::txn::{Read, Row, Scan, Txn};
 const COUNTED_AT_ONCE: usize = 4_096;
 
 /// The result of one step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     /// No session is old enough.
     Done,
@@ -25,6 +25,8 @@ pub(crate) enum Step {
     Begun,
     /// A session was removed.
     Removed,
+    /// A session is restricted and stays. The next step begins after this row.
+    Kept(Vec<u8>),
 }
 
 /// The newest time that is stored: when the last session was made, or completed.
@@ -59,16 +61,32 @@ pub(crate) fn completed(read: &dyn Read, max: u64) -> StoreResult<u64> {
     Ok(count.min(max))
 }
 
-/// Removes the oldest completed session if it was completed before `before`: at most `rows_max`
-/// rows per step, and the row that names the session last, so that an interrupted sweep continues
-/// where it stopped.
-pub(crate) fn step(txn: &mut Txn<'_>, before: TimestampMs, rows_max: usize) -> StoreResult<Step> {
+/// Removes the oldest completed session after the row `after` if it was completed before `before`, unless it is restricted.
+/// At most `rows_max` rows are removed at once, and the row that names the session last, so that an interrupted sweep
+/// continues where it stopped.
+pub(crate) fn step(
+    txn: &mut Txn<'_>,
+    before: TimestampMs,
+    after: Option<&[u8]>,
+    rows_max: usize,
+) -> StoreResult<Step> {
     let end = super::Key::of(b'c').time(before).build();
-    let old = txn.rows(&Scan::keys(KeyRange::prefix([b'c']).before(&end), 1))?;
+    let mut range = KeyRange::prefix([b'c']).before(&end);
+    if let Some(after) = after {
+        range = range.after(after);
+    }
+    let old = txn.rows(&Scan::keys(range, 1))?;
     let Some(row) = old.into_iter().next() else {
         return Ok(Step::Done);
     };
     if let Some(session_id) = session_at_end(&row.key) {
+        let start = sessions::start_of(txn.as_read(), session_id);
+        let start = readable(start, session_id, "the start of an old session")?;
+        if let Some(start) = start
+            && restrictions::is_restricted(txn.as_read(), &start)?
+        {
+            return Ok(Step::Kept(row.key));
+        }
         if remove_batches(txn, session_id, rows_max)? {
             return Ok(Step::Begun);
         }
@@ -78,7 +96,12 @@ pub(crate) fn step(txn: &mut Txn<'_>, before: TimestampMs, rows_max: usize) -> S
     Ok(Step::Removed)
 }
 
-fn remove_batches(txn: &mut Txn<'_>, session_id: SessionId, rows_max: usize) -> StoreResult<bool> {
+/// Removes up to `rows_max` batches of a session. Returns whether there may be more.
+pub(super) fn remove_batches(
+    txn: &mut Txn<'_>,
+    session_id: SessionId,
+    rows_max: usize,
+) -> StoreResult<bool> {
     let rows = txn.rows(&Scan {
         keys_only: true,
         ..Scan::journal(journal::range(session_id), rows_max)
@@ -91,8 +114,13 @@ fn remove_batches(txn: &mut Txn<'_>, session_id: SessionId, rows_max: usize) -> 
     Ok(more)
 }
 
-fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
-    for range in [notes::range(session_id), messages::range(session_id)] {
+/// Removes everything of a session but its batches, and the rows that list it as live or completed.
+pub(super) fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
+    for range in [
+        notes::range(session_id),
+        messages::range(session_id),
+        insights::learned_range(session_id),
+    ] {
         for row in txn.rows(&Scan::keys(range, usize::MAX))? {
             remove_message_id(txn, session_id, &row.key)?;
             txn.delete(Space::State, row.key);

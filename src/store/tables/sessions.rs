@@ -24,7 +24,7 @@ pub(crate) fn pod_key(session_id: SessionId) -> Vec<u8> {
     Key::of(b'p').session(session_id).build()
 }
 
-fn live_key(session_id: SessionId) -> Vec<u8> {
+pub(crate) fn live_key(session_id: SessionId) -> Vec<u8> {
     Key::of(b'l').session(session_id).build()
 }
 

@@ -23,6 +23,9 @@ pub(crate) fn put(
     session_id: SessionId,
     snapshot: &Snapshot,
 ) -> StoreResult<()> {
+    if txn.tips.is_erased(session_id) {
+        return Ok(());
+    }
     let key = key(session_id);
     // The row begins with the snapshot's position, so the state behind it need not be decoded.
     let stored: Option<(u64, u32)> = txn.as_read().state(&key)?;

@@ -31,7 +31,7 @@ pub async fn snapshots_highest_wins(subject: &dyn Subject) {
     }
 }
 
-fn insight(revision: u32, error: &str) -> StoredInsight {
+pub(crate) fn insight(revision: u32, error: &str) -> StoredInsight {
     StoredInsight {
         record: InsightRecord {
             revision,

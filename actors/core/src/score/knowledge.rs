@@ -143,6 +143,23 @@ pub fn learn(old: &PlaceKnowledge, facts: PlaceFacts) -> PlaceKnowledge {
 }
 
 impl PlaceKnowledge {
+    /// Returns the knowledge without what one courier's sessions of one day contributed, and the number of contributions
+    /// left out.
+    #[must_use]
+    pub fn without(&self, rider: u64, day: u32) -> (Self, usize) {
+        let is_theirs = |facts: &&PlaceFacts| facts.rider == rider && facts.day == day;
+        let kept = self.sessions.iter().filter(|facts| !is_theirs(facts));
+        let sessions: Vec<PlaceFacts> = kept.copied().collect();
+        let left_out = self.sessions.len() - sessions.len();
+        (Self { sessions }, left_out)
+    }
+
+    /// Returns whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
     /// Returns the knowledge on `day` (since 1970) about `address`, without replays: they are
     /// looked up elsewhere.
     #[must_use]

@@ -1,0 +1,414 @@
+//! A privacy request and its next step.
+
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::privacy::{Counts, HashedSubject, RequestStatus, RequestType, Subject};
+use porchlight_schema::time::TimestampMs;
+use serde::{Deserialize, Serialize};
+
+/// The subject as it is stored: a completed erasure keeps a salted hash only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RecordedSubject {
+    /// The customer's id.
+    Clear(Subject),
+    /// A salted hash of it.
+    Hashed(HashedSubject),
+}
+
+/// What remains to be done. Stored with the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The request waits for its time, or to be cancelled.
+    Waiting,
+    /// The marks of the subject are to be written.
+    Marking,
+    /// The other nodes learn of the marks until this time.
+    Settling(TimestampMs),
+    /// Sessions are erased. The page was counted and may be erased in part.
+    Erasing(Vec<SessionId>),
+    /// Recorders of the subject are removed.
+    Recorders,
+    /// Idempotency keys of erased sessions are removed.
+    IdempotencyKeys,
+    /// Sessions are counted, from this one on.
+    Counting(Option<SessionId>),
+    /// The mark of a running erasure is to be removed.
+    Finishing,
+    /// Files are to be rewritten so that they hold nothing of what was removed. The request names nobody any more.
+    Purging,
+    /// Nothing.
+    Done,
+}
+
+/// A privacy request as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrivacyRequest {
+    /// The caller's id of the request.
+    pub request_id: String,
+    /// The type.
+    pub request_type: RequestType,
+    /// The subject.
+    pub subject: RecordedSubject,
+    /// Whether the subject may not start sessions from now on.
+    pub suppress: bool,
+    /// The caller's reason. Removed when the request is over, because it may name a person.
+    pub reason: Option<String>,
+    /// SHA-256 of salt and body in hex, to tell a repetition from another request under the same id.
+    pub body_hash: String,
+    /// The salt of both hashes.
+    pub salt: [u8; 16],
+    /// When it was received.
+    pub received_at: TimestampMs,
+    /// When the service begins with it.
+    pub due_at: TimestampMs,
+    /// When the service began. An erasure covers the sessions that were created up to this time.
+    pub began_at: Option<TimestampMs>,
+    /// When it was completed.
+    pub completed_at: Option<TimestampMs>,
+    /// The status.
+    pub status: RequestStatus,
+    /// What remains to be done.
+    pub stage: Stage,
+    /// The things concerned so far.
+    pub counts: Counts,
+    /// The signed statement about a completed erasure.
+    #[serde(default)]
+    pub receipt: Option<String>,
+}
+
+/// A new request.
+#[derive(Debug, Clone)]
+pub struct Begin {
+    /// The caller's id of the request.
+    pub request_id: String,
+    /// The type.
+    pub request_type: RequestType,
+    /// The subject.
+    pub subject: Subject,
+    /// Whether the subject may not start sessions from now on.
+    pub suppress: bool,
+    /// The caller's reason.
+    pub reason: Option<String>,
+    /// SHA-256 of salt and body in hex.
+    pub body_hash: String,
+    /// The salt.
+    pub salt: [u8; 16],
+    /// The delay before an erasure or a collection of data begins, milliseconds.
+    pub delay_ms: i64,
+}
+
+/// What the shell does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing before this time.
+    WaitUntil(TimestampMs),
+    /// Begins at this time: the erasure is logged and the subject's mark is changed.
+    Mark(Subject, TimestampMs),
+    /// Lists the next sessions of the subject that were created up to this time, and counts their rows.
+    Plan(Subject, TimestampMs),
+    /// Erases these sessions.
+    Erase(Vec<SessionId>),
+    /// Removes the recorders of the subject that were created up to this time.
+    Recorders(Subject, TimestampMs),
+    /// Removes the idempotency keys of sessions that are gone.
+    IdempotencyKeys,
+    /// Rewrites the store's files.
+    Purge,
+    /// Counts the sessions of the subject after this one.
+    Count(Subject, Option<SessionId>),
+    /// Removes the mark of the running erasure.
+    Unmark(Subject),
+    /// Nothing more.
+    Over,
+}
+
+/// What came of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was done.
+    Done,
+    /// The marks were written, and the other nodes know of them at this time.
+    Marked(TimestampMs),
+    /// These sessions are the next page; none are left if it is empty.
+    Planned(Vec<SessionId>, Counts),
+    /// So many things were removed.
+    Removed(Counts),
+    /// So many things were counted; the next page follows this session, if there is one.
+    Counted(Counts, Option<SessionId>),
+}
+
+/// The error of cancelling a request that the service has begun with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the request is not pending any more")]
+pub struct NotPending;
+
+impl PrivacyRequest {
+    /// A request that was received at `now`.
+    #[must_use]
+    pub fn new(begin: Begin, now: TimestampMs) -> Self {
+        let delay_ms = match begin.request_type {
+            RequestType::Erasure | RequestType::Access => begin.delay_ms,
+            RequestType::Restriction | RequestType::Release => 0,
+        };
+        Self {
+            request_id: begin.request_id,
+            request_type: begin.request_type,
+            subject: RecordedSubject::Clear(begin.subject),
+            suppress: begin.suppress,
+            reason: begin.reason,
+            body_hash: begin.body_hash,
+            salt: begin.salt,
+            received_at: now,
+            due_at: now.plus_ms(delay_ms),
+            began_at: None,
+            completed_at: None,
+            status: RequestStatus::Pending,
+            stage: Stage::Waiting,
+            counts: Counts::default(),
+            receipt: None,
+        }
+    }
+
+    /// Returns whether nothing remains to be done.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(
+            self.status,
+            RequestStatus::Completed | RequestStatus::Cancelled | RequestStatus::Failed
+        )
+    }
+
+    /// Cancels the request.
+    ///
+    /// # Errors
+    ///
+    /// The service has begun with it, or it is over.
+    pub fn cancel(&mut self, now: TimestampMs) -> Result<(), NotPending> {
+        if self.status != RequestStatus::Pending {
+            return Err(NotPending);
+        }
+        self.end(RequestStatus::Cancelled, now);
+        Ok(())
+    }
+
+    /// Begins with the request if it is due. The shell stores this before it performs a step.
+    pub fn begin(&mut self, now: TimestampMs) {
+        if self.stage == Stage::Waiting
+            && self.status == RequestStatus::Pending
+            && self.due_at <= now
+        {
+            self.status = RequestStatus::InProgress;
+            self.began_at = Some(now);
+            self.stage = match self.request_type {
+                RequestType::Access => Stage::Counting(None),
+                _ => Stage::Marking,
+            };
+        }
+    }
+
+    /// Returns the next step.
+    #[must_use]
+    pub fn step(&self, now: TimestampMs) -> Step {
+        if self.stage == Stage::Purging {
+            return Step::Purge;
+        }
+        let RecordedSubject::Clear(subject) = &self.subject else {
+            return Step::Over;
+        };
+        let subject = subject.clone();
+        let until = self.began_at.unwrap_or(self.received_at);
+        match &self.stage {
+            Stage::Waiting => Step::WaitUntil(self.due_at),
+            Stage::Marking => Step::Mark(subject, until),
+            Stage::Settling(settled_at) if now < *settled_at => Step::WaitUntil(*settled_at),
+            Stage::Settling(_) => Step::Plan(subject, until),
+            Stage::Erasing(page) if page.is_empty() => Step::Plan(subject, until),
+            Stage::Erasing(page) => Step::Erase(page.clone()),
+            Stage::Recorders => Step::Recorders(subject, until),
+            Stage::IdempotencyKeys => Step::IdempotencyKeys,
+            Stage::Counting(after) => Step::Count(subject, *after),
+            Stage::Finishing => Step::Unmark(subject),
+            Stage::Purging | Stage::Done => Step::Over,
+        }
+    }
+
+    /// Records what came of the step that [`Self::step`] returned.
+    pub fn record(&mut self, outcome: Outcome, now: TimestampMs) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Done);
+        self.stage = match (stage, outcome) {
+            (Stage::Marking, Outcome::Marked(settled_at)) => match self.request_type {
+                RequestType::Erasure => Stage::Settling(settled_at),
+                _ => Stage::Counting(None),
+            },
+            (Stage::Settling(_) | Stage::Erasing(_), Outcome::Planned(page, counts)) => {
+                self.counts.add(counts);
+                if page.is_empty() {
+                    Stage::Recorders
+                } else {
+                    Stage::Erasing(page)
+                }
+            }
+            (Stage::Erasing(_), Outcome::Done) => Stage::Erasing(Vec::new()),
+            (Stage::Recorders, Outcome::Removed(counts)) => {
+                self.counts.add(counts);
+                Stage::IdempotencyKeys
+            }
+            (Stage::IdempotencyKeys, Outcome::Removed(counts)) => {
+                self.counts.add(counts);
+                Stage::Finishing
+            }
+            // The request itself must not name the subject any more when the files are rewritten.
+            (Stage::Finishing, Outcome::Done) if self.request_type == RequestType::Erasure => {
+                self.forget_subject();
+                Stage::Purging
+            }
+            (Stage::Counting(_), Outcome::Counted(counts, next)) => {
+                self.counts.add(counts);
+                match next {
+                    Some(next) => Stage::Counting(Some(next)),
+                    None => Stage::Finishing,
+                }
+            }
+            (Stage::Finishing | Stage::Purging, Outcome::Done) => {
+                self.end(RequestStatus::Completed, now);
+                Stage::Done
+            }
+            // An outcome of another step changes nothing.
+            (stage, _) => stage,
+        };
+    }
+
+    fn end(&mut self, status: RequestStatus, now: TimestampMs) {
+        self.status = status;
+        self.stage = Stage::Done;
+        self.reason = None;
+        if status == RequestStatus::Completed {
+            self.completed_at = Some(now);
+        }
+    }
+
+    /// Replaces the subject by its salted hash.
+    fn forget_subject(&mut self) {
+        self.reason = None;
+        if let RecordedSubject::Clear(subject) = &self.subject {
+            self.subject = RecordedSubject::Hashed(subject.hashed(self.salt));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(request_type: RequestType) -> PrivacyRequest {
+        let begin = Begin {
+            request_id: "r1".into(),
+            request_type,
+            subject: Subject::ExternalRiderId("rider-7".into()),
+            suppress: false,
+            reason: Some("asked by rider-7".into()),
+            body_hash: String::new(),
+            salt: [1; 16],
+            delay_ms: 3_000,
+        };
+        PrivacyRequest::new(begin, TimestampMs(1_000))
+    }
+
+    fn session(number: u128) -> SessionId {
+        SessionId::new(TimestampMs(5), number)
+    }
+
+    /// A store in which a subject has these sessions, and a shell that is killed before it stores the outcomes of some steps.
+    fn run(mut left: Vec<SessionId>, kills: &[bool]) -> (PrivacyRequest, Vec<SessionId>) {
+        let mut stored = request(RequestType::Erasure);
+        let (mut now, mut kills) = (TimestampMs(1_000), kills.iter());
+        for _ in 0..1_000 {
+            let mut working = stored.clone();
+            working.begin(now);
+            let outcome = match working.step(now) {
+                Step::Over => return (stored, left),
+                Step::WaitUntil(at) => {
+                    now = at;
+                    continue;
+                }
+                Step::Mark(..) => Outcome::Marked(now.plus_ms(5)),
+                Step::Plan(..) => {
+                    let page: Vec<_> = left.iter().take(2).copied().collect();
+                    let counts = Counts {
+                        sessions: page.len() as u64,
+                        ..Counts::default()
+                    };
+                    Outcome::Planned(page, counts)
+                }
+                Step::Erase(page) => {
+                    left.retain(|id| !page.contains(id));
+                    Outcome::Done
+                }
+                Step::Recorders(..) | Step::IdempotencyKeys => {
+                    assert!(left.is_empty(), "sessions are erased first");
+                    Outcome::Removed(Counts::default())
+                }
+                Step::Purge | Step::Unmark(_) => Outcome::Done,
+                Step::Count(..) => unreachable!("an erasure counts its pages"),
+            };
+            working.record(outcome, now);
+            if !kills.next().copied().unwrap_or(false) {
+                stored = working;
+            }
+        }
+        panic!("the request does not end");
+    }
+
+    proptest! {
+        #[test]
+        fn an_erasure_ends_with_everything_gone_and_counted_once(
+            sessions in 0_usize..9,
+            kills in prop::collection::vec(any::<bool>(), 0..40),
+        ) {
+            let left = (0..sessions as u128).map(session).collect();
+            let (ended, left) = run(left, &kills);
+            prop_assert!(left.is_empty());
+            prop_assert_eq!(ended.status, RequestStatus::Completed);
+            prop_assert_eq!(ended.counts.sessions, sessions as u64);
+        }
+    }
+
+    #[test]
+    fn a_completed_erasure_names_nobody() {
+        let (ended, _) = run(vec![session(1)], &[]);
+        let text = serde_json::to_string(&ended).unwrap();
+        assert!(!text.contains("rider-7"), "{text}");
+        let subject = Subject::ExternalRiderId("rider-7".into());
+        assert!(
+            matches!(&ended.subject, RecordedSubject::Hashed(hashed) if hashed.is_of(&subject))
+        );
+    }
+
+    #[test]
+    fn only_a_pending_request_is_cancelled() {
+        let mut pending = request(RequestType::Erasure);
+        pending.begin(TimestampMs(3_999));
+        assert_eq!(pending.cancel(TimestampMs(3_999)), Ok(()));
+        assert_eq!(pending.status, RequestStatus::Cancelled);
+        assert_eq!(pending.step(TimestampMs(9_999)), Step::Over);
+        let mut begun = request(RequestType::Erasure);
+        begun.begin(TimestampMs(4_000));
+        assert_eq!(begun.cancel(TimestampMs(4_000)), Err(NotPending));
+        assert_eq!(begun.status, RequestStatus::InProgress);
+    }
+
+    #[test]
+    fn a_restriction_begins_at_once_and_keeps_its_subject() {
+        let mut request = request(RequestType::Restriction);
+        let now = TimestampMs(1_000);
+        request.begin(now);
+        request.record(Outcome::Marked(now), now);
+        request.record(Outcome::Counted(Counts::default(), None), now);
+        request.record(Outcome::Done, now);
+        assert_eq!(request.status, RequestStatus::Completed);
+        assert!(matches!(request.subject, RecordedSubject::Clear(_)));
+    }
+}

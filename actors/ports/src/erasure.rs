@@ -1,0 +1,74 @@
+//! Removing personal data for good.
+
+use async_trait::async_trait;
+use porchlight_schema::ids::{RecorderId, SessionId};
+use porchlight_schema::session::Tenant;
+
+use super::{RecorderRow, StoreResult};
+
+/// The number of rows of a session, by class of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionRows {
+    /// Batches of telemetry.
+    pub batches: u64,
+    /// Insights, with their evidence.
+    pub insights: u64,
+    /// Webhook messages, with their bodies and attempts.
+    pub messages: u64,
+}
+
+/// A page of recorders, and the recorder after which the next page begins.
+pub type RecorderPage = (Vec<(RecorderId, RecorderRow)>, Option<RecorderId>);
+
+/// A step through a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed<C> {
+    /// The number of rows that the step removed.
+    pub rows: u64,
+    /// The position after which the next step begins; `None` at the end of the table.
+    pub next: Option<C>,
+}
+
+/// Removes personal data. Every method may be repeated: it removes what is left.
+#[async_trait]
+pub trait Erasure: Send + Sync {
+    /// Counts the rows of a session.
+    async fn session_rows(&self, session_id: SessionId) -> StoreResult<SessionRows>;
+
+    /// Removes a session and everything that belongs to it: telemetry, snapshots, notes, insight, proof of delivery,
+    /// messages with their attempts, and entries in lists. Learned rows stay; see [`Erasure::replace_learned`].
+    ///
+    /// The session's own record is removed last, so that an erasure that was cut off can be found and repeated. Later
+    /// batches and snapshots of the session are not stored.
+    async fn erase_session(&self, session_id: SessionId) -> StoreResult<()>;
+
+    /// Returns the keys of the learned rows that the session's first insight wrote. Empty for a session that was
+    /// scored before these keys were recorded.
+    async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>>;
+
+    /// Replaces the learned row under `key` by `data` if it now is `expected`; `None` removes it. Returns `false` if the
+    /// row has changed.
+    async fn replace_learned(
+        &self,
+        key: [u8; 32],
+        expected: Vec<u8>,
+        data: Option<Vec<u8>>,
+    ) -> StoreResult<bool>;
+
+    /// Returns at most `limit` recorders of all tenants after `after`, and the position after which the next page begins.
+    async fn recorders(&self, after: Option<RecorderId>, limit: usize)
+    -> StoreResult<RecorderPage>;
+
+    /// Removes the tenant's idempotency keys whose session is gone. Looks at no more than `limit` keys after `after`.
+    /// A store whose keys can't be listed removes nothing: they expire within a day.
+    async fn erase_idempotency_keys(
+        &self,
+        tenant: Tenant,
+        after: Option<Vec<u8>>,
+        limit: usize,
+    ) -> StoreResult<Removed<Vec<u8>>>;
+
+    /// Rewrites the files of the store so that they no longer hold the removed rows. A store whose database does that by
+    /// itself returns at once.
+    async fn purge(&self) -> StoreResult<()>;
+}

@@ -1,0 +1,209 @@
+//! Privacy requests as the API and the store write them: erasure, access, restriction and release.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::ids::SessionId;
+
+/// The type of a privacy request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RequestType {
+    /// Removes everything about the subject.
+    Erasure,
+    /// Collects everything about the subject in one file.
+    Access,
+    /// Freezes the subject's sessions: nothing is shown, changed, sent or deleted.
+    Restriction,
+    /// Lifts the restriction and the suppression of the subject.
+    Release,
+}
+
+/// The status of a privacy request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestStatus {
+    /// Nothing was done yet; the request can be cancelled.
+    Pending,
+    /// The service works on it.
+    InProgress,
+    /// Everything was done.
+    Completed,
+    /// The customer cancelled it.
+    Cancelled,
+    /// It can't be completed.
+    Failed,
+}
+
+impl RequestType {
+    /// All types, with their names in the API.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("erasure", Self::Erasure),
+        ("access", Self::Access),
+        ("restriction", Self::Restriction),
+        ("release", Self::Release),
+    ];
+}
+
+impl RequestStatus {
+    /// All statuses, with their names in the API.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("pending", Self::Pending),
+        ("in_progress", Self::InProgress),
+        ("completed", Self::Completed),
+        ("cancelled", Self::Cancelled),
+        ("failed", Self::Failed),
+    ];
+}
+
+/// The domain of the hash of a subject, so that it equals no other hash of the same text. Receipts use the same hash.
+pub const HASH_DOMAIN: &[u8] = b"porchlight receipt subject 1";
+
+/// The person or thing that a request is about, by the customer's own id.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Subject {
+    /// All sessions of a courier.
+    ExternalRiderId(String),
+    /// All sessions of a delivery.
+    DeliveryId(String),
+    /// One session.
+    SessionId(SessionId),
+}
+
+impl Subject {
+    /// The name of the id's field, and the id.
+    fn parts(&self) -> (&'static str, String) {
+        match self {
+            Self::ExternalRiderId(id) => ("externalRiderId", id.clone()),
+            Self::DeliveryId(id) => ("deliveryId", id.clone()),
+            Self::SessionId(id) => ("sessionId", id.to_string()),
+        }
+    }
+
+    fn hash(&self, salt: &[u8]) -> [u8; 32] {
+        let (kind, id) = self.parts();
+        let mut hash = Sha256::new();
+        for part in [HASH_DOMAIN, salt, kind.as_bytes(), id.as_bytes()] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        hash.finalize().into()
+    }
+
+    /// The SHA-256 of the subject, under which the store keeps its marks.
+    #[must_use]
+    pub fn key(&self) -> [u8; 32] {
+        self.hash(&[])
+    }
+
+    /// The subject as a hash with this salt. Only someone who knows the subject can recognise it.
+    #[must_use]
+    pub fn hashed(&self, salt: [u8; 16]) -> HashedSubject {
+        HashedSubject {
+            kind: self.parts().0.to_owned(),
+            salt: hex(&salt),
+            hash: hex(&self.hash(&salt)),
+        }
+    }
+}
+
+/// A subject as a salted hash: SHA-256 over [`HASH_DOMAIN`], the salt, the name of the id's field and the id, each preceded
+/// by its length as eight bytes, the most significant first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HashedSubject {
+    /// The name of the id's field.
+    pub kind: String,
+    /// The salt in lowercase hex.
+    pub salt: String,
+    /// The hash in lowercase hex.
+    pub hash: String,
+}
+
+impl HashedSubject {
+    /// Returns whether this is the hash of `subject`.
+    #[must_use]
+    pub fn is_of(&self, subject: &Subject) -> bool {
+        unhex(&self.salt).is_some_and(|salt| subject.hashed(salt).hash == self.hash)
+    }
+}
+
+/// The number of things that a request concerned, by class of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Sessions.
+    pub sessions: u64,
+    /// Batches of telemetry.
+    pub telemetry: u64,
+    /// Insights, with their evidence.
+    pub insights: u64,
+    /// Path images.
+    pub images: u64,
+    /// Webhook messages, with their bodies and attempts.
+    pub messages: u64,
+    /// Contributions to the knowledge of places, and fingerprints of traces.
+    pub places: u64,
+    /// Recorders and idempotency keys.
+    pub keys: u64,
+}
+
+impl Counts {
+    /// Adds `other` to these counts.
+    pub fn add(&mut self, other: Self) {
+        self.sessions += other.sessions;
+        self.telemetry += other.telemetry;
+        self.insights += other.insights;
+        self.images += other.images;
+        self.messages += other.messages;
+        self.places += other.places;
+        self.keys += other.keys;
+    }
+}
+
+/// Returns bytes in lowercase hex.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string can't fail.
+        let _written = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn unhex(text: &str) -> Option<[u8; 16]> {
+    let mut bytes = [0; 16];
+    if text.len() != 32 {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        let digits = text.get(2 * index..2 * index + 2)?;
+        *byte = u8::from_str_radix(digits, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hashed_subject_is_recognised_by_who_knows_it_only() {
+        let rider = Subject::ExternalRiderId("rider-7".into());
+        let hashed = rider.hashed([7; 16]);
+        assert!(hashed.is_of(&rider));
+        assert!(!hashed.is_of(&Subject::DeliveryId("rider-7".into())));
+        assert!(!hashed.is_of(&Subject::ExternalRiderId("rider-8".into())));
+        assert_ne!(rider.hashed([8; 16]).hash, hashed.hash);
+        assert_ne!(hashed.hash, hex(&rider.key()));
+    }
+
+    #[test]
+    fn a_subject_has_one_named_field() {
+        let subject = Subject::DeliveryId("d1".into());
+        let text = serde_json::to_string(&subject).unwrap();
+        assert_eq!(text, r#"{"deliveryId":"d1"}"#);
+    }
+}

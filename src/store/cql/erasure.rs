@@ -1,0 +1,228 @@
+//! Erasing one session: its partitions and rows are deleted, the session's own row last.
+//!
+//! The database removes deleted data from its files when it compacts them after `gc_grace_seconds`. Rows of the outbox
+//! that name the session, and idempotency keys, stay until they expire: they hold ids and hashes only.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use porchlight_ports::{
+    Erasure, RecorderPage, RecorderRow, Removed, SessionRows, StoreError, StoreResult,
+};
+use porchlight_schema::ids::{RecorderId, SessionId};
+use porchlight_schema::message::Message;
+use porchlight_schema::session::{SessionStart, Tenant};
+
+use super::db::{Lwt, decode, id_bytes};
+use super::journal::Head;
+use super::lists::hash;
+use super::live_sessions::shard_and_day;
+use super::slots::{HOUR_MS, SLOT_MS, slot_of, tenant_key};
+use super::{CqlStore, Inner};
+
+/// A row of `recorders`: id, version, data.
+type StoredRecorder = (Vec<u8>, Option<i64>, Option<Vec<u8>>);
+
+impl Inner {
+    async fn session_rows(self: Arc<Self>, session_id: SessionId) -> StoreResult<SessionRows> {
+        let state = self.state(session_id).await?;
+        Ok(SessionRows {
+            batches: u64::from(self.count(session_id).await?),
+            insights: u64::from(state.is_some_and(|state| state.insight.is_some())),
+            messages: self.messages(session_id).await?.len() as u64,
+        })
+    }
+
+    async fn erase_session(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
+        let Some(record) = self.record(session_id).await? else {
+            return Ok(());
+        };
+        self.memory.tips.put(session_id, Head::of_erased());
+        let messages = self.messages(session_id).await?;
+        self.erase_journal(session_id).await?;
+        for message in &messages {
+            self.erase_message(message).await?;
+        }
+        self.erase_rows(&record.start).await
+    }
+
+    async fn erase_journal(&self, session_id: SessionId) -> StoreResult<()> {
+        let key = session_id.to_bytes();
+        let buckets = self.buckets(session_id, 0).await?;
+        let deletes = buckets.into_iter().map(|bucket| {
+            let values = (key.as_slice(), bucket);
+            self.db.write(&self.db.statements.batches_delete, values)
+        });
+        try_join_all(deletes).await.map(drop)
+    }
+
+    async fn erase_message(&self, message: &Message) -> StoreResult<()> {
+        let statements = &self.db.statements;
+        let (tenant, id) = (tenant_key(message.tenant), message.id.to_bytes());
+        let slot = slot_of(message.id.made_at(), SLOT_MS);
+        let listed = (tenant.as_slice(), slot, id.as_slice());
+        self.db.write(&statements.delivery_delete, listed).await?;
+        self.unlist_failed(message.tenant, message.id).await?;
+        for statement in [&statements.message_id_delete, &statements.attempts_delete] {
+            self.db.write(statement, (id.as_slice(),)).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes everything but the journal and the messages' own rows. The session's row is deleted last, because it leads
+    /// to the others.
+    async fn erase_rows(&self, start: &SessionStart) -> StoreResult<()> {
+        let statements = &self.db.statements;
+        let session = start.session_id.to_bytes();
+        let session = session.as_slice();
+        let partitions = [
+            &statements.notes_delete,
+            &statements.snapshots_delete,
+            &statements.insights_delete,
+            &statements.pods_delete,
+            &statements.messages_delete,
+            &statements.cursor_delete,
+            &statements.learned_by_delete,
+            &statements.reviews_delete,
+        ];
+        try_join_all(partitions.map(|statement| self.db.write(statement, (session,)))).await?;
+        let tenant = tenant_key(start.tenant);
+        let (tenant, at) = (tenant.as_slice(), start.created_at.0);
+        let hour = slot_of(start.created_at, HOUR_MS);
+        let values = (tenant, hour, at, session);
+        let all = &statements.organization_list_delete;
+        self.db.write(all, values).await?;
+        let (delivery, rider) = (hash(&start.delivery_id), hash(&start.external_rider_id));
+        let named = [
+            (&statements.delivery_list_delete, delivery),
+            (&statements.rider_list_delete, rider),
+        ];
+        for (statement, hash) in &named {
+            let values = (tenant, hash.as_slice(), at, session);
+            self.db.write(statement, values).await?;
+        }
+        let (shard, day) = shard_and_day(start.session_id);
+        let values = (shard, day, session);
+        for statement in [&statements.live_delete, &statements.behind_delete_all] {
+            self.db.write(statement, values).await?;
+        }
+        let state = &statements.state_delete;
+        match self.db.lightweight(state, (session,)).await? {
+            Lwt::Applied | Lwt::Refused => {}
+            Lwt::InDoubt(error) => return Err(error),
+        }
+        self.db.write(&statements.session_delete, (session,)).await
+    }
+
+    async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>> {
+        let session = session_id.to_bytes();
+        let statement = &self.db.statements.learned_by_get;
+        let values = (session.as_slice(),);
+        let rows: Vec<(Vec<u8>,)> = self.db.rows(statement, values, usize::MAX).await?;
+        let keys = rows.into_iter().map(|(key,)| {
+            <[u8; 32]>::try_from(key)
+                .map_err(|_| StoreError::Corrupt("learned_by_session: not a key".to_owned()))
+        });
+        keys.collect()
+    }
+
+    async fn replace_learned(
+        &self,
+        key: [u8; 32],
+        expected: Vec<u8>,
+        data: Option<Vec<u8>>,
+    ) -> StoreResult<bool> {
+        let statements = &self.db.statements;
+        let key = key.as_slice();
+        let row: Option<(Vec<u8>,)> = self.db.row(&statements.learned_get, (key,)).await?;
+        if row.map(|(stored,)| stored) != Some(expected) {
+            return Ok(false);
+        }
+        // A condition would protect nothing, because an insight overwrites these rows without one.
+        match data {
+            Some(data) => {
+                let values = (key, data.as_slice());
+                self.db.write(&statements.learned_put, values).await?;
+            }
+            None => self.db.write(&statements.learned_delete, (key,)).await?,
+        }
+        Ok(true)
+    }
+
+    /// The table's key has no order that a page could continue in, and recorders expire, so that one read returns all.
+    async fn recorders(&self) -> StoreResult<Vec<(RecorderId, RecorderRow)>> {
+        let statement = &self.db.statements.recorders_get;
+        let rows: Vec<StoredRecorder> = self.db.rows(statement, (), usize::MAX).await?;
+        let mut recorders = Vec::new();
+        for (id, version, data) in rows {
+            if let (Some(version), Some(data)) = (version, data) {
+                let row = RecorderRow {
+                    version: version.unsigned_abs(),
+                    data: decode("recorders", &data)?,
+                };
+                recorders.push((RecorderId::from_bytes(id_bytes("recorders", &id)?), row));
+            }
+        }
+        recorders.sort_by_key(|(id, _)| *id);
+        Ok(recorders)
+    }
+}
+
+#[async_trait]
+impl Erasure for CqlStore {
+    async fn session_rows(&self, session_id: SessionId) -> StoreResult<SessionRows> {
+        self.carry_out_all(|inner| inner.session_rows(session_id))
+            .await
+    }
+
+    async fn erase_session(&self, session_id: SessionId) -> StoreResult<()> {
+        self.carry_out_all(|inner| inner.erase_session(session_id))
+            .await
+    }
+
+    async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>> {
+        self.read(|inner| async move { inner.learned_by(session_id).await })
+            .await
+    }
+
+    async fn replace_learned(
+        &self,
+        key: [u8; 32],
+        expected: Vec<u8>,
+        data: Option<Vec<u8>>,
+    ) -> StoreResult<bool> {
+        self.carry_out(|inner| async move { inner.replace_learned(key, expected, data).await })
+            .await
+    }
+
+    async fn recorders(
+        &self,
+        after: Option<RecorderId>,
+        _limit: usize,
+    ) -> StoreResult<RecorderPage> {
+        let all = self
+            .carry_out_all(|inner| async move { inner.recorders().await })
+            .await?;
+        let later = all
+            .into_iter()
+            .filter(|(id, _)| after.is_none_or(|after| *id > after));
+        Ok((later.collect(), None))
+    }
+
+    async fn erase_idempotency_keys(
+        &self,
+        _tenant: Tenant,
+        _after: Option<Vec<u8>>,
+        _limit: usize,
+    ) -> StoreResult<Removed<Vec<u8>>> {
+        Ok(Removed {
+            rows: 0,
+            next: None,
+        })
+    }
+
+    async fn purge(&self) -> StoreResult<()> {
+        Ok(())
+    }
+}

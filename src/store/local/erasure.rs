@@ -1,0 +1,75 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use porchlight_ports::{Erasure, RecorderPage, Removed, SessionRows, StoreError, StoreResult};
+use porchlight_schema::ids::{RecorderId, SessionId};
+use porchlight_schema::limits::SWEEP_STEP_ROWS_MAX;
+use porchlight_schema::session::Tenant;
+
+use super::LocalStore;
+use crate::engine::Engine;
+use crate::tables::{erasure, insights, recorders};
+
+#[async_trait]
+impl<E: Engine> Erasure for LocalStore<E> {
+    async fn session_rows(&self, session_id: SessionId) -> StoreResult<SessionRows> {
+        self.read_rows(move |read| erasure::rows(read, session_id))
+            .await
+    }
+
+    async fn erase_session(&self, session_id: SessionId) -> StoreResult<()> {
+        loop {
+            let has_more = self
+                .committer
+                .write(move |txn| erasure::step(txn, session_id, SWEEP_STEP_ROWS_MAX))
+                .await?;
+            if !has_more {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>> {
+        self.read_here(|read| insights::learned_by(read, session_id))
+    }
+
+    async fn replace_learned(
+        &self,
+        key: [u8; 32],
+        expected: Vec<u8>,
+        data: Option<Vec<u8>>,
+    ) -> StoreResult<bool> {
+        self.committer
+            .write(move |txn| insights::replace_learned(txn, &key, &expected, data))
+            .await
+    }
+
+    async fn recorders(
+        &self,
+        after: Option<RecorderId>,
+        limit: usize,
+    ) -> StoreResult<RecorderPage> {
+        self.read_rows(move |read| recorders::page(read, after, limit))
+            .await
+    }
+
+    async fn erase_idempotency_keys(
+        &self,
+        tenant: Tenant,
+        after: Option<Vec<u8>>,
+        limit: usize,
+    ) -> StoreResult<Removed<Vec<u8>>> {
+        self.committer
+            .write(move |txn| erasure::idempotency_keys(txn, tenant, after, limit))
+            .await
+    }
+
+    async fn purge(&self) -> StoreResult<()> {
+        self.committer.check_open()?;
+        let engine = Arc::clone(&self.engine);
+        tokio::task::spawn_blocking(move || engine.purge())
+            .await
+            .map_err(StoreError::unavailable)??;
+        Ok(())
+    }
+}

@@ -1,0 +1,28 @@
+//! Restrictions of subjects, which keep retention from deleting sessions.
+
+use porchlight_core::privacy::Mark;
+use porchlight_ports::{Collection, DocumentKind, StoreError, StoreResult};
+use porchlight_schema::session::SessionStart;
+
+use super::{Key, documents};
+use crate::txn::Read;
+
+/// The first byte of the key of a mark.
+const MARK: u8 = 1;
+
+/// Returns whether a privacy request froze a session.
+pub(crate) fn is_restricted(read: &dyn Read, start: &SessionStart) -> StoreResult<bool> {
+    let collection = Collection::of_service(DocumentKind::PrivacyMark);
+    for subject in Mark::subjects_of(start) {
+        let key = Key::of(MARK).tenant(start.tenant).bytes(&subject.key());
+        let Some(data) = documents::get(read, collection, &key.build())? else {
+            continue;
+        };
+        let mark: Mark = serde_json::from_slice(&data)
+            .map_err(|error| StoreError::Corrupt(format!("a privacy mark: {error}")))?;
+        if mark.restricted {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,53 @@
+//! The calls for personal data, of which the simulation makes none: they reach the real store unharmed.
+
+use async_trait::async_trait;
+use porchlight_ports::{Erasure, RecorderPage, Removed, SessionRows, StoreResult};
+use porchlight_schema::ids::{RecorderId, SessionId};
+use porchlight_schema::session::Tenant;
+
+use super::FaultyStore;
+
+#[async_trait]
+impl Erasure for FaultyStore {
+    async fn session_rows(&self, id: SessionId) -> StoreResult<SessionRows> {
+        self.real.session_rows(id).await
+    }
+
+    async fn erase_session(&self, id: SessionId) -> StoreResult<()> {
+        self.real.erase_session(id).await
+    }
+
+    async fn learned_by(&self, id: SessionId) -> StoreResult<Vec<[u8; 32]>> {
+        self.real.learned_by(id).await
+    }
+
+    async fn replace_learned(
+        &self,
+        key: [u8; 32],
+        expected: Vec<u8>,
+        data: Option<Vec<u8>>,
+    ) -> StoreResult<bool> {
+        self.real.replace_learned(key, expected, data).await
+    }
+
+    async fn recorders(
+        &self,
+        after: Option<RecorderId>,
+        limit: usize,
+    ) -> StoreResult<RecorderPage> {
+        self.real.recorders(after, limit).await
+    }
+
+    async fn erase_idempotency_keys(
+        &self,
+        tenant: Tenant,
+        after: Option<Vec<u8>>,
+        limit: usize,
+    ) -> StoreResult<Removed<Vec<u8>>> {
+        self.real.erase_idempotency_keys(tenant, after, limit).await
+    }
+
+    async fn purge(&self) -> StoreResult<()> {
+        self.real.purge().await
+    }
+}

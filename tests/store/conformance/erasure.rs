@@ -1,0 +1,219 @@
+use porchlight_ports::{
+    Appended, Covered, DeliveryFilter, Idempotency, Note, PodRow, SessionFilter, SessionRows,
+    Snapshot, StoredInsight,
+};
+use porchlight_schema::ids::{RecorderId, SessionId, ShardSet};
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::session::{Pod, PodType, SessionStart, Tenant};
+
+use super::insights::insight;
+use crate::fixtures::{Subject, T0, batch, end_at, fresh, message, new_session, start, tenant};
+
+/// Starts, feeds, ends and scores a session, so that every kind of row exists.
+async fn make(subject: &dyn Subject, tenant: Tenant) -> SessionStart {
+    let store = subject.store();
+    let start = start(tenant, T0);
+    let id = start.session_id;
+    store.start(new_session(&start)).await.unwrap();
+    for seq in 0..3 {
+        store.append(id, seq, batch(seq), T0).await.unwrap();
+    }
+    store.note(id, Note::Quarantined { seq: 1 }).await.unwrap();
+    let snapshot = Snapshot {
+        generation: 1,
+        next_seq: 3,
+        state: vec![1],
+    };
+    store.put_snapshot(id, snapshot).await.unwrap();
+    let pod = PodRow {
+        pod: Pod {
+            pod_type: PodType::Note,
+            url: "https://pod.example/1".into(),
+        },
+        received_at: T0,
+    };
+    let ended = store
+        .end(
+            id,
+            end_at(T0.plus_ms(1_000)),
+            Some(pod),
+            message(MessageEvent::SessionStopped),
+        )
+        .await
+        .unwrap();
+    assert!(ended.is_some());
+    let insight = StoredInsight {
+        covered: Covered {
+            batches: 3,
+            pod_received_at: Some(T0),
+            late_stop_at: None,
+        },
+        ..insight(1, "failed")
+    };
+    let message = message(MessageEvent::InsightUpdated);
+    let learned = vec![(learned_key(id), b"learned".to_vec())];
+    assert!(
+        store
+            .commit_insight(id, insight, message, learned)
+            .await
+            .unwrap()
+    );
+    start
+}
+
+fn learned_key(id: SessionId) -> [u8; 32] {
+    let mut key = [9; 32];
+    key[..16].copy_from_slice(&id.to_bytes());
+    key
+}
+
+/// Whether any port still finds something of the session.
+async fn is_gone(subject: &dyn Subject, start: &SessionStart) -> bool {
+    let (store, outbox, id) = (subject.store(), subject.outbox(), start.session_id);
+    let by = |delivery_id: Option<&String>, rider: Option<&String>| SessionFilter {
+        delivery_id: delivery_id.cloned(),
+        external_rider_id: rider.cloned(),
+        ..SessionFilter::default()
+    };
+    let mut listed = 0;
+    for filter in [
+        by(None, None),
+        by(Some(&start.delivery_id), None),
+        by(None, Some(&start.external_rider_id)),
+    ] {
+        let page = store.list(start.tenant, &filter, 100, None).await.unwrap();
+        listed += page
+            .rows
+            .iter()
+            .filter(|row| row.start.session_id == id)
+            .count();
+    }
+    let deliveries = outbox
+        .deliveries(start.tenant, &DeliveryFilter::default(), 100, None)
+        .await
+        .unwrap();
+    let sent = deliveries
+        .rows
+        .iter()
+        .filter(|row| row.queued.session_id == id)
+        .count();
+    let behind = store.behind(ShardSet::ALL, before(id), 1).await.unwrap();
+    store.find(id).await.unwrap().is_none()
+        && store.insight(id).await.unwrap().is_none()
+        && store.pod(id).await.unwrap().is_none()
+        && store.newest_snapshot(id).await.unwrap().is_none()
+        && store.notes(id).await.unwrap().is_empty()
+        && store.read(id, 0, 10).await.unwrap().is_empty()
+        && store.messages(id).await.unwrap().is_empty()
+        && behind.first() != Some(&id)
+        && listed + sent == 0
+}
+
+/// The id directly before this one.
+fn before(id: SessionId) -> Option<SessionId> {
+    let number = u128::from_be_bytes(id.to_bytes()).checked_sub(1)?;
+    Some(SessionId::from_bytes(number.to_be_bytes()))
+}
+
+pub async fn an_erased_session_leaves_nothing_and_others_stay(subject: &dyn Subject) {
+    let (store, tenant) = (subject.store(), tenant());
+    subject.put_endpoint(tenant, true).await;
+    let (gone, stays) = (make(subject, tenant).await, make(subject, tenant).await);
+    let live = {
+        let start = start(tenant, T0);
+        store.start(new_session(&start)).await.unwrap();
+        store
+            .append(start.session_id, 0, batch(0), T0)
+            .await
+            .unwrap();
+        start
+    };
+    let kept = store.insight(stays.session_id).await.unwrap();
+    let rows = SessionRows {
+        batches: 3,
+        insights: 1,
+        messages: 3,
+    };
+    assert_eq!(store.session_rows(gone.session_id).await.unwrap(), rows);
+    store.erase_session(gone.session_id).await.unwrap();
+    let none = SessionRows::default();
+    assert_eq!(store.session_rows(gone.session_id).await.unwrap(), none);
+    store.erase_session(live.session_id).await.unwrap();
+    assert!(is_gone(subject, &gone).await);
+    assert!(is_gone(subject, &live).await);
+    let listed = store
+        .live(ShardSet::ALL, before(live.session_id), 1)
+        .await
+        .unwrap();
+    assert!(
+        listed
+            .iter()
+            .all(|row| row.start.session_id != live.session_id)
+    );
+    assert!(!is_gone(subject, &stays).await);
+    assert_eq!(store.insight(stays.session_id).await.unwrap(), kept);
+    assert_eq!(store.read(stays.session_id, 0, 10).await.unwrap().len(), 3);
+}
+
+pub async fn an_erasure_may_be_repeated(subject: &dyn Subject) {
+    let (store, tenant) = (subject.store(), tenant());
+    let start = make(subject, tenant).await;
+    let id = start.session_id;
+    let (key, data) = (learned_key(id), b"learned".to_vec());
+    assert_eq!(store.learned_by(id).await.unwrap(), [key]);
+    store.erase_session(id).await.unwrap();
+    store.erase_session(id).await.unwrap();
+    assert!(store.learned_by(id).await.unwrap().is_empty());
+    assert_eq!(store.recall(key).await.unwrap(), Some(data.clone()));
+    let other = store.replace_learned(key, b"other".to_vec(), None).await;
+    assert!(!other.unwrap());
+    assert!(store.replace_learned(key, data, None).await.unwrap());
+    assert_eq!(store.recall(key).await.unwrap(), None);
+}
+
+pub async fn nothing_is_stored_for_an_erased_session(subject: &dyn Subject) {
+    let (store, tenant) = (subject.store(), tenant());
+    let start = make(subject, tenant).await;
+    let id = start.session_id;
+    store.erase_session(id).await.unwrap();
+    let late = store.append(id, 3, batch(3), T0).await.unwrap();
+    assert_eq!(late, Appended::Erased);
+    assert!(store.read(id, 0, 10).await.unwrap().is_empty());
+}
+
+pub async fn idempotency_keys_of_erased_sessions_are_gone_or_expire(subject: &dyn Subject) {
+    let (store, tenant) = (subject.store(), tenant());
+    let start = start(tenant, T0);
+    let idempotency = Idempotency {
+        key: "once".into(),
+        body_hash: [1; 32],
+    };
+    let mut new = new_session(&start);
+    new.idempotency = Some(idempotency.clone());
+    store.start(new).await.unwrap();
+    store.erase_session(start.session_id).await.unwrap();
+    let removed = store.erase_idempotency_keys(tenant, None, 10).await;
+    assert_eq!(removed.unwrap().next, None);
+    let repeated = store.started_before(tenant, idempotency, T0).await.unwrap();
+    assert_eq!(repeated, None, "the key leads nowhere");
+}
+
+pub async fn recorders_are_listed(subject: &dyn Subject) {
+    let store = subject.store();
+    let ids: Vec<_> = (0..3)
+        .map(|_| RecorderId::new(T0, u128::from(fresh())))
+        .collect();
+    for id in &ids {
+        store.create_recorder(*id, b"data".to_vec()).await.unwrap();
+    }
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let (page, next) = store.recorders(after, 2).await.unwrap();
+        found.extend(page.into_iter().map(|(id, _)| id));
+        match next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    assert!(ids.iter().all(|id| found.contains(id)));
+}
