@@ -11,7 +11,7 @@ use std::time::Duration;
 use actix_rt::{Arbiter, ArbiterHandle};
 use anyhow::{Context, anyhow};
 use porchlight_actors::scoring::ScoringPool;
-use porchlight_actors::service::{Parts, Service};
+use porchlight_actors::service::{Parts, PrivacySettings, Service};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_http::serve::Connections;
@@ -149,6 +149,7 @@ impl App {
                 .context("the state of the previous process cannot be read")?;
             tracing::info!(sessions, "recovered");
         }
+        start_privacy(&config, &service, &webhooks).await?;
         telemetry::watch(&handles, &config.store.path);
 
         let retention = start_retention(&config, &store).await?;
@@ -287,6 +288,22 @@ async fn open_with_keys(
     }
 }
 
+/// Performs privacy requests from now on.
+async fn start_privacy(
+    config: &Config,
+    service: &Service,
+    webhooks: &Webhooks,
+) -> anyhow::Result<()> {
+    let released = webhooks.clone();
+    let settings = PrivacySettings {
+        erasure_delay_ms: config.privacy.delay.as_millis(),
+        sign: None,
+        on_released: Arc::new(move |tenant| released.released(tenant)),
+    };
+    let started = service.start_privacy(settings).await;
+    started.context("the privacy marks can't be read")
+}
+
 /// Starts to delete old sessions, unless the store does so itself, as a CQL cluster does.
 async fn start_retention(
     config: &Config,
@@ -351,6 +368,7 @@ fn build_service(
         scoring: ScoringPool::start(scoring, shared, clock, wake),
         shares: config.limits.shares(),
     });
+    webhooks.restrict(service.restrictions());
     receiver
         .set(service.clone())
         .map_err(|_| anyhow!("the service was built twice"))?;

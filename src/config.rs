@@ -7,6 +7,7 @@ mod cql;
 mod duration;
 mod environment;
 mod limits;
+mod privacy;
 mod secrets;
 mod words;
 
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::transport::address::Cidr;
 pub use duration::HumanDuration;
 pub use limits::Limits;
+pub use privacy::Privacy;
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -42,6 +44,8 @@ pub struct Config {
     pub cluster: Cluster,
     /// The limits of one tenant on this node.
     pub limits: Limits,
+    /// Privacy requests.
+    pub privacy: Privacy,
     /// The log.
     pub log: Log,
 }

@@ -472,6 +472,23 @@ const _: () = assert!(
     KIND_LAG_MS_MAX < GAP_MS,
     "a kind that lags must not be taken for a gap"
 );
+/// How often a node looks for changed privacy marks and open privacy requests, milliseconds.
+pub const PRIVACY_MARKS_REFRESH_MS: u64 = 500;
+/// How long an erasure waits after its mark was written so that requests under way on this node end, milliseconds.
+pub const PRIVACY_SETTLE_ALONE_MS: i64 = 500;
+/// How long a request waits after its mark was written until all nodes know the mark and their requests under way have
+/// ended, milliseconds.
+pub const PRIVACY_SETTLE_SHARED_MS: i64 = 10_000;
+/// Privacy requests that one node performs at the same time.
+pub const PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 4;
+/// The default delay before an erasure or a collection of data begins, in which it can be cancelled, milliseconds.
+pub const PRIVACY_DELAY_MS_DEFAULT: i64 = 3_000;
+/// Characters of the caller's id of a privacy request.
+pub const PRIVACY_REQUEST_ID_CHARS_MAX: usize = 128;
+/// Characters of the reason of a privacy request.
+pub const PRIVACY_REASON_CHARS_MAX: usize = 1_000;
+const _: () = assert!(PRIVACY_SETTLE_SHARED_MS > 3 * PRIVACY_MARKS_REFRESH_MS as i64);
+
 const _: () = assert!(GAP_MS < HOLE_SKIPPED_AFTER_T_MS);
 const _: () = assert!(
     REMOTE_SESSION_TTL_MS as i64 + 3 * INGEST_TIMEOUT_MS_MAX < END_SETTLES_MS as i64,

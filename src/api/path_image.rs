@@ -200,7 +200,7 @@ async fn path_image(
     let session_id = session_id
         .ok_or_else(|| Problem::new(Code::Forbidden, "The link's signature is not right."))?;
     let service = &call.state.service;
-    let row = service.find(session_id).await?;
+    let row = service.find_shown(session_id).await?;
     let row = row.ok_or_else(session_not_found)?;
     let InsightState::Scored(stored) = service.insight(&row).await? else {
         return Err(no_path());

@@ -6,7 +6,7 @@ use porchlight_actors::service::{StartCommand, StartError};
 use porchlight_http::body::{self, Limits};
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::{Code, Fault, Problem};
-use porchlight_http::request_context::{self, RequestContext, share_exceeded};
+use porchlight_http::request_context::{self, RequestContext, restricted, share_exceeded};
 use porchlight_http::waking::yield_to_payload;
 use porchlight_ports::Idempotency;
 use porchlight_schema::limits::{
@@ -89,6 +89,11 @@ fn refused(error: StartError) -> Problem {
             Code::IdempotencyKeyReused,
             "This Idempotency-Key was used with another body.",
         ),
+        StartError::Suppressed => Problem::new(
+            Code::Suppressed,
+            "A privacy request forbids this courier to start sessions.",
+        ),
+        StartError::Restricted => restricted(),
         StartError::TenantFull(exceeded) => share_exceeded(exceeded),
         StartError::Draining => Problem::new(Code::Draining, "The service is stopping."),
         StartError::Store(error) => error.into(),

@@ -40,7 +40,7 @@ pub(super) async fn stop(mut call: RequestContext) -> Result<HttpResponse, Probl
     let row = match named {
         Some(session_id) => {
             caller.may_act_on(session_id)?;
-            Some(call.session(&caller, session_id).await?)
+            Some(call.session_to_change(&caller, session_id).await?)
         }
         None => None,
     };
@@ -78,7 +78,7 @@ pub(super) async fn attach_pod(mut call: RequestContext) -> Result<HttpResponse,
     let caller = call.caller().await?;
     let session_id = call.session_id();
     caller.may_act_on(session_id)?;
-    let row = call.session(&caller, session_id).await?;
+    let row = call.session_to_change(&caller, session_id).await?;
     call.accepts_json()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;

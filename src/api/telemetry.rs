@@ -6,7 +6,9 @@ use actix_web::HttpResponse;
 use porchlight_actors::service::{AdmitError, IngestError};
 use porchlight_http::problem::{Code, Fault, Problem};
 use porchlight_http::queue_delay;
-use porchlight_http::request_context::{self, RequestContext, session_not_found, share_exceeded};
+use porchlight_http::request_context::{
+    self, RequestContext, restricted, session_not_found, share_exceeded,
+};
 use porchlight_http::waking::{together, yield_to_payload};
 use porchlight_observe::{BatchOutcome, Metrics};
 use porchlight_schema::limits::BATCH_SAMPLES_MAX;
@@ -124,6 +126,8 @@ pub(super) fn not_taken(error: IngestError) -> Problem {
             Code::SessionCompleted,
             "The session has ended, and its time for late telemetry has passed.",
         ),
+        IngestError::Restricted => restricted(),
+        IngestError::Erased => session_not_found(),
         IngestError::Store(error) => error.into(),
     }
 }

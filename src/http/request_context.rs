@@ -11,6 +11,7 @@ use actix_web::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, He
 use actix_web::web::{Bytes, Data};
 use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse};
 use porchlight_actors::service::{ShareExceeded, SharePermit, TenantUsage};
+use porchlight_core::privacy::Standing;
 use porchlight_observe::shares::Share;
 use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
@@ -145,6 +146,36 @@ impl RequestContext {
         caller: &Caller,
         session_id: Option<SessionId>,
     ) -> Result<SessionRow, Problem> {
+        let row = self.session_of_any_standing(caller, session_id).await?;
+        match self.state.service.standing(&row.start) {
+            Standing::Open => Ok(row),
+            Standing::Restricted | Standing::Erased => Err(session_not_found()),
+        }
+    }
+
+    /// The session `session_id`, if the caller can see it, its token is valid and the session may be changed.
+    ///
+    /// # Errors
+    ///
+    /// 404; 401 for an expired token; 409 `restricted`; 503.
+    pub async fn session_to_change(
+        &self,
+        caller: &Caller,
+        session_id: Option<SessionId>,
+    ) -> Result<SessionRow, Problem> {
+        let row = self.session_of_any_standing(caller, session_id).await?;
+        match self.state.service.standing(&row.start) {
+            Standing::Open => Ok(row),
+            Standing::Restricted => Err(restricted()),
+            Standing::Erased => Err(session_not_found()),
+        }
+    }
+
+    async fn session_of_any_standing(
+        &self,
+        caller: &Caller,
+        session_id: Option<SessionId>,
+    ) -> Result<SessionRow, Problem> {
         let session_id = session_id.ok_or_else(session_not_found)?;
         let row = self.state.service.find(session_id).await?;
         let row = row
@@ -272,6 +303,15 @@ pub fn no_parameters(http: &HttpRequest) -> Result<(), Problem> {
 #[must_use]
 pub fn session_not_found() -> Problem {
     Problem::new(Code::SessionNotFound, "The session does not exist.")
+}
+
+/// A privacy request froze the session, or its courier or delivery.
+#[must_use]
+pub fn restricted() -> Problem {
+    Problem::new(
+        Code::Restricted,
+        "A privacy request has frozen the session, its courier or its delivery until it is released.",
+    )
 }
 
 /// A JSON answer that must not be cached.

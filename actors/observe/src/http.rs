@@ -56,6 +56,10 @@ label! {
         PushOverland = "/r/{token}/overland",
         /// A push of GPSLogger.
         PushGpslogger = "/r/{token}/gpslogger",
+        /// `/v1/privacy/requests`
+        PrivacyRequests = "/v1/privacy/requests",
+        /// `/v1/privacy/requests/{requestId}`
+        PrivacyRequest = "/v1/privacy/requests/{requestId}",
         /// `/v1/webhooks`
         Webhooks = "/v1/webhooks",
         /// `POST /v1/webhooks/rotate`

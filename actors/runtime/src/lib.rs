@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod messages;
+pub mod privacy;
 pub mod registry;
 pub mod scoring;
 pub mod service;

@@ -6,6 +6,7 @@
 
 mod admission;
 mod ending;
+mod erased;
 mod handle;
 mod ingest_limiter;
 mod passivation;

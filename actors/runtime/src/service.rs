@@ -5,6 +5,7 @@ mod feed;
 mod lifecycle;
 mod owner;
 mod path;
+mod privacy;
 mod recorder;
 mod session_ids;
 mod shards;
@@ -30,6 +31,10 @@ pub use crate::registry::{AdmitError, Parts, Permit, Watch};
 pub use crate::shares::{ShareExceeded, SharePermit, TenantUsage};
 pub use feed::FeedState;
 pub use porchlight_core::timeline::NumberedChange;
+pub use privacy::{
+    LoggedErasure, NewRequest, PrivacySettings, RequestPage, SignReceipt, Submitted, TenantPrivacy,
+    apply_erasures, logged_erasures,
+};
 pub use recorder::{RecordError, Recorder, RecorderOrder};
 pub use telemetry::{IngestError, Target};
 pub use tenant::TenantSessions;
@@ -66,6 +71,12 @@ pub enum StartError {
     /// The `Idempotency-Key` was used with another body.
     #[error("the idempotency key was used with another body")]
     KeyReused,
+    /// The courier may not start sessions.
+    #[error("the courier may not start sessions")]
+    Suppressed,
+    /// The courier or the delivery is restricted, or the session that would be repeated is.
+    #[error("the courier or the delivery is restricted")]
+    Restricted,
     /// The tenant has reached its share of live sessions on this node.
     #[error(transparent)]
     TenantFull(#[from] ShareExceeded),
@@ -147,6 +158,7 @@ pub struct Service {
     scoring: ScoringPool,
     session_ids: Arc<SessionIds>,
     audit: Option<AuditLog>,
+    privacy: Arc<privacy::Privacy>,
 }
 
 impl Service {
@@ -163,6 +175,7 @@ impl Service {
             scoring,
             session_ids: Arc::default(),
             audit,
+            privacy: Arc::default(),
         }
     }
 
@@ -214,7 +227,9 @@ impl Service {
         limit: u32,
         after: Option<SessionId>,
     ) -> StoreResult<Page<SessionRow, SessionId>> {
-        self.store().list(tenant, filter, limit, after).await
+        let mut page = self.store().list(tenant, filter, limit, after).await?;
+        page.rows.retain(|row| self.is_shown(row));
+        Ok(page)
     }
 
     /// Returns a session's insight, if it is scored.

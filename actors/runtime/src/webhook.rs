@@ -7,13 +7,14 @@ mod configuration;
 mod presence;
 mod remembered;
 mod request;
+mod restricted;
 mod sample;
 mod shards;
 mod tenant;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
@@ -32,9 +33,9 @@ use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
+use crate::privacy::Restrictions;
 use crate::shards::LettingGo;
 use crate::timers::Wheel;
-
 use actor::WebhookActor;
 pub use configuration::{ConfigureError, Made};
 use porchlight_observe::webhook::WebhookMetrics;
@@ -93,6 +94,7 @@ pub(crate) struct Inner {
     asked: DashMap<Tenant, usize>,
     draining: AtomicBool,
     letting_go: LettingGo,
+    pub(crate) restrictions: OnceLock<Restrictions>,
 }
 
 /// A test event or a probe in flight.
@@ -148,6 +150,8 @@ enum WebhookCommand {
     Tick,
     /// The endpoint was changed.
     Changed,
+    /// Read the outbox from its beginning.
+    Restart,
     /// Start nothing more.
     Drain,
     /// Stop immediately: another node owns the tenant.
@@ -210,6 +214,7 @@ impl Webhooks {
             asked: DashMap::new(),
             draining: AtomicBool::new(false),
             letting_go: LettingGo::default(),
+            restrictions: OnceLock::new(),
         });
         let wheel = |arbiter| {
             let inner = Arc::downgrade(&inner);
@@ -359,7 +364,10 @@ impl Inner {
                 let repeats = match what {
                     WebhookCommand::Wake => presence.poked.swap(true, Ordering::AcqRel),
                     WebhookCommand::Changed => presence.changed.swap(true, Ordering::AcqRel),
-                    WebhookCommand::Tick | WebhookCommand::Drain | WebhookCommand::Drop => false,
+                    WebhookCommand::Tick
+                    | WebhookCommand::Restart
+                    | WebhookCommand::Drain
+                    | WebhookCommand::Drop => false,
                 };
                 if !repeats {
                     admitted_send(actor, what);

@@ -78,7 +78,7 @@ async fn status(call: &RequestContext, recorder: &Recorder) -> Result<String, Pr
     let service = &call.state.service;
     let newest = recorder.state.newest();
     let session = match newest.and_then(|newest| newest.session_id) {
-        Some(session_id) => service.find(session_id).await?,
+        Some(session_id) => service.find_shown(session_id).await?,
         None => None,
     };
     if session.is_some_and(|session| session.end.is_some()) {

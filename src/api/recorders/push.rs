@@ -16,7 +16,7 @@ use super::super::telemetry::not_admitted;
 use porchlight_http::body::{self, Limits};
 use porchlight_http::middleware::Report;
 use porchlight_http::problem::{Code, Problem};
-use porchlight_http::request_context::RequestContext;
+use porchlight_http::request_context::{RequestContext, restricted};
 use porchlight_http::route::{get, resource};
 
 /// A status by which Sensor Logger shows the answer's text to its user, once.
@@ -178,6 +178,11 @@ async fn take(
         Ok(()) => Ok(()),
         Err(RecordError::Gone) => Err(Problem::new(Code::CredentialInvalid, GONE)),
         Err(RecordError::Busy(error)) => Err(not_admitted(error)),
+        Err(RecordError::Suppressed) => Err(Problem::new(
+            Code::Suppressed,
+            "A privacy request forbids this courier to start sessions.",
+        )),
+        Err(RecordError::Restricted) => Err(restricted()),
         Err(RecordError::Draining) => Err(Problem::new(Code::Draining, "The service is stopping.")),
         Err(RecordError::Store(error)) => Err(error.into()),
     }

@@ -10,7 +10,7 @@ use porchlight_core::webhook::{AttemptResult, Cause, Queued, State};
 use porchlight_http::fields::{Faults, Fields};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::{self, Query};
-use porchlight_http::request_context::{self, RequestContext};
+use porchlight_http::request_context::{self, RequestContext, restricted};
 use porchlight_ports::{
     DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, RetryOutcome,
 };
@@ -272,7 +272,7 @@ pub(super) async fn retry(call: RequestContext) -> Result<HttpResponse, Problem>
     let webhooks = webhooks(&call)?;
     let id = id_in_path(&call)?;
     let webhooks = webhooks.of(tenant);
-    if webhooks.delivery(id).await?.is_none() {
+    if !webhooks.has_delivery(id).await? {
         return Err(not_found());
     }
     call.accepts_json()?;
@@ -280,6 +280,7 @@ pub(super) async fn retry(call: RequestContext) -> Result<HttpResponse, Problem>
     match webhooks.retry(id).await? {
         RetryOutcome::Asked => {}
         RetryOutcome::Unknown => return Err(not_found()),
+        RetryOutcome::Restricted => return Err(restricted()),
         RetryOutcome::Refused => {
             return Err(Problem::new(
                 Code::NotRetryable,

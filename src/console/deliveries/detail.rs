@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use porchlight_core::webhook::AttemptResult;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::Query;
+use porchlight_http::request_context::restricted;
 use porchlight_ports::{DeliveryDetail, DeliveryStatus, RetryOutcome};
 use porchlight_schema::ids::MessageId;
 use porchlight_schema::key::Permission;
@@ -54,6 +55,7 @@ pub(super) async fn retry(mut visit: SignedInRequest) -> Result<HttpResponse, Pr
     match webhooks.of(visit.tenant()).retry(id).await? {
         RetryOutcome::Asked => {}
         RetryOutcome::Unknown => return Err(not_found()),
+        RetryOutcome::Restricted => return Err(restricted()),
         RetryOutcome::Refused => {
             return Err(Problem::new(
                 Code::NotRetryable,

@@ -130,7 +130,7 @@ impl Looking {
                 self.looks = LOOKS_MAX;
             }
         }
-        let Some(row) = service.find(self.session_id).await? else {
+        let Some(row) = service.find_shown(self.session_id).await? else {
             return Err(porchlight_http::request_context::session_not_found());
         };
         let newest = service.of(row.start.tenant).newest(&row).await?;

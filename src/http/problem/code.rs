@@ -67,6 +67,8 @@ codes! {
     KeyRequired = FORBIDDEN, "key_required", "Key required";
     /// The session token belongs to another session.
     OtherSession = FORBIDDEN, "other_session", "Token of another session";
+    /// A privacy request forbids this courier to start sessions.
+    Suppressed = FORBIDDEN, "suppressed", "Suppressed";
     /// The request is refused for a reason that has no code of its own.
     Forbidden = FORBIDDEN, "forbidden", "Forbidden";
     /// The path does not exist.
@@ -75,6 +77,8 @@ codes! {
     SessionNotFound = NOT_FOUND, "session_not_found", "Session not found";
     /// The session has no score yet, or could not be scored.
     NotScored = NOT_FOUND, "not_scored", "Not scored";
+    /// The privacy request does not exist in the credential's organization and environment, or offers no download.
+    PrivacyRequestNotFound = NOT_FOUND, "privacy_request_not_found", "Privacy request not found";
     /// No such recorder in the credential's organization and environment.
     RecorderNotFound = NOT_FOUND, "recorder_not_found", "Recorder not found";
     /// The credential's organization and environment has no webhook.
@@ -89,6 +93,10 @@ codes! {
     NotAcceptable = NOT_ACCEPTABLE, "not_acceptable", "Not acceptable";
     /// The body arrived too slowly.
     BodyTimeout = REQUEST_TIMEOUT, "body_timeout", "Body too slow";
+    /// The session, courier or delivery is restricted: a privacy request froze it until it is released.
+    Restricted = CONFLICT, "restricted", "Restricted";
+    /// The privacy request has begun or is over, and can't be cancelled.
+    NotPending = CONFLICT, "not_pending", "Not pending";
     /// Another request is changing the same object, or has changed it. Read it again and retry.
     Conflict = CONFLICT, "conflict", "Conflict";
     /// A webhook is already configured.
@@ -113,6 +121,8 @@ codes! {
     InvalidBody = UNPROCESSABLE_ENTITY, "invalid_body", "Invalid body";
     /// A parameter in the query or a header is invalid; `errors` says which.
     InvalidParameter = UNPROCESSABLE_ENTITY, "invalid_parameter", "Invalid parameter";
+    /// Another privacy request has this `requestId`.
+    RequestIdReused = UNPROCESSABLE_ENTITY, "request_id_reused", "Request id reused";
     /// The `Idempotency-Key` was used with another body.
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY, "idempotency_key_reused", "Idempotency key reused";
     /// The path requires an upgrade to WebSocket.

@@ -98,7 +98,8 @@ impl Registry {
         }
         let store = &self.inner.store;
         match store.find(session_id).await? {
-            None => {}
+            // It was erased, or removed by retention.
+            None => self.drop_erased(session_id),
             Some(SessionRow { end: Some(end), .. }) => {
                 let age_ms = self.inner.clock.now().since_ms(end.completed_at);
                 if self.handle(session_id).is_some() || age_ms < END_SETTLES_MS as i64 {

@@ -141,6 +141,44 @@ fn decode<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T>
     }
 }
 
+/// Removes what a session contributed to the learned row under `key`. Returns the number of contributions removed.
+///
+/// A place does not record which session a contribution comes from, so that those of the same courier on the same day are
+/// removed together.
+pub(crate) async fn forget(
+    store: &dyn Store,
+    start: &SessionStart,
+    key: [u8; 32],
+) -> StoreResult<u64> {
+    loop {
+        let Some(row) = store.recall(key).await? else {
+            return Ok(0);
+        };
+        let (data, removed) = if key.first() == Some(&PLACE) {
+            let Some(place) = decode::<PlaceKnowledge>(start.session_id, &row) else {
+                return Ok(0);
+            };
+            let (left, removed) = place.without(rider_of(start), day_of(start));
+            ((!left.is_empty()).then(|| encode(&left)), removed as u64)
+        } else {
+            let seen: Option<SeenTrace> = decode(start.session_id, &row);
+            let is_theirs = seen.is_some_and(|seen| seen.session_id == start.session_id);
+            (None, u64::from(is_theirs))
+        };
+        // Another session's insight may have changed the row since it was read.
+        if removed == 0 || store.replace_learned(key, row, data).await? {
+            return Ok(removed);
+        }
+    }
+}
+
+/// Returns the keys of the learned rows that a session's first insight may have written, without looking at the store.
+pub(crate) fn keys_of(start: &SessionStart, fingerprint: Option<&Fingerprint>) -> Vec<[u8; 32]> {
+    let traces = fingerprint.map(Fingerprint::keys).unwrap_or_default();
+    let traces = traces.into_iter().map(|key| trace_row(start.tenant, key));
+    std::iter::once(place_row(start)).chain(traces).collect()
+}
+
 fn day_of(start: &SessionStart) -> u32 {
     u32::try_from(start.started_at.0.div_euclid(DAY_MS)).unwrap_or(0)
 }

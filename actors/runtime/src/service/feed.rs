@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use porchlight_core::context::SessionContext;
+use porchlight_core::privacy::Standing;
 use porchlight_core::session::feed::Feed;
 use porchlight_core::timeline::NumberedChange;
 use porchlight_ports::{Note, SessionRow, StoreError, StoreResult};
@@ -58,6 +59,9 @@ impl Service {
         let Some(target) = self.target(session_id).await? else {
             return Ok(None);
         };
+        if self.standing_of(target.tenant, session_id).await? != Standing::Open {
+            return Ok(None);
+        }
         if let Some(end) = target.end {
             return Ok(Some(FeedState::Ended(end)));
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use porchlight_core::privacy::Standing;
 use porchlight_observe::Fact;
 use porchlight_observe::shares::Share;
 use porchlight_ports::{
@@ -62,6 +63,13 @@ impl Service {
             started_at,
             created_at,
         };
+        match self.standing(&start) {
+            _ if self.is_suppressed(start.tenant, &start.external_rider_id) => {
+                return Err(StartError::Suppressed);
+            }
+            Standing::Open => {}
+            Standing::Restricted | Standing::Erased => return Err(StartError::Restricted),
+        }
         let message = messages::session_started(&start);
         let new = NewSession {
             start: start.clone(),
@@ -119,6 +127,9 @@ impl Service {
         // The first request may have failed before the registry knew of the session. ReconcileQueue the
         // session up again because it may have ended since.
         let session_id = first.session_id;
+        if self.standing(&first) != Standing::Open {
+            return Err(StartError::Restricted);
+        }
         if !self.registry().acts_for(session_id) {
             self.tell_owner(session_id);
         } else if self.registry().handle(session_id).is_none() {

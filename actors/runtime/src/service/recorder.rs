@@ -15,7 +15,7 @@ use super::{
     AttachPodError, IngestError, Service, StartCommand, StartError, StopCommand, StopError,
 };
 use crate::registry::AdmitError;
-use porchlight_ports::{Idempotency, SessionRow, StoreError, StoreResult};
+use porchlight_ports::{Idempotency, RecorderRow, SessionRow, StoreError, StoreResult};
 
 /// The maximum number of times a message is planned because another message of its recorder was
 /// faster.
@@ -64,6 +64,12 @@ pub enum RecordError {
     /// The recorder has expired or was deleted.
     #[error("the recorder has expired or was deleted")]
     Gone,
+    /// The courier may not start sessions.
+    #[error("the courier may not start sessions")]
+    Suppressed,
+    /// The courier, the delivery or the session is restricted.
+    #[error("the recorder's sessions are restricted")]
+    Restricted,
     /// Too much is in flight.
     #[error("too much is in flight")]
     Busy(AdmitError),
@@ -200,6 +206,8 @@ impl Service {
                 Ok((start.session_id, opening.started_at_ms + differs_ms))
             }
             Err(StartError::Draining) => Err(RecordError::Draining),
+            Err(StartError::Suppressed) => Err(RecordError::Suppressed),
+            Err(StartError::Restricted) => Err(RecordError::Restricted),
             Err(StartError::TenantFull(share)) => Err(RecordError::Busy(share.into())),
             Err(StartError::Store(error)) => Err(error.into()),
             Err(StartError::StartedAtOutOfRange | StartError::KeyReused) => {
@@ -240,7 +248,10 @@ impl Service {
         let packed_bytes = batch.as_bytes().len();
         permit.grow(packed_bytes).map_err(RecordError::Busy)?;
         match self.ingest(&target, permit, append.seq, batch).await {
-            Ok(()) | Err(IngestError::Conflict | IngestError::Closed) => Ok(()),
+            Ok(()) | Err(IngestError::Conflict | IngestError::Closed | IngestError::Erased) => {
+                Ok(())
+            }
+            Err(IngestError::Restricted) => Err(RecordError::Restricted),
             Err(IngestError::Store(error)) => Err(error.into()),
         }
     }
@@ -255,6 +266,9 @@ impl Service {
         let Some(row) = self.find(session_id).await? else {
             return Ok(());
         };
+        if !self.is_shown(&row) {
+            return Err(RecordError::Restricted);
+        }
         let after_ms = stop.ended_at_ms.saturating_sub(session.started_at_ms);
         let ended_at = row.start.started_at.plus_ms(after_ms.max(0));
         let latest = self.now().plus_ms(CLOCK_AHEAD_MS_MAX);
@@ -272,6 +286,12 @@ impl Service {
             }
         }
     }
+}
+
+/// Returns the order of a stored recorder, or `None` if it can't be read.
+pub(super) fn order_of(row: &RecorderRow) -> Option<RecorderOrder> {
+    let stored: Stored<RecorderOrder, RecorderState> = serde_json::from_slice(&row.data).ok()?;
+    Some(stored.order)
 }
 
 fn encode(order: &RecorderOrder, state: &RecorderState) -> StoreResult<Vec<u8>> {

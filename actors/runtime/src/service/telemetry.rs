@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use porchlight_core::privacy::Standing;
 use porchlight_observe::{BatchOutcome, Metrics};
 use porchlight_ports::{Appended, SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
@@ -44,6 +45,12 @@ pub enum IngestError {
     /// Another body was acknowledged under this `seq`.
     #[error("another body was acknowledged under this seq")]
     Conflict,
+    /// The session is restricted.
+    #[error("the session is restricted")]
+    Restricted,
+    /// The session was erased.
+    #[error("the session was erased")]
+    Erased,
     /// The session ended too long ago to accept telemetry: see
     /// [`SessionEnd::takes_telemetry_until`].
     #[error("the session has ended")]
@@ -192,6 +199,17 @@ impl Service {
             metrics.on_batch(BatchOutcome::Closed);
             return Err(IngestError::Closed);
         }
+        match self.standing_of(target.tenant, target.session_id).await? {
+            Standing::Open => {}
+            Standing::Restricted => {
+                metrics.on_batch(BatchOutcome::Closed);
+                return Err(IngestError::Restricted);
+            }
+            Standing::Erased => {
+                metrics.on_batch(BatchOutcome::Closed);
+                return Err(IngestError::Erased);
+            }
+        }
         let (samples, bytes) = (batch.samples(), batch.as_bytes().len());
         let under_way = self
             .registry()
@@ -214,7 +232,7 @@ impl Service {
         } else {
             end.is_some()
         };
-        if appended != Appended::Conflict && is_over {
+        if !matches!(appended, Appended::Conflict | Appended::Erased) && is_over {
             registry.request_score(target.session_id);
         }
         match appended {
@@ -235,6 +253,10 @@ impl Service {
             Appended::Conflict => {
                 metrics.on_batch(BatchOutcome::Conflict);
                 Err(IngestError::Conflict)
+            }
+            Appended::Erased => {
+                metrics.on_batch(BatchOutcome::Closed);
+                Err(IngestError::Erased)
             }
         }
     }

@@ -45,7 +45,7 @@ impl TenantSessions<'_> {
     /// Returns an error if the store fails.
     pub async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
         let row = self.service.find(session_id).await?;
-        Ok(row.filter(|row| self.owns(row)))
+        Ok(row.filter(|row| self.owns(row) && self.service.is_shown(row)))
     }
 
     /// Returns at most `limit` sessions that pass the filter, newest first, after `after`.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use porchlight_core::webhook::{
-    AttemptDetails, AttemptResult, Cause, Change, Effect, EndpointMachine, Input, ManualRetry,
-    Mode, Policy, Queued,
+    AttemptDetails, AttemptResult, Cause, Change, Effect, EndpointMachine, Input, Lane,
+    ManualRetry, Mode, Policy, Queued,
 };
 use porchlight_observe::webhook::{StoreCall, WebhookMetrics};
 use porchlight_observe::{ActorKind, MessageKind, Metrics, Outcome, StopReason};
@@ -150,11 +150,7 @@ impl WebhookActor {
     }
 
     fn mode(&self, endpoint: &Endpoint) -> Mode {
-        match endpoint.paused_since() {
-            _ if self.inner.is_ending(self.tenant) => Mode::Stopped,
-            Some(paused_at) => Mode::Paused(paused_at),
-            None => Mode::Sending,
-        }
+        self.inner.mode_of(endpoint)
     }
 
     /// Feeds an input to the machine and performs the resulting effects. `generation` is that of
@@ -263,9 +259,7 @@ impl WebhookActor {
         let loading = async move {
             let endpoint = read_endpoint(&inner, tenant).await;
             WebhookMetrics::get().on_store_call(StoreCall::Listing);
-            let listing = inner
-                .outbox
-                .listing(tenant, endpoint_id, ready, due, held, manual);
+            let listing = inner.shown_listing(tenant, endpoint_id, ready, due, held, manual);
             (endpoint, listing.await)
         };
         let loading = loading
@@ -286,6 +280,9 @@ impl WebhookActor {
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
         let reading = async move {
             WebhookMetrics::get().on_store_call(StoreCall::Lane);
+            if inner.hides(tenant, lane).await {
+                return Ok(Lane::default());
+            }
             inner.outbox.lane(tenant, endpoint_id, lane, hand).await
         };
         let reading = reading.into_actor(self).map(move |read, actor, ctx| {
@@ -338,7 +335,11 @@ impl WebhookActor {
         let committing = async move {
             WebhookMetrics::get().on_store_call(StoreCall::Commit);
             let outbox = &inner.outbox;
-            outbox.commit(tenant, endpoint_id, lane, change).await
+            let waiting = outbox.commit(tenant, endpoint_id, lane, change).await?;
+            if inner.hides(tenant, lane).await {
+                return Ok(Vec::new());
+            }
+            Ok(waiting)
         };
         let committing = committing.into_actor(self).map(move |waiting, actor, ctx| {
             if waiting.is_ok() {
@@ -402,6 +403,9 @@ async fn attempt_once(
     };
     let tenant = armed.endpoint.tenant;
     let body = sent_body(message.event, body);
+    if inner.hides(tenant, message.session_id).await {
+        return (ours(), None);
+    }
     let saying = OutgoingMessage {
         event: message.event,
         session: message.session_id.to_string(),
@@ -475,6 +479,13 @@ impl Handler<Envelope> for WebhookActor {
                 // Until the endpoint is read, the actor only seems idle: it must not stop now.
                 self.idle_since = None;
                 self.read_endpoint(ctx);
+            }
+            WebhookCommand::Restart => {
+                if let Some(at_work) = &mut self.at_work {
+                    let mode = self.inner.mode_of(&at_work.armed.endpoint);
+                    at_work.machine.restart(mode);
+                }
+                self.feed(ctx, None, Input::Poked);
             }
             WebhookCommand::Drain if self.at_work.is_none() => {
                 self.stop(ctx, StopReason::LostOwnership)

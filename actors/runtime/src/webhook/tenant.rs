@@ -35,6 +35,11 @@ impl Webhooks {
 }
 
 impl TenantWebhooks<'_> {
+    /// Returns whether the session of a delivery is restricted or being erased.
+    async fn hides(&self, session_id: SessionId) -> bool {
+        self.webhooks.inner.hides(self.tenant, session_id).await
+    }
+
     fn outbox(&self) -> &dyn porchlight_ports::Outbox {
         self.webhooks.inner.outbox.as_ref()
     }
@@ -61,7 +66,15 @@ impl TenantWebhooks<'_> {
         after: Option<MessageId>,
     ) -> StoreResult<Page<DeliveryRow, MessageId>> {
         let outbox = self.outbox();
-        outbox.deliveries(self.tenant, filter, limit, after).await
+        let mut page = outbox.deliveries(self.tenant, filter, limit, after).await?;
+        let mut shown = Vec::with_capacity(page.rows.len());
+        for row in page.rows {
+            if !self.hides(row.queued.session_id).await {
+                shown.push(row);
+            }
+        }
+        page.rows = shown;
+        Ok(page)
     }
 
     /// Returns one delivery, or `None` if this tenant has no delivery with that id.
@@ -70,11 +83,22 @@ impl TenantWebhooks<'_> {
     ///
     /// Returns an error if the store fails.
     pub async fn delivery(&self, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
-        let found = self.outbox().delivery(self.tenant, id).await?;
-        Ok(found.map(|mut found| {
-            found.body = sent_body(found.row.queued.event, found.body);
-            found
-        }))
+        let Some(mut detail) = self.outbox().delivery(self.tenant, id).await? else {
+            return Ok(None);
+        };
+        let is_hidden = self.hides(detail.row.queued.session_id).await;
+        detail.body = sent_body(detail.row.queued.event, detail.body);
+        Ok((!is_hidden).then_some(detail))
+    }
+
+    /// Returns whether this tenant has a delivery with that id, shown or not.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn has_delivery(&self, id: MessageId) -> StoreResult<bool> {
+        let detail = self.outbox().delivery(self.tenant, id).await?;
+        Ok(detail.is_some())
     }
 
     /// Requests one more attempt of a delivery and wakes the tenant's actor.
@@ -83,6 +107,11 @@ impl TenantWebhooks<'_> {
     ///
     /// Returns an error if the store fails.
     pub async fn retry(&self, id: MessageId) -> StoreResult<RetryOutcome> {
+        if let Some(message) = self.outbox().delivery(self.tenant, id).await?
+            && self.hides(message.row.queued.session_id).await
+        {
+            return Ok(RetryOutcome::Restricted);
+        }
         let now = self.webhooks.now();
         let outcome = self.outbox().request_retry(self.tenant, id, now).await?;
         if outcome == RetryOutcome::Asked {

@@ -1,0 +1,242 @@
+//! The marks of subjects (restricted, suppressed, being erased) that this process knows. Every request asks them, so they
+//! are kept in memory and read from the store when they have changed.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use porchlight_core::privacy::{Mark, Standing};
+use porchlight_ports::{Collection, DocumentKind, Documents, Store, StoreError, StoreResult};
+use porchlight_schema::ids::{OrganizationId, SessionId};
+use porchlight_schema::privacy::Subject;
+use porchlight_schema::session::{Env, SessionStart, Tenant};
+use tokio::sync::Mutex;
+
+/// The key of the document that counts changes of marks.
+const VERSION_KEY: [u8; 1] = [0];
+/// The first byte of the key of a mark.
+const MARK: u8 = 1;
+/// The interval at which a process that starts checks whether the marks were read.
+const LOAD_POLL: Duration = Duration::from_millis(10);
+/// The number of marks that are read at once.
+const PAGE: usize = 1_000;
+
+type ByTenant = HashMap<Tenant, HashMap<[u8; 32], Mark>>;
+
+fn collection() -> Collection {
+    Collection::of_service(DocumentKind::PrivacyMark)
+}
+
+/// Returns the bytes of a tenant in the keys of documents.
+pub(crate) fn tenant_key(tenant: Tenant) -> Vec<u8> {
+    let mut key = tenant.organization_id.to_bytes().to_vec();
+    key.push(match tenant.env {
+        Env::Sandbox => 0,
+        Env::Production => 1,
+    });
+    key
+}
+
+/// Returns the tenant at the start of `bytes`, and the rest.
+pub(crate) fn tenant_of(bytes: &[u8]) -> Option<(Tenant, &[u8])> {
+    let (organization_id, rest) = bytes.split_first_chunk::<16>()?;
+    let (env, rest) = rest.split_first()?;
+    let env = match env {
+        0 => Env::Sandbox,
+        1 => Env::Production,
+        _ => return None,
+    };
+    let organization_id = OrganizationId::from_bytes(*organization_id);
+    let tenant = Tenant {
+        organization_id,
+        env,
+    };
+    Some((tenant, rest))
+}
+
+/// The marks of all tenants.
+#[derive(Debug, Default)]
+pub struct Marks {
+    known: RwLock<ByTenant>,
+    /// The count of changes that `known` contains; `None` before the first read.
+    version: Mutex<Option<Option<Vec<u8>>>>,
+    /// Whether the marks were read once.
+    is_loaded: AtomicBool,
+}
+
+impl Marks {
+    fn known(&self) -> RwLockReadGuard<'_, ByTenant> {
+        // A map is whole after each change, so a panic of another holder leaves nothing half done.
+        self.known
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Returns whether any subject of the tenant has a mark.
+    #[must_use]
+    pub fn has_any(&self, tenant: Tenant) -> bool {
+        self.known().contains_key(&tenant)
+    }
+
+    /// Returns what callers may do with a session.
+    #[must_use]
+    pub fn standing(&self, start: &SessionStart) -> Standing {
+        let known = self.known();
+        let Some(marks) = known.get(&start.tenant) else {
+            return Standing::Open;
+        };
+        let subjects = Mark::subjects_of(start);
+        let standings = subjects.iter().filter_map(|subject| {
+            let mark = marks.get(&subject.key())?;
+            Some(mark.standing(start.created_at))
+        });
+        standings.max().unwrap_or(Standing::Open)
+    }
+
+    /// Returns the mark of a subject.
+    #[must_use]
+    pub fn of(&self, tenant: Tenant, subject: &Subject) -> Mark {
+        let known = self.known();
+        let mark = known
+            .get(&tenant)
+            .and_then(|marks| marks.get(&subject.key()));
+        mark.copied().unwrap_or_default()
+    }
+
+    /// Reads the marks from the store if they have changed since the last call.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails; the known marks stay.
+    pub async fn refresh(&self, store: &dyn Store) -> StoreResult<()> {
+        let mut version = self.version.lock().await;
+        let stored = store.document(collection(), VERSION_KEY.to_vec()).await?;
+        if version.as_ref() == Some(&stored) {
+            return Ok(());
+        }
+        let read = read_all(store).await?;
+        *self
+            .known
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = read;
+        *version = Some(stored);
+        self.is_loaded.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Changes the mark of a subject, for all nodes. May be repeated.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails; the change may or may not have happened.
+    pub async fn change(
+        &self,
+        store: &dyn Store,
+        tenant: Tenant,
+        subject: &Subject,
+        change: impl Fn(&mut Mark),
+    ) -> StoreResult<()> {
+        let mut key = vec![MARK];
+        key.extend(tenant_key(tenant));
+        key.extend(subject.key());
+        loop {
+            let stored = store.document(collection(), key.clone()).await?;
+            let mut mark = stored
+                .as_deref()
+                .map(decode)
+                .transpose()?
+                .unwrap_or_default();
+            change(&mut mark);
+            let data = (!mark.is_empty()).then(|| encode(&mark)).transpose()?;
+            if data == stored
+                || store
+                    .replace_document(collection(), key.clone(), stored, data)
+                    .await?
+            {
+                break;
+            }
+        }
+        // Counted after the change, also of a repeated one: the first attempt may have been cut off in between.
+        bump(store).await?;
+        self.refresh(store).await
+    }
+}
+
+async fn bump(store: &dyn Store) -> StoreResult<()> {
+    loop {
+        let key = VERSION_KEY.to_vec();
+        let stored = store.document(collection(), key.clone()).await?;
+        let count = stored
+            .as_deref()
+            .and_then(|bytes| Some(u64::from_be_bytes(bytes.try_into().ok()?)));
+        let next = count.unwrap_or(0).wrapping_add(1).to_be_bytes().to_vec();
+        if store
+            .replace_document(collection(), key, stored, Some(next))
+            .await?
+        {
+            return Ok(());
+        }
+    }
+}
+
+async fn read_all(store: &(impl Documents + ?Sized)) -> StoreResult<ByTenant> {
+    let mut known = ByTenant::new();
+    let mut after = Some(VERSION_KEY.to_vec());
+    loop {
+        let page = store.documents(collection(), after, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        after = page.last().map(|document| document.key.clone());
+        for document in page {
+            let place = document.key.get(1..).and_then(tenant_of);
+            let Some((tenant, rest)) = place else {
+                continue;
+            };
+            if let Ok(subject) = <[u8; 32]>::try_from(rest) {
+                let mark = decode(&document.data)?;
+                known.entry(tenant).or_default().insert(subject, mark);
+            }
+        }
+        if is_last {
+            return Ok(known);
+        }
+    }
+}
+
+fn decode(bytes: &[u8]) -> StoreResult<Mark> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| StoreError::Corrupt(format!("a privacy mark: {error}")))
+}
+
+fn encode(mark: &Mark) -> StoreResult<Vec<u8>> {
+    serde_json::to_vec(mark).map_err(StoreError::unavailable)
+}
+
+/// Tells which sessions webhooks must say nothing about.
+#[derive(Clone)]
+pub struct Restrictions {
+    /// The marks.
+    pub marks: Arc<Marks>,
+    /// The store in which the sessions are looked up.
+    pub store: Arc<dyn Store>,
+}
+
+impl Restrictions {
+    /// Returns whether a tenant's session is restricted or being erased. Waits until the marks were read once, and reads
+    /// the store only if the tenant has marks.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn hides(&self, tenant: Tenant, session_id: SessionId) -> StoreResult<bool> {
+        // A process that has just started must not send what is restricted.
+        while !self.marks.is_loaded.load(Ordering::Acquire) {
+            tokio::time::sleep(LOAD_POLL).await;
+        }
+        if !self.marks.has_any(tenant) {
+            return Ok(false);
+        }
+        let row = self.store.find(session_id).await?;
+        Ok(row.is_some_and(|row| self.marks.standing(&row.start) != Standing::Open))
+    }
+}

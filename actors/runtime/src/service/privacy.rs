@@ -1,0 +1,141 @@
+//! Privacy requests: a tenant makes them here, and [`run`] performs them.
+
+mod erase;
+mod log;
+mod requests;
+mod run;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use porchlight_core::privacy::Standing;
+use porchlight_ports::{SessionRow, StoreResult};
+use porchlight_schema::privacy::Subject;
+use porchlight_schema::session::{SessionStart, Tenant};
+use tokio::sync::Notify;
+
+use super::Service;
+use crate::privacy::{Marks, Restrictions};
+
+pub use log::{LoggedErasure, apply_erasures, logged_erasures};
+pub use requests::{NewRequest, RequestPage, Submitted, TenantPrivacy};
+pub use run::PrivacySettings;
+
+/// Signs the statement about a completed erasure. Returns `None` if the process has no key to sign with.
+pub type SignReceipt =
+    Arc<dyn Fn(&porchlight_core::privacy::PrivacyRequest) -> Option<String> + Send + Sync>;
+
+/// The state of privacy requests in this process.
+#[derive(Default)]
+pub(super) struct Privacy {
+    pub(super) marks: Arc<Marks>,
+    settings: OnceLock<PrivacySettings>,
+    /// Requests that this process works on.
+    running: Mutex<HashSet<Vec<u8>>>,
+    wake: Notify,
+    purging: tokio::sync::Mutex<()>,
+    purges_begun: AtomicU64,
+}
+
+impl std::fmt::Debug for Privacy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Privacy").finish_non_exhaustive()
+    }
+}
+
+impl Privacy {
+    /// Reserves a request for this process. Returns `false` if it is reserved already.
+    fn reserve(&self, key: &[u8]) -> bool {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.insert(key.to_vec())
+    }
+
+    fn release(&self, key: &[u8]) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.remove(key);
+    }
+
+    fn running(&self) -> usize {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.len()
+    }
+}
+
+impl Service {
+    /// Returns the privacy requests of this tenant.
+    #[must_use]
+    pub fn privacy(&self, tenant: Tenant) -> TenantPrivacy<'_> {
+        TenantPrivacy {
+            service: self,
+            tenant,
+        }
+    }
+
+    /// Returns what callers may do with a session.
+    #[must_use]
+    pub fn standing(&self, start: &SessionStart) -> Standing {
+        self.privacy.marks.standing(start)
+    }
+
+    /// Returns a session of any tenant, unless it is restricted or being erased.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn find_shown(
+        &self,
+        session_id: porchlight_schema::ids::SessionId,
+    ) -> StoreResult<Option<SessionRow>> {
+        let row = self.find(session_id).await?;
+        Ok(row.filter(|row| self.is_shown(row)))
+    }
+
+    /// Returns whether a session may be shown.
+    pub(super) fn is_shown(&self, row: &SessionRow) -> bool {
+        self.standing(&row.start) == Standing::Open
+    }
+
+    /// Returns whether a courier may not start sessions.
+    #[must_use]
+    pub fn is_suppressed(&self, tenant: Tenant, external_rider_id: &str) -> bool {
+        if !self.privacy.marks.has_any(tenant) {
+            return false;
+        }
+        let rider = Subject::ExternalRiderId(external_rider_id.to_owned());
+        self.privacy.marks.of(tenant, &rider).suppressed
+    }
+
+    /// Returns the standing of a session by its id. Reads the store only if the tenant has marks.
+    pub(super) async fn standing_of(
+        &self,
+        tenant: Tenant,
+        session_id: porchlight_schema::ids::SessionId,
+    ) -> StoreResult<Standing> {
+        if !self.privacy.marks.has_any(tenant) {
+            return Ok(Standing::Open);
+        }
+        let row = self.find(session_id).await?;
+        Ok(row.map_or(Standing::Erased, |row| self.standing(&row.start)))
+    }
+
+    /// Returns what tells webhooks which sessions to say nothing about.
+    #[must_use]
+    pub fn restrictions(&self) -> Restrictions {
+        Restrictions {
+            marks: Arc::clone(&self.privacy.marks),
+            store: Arc::clone(self.store()),
+        }
+    }
+
+    /// Rewrites the store's files. Requests that wait while the files are rewritten share the next pass.
+    async fn purge(&self) -> StoreResult<()> {
+        let begun_before = self.privacy.purges_begun.load(Ordering::SeqCst);
+        let _turn = self.privacy.purging.lock().await;
+        if self.privacy.purges_begun.load(Ordering::SeqCst) > begun_before {
+            return Ok(());
+        }
+        self.privacy.purges_begun.fetch_add(1, Ordering::SeqCst);
+        self.store().purge().await
+    }
+}

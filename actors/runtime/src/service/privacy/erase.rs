@@ -1,0 +1,158 @@
+//! Finding, counting and erasing the data of a subject. Everything here may be repeated.
+
+use porchlight_core::context::SessionContext;
+use porchlight_core::score::trace_fingerprint;
+use porchlight_ports::{SessionFilter, SessionRow, Store, StoreError, StoreResult};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::privacy::{Counts, Subject};
+use porchlight_schema::session::{SessionStart, Tenant};
+use porchlight_schema::time::TimestampMs;
+
+use super::super::recorder::order_of;
+use crate::scoring::{forget, keys_of, replay};
+
+/// Rows of a table that one step looks at.
+const STEP_ROWS: usize = 500;
+
+/// Returns a page of the subject's sessions that were created up to `until`, newest first, and the session after which
+/// the next page begins. A page may be empty and still have a successor.
+pub(super) async fn page(
+    store: &dyn Store,
+    tenant: Tenant,
+    subject: &Subject,
+    until: TimestampMs,
+    after: Option<SessionId>,
+    limit: usize,
+) -> StoreResult<(Vec<SessionRow>, Option<SessionId>)> {
+    let mut filter = SessionFilter {
+        to: Some(until.plus_ms(1)),
+        ..SessionFilter::default()
+    };
+    match subject {
+        Subject::ExternalRiderId(id) => filter.external_rider_id = Some(id.clone()),
+        Subject::DeliveryId(id) => filter.delivery_id = Some(id.clone()),
+        Subject::SessionId(id) => {
+            let row = store.find(*id).await?;
+            let is_covered = |row: &SessionRow| {
+                row.start.tenant == tenant && row.start.created_at <= until && after.is_none()
+            };
+            return Ok((row.into_iter().filter(is_covered).collect(), None));
+        }
+    }
+    let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+    let page = store.list(tenant, &filter, limit, after).await?;
+    Ok((page.rows, page.next))
+}
+
+/// Returns the first sessions of the subject; empty only if it has none.
+pub(super) async fn first_page(
+    store: &dyn Store,
+    tenant: Tenant,
+    subject: &Subject,
+    until: TimestampMs,
+    limit: usize,
+) -> StoreResult<Vec<SessionRow>> {
+    let mut after = None;
+    loop {
+        let (rows, next) = page(store, tenant, subject, until, after, limit).await?;
+        if !rows.is_empty() || next.is_none() {
+            return Ok(rows);
+        }
+        after = next;
+    }
+}
+
+/// Counts the data of a session.
+pub(super) async fn count(store: &dyn Store, start: &SessionStart) -> StoreResult<Counts> {
+    let rows = store.session_rows(start.session_id).await?;
+    let insight = match store.insight(start.session_id).await {
+        // It is erased all the same.
+        Err(StoreError::Corrupt(_)) => None,
+        read => read?,
+    };
+    let score = insight.and_then(|insight| insight.record.score);
+    Ok(Counts {
+        sessions: 1,
+        telemetry: rows.batches,
+        insights: rows.insights,
+        images: u64::from(score.is_some_and(|score| score.has_path)),
+        messages: rows.messages,
+        places: store.learned_by(start.session_id).await?.len() as u64,
+        keys: 0,
+    })
+}
+
+/// Removes what a session contributed to learned rows.
+pub(super) async fn forget_session(store: &dyn Store, start: &SessionStart) -> StoreResult<()> {
+    let session_id = start.session_id;
+    let mut keys = store.learned_by(session_id).await?;
+    let is_scored = !matches!(store.insight(session_id).await, Ok(None));
+    if keys.is_empty() && is_scored {
+        // A session of an earlier version: the keys of its rows follow from its journal.
+        let replayed = replay(store, &SessionContext::new(start), session_id).await?;
+        let fingerprint = replayed.and_then(|replayed| trace_fingerprint(&replayed.windows));
+        keys = keys_of(start, fingerprint.as_ref());
+    }
+    for key in keys {
+        forget(store, start, key).await?;
+    }
+    Ok(())
+}
+
+/// Erases a session and what it contributed to learned rows.
+pub(super) async fn session(store: &dyn Store, session_id: SessionId) -> StoreResult<()> {
+    let start = match store.find(session_id).await {
+        Ok(row) => row.map(|row| row.start),
+        // What it contributed can't be found any more; its own rows can.
+        Err(StoreError::Corrupt(_)) => None,
+        Err(error) => return Err(error),
+    };
+    if let Some(start) = &start {
+        forget_session(store, start).await?;
+    }
+    store.erase_session(session_id).await
+}
+
+/// Removes the recorders for which `is_covered` is true of subjects and time of creation. Returns their number.
+pub(super) async fn recorders(
+    store: &dyn Store,
+    tenant: Tenant,
+    until: TimestampMs,
+    is_covered: impl Fn(&[Subject]) -> bool,
+) -> StoreResult<u64> {
+    let (mut removed, mut after) = (0, None);
+    loop {
+        let (rows, next) = store.recorders(after, STEP_ROWS).await?;
+        for (id, row) in rows {
+            let Some(order) = order_of(&row).filter(|order| order.tenant == tenant) else {
+                continue;
+            };
+            let mut subjects = vec![Subject::ExternalRiderId(order.external_rider_id)];
+            subjects.push(Subject::DeliveryId(
+                order.delivery_id.unwrap_or_else(|| id.to_string()),
+            ));
+            if order.created_at <= until && is_covered(&subjects) {
+                removed += u64::from(store.remove_recorder(id).await?);
+            }
+        }
+        match next {
+            Some(next) => after = Some(next),
+            None => return Ok(removed),
+        }
+    }
+}
+
+/// Removes the tenant's idempotency keys whose session is gone. Returns their number.
+pub(super) async fn idempotency_keys(store: &dyn Store, tenant: Tenant) -> StoreResult<u64> {
+    let (mut removed, mut after) = (0, None);
+    loop {
+        let step = store
+            .erase_idempotency_keys(tenant, after, STEP_ROWS)
+            .await?;
+        removed += step.rows;
+        match step.next {
+            Some(next) => after = Some(next),
+            None => return Ok(removed),
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Privacy requests as documents of the store.
+//!
+//! A request is found in three places: under its id, in the tenant's list, and among the open requests of all tenants.
+//! The last is written first, so that a request that exists is never forgotten.
+
+use porchlight_core::privacy::{Begin, NotPending, PrivacyRequest};
+use porchlight_ports::{Collection, DocumentKind, StoreError, StoreResult};
+use porchlight_schema::limits::LIST_SCANNED_ROWS_MAX;
+use porchlight_schema::privacy::{RequestStatus, RequestType, Subject, hex};
+use porchlight_schema::session::Tenant;
+use sha2::{Digest, Sha256};
+
+use super::super::Service;
+use crate::privacy::tenant_key;
+
+/// A request as a caller submits it.
+#[derive(Debug, Clone)]
+pub struct NewRequest {
+    /// The caller's id of the request.
+    pub request_id: String,
+    /// The type.
+    pub request_type: RequestType,
+    /// The subject.
+    pub subject: Subject,
+    /// Whether the subject may not start sessions from now on.
+    pub suppress: bool,
+    /// The caller's reason.
+    pub reason: Option<String>,
+}
+
+/// What came of submitting a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Submitted {
+    /// It is new.
+    New(Box<PrivacyRequest>),
+    /// The same request was submitted before.
+    Repeated(Box<PrivacyRequest>),
+    /// Another request has this id.
+    Differs,
+}
+
+/// A page of a tenant's requests, newest first.
+#[derive(Debug, Clone)]
+pub struct RequestPage {
+    /// The requests.
+    pub requests: Vec<PrivacyRequest>,
+    /// The position after which the next page begins; `None` at the end.
+    pub next: Option<Vec<u8>>,
+}
+
+/// The privacy requests of one tenant, created by [`Service::privacy`].
+#[derive(Debug, Clone, Copy)]
+pub struct TenantPrivacy<'s> {
+    pub(super) service: &'s Service,
+    pub(super) tenant: Tenant,
+}
+
+pub(super) fn open_requests() -> Collection {
+    Collection::of_service(DocumentKind::OpenPrivacyRequest)
+}
+
+fn id_hash(request_id: &str) -> [u8; 32] {
+    Sha256::digest(request_id.as_bytes()).into()
+}
+
+pub(super) fn open_key(tenant: Tenant, hash: [u8; 32]) -> Vec<u8> {
+    let mut key = tenant_key(tenant);
+    key.extend(hash);
+    key
+}
+
+/// The key of a request in its tenant's list: the newest sorts first.
+fn list_key(request: &PrivacyRequest) -> Vec<u8> {
+    let age = u64::MAX - request.received_at.0.unsigned_abs();
+    let mut key = age.to_be_bytes().to_vec();
+    key.extend(id_hash(&request.request_id));
+    key
+}
+
+fn decode(bytes: &[u8]) -> StoreResult<PrivacyRequest> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| StoreError::Corrupt(format!("a privacy request: {error}")))
+}
+
+fn encode(request: &PrivacyRequest) -> StoreResult<Vec<u8>> {
+    serde_json::to_vec(request).map_err(StoreError::unavailable)
+}
+
+impl NewRequest {
+    /// Hashes everything that distinguishes two requests of one id.
+    fn body_hash(&self, salt: [u8; 16]) -> String {
+        let mut hash = Sha256::new();
+        hash.update(salt);
+        let body = (
+            &self.request_type,
+            &self.subject,
+            self.suppress,
+            &self.reason,
+        );
+        // Plain data always serializes.
+        hash.update(serde_json::to_vec(&body).unwrap_or_default());
+        hex(&hash.finalize())
+    }
+}
+
+impl TenantPrivacy<'_> {
+    fn collection(&self) -> Collection {
+        Collection::of_tenant(DocumentKind::PrivacyRequest, self.tenant)
+    }
+
+    fn list_collection(&self) -> Collection {
+        Collection::of_tenant(DocumentKind::PrivacyRequestByTime, self.tenant)
+    }
+
+    /// Submits a request. Repeating the call returns the request as it is now.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails; the request may or may not have been stored.
+    pub async fn submit(&self, new: NewRequest) -> StoreResult<Submitted> {
+        let store = self.service.store();
+        let hash = id_hash(&new.request_id);
+        if let Some(stored) = self.find(&new.request_id).await? {
+            return self.repeated(&new, stored).await;
+        }
+        let salt = self
+            .service
+            .registry()
+            .inner()
+            .entropy
+            .random()
+            .to_be_bytes();
+        let begin = Begin {
+            request_id: new.request_id.clone(),
+            request_type: new.request_type,
+            body_hash: new.body_hash(salt),
+            subject: new.subject.clone(),
+            suppress: new.suppress,
+            reason: new.reason.clone(),
+            salt,
+            delay_ms: self.service.privacy_settings().erasure_delay_ms,
+        };
+        let request = PrivacyRequest::new(begin, self.service.now());
+        let open_key = open_key(self.tenant, hash);
+        store
+            .replace_document(open_requests(), open_key, None, Some(Vec::new()))
+            .await?;
+        let data = Some(encode(&request)?);
+        let key = hash.to_vec();
+        if !store
+            .replace_document(self.collection(), key, None, data)
+            .await?
+        {
+            let stored = self.find(&new.request_id).await?;
+            let stored = stored.ok_or(StoreError::Overloaded)?;
+            return self.repeated(&new, stored).await;
+        }
+        self.list(&request).await?;
+        self.service.privacy.wake.notify_one();
+        Ok(Submitted::New(Box::new(request)))
+    }
+
+    async fn repeated(&self, new: &NewRequest, stored: PrivacyRequest) -> StoreResult<Submitted> {
+        if new.body_hash(stored.salt) != stored.body_hash {
+            return Ok(Submitted::Differs);
+        }
+        // The first attempt may have been cut off before it was listed.
+        self.list(&stored).await?;
+        Ok(Submitted::Repeated(Box::new(stored)))
+    }
+
+    /// Adds a request to the tenant's list. May be repeated.
+    pub(super) async fn list(&self, request: &PrivacyRequest) -> StoreResult<()> {
+        let (key, data) = (list_key(request), request.request_id.clone().into_bytes());
+        let store = self.service.store();
+        store
+            .replace_document(self.list_collection(), key, None, Some(data))
+            .await
+            .map(drop)
+    }
+
+    /// Returns a request.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn find(&self, request_id: &str) -> StoreResult<Option<PrivacyRequest>> {
+        self.find_by(id_hash(request_id)).await
+    }
+
+    pub(super) async fn find_by(&self, hash: [u8; 32]) -> StoreResult<Option<PrivacyRequest>> {
+        let store = self.service.store();
+        let stored = store.document(self.collection(), hash.to_vec()).await?;
+        stored.as_deref().map(decode).transpose()
+    }
+
+    /// Replaces a request. Returns `false` if it has changed since it was read.
+    pub(super) async fn replace(
+        &self,
+        before: &PrivacyRequest,
+        after: &PrivacyRequest,
+    ) -> StoreResult<bool> {
+        let key = id_hash(&before.request_id).to_vec();
+        let (before, after) = (encode(before)?, encode(after)?);
+        let (store, collection) = (self.service.store(), self.collection());
+        let is_replaced = store
+            .replace_document(collection, key.clone(), Some(before), Some(after.clone()))
+            .await?;
+        // The answer to a first attempt may have been lost.
+        Ok(is_replaced || store.document(collection, key).await?.as_ref() == Some(&after))
+    }
+
+    /// Returns at most `limit` requests of this status, newest first. A page may be short and still have a successor.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn page(
+        &self,
+        status: Option<RequestStatus>,
+        limit: usize,
+        after: Option<Vec<u8>>,
+    ) -> StoreResult<RequestPage> {
+        let (store, mut after) = (self.service.store(), after);
+        let (mut requests, mut scanned) = (Vec::new(), 0);
+        loop {
+            let rows = store
+                .documents(
+                    self.list_collection(),
+                    after.clone(),
+                    limit.saturating_add(1),
+                )
+                .await?;
+            let (count, is_last) = (rows.len(), rows.len() <= limit);
+            for (index, row) in rows.into_iter().enumerate() {
+                let request_id = String::from_utf8_lossy(&row.data).into_owned();
+                let request = self.find(&request_id).await?;
+                after = Some(row.key);
+                scanned += 1;
+                let matching =
+                    request.filter(|one| status.is_none_or(|status| one.status == status));
+                requests.extend(matching);
+                if requests.len() >= limit {
+                    let is_end = is_last && index + 1 == count;
+                    return Ok(RequestPage {
+                        requests,
+                        next: after.filter(|_| !is_end),
+                    });
+                }
+            }
+            if is_last {
+                after = None;
+            }
+            if is_last || scanned >= LIST_SCANNED_ROWS_MAX {
+                return Ok(RequestPage {
+                    requests,
+                    next: after,
+                });
+            }
+        }
+    }
+
+    /// Cancels a request. Returns `None` if there is no such request.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn cancel(&self, request_id: &str) -> StoreResult<Option<Result<(), NotPending>>> {
+        loop {
+            let Some(stored) = self.find(request_id).await? else {
+                return Ok(None);
+            };
+            let mut cancelled = stored.clone();
+            if let Err(error) = cancelled.cancel(self.service.now()) {
+                return Ok(Some(Err(error)));
+            }
+            if self.replace(&stored, &cancelled).await? {
+                return Ok(Some(Ok(())));
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Performs the steps of privacy requests. The request is stored after each step, so that another process goes on where
+//! this one was killed.
+
+use std::time::Duration;
+
+use porchlight_core::privacy::{Outcome, PrivacyRequest, Step};
+use porchlight_ports::{Document, StoreResult};
+use porchlight_schema::limits::{
+    PRIVACY_MARKS_REFRESH_MS, PRIVACY_REQUESTS_AT_ONCE_MAX, PRIVACY_SETTLE_ALONE_MS,
+    PRIVACY_SETTLE_SHARED_MS,
+};
+use porchlight_schema::privacy::{Counts, RequestStatus, RequestType, Subject};
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+
+use super::super::Service;
+use super::log::LoggedErasure;
+use super::{SignReceipt, TenantPrivacy, erase, requests};
+use crate::privacy::tenant_of;
+
+/// Sessions that are erased between two writes of the request.
+const SESSIONS_AT_ONCE: usize = 50;
+/// Open requests that are read at once.
+const OPEN_AT_ONCE: usize = 500;
+/// The pause before a step that failed is repeated.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How privacy requests are performed.
+#[derive(Clone)]
+pub struct PrivacySettings {
+    /// The delay before an erasure or a collection of data begins, in which it can be cancelled, milliseconds.
+    pub erasure_delay_ms: i64,
+    /// Signs receipts.
+    pub sign: Option<SignReceipt>,
+    /// Called with a tenant when a restriction was lifted.
+    pub on_released: std::sync::Arc<dyn Fn(Tenant) + Send + Sync>,
+}
+
+impl Service {
+    pub(super) fn privacy_settings(&self) -> PrivacySettings {
+        let settings = self.privacy.settings.get().cloned();
+        settings.unwrap_or_else(|| PrivacySettings {
+            erasure_delay_ms: 0,
+            sign: None,
+            on_released: std::sync::Arc::new(|_| {}),
+        })
+    }
+
+    /// Reads the marks of all subjects, and performs privacy requests from now on. Call this before the service takes
+    /// requests.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store can't be read.
+    pub async fn start_privacy(&self, settings: PrivacySettings) -> StoreResult<()> {
+        // A second call keeps the first settings.
+        let _set = self.privacy.settings.set(settings);
+        self.privacy.marks.refresh(self.store().as_ref()).await?;
+        let service = self.clone();
+        actix_rt::spawn(async move { service.run_privacy().await });
+        Ok(())
+    }
+
+    async fn run_privacy(self) {
+        let every = Duration::from_millis(PRIVACY_MARKS_REFRESH_MS);
+        while !self.is_draining() {
+            let seen = async {
+                self.privacy.marks.refresh(self.store().as_ref()).await?;
+                self.start_open_requests().await
+            };
+            if let Err(error) = seen.await {
+                tracing::warn!(%error, "the privacy requests can't be read");
+            }
+            let woken = self.privacy.wake.notified();
+            // A request that came during the look has left a permit behind.
+            let _timeout = tokio::time::timeout(every, woken).await;
+        }
+    }
+
+    async fn start_open_requests(&self) -> StoreResult<()> {
+        let mut after = None;
+        loop {
+            let page = self
+                .store()
+                .documents(requests::open_requests(), after, OPEN_AT_ONCE)
+                .await?;
+            let is_last = page.len() < OPEN_AT_ONCE;
+            after = page.last().map(|document| document.key.clone());
+            for open in page {
+                self.start_open_request(open);
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    fn start_open_request(&self, open: Document) {
+        let Some((tenant, rest)) = tenant_of(&open.key) else {
+            return;
+        };
+        let Ok(hash) = <[u8; 32]>::try_from(rest) else {
+            return;
+        };
+        let shard = tenant.organization_id.shard();
+        let ownership = &self.registry().inner().ownership;
+        let has_room = self.privacy.running() < PRIVACY_REQUESTS_AT_ONCE_MAX;
+        if !has_room || ownership.generation(shard).is_none() || !self.privacy.reserve(&open.key) {
+            return;
+        }
+        let (service, key) = (self.clone(), open.key);
+        actix_rt::spawn(async move {
+            let requests = service.privacy(tenant);
+            while let Err(error) = requests.perform(hash, &key).await {
+                tracing::warn!(%error, "a step of a privacy request is repeated");
+                if service.is_draining() || ownership_lost(&service, tenant) {
+                    break;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+            service.privacy.release(&key);
+        });
+    }
+}
+
+fn ownership_lost(service: &Service, tenant: Tenant) -> bool {
+    let ownership = &service.registry().inner().ownership;
+    ownership
+        .generation(tenant.organization_id.shard())
+        .is_none()
+}
+
+impl TenantPrivacy<'_> {
+    /// Performs a request until it is over, or until there is nothing to do for a while.
+    async fn perform(&self, hash: [u8; 32], open_key: &[u8]) -> StoreResult<()> {
+        loop {
+            let Some(stored) = self.find_by(hash).await? else {
+                // It is being submitted.
+                return Ok(());
+            };
+            self.list(&stored).await?;
+            if stored.is_over() {
+                return self.close(&stored, open_key).await;
+            }
+            let service = self.service;
+            if service.is_draining() || ownership_lost(service, self.tenant) {
+                return Ok(());
+            }
+            let mut next = stored.clone();
+            next.begin(service.now());
+            if next != stored {
+                // Whether it was begun or cancelled is decided by this write.
+                self.replace(&stored, &next).await?;
+                continue;
+            }
+            let outcome = match stored.step(service.now()) {
+                Step::WaitUntil(at) => {
+                    self.wait_until(at).await;
+                    continue;
+                }
+                Step::Over => return Ok(()),
+                step => self.take(&stored, step).await?,
+            };
+            next.record(outcome, service.now());
+            if next.is_over() && next.request_type == RequestType::Erasure {
+                let sign = service.privacy_settings().sign;
+                next.receipt = sign.and_then(|sign| sign(&next));
+            }
+            self.replace(&stored, &next).await?;
+        }
+    }
+
+    async fn wait_until(&self, at: TimestampMs) {
+        let wait_ms = at.since_ms(self.service.now()).clamp(1, 1_000);
+        tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs())).await;
+    }
+
+    /// Removes a request that is over from the open ones.
+    async fn close(&self, request: &PrivacyRequest, open_key: &[u8]) -> StoreResult<()> {
+        let store = self.service.store();
+        store
+            .replace_document(
+                requests::open_requests(),
+                open_key.to_vec(),
+                Some(Vec::new()),
+                None,
+            )
+            .await?;
+        if request.request_type == RequestType::Release
+            && request.status == RequestStatus::Completed
+        {
+            (self.service.privacy_settings().on_released)(self.tenant);
+        }
+        Ok(())
+    }
+
+    async fn take(&self, request: &PrivacyRequest, step: Step) -> StoreResult<Outcome> {
+        let (service, tenant) = (self.service, self.tenant);
+        let store = service.store().as_ref();
+        Ok(match step {
+            Step::Mark(subject, until) => self.mark(request, &subject, until).await?,
+            Step::Plan(subject, until) => {
+                let rows =
+                    erase::first_page(store, tenant, &subject, until, SESSIONS_AT_ONCE).await?;
+                let mut counts = Counts::default();
+                for row in &rows {
+                    counts.add(erase::count(store, &row.start).await?);
+                }
+                let page = rows.iter().map(|row| row.start.session_id);
+                Outcome::Planned(page.collect(), counts)
+            }
+            Step::Erase(page) => {
+                for session_id in page {
+                    service.registry().drop_erased(session_id);
+                    erase::session(store, session_id).await?;
+                    // A request under way may have adopted the session once more in the meantime.
+                    service.registry().drop_erased(session_id);
+                }
+                Outcome::Done
+            }
+            Step::Recorders(subject, until) => {
+                let is_covered = |subjects: &[Subject]| subjects.contains(&subject);
+                let keys = erase::recorders(store, tenant, until, is_covered).await?;
+                Outcome::Removed(Counts {
+                    keys,
+                    ..Counts::default()
+                })
+            }
+            Step::IdempotencyKeys => {
+                let keys = erase::idempotency_keys(store, tenant).await?;
+                Outcome::Removed(Counts {
+                    keys,
+                    ..Counts::default()
+                })
+            }
+            Step::Purge => {
+                service.purge().await?;
+                Outcome::Done
+            }
+            Step::Count(subject, after) => {
+                let until = request.began_at.unwrap_or(request.received_at);
+                let (rows, next) =
+                    erase::page(store, tenant, &subject, until, after, SESSIONS_AT_ONCE).await?;
+                let mut counts = Counts::default();
+                for row in &rows {
+                    counts.add(erase::count(store, &row.start).await?);
+                }
+                Outcome::Counted(counts, next)
+            }
+            Step::Unmark(subject) => {
+                if request.request_type == RequestType::Erasure {
+                    let marks = &service.privacy.marks;
+                    let unmark = |mark: &mut porchlight_core::privacy::Mark| {
+                        mark.erased_until = None;
+                    };
+                    marks.change(store, tenant, &subject, unmark).await?;
+                }
+                Outcome::Done
+            }
+            Step::WaitUntil(_) | Step::Over => Outcome::Done,
+        })
+    }
+
+    /// Logs the beginning of an erasure, and changes the subject's mark.
+    async fn mark(
+        &self,
+        request: &PrivacyRequest,
+        subject: &Subject,
+        until: TimestampMs,
+    ) -> StoreResult<Outcome> {
+        let (service, tenant) = (self.service, self.tenant);
+        let store = service.store().as_ref();
+        if request.request_type == RequestType::Erasure
+            && let Some(entry) = LoggedErasure::of(tenant, request, until)
+        {
+            entry.write(store).await?;
+        }
+        let (request_type, suppress) = (request.request_type, request.suppress);
+        let change = |mark: &mut porchlight_core::privacy::Mark| match request_type {
+            RequestType::Erasure => {
+                mark.erased_until = mark.erased_until.max(Some(until));
+                mark.suppressed |= suppress;
+            }
+            RequestType::Restriction => {
+                mark.restricted = true;
+                mark.suppressed |= suppress;
+            }
+            RequestType::Release => {
+                mark.restricted = false;
+                mark.suppressed = false;
+            }
+            RequestType::Access => {}
+        };
+        let marks = &service.privacy.marks;
+        marks.change(store, tenant, subject, change).await?;
+        let settle_ms = if service.registry().is_shared() {
+            PRIVACY_SETTLE_SHARED_MS
+        } else {
+            PRIVACY_SETTLE_ALONE_MS
+        };
+        Ok(Outcome::Marked(service.now().plus_ms(settle_ms)))
+    }
+}
