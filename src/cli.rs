@@ -13,6 +13,7 @@ mod evaluate;
 mod keys;
 mod label;
 mod migrate;
+mod privacy;
 mod receipt;
 mod receive;
 mod receiver;
@@ -56,6 +57,8 @@ enum Command {
     Replay(replay::Arguments),
     /// Create a recording link for a stock phone's app and print it as a QR code.
     Recorder(recorder::Arguments),
+    /// Erase, freeze or release the data of a courier, delivery or session
+    Privacy(privacy::Arguments),
     /// Receive webhooks on this machine, verify their signatures and print them
     Receive(receive::Arguments),
     /// Run a fleet of simulated phones against a running service.
@@ -147,6 +150,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Secrets(arguments) => secrets::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Recorder(arguments) => recorder::run(&arguments),
+        Command::Privacy(arguments) => privacy::run(&arguments),
         Command::Receive(arguments) => receive::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Evaluate(arguments) => evaluate::run(&arguments),

@@ -20,6 +20,7 @@ mod insights;
 mod ndjson;
 mod path_image;
 mod pipeline;
+mod privacy;
 mod recorders;
 mod sessions;
 mod start;
@@ -42,7 +43,10 @@ pub fn routes(drawings: Data<Drawings>) -> impl Fn(&mut ServiceConfig) + Clone {
         for resource in resources().into_iter().chain(webhooks::resources()) {
             config.service(resource);
         }
-        for resource in recorders::resources() {
+        for resource in recorders::resources()
+            .into_iter()
+            .chain(privacy::resources())
+        {
             config.service(resource);
         }
         config.service(openapi::resource());

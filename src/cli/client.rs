@@ -115,6 +115,26 @@ impl Client {
         })
     }
 
+    /// Sends a request with the client's key and returns the answer.
+    pub(crate) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Value> {
+        let body = body.map(Value::to_string);
+        self.json(method, path, &self.key, body).await
+    }
+
+    /// Sends a DELETE request with the client's key.
+    pub(crate) async fn delete(&self, path: &str) -> anyhow::Result<()> {
+        let (status, text) = self.request(Method::DELETE, path, &self.key, None).await?;
+        if !status.is_success() {
+            bail!("DELETE {path}: {status}: {text}");
+        }
+        Ok(())
+    }
+
     /// Creates a recorder.
     pub(crate) async fn create_recorder(&self, body: &Value) -> anyhow::Result<Value> {
         let body = Some(body.to_string());

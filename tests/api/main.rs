@@ -29,6 +29,7 @@ mod operators;
 mod order;
 mod overload;
 mod path_image;
+mod privacy;
 mod protobuf;
 mod recorders;
 mod roles;

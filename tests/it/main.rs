@@ -28,6 +28,8 @@ mod damaged_rows;
 #[cfg(test)]
 mod dashboards;
 #[cfg(test)]
+mod erasure;
+#[cfg(test)]
 #[path = "../shapes/fixed.rs"]
 mod fixed;
 #[cfg(test)]

@@ -25,6 +25,7 @@ mod measure;
 mod name_server;
 mod process;
 mod receiver;
+mod restricted;
 #[path = "../it/server.rs"]
 #[expect(dead_code, reason = "the other black-box tests use all of it")]
 mod server;

@@ -43,13 +43,11 @@ use presence::{NONE_WAITS, Presence};
 pub use request::{EndpointSigner, OutgoingMessage};
 pub use tenant::TenantWebhooks;
 
-/// The interval at which the store is scanned for the work of lost wakes and for retries that are
-/// soon due.
+/// The interval at which the store is scanned for the work of lost wakes and for retries that are soon due.
 const SCAN: Duration = Duration::from_secs(60);
 /// The interval at which the age of the oldest message is reported.
 const TELL: Duration = Duration::from_secs(5);
-/// The maximum number of concurrent test events and probes per tenant. They only wait for the
-/// customer's own receiver.
+/// The maximum number of concurrent test events and probes per tenant. They wait for the customer's receiver only.
 const ASKED_BY_TENANT_MAX: usize = 4;
 /// The session id in test events.
 const TEST_SESSION: &str = "ses_test";
@@ -264,8 +262,7 @@ impl Webhooks {
         self.inner.announce(tenant, None);
     }
 
-    /// Handles another node's notice that this tenant's outbox has something new, or that its
-    /// endpoint was changed.
+    /// Handles another node's notice that this tenant's outbox has something new, or that its endpoint was changed.
     pub fn look_at(&self, tenant: Tenant) {
         if self.inner.acts_for(tenant) {
             if self.inner.actors.contains_key(&tenant) {
@@ -400,8 +397,7 @@ impl Inner {
         Some((presence, actor))
     }
 
-    /// Reserves a slot for a test event or a probe. Returns `None` if the tenant has used all its
-    /// slots.
+    /// Reserves a slot for a test event or a probe. Returns `None` if the tenant has used all its slots.
     fn ask(self: &Arc<Self>, tenant: Tenant) -> Option<Asked> {
         let mut asked = self.asked.entry(tenant).or_default();
         (*asked < ASKED_BY_TENANT_MAX).then(|| {

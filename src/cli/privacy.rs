@@ -1,0 +1,157 @@
+//! `porchlight privacy`: privacy requests through a running service.
+
+use clap::{Subcommand, ValueEnum};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::Client;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// A running service and a key.
+#[derive(Debug, clap::Args)]
+struct Target {
+    /// A running service.
+    #[arg(long, default_value = "http://127.0.0.1:8080")]
+    url: String,
+    /// A secret key of that service.
+    #[arg(long, env = "PORCHLIGHT_KEY", hide_env_values = true)]
+    key: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Submit a request and print its state
+    Submit {
+        /// The type.
+        request_type: TypeWord,
+        /// Your id of the request; the same id returns the same request.
+        #[arg(long, value_name = "ID")]
+        request: String,
+        #[command(flatten)]
+        subject: SubjectArguments,
+        /// Refuse new sessions of the courier from now on.
+        #[arg(long)]
+        suppress: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Print the state of a request
+    Show {
+        /// Your id of the request.
+        request: String,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Print the newest requests, one per line
+    List {
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Cancel a request that is still pending
+    Cancel {
+        /// Your id of the request.
+        request: String,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+/// The subject: exactly one of these.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct SubjectArguments {
+    /// Your id of the courier.
+    #[arg(long, value_name = "ID")]
+    rider: Option<String>,
+    /// Your id of the delivery.
+    #[arg(long, value_name = "ID")]
+    delivery: Option<String>,
+    /// The id of the session.
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum TypeWord {
+    /// Remove everything about the subject
+    Erasure,
+    /// Collect what is stored about the subject
+    Access,
+    /// Freeze the subject's sessions
+    Restriction,
+    /// Lift restriction and suppression
+    Release,
+}
+
+impl TypeWord {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Erasure => "erasure",
+            Self::Access => "access",
+            Self::Restriction => "restriction",
+            Self::Release => "release",
+        }
+    }
+}
+
+impl SubjectArguments {
+    fn to_json(&self) -> Value {
+        match (&self.rider, &self.delivery, &self.session) {
+            (Some(id), _, _) => json!({ "externalRiderId": id }),
+            (None, Some(id), _) => json!({ "deliveryId": id }),
+            (None, None, id) => json!({ "sessionId": id }),
+        }
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    super::block_on(perform(&arguments.action))
+}
+
+async fn perform(action: &Action) -> anyhow::Result<()> {
+    let path = |request: &str| format!("/v1/privacy/requests/{request}");
+    let client = |target: &Target| Client::new(&target.url, &target.key);
+    match action {
+        Action::Submit {
+            request_type,
+            request,
+            subject,
+            suppress,
+            target,
+        } => {
+            let mut body = json!({
+                "requestId": request,
+                "type": request_type.as_str(),
+                "subject": subject.to_json(),
+            });
+            if *suppress {
+                body["suppress"] = true.into();
+            }
+            let submitted = client(target)?
+                .call(Method::POST, "/v1/privacy/requests", Some(&body))
+                .await?;
+            say!("{submitted}")
+        }
+        Action::Show { request, target } => {
+            let shown = client(target)?
+                .call(Method::GET, &path(request), None)
+                .await?;
+            say!("{shown}")
+        }
+        Action::List { target } => {
+            let page = client(target)?
+                .call(Method::GET, "/v1/privacy/requests?limit=200", None)
+                .await?;
+            for request in page["data"].as_array().into_iter().flatten() {
+                say!("{request}")?;
+            }
+            Ok(())
+        }
+        Action::Cancel { request, target } => client(target)?.delete(&path(request)).await,
+    }
+}

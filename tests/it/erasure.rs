@@ -1,0 +1,225 @@
+//! Erasures by a server that is killed, and what the files of its store hold afterwards.
+//!
+//! `PORCHLIGHT_ERASURE_KILLS=50` kills oftener than the usual 4 times.
+
+use std::path::Path;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use porchlight_schema::sample::json::decode_batch;
+use serde_json::{Value, json};
+
+use crate::phone::{Client, Place};
+use crate::server::{Folder, Server, block_on};
+
+const KILLS: u64 = 4;
+const VARIABLES: [(&str, &str); 2] = [
+    ("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0"),
+    ("PORCHLIGHT__PRIVACY__DELAY", "0s"),
+];
+
+/// Sessions of one courier: started, fed, and every second one stopped.
+async fn record(client: &Client, rider: &str, sessions: u64) -> Vec<String> {
+    let mut ids = Vec::new();
+    for number in 0..sessions {
+        let start = json!({
+            "deliveryId": format!("order-of-{rider}-{number}"),
+            "externalRiderId": rider,
+            "address": {
+                "line1": format!("{rider} Knochenhauergasse 17"), "city": "Hameln", "country": "DE",
+                "lat": 52.1036, "lng": 9.3562,
+            },
+        });
+        let start = start.to_string();
+        let (status, session) = client
+            .until_answered(
+                "/v1/sessions/start",
+                Some(&start),
+                Some(&format!("{rider}-{number}")),
+            )
+            .await;
+        assert_eq!(status, 201, "{session}");
+        let id = session["sessionId"].as_str().unwrap().to_owned();
+        for seq in 0..4 {
+            let path = format!("/v1/sessions/{id}/telemetry");
+            let body = batch(rider, seq);
+            let (status, _) = client.until_answered(&path, Some(&body), None).await;
+            assert_eq!(status, 202);
+        }
+        if number % 2 == 0 {
+            let stop = json!({ "sessionId": id }).to_string();
+            let (status, _) = client
+                .until_answered("/v1/sessions/stop", Some(&stop), None)
+                .await;
+            assert_eq!(status, 200);
+            client.insight(&id).await;
+        }
+        ids.push(id);
+    }
+    ids
+}
+
+/// Ten seconds on foot, with a mark that names the courier.
+fn batch(rider: &str, seq: u32) -> String {
+    let position = |n: u32| {
+        let t = seq * 10 + n;
+        json!({ "kind": "location", "t": t, "lat": 52.1036 + f64::from(t) * 1e-5, "lng": 9.3562, "accuracyM": 5 })
+    };
+    let mut samples: Vec<Value> = (0..10).map(position).collect();
+    samples.push(json!({ "kind": "mark", "t": seq * 10 + 9, "name": format!("{rider} {seq}") }));
+    json!({ "seq": seq, "samples": samples }).to_string()
+}
+
+async fn submit(client: &Client, id: &str, rider: &str) {
+    let body =
+        json!({ "requestId": id, "type": "erasure", "subject": { "externalRiderId": rider } });
+    let body = body.to_string();
+    let (status, answer) = client
+        .until_answered("/v1/privacy/requests", Some(&body), None)
+        .await;
+    assert!(status.is_success(), "{answer}");
+}
+
+async fn show(client: &Client, id: &str) -> Value {
+    let path = format!("/v1/privacy/requests/{id}");
+    let (status, answer) = client.until_answered(&path, None, None).await;
+    assert_eq!(status, 200, "{answer}");
+    answer
+}
+
+async fn completed(client: &Client, id: &str) -> Value {
+    for _ in 0..1_200 {
+        let answer = show(client, id).await;
+        if answer["status"] == "completed" {
+            return answer;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{}", show(client, id).await);
+}
+
+/// The status of a session's insight.
+async fn insight_status(client: &Client, id: &str) -> u16 {
+    let path = format!("/v1/sessions/{id}/insights");
+    let (status, _) = client.until_answered(&path, None, None).await;
+    status.as_u16()
+}
+
+fn connect(server: &Server, key: &str) -> Client {
+    let place: Place = Arc::new(RwLock::new(server.api.clone()));
+    Client::new(&place, key)
+}
+
+/// Which of these values some file of the folder holds.
+fn found(folder: &Path, needles: &[(String, Vec<u8>)]) -> Vec<String> {
+    let (mut names, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            // A file may be removed between the two calls.
+            let bytes = std::fs::read(&path).unwrap_or_default();
+            for (name, needle) in needles {
+                let holds = memchr::memmem::find(&bytes, needle).is_some();
+                if holds && !names.contains(name) {
+                    names.push(name.clone());
+                }
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn no_file_of_the_store_holds_what_was_erased() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &VARIABLES);
+    let client = connect(&server, &server.key("secret"));
+    let (erased, kept) = ("Jonathan-Needle", "Rebecca-Stays");
+    block_on(async {
+        let ids = record(&client, erased, 6).await;
+        let kept_ids = record(&client, kept, 4).await;
+        let packed = decode_batch(batch(erased, 2).as_bytes()).unwrap().batch;
+        let mut needles = vec![
+            ("courier".to_owned(), erased.as_bytes().to_vec()),
+            ("telemetry".to_owned(), packed.as_bytes().to_vec()),
+        ];
+        needles.push((
+            "address".into(),
+            format!("{erased} Knochenhauer").into_bytes(),
+        ));
+        needles.push((
+            "delivery".into(),
+            format!("order-of-{erased}-3").into_bytes(),
+        ));
+        let before = found(&folder.store(), &needles);
+        assert_eq!(
+            before.len(),
+            needles.len(),
+            "the scan finds what is there: {before:?}"
+        );
+        let mut insights = Vec::new();
+        for id in &kept_ids {
+            let path = format!("/v1/sessions/{id}/insights");
+            insights.push(client.until_answered(&path, None, None).await.1.to_string());
+        }
+        submit(&client, "erasure-1", erased).await;
+        let done = completed(&client, "erasure-1").await;
+        assert_eq!(done["counts"]["sessions"], 6, "{done}");
+        assert_eq!(done["counts"]["telemetry"], 24, "{done}");
+        assert_eq!(done["counts"]["insights"], 3, "{done}");
+        assert_eq!(done["counts"]["keys"], 6, "{done}");
+        for id in &ids {
+            assert_eq!(insight_status(&client, id).await, 404);
+        }
+        for (id, before) in kept_ids.iter().zip(&insights) {
+            let path = format!("/v1/sessions/{id}/insights");
+            let after = client.until_answered(&path, None, None).await.1.to_string();
+            // Live sessions change with each look only in their events, of which there are none new.
+            assert_eq!(after, *before);
+        }
+        assert_eq!(found(&folder.store(), &needles), Vec::<String>::new());
+        let other = [("courier".to_owned(), kept.as_bytes().to_vec())];
+        assert_eq!(found(&folder.store(), &other).len(), 1, "the others stay");
+    });
+    server.stop();
+}
+
+#[test]
+fn a_killed_erasure_ends_completely() {
+    let kills =
+        std::env::var("PORCHLIGHT_ERASURE_KILLS").map_or(KILLS, |text| text.parse().unwrap());
+    let folder = Folder::new();
+    let mut server = Server::start(&folder, &VARIABLES);
+    let key = server.key("secret");
+    let kept = block_on(record(&connect(&server, &key), "stays", 3));
+    let mut chance = 0x5eed_u64;
+    for number in 0..kills {
+        let client = connect(&server, &key);
+        let (rider, request) = (format!("rider-{number}"), format!("erasure-{number}"));
+        let ids = block_on(record(&client, &rider, 4));
+        block_on(submit(&client, &request, &rider));
+        chance = chance
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        std::thread::park_timeout(Duration::from_millis((chance >> 33) % 2_500));
+        server.kill();
+        server = Server::start(&folder, &VARIABLES);
+        let client = connect(&server, &key);
+        block_on(async {
+            let done = completed(&client, &request).await;
+            assert_eq!(done["counts"]["sessions"], 4, "kill {number}: {done}");
+            assert_eq!(done["counts"]["telemetry"], 16, "kill {number}: {done}");
+            for id in &ids {
+                assert_eq!(insight_status(&client, id).await, 404, "kill {number}");
+            }
+            for id in &kept {
+                assert_eq!(insight_status(&client, id).await, 200, "kill {number}");
+            }
+        });
+    }
+    server.stop();
+}

@@ -1,0 +1,94 @@
+//! Restricted sessions: nothing is sent about them until they are released.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::flow::header;
+use crate::receiver::{Authority, OK, Receiver};
+use crate::server::Folder;
+use crate::service::{Customer, customer, serve};
+
+async fn perform(customer: &Customer, id: &str, request_type: &str, session_id: &str) {
+    let subject = json!({ "sessionId": session_id });
+    let body = json!({ "requestId": id, "type": request_type, "subject": subject });
+    let (status, answer) = customer.post("/v1/privacy/requests", body).await;
+    assert_eq!(status, 202, "{answer}");
+    let path = format!("/v1/privacy/requests/{id}");
+    for _ in 0..400 {
+        if customer.get(&path).await.1["status"] == "completed" {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("{}", customer.get(&path).await.1);
+}
+
+fn sessions(receiver: &Receiver) -> Vec<String> {
+    let requests = receiver.requests.lock().unwrap();
+    let sessions = requests
+        .iter()
+        .map(|request| header(request, "x-service-delivery").unwrap().to_owned());
+    sessions.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_sent_about_a_restricted_session_until_it_is_released() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let url = receiver.local_url();
+    customer.post("/v1/webhooks", json!({ "url": url })).await;
+    let pause =
+        |enabled: bool| customer.call("PUT", "/v1/webhooks", Some(json!({ "enabled": enabled })));
+    assert_eq!(pause(false).await.0, 200);
+    let frozen = customer.start().await.unwrap();
+    let list = "/v1/webhooks/deliveries";
+    let row = customer.row(list, "pending").await;
+    let delivery = format!("{list}/{}", row["id"].as_str().unwrap());
+    perform(&customer, "r1", "restriction", &frozen).await;
+
+    assert_eq!(pause(true).await.0, 200);
+    let other = customer.start().await.unwrap();
+    customer.row(list, "delivered").await;
+    assert_eq!(sessions(&receiver), [other.clone()]);
+    let (_, page) = customer.get(list).await;
+    assert_eq!(page["data"].as_array().unwrap().len(), 1, "{page}");
+    assert_eq!(customer.get(&delivery).await.0, 404);
+    let (status, problem) = customer.post(&format!("{delivery}/retry"), json!({})).await;
+    assert_eq!((status, &problem["code"]), (409, &json!("restricted")));
+
+    perform(&customer, "r2", "release", &frozen).await;
+    let only = format!("{list}?sessionId={frozen}");
+    let row = customer.row(&only, "delivered").await;
+    assert_eq!(row["attempts"], json!(1));
+    assert_eq!(sessions(&receiver), [other, frozen]);
+    server.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deliveries_of_an_erased_session_are_gone() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let url = receiver.local_url();
+    customer.post("/v1/webhooks", json!({ "url": url })).await;
+    let erased = customer.start().await.unwrap();
+    let list = "/v1/webhooks/deliveries";
+    let row = customer.row(list, "delivered").await;
+    let delivery = format!("{list}/{}", row["id"].as_str().unwrap());
+    assert_eq!(customer.get(&delivery).await.0, 200);
+    perform(&customer, "e1", "erasure", &erased).await;
+    assert_eq!(customer.get(&delivery).await.0, 404);
+    assert_eq!(customer.get(list).await.1["data"], Value::Array(Vec::new()));
+    let retried = customer.post(&format!("{delivery}/retry"), json!({})).await;
+    assert_eq!(retried.0, 404);
+    // The lane of an erased session holds up nothing.
+    let next = customer.start().await.unwrap();
+    customer
+        .row(&format!("{list}?sessionId={next}"), "delivered")
+        .await;
+    server.stop();
+}
