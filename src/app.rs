@@ -33,7 +33,7 @@ use crate::ops::NodeHealth;
 use crate::ops::client::OpsClient;
 use crate::retention::{RetentionStatus, Sweeper};
 use crate::transport::{HttpTransport, TransportSettings};
-use crate::{listener, notify, ops, telemetry};
+use crate::{listener, notify, ops, receipts, telemetry};
 
 /// The exit code when the store cannot continue: acknowledged data is safe, and a restart recovers.
 const EXIT_STORE_FATAL: i32 = 70;
@@ -149,7 +149,7 @@ impl App {
                 .context("the state of the previous process cannot be read")?;
             tracing::info!(sessions, "recovered");
         }
-        start_privacy(&config, &service, &webhooks).await?;
+        start_privacy(&config, &service, &webhooks, &secrets).await?;
         telemetry::watch(&handles, &config.store.path);
 
         let retention = start_retention(&config, &store).await?;
@@ -293,11 +293,12 @@ async fn start_privacy(
     config: &Config,
     service: &Service,
     webhooks: &Webhooks,
+    secrets: &SecretKeys,
 ) -> anyhow::Result<()> {
     let released = webhooks.clone();
     let settings = PrivacySettings {
         erasure_delay_ms: config.privacy.delay.as_millis(),
-        sign: None,
+        sign: Some(receipts::signer(secrets)),
         on_released: Arc::new(move |tenant| released.released(tenant)),
     };
     let started = service.start_privacy(settings).await;

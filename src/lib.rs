@@ -10,6 +10,7 @@ mod listener;
 mod notify;
 pub mod opened;
 pub mod ops;
+mod receipts;
 pub mod retention;
 pub mod telemetry;
 pub mod transport;

@@ -70,7 +70,7 @@ pub(super) async fn review(mut call: RequestContext) -> Result<HttpResponse, Pro
     let Caller::Key(key) = &caller else {
         return Err(Problem::internal("a secret key is a key"));
     };
-    let row = call.session(&caller, call.session_id()).await?;
+    let row = call.session_to_change(&caller, call.session_id()).await?;
     score(&call, &row).await?;
     call.accepts_json()?;
     let body = call.body(Limits::REQUEST).await?;

@@ -218,10 +218,8 @@ impl Registry {
     /// Returns the handle of a session in progress.
     #[must_use]
     pub fn handle(&self, session_id: SessionId) -> Option<Arc<Handle>> {
-        self.inner
-            .sessions
-            .get(&session_id)
-            .map(|entry| Arc::clone(&entry))
+        let entry = self.inner.sessions.get(&session_id)?;
+        Some(Arc::clone(&entry))
     }
 
     /// Returns the number of sessions in progress.
