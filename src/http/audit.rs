@@ -61,9 +61,11 @@ pub fn action_of(route: Route, method: &Method) -> Option<Action> {
         Route::WebhookDelivery => read(Action::ReadDelivery),
         Route::WebhookDeliveryRetry => Some(Action::RetryDelivery),
         Route::WebhookDeliveriesRetry => Some(Action::RetryDeliveries),
-        Route::PrivacyRequests | Route::PrivacyRequest if is_read => None,
-        // The line does not tell the types of requests apart: that would take the body.
-        Route::PrivacyRequests | Route::PrivacyRequest => Some(Action::EraseSubject),
+        Route::PrivacyRequests | Route::PrivacyRequest if is_read => {
+            Some(Action::ReadPrivacyRequest)
+        }
+        Route::PrivacyRequests => Some(Action::CreatePrivacyRequest),
+        Route::PrivacyRequest => Some(Action::CancelPrivacyRequest),
         // The rows of this list have no position and no address.
         Route::WebhookDeliveries => None,
         // What phones and gateways send.

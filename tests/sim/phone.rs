@@ -204,6 +204,12 @@ async fn send(
             Ok(())
         }
         Err(IngestError::Conflict | IngestError::Closed) => Ok(()),
+        Err(IngestError::Restricted | IngestError::Erased) => {
+            world.broken(format!(
+                "I1: session {place} is refused without a privacy request"
+            ));
+            Ok(())
+        }
         Err(IngestError::Store(_)) => Err(Again),
     }
 }

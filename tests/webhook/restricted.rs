@@ -52,7 +52,7 @@ async fn nothing_is_sent_about_a_restricted_session_until_it_is_released() {
     assert_eq!(pause(true).await.0, 200);
     let other = customer.start().await.unwrap();
     customer.row(list, "delivered").await;
-    assert_eq!(sessions(&receiver), [other.clone()]);
+    assert_eq!(sessions(&receiver), std::slice::from_ref(&other));
     let (_, page) = customer.get(list).await;
     assert_eq!(page["data"].as_array().unwrap().len(), 1, "{page}");
     assert_eq!(customer.get(&delivery).await.0, 404);
