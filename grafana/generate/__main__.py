@@ -1,5 +1,5 @@
-"""Writes everything under `grafana/` that is made from tables: `python3 grafana/generate`. With `--check` it writes
-nothing and fails when a file is not what it would write."""
+"""Writes all generated files under `grafana/`: `python3 grafana/generate`. With `--check` it writes nothing and fails if a
+file differs from the generated text."""
 
 import json
 import pathlib
@@ -79,12 +79,12 @@ def tests(found):
 
 
 def suite(rules, every, found):
-    """A file of tests. What looks at days is evaluated seldom: a test is a matter of seconds, not of minutes."""
+    """A file of tests. Rules over days are evaluated seldom, so that a test takes seconds and not minutes."""
     groups = ["porchlight-objectives"] if "recording" in rules else []
     return {
         "rule_files": [f"../{name}.yaml" for name in rules],
         "evaluation_interval": every,
-        # What is recorded must be there when the alerts look at it.
+        # The recording rules must run before the alerts that read them.
         "group_eval_order": [*groups, "porchlight-budgets", "porchlight-causes"],
         "tests": tests(found),
     }

@@ -1,4 +1,4 @@
-"""The dashboards. `$$` stands for the matchers of the variables; every panel has a unit and says what it shows."""
+"""The dashboards. `$$` stands for the matchers of the variables; every panel has a unit and a description."""
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 MATCHERS = 'job=~"$job", instance=~"$instance"'
@@ -145,7 +145,7 @@ def overview(slos):
     promises = [
         panel(
             "Burn rate over an hour",
-            "How fast each objective's error budget is used up: 1 uses it up in exactly 30 days, 14.4 in two. A page is sent at 14.4 over an hour, and at 6 over six hours.",
+            "The rate at which each objective uses up its error budget: 1 uses it up in exactly 30 days, 14.4 in two. Prometheus sends a page at 14.4 over an hour, and at 6 over six hours.",
             "none",
             [('porchlight:slo_error:ratio_rate1h{job=~"$job"} / on (slo) group_left () porchlight:slo_budget:ratio', "{{slo}}")],
             width=12,
@@ -167,12 +167,12 @@ def overview(slos):
             decimals=2,
             most=1,
         ))
-    return board("porchlight-overview", "Porchlight: overview", "What is promised, and how it goes.", [
+    return board("porchlight-overview", "Porchlight: overview", "The objectives and the state of the service.", [
         ("Objectives", promises),
-        ("How it goes (rate, errors, duration)", [
+        ("Service (rate, errors, duration)", [
             panel("Requests", "Requests answered, by class of status.", "reqps",
                   [(rate("porchlight_http_requests_total", "status"), "{{status}}")], stack=True),
-            panel("Time to the answer", "From a request's head to its answer, over all routes.", "s",
+            panel("Time to the answer", "Time from a request's head to its answer, over all routes.", "s",
                   quantiles("porchlight_http_request_seconds")),
             panel("Refusals", "Requests refused, by the code of the problem.", "reqps",
                   [(rate("porchlight_http_problems_total", "code") + " > 0", "{{code}}")]),
@@ -180,14 +180,14 @@ def overview(slos):
                   [(rate("porchlight_ingest_batches_total", "outcome"), "{{outcome}}")], stack=True),
             panel("Sessions that record", "Sessions that record, on each node.", "short",
                   [("sum by (instance) (porchlight_sessions_live{$$})", "{{instance}}")]),
-            panel("Webhooks", "Tries, by outcome: delivered, or the cause.", "ops",
+            panel("Webhooks", "Attempts, by outcome: delivered, or the cause of the failure.", "ops",
                   [(rate("porchlight_webhook_attempts_total", "outcome"), "{{outcome}}")], stack=True),
         ]),
-        ("Which nodes run", [
+        ("Nodes", [
             stat("Nodes", "Nodes that answer their scrapes.", "short", 'sum(up{$$})'),
             panel("Versions", "Nodes by the version that they run.", "short",
                   [("sum by (version) (porchlight_build_info{$$})", "{{version}}")], width=8, height=4),
-            panel("Alerts", "Alerts of Porchlight that fire or are about to, by name.", "short",
+            panel("Alerts", "Alerts of Porchlight that fire or are pending, by name.", "short",
                   [('sum by (alertname, alertstate) (ALERTS{alertname=~"Porchlight.*"})', "{{alertname}} {{alertstate}}")],
                   width=12, height=4),
         ]),
@@ -197,31 +197,31 @@ def overview(slos):
 def actors():
     kind = 'actor=~"$actor"'
     return board("porchlight-actors", "Porchlight: actors",
-                 "The actors by kind: how many, how busy, how long messages wait, and what goes wrong.", [
-        ("How full (utilisation, saturation, errors)", [
-            panel("Alive", "Actors that live, by kind.", "short",
+                 "The actors by kind: their number, load, waiting messages and errors.", [
+        ("Load (utilisation, saturation, errors)", [
+            panel("Live", "Live actors, by kind.", "short",
                   [(f"sum by (actor) (porchlight_actor_live{{$$, {kind}}})", "{{actor}}")]),
-            panel("Messages that wait", "In all mailboxes of a kind together.", "short",
+            panel("Waiting messages", "Messages in all mailboxes of a kind.", "short",
                   [(f"sum by (actor) (porchlight_actor_mailbox_messages{{$$, {kind}}})", "{{actor}}")]),
-            panel("Time in the mailbox", "How long messages wait for their actor: the first sign of too much work.", "s",
+            panel("Time in the mailbox", "The time that messages wait for their actor: the first sign of overload.", "s",
                   quantiles("porchlight_actor_mailbox_wait_seconds", "actor", kind)),
-            panel("Not accepted", "Messages that found no room; what they said is read from the store later.", "ops",
+            panel("Not accepted", "Messages that a full mailbox rejected; the actor reads their content from the store later.", "ops",
                   [(rate("porchlight_actor_rejected_total", "actor", kind), "{{actor}}")]),
-            panel("Rebuilt after a panic", "Actors that were built anew from the store.", "ops",
+            panel("Rebuilt after a panic", "Actors that were rebuilt from the store.", "ops",
                   [(rate("porchlight_actor_restarts_total", "actor", kind), "{{actor}}")]),
-            panel("Busy", "Seconds of handling in each second: 1 is one thread's whole time.", "short",
+            panel("Busy", "Seconds of handling per second: 1 is the whole time of one thread.", "short",
                   [(rate("porchlight_actor_handle_seconds_sum", "actor", kind), "{{actor}}")]),
         ]),
         ("Messages (rate, errors, duration)", [
             panel("Handled", "Messages by kind of actor and message.", "ops",
                   [(rate("porchlight_actor_messages_total", "actor, message", kind) + " > 0", "{{actor}} {{message}}")]),
-            panel("Not handled well", "Messages that ended with an error or a panic.", "ops",
+            panel("Failed", "Messages whose handling ended with an error or a panic.", "ops",
                   [(rate("porchlight_actor_messages_total", "actor, message, outcome", f'{kind}, outcome!="ok"'),
                     "{{actor}} {{message}} {{outcome}}")]),
             panel("Time to handle", "99th percentile, by kind of actor and message.", "s",
                   [(quantile(0.99, "porchlight_actor_handle_seconds", "actor, message", kind), "{{actor}} {{message}}")]),
         ]),
-        ("Coming and going", [
+        ("Starts and stops", [
             panel("Started", "Actors started each second.", "ops",
                   [(rate("porchlight_actor_started_total", "actor", kind), "{{actor}}")], width=12),
             panel("Stopped", "Actors stopped each second, by reason.", "ops",
@@ -237,16 +237,16 @@ def ingest():
         ("Batches", [
             panel("Batches", "Batches of telemetry, by outcome.", "ops",
                   [(rate("porchlight_ingest_batches_total", "outcome"), "{{outcome}}")], stack=True),
-            panel("Samples", "Samples that were taken, and those of unknown kinds, which were skipped.", "ops",
-                  [(rate("porchlight_ingest_samples_total", "job"), "taken"),
+            panel("Samples", "Accepted samples, and samples of unknown kinds, which the service skips.", "ops",
+                  [(rate("porchlight_ingest_samples_total", "job"), "accepted"),
                    (rate("porchlight_ingest_samples_unknown_total", "job"), "unknown")]),
             panel("Bytes journaled", "Bytes of packed batches.", "Bps",
                   [(rate("porchlight_ingest_packed_bytes_total", "instance"), "{{instance}}")]),
-            panel("Time to the acknowledgement", "From a batch's head to its answer, sync included.", "s",
+            panel("Time to the acknowledgement", "Time from a batch's head to its answer, sync included.", "s",
                   quantiles("porchlight_http_request_seconds", "", 'route="/v1/sessions/{id}/telemetry"')),
-            panel("In flight", "Bytes of bodies that are admitted and not acknowledged; beyond 256 MiB a node refuses.", "bytes",
+            panel("In flight", "Bytes of bodies that are admitted and not yet acknowledged. Beyond 256 MiB a node refuses batches.", "bytes",
                   [("sum by (instance) (porchlight_ingest_in_flight_bytes{$$})", "{{instance}}")]),
-            panel("Requests in flight", "Requests that are being answered, and how many batches may be under way before others are refused.", "short",
+            panel("Requests in flight", "Requests in flight, and the number of batches in flight beyond which the node refuses others.", "short",
                   [("sum by (instance) (porchlight_http_in_flight_requests{$$})", "{{instance}}"),
                    ("sum by (instance) (porchlight_ingest_limit_batches{$$})", "{{instance}}, limit of batches")]),
         ]),
@@ -266,12 +266,12 @@ def ingest():
             panel("Refusals", "Requests refused, by the code of the problem.", "reqps",
                   [(rate("porchlight_http_problems_total", "code") + " > 0", "{{code}}")], width=24),
         ]),
-        ("Connections that stay", [
+        ("Long-lived connections", [
             panel("Open", "Event streams, WebSockets, and NDJSON requests while their lines are answered.", "short",
                   [("sum by (stream) (porchlight_streams_open{$$})", "{{stream}}")]),
-            panel("Messages", "Batches that came, taken or refused, and messages of event streams that went.", "ops",
+            panel("Messages", "Received batches, accepted or refused, and sent messages of event streams.", "ops",
                   [(rate("porchlight_stream_messages_total", "stream, outcome"), "{{stream}} {{outcome}}")]),
-            panel("Ended", "By reason; full: not opened, for as many were open as may be.", "ops",
+            panel("Ended", "Ended connections, by reason. Full: not opened, because the limit was reached.", "ops",
                   [(rate("porchlight_streams_ended_total", "stream, reason"), "{{stream}} {{reason}}")]),
         ]),
         ("Sessions", [
@@ -279,29 +279,29 @@ def ingest():
                   [("sum by (instance) (porchlight_sessions_live{$$})", "{{instance}}")]),
             panel("Started", "Sessions started each second.", "ops",
                   [(rate("porchlight_sessions_started_total", "instance"), "{{instance}}")]),
-            panel("Ended", "By reason: stopped, silent for too long, too old.", "ops",
+            panel("Ended", "Ended sessions, by reason: stopped, silent for too long, too old.", "ops",
                   [(rate("porchlight_sessions_ended_total", "reason"), "{{reason}}")], stack=True),
             panel("Insights", "Insights committed, by outcome.", "ops",
                   [(rate("porchlight_insights_total", "outcome"), "{{outcome}}")], stack=True),
             panel("Waiting to be scored", "Sessions that have ended and have no insight yet.", "short",
                   [("sum by (instance) (porchlight_scoring_waiting_sessions{$$})", "{{instance}}")]),
-            panel("Time to score", "From the beginning of scoring to the commit.", "s",
+            panel("Time to score", "Time from the beginning of scoring to the commit.", "s",
                   quantiles("porchlight_actor_handle_seconds", "", 'actor="scoring", message="score"')),
             panel("Scoring checks", "Sampled sessions whose live events were compared with a replay; `different` must stay 0.", "ops",
                   [(rate("porchlight_scoring_replay_checks_total", "outcome"), "{{outcome}}")], stack=True),
         ]),
         ("Streams", [
-            panel("Open", "Connections that stay and are open: event streams and WebSockets.", "short",
+            panel("Open", "Open event streams and WebSockets.", "short",
                   [("sum by (stream) (porchlight_streams_open{$$})", "{{stream}}")]),
-            panel("Ended", "Connections that stayed and ended, or were not opened, by reason.", "ops",
+            panel("Ended", "Long-lived connections that ended or were not opened, by reason.", "ops",
                   [(rate("porchlight_streams_ended_total", "stream, reason"), "{{stream}} {{reason}}")]),
-            panel("Messages", "Batches that came over streams, and messages that went.", "ops",
+            panel("Messages", "Batches received and messages sent over streams.", "ops",
                   [(rate("porchlight_stream_messages_total", "stream, outcome"), "{{stream}} {{outcome}}")]),
         ]),
-        ("What live sessions went without", [
-            panel("Holes given up", "Holes in seq that live sessions gave up; the insight has what comes later.", "ops",
+        ("Data that live sessions missed", [
+            panel("Gaps", "Values of seq that live sessions stopped waiting for. The insight includes batches that arrive later.", "ops",
                   [(rate("porchlight_session_holes_given_up_total", "instance"), "{{instance}}")]),
-            panel("Hand-overs lost", "Batches that a busy session reads from the journal later.", "ops",
+            panel("Batches read later", "Batches that a busy session did not accept and reads from the journal later.", "ops",
                   [(rate("porchlight_session_hand_overs_lost_total", "instance"), "{{instance}}")]),
             panel("Quarantined", "Batches left out because they made a detector panic, in the last hour.", "short",
                   [("sum by (instance) (increase(porchlight_session_batches_quarantined_total{$$}[1h]))", "{{instance}}")]),
@@ -311,37 +311,37 @@ def ingest():
 
 def webhooks():
     return board("porchlight-webhooks", "Porchlight: webhooks",
-                 "From a message's commit to its delivery. Who it is stands in the log, in the deliveries API and in the console.", [
-        ("Is anything late?", [
-            panel("Age of the oldest message that could be sent", "How long the message waits that has waited longest. A receiver that takes too long for what comes shows here, too.", "s",
+                 "From a message's commit to its delivery. The log, the deliveries API and the console name the customer.", [
+        ("Delays", [
+            panel("Age of the oldest message that could be sent", "The longest time that a due message has waited. A receiver that is too slow for its messages also shows here.", "s",
                   [("max by (instance) (time() - (porchlight_webhook_oldest_due_timestamp_seconds{$$} > 0)) or max by (instance) (0 * porchlight_webhook_oldest_due_timestamp_seconds{$$})", "{{instance}}")]),
-            panel("From commit to the first try", "How long a message waits for its first try, lanes that are blocked included.", "s",
+            panel("From commit to the first attempt", "The time that a message waits for its first attempt, blocked lanes included.", "s",
                   quantiles("porchlight_webhook_first_attempt_age_seconds")),
-            panel("From commit to delivery", "Of the messages that were delivered.", "s",
+            panel("From commit to delivery", "The time from commit to delivery of the delivered messages.", "s",
                   quantiles("porchlight_webhook_delivery_age_seconds")),
         ]),
-        ("Tries (rate, errors, duration)", [
-            panel("Tries", "By outcome: delivered, or the cause.", "ops",
+        ("Attempts (rate, errors, duration)", [
+            panel("Attempts", "Attempts, by outcome: delivered, or the cause of the failure.", "ops",
                   [(rate("porchlight_webhook_attempts_total", "outcome"), "{{outcome}}")], stack=True),
-            panel("Failing share", "Tries that failed, over all.", "percentunit",
+            panel("Failing share", "The share of attempts that failed.", "percentunit",
                   [(rate("porchlight_webhook_attempts_total", "job", 'outcome!="delivered"') + " / "
                     + rate("porchlight_webhook_attempts_total", "job"), "failed")], most=1),
-            panel("Time of a try", "From its start to the head or the failure; it ends after five seconds at most.", "s",
+            panel("Time of an attempt", "Time from the start of an attempt to the response head or the failure; at most five seconds.", "s",
                   quantiles("porchlight_webhook_attempt_seconds")),
-            panel("Messages that came to an end", "Delivered, failed for good, or superseded by a newer insight.", "ops",
+            panel("Finished messages", "Messages that were delivered, failed permanently, or were superseded by a newer insight.", "ops",
                   [(rate("porchlight_webhook_finished_total", "state"), "{{state}}")], stack=True),
         ]),
-        ("What waits", [
-            panel("Messages kept", "Waiting for a first try or for a retry, or failed for good. Exact up to 200,000 each.", "short",
+        ("Waiting", [
+            panel("Messages kept", "Messages that wait for a first attempt or a retry, or failed permanently. Exact up to 200,000 each.", "short",
                   [("sum by (state) (porchlight_webhook_messages{$$})", "{{state}}")]),
             panel("Attempts in flight", "With their reads and commits.", "short",
                   [("sum by (instance) (porchlight_webhook_in_flight{$$})", "{{instance}}")]),
-            panel("Lanes in memory", "Sessions whose messages are looked at, and those of them that wait for a retry.", "short",
+            panel("Lanes in memory", "Lanes that the webhook actors hold, and how many of these lanes wait for a retry.", "short",
                   [("sum(porchlight_webhook_window_lanes{$$})", "in memory"),
                    ("sum(porchlight_webhook_lanes_blocked{$$})", "waiting for a retry")]),
             panel("Secrets in overlap", "Endpoints whose previous secret still signs.", "short",
                   [("sum(porchlight_webhook_overlaps{$$})", "endpoints")]),
-            panel("Failures of the store", "Calls that the store failed; the endpoint pauses and goes on.", "ops",
+            panel("Failures of the store", "Calls that the store failed. The endpoint pauses and then continues.", "ops",
                   [(rate("porchlight_webhook_store_failures_total", "instance"), "{{instance}}")]),
         ]),
         ("Cost in the store", [
@@ -370,19 +370,19 @@ def store():
         ("Writes (rate, errors, duration)", [
             panel("Write operations", "Operations of the committer, by outcome.", "ops",
                   [(rate("porchlight_store_operations_total", "outcome"), "{{outcome}}")], stack=True),
-            panel("Time of a commit", "Writing and syncing one group.", "s", quantiles("porchlight_store_commit_seconds")),
-            panel("Operations in a group", "How many operations share one sync: it rises with the load, and that is well.", "short",
+            panel("Time of a commit", "Time to write and sync one group.", "s", quantiles("porchlight_store_commit_seconds")),
+            panel("Operations in a group", "The number of operations that share one sync. It rises with the load, as intended.", "short",
                   [(rate("porchlight_store_operations_total", "instance", 'outcome="ok"') + " / "
                     + rate("porchlight_store_groups_total", "instance"), "{{instance}}")]),
-            panel("Groups", "Groups committed each second.", "ops",
+            panel("Groups", "Groups committed per second.", "ops",
                   [(rate("porchlight_store_groups_total", "instance"), "{{instance}}")]),
-            panel("Waiting for the committer", "Operations in its queue.", "short",
+            panel("Waiting for the committer", "Operations in the committer's queue.", "short",
                   [("sum by (instance) (porchlight_store_queue_operations{$$})", "{{instance}}")]),
         ]),
         ("Disk", [
-            panel("Taken", "What the embedded store takes on its disk.", "bytes",
+            panel("Used", "Disk space that the embedded store uses.", "bytes",
                   [("sum by (instance) (porchlight_store_disk_bytes{$$})", "{{instance}}")], width=12),
-            panel("Free", "What is free on the disk where the store is.", "bytes",
+            panel("Free", "Free space on the store's disk.", "bytes",
                   [("sum by (instance) (porchlight_store_disk_free_bytes{$$})", "{{instance}}")], width=12),
             panel("Damaged rows", "Rows that could not be read, in an hour. The service skips them, and the log names them.",
                   "short", [("sum by (instance) (increase(porchlight_store_unreadable_rows_total{$$}[1h]))", "{{instance}}")],
@@ -394,8 +394,8 @@ def store():
                   [("time() - max by (instance) (porchlight_store_last_backup_timestamp_seconds{$$})", "{{instance}}")], width=12),
         ]),
         ("CQL cluster", [
-            panel("Lightweight transactions", "By outcome. In doubt: the cluster did not answer in time, and was asked what "
-                  "came of it.", "ops", [(rate("porchlight_store_lightweight_total", "outcome"), "{{outcome}}")], width=24),
+            panel("Lightweight transactions", "Transactions by outcome. In doubt: the cluster did not answer in time, and a "
+                  "serial read resolved the outcome.", "ops", [(rate("porchlight_store_lightweight_total", "outcome"), "{{outcome}}")], width=24),
         ]),
     ])
 
@@ -403,67 +403,67 @@ def store():
 def runtime():
     return board("porchlight-runtime", "Porchlight: runtime", "The process and its threads.", [
         ("Process", [
-            panel("Processor time", "Seconds of processor time in each second.", "short",
+            panel("Processor time", "Seconds of processor time per second.", "short",
                   [("sum by (instance) (rate(process_cpu_seconds_total{$$}[" + RATE + "]))", "{{instance}}")]),
             panel("Memory", "Resident memory of the process.", "bytes",
                   [("sum by (instance) (process_resident_memory_bytes{$$})", "{{instance}}")]),
-            panel("Virtual memory", "Address space that is reserved; it costs nothing until it is used.", "bytes",
+            panel("Virtual memory", "Reserved address space; it costs nothing until it is used.", "bytes",
                   [("sum by (instance) (process_virtual_memory_bytes{$$})", "{{instance}}")]),
-            panel("File descriptors", "Open, and how many may be.", "short",
+            panel("File descriptors", "Open file descriptors, and their limit.", "short",
                   [("sum by (instance) (process_open_fds{$$})", "{{instance}} open"),
                    ("sum by (instance) (process_max_fds{$$})", "{{instance}} at most")]),
             panel("Threads", "Threads of the process.", "short",
                   [("sum by (instance) (process_threads{$$})", "{{instance}}")]),
-            panel("Up since", "When the process was started.", "dateTimeFromNow",
+            panel("Up since", "The time at which the process was started.", "dateTimeFromNow",
                   [("max by (instance) (process_start_time_seconds{$$}) * 1000", "{{instance}}")], kind="stat"),
         ]),
         ("Threads", [
-            panel("How late threads are", "99th percentile of the lateness of a regular tick: how long something keeps a thread.", "s",
+            panel("How late threads are", "99th percentile of the delay of a regular tick: the time for which a thread is blocked.", "s",
                   [(quantile(0.99, "porchlight_runtime_lag_seconds", "runtime"), "{{runtime}}")], width=12),
-            panel("Samples of a scrape", "Series that a node exposes. It does not depend on customers or load.", "short",
+            panel("Samples of a scrape", "Series that a node exposes. The number does not depend on customers or load.", "short",
                   [("max by (instance) (scrape_samples_scraped{$$})", "{{instance}}")], width=12),
         ]),
     ])
 
 
 def nodes():
-    return board("porchlight-nodes", "Porchlight: nodes", "Who acts for which shard, and what passes between the nodes of a cluster. All of it stays at 0 where there is one.", [
+    return board("porchlight-nodes", "Porchlight: nodes", "The owners of the shards, and the traffic between the nodes of a cluster. All values stay at 0 on a single process.", [
         ("Ownership", [
-            panel("Shards", "Shards that each node acts for. They are 256 together; fewer while some are moved or taken over.", "short",
+            panel("Shards", "Shards that each node acts for. They add up to 256, or to fewer during a move or failover.", "short",
                   [("sum by (instance) (porchlight_cluster_shards_owned{$$})", "{{instance}}")], stack=True),
-            panel("Members", "Nodes that are not gone, as each one sees it.", "short",
+            panel("Members", "Nodes that are not gone, as seen by each node.", "short",
                   [("max by (instance) (porchlight_cluster_members{$$})", "{{instance}}")]),
             panel("Age of the last good heartbeat", "At 12 s a node stops acting; at 20 s the others take its shards.", "s",
                   [("max by (instance) (porchlight_cluster_heartbeat_age_seconds{$$})", "{{instance}}")]),
-            panel("Moves of shards", "Shards that came or went. Lost: the lease ended, or another node claimed it.", "ops",
+            panel("Moves of shards", "Shards that a node gained or released. Lost: the lease expired, or another node claimed the shard.", "ops",
                   [(rate("porchlight_cluster_shard_moves_total", "move"), "{{move}}")], stack=True),
-            panel("Time to take shards up", "From the claim until the sessions run.", "s",
+            panel("Time to take shards up", "Time from the claim until the sessions run.", "s",
                   quantiles("porchlight_cluster_take_over_seconds")),
-            panel("Sessions taken up", "Sessions that came with their shards.", "ops",
+            panel("Sessions taken up", "Sessions that a node takes over with their shards.", "ops",
                   [(rate("porchlight_cluster_sessions_taken_total", "instance"), "{{instance}}")]),
-            panel("Transactions of membership", "Lightweight transactions by kind and outcome. At rest there are heartbeats and nothing else.", "ops",
+            panel("Transactions of membership", "Lightweight transactions by kind and outcome. At rest there are only heartbeats.", "ops",
                   [(rate("porchlight_cluster_changes_total", "change, outcome"), "{{change}} {{outcome}}")]),
-            panel("Not done for want of ownership", "What a node did not write or do because it no longer acts for the shard.", "ops",
+            panel("Refused without ownership", "Actions that a node refused because it no longer acts for the shard.", "ops",
                   [(rate("porchlight_cluster_stale_refused_total", "what"), "{{what}}")]),
-            panel("Found in the store", "What an owner found that nobody had told it.", "ops",
+            panel("Found in the store", "Changes that an owner found by reconciling, because no notification arrived.", "ops",
                   [(rate("porchlight_cluster_found_in_store_total", "what"), "{{what}}")]),
         ]),
         ("Between nodes (rate, errors, duration)", [
-            panel("Batches for other nodes", "Batches for sessions that another node acts for, by what became of the hand-over. What was not taken is found in the journal.", "ops",
+            panel("Batches for other nodes", "Batches for sessions that another node owns, by the outcome of forwarding. The owner finds all others in the journal.", "ops",
                   [(rate("porchlight_peer_hand_overs_total", "outcome"), "{{outcome}}")], stack=True),
             panel("Batches found in the journal", "Batches that a live session found in the journal and that no node had forwarded.", "ops",
                   [(rate("porchlight_peer_hand_overs_repaired_total", "instance"), "{{instance}}")]),
-            panel("Waiting to be handed over", "Batches in the queues for other nodes.", "short",
+            panel("Waiting to be forwarded", "Batches in the queues for other nodes.", "short",
                   [("sum by (instance) (porchlight_peer_waiting_batches{$$})", "{{instance}}")]),
-            panel("Nudges", "Other nodes told to look at the store; what is lost is found by their scans.", "ops",
+            panel("Nudges", "Requests to other nodes to reconcile with the store. If a nudge is lost, the next scan finds the change.", "ops",
                   [(rate("porchlight_peer_nudges_total", "outcome"), "{{outcome}}")], stack=True),
-            panel("Questions about live sessions", "By what came of them: where a node can't be reached the last snapshot answers.", "ops",
+            panel("Reads of live sessions", "Reads from other nodes, by outcome. If a node is unreachable, the last snapshot answers.", "ops",
                   [(rate("porchlight_peer_live_reads_total", "outcome"), "{{outcome}}")], stack=True),
             panel("Time of a request between nodes", "99th percentile of the time that a request to another node takes.", "s",
                   [(quantile(0.99, "porchlight_peer_request_seconds", "route"), "{{route}}")]),
-            panel("Requests of other nodes", "By how they were answered. What is unauthorized knows another secret, or another name of this node.", "ops",
+            panel("Requests of other nodes", "Requests by answer. Unauthorized: the sender uses another secret, or another name of this node.", "ops",
                   [(rate("porchlight_peer_answers_total", "answer"), "{{answer}}")], stack=True, width=12),
-            panel("Sessions left to the next scan", "Sessions that another node said to look at, and for which there was no room.", "ops",
+            panel("Sessions left to the next scan", "Nudged sessions for which the queue had no room.", "ops",
                   [(rate("porchlight_peer_looks_lost_total", "instance"), "{{instance}}")], width=12),
         ]),
     ])

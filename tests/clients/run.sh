@@ -14,7 +14,7 @@ work=$(mktemp -d)
 started=()
 trap 'kill "${started[@]}" 2>/dev/null || true; wait; rm -rf "$work"' EXIT
 
-# The first match of a pattern in a file that a process started here is writing.
+# Waits for a pattern in a file that a process of this script writes, and prints the first match.
 first_in() {
   local found
   for _ in $(seq 300); do
@@ -47,7 +47,7 @@ PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES="127.0.0.0/8,::1/128" PORCHLIGHT__WEBHOOK__
 started+=($!)
 export PORCHLIGHT_URL="http://$(first_in "$work/service.log" 's/.*"api":"\([^"]*\)".*/\1/p')"
 curl -fsS "$PORCHLIGHT_URL/openapi.json" -o "$work/openapi.json"
-# One organization for each client: there is one webhook in each.
+# One organization for each client, because an organization has one webhook.
 key() { "$binary" keys create --org "$1" --env sandbox --kind secret; }
 
 echo "-- python"
@@ -55,7 +55,7 @@ echo "-- python"
   cd "$work"
   PATH="$checks/clients-venv/bin:$PATH" openapi-python-client generate --meta none --path openapi.json --output-path porchlight_client \
     > python.log 2>&1 || { cat python.log; exit 1; }
-  # Only what this generator has no support for is left out: protobuf, NDJSON, pictures.
+  # The generator leaves out only the media types that it does not support: protobuf, NDJSON, pictures.
   grep -A3 '^WARNING' python.log | grep -E 'Unsupported|will not' | grep -vE 'protobuf|ndjson|image/|POST /v1/telemetry ' && exit 1
   PORCHLIGHT_KEY=$(key python) PYTHONPATH="$work" "$checks/clients-venv/bin/python" "$here/python/flow.py"
 )

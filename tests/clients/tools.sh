@@ -13,7 +13,7 @@ cp tests/clients/typescript/{package.json,package-lock.json,tsconfig.json} "$che
 if ! [ -x "$checks/clients-typescript/node_modules/.bin/openapi-typescript" ]; then
   npm ci --silent --no-audit --no-fund --prefix "$checks/clients-typescript"
 fi
-# The generator's version is the one that the Java client is generated with.
+# The version of the generator must equal the version for the Java client.
 generator=$(sed -n '/openapi-generator-maven-plugin/{n;s/.*<version>\(.*\)<.*/\1/p}' tests/clients/java/pom.xml)
 if ! [ -f "$checks/openapi-generator-$generator.jar" ]; then
   mvn -q -B dependency:copy -Dartifact="org.openapitools:openapi-generator-cli:$generator" \

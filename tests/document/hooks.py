@@ -1,4 +1,4 @@
-"""What schemathesis has to be told beside the document: formats, media types, and the few rules that JSON Schema can't say."""
+"""Extends the document for schemathesis: formats, media types, and the few rules that JSON Schema cannot express."""
 
 import datetime
 import json
@@ -15,10 +15,10 @@ def moment(seconds):
     return (NOW + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
-# `startedAt` lies within the last day: the document says so in words.
+# `startedAt` lies within the last day: the document states this rule only in prose.
 schemathesis.openapi.format("date-time", st.integers(min_value=-3_000, max_value=60).map(moment))
 
-# A webhook's host must be found: this one is, and nobody listens there.
+# A webhook's host must resolve: this one does, and no process listens there.
 paths = st.text(alphabet="abcdefghijklmnopqrstuvwxyz0123456789-._~", max_size=40)
 schemathesis.openapi.format("uri", paths.map(lambda path: "https://127.0.0.1:9/" + path))
 
@@ -30,7 +30,7 @@ def ndjson(ctx, value):
 
 @schemathesis.serializer("application/x-protobuf")
 def protobuf(ctx, value):
-    # The document says only that it is bytes. A batch without samples: field 1 is `seq`.
+    # The document describes the body only as bytes. This is a batch without samples: field 1 is `seq`.
     return b"\x08" + bytes([hash(str(value)) % 128])
 
 
@@ -39,7 +39,7 @@ KINDS = {"location", "pressure", "steps", "imu", "motion", "magnetic", "activity
 
 @schemathesis.hook
 def filter_case(ctx, case):
-    """Leaves out samples of an unknown kind: the document says in words that they are skipped and not refused."""
+    """Leaves out samples of an unknown kind: the document states in prose that the service skips and does not refuse them."""
     samples = case.body.get("samples") if isinstance(case.body, dict) else None
     samples = samples if isinstance(samples, list) else []
     kinds = [sample.get("kind") for sample in samples if isinstance(sample, dict)]
@@ -48,37 +48,37 @@ def filter_case(ctx, case):
 
 @schemathesis.hook
 def before_call(ctx, case, kwargs):
-    """Makes a request that is good by its schema good by what the document says in words."""
+    """Makes a request that is valid by its schema also valid by the prose rules of the document."""
     if case.meta is None or case.meta.generation.mode != GenerationMode.POSITIVE:
         return
     if case.query:
-        # Only what a list has given is a cursor.
+        # A valid cursor comes from an earlier list.
         case.query.pop("cursor", None)
     if case.headers and "Idempotency-Key" in case.headers:
-        # One that came before, with another body, is refused.
+        # The service refuses a key that it has seen with another body.
         case.headers["Idempotency-Key"] = uuid.uuid4().hex
     if isinstance(case.body, str) and case.body.startswith("{"):
-        # The body of a link is an expression in a text, which stands for the JSON that it holds.
+        # The body of a link is an expression in a string: use the JSON inside the string.
         case.body = json.loads(case.body)
     body = case.body
     if not isinstance(body, dict):
         return
     if body.get("startedAt") and "deliveryId" in body:
-        # Within the last day, whatever else is a time.
+        # Within the last day; the format alone allows any time.
         body["startedAt"] = moment(-600)
     if body.get("endedAt") and "sessionId" in body:
         # Not before the start, and at most five minutes ahead.
         later = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=240)
         body["endedAt"] = later.strftime("%Y-%m-%dT%H:%M:%S.000Z")
     samples = body.get("samples")
-    # In a course of requests one that is meant to be good may still have a part that is not.
+    # In a sequence of requests, a valid request may still contain an invalid sample.
     for sample in samples if isinstance(samples, list) else []:
         axes = ["ax", "ay", "az"]
         turns = ["gx", "gy", "gz"]
         if not isinstance(sample, dict) or not all(isinstance(sample.get(name), list) for name in axes):
             continue
         if sample.get("kind") == "imu" and isinstance(sample.get("hz"), (int, float)):
-            # All arrays are of one length, at most ten seconds long; turn rates come together.
+            # All arrays have equal lengths of at most ten seconds; turn rates are present for all axes or for none.
             if all(isinstance(sample.get(name), list) and sample[name] for name in turns):
                 axes += turns
             else:

@@ -13,7 +13,7 @@ awk '/^```bash quickstart$/ { on = 1; next } /^```$/ { on = 0 } on' README.md \
 mkdir "$work/bin"
 ln -s "$binary" "$work/bin/porchlight"
 
-# In a session of its own, so that everything that it starts can be stopped.
+# In its own process session, so that the script can stop all processes that it starts.
 cd "$work"
 PATH="$work/bin:$PATH" setsid timeout 120 bash -euo pipefail -c 'trap "kill 0" EXIT; source ./lines.sh; sleep 2' > out.txt 2>&1 || true
 grep -q '"reasonCodes":\["INSUFFICIENT_DATA"\]' out.txt || { echo "no insight"; cat out.txt; exit 1; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The OpenAPI document against the running service: Spectral, then schemathesis with a key of each kind.
-#   tests/document/run.sh BINARY [EXAMPLES]     EXAMPLES: of each operation, for the secret key (15)
+# Checks the OpenAPI document against the running service: Spectral, then schemathesis with a key of each kind.
+#   tests/document/run.sh BINARY [EXAMPLES]     EXAMPLES: per operation, for the secret key (15)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 binary=$(realpath "$1")
@@ -13,7 +13,7 @@ work=$(mktemp -d)
 server=""
 trap 'kill $server 2>/dev/null; wait; rm -rf "$work"' EXIT
 export PORCHLIGHT__STORE__PATH="$work/data"
-# The links in the document are followed to wherever the service listens, and webhooks may go to this machine.
+# Schemathesis follows the links in the document at the service's address, and webhooks may go to this machine.
 PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES=127.0.0.0/8 PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND=0 \
   "$binary" serve --listen 127.0.0.1:0 --ops-listen 127.0.0.1:0 > "$work/log" &
 server=$!
@@ -38,7 +38,7 @@ run() {
 }
 secret=$(key secret)
 run "secret key" "$secret" "$examples"
-# The other two may little: what matters is how they are refused.
+# The other two credentials have few rights: these runs check how the service refuses them.
 run "client key" "$(key client)" 5 --phases examples,fuzzing
 token=$(curl -fsS -H "Service-Key: $secret" -H 'Content-Type: application/json' "http://$url/v1/sessions/start" -d '{
   "deliveryId": "d", "externalRiderId": "r", "address": {"line1": "", "city": "", "country": "", "lat": 1, "lng": 2}}' |

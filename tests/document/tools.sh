@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches what checks the document and runs the README's examples into target/checks: schemathesis, Spectral, tsx.
+# Fetches the tools that check the document and run the README examples into target/checks: schemathesis, Spectral, tsx.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 checks=target/checks

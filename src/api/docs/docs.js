@@ -1,4 +1,4 @@
-// Makes the calls that the forms describe. The key lives in its field and nowhere else.
+// Makes the calls that the forms describe. Only the input field holds the key.
 "use strict";
 
 for (const form of document.querySelectorAll("form[data-path]")) {
@@ -42,7 +42,7 @@ async function send(form) {
   }
 }
 
-// A stream is shown as far as it has come after a few seconds; what is no text only by its length.
+// Reads an answer for display: the first seconds of a stream, the length of binary data, and all other answers as text.
 async function read(answer, type) {
   if (type.startsWith("text/event-stream")) return readSome(answer, 3000);
   if (type.startsWith("image/png") || type.includes("protobuf")) return `(${(await answer.arrayBuffer()).byteLength} bytes)`;

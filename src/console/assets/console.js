@@ -1,8 +1,8 @@
-// What moves in the console. Every page works without it.
+// The live parts of the console. Every page works without this script.
 
 const busy = new WeakSet();
 
-// Buttons that copy the text beside them. They are hidden until somebody can bring them to life.
+// Buttons that copy the text next to them. A button stays hidden if the browser has no clipboard.
 function copying(root) {
   for (const button of root.querySelectorAll("[data-copy]")) {
     if (!navigator.clipboard) continue;
@@ -21,7 +21,7 @@ function copying(root) {
   }
 }
 
-// A part that looks again until the page that comes no longer asks for it.
+// A part of the page that refreshes until a fetched page no longer requests it.
 function refreshing(root) {
   const part = root.querySelector("[data-refresh]");
   if (part) setTimeout(() => refresh(), Number(part.dataset.refresh));
@@ -30,7 +30,7 @@ function refreshing(root) {
 let asking = false;
 let again = false;
 
-// One page is asked for at a time; what comes meanwhile is asked for once more.
+// Fetches the page again. Only one fetch runs at a time; a request during a fetch causes one more fetch.
 async function refresh() {
   if (asking) {
     again = true;
@@ -56,8 +56,8 @@ async function refresh() {
   if (wait || again) setTimeout(refresh, wait || 500);
 }
 
-// Puts the main part of a page in the place of this one's, and the focus back to where it was. Where only parts differ
-// that say so, only they are replaced, so that what a person has opened beside them stays open.
+// Replaces the main part of this page with that of a fetched page and restores the focus. If only marked parts differ, it
+// replaces only those, so that sections which a person has opened stay open.
 function swap(text) {
   const page = new DOMParser().parseFromString(text, "text/html");
   const [now, next] = [document.querySelector("main"), page.querySelector("main")];
@@ -90,8 +90,8 @@ function swap(text) {
   if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
-// A live session: its stream says that something changed, and the page is asked for anew. When the line is lost, the
-// page says since when it stands still.
+// A live session: when the stream reports a change, the script fetches the page again. When the connection is lost, the
+// page shows the time since which it does not update.
 let line;
 function living(root) {
   const title = root.querySelector("[data-live]");
@@ -109,7 +109,7 @@ function living(root) {
   line.onerror = () => say("stands still since " + new Date().toLocaleTimeString() + "; connecting again", true);
 }
 
-// The moment under the pointer: a line through all rows, the values there, and where the phone was.
+// The moment under the pointer: a line through all rows, the values at that time, and the position of the phone.
 function timing(root) {
   const timeline = root.querySelector(".timeline");
   if (!timeline) return;
@@ -122,7 +122,7 @@ function timing(root) {
   const curves = [...timeline.querySelectorAll("[data-series]")].map((row) => ({
     points: JSON.parse(row.dataset.series), decimals: Number(row.dataset.decimals), output: row.querySelector("output"),
   }));
-  // Asked for anew each time: a live session's map is replaced without the curves.
+  // Queried each time, because the map of a live session is replaced without the curves.
   const maps = () => [...document.querySelectorAll("[data-track]")].map((map) => ({
     points: JSON.parse(map.dataset.track), dot: map.querySelector(".here"),
   }));
@@ -160,7 +160,7 @@ function timing(root) {
   }
 }
 
-// A form is sent once.
+// Prevents a form from being sent twice.
 function sending() {
   document.addEventListener("submit", (event) => {
     if (event.target.method !== "post") return;

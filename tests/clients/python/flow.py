@@ -46,13 +46,13 @@ client = AuthenticatedClient(base_url=os.environ["PORCHLIGHT_URL"], token=os.env
 
 
 def of(kind, value):
-    """The value, which must be of this model."""
+    """Returns the value and checks that it is of this model."""
     assert isinstance(value, kind), value
     return value
 
 
 def until(read):
-    """What `read` gives once it gives something, within half a minute."""
+    """Returns the first result of `read` that is not None, within half a minute."""
     for _ in range(300):
         if (value := read()) is not None:
             return value

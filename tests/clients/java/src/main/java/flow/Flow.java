@@ -78,7 +78,7 @@ public final class Flow {
     }
     samples.add(new Sample(new PressureSample().t(9.5).kind(PressureSample.KindEnum.PRESSURE).hPa(1008.4)));
     var batch = new TelemetryBatch().seq(0).samples(samples);
-    // What is written can be read again: the discriminator tells the kinds apart.
+    // The client can read its own output: the discriminator distinguishes the kinds.
     var mapper = client.getObjectMapper();
     var again = mapper.readValue(mapper.writeValueAsString(batch), TelemetryBatch.class);
     check(again.getSamples().get(10).getActualInstance() instanceof PressureSample, again);
