@@ -1,4 +1,5 @@
-//! `porchlight restore`: verifies a backup, and then puts a copy of it in place.
+//! `porchlight restore`: verifies a backup, applies later erasures to a copy of it, and then puts
+//! the copy in place.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -7,13 +8,15 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use porchlight_actors::service::{LoggedErasure, apply_erasures, logged_erasures};
 use porchlight_keys::check::verify;
 use porchlight_keys::keyring::{KEY_FILE, SecretKeys};
 use porchlight_ports::KeyCheck;
 use porchlight_store::EmbeddedStore;
 use porchlight_world::private_file::{sync_folder, sync_tree};
 
-use super::{check, store};
+use super::{ConfigArguments, check, store};
+use crate::config::StoreKind;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -23,12 +26,22 @@ pub(crate) struct Arguments {
     /// Folder of the restored store; must not exist, or be empty.
     #[arg(long, value_name = "FOLDER")]
     data: PathBuf,
+    /// The replaced store. Its erasures are applied to the restored one. The default is
+    /// `store.path`, if it holds a store.
+    #[arg(long, value_name = "FOLDER")]
+    erasures: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArguments,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let to = std::path::absolute(&arguments.data)?;
     check::is_store(&arguments.from)?;
     is_free(&to)?;
+    let erasures = match replaced_store(arguments)? {
+        Some(replaced) => super::block_on(erasures_of(&replaced))?,
+        None => Vec::new(),
+    };
     let staged = beside(&to)?;
     DirBuilder::new()
         .mode(0o700)
@@ -41,19 +54,50 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         })?;
     let restored = copy(&arguments.from, &staged)
         .with_context(|| format!("{} cannot be copied", arguments.from.display()))
-        .and_then(|()| super::block_on(verified(&staged)))
-        .and_then(|rows| {
+        .and_then(|()| super::block_on(verified(&staged, &erasures)))
+        .and_then(|outcome| {
             put_in_place(&staged, &to)?;
-            Ok(rows)
+            Ok(outcome)
         });
     match restored {
-        Ok(rows) => say!("{rows} rows verified and restored to {}", to.display()),
+        Ok((rows, erased)) => {
+            say!("{rows} rows verified and restored to {}", to.display())?;
+            say!(
+                "{} later erasures applied, {erased} sessions erased",
+                erasures.len()
+            )
+        }
         Err(error) => {
             // The first failure is the one to report.
             drop(fs::remove_dir_all(&staged));
             Err(error)
         }
     }
+}
+
+/// Returns the folder of the store that the backup replaces, or `None` if there is none.
+fn replaced_store(arguments: &Arguments) -> anyhow::Result<Option<PathBuf>> {
+    if let Some(replaced) = &arguments.erasures {
+        check::is_store(replaced)?;
+        return Ok(Some(replaced.clone()));
+    }
+    let config = arguments.config.load()?;
+    let is_embedded = config.store.kind == StoreKind::Embedded;
+    Ok((is_embedded && EmbeddedStore::is_in(&config.store.path)).then_some(config.store.path))
+}
+
+/// Reads the erasures of the replaced store.
+async fn erasures_of(replaced: &Path) -> anyhow::Result<Vec<LoggedErasure>> {
+    let store = EmbeddedStore::open_alone(replaced).with_context(|| {
+        format!(
+            "the erasures of {} cannot be read: stop its server first, or name another copy of the replaced store \
+             with --erasures",
+            replaced.display()
+        )
+    })?;
+    let erasures = logged_erasures(store.as_ref()).await;
+    store.close().await;
+    Ok(erasures?)
 }
 
 /// Refuses a folder with content: a restore replaces nothing.
@@ -100,8 +144,9 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Opens the copy as a server would, reads every row, and compares its secret key with the one that
-/// the store depends on. Returns the number of rows.
-async fn verified(staged: &Path) -> anyhow::Result<u64> {
+/// the store depends on. Then applies the erasures. Returns the number of rows and of erased
+/// sessions.
+async fn verified(staged: &Path, erasures: &[LoggedErasure]) -> anyhow::Result<(u64, u64)> {
     let store = EmbeddedStore::open_alone(staged).context("the backup cannot be restored")?;
     let outcome = async {
         let report = store.check();
@@ -117,7 +162,8 @@ async fn verified(staged: &Path) -> anyhow::Result<u64> {
             let keys = SecretKeys::load(&[file])?;
             verify(&keys, store.key_check().await?, store.as_ref()).await?;
         }
-        Ok(report.kinds.values().map(|kind| kind.rows).sum())
+        let erased = apply_erasures(store.as_ref(), erasures).await?;
+        Ok((report.kinds.values().map(|kind| kind.rows).sum(), erased))
     };
     let outcome = outcome.await;
     store.close().await;

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::json;
 
 use crate::caller::Caller;
 use crate::server::{Folder, Server, block_on, http, porchlight, successful};
@@ -106,6 +109,50 @@ fn a_backup_is_verified_restored_and_remembered() {
     let caller = Caller::with_key(&server, caller.key());
     let session = block_on(caller.get(&format!("/v1/sessions/{id}")));
     assert_eq!(session.status, 200, "{}", session.body);
+    server.stop();
+}
+
+#[test]
+fn a_restored_backup_loses_sessions_that_were_erased_later() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[("PORCHLIGHT__PRIVACY__DELAY", "0s")]);
+    let caller = Caller::new(&server);
+    let (erased, kept) = block_on(async { (caller.start("erased").await, caller.start("kept").await) });
+    let copy = folder.path().join("copy");
+    successful(backup(&folder, &copy));
+    block_on(async {
+        let body = json!({"requestId": "later", "type": "erasure", "subject": {"sessionId": erased}});
+        let submitted = caller.post("/v1/privacy/requests", &body).await;
+        assert_eq!(submitted.status, 202, "{}", submitted.body);
+        for _ in 0..300 {
+            let answer = caller.get("/v1/privacy/requests/later").await;
+            if answer.body["status"] == "completed" {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("the erasure does not complete");
+    });
+    server.stop();
+    let target = Folder::new();
+    let output = porchlight()
+        .args(["restore", copy.to_str().unwrap(), "--data"])
+        .arg(target.store())
+        .arg("--erasures")
+        .arg(folder.store())
+        .output()
+        .unwrap();
+    let printed = successful(output);
+    assert!(
+        printed.contains("1 later erasures applied, 1 sessions erased"),
+        "{printed}"
+    );
+    let server = Server::start(&target, &[]);
+    let caller = Caller::with_key(&server, caller.key());
+    for (id, status) in [(erased, 404), (kept, 200)] {
+        let session = block_on(caller.get(&format!("/v1/sessions/{id}")));
+        assert_eq!(session.status, status, "{}", session.body);
+    }
     server.stop();
 }
 

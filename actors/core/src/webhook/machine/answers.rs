@@ -168,8 +168,8 @@ impl EndpointMachine {
         let Stage::Sending { waiting, tried, .. } = &busy.stage else {
             return;
         };
-        // The work from here on is internal and does not count as the receiver's time.
-        let was_slow = std::mem::take(&mut busy.slow);
+        // A slow attempt keeps its slow permit until its commit ends: a quick permit may not be free.
+        let was_slow = busy.slow;
         if report.cause == Some(Cause::Internal) {
             let (waiting, hand) = (waiting.clone(), busy.hand);
             if let Some(hand) = hand {
