@@ -32,21 +32,21 @@ pub use privacy::Privacy;
 pub struct Config {
     /// The two listeners.
     pub server: Server,
-    /// The store.
+    /// The settings of the store.
     pub store: Store,
     /// Limits on the length of sessions.
     pub session: Session,
-    /// Webhook settings.
+    /// The settings of webhooks.
     pub webhook: Webhook,
     /// Keys that encrypt secrets at rest.
     pub secrets: Secrets,
-    /// The cluster.
+    /// The settings of the cluster.
     pub cluster: Cluster,
     /// The limits of one tenant on this node.
     pub limits: Limits,
-    /// Privacy requests.
+    /// The settings of privacy requests.
     pub privacy: Privacy,
-    /// The log.
+    /// The settings of the log.
     pub log: Log,
 }
 
@@ -69,7 +69,8 @@ pub struct Server {
     pub public_url: String,
     /// Addresses of proxies, as CIDRs, whose `Forwarded` and `X-Forwarded-For` name the client.
     pub trusted_proxies: Vec<String>,
-    /// Host names under which the operators' listener answers, beside `localhost` and addresses.
+    /// The host names under which the operators' listener answers, in addition to `localhost` and
+    /// addresses.
     pub ops_hosts: Vec<String>,
     /// How long a stopping service still answers connected clients: reads as usual, everything else
     /// with 503.
@@ -119,11 +120,11 @@ pub enum StoreKind {
     Cql,
 }
 
-/// The store.
+/// The settings of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Store {
-    /// The kind.
+    /// The kind of store.
     pub kind: StoreKind,
     /// The folder of the embedded store.
     pub path: PathBuf,
@@ -209,7 +210,7 @@ impl Default for Session {
     }
 }
 
-/// Webhook settings.
+/// The settings of webhooks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Webhook {
@@ -247,7 +248,7 @@ pub struct Secrets {
     pub key_files: Vec<PathBuf>,
 }
 
-/// The cluster.
+/// The settings of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cluster {
@@ -290,7 +291,7 @@ pub enum ConfigError {
     /// A setting is invalid.
     #[error("configuration: {key}: {detail}")]
     Invalid {
-        /// The key.
+        /// The key of the setting.
         key: &'static str,
         /// The expected value.
         detail: String,

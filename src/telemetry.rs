@@ -35,7 +35,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// The interval at which the size of the store's folder is measured.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
 
-/// Parses `log.filter`.
+/// Parses the setting `log.filter`.
 pub fn filter(words: &str) -> anyhow::Result<EnvFilter> {
     EnvFilter::try_new(words).context("log.filter")
 }

@@ -43,10 +43,10 @@ use url::{Host, Target};
 
 pub use tls::TrustError;
 
-/// The time after which idle connections are closed, before common receivers (5 s) close them
-/// during a request.
+/// The time after which idle connections are closed. It is shorter than the time after which common
+/// receivers close them during a request (5 s).
 const IDLE_MS_MAX: u64 = 4_000;
-/// The HTTP/2 window per stream: the number of bytes read of an answer.
+/// The HTTP/2 window per stream: the number of bytes of an answer that are read.
 const HTTP2_STREAM_WINDOW_BYTES: u32 = ANSWER_READ_BYTES_MAX as u32;
 /// The HTTP/2 window per connection.
 const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
@@ -55,9 +55,9 @@ const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
 /// The interval and timeout of pings on a shared HTTP/2 connection with a waiting request, so that
 /// a dead connection does not fail one attempt after another.
 const HTTP2_PING_MS: u64 = 2_000;
-/// Maximum number of concurrent probes per node.
+/// The maximum number of concurrent probes per node.
 const PROBES_MAX: usize = 128;
-/// How long an attempt waits for a permit before it fails with cause `internal`.
+/// The maximum time that an attempt waits for a permit before it fails with cause `internal`.
 const PERMIT_MS_MAX: u64 = 5_000;
 
 /// The settings of a transport.
@@ -93,7 +93,7 @@ impl Default for TransportSettings {
     }
 }
 
-/// Why the transport cannot be set up.
+/// The error of setting up the transport.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
     /// The trusted certificates cannot be set up.
@@ -252,7 +252,7 @@ impl Inner {
         let deadline = begun + Duration::from_millis(ATTEMPT_MS_MAX);
         let mut details = AttemptDetails::default();
         let checked = self.checked(&request, &mut details);
-        // A lookup has a deadline of its own: if it takes longer, it waited for us.
+        // A lookup has its own deadline: if it takes longer, it waited for us.
         let checked = timeout_at(deadline.into(), checked).await;
         let head = match checked.unwrap_or(Err(Cause::Internal)) {
             Ok(target) => {
@@ -311,8 +311,8 @@ impl Inner {
         Ok(target)
     }
 
-    /// Sends the request and waits for the head of the answer. `details` receives what becomes
-    /// known on the way, even if the request fails or is given up.
+    /// Sends the request and waits for the head of the answer. `details` receives the details known
+    /// so far, even if the request fails or is abandoned.
     async fn head(
         &self,
         request: &OutboundRequest,

@@ -133,7 +133,7 @@ fn packed_tail(sample: &Template) -> Vec<u8> {
 pub struct Batch<'a> {
     /// The number of the batch.
     pub seq: u32,
-    /// The samples.
+    /// The samples of the batch.
     #[serde(borrow)]
     pub samples: Vec<FlatSample<'a>>,
 }

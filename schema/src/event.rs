@@ -158,15 +158,15 @@ impl Metadata {
 /// A detected event. Times are milliseconds since the session's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// The type.
+    /// The type of the event.
     pub event_type: EventType,
-    /// The start.
+    /// The start of the event.
     pub t_start_ms: u32,
     /// The end; none while the event is open, and for an instant.
     pub t_end_ms: Option<u32>,
     /// The detector's confidence.
     pub confidence: Confidence,
-    /// Further facts.
+    /// Further facts about the event.
     pub metadata: Metadata,
 }
 

@@ -176,9 +176,9 @@ pub struct Shard(pub u8);
 pub struct ShardSet([u64; 4]);
 
 impl ShardSet {
-    /// All shards.
+    /// The set of all shards.
     pub const ALL: Self = Self([u64::MAX; 4]);
-    /// No shards.
+    /// The empty set.
     pub const NONE: Self = Self([0; 4]);
 
     fn bit(shard: Shard) -> (usize, u64) {
@@ -192,7 +192,7 @@ impl ShardSet {
         self.0.get(word).is_some_and(|word| word & bit != 0)
     }
 
-    /// Adds `shard`.
+    /// Adds `shard` to the set.
     pub fn insert(&mut self, shard: Shard) {
         let (word, bit) = Self::bit(shard);
         if let Some(word) = self.0.get_mut(word) {
@@ -200,7 +200,7 @@ impl ShardSet {
         }
     }
 
-    /// Removes `shard`.
+    /// Removes `shard` from the set.
     pub fn remove(&mut self, shard: Shard) {
         let (word, bit) = Self::bit(shard);
         if let Some(word) = self.0.get_mut(word) {

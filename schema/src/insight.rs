@@ -177,7 +177,7 @@ impl DroppedSamples {
 /// and on the earlier knowledge of the place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Score {
-    /// The scores.
+    /// The scores of the insight.
     pub summary: Summary,
     /// The reason codes, outcome first.
     pub reason_codes: Vec<ReasonCode>,
@@ -185,7 +185,7 @@ pub struct Score {
     pub events: Vec<Event>,
     /// Times at the building.
     pub metrics: Metrics,
-    /// The evidence.
+    /// The evidence of the insight.
     pub evidence: Vec<Evidence>,
     /// Version of the scoring parameters.
     pub weights: String,

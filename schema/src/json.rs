@@ -73,7 +73,7 @@ fn replace(number: &mut [u8]) {
     }
 }
 
-/// Returns the length of the number at the start; 0 if there is no number.
+/// Returns the length of the number at the start, or 0 if there is no number.
 fn number_length(bytes: &[u8]) -> usize {
     let digits = |from: usize| {
         let rest = bytes.get(from..).unwrap_or_default();

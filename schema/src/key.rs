@@ -47,7 +47,7 @@ pub enum Role {
     Admin,
     /// May read, and retry webhook deliveries.
     Support,
-    /// May read.
+    /// A role that may only read.
     Viewer,
 }
 
@@ -110,9 +110,9 @@ impl<'de> Deserialize<'de> for Role {
 pub struct KeyRecord {
     /// The public name.
     pub id: KeyId,
-    /// The tenant.
+    /// The tenant of the key.
     pub tenant: Tenant,
-    /// The kind.
+    /// The kind of the key.
     pub kind: KeyKind,
     /// The last four characters of the key.
     pub last4: String,
@@ -140,7 +140,8 @@ impl KeyRecord {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| now < expires_at)
     }
 
-    /// Whether the key may do such an act. Client keys have no role: what they may do does not depend on it.
+    /// Returns whether the key has this permission. Client keys have no role: their permissions do
+    /// not depend on it.
     #[must_use]
     pub fn may(&self, permission: Permission) -> bool {
         self.kind == KeyKind::Client || self.role.may(permission)

@@ -3,6 +3,10 @@
 //! A full resource is answered with 413, 429 or 503; nothing grows without bound. Limits of the
 //! contract name its section; the others are design choices.
 
+mod personal_data;
+
+pub use personal_data::*;
+
 // --- A batch on its way in (contract 3, 9) ---------------------------------------------------------------------
 
 /// Maximum body of one batch as sent, compressed or not (contract 3).
@@ -144,12 +148,12 @@ pub const TENANT_LIVE_SESSIONS_MAX: u64 = 250_000;
 pub const TENANT_LISTS_AT_ONCE_MAX: u64 = 8;
 /// Sessions started per second; the burst is [`SESSION_STARTS_BURST_FACTOR`] times as many.
 pub const TENANT_SESSION_STARTS_PER_SEC: u32 = 1_000;
-/// See [`TENANT_SESSION_STARTS_PER_SEC`].
+/// The burst factor of [`TENANT_SESSION_STARTS_PER_SEC`].
 pub const SESSION_STARTS_BURST_FACTOR: u32 = 2;
 /// PoDs of completed sessions that are replaced per second, each of which causes a new insight; the burst is
 /// [`POD_CHANGES_BURST_FACTOR`] times as many.
 pub const TENANT_POD_CHANGES_PER_SEC: u32 = 10;
-/// See [`TENANT_POD_CHANGES_PER_SEC`].
+/// The burst factor of [`TENANT_POD_CHANGES_PER_SEC`].
 pub const POD_CHANGES_BURST_FACTOR: u32 = 10;
 /// A tenant whose batches under way are fewer than one part in this many of the node's limit is a light tenant.
 pub const LIGHT_TENANT_PARTS: u32 = 4;
@@ -180,13 +184,13 @@ pub const TIMEOUT_LATE_WINDOW_MS: i64 = 24 * 3600 * 1000;
 /// Maximum number of ranges of missing batches in one answer about acknowledged batches. The last
 /// range covers all further ones, so that an app sends too much rather than too little.
 pub const ACKNOWLEDGED_RANGES_MAX: usize = 10_000;
-/// How long a session's token remains valid after the session's end (contract 1).
+/// The time for which a session's token remains valid after the session's end (contract 1).
 pub const TOKEN_GRACE_MS: i64 = 24 * 3600 * 1000;
 /// Maximum age of `startedAt` (contract 9).
 pub const STARTED_AT_BACK_MS_MAX: i64 = 24 * 3600 * 1000;
 /// Maximum time by which `startedAt` and `endedAt` may lie in the future (contract 9).
 pub const CLOCK_AHEAD_MS_MAX: i64 = 5 * 60 * 1000;
-/// How long an `Idempotency-Key` is remembered (contract 2).
+/// The time for which an `Idempotency-Key` is remembered (contract 2).
 pub const IDEMPOTENCY_MS: i64 = 24 * 3600 * 1000;
 /// Maximum length of an `Idempotency-Key` in characters (contract 9).
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
@@ -271,7 +275,7 @@ pub const SHARDS: usize = 256;
 
 // --- Several nodes (design) --------------------------------------------------------------------------------------
 
-/// How long a node caches that another node's session is live.
+/// The time for which a node caches that another node's session is live.
 pub const REMOTE_SESSION_TTL_MS: u64 = 3_000;
 /// Maximum number of other nodes' sessions that a node caches.
 pub const EDGE_SESSIONS_MAX: usize = 65_536;
@@ -375,7 +379,7 @@ pub const TENANT_ATTEMPTS_IN_FLIGHT_MAX: usize =
 pub const LOOK_UP_MS_MAX: u64 = 3_000;
 /// Deadline of the question that shows whether our own DNS resolver answers.
 pub const LOOK_UP_CANARY_MS_MAX: u64 = 1_000;
-/// How long a lookup waits for a permit.
+/// The maximum time that a lookup waits for a permit.
 pub const LOOK_UP_PERMIT_MS_MAX: u64 = 500;
 /// Maximum number of a node's DNS lookups in flight.
 pub const NODE_LOOK_UPS_MAX: usize = 1_024;
@@ -383,7 +387,7 @@ pub const NODE_LOOK_UPS_MAX: usize = 1_024;
 pub const TENANT_LOOK_UPS_MAX: usize = 16;
 /// Maximum number of names whose addresses a node caches.
 pub const NAMES_CACHED_MAX: usize = 4_096;
-/// How long a paused endpoint holds a message (contract 9): seven days.
+/// The maximum time for which a paused endpoint holds a message (contract 9): seven days.
 pub const HELD_MS_MAX: i64 = 7 * 24 * 3_600_000;
 /// Answers with a secret that are remembered for one endpoint by their `Idempotency-Key`.
 pub const SECRETS_REMEMBERED_MAX: usize = 32;
@@ -410,29 +414,6 @@ pub const SESSION_DURATION_MINUTES_DEFAULT: u64 = 12 * 60;
 pub const RETENTION_DAYS_DEFAULT: u64 = 90;
 /// Requests of one key in a second (`server.rate_limit_per_second`).
 pub const KEY_REQUESTS_PER_SECOND_DEFAULT: u32 = 2_000;
-
-// --- Personal data ---------------------------------------------------------------------------------------------
-
-/// Maximum size of the files of an access archive in bytes, before compression. The archive is built in memory.
-pub const ACCESS_ARCHIVE_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Maximum number of sessions in an access archive.
-pub const ACCESS_ARCHIVE_SESSIONS_MAX: usize = 10_000;
-/// How long a line of the audit log is kept: 400 days, so that a year can be looked back upon.
-pub const AUDIT_KEPT_MS: i64 = 400 * 24 * 3_600 * 1_000;
-/// Maximum number of lines in one group of the audit log, which is one stored row.
-pub const AUDIT_GROUP_LINES_MAX: usize = 64;
-/// Number of groups that are stored beside each other: one partition of at most about 4 MiB on a CQL cluster.
-pub const AUDIT_PART_GROUPS: u64 = 256;
-/// Maximum number of lines that a node holds before they are committed.
-pub const AUDIT_QUEUE_LINES_MAX: usize = 4_096;
-/// How long the audit log gathers lines before it commits them.
-pub const AUDIT_GATHER_MS: u64 = 200;
-/// How long a request waits for room in the audit log before it is refused.
-pub const AUDIT_ROOM_MS_MAX: u64 = 5_000;
-/// Maximum number of groups that one page of the audit log reads.
-pub const AUDIT_PAGE_GROUPS_MAX: u64 = 2_048;
-/// Maximum length of the note of a review in characters.
-pub const REVIEW_NOTE_CHARS_MAX: usize = 2_000;
 
 // --- Relations -------------------------------------------------------------------------------------------------
 
@@ -472,23 +453,6 @@ const _: () = assert!(
     KIND_LAG_MS_MAX < GAP_MS,
     "a kind that lags must not be taken for a gap"
 );
-/// How often a node looks for changed privacy marks and open privacy requests, milliseconds.
-pub const PRIVACY_MARKS_REFRESH_MS: u64 = 500;
-/// How long an erasure waits after its mark was written so that requests under way on this node end, milliseconds.
-pub const PRIVACY_SETTLE_ALONE_MS: i64 = 500;
-/// How long a request waits after its mark was written until all nodes know the mark and their requests under way have
-/// ended, milliseconds.
-pub const PRIVACY_SETTLE_SHARED_MS: i64 = 10_000;
-/// Privacy requests that one node performs at the same time.
-pub const PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 4;
-/// The default delay before an erasure or a collection of data begins, in which it can be cancelled, milliseconds.
-pub const PRIVACY_DELAY_MS_DEFAULT: i64 = 3_000;
-/// Characters of the caller's id of a privacy request.
-pub const PRIVACY_REQUEST_ID_CHARS_MAX: usize = 128;
-/// Characters of the reason of a privacy request.
-pub const PRIVACY_REASON_CHARS_MAX: usize = 1_000;
-const _: () = assert!(PRIVACY_SETTLE_SHARED_MS > 3 * PRIVACY_MARKS_REFRESH_MS as i64);
-
 const _: () = assert!(GAP_MS < HOLE_SKIPPED_AFTER_T_MS);
 const _: () = assert!(
     REMOTE_SESSION_TTL_MS as i64 + 3 * INGEST_TIMEOUT_MS_MAX < END_SETTLES_MS as i64,

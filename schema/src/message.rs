@@ -23,7 +23,7 @@ pub enum MessageEvent {
 }
 
 impl MessageEvent {
-    /// All events.
+    /// All message events.
     pub const ALL: [Self; 3] = [
         Self::SessionStarted,
         Self::SessionStopped,
@@ -52,7 +52,7 @@ pub struct Message {
     pub session_id: SessionId,
     /// Number of the message within the session: 0, 1, 2 …
     pub number: u32,
-    /// The event.
+    /// The event of the message.
     pub event: MessageEvent,
     /// When it was committed.
     pub created_at: TimestampMs,
@@ -63,7 +63,7 @@ pub struct Message {
 /// The envelope `{event, timestamp, data}`; a test event also has `"test": true`.
 #[derive(Debug, Serialize)]
 pub struct Envelope<D> {
-    /// The event.
+    /// The event of the message.
     pub event: MessageEvent,
     /// When it happened.
     pub timestamp: TimestampMs,

@@ -1,4 +1,5 @@
-//! Privacy requests as the API and the store write them: erasure, access, restriction and release.
+//! Defines privacy requests as the API and the store represent them: erasure, access, restriction
+//! and release.
 
 use std::fmt::Write as _;
 
@@ -11,9 +12,9 @@ use crate::ids::SessionId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestType {
-    /// Removes everything about the subject.
+    /// Removes all data about the subject.
     Erasure,
-    /// Collects everything about the subject in one file.
+    /// Collects all data about the subject in one file.
     Access,
     /// Freezes the subject's sessions: nothing is shown, changed, sent or deleted.
     Restriction,
@@ -25,20 +26,20 @@ pub enum RequestType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestStatus {
-    /// Nothing was done yet; the request can be cancelled.
+    /// No work was done yet, and the request can be cancelled.
     Pending,
-    /// The service works on it.
+    /// The service is performing the request.
     InProgress,
-    /// Everything was done.
+    /// All work was done.
     Completed,
-    /// The customer cancelled it.
+    /// The customer cancelled the request.
     Cancelled,
-    /// It can't be completed.
+    /// The request cannot be completed.
     Failed,
 }
 
 impl RequestType {
-    /// All types, with their names in the API.
+    /// All request types, with their names in the API.
     pub const ALL: [(&'static str, Self); 4] = [
         ("erasure", Self::Erasure),
         ("access", Self::Access),
@@ -48,7 +49,7 @@ impl RequestType {
 }
 
 impl RequestStatus {
-    /// All statuses, with their names in the API.
+    /// All request statuses, with their names in the API.
     pub const ALL: [(&'static str, Self); 5] = [
         ("pending", Self::Pending),
         ("in_progress", Self::InProgress),
@@ -58,23 +59,24 @@ impl RequestStatus {
     ];
 }
 
-/// The domain of the hash of a subject, so that it equals no other hash of the same text. Receipts use the same hash.
+/// The domain of the hash of a subject, which distinguishes it from other hashes of the same text.
+/// Receipts use the same hash.
 pub const HASH_DOMAIN: &[u8] = b"porchlight receipt subject 1";
 
-/// The person or thing that a request is about, by the customer's own id.
+/// The person or object that a request concerns, by the customer's own id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Subject {
-    /// All sessions of a courier.
+    /// The subject is all sessions of a courier.
     ExternalRiderId(String),
-    /// All sessions of a delivery.
+    /// The subject is all sessions of a delivery.
     DeliveryId(String),
-    /// One session.
+    /// The subject is a single session.
     SessionId(SessionId),
 }
 
 impl Subject {
-    /// The name of the id's field, and the id.
+    /// Returns the name of the id's field, and the id.
     fn parts(&self) -> (&'static str, String) {
         match self {
             Self::ExternalRiderId(id) => ("externalRiderId", id.clone()),
@@ -93,13 +95,14 @@ impl Subject {
         hash.finalize().into()
     }
 
-    /// The SHA-256 of the subject, under which the store keeps its marks.
+    /// Returns the SHA-256 of the subject, under which the store keeps its marks.
     #[must_use]
     pub fn key(&self) -> [u8; 32] {
         self.hash(&[])
     }
 
-    /// The subject as a hash with this salt. Only someone who knows the subject can recognise it.
+    /// Hashes the subject with this salt. The hash is recognisable only with knowledge of the
+    /// subject.
     #[must_use]
     pub fn hashed(&self, salt: [u8; 16]) -> HashedSubject {
         HashedSubject {
@@ -130,22 +133,22 @@ impl HashedSubject {
     }
 }
 
-/// The number of things that a request concerned, by class of data.
+/// The number of objects that a request affected, by class of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Sessions.
+    /// The number of sessions.
     pub sessions: u64,
-    /// Batches of telemetry.
+    /// The number of telemetry batches.
     pub telemetry: u64,
-    /// Insights, with their evidence.
+    /// The number of insights with their evidence.
     pub insights: u64,
-    /// Path images.
+    /// The number of path images.
     pub images: u64,
-    /// Webhook messages, with their bodies and attempts.
+    /// The number of webhook messages with their bodies and attempts.
     pub messages: u64,
-    /// Contributions to the knowledge of places, and fingerprints of traces.
+    /// The number of contributions to the knowledge of places, plus fingerprints of traces.
     pub places: u64,
-    /// Recorders and idempotency keys.
+    /// The number of recorders and idempotency keys.
     pub keys: u64,
 }
 
@@ -167,7 +170,7 @@ impl Counts {
 pub fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
-        // Writing to a string can't fail.
+        // Writing to a string cannot fail.
         let _written = write!(text, "{byte:02x}");
     }
     text

@@ -15,7 +15,7 @@ pub enum ReviewState {
 }
 
 impl ReviewState {
-    /// All states.
+    /// All review states.
     pub const ALL: [Self; 2] = [Self::Reviewed, Self::Overturned];
 
     /// The name in requests and answers.
@@ -28,10 +28,11 @@ impl ReviewState {
     }
 }
 
-/// The review of a session's decision. It is kept beside the insight and survives each new scoring.
+/// The review of a session's decision. It is stored separately from the insight and survives
+/// rescoring.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Review {
-    /// The result.
+    /// The result of the review.
     pub state: ReviewState,
     /// Why, in the reviewer's words.
     pub note: Option<String>,

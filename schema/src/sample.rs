@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub enum Kind {
     /// A position fix.
     Location = 0,
-    /// Air pressure.
+    /// An air pressure sample.
     Pressure = 1,
     /// The phone's step counter.
     Steps = 2,
@@ -30,7 +30,7 @@ pub enum Kind {
     Imu = 3,
     /// One second of motion, reduced by the phone.
     Motion = 4,
-    /// Magnetic field.
+    /// A magnetic field sample.
     Magnetic = 5,
     /// The phone's own activity recogniser.
     Activity = 6,
@@ -106,9 +106,9 @@ closed_names! {
         Gnss = "gnss",
         /// The platform's fused location.
         Fused = "fused",
-        /// Wi-Fi.
+        /// A position from Wi-Fi.
         Wifi = "wifi",
-        /// Cell towers.
+        /// A position from cell towers.
         Cell = "cell",
     }
 }
@@ -116,7 +116,7 @@ closed_names! {
 closed_names! {
     /// Result of the phone's own activity recogniser.
     ActivityType {
-        /// At rest.
+        /// The phone is at rest.
         Still = "still",
         /// The courier walks.
         Walking = "walking",
@@ -166,7 +166,7 @@ pub struct Location {
     pub lng: f64,
     /// 68 % radius, metres; none: unknown.
     pub accuracy_m: Option<f32>,
-    /// Altitude, metres.
+    /// The altitude, metres.
     pub altitude_m: Option<f32>,
     /// Speed over ground.
     pub speed_mps: Option<f32>,
@@ -178,7 +178,7 @@ pub struct Location {
     pub provider: Option<Provider>,
 }
 
-/// Air pressure.
+/// An air pressure sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pressure {
     /// Milliseconds since the session's start.
@@ -192,7 +192,7 @@ pub struct Pressure {
 pub struct Steps {
     /// Milliseconds since the session's start.
     pub t_ms: u32,
-    /// The count.
+    /// The reported count.
     pub count: u32,
 }
 
@@ -240,7 +240,7 @@ pub struct Magnetic {
 pub struct Activity {
     /// Milliseconds since the session's start.
     pub t_ms: u32,
-    /// The activity.
+    /// The reported activity.
     pub activity_type: ActivityType,
     /// Confidence, 0 to 1.
     pub confidence: f32,
@@ -260,30 +260,30 @@ pub struct Mark<'a> {
 pub struct System {
     /// Milliseconds since the session's start.
     pub t_ms: u32,
-    /// The incident.
+    /// The name of the incident.
     pub name: SystemName,
 }
 
-/// A sample.
+/// A sample of any kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sample<'a> {
     /// A position fix.
     Location(Location),
-    /// Air pressure.
+    /// An air pressure sample.
     Pressure(Pressure),
     /// The step counter.
     Steps(Steps),
-    /// Raw motion.
+    /// A raw motion sample.
     Imu(Imu<'a>),
-    /// Summarised motion.
+    /// A summarised motion sample.
     Motion(Motion),
-    /// Magnetic field.
+    /// A magnetic field sample.
     Magnetic(Magnetic),
     /// The phone's recogniser.
     Activity(Activity),
-    /// An act.
+    /// A mark of an act.
     Mark(Mark<'a>),
-    /// An incident.
+    /// A system incident.
     System(System),
 }
 

@@ -43,9 +43,9 @@ impl Env {
 /// The owner of data: an organization in one environment. Every lookup carries it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Tenant {
-    /// The organization.
+    /// The id of the organization.
     pub organization_id: OrganizationId,
-    /// The environment.
+    /// The environment of the tenant.
     pub env: Env,
 }
 
@@ -87,7 +87,7 @@ pub struct Point {
 pub struct Address {
     /// Street and number.
     pub line1: String,
-    /// The city.
+    /// The name of the city.
     pub city: String,
     /// Country, as the customer writes it.
     pub country: String,
@@ -117,7 +117,7 @@ impl Address {
 pub struct Device {
     /// `ios`, `android`, or the app's own name.
     pub platform: Option<String>,
-    /// The model.
+    /// The model of the phone.
     pub model: Option<String>,
     /// Version of the operating system.
     pub os_version: Option<String>,
@@ -130,9 +130,9 @@ pub struct Device {
 /// The immutable facts of a session's start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionStart {
-    /// The session.
+    /// The id of the session.
     pub session_id: SessionId,
-    /// The tenant.
+    /// The tenant of the session.
     pub tenant: Tenant,
     /// The customer's id of the delivery.
     pub delivery_id: String,
@@ -140,7 +140,7 @@ pub struct SessionStart {
     pub external_rider_id: String,
     /// The kind of visit.
     pub session_type: SessionType,
-    /// The address.
+    /// The delivery address.
     pub address: Address,
     /// Description of the phone.
     pub device: Option<Device>,
@@ -186,7 +186,7 @@ pub struct SessionEnd {
     pub ended_at: TimestampMs,
     /// When the service completed the session: the token's life counts from here. A later stop does not change it.
     pub completed_at: TimestampMs,
-    /// The reason.
+    /// The reason for the end.
     pub reason: EndReason,
 }
 
@@ -303,7 +303,7 @@ pub enum PodType {
 /// A proof of delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pod {
-    /// The kind.
+    /// The kind of PoD.
     #[serde(rename = "type")]
     pub pod_type: PodType,
     /// The `https` URL.

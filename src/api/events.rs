@@ -118,7 +118,7 @@ fn last_event_id(headers: &HeaderMap) -> u32 {
     text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-/// One connection.
+/// The state of one connection.
 struct EventStream {
     state: Data<State>,
     presented: Presented,

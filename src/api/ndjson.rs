@@ -57,7 +57,7 @@ const ROOM_LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Messages from the task to the answer.
 enum Piece {
-    /// Answer lines.
+    /// Answer lines to send.
     Lines(Bytes),
     /// The request was refused before the first answer.
     Refused(Problem),

@@ -39,7 +39,7 @@ fn expanded() -> Value {
     expand::document(SOURCE).expect("schema/openapi.yaml can be expanded")
 }
 
-/// The route.
+/// Returns the resource with its route.
 pub(super) fn resource() -> Resource {
     porchlight_http::route::resource(Route::OpenApi, "GET, HEAD")
         .route(porchlight_http::route::get().to(serve))

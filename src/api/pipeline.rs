@@ -1,5 +1,5 @@
-//! The batches of one connection on their way to the store: started in order, answered in order,
-//! and committed together in between.
+//! The batches of one connection on their way to the store. They are started in order, committed
+//! together, and answered in order.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};

@@ -23,7 +23,7 @@ use serde_json::Value;
 /// The length of the position in a cursor, in bytes.
 const POSITION_BYTES: usize = 40;
 
-/// The routes.
+/// Returns the resources with their routes.
 pub(super) fn resources() -> Vec<Resource> {
     vec![
         resource(Route::PrivacyRequests, "GET, HEAD, POST")
@@ -183,7 +183,7 @@ fn position(text: &str) -> Option<Vec<u8>> {
     bytes.collect()
 }
 
-/// Whether a text can be the id of a request: it stands in a path without being escaped.
+/// Returns whether a text is a valid request id: it must fit into a path without being escaped.
 fn is_request_id(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:~@-".contains(&byte);
     (1..=PRIVACY_REQUEST_ID_CHARS_MAX).contains(&text.len())

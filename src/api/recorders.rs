@@ -35,7 +35,7 @@ const APPS: [(&str, &str); 5] = [
     ("gpslogger", "gpslogger"),
 ];
 
-/// The routes.
+/// Returns the resources with their routes.
 pub(super) fn resources() -> Vec<Resource> {
     let mut resources = vec![
         resource(Route::Recorders, "POST").route(web::post().to(create)),

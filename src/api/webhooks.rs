@@ -19,7 +19,7 @@ const EVENTS: [(&str, MessageEvent); 3] = [
     ("insight.updated", MessageEvent::InsightUpdated),
 ];
 
-/// The routes.
+/// Returns the resources with their routes.
 pub(super) fn resources() -> [Resource; 8] {
     [
         resource(Route::Webhooks, "DELETE, GET, HEAD, POST, PUT")

@@ -146,7 +146,7 @@ fn accept(request: &HttpRequest) -> Result<HeaderValue, Problem> {
     HeaderValue::from_bytes(&hash).map_err(Problem::internal)
 }
 
-/// One connection.
+/// The state of one connection.
 struct Socket {
     state: Data<State>,
     caller: Caller,

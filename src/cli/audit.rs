@@ -1,4 +1,5 @@
-//! `porchlight audit`: checks the audit logs, through the server that uses the store or, if none runs, on the store itself.
+//! `porchlight audit`: checks the audit logs through the server that uses the store, or directly on
+//! the store if no server is running.
 
 use anyhow::bail;
 use clap::Subcommand;

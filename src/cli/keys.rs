@@ -36,13 +36,14 @@ enum Action {
         /// The kind of key.
         #[arg(long)]
         kind: KindWord,
-        /// What a secret key may do: everything; reads and retries of deliveries; reads. Default: admin.
+        /// The role of a secret key: everything; reads and retries of deliveries; reads. Default:
+        /// admin.
         #[arg(long)]
         role: Option<RoleWord>,
         /// A name that distinguishes the key for people.
         #[arg(long)]
         name: Option<String>,
-        /// How long the key is valid, such as 90d.
+        /// The validity of the key, such as 90d.
         #[arg(long)]
         expires: Option<HumanDuration>,
         /// Create the store if it does not exist. Without this option a missing store is an error,

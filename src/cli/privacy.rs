@@ -1,4 +1,4 @@
-//! `porchlight privacy`: privacy requests through a running service.
+//! `porchlight privacy`: manages privacy requests through a running service.
 
 use clap::{Subcommand, ValueEnum};
 use reqwest::Method;
@@ -12,10 +12,10 @@ pub(crate) struct Arguments {
     action: Action,
 }
 
-/// A running service and a key.
+/// The address of a running service and a key.
 #[derive(Debug, clap::Args)]
 struct Target {
-    /// A running service.
+    /// The URL of a running service.
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     url: String,
     /// A secret key of that service.
@@ -27,9 +27,9 @@ struct Target {
 enum Action {
     /// Submit a request and print its state
     Submit {
-        /// The type.
+        /// The type of the request.
         request_type: TypeWord,
-        /// Your id of the request; the same id returns the same request.
+        /// Your id for the request; the same id returns the same request.
         #[arg(long, value_name = "ID")]
         request: String,
         #[command(flatten)]
@@ -42,7 +42,7 @@ enum Action {
     },
     /// Print the state of a request
     Show {
-        /// Your id of the request.
+        /// Your id for the request.
         request: String,
         #[command(flatten)]
         target: Target,
@@ -54,21 +54,21 @@ enum Action {
     },
     /// Cancel a request that is still pending
     Cancel {
-        /// Your id of the request.
+        /// Your id for the request.
         request: String,
         #[command(flatten)]
         target: Target,
     },
 }
 
-/// The subject: exactly one of these.
+/// The subject of the request. Exactly one argument must be given.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct SubjectArguments {
-    /// Your id of the courier.
+    /// Your id for the courier.
     #[arg(long, value_name = "ID")]
     rider: Option<String>,
-    /// Your id of the delivery.
+    /// Your id for the delivery.
     #[arg(long, value_name = "ID")]
     delivery: Option<String>,
     /// The id of the session.
@@ -80,7 +80,7 @@ struct SubjectArguments {
 enum TypeWord {
     /// Remove everything about the subject
     Erasure,
-    /// Collect what is stored about the subject
+    /// Collect all stored data about the subject
     Access,
     /// Freeze the subject's sessions
     Restriction,

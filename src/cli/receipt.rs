@@ -1,4 +1,5 @@
-//! `porchlight receipt-key` and `porchlight verify-receipt`: the public key of erasure receipts, and their check offline.
+//! `porchlight receipt-key` and `porchlight verify-receipt`: print the public key of erasure
+//! receipts, and check receipts offline.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ pub(crate) struct VerifyArguments {
     key: String,
 }
 
-/// The JSON of a privacy request, as far as it matters here.
+/// The JSON of a privacy request, reduced to the fields needed here.
 #[derive(Deserialize)]
 struct Request {
     receipt: Option<String>,
@@ -37,7 +38,7 @@ struct Request {
 pub(super) fn key(arguments: &KeyArguments) -> anyhow::Result<()> {
     let config = arguments.config.load()?;
     if config.store.kind == StoreKind::Embedded {
-        // Without this check a mistyped folder would get a new key.
+        // Without this check, a mistyped folder would get a new key.
         check::is_store(&config.store.path)?;
     }
     let keys = public_keys(&config.secret_keys()?);
@@ -74,7 +75,7 @@ pub(super) fn verify_file(arguments: &VerifyArguments) -> anyhow::Result<()> {
     say!("{}", serde_json::to_string_pretty(&statement)?)
 }
 
-/// The text of a file, or of standard input for `-`.
+/// Reads the text of a file, or of standard input for `-`.
 fn read(file: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
     let source: Box<dyn Read> = if file == Path::new("-") {
@@ -83,7 +84,7 @@ fn read(file: &Path) -> anyhow::Result<String> {
         let opened = std::fs::File::open(file);
         Box::new(opened.with_context(|| format!("{} can't be read", file.display()))?)
     };
-    // JSON around a receipt is small.
+    // The JSON around a receipt is small.
     let bytes_max = 2 * RECEIPT_BYTES_MAX as u64;
     source.take(bytes_max).read_to_string(&mut text)?;
     Ok(text)

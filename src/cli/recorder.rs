@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// The floor of the door; the ground floor is 0.
     #[arg(long, allow_hyphen_values = true)]
     floor: Option<i16>,
-    /// How long the link works, in seconds: 60 to 2592000.
+    /// The validity of the link, in seconds: 60 to 2592000.
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
     expires: u32,
     /// Print the answer as JSON instead of a QR code.

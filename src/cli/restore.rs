@@ -20,7 +20,7 @@ use crate::config::StoreKind;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The backup.
+    /// The folder of the backup.
     #[arg(value_name = "BACKUP")]
     from: PathBuf,
     /// Folder of the restored store; must not exist, or be empty.
@@ -75,7 +75,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the folder of the store that the backup replaces, or `None` if there is none.
+/// Returns the folder of the store that the backup replaces, or `None` if there is no such store.
 fn replaced_store(arguments: &Arguments) -> anyhow::Result<Option<PathBuf>> {
     if let Some(replaced) = &arguments.erasures {
         check::is_store(replaced)?;
@@ -115,7 +115,7 @@ fn is_free(to: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The folder beside `to` in which the copy is verified before it is renamed.
+/// Returns the folder next to `to` in which the copy is verified before it is renamed.
 fn beside(to: &Path) -> anyhow::Result<PathBuf> {
     let name = to.file_name().context("--data must name a folder")?;
     let mut staged = OsString::from(name);
@@ -143,7 +143,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens the copy as a server would, reads every row, and compares its secret key with the one that
+/// Opens the copy as a server would, reads every row, and compares its secret key with the key that
 /// the store depends on. Then applies the erasures. Returns the number of rows and of erased
 /// sessions.
 async fn verified(staged: &Path, erasures: &[LoggedErasure]) -> anyhow::Result<(u64, u64)> {

@@ -25,7 +25,7 @@ const UNITS_MS: [(&str, u64); 5] = [
 ];
 
 impl HumanDuration {
-    /// A duration of so many milliseconds; negative ones count as 0.
+    /// Creates a duration from milliseconds; negative values count as 0.
     pub(super) fn from_millis(millis: i64) -> Self {
         Self(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
     }

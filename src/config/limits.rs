@@ -12,7 +12,7 @@ pub struct Limits {
     pub tenant_in_flight_bytes: u64,
     /// Requests that are being answered.
     pub tenant_requests: u64,
-    /// Open WebSockets.
+    /// The number of open WebSockets.
     pub tenant_sockets: u64,
     /// Open event streams.
     pub tenant_event_streams: u64,

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::HumanDuration;
 
-/// How privacy requests are performed.
+/// The settings of privacy requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Privacy {
-    /// How long an erasure or a request for access stays pending, and can be cancelled.
+    /// The time for which an erasure or an access request stays pending and can be cancelled.
     pub delay: HumanDuration,
 }
 

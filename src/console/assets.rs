@@ -45,7 +45,7 @@ pub(super) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("console", "css", "text/css; charset=utf-8", bytes)
 });
 
-/// The script.
+/// The script of the console.
 pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     let bytes = include_bytes!("assets/console.js");
     Asset::new("console", "js", "text/javascript; charset=utf-8", bytes)

@@ -1,4 +1,5 @@
-//! The audit log: who read or changed what. The page reads what `GET /v1/audit` gives.
+//! The audit log page: lists who read or changed each object. The page shows the data of `GET
+//! /v1/audit`.
 
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;
@@ -21,14 +22,15 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     page(config, "/audit", show);
 }
 
-/// The address of a page of the log: the filter and the place after which it begins.
+/// Returns the address of a page of the log, given the filter and the place after which it begins.
 fn address(filter: &Filter, after: Option<Place>) -> String {
     let mut address = format!("{ROOT}/audit?");
     if let Some(action) = filter.action {
         address.push_str(&format!("action={}&", action.as_str()));
     }
     if let Some(object) = &filter.object {
-        // An id has no character that an address would have to escape; anything else finds nothing.
+        // An id contains no character that an address would have to escape; any other text matches
+        // nothing.
         let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '_';
         let object: String = object.chars().filter(is_plain).collect();
         address.push_str(&format!("object={object}&"));
@@ -126,7 +128,7 @@ fn who(actor: &Actor) -> Markup {
     }
 }
 
-/// The link to the lines of one session.
+/// Returns the link to the lines of one session.
 pub(super) fn of_session(frame: &Frame<'_>, id: &str) -> Markup {
     html! { p.faint { a href={ (ROOT) "/audit?object=" (id) } { "Who looked at this session" } " in " (frame.organization) "." } }
 }

@@ -46,7 +46,7 @@ impl Here {
 
 /// The facts about the visitor that every page needs.
 pub(super) struct Frame<'a> {
-    /// The environment.
+    /// The selected environment.
     pub(super) env: Env,
     /// The organization's name.
     pub(super) organization: &'a str,
@@ -61,7 +61,8 @@ pub(super) struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Whether the visitor may do such an act. Pages leave out what the role does not allow.
+    /// Returns whether the visitor has this permission. Pages omit elements that the role does not
+    /// allow.
     pub(super) fn may(&self, permission: Permission) -> bool {
         self.role.may(permission)
     }

@@ -39,7 +39,7 @@ impl Console {
         }
     }
 
-    /// Believes the headers of these proxies.
+    /// Trusts the headers of these proxies.
     #[must_use]
     pub fn with_trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
         self.proxies = proxies;

@@ -100,7 +100,7 @@ mod tests {
         let throttle = Throttle::new();
         let shared = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
         for number in 0..30 {
-            // Whatever somebody else tries.
+            // This holds regardless of the attempts of others.
             let _refused = throttle.admit(shared, Some([number; 32]));
             let _refused = throttle.admit(shared, None);
         }

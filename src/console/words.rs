@@ -120,7 +120,7 @@ pub(super) fn event(event: EventType) -> &'static str {
     }
 }
 
-/// What a key of this role may do.
+/// Describes the permissions of keys with this role.
 pub(super) fn role(role: Role) -> &'static str {
     match role {
         Role::Admin => "may do everything in this environment",

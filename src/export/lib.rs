@@ -1,15 +1,17 @@
-//! Builds the archive that answers an access request: everything that is stored about a person, as a ZIP file.
+//! Builds the archive that answers an access request: all stored data about a person, as a ZIP
+//! file.
 //!
-//! The builder is pure: typed data in, bytes out. It reads no store and no clock, and equal data give equal bytes.
+//! The builder is pure: it takes typed data and returns bytes. It reads no store and no clock, and
+//! equal data produce equal bytes.
 //!
 //! | file | content |
 //! |---|---|
 //! | `index.html` | a page for people: the request, each session, its result and its path |
-//! | `sessions.json` | the sessions, and the ids of the sessions that were erased before |
+//! | `sessions.json` | the sessions, and the ids of previously erased sessions |
 //! | `sessions/ID/session.json` | the session |
 //! | `sessions/ID/telemetry.ndjson` | the samples of its phone, one batch a line |
 //! | `sessions/ID/insight.json` | its insight |
-//! | `sessions/ID/evidence.json` | why the insight is what it is |
+//! | `sessions/ID/evidence.json` | the evidence of the insight |
 //! | `sessions/ID/path.png` | its path, drawn |
 
 mod page;
@@ -25,22 +27,22 @@ use serde::Serialize;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// Why an archive can't be built.
+/// The error of building an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The data of the sessions is larger than an archive may be.
+    /// The data of the sessions is larger than the maximum size of an archive.
     #[error("the data has more than {ACCESS_ARCHIVE_BYTES_MAX} bytes")]
     TooLarge,
-    /// There are more sessions than an archive may hold.
+    /// There are more sessions than an archive may contain.
     #[error("there are more than {ACCESS_ARCHIVE_SESSIONS_MAX} sessions")]
     TooManySessions,
-    /// The archive can't be written.
+    /// The ZIP archive cannot be written.
     #[error("the archive can't be written")]
     Zip(#[from] zip::result::ZipError),
-    /// The archive can't be written.
+    /// The archive cannot be written.
     #[error("the archive can't be written")]
     Io(#[from] std::io::Error),
-    /// A value can't be written as JSON.
+    /// A value cannot be serialized as JSON.
     #[error("a value can't be written as JSON")]
     Json(#[from] serde_json::Error),
 }
@@ -48,17 +50,17 @@ pub enum ExportError {
 /// The request that an archive answers.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The caller's id of the request.
+    /// The caller's id for the request.
     pub request_id: String,
-    /// The name of the identifier that it asks for, such as `externalRiderId`.
+    /// The name of the requested identifier, such as `externalRiderId`.
     pub subject_kind: String,
-    /// The identifier.
+    /// The identifier of the subject.
     pub subject: String,
-    /// When the request was received.
+    /// The time at which the request was received.
     pub received_at: TimestampMs,
-    /// When the data was read.
+    /// The time at which the data was read.
     pub read_at: TimestampMs,
-    /// Sessions of the person that were erased before, so that copies elsewhere can be erased too.
+    /// The previously erased sessions of the person, so that copies elsewhere can be erased too.
     pub erased: Vec<SessionId>,
 }
 
@@ -66,28 +68,28 @@ pub struct Request {
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExportedEvidence<'a> {
-    /// The evidence.
+    /// The list of evidence.
     pub data: &'a [Evidence],
-    /// The version of the weights.
+    /// The version of the scoring weights.
     pub weights: &'a str,
-    /// Samples that nothing rests on.
+    /// The samples that do not support any result.
     pub dropped_samples: DroppedSamples,
 }
 
-/// Everything that is stored about one session.
+/// All stored data about one session.
 #[derive(Debug, Clone)]
 pub struct ExportedSession<'a> {
-    /// The session's id.
+    /// The id of the session.
     pub session_id: SessionId,
-    /// The session.
+    /// The session as the API shows it.
     pub session: SessionView<'a>,
-    /// Its telemetry as NDJSON, one batch a line.
+    /// The telemetry of the session as NDJSON, one batch a line.
     pub telemetry_ndjson: &'a [u8],
-    /// Its insight.
+    /// The insight of the session.
     pub insight: Option<InsightView<'a>>,
-    /// Why the insight is what it is.
+    /// The evidence of the insight.
     pub evidence: Option<ExportedEvidence<'a>>,
-    /// Its path as a PNG image.
+    /// The path of the session as a PNG image.
     pub path_png: Option<&'a [u8]>,
 }
 
@@ -99,17 +101,17 @@ struct Contents<'a> {
     received_at: TimestampMs,
     read_at: TimestampMs,
     data: &'a [serde_json::Value],
-    /// Sessions that were erased before.
+    /// The previously erased sessions.
     deleted: &'a [SessionId],
 }
 
-/// An archive that is being built, one session at a time.
+/// An archive under construction, to which sessions are added one at a time.
 pub struct AccessArchive {
     request: Request,
     zip: ZipWriter<Cursor<Vec<u8>>>,
     sessions: Vec<serde_json::Value>,
     rows: Vec<page::Row>,
-    /// The bytes of all files so far, before compression.
+    /// The total size of all files so far before compression, bytes.
     bytes: usize,
 }
 
@@ -139,7 +141,7 @@ impl AccessArchive {
     ///
     /// # Errors
     ///
-    /// See [`ExportError`]. After an error the archive is of no use.
+    /// See [`ExportError`]. The archive is unusable after an error.
     pub fn add(&mut self, session: &ExportedSession<'_>) -> Result<(), ExportError> {
         if self.sessions.len() >= ACCESS_ARCHIVE_SESSIONS_MAX {
             return Err(ExportError::TooManySessions);
@@ -168,7 +170,7 @@ impl AccessArchive {
         Ok(())
     }
 
-    /// Completes the archive and gives its bytes.
+    /// Completes the archive and returns its bytes.
     ///
     /// # Errors
     ///
@@ -198,13 +200,13 @@ impl AccessArchive {
         if self.bytes > ACCESS_ARCHIVE_BYTES_MAX {
             return Err(ExportError::TooLarge);
         }
-        // A PNG image is compressed already.
+        // A PNG image is already compressed.
         let method = if name.ends_with(".png") {
             CompressionMethod::Stored
         } else {
             CompressionMethod::Deflated
         };
-        // Without a time of its own each file has the first time that the format knows.
+        // Without an explicit time, each file has the earliest time that the format supports.
         let options = SimpleFileOptions::default().compression_method(method);
         self.zip.start_file(name, options)?;
         self.zip.write_all(content)?;

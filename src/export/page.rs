@@ -1,4 +1,5 @@
-//! The page of an archive that people read. It needs no script and loads nothing from elsewhere.
+//! Renders the human-readable page of an archive. It needs no script and loads no external
+//! resources.
 
 use maud::{DOCTYPE, Markup, html};
 use porchlight_schema::ids::SessionId;
@@ -6,12 +7,12 @@ use serde_json::Value;
 
 use super::{ExportedSession, Request};
 
-/// A style that also prints well.
+/// The style sheet, which also prints well.
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
 table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid #ccc}\
 img{max-width:100%}code{overflow-wrap:anywhere}section{break-inside:avoid}";
 
-/// What the page says about one session.
+/// The page's content about one session.
 #[derive(Debug)]
 pub(super) struct Row {
     session_id: SessionId,
@@ -24,7 +25,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// What the page says about a session; `value` and `insight` are its JSON forms.
+    /// Creates the page's content about one session from its JSON forms `value` and `insight`.
     pub(super) fn new(
         session: &ExportedSession<'_>,
         value: &Value,
@@ -80,7 +81,7 @@ fn facts(session: &Value, insight: Option<&Value>) -> Vec<(&'static str, String)
     facts
 }
 
-/// The page.
+/// Renders the page.
 pub(super) fn index(request: &Request, rows: &[Row]) -> Markup {
     html! {
         (DOCTYPE)

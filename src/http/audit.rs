@@ -1,11 +1,11 @@
-//! Records in the audit log who read or changed what through HTTP.
+//! Records reads and changes through HTTP in the audit log.
 //!
-//! A request to an audited route gets a ticket when its caller is known: the action and room for one line in the log. The
-//! middleware writes the line when the handler has succeeded, before the answer leaves. A request that finds no room is
-//! refused before anything is done.
+//! A request to an audited route gets a ticket as soon as its caller is known: the action, and room
+//! for one line in the log. The middleware writes the line when the handler has succeeded, before
+//! the answer leaves. A request that finds no room is refused before any work is done.
 //!
-//! Recording a delivery (start, telemetry, proof of delivery, stop) is not audited: it shows nothing to anybody, and it
-//! must not wait for the log.
+//! Recording a delivery (start, telemetry, proof of delivery, stop) is not audited: it shows no
+//! data to anyone, and it must not wait for the log.
 
 use actix_web::body::BoxBody;
 use actix_web::dev::ServiceResponse;
@@ -21,18 +21,18 @@ use porchlight_schema::time::TimestampMs;
 
 use super::problem::{Code, Problem};
 
-/// Room for the line of one request, kept in its extensions.
+/// The reserved room for the line of one request, kept in its extensions.
 struct Ticket {
     permit: AuditPermit,
     actor: Actor,
     action: Action,
 }
 
-/// The id of the object that a handler has created, for the line of its request.
+/// The id of the object that a handler has created, to be included in the line of its request.
 #[derive(Debug, Clone)]
 struct CreatedObject(String);
 
-/// The action of a request of the API, if it is audited.
+/// Returns the action of an API request, or `None` if it is not audited.
 #[must_use]
 pub fn action_of(route: Route, method: &Method) -> Option<Action> {
     let is_read = matches!(*method, Method::GET | Method::HEAD);
@@ -66,9 +66,9 @@ pub fn action_of(route: Route, method: &Method) -> Option<Action> {
         }
         Route::PrivacyRequests => Some(Action::CreatePrivacyRequest),
         Route::PrivacyRequest => Some(Action::CancelPrivacyRequest),
-        // The rows of this list have no position and no address.
+        // The rows of this list contain no position and no address.
         Route::WebhookDeliveries => None,
-        // What phones and gateways send.
+        // Requests of phones and gateways.
         Route::SessionStart
         | Route::SessionStop
         | Route::SessionTelemetry
@@ -81,7 +81,7 @@ pub fn action_of(route: Route, method: &Method) -> Option<Action> {
         | Route::PushOwntracks
         | Route::PushOverland
         | Route::PushGpslogger => None,
-        // The log itself, and documents that are the same for everybody.
+        // The log itself, and documents that are the same for all callers.
         Route::Audit | Route::OpenApi | Route::Schema | Route::Docs | Route::Unknown => None,
         // The console decides for each of its pages.
         Route::Console => None,
@@ -92,7 +92,7 @@ pub fn action_of(route: Route, method: &Method) -> Option<Action> {
 ///
 /// # Errors
 ///
-/// 503: the log takes no line at the moment.
+/// 503 if the log accepts no line at the moment.
 pub async fn begin_with_key(
     http: &HttpRequest,
     service: &Service,
@@ -106,7 +106,7 @@ pub async fn begin_with_key(
     }
 }
 
-/// The actor that holds this key.
+/// Returns the actor that holds this key.
 #[must_use]
 pub fn actor(key: &KeyRecord) -> Actor {
     Actor {
@@ -120,7 +120,7 @@ pub fn actor(key: &KeyRecord) -> Actor {
 ///
 /// # Errors
 ///
-/// 503: the log takes no line at the moment.
+/// 503 if the log accepts no line at the moment.
 pub async fn begin(
     http: &HttpRequest,
     service: &Service,
@@ -142,21 +142,22 @@ pub async fn begin(
     Ok(())
 }
 
-/// Names the object that the request has created.
+/// Records the id of the object that the request has created.
 pub fn created(http: &HttpRequest, id: impl std::fmt::Display) {
     http.extensions_mut().insert(CreatedObject(id.to_string()));
 }
 
-/// Writes the line of a request that was answered, if it has a ticket and has succeeded.
+/// Writes the line of an answered request if it has a ticket and has succeeded.
 pub(crate) fn finish(response: &ServiceResponse<BoxBody>, now: impl FnOnce() -> TimestampMs) {
     let status = response.status();
     let http = response.request();
-    // Two statements: the extensions must not be borrowed twice.
+    // This takes two statements, because the extensions must not be borrowed twice.
     let ticket = http.extensions_mut().remove::<Ticket>();
     let Some(ticket) = ticket else {
         return;
     };
-    // The console answers an action with a redirection. A 304 shows nothing that the caller does not have.
+    // The console answers an action with a redirection. A 304 shows nothing that the caller does
+    // not already have.
     if !status.is_success() && status.as_u16() != 303 {
         return;
     }

@@ -149,7 +149,7 @@ impl Presented {
     ///
     /// # Errors
     ///
-    /// 401 if there is no credential, or more than one.
+    /// 401 if there is no credential, or more than one credential.
     pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         presented(headers).map(|credential| Self(credential.into()))
     }

@@ -1,5 +1,5 @@
 //! Reads request bodies with limits on size, coding and time. All bytes are counted while they
-//! stream in, so that no more than the limit is ever held.
+//! stream in, so that no more than the limit is ever buffered.
 //!
 //! The code reads the raw payload: the framework's readers have no separate limits for sent and
 //! unpacked bytes, and no deadline (they time out a slow head, but a body sent byte by byte would

@@ -1,16 +1,16 @@
-//! The address of the client behind trusted proxies.
+//! Determines the address of the client behind trusted proxies.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use actix_web::http::header::{FORWARDED, HeaderMap, HeaderName};
 
-/// The older header that most proxies write.
+/// The older header, which most proxies write.
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// Maximum number of addresses that are read from one header.
+/// The maximum number of addresses read from one header.
 const HOPS_MAX: usize = 16;
 
-/// The proxies whose headers are believed.
+/// The proxies whose headers are trusted.
 #[derive(Clone)]
 pub struct TrustedProxies(Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
 
@@ -21,21 +21,21 @@ impl std::fmt::Debug for TrustedProxies {
 }
 
 impl Default for TrustedProxies {
-    /// Believes no headers.
+    /// Trusts no headers.
     fn default() -> Self {
         Self::new(|_| false)
     }
 }
 
 impl TrustedProxies {
-    /// Believes the headers of the proxies at the addresses for which `is_trusted` holds.
+    /// Trusts the headers of the proxies at the addresses for which `is_trusted` returns true.
     pub fn new(is_trusted: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(is_trusted))
     }
 
-    /// The address of the client of a request that came from `peer`: the last address in
-    /// `Forwarded` or `X-Forwarded-For` that is no trusted proxy. The peer's own address if it is
-    /// no trusted proxy, or if the headers name no client or contradict each other.
+    /// Returns the client address of a request from `peer`: the last address in `Forwarded` or
+    /// `X-Forwarded-For` that is not a trusted proxy. Returns the peer's own address if it is not a
+    /// trusted proxy, or if the headers name no client or contradict each other.
     #[must_use]
     pub fn client(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<IpAddr> {
         let peer = peer.map(|peer| peer.to_canonical())?;
@@ -45,15 +45,15 @@ impl TrustedProxies {
         let forwarded = self.last_untrusted(headers, &FORWARDED, forwarded_address);
         let older = self.last_untrusted(headers, &X_FORWARDED_FOR, |hop| address(hop.trim()));
         let client = match (forwarded, older) {
-            // A proxy that writes one of them passes the other on as the client sent it.
+            // A proxy that writes one of the headers passes the other on as the client sent it.
             (Some(one), Some(other)) if one != other => None,
             (one, other) => one.or(other),
         };
         Some(client.unwrap_or(peer))
     }
 
-    /// The last address in a list that is no trusted proxy. An unreadable entry ends the search:
-    /// what stands before it may be forged.
+    /// Returns the last address in a list that is not a trusted proxy. An unreadable entry ends the
+    /// search: the entries before it may be forged.
     fn last_untrusted(
         &self,
         headers: &HeaderMap,
@@ -75,14 +75,14 @@ impl TrustedProxies {
     }
 }
 
-/// The `for` of one element of `Forwarded` (RFC 7239).
+/// Parses the `for` of one element of `Forwarded` (RFC 7239).
 fn forwarded_address(element: &str) -> Option<IpAddr> {
     let mut pairs = element.split(';').filter_map(|pair| pair.split_once('='));
     let (_, value) = pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case("for"))?;
     address(value.trim().trim_matches('"'))
 }
 
-/// An address, with or without a port; IPv6 in brackets if there is a port.
+/// Parses an address with or without a port; an IPv6 address with a port is in brackets.
 fn address(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(address.to_canonical());
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn the_last_address_that_is_no_proxy_counts() {
         for (headers, expected) in [
-            // What the client sent stands before what the proxies added.
+            // The client's entries precede the entries that the proxies added.
             (
                 vec![("x-forwarded-for", "198.51.100.7, 192.0.2.1, 10.0.0.2")],
                 "192.0.2.1",

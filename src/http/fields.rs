@@ -235,7 +235,7 @@ impl<'v> Fields<'v> {
         self.read(name, detail, faults, |value| value.as_str()?.parse().ok())
     }
 
-    /// An object.
+    /// Returns the fields of an object.
     pub fn object<'s>(&'s self, name: &'s str, faults: &mut Faults) -> Option<Fields<'s>> {
         let object = self.read(name, "must be an object", faults, Value::as_object)?;
         Some(Fields {

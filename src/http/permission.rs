@@ -1,4 +1,5 @@
-//! Which permission each route and method needs (contract section 11: the roles of secret keys).
+//! Defines the permission that each route and method needs (contract section 11: the roles of
+//! secret keys).
 
 use actix_web::HttpRequest;
 use actix_web::http::Method;
@@ -7,12 +8,13 @@ use porchlight_schema::key::{KeyRecord, Permission};
 
 use super::problem::{Code, Problem};
 
-/// The permission that a request needs. A route that is not named here needs the permission to change for every method
-/// but GET and HEAD, so that a new route is never open to a role by accident.
+/// Returns the permission that a request needs. A route that is not listed here needs the
+/// permission to change for every method except GET and HEAD, so that a new route is never open to
+/// a role by accident.
 #[must_use]
 pub fn needed(route: Option<Route>, method: &Method) -> Permission {
     match (route, method) {
-        // GET opens a WebSocket on which telemetry is sent.
+        // GET opens a WebSocket for sending telemetry.
         (Some(Route::SessionTelemetry), _) => Permission::Change,
         (_, &Method::GET | &Method::HEAD) => Permission::Read,
         (Some(Route::WebhookDeliveryRetry | Route::WebhookDeliveriesRetry), &Method::POST) => {
@@ -22,7 +24,7 @@ pub fn needed(route: Option<Route>, method: &Method) -> Permission {
     }
 }
 
-/// Checks that the key may do what the request asks for.
+/// Checks that the key has the permission for the request.
 ///
 /// # Errors
 ///
@@ -32,7 +34,7 @@ pub fn check(key: &KeyRecord, http: &HttpRequest) -> Result<(), Problem> {
     require(key, needed(route, http.method()))
 }
 
-/// Checks that the key may do such an act.
+/// Checks that the key has this permission.
 ///
 /// # Errors
 ///

@@ -36,7 +36,7 @@ pub enum Fault {
     },
     /// A parameter of the query, or a header.
     Parameter {
-        /// Its name.
+        /// The name of the parameter.
         parameter: Cow<'static, str>,
         /// The expected value.
         detail: String,
@@ -168,7 +168,7 @@ impl Problem {
         .with_header(ALLOW, HeaderValue::from_static(allowed))
     }
 
-    /// Adds errors.
+    /// Adds errors to the problem.
     #[must_use]
     pub fn with_faults(mut self, faults: Vec<Fault>) -> Self {
         self.0.faults = faults;
@@ -196,7 +196,7 @@ impl Problem {
         self
     }
 
-    /// The code.
+    /// Returns the code of the problem.
     #[must_use]
     pub fn code(&self) -> Code {
         self.0.code

@@ -100,7 +100,7 @@ impl RequestContext {
     pub fn count_request(&self, usage: &Arc<TenantUsage>) -> Result<(), Problem> {
         if self.request.get().is_none() {
             let permit = usage.hold(Share::Requests).map_err(share_exceeded)?;
-            // The permit is not set yet, because no other code ran in between.
+            // The permit is not set yet, because no other code ran since it was created.
             let _set = self.request.set(permit);
         }
         Ok(())

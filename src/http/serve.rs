@@ -36,7 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A running listener.
 #[derive(Debug)]
 pub struct Served {
-    /// Its address.
+    /// The address of the listener.
     pub address: SocketAddr,
     /// The handle that stops it.
     pub handle: ServerHandle,

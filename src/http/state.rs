@@ -45,13 +45,13 @@ impl Default for Settings {
 /// The state of every handler, one for all workers in a [`Data`].
 #[derive(Debug)]
 pub struct State {
-    /// The service.
+    /// The service behind the API.
     pub service: Service,
     /// Makes, lists and revokes API keys.
     pub desk: KeyAdmin,
-    /// Authenticates requests.
+    /// The authenticator of requests.
     pub auth: Authenticator,
-    /// The settings.
+    /// The settings of the HTTP layer.
     pub config: Settings,
     /// The webhooks, if this process sends any.
     pub webhooks: Option<Webhooks>,
@@ -87,7 +87,7 @@ impl State {
         }
     }
 
-    /// Adds webhooks.
+    /// Adds webhooks to the state.
     #[must_use]
     pub fn with_webhooks(mut self, webhooks: Webhooks) -> Self {
         self.webhooks = Some(webhooks);

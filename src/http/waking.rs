@@ -26,7 +26,7 @@ struct WakeBatcher {
 
 #[derive(Default)]
 struct State {
-    /// Completed requests.
+    /// The wakers of completed requests.
     answered: Vec<Waker>,
     /// The task that wakes them.
     task: Option<Waker>,

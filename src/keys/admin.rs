@@ -68,9 +68,9 @@ impl CreateKeyRequest {
 pub struct CreatedKey {
     /// The id for listing and revoking.
     pub id: String,
-    /// The key.
+    /// The text of the key.
     pub key: String,
-    /// The organization.
+    /// The id of the organization.
     pub organization_id: String,
     /// `sandbox` or `live`.
     pub env: String,
@@ -96,7 +96,7 @@ pub struct ListedKey {
     pub prefix: String,
     /// Its last characters.
     pub last4: String,
-    /// The organization.
+    /// The id of the organization.
     pub organization_id: String,
     /// The organization's name.
     pub organization: String,
@@ -289,8 +289,7 @@ impl KeyAdmin {
         Ok(records)
     }
 
-    /// Revokes a key of this organization and environment at `now`, and keeps an earlier
-    /// revocation.
+    /// Revokes a key of this organization and environment at `now`. An earlier revocation is kept.
     ///
     /// # Errors
     ///
@@ -344,7 +343,7 @@ impl KeyAdmin {
         self.keys.find_key([0; 32]).await.map(drop)
     }
 
-    /// Revokes a key at `now`, and keeps an earlier revocation.
+    /// Revokes a key at `now`. An earlier revocation is kept.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
-//! Checks whether the configured secret keys are those that a store depends on.
+//! Checks whether the configured secret keys match the keys that a store depends on.
 //!
 //! A store remembers the check value of the key that wrote at its last start. A later start needs
-//! that key among the configured ones, in any position. A store of the first release has no check
-//! value: there, one of the keys must open a stored secret, unless no secret is stored.
+//! that key among the configured keys, in any position. A store of the first release has no check
+//! value: one of the keys must then open a stored secret, unless no secret is stored.
 
 use porchlight_ports::{
     Endpoint, KeyCheck, KeyCheckValue, Outbox, SealedSecret, SecretSeal, StoreError,

@@ -31,7 +31,7 @@ pub enum SecretsError {
     /// A file does not contain a key.
     #[error("key file {0} does not hold {digits} hexadecimal digits", digits = 2 * KEY_BYTES)]
     Malformed(PathBuf),
-    /// No file was named, and there is no folder in which to create a key file.
+    /// No file was configured, and there is no folder in which to create a key file.
     #[error("no key file is given")]
     None,
 }
@@ -59,7 +59,7 @@ impl SecretKey {
         SecretKey(key)
     }
 
-    /// The bytes.
+    /// Returns the bytes of the key.
     #[must_use]
     pub fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0

@@ -1,8 +1,9 @@
-//! Receipts: signed statements of what an erasure removed, which anybody can check offline.
+//! Receipts: signed statements of the data that an erasure removed, which can be checked offline.
 //!
-//! A receipt is a JWS in compact form (RFC 7515) with the algorithm EdDSA over Ed25519 (RFC 8037). Its key is derived from
-//! the key that seals stored secrets, so nothing more has to be kept. When that key is replaced, so is the receipts' key;
-//! the header's `kid` names the one that signed.
+//! A receipt is a JWS in compact form (RFC 7515) with the algorithm EdDSA over Ed25519 (RFC 8037).
+//! Its key is derived from the key that seals stored secrets, so no additional key has to be
+//! stored. When that key is replaced, the receipts' key changes too; the header's `kid` identifies
+//! the signing key.
 
 use std::fmt;
 
@@ -15,31 +16,31 @@ use sha2::{Digest, Sha256};
 
 use crate::keyring::{SecretKey, SecretKeys};
 
-/// Purpose of the derived key.
+/// The purpose of the derived key.
 const PURPOSE: &str = "erasure receipts";
 /// The type in a receipt's header.
 const TYPE: &str = "porchlight-receipt+jws";
-/// Domain of the hash of a subject, so that it equals no other hash of the same text.
+/// The domain of the hash of a subject, which distinguishes it from other hashes of the same text.
 const SUBJECT_DOMAIN: &[u8] = b"porchlight receipt subject 1";
-/// Size of the salt of a subject's hash in bytes.
+/// The size of the salt of a subject's hash, bytes.
 pub const SALT_BYTES: usize = 16;
-/// Maximum size of a receipt in bytes. A statement of some 10,000 key ids fits.
+/// The maximum size of a receipt, bytes. A statement of some 10,000 key ids fits.
 pub const RECEIPT_BYTES_MAX: usize = 1024 * 1024;
 
 /// The kind of a person's or delivery's identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SubjectKind {
-    /// A courier, by the customer's id.
+    /// A courier, identified by the customer's id.
     ExternalRiderId,
-    /// A delivery, by the customer's id.
+    /// A delivery, identified by the customer's id.
     DeliveryId,
-    /// One session.
+    /// A single session.
     SessionId,
 }
 
 impl SubjectKind {
-    /// The name of the field that carries the identifier.
+    /// Returns the name of the field that contains the identifier.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -50,13 +51,14 @@ impl SubjectKind {
     }
 }
 
-/// A subject that only those recognise who know its identifier: SHA-256 of salt, kind and identifier.
+/// A subject as SHA-256 of salt, kind and identifier. It is recognisable only with knowledge of its
+/// identifier.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HashedSubject {
     /// The kind of the identifier.
     pub kind: SubjectKind,
-    /// The salt in base64url: random, of this statement only.
+    /// The salt in base64url, random and unique to this statement.
     pub salt: String,
     /// The hash in hexadecimal digits.
     pub hash: String,
@@ -73,7 +75,7 @@ impl HashedSubject {
         }
     }
 
-    /// Whether this is the subject with that identifier.
+    /// Returns whether this is the subject with that identifier.
     #[must_use]
     pub fn is(&self, identifier: &str) -> bool {
         let salt = BASE64.decode(&self.salt);
@@ -89,7 +91,8 @@ fn subject_hash(kind: SubjectKind, identifier: &str, salt: &[u8]) -> String {
         kind.as_str().as_bytes(),
         identifier.as_bytes(),
     ] {
-        // Each part has its length before it, so that no two lists of parts are the same bytes.
+        // The length of each part precedes it, so that no two lists of parts produce the same
+        // bytes.
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
@@ -100,23 +103,23 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// How many objects of each class an erasure removed.
+/// The number of objects of each class that an erasure removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ErasureCounts {
-    /// Sessions.
+    /// The number of sessions.
     pub sessions: u64,
-    /// Batches of telemetry.
+    /// The number of telemetry batches.
     pub telemetry: u64,
-    /// Insights with their evidence.
+    /// The number of insights with their evidence.
     pub insights: u64,
-    /// Path images.
+    /// The number of path images.
     pub images: u64,
-    /// Webhook deliveries with their attempts.
+    /// The number of webhook deliveries with their attempts.
     pub messages: u64,
-    /// Contributions to what is known of places.
+    /// The number of contributions to the knowledge of places.
     pub places: u64,
-    /// Data keys that were destroyed.
+    /// The number of destroyed data keys.
     pub keys: u64,
 }
 
@@ -124,18 +127,18 @@ pub struct ErasureCounts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Statement {
-    /// The caller's id of the request.
+    /// The caller's id for the request.
     pub request_id: String,
     /// The type of the request: `erasure`.
     #[serde(rename = "type")]
     pub request_type: String,
-    /// Whose data it was.
+    /// The subject whose data was removed.
     pub subject: HashedSubject,
-    /// What was removed.
+    /// The number of removed objects.
     pub counts: ErasureCounts,
-    /// When the last of it was removed.
+    /// The time at which the last data was removed.
     pub completed_at: TimestampMs,
-    /// Ids of the data keys that were destroyed.
+    /// The ids of the destroyed data keys.
     pub key_ids: Vec<String>,
 }
 
@@ -147,16 +150,16 @@ struct Header {
     kid: String,
 }
 
-/// Why a receipt is not valid.
+/// The reason why a receipt is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReceiptError {
-    /// It is not a JWS of the kind that Porchlight writes.
+    /// The receipt is not a JWS of the kind that Porchlight writes.
     #[error("this is not a receipt")]
     Malformed,
-    /// Another key signed it.
+    /// The receipt was signed with another key.
     #[error("the receipt was signed with another key")]
     OtherKey,
-    /// Its text does not fit its signature.
+    /// The receipt's text does not match its signature.
     #[error("the signature does not fit: the receipt was changed")]
     Signature,
     /// The statement is too large to sign.
@@ -164,7 +167,7 @@ pub enum ReceiptError {
     TooLarge,
 }
 
-/// A text is not a public key.
+/// The text is not a public key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this is not a public key: 43 characters of base64url are expected, or a JWK of the type OKP"
@@ -178,13 +181,13 @@ pub struct PublicKey(VerifyingKey);
 /// A public key as a JSON Web Key (RFC 8037).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jwk {
-    /// The type of key: `OKP`.
+    /// The type of the key: `OKP`.
     pub kty: String,
-    /// The curve: `Ed25519`.
+    /// The curve of the key: `Ed25519`.
     pub crv: String,
     /// The key in base64url.
     pub x: String,
-    /// The key's id: its thumbprint (RFC 7638).
+    /// The id of the key: its thumbprint (RFC 7638).
     #[serde(default)]
     pub kid: String,
 }
@@ -194,7 +197,7 @@ impl PublicKey {
     ///
     /// # Errors
     ///
-    /// The text is neither.
+    /// Returns an error if the text is neither.
     pub fn parse(text: &str) -> Result<Self, PublicKeyError> {
         let text = text.trim();
         let jwk: Option<Jwk> = serde_json::from_str(text).ok();
@@ -211,7 +214,7 @@ impl PublicKey {
         Ok(Self(key))
     }
 
-    /// The key as a JWK.
+    /// Returns the key as a JWK.
     #[must_use]
     pub fn jwk(&self) -> Jwk {
         Jwk {
@@ -222,7 +225,7 @@ impl PublicKey {
         }
     }
 
-    /// The key's thumbprint (RFC 7638): SHA-256 of its required members, in base64url.
+    /// Returns the key's thumbprint (RFC 7638): SHA-256 of its required members, in base64url.
     #[must_use]
     pub fn id(&self) -> String {
         let members = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{self}"}}"#);
@@ -237,7 +240,7 @@ impl fmt::Display for PublicKey {
     }
 }
 
-/// Signs receipts with the key that is derived from the writing key.
+/// Signs receipts with the key derived from the writing key.
 pub struct ReceiptSigner {
     key: SigningKey,
 }
@@ -252,7 +255,8 @@ fn signing_key(key: &SecretKey) -> SigningKey {
     SigningKey::from_bytes(key.derive(PURPOSE).bytes())
 }
 
-/// The public keys of a key ring; the first checks receipts that are signed now, the others those of before.
+/// Returns the public keys of a key ring. The first key checks current receipts, the others check
+/// earlier receipts.
 #[must_use]
 pub fn public_keys(keys: &SecretKeys) -> Vec<PublicKey> {
     keys.reading()
@@ -261,7 +265,7 @@ pub fn public_keys(keys: &SecretKeys) -> Vec<PublicKey> {
 }
 
 impl ReceiptSigner {
-    /// A signer with the key ring's writing key.
+    /// Creates a signer with the key ring's writing key.
     #[must_use]
     pub fn new(keys: &SecretKeys) -> Self {
         Self {
@@ -269,24 +273,24 @@ impl ReceiptSigner {
         }
     }
 
-    /// The public key that checks this signer's receipts.
+    /// Returns the public key that checks this signer's receipts.
     #[must_use]
     pub fn public_key(&self) -> PublicKey {
         PublicKey(self.key.verifying_key())
     }
 
-    /// Signs a statement. The same statement always gives the same receipt.
+    /// Signs a statement. The same statement always produces the same receipt.
     ///
     /// # Errors
     ///
-    /// [`ReceiptError::TooLarge`].
+    /// Returns [`ReceiptError::TooLarge`] if the statement is too large.
     pub fn sign(&self, statement: &Statement) -> Result<String, ReceiptError> {
         let header = Header {
             alg: "EdDSA".to_owned(),
             typ: TYPE.to_owned(),
             kid: self.public_key().id(),
         };
-        // Neither has a map with keys that are not text, so both can be written.
+        // Neither has a map with keys that are not text, so both can be serialized.
         let part = |json: serde_json::Result<Vec<u8>>| {
             json.map(|json| BASE64.encode(json))
                 .map_err(|_| ReceiptError::Malformed)
@@ -304,7 +308,7 @@ impl ReceiptSigner {
     }
 }
 
-/// Checks a receipt and gives its statement.
+/// Checks a receipt and returns its statement.
 ///
 /// # Errors
 ///
@@ -326,7 +330,7 @@ pub fn verify(receipt: &str, key: &PublicKey) -> Result<Statement, ReceiptError>
     }
     let signature =
         Signature::from_slice(&decoded(signature)?).map_err(|_| ReceiptError::Malformed)?;
-    // The strict check also refuses keys and signatures that fit several texts.
+    // The strict check also refuses keys and signatures that match several texts.
     key.0
         .verify_strict(signed.as_bytes(), &signature)
         .map_err(|_| ReceiptError::Signature)?;

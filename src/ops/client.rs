@@ -129,11 +129,12 @@ impl OpsClient {
         Ok(serde_json::from_value(answer["data"].take())?)
     }
 
-    /// Lets the server read every row of its store; with `quarantine` it puts damaged rows aside.
+    /// Requests the server to read every row of its store. With `quarantine`, it quarantines
+    /// damaged rows.
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// Returns the server's error.
     pub async fn check_store(&self, quarantine: bool) -> anyhow::Result<CheckReport> {
         let request = CheckRequest { quarantine };
         self.ask(Method::POST, "/admin/store/check", Some(&request))

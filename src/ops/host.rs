@@ -1,6 +1,6 @@
 //! Refuses requests to the operators' listener under a foreign host name.
 //!
-//! The listener answers some paths without a credential. A page on another site could let an
+//! The listener answers some paths without a credential. A page on another site could make an
 //! operator's browser read them by resolving its own name to this machine (DNS rebinding). The
 //! browser then sends that name as `Host`. An address in `Host` is harmless, because no page of
 //! another site has it.
@@ -15,30 +15,31 @@ use actix_web::web::Data;
 use actix_web::{Error, dev::ServiceResponse};
 use porchlight_http::problem::{Code, Problem};
 
-/// The host names under which the listener answers, beside addresses and `localhost`.
+/// The host names under which the listener answers, in addition to addresses and `localhost`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HostNames(pub(super) Vec<String>);
 
 impl HostNames {
-    /// Whether a request for this host is answered.
+    /// Returns whether a request for this host is answered.
     fn has(&self, host: &str) -> bool {
         if host.parse::<IpAddr>().is_ok() || host.parse::<SocketAddr>().is_ok() {
             return true;
         }
-        let name = host.rsplit_once(':').map_or(host, |(name, _port)| name);
-        let bracketed = name
+        let bracketed = host
             .strip_prefix('[')
-            .and_then(|name| name.strip_suffix(']'));
+            .and_then(|host| host.strip_suffix(']'));
         if bracketed.is_some_and(|name| name.parse::<IpAddr>().is_ok()) {
             return true;
         }
+        let name = host.rsplit_once(':').map_or(host, |(name, _port)| name);
         let name = name.strip_suffix('.').unwrap_or(name);
         let mut known = self.0.iter().map(String::as_str).chain(["localhost"]);
         known.any(|known| known.eq_ignore_ascii_case(name))
     }
 }
 
-/// Answers 403 under a foreign host name. A request without `Host` does not come from a browser.
+/// Answers 403 to a request under a foreign host name. A request without `Host` does not come from
+/// a browser.
 pub(super) async fn check(
     request: ServiceRequest,
     next: Next<BoxBody>,

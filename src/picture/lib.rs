@@ -50,22 +50,22 @@ pub enum Ink {
     Stairs,
     /// The area under stairs in the profile.
     StairsTint,
-    /// An elevator.
+    /// The ink of an elevator.
     Elevator,
     /// The area under elevators in the profile.
     ElevatorTint,
-    /// A stay.
+    /// The ink of a stay.
     Stay,
     /// The entrance and the door.
     Door,
-    /// The address.
+    /// The ink of the address.
     Address,
     /// The area under the address.
     AddressTint,
 }
 
 impl Ink {
-    /// All inks.
+    /// All inks of a picture.
     pub const ALL: [Self; 15] = [
         Self::Page,
         Self::Sheet,
@@ -186,7 +186,7 @@ pub enum Shape {
         /// The ink that fills the shape.
         fill: Option<Ink>,
     },
-    /// A circle.
+    /// A circle shape.
     Circle {
         /// The centre of the circle.
         middle: At,

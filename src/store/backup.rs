@@ -152,7 +152,7 @@ enum Step {
     FlushRows,
     /// Close the copy's engine.
     CloseEngine,
-    /// Copy a file that lies beside the store.
+    /// Copy a file next to the store.
     CopyFile,
     /// Sync all files and folders of the copy.
     Sync,

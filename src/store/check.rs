@@ -1,4 +1,4 @@
-//! Reads every row of a store and reports the damaged ones; puts them aside on request.
+//! Reads every row of a store and reports damaged rows. It quarantines them on request.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -16,63 +16,63 @@ use super::record;
 use super::tables::{journal, kinds};
 use super::txn::Txn;
 
-/// The file beside the store to which damaged rows are appended.
+/// The file next to the store to which damaged rows are appended.
 const QUARANTINE_FILE: &str = "quarantined.tsv";
-/// Rows that one look at the engine reads.
+/// The number of rows read from the engine per page.
 const PAGE_ROWS: usize = 1_000;
 
-/// The rows of one kind.
+/// The report on the rows of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KindReport {
-    /// Number of rows.
+    /// The number of rows.
     pub rows: u64,
-    /// Number of damaged rows.
+    /// The number of damaged rows.
     pub damaged: u64,
 }
 
 /// A damaged row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DamagedRow {
-    /// What the row holds.
+    /// The kind of row.
     pub kind: String,
-    /// The id of what it belongs to.
+    /// The id of the object to which the row belongs.
     pub id: String,
-    /// The key space.
+    /// The key space of the row.
     pub space: Space,
     /// The key in hexadecimal digits.
     pub key: String,
-    /// What is wrong with it.
+    /// The reason why the row is damaged.
     pub reason: String,
 }
 
-/// A range of keys that the engine cannot read, because a block of a file is damaged. How many rows
-/// it holds is unknown.
+/// A range of keys that the engine cannot read, because a block of a file is damaged. The number of
+/// rows in the range is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnreadableRange {
-    /// The key space.
+    /// The key space of the range.
     pub space: Space,
-    /// The last readable row before the range; none: the range begins with the first row.
+    /// The last readable row before the range. If `None`, the range begins with the first row.
     pub after: Option<String>,
-    /// The first readable row behind the range; none: the range ends with the last row.
+    /// The first readable row behind the range. If `None`, the range ends with the last row.
     pub before: Option<String>,
-    /// What the engine says.
+    /// The error of the engine.
     pub reason: String,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckReport {
-    /// The rows by kind.
+    /// The reports on the rows by kind.
     pub kinds: BTreeMap<String, KindReport>,
-    /// Damaged rows, at most [`CHECK_DAMAGED_ROWS_MAX`]; `kinds` counts all.
+    /// The damaged rows, at most [`CHECK_DAMAGED_ROWS_MAX`]; `kinds` counts all.
     pub damaged: Vec<DamagedRow>,
-    /// Ranges that the engine cannot read.
+    /// The ranges that the engine cannot read.
     pub unreadable: Vec<UnreadableRange>,
-    /// Number of damaged rows that were put aside.
+    /// The number of quarantined rows.
     pub quarantined: u64,
 }
 
-/// Why damaged rows could not be put aside. Those that were put aside stay so.
+/// The error of quarantining damaged rows. Rows that were already quarantined stay quarantined.
 #[derive(Debug, thiserror::Error)]
 pub enum QuarantineError {
     /// The file for damaged rows cannot be written.
@@ -84,7 +84,7 @@ pub enum QuarantineError {
 }
 
 impl CheckReport {
-    /// Whether no damage was found, or all of it was put aside.
+    /// Returns whether no damage was found, or all damaged rows were quarantined.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let damaged: u64 = self.kinds.values().map(|kind| kind.damaged).sum();
@@ -111,14 +111,14 @@ impl CheckReport {
     }
 }
 
-/// Verifies the checksum of a row and that it decodes.
+/// Verifies the checksum of a row and that it can be decoded.
 fn verify(space: Space, key: &[u8], value: &[u8]) -> StoreResult<()> {
     let (payload, _) = record::unseal(space, key, value.to_vec())?;
     kinds::verify(space, key, &payload)
 }
 
-/// Reads every row. Blocks until it has read everything, while the store continues to serve: rows
-/// that are written meanwhile may be read or not.
+/// Reads every row. The call blocks until it has read everything, while the store continues to
+/// serve. It may or may not see rows written in the meantime.
 pub(crate) fn check(engine: &dyn Engine) -> CheckReport {
     let mut report = CheckReport::default();
     for space in Space::ALL {
@@ -132,7 +132,7 @@ pub(crate) fn check(engine: &dyn Engine) -> CheckReport {
         }) else {
             continue;
         };
-        // The rows behind the damaged block are read from the other end.
+        // The rows behind the damaged block are read in reverse order.
         let mut behind = KeyRange {
             from: Vec::new(),
             to: Vec::new(),
@@ -141,7 +141,7 @@ pub(crate) fn check(engine: &dyn Engine) -> CheckReport {
             behind = behind.after(last);
         }
         let mut back = Pages::new(Order::Descending, behind);
-        // The second error is the same block, seen from behind.
+        // The second error is the same block, reached from behind.
         drop(back.read(engine, space, &mut |key, value| {
             report.row(space, key, value)
         }));
@@ -204,15 +204,15 @@ impl Pages {
 }
 
 impl<E: Engine> LocalStore<E> {
-    /// Reads every row and reports the damaged ones. Blocks until it has read everything, while the
-    /// store continues to serve.
+    /// Reads every row and reports damaged rows. The call blocks until it has read everything,
+    /// while the store continues to serve.
     #[must_use]
     pub fn check(&self) -> CheckReport {
         check(self.engine.as_ref())
     }
 
-    /// Puts the damaged rows of a report aside: appends each to `quarantined.tsv` beside the
-    /// store, and then removes it from the store. A row that was replaced meanwhile stays.
+    /// Quarantines the damaged rows of a report: appends each to `quarantined.tsv` next to the
+    /// store, and then removes it from the store. A row that was replaced in the meantime stays.
     ///
     /// # Errors
     ///
@@ -282,7 +282,7 @@ fn append(file: &std::path::Path, row: &DamagedRow, value: &[u8]) -> io::Result<
     file.parent().map_or(Ok(()), sync_folder)
 }
 
-/// The bytes of hexadecimal digits.
+/// Decodes the bytes from hexadecimal digits.
 fn bytes(digits: &str) -> Option<Vec<u8>> {
     let pairs = digits.as_bytes().chunks_exact(2);
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();

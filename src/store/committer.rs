@@ -1,7 +1,7 @@
 //! The only writer of the store. Operations are queued. The writer's thread takes the queue as one
 //! group, runs every operation, writes one batch, syncs once, and then completes all callers. The
-//! next group is whatever arrived during the sync; from about a thousand writes per second on
-//! the writer waits for a few more ([`pace`]).
+//! next group consists of the operations that arrived during the sync; above about a thousand
+//! writes per second, the writer waits for a few more ([`pace`]).
 //!
 //! A failed write or sync is fatal, because the content of the disk is then unknown. The writer
 //! acknowledges nothing more, refuses every later call, and notifies the binary, which exits and
@@ -40,7 +40,7 @@ pub type OnFatal = Arc<dyn Fn(&str) + Send + Sync>;
 /// keeps the engine from removing old journals (fjall-rs/fjall#288).
 const IDLE_WRITE: Duration = Duration::from_secs(60);
 
-/// An error of a store that accepts no more operations.
+/// The error of a store that accepts no more operations.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 struct Closed(Arc<str>);

@@ -36,7 +36,7 @@ pub enum MissingGroups {
          the store was cut short or damaged. Restore a backup, or the missing files"
     )]
     Missing {
-        /// The space.
+        /// The name of the space.
         space: &'static str,
         /// The first missing group.
         first: u64,

@@ -6,9 +6,9 @@
 //! schema.rs        migrations, each applied once even if several nodes start at the same time
 //! statements.rs    all statements, prepared once
 //! db.rs            running statements: one row, many rows, a write, a lightweight transaction; mapping of errors
-//! state.rs         a session's state: everything about a session that needs a lightweight transaction
+//! state.rs         a session's state: all parts of a session that need a lightweight transaction
 //! relay.rs         copies that must follow a change: the message, its entries in lists and outboxes
-//! live_sessions.rs        sessions that an owner of shards starts: live ones, and ones that need scoring
+//! live_sessions.rs        sessions that an owner of shards starts: live sessions, and sessions that need scoring
 //! journal.rs, sessions.rs, lists.rs, insights.rs, keys.rs, endpoints.rs, outbox.rs, deliveries.rs    the ports
 //! serving.rs       which processes serve from the keyspace: a single process, or several nodes
 //! nodes.rs         members and owners of shards
@@ -22,9 +22,9 @@
 //! **Lightweight transactions are used only for changes that must happen once.** A session's end,
 //! its official insight and the numbers of the messages that they cause are decided together, by
 //! raising the version of the session's row in `session_state`. The row carries the message, so
-//! that any process that finds it can complete the change; every change completes the one before it
-//! first. Everything else is an idempotent write. A start without an `Idempotency-Key` needs no
-//! transaction, because its random id has no other writer.
+//! that any process that finds it can complete the change; every change first completes the
+//! previous change. Everything else is an idempotent write. A start without an `Idempotency-Key`
+//! needs no transaction, because its random id has no other writer.
 //!
 //! **A doubtful transaction is resolved by a serial read.** A transaction that timed out may have
 //! been applied, or may be applied by the next serial read. That read resolves it: a change is
@@ -32,28 +32,28 @@
 //!
 //! **The outbox has no tombstones to skip.** It consists of immutable rows in slots of ten minutes
 //! and one cursor per session. A row is valid as long as the cursor agrees with it and expires with
-//! its slot. A mark says up to which slot an outbox is empty, and `slots` says which slots exist,
-//! so sparse lists cost no empty reads. Only `live_sessions` and `behind_sessions` delete single
-//! rows, about one each per session.
+//! its slot. A mark records the slot up to which an outbox is empty, and `slots` lists the existing
+//! slots, so sparse lists cost no empty reads. Only `live_sessions` and `behind_sessions` delete
+//! single rows, about one each per session.
 //!
 //! **The cursor belongs to a session, not to an endpoint**: a session has one endpoint at a time,
 //! and a message that is retried for a later endpoint keeps its count.
 //!
 //! **A journal row is identified by its hash**: two nodes may accept two bodies under one number.
-//! Both are kept, and every reader uses the one with the smaller hash. Within one process this
+//! Both are kept, and every reader uses the body with the smaller hash. Within one process this
 //! cannot happen, because writes of one number are serialized.
 //!
 //! **Rows expire; there is no sweep.** They live for the retention plus the longest session plus a
 //! day; rewritten rows live longer. A session is gone once its first row is gone.
 //!
-//! **The owner of a shard acts, and later writes of an earlier owner do no harm**: they belong to a
-//! set (journal, messages), are decided by a transaction, or carry a lower generation and sort
+//! **The owner of a shard acts, and later writes of an earlier owner are harmless**: they belong to
+//! a set (journal, messages), are decided by a transaction, or carry a lower generation and sort
 //! below (cursors, snapshots). The earlier owner may send a message twice, with the same id. A
-//! single process owns all shards, and the newest one counts; see [`serving`].
+//! single process owns all shards, and the newest process counts; see [`serving`].
 //!
-//! **A cached cursor is valid for the generation in which it was read.** Under another generation
-//! another node may have written in between. A process that does not own the tenant reads the
-//! cursor every time.
+//! **A cached cursor is valid for the generation in which it was read.** Under another generation,
+//! another node may have written since. A process that does not own the tenant reads the cursor
+//! every time.
 //!
 //! **Queue depths are counted by walking** the slots of the outboxes, up to a limit that bounds the
 //! walk.

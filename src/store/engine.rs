@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 pub enum Space {
     /// The batches of sessions: written once, read in order.
     Journal,
-    /// Everything else.
+    /// All other rows.
     State,
 }
 
 impl Space {
-    /// Both spaces.
+    /// Both key spaces.
     pub const ALL: [Self; 2] = [Self::Journal, Self::State];
 
     /// The name in the engine's files and in error messages.
@@ -94,9 +94,9 @@ pub enum Order {
 /// One write of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// The space.
+    /// The key space.
     pub space: Space,
-    /// The key.
+    /// The key of the row.
     pub key: Vec<u8>,
     /// The value; none removes the row.
     pub value: Option<Vec<u8>>,

@@ -8,7 +8,7 @@ use porchlight_schema::limits::JOURNAL_TIPS_MAX;
 /// The writer's knowledge of a session's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct JournalHead {
-    /// The highest number; `None` while there is no batch.
+    /// The highest number, or `None` while there is no batch.
     pub(crate) highest: Option<u32>,
     /// Numbers below it that have no batch.
     pub(crate) holes: u32,

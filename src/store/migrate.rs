@@ -64,7 +64,7 @@ pub enum MigrateError {
         "{what} of session {session_id} is not the same in the cluster: has a server been at work there?"
     )]
     Differs {
-        /// The session.
+        /// The id of the session.
         session_id: SessionId,
         /// The kind of data.
         what: &'static str,

@@ -26,20 +26,20 @@ impl From<EngineError> for StoreError {
 /// A row: its key and its verified payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The key.
+    /// The key of the row.
     pub key: Vec<u8>,
-    /// The payload.
+    /// The payload of the row.
     pub payload: Vec<u8>,
 }
 
 /// The rows to read.
 #[derive(Debug, Clone)]
 pub struct Scan {
-    /// The space.
+    /// The key space.
     pub space: Space,
     /// The range of keys.
     pub range: KeyRange,
-    /// The order.
+    /// The order of the rows.
     pub order: Order,
     /// Maximum number of rows.
     pub rows_max: usize,

@@ -1,5 +1,5 @@
-//! Decides which addresses a webhook may go to: public ones, and those that the operator allows.
-//! The decision is a pure function.
+//! Decides which addresses a webhook may go to: public addresses, and addresses that the operator
+//! allows. The decision is a pure function.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -11,7 +11,7 @@ pub struct Cidr {
     prefix_bits: u8,
 }
 
-/// An error for a text that is not a block of addresses, or has bits set after its prefix.
+/// The error of a text that is not a block of addresses, or has bits set after its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a block of addresses such as 10.0.0.0/8 (no bit set behind the prefix)")]
 pub struct CidrError;
@@ -106,7 +106,7 @@ const REFUSED_V6: [(Ipv6Addr, u32); 6] = [
     (Ipv6Addr::new(0x2620, 0x004f, 0x8000, 0, 0, 0, 0, 0), 48),
 ];
 
-/// Returns whether the address is public. IPv4 inside IPv6 never is: mapped, compatible,
+/// Returns whether the address is public. IPv4 inside IPv6 is never public: mapped, compatible,
 /// translated, NAT64, 6to4, Teredo, ISATAP.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {

@@ -1,5 +1,5 @@
-//! The expiry of a certificate: the only field of X.509 (RFC 5280, section 4.1) that this crate
-//! parses.
+//! Parses the expiry of a certificate: the only field of X.509 (RFC 5280, section 4.1) that this
+//! crate parses.
 
 use porchlight_schema::time::TimestampMs;
 

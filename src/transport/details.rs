@@ -23,8 +23,8 @@ const SECRET_NAMES: [&str; 9] = [
     "credential",
 ];
 
-/// Returns why a request got no answer, as a short sentence without a full stop, or `None` if its
-/// cause is sufficient.
+/// Returns the reason why a request got no answer, as a short sentence without a full stop, or
+/// `None` if its cause is sufficient.
 pub(super) fn reason(error: &reqwest::Error) -> Option<String> {
     let mut source: Option<&(dyn Error + 'static)> = Some(error);
     let mut from_io = None;

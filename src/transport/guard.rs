@@ -1,4 +1,4 @@
-//! Resolves names to checked addresses. The HTTP client gets its addresses from here only.
+//! Resolves names to checked addresses. The HTTP client gets its addresses only from this module.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -27,26 +27,26 @@ pub trait Resolver: Send + Sync {
     ///
     /// # Errors
     ///
-    /// There is none, or the lookup failed.
+    /// Returns an error if there is no address, or if the lookup failed.
     async fn look_up(&self, holder: Holder, name: &str) -> Result<Vec<IpAddr>, NameRefused>;
 }
 
-/// Why a name cannot be used.
+/// The reason why a name cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameRefused {
-    /// It does not exist.
+    /// The name does not exist.
     #[error("the name does not exist")]
     NoSuchName,
-    /// It exists and has no address.
+    /// The name exists but has no address.
     #[error("the name has no address")]
     NoAddress,
-    /// The name servers of its domain do not answer.
+    /// The name servers of the name's domain do not answer.
     #[error("the name servers of the domain do not answer")]
     NoAnswer,
-    /// It resolves to an address that is not permitted, alone or among others.
+    /// The name resolves to an address that is not permitted, alone or among others.
     #[error("the name resolves to an address that is not permitted")]
     Address,
-    /// Our resolver is away.
+    /// Our resolver is unavailable.
     #[error("our resolver does not answer")]
     ResolverAway,
     /// The tenant, or all tenants together, have too many lookups in flight.
@@ -63,8 +63,8 @@ type UnderWay = watch::Receiver<Option<Verdict>>;
 type LookUps = Arc<Mutex<HashMap<(Holder, String), UnderWay>>>;
 
 /// Resolves and checks names. No verdict outlives its lookup: each attempt resolves and checks
-/// again. Concurrent requests of a tenant for one name share a lookup. A tenant's share of lookups
-/// counts each until it has ended, even if nobody waits for its result any more.
+/// again. Concurrent requests of a tenant for one name share a lookup. A lookup counts towards the
+/// tenant's share until it has ended, even if no request waits for its result any more.
 pub struct Guard {
     resolver: Arc<dyn Resolver>,
     allowed: Arc<[Cidr]>,
@@ -79,7 +79,7 @@ impl std::fmt::Debug for Guard {
 }
 
 impl Guard {
-    /// Creates a guard that permits public addresses and those in `allowed`.
+    /// Creates a guard that permits public addresses and the addresses in `allowed`.
     #[must_use]
     pub fn new(resolver: Arc<dyn Resolver>, allowed: Arc<[Cidr]>) -> Self {
         Self {
@@ -104,7 +104,7 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// There is none, or one of them is not permitted.
+    /// Returns an error if there is no address, or if one of the addresses is not permitted.
     pub async fn addresses(&self, holder: Holder, name: &str) -> Verdict {
         let mut ended = self.look_up(holder, name);
         let result = ended.wait_for(Option::is_some).await;
@@ -168,11 +168,11 @@ pub(super) struct GuardedResolve(pub(super) Arc<Guard>);
 impl reqwest::dns::Resolve for GuardedResolve {
     fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
         let guard = Arc::clone(&self.0);
-        // A connection may be opened for an attempt that is over.
+        // A connection may be opened for an attempt that has already ended.
         let holder = DIALLING.try_with(|tenant| *tenant).ok();
         Box::pin(async move {
             let addresses = guard.addresses(holder, name.as_str()).await?;
-            // The client replaces port 0 by the URL's port.
+            // The client replaces port 0 with the URL's port.
             let addresses: Vec<_> = addresses
                 .iter()
                 .map(|&address| SocketAddr::new(address, 0))

@@ -1,4 +1,4 @@
-//! Hands out the permits of [`FairPermits`] to waiting tasks.
+//! Distributes the permits of [`FairPermits`] to waiting tasks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use porchlight_core::webhook::permits::FairPermits;
 use porchlight_schema::session::Tenant;
 use tokio::sync::oneshot;
 
-/// The holder of a permit. `None` stands for work of this process that belongs to no tenant.
+/// The holder of a permit. `None` represents work of this process that belongs to no tenant.
 pub type Holder = Option<Tenant>;
 
 /// Permits shared fairly among tenants. A task that finds no permit waits, and the tenants with
@@ -26,13 +26,13 @@ struct Inner {
 
 struct State {
     permits: FairPermits<Holder>,
-    /// The waiting tasks of each tenant, in the order in which they came.
+    /// The waiting tasks of each tenant, in order of arrival.
     waiting: BTreeMap<Holder, VecDeque<oneshot::Sender<Permit>>>,
     /// The tenant that was served last.
     served_last: Holder,
 }
 
-/// A permit, which is returned when it is dropped.
+/// A permit, which is returned to the pool when it is dropped.
 #[derive(Debug)]
 pub(super) struct Permit {
     /// `None` once the permit has been returned.
@@ -81,7 +81,8 @@ impl PermitPool {
         })
     }
 
-    /// Takes a permit, or waits for one up to `within`. Returns `None` if none came in time.
+    /// Takes a permit, waiting for at most `within`. Returns `None` if no permit became available
+    /// in time.
     pub(super) async fn acquire(&self, holder: Holder, within: Duration) -> Option<Permit> {
         if let Some(permit) = self.try_acquire(holder) {
             return Some(permit);
@@ -102,7 +103,7 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives free permits to waiting tasks: one task of each tenant in turn, beginning behind the
+    /// Gives free permits to waiting tasks: one task of each tenant in turn, beginning after the
     /// tenant that was served last.
     fn serve(self: &Arc<Self>, state: &mut State) {
         let behind = state.waiting.keys().copied();
@@ -113,7 +114,7 @@ impl Inner {
             let Some(queue) = state.waiting.get_mut(&holder) else {
                 continue;
             };
-            // Tasks that gave up waiting are skipped.
+            // Tasks that have stopped waiting are skipped.
             while queue.front().is_some_and(oneshot::Sender::is_closed) {
                 queue.pop_front();
             }
@@ -131,7 +132,7 @@ impl Inner {
                     holder,
                 };
                 if let Err(mut refused) = give.send(permit) {
-                    // The task gave up at this moment. Its permit must not lock the state again.
+                    // The task has just stopped waiting. Its permit must not lock the state again.
                     refused.inner = None;
                     state.permits.release(holder);
                 }
@@ -184,7 +185,7 @@ mod tests {
             async move { pool.acquire(tenant(1), second).await.is_some() }
         });
         tokio::task::yield_now().await;
-        // A permit of another tenant does not help, a permit of its own does.
+        // A permit of another tenant does not help, but a permit of the tenant itself does.
         drop(held.pop());
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());

@@ -1,6 +1,6 @@
-//! The DNS resolver: asynchronous, with a deadline of its own, and with a small cache.
+//! The DNS resolver: asynchronous, with its own deadline and a small cache.
 //!
-//! A look-up ends after [`LOOK_UP_MS_MAX`] at the latest, and holds no thread. If it ends without a
+//! A lookup ends after [`LOOK_UP_MS_MAX`] at the latest, and holds no thread. If it ends without a
 //! definite answer, [`ResolverHealth`] decides whether the name or our own resolver is to blame.
 
 use std::collections::HashMap;
@@ -28,26 +28,26 @@ use tokio::time::timeout;
 use super::guard::{NameRefused, Resolver};
 use super::permits::Holder;
 
-/// How long a server may take to answer a question before the question is asked once more.
+/// The time that a server has to answer a question before the question is asked once more.
 const QUESTION_MS_MAX: u64 = LOOK_UP_MS_MAX * 7 / 15;
 /// The number of servers asked at the same time: as many as `resolv.conf` may name.
 const SERVERS_ASKED: usize = 3;
-/// The maximum time for which an address is cached, whatever its time to live.
+/// The maximum time for which an address is cached, regardless of its time to live.
 const CACHED_MS_MAX: u64 = 300_000;
 /// The interval at which the system's files are checked for changes.
 const FILES_CHECKED_MS: u64 = 5_000;
-/// A name that had an address within this time resolved recently.
+/// The time within which a name must have had an address to count as recently resolved.
 const RECENTLY: Duration = Duration::from_secs(3_600);
-/// The result of a canary is used for this long.
+/// The time for which the result of a canary is used.
 const CANARY_FRESH_MS: u64 = 1_000;
 /// The files of the system's configuration.
 const SYSTEM_FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
-/// The server that is asked if `/etc/resolv.conf` names none, as the C library does.
+/// The server that is asked if `/etc/resolv.conf` names no server, as the C library does.
 const LOCAL_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Resolves names by DNS, after `/etc/hosts`.
 pub struct DnsResolver {
-    /// Fixed servers; `None`: as the system is configured.
+    /// The fixed servers. If `None`, the system's configuration is used.
     servers: Option<Vec<SocketAddr>>,
     client: Mutex<Client>,
     cache: Mutex<HashMap<String, Cached>>,
@@ -68,7 +68,7 @@ struct Cached {
     until: Instant,
 }
 
-/// A look-up that ended without a definite answer.
+/// The error of a lookup that ended without a definite answer.
 struct NoAnswer;
 
 impl std::fmt::Debug for DnsResolver {
@@ -86,7 +86,7 @@ impl Default for DnsResolver {
 }
 
 impl DnsResolver {
-    /// Creates a resolver that asks these servers instead of those of `/etc/resolv.conf`.
+    /// Creates a resolver that asks these servers instead of the servers in `/etc/resolv.conf`.
     #[must_use]
     pub fn with_servers(servers: Vec<SocketAddr>) -> Self {
         Self::new(Some(servers))
@@ -181,7 +181,7 @@ impl DnsResolver {
         let mut cache = lock(&self.cache);
         if cache.len() >= NAMES_CACHED_MAX && !cache.contains_key(name) {
             cache.retain(|_, cached| now < cached.until);
-            // Any entry makes room: each is only a shorter way to the same answer.
+            // Any entry can be evicted: each is only a shortcut to the same answer.
             let any = cache.keys().next().cloned();
             if let Some(any) = any.filter(|_| cache.len() >= NAMES_CACHED_MAX) {
                 cache.remove(&any);
@@ -191,7 +191,7 @@ impl DnsResolver {
         cache.insert(name.to_owned(), Cached { addresses, until });
     }
 
-    /// Asks for the addresses of a name.
+    /// Looks up the addresses of a name.
     async fn ask(&self, name: &str) -> Result<Result<Vec<IpAddr>, NameRefused>, NoAnswer> {
         let client = self.client().resolver.clone().map_err(|_| NoAnswer)?;
         let Ok(mut absolute) = Name::from_str(name) else {
@@ -220,7 +220,7 @@ impl DnsResolver {
     }
 
     /// Asks our servers for the name servers of the root, which they know without the customer's
-    /// servers. Tasks that ask at the same time share the result.
+    /// servers. Concurrent calls share the result.
     async fn canary(&self) -> Canary {
         let mut last = self.canary.lock().await;
         let fresh = Duration::from_millis(CANARY_FRESH_MS);
@@ -245,7 +245,7 @@ impl DnsResolver {
         canary
     }
 
-    /// Decides who is to blame for a look-up without a definite answer.
+    /// Decides whether the name or our resolver is to blame for a lookup without a definite answer.
     async fn blame(&self, holder: Holder, name: &str, begun_ms: u64) -> NameRefused {
         let known = lock(&self.health).has_answered_since(begun_ms);
         let canary = match known {
@@ -319,7 +319,7 @@ impl Resolver for DnsResolver {
     }
 }
 
-/// Whether our server answered that it could not find out.
+/// Returns whether our server answered that it could not resolve the name.
 fn is_server_failure(error: &DnsError) -> bool {
     matches!(error, DnsError::ResponseCode(ResponseCode::ServFail))
 }
@@ -343,7 +343,7 @@ fn build(servers: Option<&[SocketAddr]>) -> Result<TokioResolver, NetError> {
     options.timeout = Duration::from_millis(QUESTION_MS_MAX);
     options.attempts = 1;
     options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
-    // The cache of this module tells whether an answer came from a server.
+    // The cache of this module must know whether an answer came from a server.
     options.cache_size = 0;
     options.use_hosts_file = ResolveHosts::Never;
     options.num_concurrent_reqs = SERVERS_ASKED;
@@ -351,7 +351,7 @@ fn build(servers: Option<&[SocketAddr]>) -> Result<TokioResolver, NetError> {
     builder.build()
 }
 
-/// The configuration of these servers.
+/// Returns the configuration of these servers.
 fn at(servers: &[SocketAddr]) -> ResolverConfig {
     let servers = servers.iter().map(|server| {
         let mut config = NameServerConfig::udp_and_tcp(server.ip());

@@ -1,4 +1,4 @@
-//! Trusted certificates, and the expiry of receivers' certificates.
+//! Manages trusted certificates, and records the expiry of receivers' certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::certificate;
 /// The maximum number of hosts whose certificate expiry is cached.
 const HOSTS_MAX: usize = 65_536;
 
-/// Why the trusted certificates cannot be set up.
+/// The error of setting up the trusted certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// A certificate file cannot be read.
@@ -121,8 +121,8 @@ pub(super) fn certificates_of(path: &Path) -> Result<RootCertStore, TrustError> 
     }
 }
 
-/// Returns the TLS client configuration: the system's certificates and those of `extra_ca_file`,
-/// HTTP/2 before HTTP/1.1.
+/// Returns the TLS client configuration: the system's certificates and the certificates of
+/// `extra_ca_file`, HTTP/2 before HTTP/1.1.
 pub(super) fn client_config(
     extra_ca_file: Option<&Path>,
     ends: CertificateEnds,
@@ -145,8 +145,8 @@ pub(super) fn client_config(
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Watching { inner, ends }))
         .with_no_client_auth();
-    // A resumed connection shows no certificate: an expired certificate, or one replaced by an
-    // invalid one, would be accepted as long as the receiver's tickets are valid.
+    // A resumed connection shows no certificate: an expired certificate, or a certificate replaced
+    // by an invalid one, would be accepted as long as the receiver's tickets are valid.
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)

@@ -11,9 +11,9 @@ use super::address::{Cidr, Origin, is_permitted};
 /// The host of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
-    /// An IP address in any spelling.
+    /// The host is an IP address in any spelling.
     Literal(IpAddr),
-    /// A host name.
+    /// The host is a name.
     Name(String),
 }
 

@@ -108,7 +108,7 @@ impl Answer {
 }
 
 /// Sends raw bytes and reads until the server closes the connection, or has answered and stays
-/// silent for a while.
+/// silent for some time.
 pub(crate) async fn raw(address: std::net::SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     // The server may answer and close before it has read everything.

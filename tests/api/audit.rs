@@ -1,4 +1,5 @@
-//! The audit log: what is on it, that every route that shows a position is, and that its chain can be checked.
+//! Tests the audit log: its content, that every route that shows a position is recorded, and that
+//! its chain can be checked.
 
 use std::str::FromStr;
 
@@ -57,7 +58,7 @@ async fn a_read_is_on_the_log_with_key_name_object_and_address() {
     );
     assert_eq!(line["object"], session.id.as_str());
     assert_eq!(line["from"], "127.0.0.1");
-    // What is refused, or shows nothing new, is not on it.
+    // Refused requests, and requests that show nothing new, are not recorded.
     let before = lines(&server, "limit=200").await.len();
     server.get(&insights("ses_none"), &made.key).await;
     server
@@ -104,7 +105,7 @@ fn has_position(schema: &Value, depth: usize) -> bool {
     }
 }
 
-/// What records a delivery answers its own phone or gateway with what that has sent.
+/// The routes that record a delivery only return data to the phone or gateway that sent it.
 const RECORDING: [&str; 2] = ["/v1/sessions/start", "/v1/sessions/stop"];
 
 #[test]

@@ -90,7 +90,7 @@ struct Node {
     sent: Arc<Counting>,
 }
 
-/// Both nodes.
+/// The two nodes of a test.
 struct Nodes {
     edge: Node,
     owner: Node,

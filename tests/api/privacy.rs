@@ -1,4 +1,4 @@
-//! Personal data (contract section 11): erasure, restriction, suppression and their status.
+//! Tests personal data (contract section 11): erasure, restriction, suppression and their status.
 
 use std::time::Duration;
 
@@ -68,13 +68,13 @@ async fn start_as(server: &Server, rider: &str, delivery: &str) -> Answer {
         .await
 }
 
-/// The status of a read of a session.
+/// Returns the status of a read of a session.
 async fn read(server: &Server, id: &str) -> u16 {
     let path = format!("/v1/sessions/{id}");
     server.get(&path, &server.keys.secret).await.status
 }
 
-/// The status of each read of a session that is not shown.
+/// Returns the status of each read of a session that is not shown.
 async fn reads(server: &Server, id: &str) -> Vec<u16> {
     let mut statuses = Vec::new();
     for end in ["", "/insights", "/evidence", "/events", "/acknowledged"] {
@@ -89,7 +89,7 @@ async fn listed(server: &Server) -> usize {
     answer.json["data"].as_array().unwrap().len()
 }
 
-/// The status of each change of a session.
+/// Returns the status of each change of a session.
 async fn changes(server: &Server, session: &Started) -> Vec<Answer> {
     let key = &server.keys.secret;
     let stop = json!({ "sessionId": session.id });
@@ -157,7 +157,7 @@ async fn an_erasure_removes_everything_and_names_nobody() {
     assert_eq!(read(&server, &other).await, 200);
     assert_eq!(listed(&server).await, 1);
     assert_eq!(server.service.registry().live(), 1, "the other session");
-    // The courier may work again, and what is new stays.
+    // The courier may work again, and new data stays.
     let again = start_as(&server, "rider-1", "order-3").await;
     assert_eq!(again.status, 201, "{again:?}");
     server.stop().await;
@@ -411,7 +411,7 @@ async fn a_restored_store_is_cleared_of_what_was_erased_later() {
     assert!(!text.contains("rider-1"), "{text}");
     server.stop().await;
 
-    // Another store plays the backup: it has sessions of both couriers.
+    // A second store serves as the backup: it has sessions of both couriers.
     let backup = Server::start().await;
     let (old, kept) = (
         backup.scored_session().await,

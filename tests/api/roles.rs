@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::answer::Answer;
 use crate::server::{Server, start_body};
 
-/// The operations that a support key may use beside reads.
+/// The operations that a support key may use in addition to reads.
 const RETRIES: [(&str, &str); 2] = [
     ("post", "/v1/webhooks/deliveries/retry"),
     ("post", "/v1/webhooks/deliveries/{id}/retry"),

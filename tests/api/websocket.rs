@@ -107,7 +107,7 @@ async fn each_message_gets_a_response_in_its_format_and_in_order() {
         phone.send(Message::Binary(encode(&batch(1)).into())).await;
         assert_eq!(phone.answer().await, json!({ "ackSeq": 0 }));
         assert_eq!(phone.answer().await, json!({ "binary": { "ackSeq": 1 } }));
-        // A ping is answered, and a message may arrive in fragments with a ping in between.
+        // A ping is answered, and a ping may arrive among the fragments of a message.
         let text = batch(2).to_string();
         let (begin, rest) = text.split_at(100);
         let (middle, end) = rest.split_at(50);

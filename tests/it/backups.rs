@@ -41,7 +41,7 @@ fn restore(from: &Path, to: &Path) -> Output {
         .unwrap()
 }
 
-/// What a command that failed printed.
+/// Returns the output of a command that failed.
 fn failed(output: Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     String::from_utf8(output.stderr).unwrap()
@@ -86,7 +86,7 @@ fn a_backup_is_verified_restored_and_remembered() {
     let told = failed(restore(&copy, &folder.store()));
     assert!(told.contains("is not empty"), "{told}");
 
-    // A copy without its file of acknowledged groups is none, nor one with another key.
+    // A copy without its file of acknowledged groups, or with another key, is not a valid backup.
     let target = Folder::new();
     let acknowledged = copy.join("acknowledged");
     let bytes = fs::read(&acknowledged).unwrap();
@@ -117,11 +117,13 @@ fn a_restored_backup_loses_sessions_that_were_erased_later() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[("PORCHLIGHT__PRIVACY__DELAY", "0s")]);
     let caller = Caller::new(&server);
-    let (erased, kept) = block_on(async { (caller.start("erased").await, caller.start("kept").await) });
+    let (erased, kept) =
+        block_on(async { (caller.start("erased").await, caller.start("kept").await) });
     let copy = folder.path().join("copy");
     successful(backup(&folder, &copy));
     block_on(async {
-        let body = json!({"requestId": "later", "type": "erasure", "subject": {"sessionId": erased}});
+        let body =
+            json!({"requestId": "later", "type": "erasure", "subject": {"sessionId": erased}});
         let submitted = caller.post("/v1/privacy/requests", &body).await;
         assert_eq!(submitted.status, 202, "{}", submitted.body);
         for _ in 0..300 {

@@ -32,7 +32,7 @@ impl Caller {
         }
     }
 
-    /// The key.
+    /// Returns the key.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }

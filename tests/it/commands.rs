@@ -141,7 +141,7 @@ fn read_commands_do_not_create_a_store() {
         let (code, told) = refused(arguments, &[("PORCHLIGHT__STORE__PATH", path)]);
         assert_eq!(code, Some(1), "{arguments:?}");
         assert!(
-            told.contains("there is no store in") && told.contains(path),
+            told.contains("contains no store") && told.contains(path),
             "{arguments:?}: {told}"
         );
         assert!(!nowhere.exists() && !copy.exists(), "{arguments:?}");

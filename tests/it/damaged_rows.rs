@@ -84,7 +84,8 @@ impl Customer {
         panic!("not scored");
     }
 
-    /// Asserts that everything of this customer works, except what the closure excludes.
+    /// Asserts that all operations of this customer work, except the operations that the closure
+    /// excludes.
     async fn works(&self, server: &Server, seq: u32, of: &str) {
         let caller = Caller::with_key(server, &self.key);
         for path in [
@@ -131,7 +132,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Of each kind the row to damage: one of the victim where there is one.
+/// Selects the row to damage for each kind: a row of the victim if there is one.
 async fn rows(store: &EmbeddedStore, victim: &Customer) -> BTreeMap<String, (Space, Vec<u8>)> {
     let mut found = BTreeMap::new();
     for space in Space::ALL {

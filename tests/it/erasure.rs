@@ -1,6 +1,6 @@
-//! Erasures by a server that is killed, and what the files of its store hold afterwards.
+//! Tests erasures by a server that is killed, and the contents of its store's files afterwards.
 //!
-//! `PORCHLIGHT_ERASURE_KILLS=50` kills oftener than the usual 4 times.
+//! `PORCHLIGHT_ERASURE_KILLS=50` kills the server more often than the usual 4 times.
 
 use std::path::Path;
 use std::sync::{Arc, RwLock};
@@ -18,7 +18,7 @@ const VARIABLES: [(&str, &str); 2] = [
     ("PORCHLIGHT__PRIVACY__DELAY", "0s"),
 ];
 
-/// Sessions of one courier: started, fed, and every second one stopped.
+/// Records sessions of one courier: starts them, sends data, and stops every second session.
 async fn record(client: &Client, rider: &str, sessions: u64) -> Vec<String> {
     let mut ids = Vec::new();
     for number in 0..sessions {
@@ -59,7 +59,7 @@ async fn record(client: &Client, rider: &str, sessions: u64) -> Vec<String> {
     ids
 }
 
-/// Ten seconds on foot, with a mark that names the courier.
+/// Returns ten seconds on foot, with a mark that names the courier.
 fn batch(rider: &str, seq: u32) -> String {
     let position = |n: u32| {
         let t = seq * 10 + n;
@@ -98,7 +98,7 @@ async fn completed(client: &Client, id: &str) -> Value {
     panic!("{}", show(client, id).await);
 }
 
-/// The status of a session's insight.
+/// Returns the status of a session's insight.
 async fn insight_status(client: &Client, id: &str) -> u16 {
     let path = format!("/v1/sessions/{id}/insights");
     let (status, _) = client.until_answered(&path, None, None).await;
@@ -110,7 +110,7 @@ fn connect(server: &Server, key: &str) -> Client {
     Client::new(&place, key)
 }
 
-/// Which of these values some file of the folder holds.
+/// Returns the values that occur in any file of the folder.
 fn found(folder: &Path, needles: &[(String, Vec<u8>)]) -> Vec<String> {
     let (mut names, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
     while let Some(folder) = folders.pop() {
@@ -178,7 +178,8 @@ fn no_file_of_the_store_holds_what_was_erased() {
         for (id, before) in kept_ids.iter().zip(&insights) {
             let path = format!("/v1/sessions/{id}/insights");
             let after = client.until_answered(&path, None, None).await.1.to_string();
-            // Live sessions change with each look only in their events, of which there are none new.
+            // Between reads, live sessions change only in their events, and there are no new
+            // events.
             assert_eq!(after, *before);
         }
         assert_eq!(found(&folder.store(), &needles), Vec::<String>::new());

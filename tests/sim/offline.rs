@@ -1,5 +1,5 @@
 //! Tests that a phone that is offline for longer than the idle timeout loses nothing: its insight
-//! equals that of a phone that was never offline, even if the service is killed in between.
+//! equals that of a phone that was never offline, even if the service is killed in the meantime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -85,9 +85,9 @@ struct Counting {
 /// The way in which a receiver answers a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// Answers 200.
+    /// The receiver answers 200.
     Answers,
-    /// Never answers.
+    /// The receiver never answers.
     Hangs,
     /// Never answers if the body contains `"bad":1`, and answers 200 otherwise.
     HangsOnBad,

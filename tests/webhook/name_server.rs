@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tokio::net::UdpSocket;
 
-/// What a name server does with a question.
+/// The way in which a name server responds to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// It never answers.
     Never,
     /// It answers with an IPv4 address and a time to live in seconds.
     Address(Ipv4Addr, u32),
-    /// The same, after a while.
+    /// The server answers with an IPv4 address after a delay.
     Late(Ipv4Addr, Duration),
     /// The name does not exist.
     NoSuchName,

@@ -27,12 +27,12 @@ pub const FIRST_HASH: Hash = [0; 32];
 
 macro_rules! actions {
     ($($(#[doc = $doc:literal])+ $variant:ident = $text:literal;)+) => {
-        /// What was done. The names are stable.
+        /// An action that the audit log records. The names are stable.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Action { $($(#[doc = $doc])+ $variant),+ }
 
         impl Action {
-            /// All actions.
+            /// All audited actions.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The name in answers.
@@ -119,7 +119,7 @@ impl Serialize for Action {
     }
 }
 
-/// Who did it.
+/// The actor that performed an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Actor {
@@ -162,7 +162,7 @@ impl Actor {
 pub struct Line {
     /// When it was done. Within a chain times never go back.
     pub at: TimestampMs,
-    /// Who did it.
+    /// The actor that performed the action.
     pub actor: Actor,
     /// The name of the action; see [`Action`].
     pub action: String,
@@ -175,7 +175,7 @@ pub struct Line {
 /// A line and its hash, as the customer reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HashedLine {
-    /// The line.
+    /// The line itself.
     #[serde(flatten)]
     pub line: Line,
     /// Its hash in hexadecimal digits.
@@ -186,7 +186,7 @@ pub struct HashedLine {
 /// with the fields `at`, `actor` (`kind`, `id`, `name`), `action`, `object` and `from` in this order.
 #[must_use]
 pub fn line_hash(previous: &Hash, line: &Line) -> Hash {
-    // A line has no map and no number that JSON can't write.
+    // A line contains no map and no number that JSON cannot represent.
     let json = serde_json::to_string(line).unwrap_or_default();
     let mut hash = Sha256::new();
     hash.update(hex(previous));
@@ -308,11 +308,11 @@ impl Group {
         })
     }
 
-    /// Writes the group.
+    /// Encodes the group.
     ///
     /// # Errors
     ///
-    /// None in practice: every field can be written.
+    /// Never fails in practice: every field can be encoded.
     pub fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
         postcard::to_allocvec(self)
     }
@@ -343,16 +343,16 @@ impl StoredLine {
     }
 }
 
-/// Which lines to list.
+/// Selects the lines to list.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// From this time on.
     pub from: Option<TimestampMs>,
     /// Before this time.
     pub to: Option<TimestampMs>,
-    /// Of this action.
+    /// Only lines with this action.
     pub action: Option<Action>,
-    /// Of this object.
+    /// Only lines about this object.
     pub object: Option<String>,
 }
 
@@ -391,9 +391,9 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainName {
-    /// The organization.
+    /// The id of the organization.
     pub organization_id: OrganizationId,
-    /// The environment.
+    /// The environment of the tenant.
     pub env: Env,
 }
 

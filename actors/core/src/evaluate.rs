@@ -121,7 +121,7 @@ pub struct Tally {
     pub not_decidable: u32,
     /// Detections within such labels, which count as neither right nor wrong.
     pub detections_apart: u32,
-    /// Found labels.
+    /// The number of labels found.
     pub found: u32,
     /// The number of found labels in recordings where the type is complete.
     pub found_where_complete: u32,
@@ -189,7 +189,7 @@ impl Tally {
     }
 
     /// Returns the mean confidence of the detections with a confidence in a range, the share of
-    /// them that is correct, and their number. Returns `None` if there are none.
+    /// them that is correct, and their number. Returns `None` if the range contains no detections.
     #[must_use]
     pub fn reliability(&self, range: std::ops::Range<f64>) -> Option<(f64, f64, u32)> {
         let within = self

@@ -8,15 +8,15 @@
 //!
 //! - **Clock rule.** Clocks of two nodes are never compared. An owner acts until [`FENCE_MS`] after
 //!   the *start* of its last successful heartbeat. An observer declares a member dead when its own
-//!   clock has seen no new heartbeat for [`GONE_MS`]. The 8 s in between allow a difference in
+//!   clock has seen no new heartbeat for [`GONE_MS`]. The difference of 8 s allows a difference in
 //!   clock rates far beyond any real one.
 //! - **One row decides.** Marking a member dead is a conditional write on the same row as the
 //!   member's conditional heartbeats, so one of the two fails.
 //! - **Generations.** A claim raises the shard's generation with a conditional write. Later writes
 //!   of an owner with an older generation sort below and are never read.
 //!
-//! A node that restarts under its name gets its shards back immediately: the process that could
-//! bind the name's address is the only one with that name.
+//! A node that restarts under its name gets its shards back immediately: only the process that
+//! could bind the name's address has that name.
 
 mod machine;
 mod membership;
@@ -85,7 +85,7 @@ pub struct Incarnation(pub u64);
 pub struct Member {
     /// The node's name.
     pub node: NodeName,
-    /// The incarnation.
+    /// The incarnation of the node.
     pub incarnation: Incarnation,
 }
 
@@ -103,18 +103,18 @@ pub enum MemberStatus {
 /// A row of the table of members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberRow {
-    /// The member.
+    /// The member itself.
     pub member: Member,
     /// Number of its last heartbeat.
     pub beat: u64,
-    /// Its status.
+    /// The status of the member.
     pub standing: MemberStatus,
 }
 
 /// A row of the table of owners. A shard without a row was never claimed: generation 0, no holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerRow {
-    /// The shard.
+    /// The shard concerned.
     pub shard: Shard,
     /// The generation of the last claim.
     pub generation: u64,
@@ -136,7 +136,7 @@ pub enum Change {
     },
     /// Writes heartbeat and status, if the row's incarnation is the member's and it is not dead.
     Heartbeat {
-        /// The member.
+        /// The member concerned.
         member: Member,
         /// The number of the heartbeat.
         beat: u64,
@@ -158,7 +158,7 @@ pub enum Change {
     /// Writes the holder and generation `from + 1` if the current generation is `from` (0 if the
     /// row does not exist).
     Claim {
-        /// The shard.
+        /// The shard concerned.
         shard: Shard,
         /// The claiming member.
         member: Member,
@@ -167,7 +167,7 @@ pub enum Change {
     },
     /// Removes the holder and keeps the generation, if generation and holder match.
     Release {
-        /// The shard.
+        /// The shard concerned.
         shard: Shard,
         /// The releasing member.
         member: Member,
@@ -196,9 +196,9 @@ pub enum Input {
     Changed {
         /// When it was requested.
         started: MonotonicMs,
-        /// The write.
+        /// The conditional write.
         change: Change,
-        /// Its outcome.
+        /// The outcome of the write.
         outcome: Outcome,
     },
     /// All rows of members, read serially if the machine asked for that.

@@ -47,22 +47,22 @@ pub struct PathInput<'a> {
 pub enum Way {
     /// In a vehicle.
     Drive,
-    /// On foot.
+    /// The courier walks.
     Walk,
-    /// By stairs.
+    /// The courier takes the stairs.
     Stairs,
-    /// By elevator.
+    /// The courier takes an elevator.
     Elevator,
-    /// Unknown movement.
+    /// The kind of movement is unknown.
     Other,
-    /// Without positions.
+    /// There are no positions.
     Unseen,
 }
 
 /// A part of the path with one kind of movement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Leg {
-    /// The movement.
+    /// The kind of movement.
     pub way: Way,
     /// The positions, in order of time.
     pub places: Vec<Place>,
@@ -73,9 +73,9 @@ pub struct Leg {
 pub struct Halt {
     /// The stay or climb.
     pub event: Event,
-    /// Its position.
+    /// The position of the stay or climb.
     pub place: Place,
-    /// Its duration.
+    /// The duration of the stay or climb, milliseconds.
     pub duration_ms: u32,
 }
 

@@ -1,8 +1,9 @@
-//! The steps of a privacy request, decided without performing them.
+//! Decides the steps of a privacy request without performing them.
 //!
-//! A request is stored after each step with the step that follows. A process that was killed repeats the step that it was
-//! in: every step may be repeated. The sessions of a page and their counts are stored before the page is erased, so that
-//! the counts are right however often the page is repeated.
+//! After each step the request is stored with the step that follows. If a process is killed, the
+//! request repeats its current step: every step may be repeated. The sessions of a page and their
+//! counts are stored before the page is erased, so that the counts are correct regardless of how
+//! often the page is repeated.
 
 mod mark;
 mod request;

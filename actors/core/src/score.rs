@@ -50,7 +50,7 @@ const END_MS_MAX: u32 = SAMPLE_T_MS_MAX + WINDOW_MS;
 /// The part of a proof of delivery that scoring uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodInput {
-    /// Its kind.
+    /// The kind of PoD.
     pub pod_type: PodType,
     /// When it was attached, milliseconds since the session's start; none if unknown or outside the
     /// session.
@@ -81,14 +81,14 @@ pub struct ScoreInput<'a> {
     pub missing_batches: u32,
     /// Number of batches that were left out because they could not be processed.
     pub quarantined_batches: u32,
-    /// Prior knowledge.
+    /// The prior knowledge of the place.
     pub known: &'a Knowledge,
 }
 
 /// A score, and facts that the service may learn about the place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scored {
-    /// The score.
+    /// The resulting score.
     pub score: Score,
     /// Facts about the place, if the session is trusted enough; the caller fills in day and rider.
     pub learned: Option<PlaceFacts>,

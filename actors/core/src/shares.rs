@@ -16,7 +16,7 @@ pub struct ShareLimits {
     pub in_flight_bytes: u64,
     /// Requests that are being answered.
     pub requests: u64,
-    /// Open WebSockets.
+    /// The number of open WebSockets.
     pub sockets: u64,
     /// Open event streams.
     pub event_streams: u64,

@@ -65,7 +65,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// All causes.
+    /// All failure causes.
     pub const ALL: [Self; 9] = [
         Self::Dns,
         Self::Connect,
@@ -305,7 +305,7 @@ pub enum Mode {
 /// An event for the machine. Answers carry the generation of the effect that they answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// The outbox may contain new messages, in whatever lanes.
+    /// The outbox may contain new messages, in any lanes.
     Poked,
     /// These lanes have new messages. The machine reads them without listing the outbox.
     NewIn(Vec<SessionId>),

@@ -16,7 +16,7 @@ pub const FIXES_PER_WINDOW: usize = 2;
 pub struct Fix {
     /// Milliseconds since the session's start.
     pub t_ms: u32,
-    /// The position.
+    /// The position of the courier.
     pub place: Place,
     /// 68 % radius, metres; 20 if the phone does not report it (contract 3).
     pub accuracy_m: f32,
@@ -26,7 +26,7 @@ pub struct Fix {
     pub speed_mps: Option<f32>,
     /// Course over ground, degrees from north, clockwise.
     pub bearing_deg: Option<f32>,
-    /// Altitude, metres.
+    /// The altitude, metres.
     pub altitude_m: Option<f32>,
     /// Whether the platform says that the fix is simulated.
     pub mock: bool,

@@ -43,26 +43,26 @@ impl Instrument {
 /// One label of a metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Label {
-    /// Its name.
+    /// The name of the label.
     pub name: &'static str,
     /// All of its values; empty if another crate has the list.
     pub values: &'static [&'static str],
 }
 
-/// One metric.
+/// The definition of a metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Definition {
     /// The section of the docs.
     pub section: &'static str,
     /// The full name as exposed.
     pub name: &'static str,
-    /// The type.
+    /// The type of instrument.
     pub instrument: Instrument,
-    /// The unit.
+    /// The unit of the values.
     pub unit: Unit,
-    /// Its labels.
+    /// The labels of the metric.
     pub labels: &'static [Label],
-    /// Its meaning.
+    /// The help text of the metric.
     pub help: &'static str,
 }
 

@@ -23,7 +23,7 @@ label! {
     NodesChange {
         /// A node joins.
         Join = "join",
-        /// A heartbeat.
+        /// A heartbeat write.
         Beat = "beat",
         /// A member is declared dead.
         Gone = "gone",

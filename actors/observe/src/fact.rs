@@ -15,24 +15,24 @@ use super::{ActorKind, InsightOutcome, Metrics, ReplayCheck, SessionEnded};
 pub enum Fact<'a> {
     /// A session was started.
     SessionStarted {
-        /// The session.
+        /// The id of the session.
         session_id: SessionId,
     },
     /// A session ended.
     SessionEnded {
-        /// The session.
+        /// The id of the session.
         session_id: SessionId,
-        /// The reason.
+        /// The reason for the end.
         reason: EndReason,
     },
     /// The app stopped a session that the service had ended.
     StoppedAfterTimeout {
-        /// The session.
+        /// The id of the session.
         session_id: SessionId,
     },
     /// A live session skipped a gap in `seq`.
     HoleGivenUp {
-        /// The session.
+        /// The id of the session.
         session_id: SessionId,
         /// The first missing `seq`.
         first: u32,
@@ -43,7 +43,7 @@ pub enum Fact<'a> {
     ActorPanicked {
         /// The kind of actor.
         actor: ActorKind,
-        /// The session.
+        /// The id of the session.
         session_id: SessionId,
         /// The batch during which it happened, if any.
         seq: Option<u32>,
@@ -52,16 +52,16 @@ pub enum Fact<'a> {
     },
     /// A batch is left out of its session permanently.
     BatchQuarantined {
-        /// The session.
+        /// The id of the session.
         session_id: SessionId,
-        /// The batch.
+        /// The sequence number of the batch.
         seq: u32,
     },
     /// An insight was committed.
     InsightCommitted {
-        /// The session.
+        /// The id of the session.
         session_id: SessionId,
-        /// The revision.
+        /// The revision of the insight.
         revision: u32,
         /// Whether scoring succeeded.
         outcome: InsightOutcome,
@@ -70,25 +70,25 @@ pub enum Fact<'a> {
     StoreFailed {
         /// The kind of actor.
         actor: ActorKind,
-        /// The session.
+        /// The id of the session.
         session_id: SessionId,
-        /// The operation.
+        /// The operation that failed.
         doing: &'static str,
-        /// The error.
+        /// The error that occurred.
         error: &'a (dyn Error + 'static),
     },
     /// Stored data cannot be read, and processing continues without it.
     Unreadable {
-        /// The session.
+        /// The id of the session.
         session_id: SessionId,
         /// The kind of data.
         what: &'static str,
-        /// The error.
+        /// The error that occurred.
         error: &'a (dyn Error + 'static),
     },
     /// The events of a live session were compared with a replay.
     ReplayChecked {
-        /// The session.
+        /// The id of the session.
         session_id: SessionId,
         /// Whether they are equal.
         check: ReplayCheck,

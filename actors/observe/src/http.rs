@@ -82,9 +82,9 @@ label! {
         Schema = "/porchlight.proto",
         /// `GET /docs`
         Docs = "/docs",
-        /// The console.
+        /// A console route.
         Console = "/console",
-        /// No route.
+        /// A path that matches no route.
         Unknown = "unknown",
     }
 }
@@ -92,15 +92,15 @@ label! {
 label! {
     /// A request's method.
     Method {
-        /// GET
+        /// The method GET.
         Get = "GET",
-        /// POST
+        /// The method POST.
         Post = "POST",
-        /// PUT
+        /// The method PUT.
         Put = "PUT",
-        /// DELETE
+        /// The method DELETE.
         Delete = "DELETE",
-        /// Any other.
+        /// Any other method.
         Other = "other",
     }
 }
@@ -108,15 +108,15 @@ label! {
 label! {
     /// The class of a status code.
     StatusClass {
-        /// 1xx
+        /// The status class 1xx.
         Informational = "1xx",
-        /// 2xx
+        /// The status class 2xx.
         Success = "2xx",
-        /// 3xx
+        /// The status class 3xx.
         Redirection = "3xx",
-        /// 4xx
+        /// The status class 4xx.
         ClientError = "4xx",
-        /// 5xx
+        /// The status class 5xx.
         ServerError = "5xx",
     }
 }

@@ -12,7 +12,7 @@ macro_rules! label {
         pub enum $name { $($(#[$variant_doc])* $variant),+ }
 
         impl $name {
-            /// All variants.
+            /// All variants of the enum.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
             /// The label values of all variants, in the same order.
             pub const VALUES: &'static [&'static str] = &[$($text),+];
@@ -72,7 +72,7 @@ label! {
 label! {
     /// Why an actor stopped.
     StopReason {
-        /// The actor had no work for a while.
+        /// The actor had no work for some time.
         Idle = "idle",
         /// Its work is finished.
         Finished = "finished",
@@ -176,9 +176,9 @@ label! {
 /// The metric handles of one kind of actor.
 #[derive(Debug, Clone)]
 pub struct ActorMetrics {
-    /// Live actors.
+    /// The number of live actors.
     pub live: Gauge,
-    /// Started actors.
+    /// The number of started actors.
     pub started: Counter,
     /// Actors that were rebuilt after a panic.
     pub restarts: Counter,
@@ -245,7 +245,7 @@ pub struct Metrics {
     batches: Vec<Counter>,
     sessions_ended: Vec<Counter>,
     insights: Vec<Counter>,
-    /// Accepted samples.
+    /// The number of accepted samples.
     pub samples: Counter,
     /// Skipped samples of unknown kinds.
     pub samples_unknown: Counter,
@@ -255,15 +255,15 @@ pub struct Metrics {
     pub in_flight_bytes: Gauge,
     /// Limit on batches between last byte and acknowledgement.
     pub ingest_limit: Gauge,
-    /// Live sessions.
+    /// The number of live sessions.
     pub sessions_live: Gauge,
-    /// Started sessions.
+    /// The number of started sessions.
     pub sessions_started: Counter,
     /// Skipped gaps in `seq`.
     pub holes_given_up: Counter,
     /// Batches that did not fit into a mailbox; the session reads them from the journal.
     pub mailbox_overflows: Counter,
-    /// Quarantined batches.
+    /// The number of quarantined batches.
     pub quarantined: Counter,
     /// Sessions waiting to be scored.
     pub scoring_waiting: Gauge,

@@ -35,7 +35,7 @@ label! {
 label! {
     /// The outcome of a question about a live session.
     LiveOutcome {
-        /// It answered.
+        /// The peer answered.
         Answered = "answered",
         /// It does not act for the session (any more).
         NotOwner = "not_owner",
@@ -47,7 +47,7 @@ label! {
 label! {
     /// The purpose of a request between nodes.
     PeerRoute {
-        /// Forwarding batches.
+        /// The forwarding of batches.
         Forwarded = "forward",
         /// Asking for a reconciliation.
         Nudge = "nudge",
@@ -122,7 +122,7 @@ impl PeerMetrics {
         self.forwarded[outcome as usize].increment(batches as u64);
     }
 
-    /// Counts nudges.
+    /// Counts nudges by outcome.
     pub fn on_nudge(&self, outcome: Nudged, nudges: usize) {
         self.nudges[outcome as usize].increment(nudges as u64);
     }

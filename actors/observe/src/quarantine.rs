@@ -14,9 +14,9 @@ static UNREADABLE: Mutex<VecDeque<Unreadable>> = Mutex::new(VecDeque::new());
 /// A batch that was left out of its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quarantined {
-    /// The session.
+    /// The id of the session.
     pub session_id: SessionId,
-    /// The batch.
+    /// The sequence number of the batch.
     pub seq: u32,
 }
 
@@ -36,7 +36,7 @@ pub fn recent() -> Vec<Quarantined> {
 /// A part of a session that cannot be read from the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The session.
+    /// The id of the session.
     pub session_id: SessionId,
     /// The part of the session.
     pub what: &'static str,

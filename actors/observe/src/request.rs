@@ -1,6 +1,6 @@
 //! The request that caused a log line. The HTTP layer sets it once around a request, and every
-//! [`Fact`](super::Fact) written in between includes it. Work that a request leaves to actors is
-//! identified by its session.
+//! [`Fact`](super::Fact) written during the request includes it. Work that a request leaves to
+//! actors is identified by its session.
 
 use bytes::Bytes;
 

@@ -13,7 +13,7 @@ label! {
         InFlightBytes = "in_flight_bytes",
         /// Requests that are being answered.
         Requests = "requests",
-        /// Open WebSockets.
+        /// The number of open WebSockets.
         Sockets = "sockets",
         /// Open event streams.
         EventStreams = "event_streams",

@@ -34,7 +34,7 @@ label! {
     /// The wall clock compared with the stored times: old sessions are deleted only while both
     /// agree.
     ClockState {
-        /// They agree.
+        /// Both agree.
         Agrees = "agrees",
         /// The clock is more than a day ahead.
         Ahead = "ahead",
@@ -48,7 +48,7 @@ label! {
 pub struct StoreMetrics {
     /// Time to write and sync one group.
     pub commit: Histogram,
-    /// Committed groups.
+    /// The number of committed groups.
     pub groups: Counter,
     /// Queued write operations.
     pub queue: Gauge,

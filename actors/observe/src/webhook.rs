@@ -15,23 +15,23 @@ label! {
     AttemptOutcome {
         /// The receiver answered 2xx.
         Delivered = "delivered",
-        /// See [`Cause::Dns`].
+        /// The failure cause [`Cause::Dns`].
         Dns = "dns",
-        /// See [`Cause::Connect`].
+        /// The failure cause [`Cause::Connect`].
         Connect = "connect",
-        /// See [`Cause::Tls`].
+        /// The failure cause [`Cause::Tls`].
         Tls = "tls",
-        /// See [`Cause::BlockedAddress`].
+        /// The failure cause [`Cause::BlockedAddress`].
         BlockedAddress = "blocked_address",
-        /// See [`Cause::Timeout`].
+        /// The failure cause [`Cause::Timeout`].
         Timeout = "timeout",
-        /// See [`Cause::Status`].
+        /// The failure cause [`Cause::Status`].
         Status = "status",
-        /// See [`Cause::Redirect`].
+        /// The failure cause [`Cause::Redirect`].
         Redirect = "redirect",
-        /// See [`Cause::Protocol`].
+        /// The failure cause [`Cause::Protocol`].
         Protocol = "protocol",
-        /// See [`Cause::Internal`].
+        /// The failure cause [`Cause::Internal`].
         Internal = "internal",
     }
 }

@@ -21,7 +21,7 @@ pub enum DocumentKind {
     ErasureLog = 5,
     /// Groups of lines of a tenant's audit log, by the group's number. In parts.
     AuditGroup = 6,
-    /// Where a tenant's audit log ends.
+    /// The end of a tenant's audit log.
     AuditHead = 7,
 }
 
@@ -115,7 +115,7 @@ impl Collection {
 pub struct Document {
     /// The key, which orders the collection.
     pub key: Vec<u8>,
-    /// The content.
+    /// The content of the document.
     pub data: Vec<u8>,
 }
 
@@ -125,10 +125,11 @@ pub trait Documents: Send + Sync {
     /// The document under `key`.
     async fn document(&self, collection: Collection, key: Vec<u8>) -> StoreResult<Option<Vec<u8>>>;
 
-    /// Replaces the document under `key` by `data` if its content now is `expected`. `None` stands for an absent document,
-    /// in both places. Returns `false` if the content differs from `expected`; then nothing changes.
+    /// Replaces the document under `key` with `data` if its current content is `expected`. In both
+    /// places, `None` represents an absent document. Returns `false` and changes nothing if the
+    /// content differs from `expected`.
     ///
-    /// After a lost answer, a repeated call may return `false` although the first one succeeded.
+    /// After a lost answer, a repeated call may return `false` although the first call succeeded.
     async fn replace_document(
         &self,
         collection: Collection,

@@ -1,4 +1,4 @@
-//! Removing personal data for good.
+//! Permanently removes personal data.
 
 use async_trait::async_trait;
 use porchlight_schema::ids::{RecorderId, SessionId};
@@ -29,7 +29,7 @@ pub struct Removed<C> {
     pub next: Option<C>,
 }
 
-/// Removes personal data. Every method may be repeated: it removes what is left.
+/// Removes personal data. Every method may be repeated: it removes the remaining data.
 #[async_trait]
 pub trait Erasure: Send + Sync {
     /// Counts the rows of a session.
@@ -59,8 +59,9 @@ pub trait Erasure: Send + Sync {
     async fn recorders(&self, after: Option<RecorderId>, limit: usize)
     -> StoreResult<RecorderPage>;
 
-    /// Removes the tenant's idempotency keys whose session is gone. Looks at no more than `limit` keys after `after`.
-    /// A store whose keys can't be listed removes nothing: they expire within a day.
+    /// Removes the tenant's idempotency keys whose session no longer exists. It examines at most
+    /// `limit` keys after `after`. A store that cannot list its keys removes nothing: they expire
+    /// within a day.
     async fn erase_idempotency_keys(
         &self,
         tenant: Tenant,
@@ -68,7 +69,7 @@ pub trait Erasure: Send + Sync {
         limit: usize,
     ) -> StoreResult<Removed<Vec<u8>>>;
 
-    /// Rewrites the files of the store so that they no longer hold the removed rows. A store whose database does that by
-    /// itself returns at once.
+    /// Rewrites the files of the store so that they no longer contain the removed rows. If the
+    /// database does so by itself, the call returns immediately.
     async fn purge(&self) -> StoreResult<()>;
 }

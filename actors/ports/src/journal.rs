@@ -28,12 +28,12 @@ pub struct JournalEntry {
     pub seq: u32,
     /// When the service received it, which determines the end of an idle session.
     pub received_at: TimestampMs,
-    /// The batch.
+    /// The batch itself.
     pub batch: PackedBatch,
 }
 
 /// A decision about a session's batches. It is stored before it takes effect, so that a replay
-/// decides the same.
+/// makes the same decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Note {
     /// The gap from `first` to `last` was skipped: batches that arrive for it later are late.
@@ -69,9 +69,9 @@ pub struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Adds the next acknowledged number; numbers must arrive in rising order. If there are
-    /// `ranges_max` ranges already, the last one is extended over the numbers in between: an app
-    /// then resends some acknowledged batches, but never leaves out a missing one.
+    /// Adds the next acknowledged number; numbers must arrive in rising order. If there are already
+    /// `ranges_max` ranges, the last range is extended over the missing numbers: an app then
+    /// resends some acknowledged batches, but never leaves out a missing batch.
     pub fn push(&mut self, seq: u32, ranges_max: usize) {
         if let Some(last) = seq.checked_sub(1)
             && self.next_seq <= last

@@ -11,7 +11,7 @@ use super::StoreResult;
 /// An organization, which has one id in both environments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Organization {
-    /// The id.
+    /// The id of the organization.
     pub id: OrganizationId,
     /// The name by which `keys create` finds it.
     pub name: String,
@@ -22,8 +22,8 @@ pub struct Organization {
 /// Stores organizations and keys.
 #[async_trait]
 pub trait Keys: Send + Sync {
-    /// Returns the organization with this name, or stores and returns `candidate` if there is no
-    /// such organization.
+    /// Returns the organization with this name. If there is no such organization, stores and
+    /// returns `candidate`.
     async fn organization(&self, candidate: Organization) -> StoreResult<Organization>;
 
     /// All organizations, by name.

@@ -31,7 +31,7 @@ pub struct SealedSecret {
 /// A secret that was replaced by a newer one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreviousSecret {
-    /// The secret.
+    /// The sealed secret.
     pub secret: SealedSecret,
     /// When it stops being valid.
     pub expires_at: TimestampMs,
@@ -44,7 +44,7 @@ pub struct Endpoint {
     pub enabled: bool,
     /// The id; a deleted and recreated configuration gets a new one.
     pub id: EndpointId,
-    /// The tenant.
+    /// The tenant of the message.
     pub tenant: Tenant,
     /// The URL as the customer wrote it.
     pub url: Arc<str>,
@@ -81,7 +81,7 @@ pub struct RememberedSecret {
     /// The request that created the secret; idempotency keys are remembered separately for each
     /// kind.
     pub request: SecretRequest,
-    /// The `Idempotency-Key`.
+    /// The value of the `Idempotency-Key` header.
     pub key: String,
     /// SHA-256 of the request's body.
     pub body_hash: [u8; 32],
@@ -133,7 +133,7 @@ pub enum DeliveryStatus {
 }
 
 impl DeliveryStatus {
-    /// All statuses.
+    /// All delivery statuses.
     pub const ALL: [Self; 6] = [
         Self::Pending,
         Self::Retrying,
@@ -237,11 +237,11 @@ impl DeliveryRow {
 /// A filter of deliveries.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeliveryFilter {
-    /// The status.
+    /// Only deliveries with this status.
     pub status: Option<DeliveryStatus>,
-    /// The event.
+    /// Only deliveries of this event.
     pub event: Option<MessageEvent>,
-    /// The session.
+    /// Only deliveries of this session.
     pub session_id: Option<SessionId>,
     /// The earliest creation time.
     pub from: Option<TimestampMs>,
@@ -265,9 +265,9 @@ impl DeliveryFilter {
 /// One delivery in full.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryDetail {
-    /// The row.
+    /// The delivery row.
     pub row: DeliveryRow,
-    /// Its status.
+    /// The status of the delivery.
     pub status: DeliveryStatus,
     /// The exact body.
     pub body: Arc<str>,
@@ -300,7 +300,7 @@ pub struct BulkRetry {
 /// A tenant with messages to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Work {
-    /// The tenant.
+    /// The tenant of the outbox.
     pub tenant: Tenant,
     /// When the first message is due; in the past if it can be sent immediately.
     pub due_at: TimestampMs,
@@ -335,7 +335,7 @@ pub trait Outbox: Send + Sync {
     /// Deletes a tenant's endpoint, which cancels its waiting messages. False: there was none.
     async fn delete_endpoint(&self, tenant: Tenant) -> StoreResult<bool>;
 
-    /// All endpoints.
+    /// Returns all endpoints.
     async fn endpoints(&self) -> StoreResult<Vec<Endpoint>>;
 
     /// Lists parts of the outbox of a tenant's endpoint; see
@@ -405,7 +405,7 @@ pub trait Outbox: Send + Sync {
     ) -> StoreResult<BulkRetry>;
 
     /// Returns the queue depths of all outboxes. Each number is exact up to
-    /// [`porchlight_schema::limits::DEPTH_COUNTED_MAX`], which stands for that many or more.
+    /// [`porchlight_schema::limits::DEPTH_COUNTED_MAX`], which means that many or more.
     async fn depth(&self, now: TimestampMs) -> StoreResult<Depth>;
 
     /// Tenants of these shards whose endpoint has something to do before `until`: to send, or, while it is paused, to

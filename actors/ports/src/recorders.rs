@@ -14,7 +14,7 @@ pub struct RecorderRow {
     pub data: Vec<u8>,
 }
 
-/// Stores recorders.
+/// The storage of recorders.
 #[async_trait]
 pub trait Recorders: Send + Sync {
     /// Creates a recorder with version 1. An existing recorder is not changed.

@@ -19,7 +19,7 @@ use super::StoreResult;
 /// number if the tenant has a webhook, and drops it otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageBody {
-    /// The event.
+    /// The event of the message.
     pub event: MessageEvent,
     /// When it happened.
     pub created_at: TimestampMs,
@@ -39,7 +39,7 @@ pub struct Idempotency {
 /// A new session.
 #[derive(Debug, Clone)]
 pub struct NewSession {
-    /// The start.
+    /// The start of the session.
     pub start: SessionStart,
     /// Remembered for [`porchlight_schema::limits::IDEMPOTENCY_MS`] from `start.created_at`.
     pub idempotency: Option<Idempotency>,
@@ -61,7 +61,7 @@ pub enum StartOutcome {
 /// A session's start and end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionRow {
-    /// The start.
+    /// The start of the session.
     pub start: SessionStart,
     /// The end; none while the session is live.
     pub end: Option<SessionEnd>,
@@ -91,16 +91,16 @@ pub struct EndOutcome {
 /// A PoD and its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodRow {
-    /// The PoD.
+    /// The PoD itself.
     pub pod: Pod,
     /// When the service received it.
     pub received_at: TimestampMs,
 }
 
 impl PodRow {
-    /// Returns the row that replaces the stored PoD, or `None` if the PoD is the same. Its time is
-    /// always later than that of the stored one, even if the clock was set back: an acknowledged
-    /// PoD must not be dropped.
+    /// Returns the row that replaces the stored PoD, or `None` if the PoD is unchanged. The time of
+    /// the row is always later than the time of the stored PoD, even if the clock was set back: an
+    /// acknowledged PoD must not be dropped.
     #[must_use]
     pub fn replacing(mut self, stored: Option<&Self>) -> Option<Self> {
         if let Some(stored) = stored {
@@ -116,11 +116,11 @@ impl PodRow {
 /// A filter of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionFilter {
-    /// The status.
+    /// Only sessions with this status.
     pub status: Option<SessionStatus>,
-    /// The delivery.
+    /// Only sessions of this delivery.
     pub delivery_id: Option<String>,
-    /// The courier.
+    /// Only sessions of this courier.
     pub external_rider_id: Option<String>,
     /// The earliest creation time.
     pub from: Option<TimestampMs>,
@@ -131,7 +131,7 @@ pub struct SessionFilter {
 /// A page of a list, newest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T, C> {
-    /// The rows.
+    /// The rows of the page.
     pub rows: Vec<T>,
     /// The cursor after which the next page begins; none at the end.
     pub next: Option<C>,
@@ -214,7 +214,7 @@ impl From<Covered> for StoredCovered {
 /// A stored insight.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StoredInsight {
-    /// The insight.
+    /// The insight itself.
     pub record: InsightRecord,
     /// The data that it covers.
     pub covered: Covered,
@@ -261,11 +261,11 @@ pub struct Snapshot {
     pub generation: u64,
     /// The `seq` that the machine expects next.
     pub next_seq: u32,
-    /// The state.
+    /// The encoded state.
     pub state: Vec<u8>,
 }
 
-/// Stores sessions.
+/// The storage of sessions.
 #[async_trait]
 pub trait Sessions: Send + Sync {
     /// Creates a session, remembers its idempotency key and queues its message, in one step.
@@ -283,7 +283,7 @@ pub trait Sessions: Send + Sync {
     /// Returns a session of any tenant: the caller checks the tenant.
     async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>>;
 
-    /// Ends a session and queues its message, in one step. The first end counts; a later one
+    /// Ends a session and queues its message, in one step. The first end counts; a later end
     /// changes and queues nothing. `pod`, if given, is attached in the same step. Returns `None` if
     /// there is no such session.
     async fn end(
@@ -296,7 +296,7 @@ pub trait Sessions: Send + Sync {
 
     /// Replaces the end of a session that the service ended with `end`, the app's own stop, and
     /// queues nothing. The first such stop counts, and an end by the app stays. Returns `None` if
-    /// there is no such session, or it has not ended.
+    /// there is no such session or the session has not ended.
     async fn stop_after_timeout(
         &self,
         session_id: SessionId,
@@ -344,7 +344,7 @@ pub trait Sessions: Send + Sync {
     async fn message(&self, id: MessageId) -> StoreResult<Option<Message>>;
 }
 
-/// Stores snapshots.
+/// The storage of snapshots.
 #[async_trait]
 pub trait Snapshots: Send + Sync {
     /// Writes a snapshot; it need not be durable.
@@ -358,8 +358,8 @@ pub trait Snapshots: Send + Sync {
 #[async_trait]
 pub trait Insights: Send + Sync {
     /// Commits an insight and queues its message, in one step, if its revision follows the stored
-    /// one (1 if there is no stored one). Returns `false` and changes nothing if another commit was
-    /// faster. `learned` is written in the same step.
+    /// revision (1 if no revision is stored). Returns `false` and changes nothing if another commit
+    /// was faster. `learned` is written in the same step.
     async fn commit_insight(
         &self,
         session_id: SessionId,
@@ -371,7 +371,8 @@ pub trait Insights: Send + Sync {
     /// A session's newest insight.
     async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>>;
 
-    /// Replaces the review of a session's decision, whatever insight it has. False: there is no such session.
+    /// Replaces the review of a session's decision, regardless of its insight. Returns `false` if
+    /// there is no such session.
     async fn put_review(&self, session_id: SessionId, review: Review) -> StoreResult<bool>;
 
     /// The review of a session's decision.

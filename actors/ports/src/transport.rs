@@ -14,10 +14,10 @@ pub struct OutboundRequest {
     pub tenant: Tenant,
     /// The URL, which is checked again.
     pub url: Arc<str>,
-    /// Headers in addition to those that the transport sets (`host`, `content-type`,
+    /// The headers in addition to the headers that the transport sets (`host`, `content-type`,
     /// `content-length`, `user-agent`).
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
+    /// The request body.
     pub body: Arc<str>,
 }
 
@@ -88,7 +88,7 @@ pub trait Transport: Send + Sync {
 /// Whether a certificate expires soon.
 #[must_use]
 pub fn ends_soon(ends_at: TimestampMs, now: TimestampMs) -> bool {
-    /// Fourteen days.
+    /// A period of 14 days.
     const SOON_MS: i64 = 14 * 24 * 3600 * 1000;
     ends_at.since_ms(now) < SOON_MS
 }

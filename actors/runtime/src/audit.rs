@@ -1,10 +1,11 @@
 //! Writes and reads the audit log.
 //!
-//! [`AuditPermit::record`] puts a line into a bounded queue; one task gathers the queue for a fifth of a second, appends each
-//! tenant's lines to its chain in one commit, and tries again until the store takes them. A request is therefore answered
-//! without waiting for the store, and a crash can lose the lines of its last second; a stop loses none. While the store
-//! takes no lines the queue fills; then a request waits for room and is refused after five seconds, so that nothing is
-//! shown that is not recorded.
+//! [`AuditPermit::record`] puts a line into a bounded queue. One task gathers the queue for a fifth
+//! of a second, appends each tenant's lines to its chain in one commit, and retries until the store
+//! accepts them. A request is therefore answered without waiting for the store. A crash can lose
+//! the lines of its last second; a stop loses none. While the store accepts no lines, the queue
+//! fills. A request then waits for room and is refused after five seconds, so that nothing is shown
+//! without being recorded.
 
 mod chain;
 mod read;
@@ -25,18 +26,18 @@ use tokio::sync::{mpsc, oneshot};
 use chain::Chains;
 pub use read::{AuditPage, ChainReport, Outcome, verify_all};
 
-/// How long the writer waits before it tries again to write what the store did not take.
+/// The pause before the writer retries a write that the store did not accept.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// A message to the writer.
 enum Message {
-    /// Append this line to the tenant's chain.
+    /// Appends this line to the tenant's chain.
     Line(Tenant, Box<Line>),
-    /// Say when everything before this message is committed.
+    /// Requests a notification when everything before this message is committed.
     Flush(oneshot::Sender<()>),
 }
 
-/// Room for one line.
+/// A permit to record one line.
 pub struct AuditPermit {
     permit: mpsc::OwnedPermit<Message>,
     tenant: Tenant,
@@ -49,14 +50,15 @@ impl std::fmt::Debug for AuditPermit {
 }
 
 impl AuditPermit {
-    /// Takes a line into the queue, which is committed within a second while the store answers.
+    /// Queues a line, which is committed within a second while the store answers.
     pub fn record(self, line: Line) {
         let message = Message::Line(self.tenant, Box::new(line));
         self.permit.send(message);
     }
 }
 
-/// A line was not taken, because the store has not taken those before it for a while.
+/// The error of a line that was not accepted because the store has not accepted the lines before it
+/// for some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the audit log takes no more lines at the moment")]
 pub struct AuditFull;
@@ -76,7 +78,7 @@ impl std::fmt::Debug for AuditLog {
 }
 
 impl AuditLog {
-    /// Starts the writer on this arbiter. It runs until the last clone is gone.
+    /// Starts the writer on this arbiter. It runs until the last clone is dropped.
     #[must_use]
     pub fn start(arbiter: &ArbiterHandle, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let (queue, lines) = mpsc::channel(AUDIT_QUEUE_LINES_MAX);
@@ -84,7 +86,7 @@ impl AuditLog {
             chains: Chains::new(Arc::clone(&store)),
             lines,
         };
-        // An arbiter that has stopped starts nothing; then no line is ever taken.
+        // An arbiter that has stopped starts nothing; then no line is ever accepted.
         let _is_running = arbiter.spawn(writer.run());
         Self {
             queue,
@@ -93,12 +95,12 @@ impl AuditLog {
         }
     }
 
-    /// Reserves room for one line. Whoever shows or changes something does this first, and records the line when it is
-    /// done.
+    /// Reserves room for one line. A caller that shows or changes something reserves room first and
+    /// records the line afterwards.
     ///
     /// # Errors
     ///
-    /// There was no room for five seconds.
+    /// Returns an error if there was no room for five seconds.
     pub async fn reserve(&self, tenant: Tenant) -> Result<AuditPermit, AuditFull> {
         let room = Duration::from_millis(AUDIT_ROOM_MS_MAX);
         let reserved = tokio::time::timeout(room, self.queue.clone().reserve_owned()).await;
@@ -108,7 +110,8 @@ impl AuditLog {
         }
     }
 
-    /// Waits until every line that was taken so far is committed, at most for five seconds. Returns whether it is.
+    /// Waits at most five seconds until every line accepted so far is committed. Returns whether it
+    /// is.
     pub async fn flush(&self) -> bool {
         let (done, is_done) = oneshot::channel();
         let flushed =
@@ -117,22 +120,22 @@ impl AuditLog {
         tokio::time::timeout(patience, flushed).await == Ok(true)
     }
 
-    /// The store.
+    /// Returns the store.
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 }
 
-/// Appends lines of a tenant at once, for a command that has opened the store itself.
+/// Appends lines of a tenant immediately, for a command that has opened the store itself.
 ///
 /// # Errors
 ///
-/// A store error.
+/// Returns an error if the store fails.
 pub async fn append(store: &Arc<dyn Store>, tenant: Tenant, lines: &[Line]) -> StoreResult<()> {
     let mut chains = Chains::new(Arc::clone(store));
     for group in lines.chunks(AUDIT_GROUP_LINES_MAX) {
@@ -183,13 +186,13 @@ impl Writer {
                 self.commit(tenant, &lines).await;
             }
             for done in flushes {
-                // Nobody waits any more.
+                // The receiver may have stopped waiting.
                 let _told = done.send(());
             }
         }
     }
 
-    /// Commits lines, however long the store takes.
+    /// Commits lines, regardless of how long the store takes.
     async fn commit(&mut self, tenant: Tenant, lines: &[Line]) {
         for group in lines.chunks(AUDIT_GROUP_LINES_MAX) {
             loop {

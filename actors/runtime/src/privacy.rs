@@ -19,7 +19,7 @@ const VERSION_KEY: [u8; 1] = [0];
 const MARK: u8 = 1;
 /// The interval at which a process that starts checks whether the marks were read.
 const LOAD_POLL: Duration = Duration::from_millis(10);
-/// The number of marks that are read at once.
+/// The number of marks read per query.
 const PAGE: usize = 1_000;
 
 type ByTenant = HashMap<Tenant, HashMap<[u8; 32], Mark>>;
@@ -157,7 +157,8 @@ impl Marks {
                 break;
             }
         }
-        // Counted after the change, also of a repeated one: the first attempt may have been cut off in between.
+        // The change is counted after it is made, even if it is repeated: the first attempt may
+        // have been interrupted before the count.
         bump(store).await?;
         self.refresh(store).await
     }
@@ -212,10 +213,10 @@ fn encode(mark: &Mark) -> StoreResult<Vec<u8>> {
     serde_json::to_vec(mark).map_err(StoreError::unavailable)
 }
 
-/// Tells which sessions webhooks must say nothing about.
+/// Determines the sessions that webhooks must not mention.
 #[derive(Clone)]
 pub struct Restrictions {
-    /// The marks.
+    /// The marks of all subjects.
     pub marks: Arc<Marks>,
     /// The store in which the sessions are looked up.
     pub store: Arc<dyn Store>,
@@ -229,7 +230,7 @@ impl Restrictions {
     ///
     /// Returns an error if the store fails.
     pub async fn hides(&self, tenant: Tenant, session_id: SessionId) -> StoreResult<bool> {
-        // A process that has just started must not send what is restricted.
+        // A process that has just started must not send restricted data.
         while !self.marks.is_loaded.load(Ordering::Acquire) {
             tokio::time::sleep(LOAD_POLL).await;
         }

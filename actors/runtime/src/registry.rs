@@ -56,7 +56,7 @@ use reconcile_queue::ReconcileQueue;
 use remote_sessions::RemoteSessions;
 use send::admitted_send;
 
-/// How long a caller waits for a session's events before it must retry.
+/// The time that a caller waits for a session's events before it must retry.
 const ASK: Duration = Duration::from_secs(5);
 /// The answer of a session's actor to a query for its events.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,9 +129,9 @@ impl std::fmt::Debug for Registry {
 
 /// The parts that a registry is built from.
 pub struct Parts {
-    /// The store.
+    /// The store to use.
     pub store: Arc<dyn Store>,
-    /// The clock.
+    /// The clock to use.
     pub clock: Arc<dyn Clock>,
     /// The source of randomness for IDs.
     pub entropy: Arc<dyn Entropy>,

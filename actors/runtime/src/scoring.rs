@@ -112,9 +112,9 @@ impl ScoringPool {
         self.inner.notify_scored(session_id, PAUSE_FIRST);
     }
 
-    /// Calls `told` for each finished session, and `acts_for` before scoring each one: a process
-    /// that does not act for a session leaves it to its owner. `ask_live` reads the events of an
-    /// ended session from its machine. Only the first call has an effect.
+    /// Calls `told` for each finished session, and `acts_for` before scoring each session: a
+    /// process that does not act for a session leaves it to its owner. `ask_live` reads the events
+    /// of an ended session from its machine. Only the first call has an effect.
     pub(crate) fn attend(
         &self,
         told: impl Fn(SessionId) + Send + Sync + 'static,

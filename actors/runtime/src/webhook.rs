@@ -353,7 +353,7 @@ impl Inner {
         self.command(tenant, WebhookCommand::Wake);
     }
 
-    /// Sends a message to the tenant's actor, and spawns the actor if there is none.
+    /// Sends a message to the tenant's actor, and spawns the actor if it is not running.
     fn command(self: &Arc<Self>, tenant: Tenant, what: WebhookCommand) {
         match self.actors.entry(tenant) {
             Entry::Occupied(entry) if entry.get().1.connected() => {

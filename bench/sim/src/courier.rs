@@ -263,7 +263,8 @@ impl<'w> Courier<'w> {
         }
     }
 
-    /// Calls the elevator, waits, rides to a floor and steps out. It may stop at floors in between.
+    /// Calls the elevator, waits, rides to a floor and steps out. The elevator may stop at other
+    /// floors on the way.
     pub(super) fn ride_to(&mut self, floor: i16) {
         let wait_s = self.draw.range(3.0, 45.0);
         self.stand(wait_s);

@@ -66,7 +66,7 @@ pub struct Fix {
 pub enum Reading {
     /// A position fix.
     Location(Fix),
-    /// Air pressure.
+    /// An air pressure sample.
     Pressure {
         #[serde(rename = "hPa")]
         hpa: f64,

@@ -66,7 +66,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds.
+    /// All kinds of scenarios.
     pub const ALL: [Self; 23] = [
         Self::House,
         Self::Stairs,

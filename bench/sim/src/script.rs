@@ -14,11 +14,11 @@ pub(super) enum Mode {
     Sit,
     /// Walking on level ground.
     Walk,
-    /// Standing still.
+    /// The courier stands still.
     Stand,
     /// On stairs, including landings.
     Stairs,
-    /// Riding an elevator between its start and its arrival, including stops in between.
+    /// The courier rides an elevator between its start and its arrival, including stops on the way.
     Ride,
 }
 

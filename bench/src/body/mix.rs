@@ -1,4 +1,4 @@
-//! What a batch contains: the mixes of kinds that phones send.
+//! Defines the content of a batch: the mixes of kinds that phones send.
 
 use std::f64::consts::TAU;
 use std::fmt::{self, Write as _};
@@ -96,7 +96,7 @@ const BY_CAR: Circuit = Circuit {
 };
 
 impl Mix {
-    /// All mixes.
+    /// All mixes of kinds.
     pub const ALL: [Self; 5] = [
         Self::Location,
         Self::Walk,

@@ -15,7 +15,7 @@ use super::wire::{Format, LINES, Sender};
 use super::{elapsed_ns, process};
 use crate::body::Mix;
 
-/// The load.
+/// The load to generate.
 #[derive(Debug, Clone, Copy)]
 pub struct Closed {
     /// Number of connections.

@@ -1,6 +1,6 @@
 //! Measures the isolation that the service promises between two tenants on one node.
 //!
-//! The first tenant sends at a steady rate, alone and then alongside a second one that opens as
+//! The first tenant sends at a steady rate, alone and then alongside a second tenant that opens as
 //! many connections as it can.
 
 use std::cell::Cell;

@@ -60,7 +60,7 @@ pub struct RatioResult {
     pub server_cpu_us: f64,
     /// The base's median of the rounds' p50 and p99, milliseconds.
     pub base_latency_ms: (f64, f64),
-    /// The service's.
+    /// The service's median of the rounds' p50 and p99, milliseconds.
     pub server_latency_ms: (f64, f64),
     /// The base's results, by round.
     pub base_rounds: Vec<ClosedResult>,

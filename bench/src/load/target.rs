@@ -139,7 +139,7 @@ impl Target {
     }
 }
 
-/// How long the last sessions may wait for their insights.
+/// The time within which the last sessions must have their insights.
 const SCORED_WITHIN: std::time::Duration = std::time::Duration::from_secs(120);
 /// The pause between two reads of an insight that is not ready.
 const SCORED_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(100);

@@ -21,7 +21,7 @@ use super::{
 pub struct DecodedBatch {
     /// Number of the batch within the session.
     pub seq: u32,
-    /// The samples.
+    /// The decoded samples.
     pub batch: PackedBatch,
     /// Number of samples of unknown kinds, which were skipped.
     pub unknown_kinds: u32,

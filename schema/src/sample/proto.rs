@@ -1,8 +1,8 @@
-//! Batches as protobuf (`schema/porchlight.proto`), decoded straight into columns.
+//! Decodes batches from protobuf (`schema/porchlight.proto`) directly into columns.
 //!
 //! A generated decoder would allocate a struct for every sample and a vector for every array. This
 //! decoder reads a sample into fixed slots, one per field number, and applies the same checks as
-//! JSON ([`super::json`]), so a batch is the same, bit for bit, in both formats.
+//! JSON ([`super::json`]), so the decoded batch is bit for bit the same in both formats.
 
 mod wire;
 

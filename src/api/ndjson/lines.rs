@@ -19,7 +19,7 @@ pub(super) struct Lines {
     is_skipping: bool,
 }
 
-/// One line.
+/// A line of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// Its bytes, without its end.
@@ -60,8 +60,8 @@ impl Lines {
         self.buffer.capacity()
     }
 
-    /// Returns the next line, or `None` if there is no complete one. `is_end`: the input has ended,
-    /// so the last line needs no end.
+    /// Returns the next line, or `None` if no complete line is available. If `is_end` is set, the
+    /// input has ended, so the last line needs no line end.
     pub(super) fn next_line(&mut self, is_end: bool) -> Option<Line<'_>> {
         loop {
             let rest = self.buffer.get(self.seen..).unwrap_or_default();

@@ -81,7 +81,7 @@ impl Credentials {
 pub(super) struct Codes(BTreeMap<u16, BTreeSet<&'static str>>);
 
 impl Codes {
-    /// Adds codes.
+    /// Adds codes to the list.
     pub(super) fn add(&mut self, codes: &[Code]) {
         for code in codes {
             let words = self.0.entry(code.status().as_u16()).or_default();
@@ -245,7 +245,7 @@ fn response(status: u16, codes: &[Code], schema: &Value) -> Value {
         429 | 503 => &["Retry-After"],
         _ => &[],
     };
-    // There is no rate to report before the credential is known.
+    // There is no rate to report until the credential is known.
     let rate: &[&str] = match status {
         401 | 405 => &[],
         _ => &["RateLimit", "RateLimit-Policy"],

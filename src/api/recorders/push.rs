@@ -25,7 +25,7 @@ const SHOWN_TO_USER: u16 = 499;
 const GONE: &str = "This recording link has expired or was removed. Ask for a new one.";
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// The routes.
+/// Returns the resources with their routes.
 pub(super) fn resources() -> [Resource; 5] {
     [
         resource(Route::PushSensorLogger, "POST").route(web::post().to(sensor_logger_push)),

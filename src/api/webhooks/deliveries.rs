@@ -108,7 +108,7 @@ struct PageView {
     next_cursor: Option<String>,
 }
 
-/// One attempt.
+/// One delivery attempt as the API shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AttemptView<'a> {

@@ -46,7 +46,7 @@ pub(super) enum Reply {
 /// Why a command had no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CommandError {
-    /// There is no such command.
+    /// The command is unknown.
     #[error("unknown command `{0}`; type `help` for the commands")]
     Unknown(String),
     /// The command does not accept these arguments.
@@ -58,7 +58,7 @@ pub(super) enum CommandError {
     /// The word is not a fact.
     #[error("unknown fact `{0}`; one of {list}", list = FACTS.join(", "))]
     Fact(String),
-    /// There is no segment with this number.
+    /// The segment number does not exist.
     #[error("segment {0} does not exist")]
     Number(usize),
 }

@@ -33,7 +33,7 @@ pub struct Standing {
 /// A request beyond the credential's rate.
 #[derive(Debug)]
 pub struct Limited {
-    /// The answer.
+    /// The problem to answer with.
     pub problem: Problem,
     /// The values for the rate headers.
     pub standing: Standing,

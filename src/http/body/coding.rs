@@ -10,11 +10,11 @@ pub(super) const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// A supported content coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
-    /// No coding.
+    /// The body is not compressed.
     Identity,
-    /// RFC 1952.
+    /// The gzip coding (RFC 1952).
     Gzip,
-    /// RFC 8878.
+    /// The Zstandard coding (RFC 8878).
     Zstd,
 }
 

@@ -13,18 +13,18 @@ use crate::problem::Problem;
 /// Maximum output of one zstd step in bytes. The gzip library has a similar bound of its own.
 const STEP_BYTES: usize = 32 * 1024;
 
-/// A decompressor.
+/// A streaming decompressor.
 pub(super) enum Inflate {
-    /// No coding.
+    /// The body is not compressed.
     Identity,
-    /// RFC 1952.
+    /// The gzip coding (RFC 1952).
     Gzip {
         /// Writes into a buffer that is emptied after every step.
         decoder: Box<MultiGzDecoder<Vec<u8>>>,
         /// Whether any input was consumed.
         is_begun: bool,
     },
-    /// RFC 8878.
+    /// The Zstandard coding (RFC 8878).
     Zstd {
         decoder: Lent,
         /// Whether a frame is incomplete.

@@ -10,7 +10,7 @@ macro_rules! codes {
         pub enum Code { $($(#[doc = $doc])+ $variant),+ }
 
         impl Code {
-            /// All codes.
+            /// All problem codes.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The word on the wire.
@@ -95,7 +95,7 @@ codes! {
     BodyTimeout = REQUEST_TIMEOUT, "body_timeout", "Body too slow";
     /// The session, courier or delivery is restricted: a privacy request froze it until it is released.
     Restricted = CONFLICT, "restricted", "Restricted";
-    /// The privacy request has begun or is over, and can't be cancelled.
+    /// The privacy request has begun or is over, and cannot be cancelled.
     NotPending = CONFLICT, "not_pending", "Not pending";
     /// Another request is changing the same object, or has changed it. Read it again and retry.
     Conflict = CONFLICT, "conflict", "Conflict";

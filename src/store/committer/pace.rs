@@ -117,7 +117,8 @@ mod tests {
         }
     }
 
-    /// Arrivals at a rate, whatever the groups do: returns the largest group of the second second.
+    /// Simulates arrivals at a fixed rate, independent of the groups. Returns the largest group of
+    /// the second second.
     fn open_loop(per_sec: u64) -> (usize, bool) {
         let (mut pace, mut now_us, mut begun_us) = (Pace::default(), 0_u64, 0_u64);
         let (mut written, mut most, mut spaced) = (0, 0, false);

@@ -27,7 +27,7 @@ impl Inner {
         Ok(endpoint.map(|endpoint| endpoint.id))
     }
 
-    /// All endpoints.
+    /// Returns all endpoints.
     pub(super) async fn endpoints(&self) -> StoreResult<Vec<Endpoint>> {
         let statement = &self.db.statements.endpoints_get;
         let rows: Vec<(Vec<u8>,)> = self.db.rows(statement, (), usize::MAX).await?;

@@ -1,11 +1,12 @@
 //! Erasing one session: its partitions and rows are deleted, the session's own row last.
 //!
-//! The database removes deleted data from its files when it compacts them after `gc_grace_seconds`. Rows of the outbox
-//! that name the session, and idempotency keys, stay until they expire: they hold ids and hashes only.
+//! The database removes deleted data from its files when it compacts them after `gc_grace_seconds`. Rows of
+//! the outbox that name the session stay until they expire: they hold IDs only.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::TryStreamExt;
 use futures_util::future::try_join_all;
 use porchlight_ports::{
     Erasure, RecorderPage, RecorderRow, Removed, SessionRows, StoreError, StoreResult,
@@ -18,6 +19,7 @@ use super::db::{Lwt, decode, id_bytes};
 use super::journal::Head;
 use super::lists::hash;
 use super::live_sessions::shard_and_day;
+use super::sessions::Remembered;
 use super::slots::{HOUR_MS, SLOT_MS, slot_of, tenant_key};
 use super::{CqlStore, Inner};
 
@@ -45,6 +47,38 @@ impl Inner {
             self.erase_message(message).await?;
         }
         self.erase_rows(&record.start).await
+    }
+
+    /// Deletes the tenant's idempotency keys whose session no longer exists. The table has no index
+    /// by tenant, so this reads the keys of the last day.
+    async fn erase_idempotency_keys(self: Arc<Self>, tenant: Tenant) -> StoreResult<u64> {
+        let statements = &self.db.statements;
+        let mut rows = self
+            .db
+            .stream::<(Vec<u8>, Vec<u8>, Vec<u8>)>(&statements.idempotency_all, ())
+            .await?;
+        let own = tenant_key(tenant);
+        let mut removed = 0;
+        while let Some((tenant, key, data)) = rows.try_next().await? {
+            if tenant != own {
+                continue;
+            }
+            let there: Remembered = decode("idempotency", &data)?;
+            if self.record(there.record.start.session_id).await?.is_some() {
+                continue;
+            }
+            let values = (tenant.as_slice(), key.as_slice(), data.as_slice());
+            match self
+                .db
+                .lightweight(&statements.idempotency_delete, values)
+                .await?
+            {
+                Lwt::Applied => removed += 1,
+                Lwt::Refused => {}
+                Lwt::InDoubt(_) => return Err(StoreError::Overloaded),
+            }
+        }
+        Ok(removed)
     }
 
     async fn erase_journal(&self, session_id: SessionId) -> StoreResult<()> {
@@ -212,14 +246,14 @@ impl Erasure for CqlStore {
 
     async fn erase_idempotency_keys(
         &self,
-        _tenant: Tenant,
+        tenant: Tenant,
         _after: Option<Vec<u8>>,
         _limit: usize,
     ) -> StoreResult<Removed<Vec<u8>>> {
-        Ok(Removed {
-            rows: 0,
-            next: None,
-        })
+        let rows = self
+            .carry_out_all(|inner| async move { inner.erase_idempotency_keys(tenant).await })
+            .await?;
+        Ok(Removed { rows, next: None })
     }
 
     async fn purge(&self) -> StoreResult<()> {

@@ -29,15 +29,15 @@ pub type ImportedMessage = (Message, DeliveryRow, Vec<(u32, AttemptResult)>);
 /// A session of another store, without its batches.
 #[derive(Debug, Clone)]
 pub struct ImportedSession {
-    /// Its start.
+    /// The start of the session.
     pub start: SessionStart,
-    /// Its end.
+    /// The end of the session.
     pub end: Option<SessionEnd>,
     /// Its newest insight.
     pub insight: Option<StoredInsight>,
     /// Whether the insight may not cover all data.
     pub needs_rescoring: bool,
-    /// Its PoD.
+    /// The PoD of the session.
     pub pod: Option<PodRow>,
     /// Decisions about its batches.
     pub notes: Vec<Note>,

@@ -93,7 +93,7 @@ impl Stripes {
     }
 }
 
-/// All caches.
+/// All caches of the process.
 pub(super) struct Memory {
     /// Known states of sessions' journals.
     pub(super) tips: Recent<SessionId, Head>,

@@ -23,7 +23,7 @@ use super::db::{decode, id_bytes};
 use super::slots::{AT_ONCE, OutboxKind, Owner, SLOT_MS, Way, slot_of};
 pub(super) use cursor::Cursor;
 
-/// The age in milliseconds at which a slot gets no more rows: nodes' clocks differ by less.
+/// The age in milliseconds at which a slot receives no more rows: nodes' clocks differ by less.
 const SETTLED_MS: i64 = 2 * SLOT_MS;
 /// Hints examined concurrently.
 const HINTS_AT_ONCE: usize = 64;
@@ -119,7 +119,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Hints of one kind from a slot on, whatever their time.
+    /// Selects hints of one kind from a slot on, regardless of their time.
     fn all(kind: OutboxKind, from_slot: i64, limit: usize) -> Self {
         Self {
             kind,
@@ -133,8 +133,8 @@ impl Wanted {
 }
 
 impl Inner {
-    /// Confirmed hints of a slot, up to the limit. The database skips the hints before
-    /// `wanted.from`, so that a listing costs what is new.
+    /// Reads confirmed hints of a slot, up to the limit. The database skips the hints before
+    /// `wanted.from`, so that the cost of a listing depends only on the new hints.
     async fn hints_in(
         &self,
         outbox: OutboxOf,

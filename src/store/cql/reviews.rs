@@ -8,7 +8,7 @@ use super::Inner;
 use super::db::{decode, encode};
 
 impl Inner {
-    /// Replaces the review of a session. False: there is no such session.
+    /// Replaces the review of a session. Returns `false` if there is no such session.
     pub(super) async fn put_review(
         &self,
         session_id: SessionId,

@@ -27,7 +27,7 @@ pub(super) enum OutboxKind {
     ByHand = 0,
     /// A look at a message.
     Ready = 1,
-    /// A retry.
+    /// A scheduled retry.
     Due = 2,
     /// A message that is held, at most until the row's time.
     Held = 3,

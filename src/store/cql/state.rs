@@ -19,7 +19,7 @@ pub(super) const TRIES_MAX: usize = 24;
 /// A session's start, as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct SessionRecord {
-    /// The start.
+    /// The start of the session.
     pub(super) start: SessionStart,
     /// The endpoint for which `session.started` was queued, as message 0.
     pub(super) first: Option<EndpointId>,
@@ -67,7 +67,7 @@ pub(super) struct Change {
 
 /// The decision about a state.
 pub(super) enum Verdict<T> {
-    /// No change.
+    /// The state does not change.
     Stays(T),
     /// This change, and then the answer.
     Changes(Box<Change>, T),

@@ -7,7 +7,7 @@ use super::connect::{CqlOpenError, Kind, Profiles};
 
 macro_rules! statements {
     ($($name:ident: $kind:ident = $text:expr;)*) => {
-        /// The statements.
+        /// The prepared statements.
         pub(super) struct Statements {
             $(pub(super) $name: PreparedStatement,)*
         }
@@ -42,6 +42,8 @@ statements! {
     idempotency_get: Read = "SELECT data FROM idempotency WHERE tenant = ? AND key = ?";
     idempotency_serial: Serial = "SELECT data FROM idempotency WHERE tenant = ? AND key = ?";
     idempotency_change: Lwt = "UPDATE idempotency USING TTL ? SET data = ? WHERE tenant = ? AND key = ? IF data = ?";
+    idempotency_all: Scan = "SELECT tenant, key, data FROM idempotency";
+    idempotency_delete: Lwt = "DELETE FROM idempotency WHERE tenant = ? AND key = ? IF data = ?";
     review_put: Write = "INSERT INTO reviews (session, data) VALUES (?, ?) USING TTL ?";
     review_get: Read = "SELECT data FROM reviews WHERE session = ?";
     pod_put: Write = "INSERT INTO pods (session, received_at, hash, data) VALUES (?, ?, ?, ?) USING TTL ?";

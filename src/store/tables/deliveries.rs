@@ -3,7 +3,7 @@
 use porchlight_core::webhook::{ManualRetry, State};
 use porchlight_ports::{
     BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome,
-    StoreResult,
+    StoreError, StoreResult,
 };
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
@@ -11,6 +11,7 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, endpoints, messages, outbox};
+use crate::damage;
 use crate::engine::KeyRange;
 use crate::txn::{Read, Row, Scan, Txn};
 
@@ -89,9 +90,20 @@ fn decode(
     row: &Row,
 ) -> StoreResult<Option<DeliveryRow>> {
     if row.key.first() == Some(&b'D') {
-        return row.decode().map(Some);
+        return legible(row.decode().map(Some));
     }
-    read.state(&outbox::delivery_key(tenant, id))
+    legible(read.state(&outbox::delivery_key(tenant, id)))
+}
+
+/// Replaces an unreadable delivery by `None`, so that a list shows the other ones.
+fn legible(read: StoreResult<Option<DeliveryRow>>) -> StoreResult<Option<DeliveryRow>> {
+    match read {
+        Err(StoreError::Corrupt(row)) => {
+            damage::report("a delivery", &row);
+            Ok(None)
+        }
+        read => read,
+    }
 }
 
 fn walk_session(
@@ -120,7 +132,7 @@ fn walk_session(
         if behind {
             continue;
         }
-        let delivery: Option<DeliveryRow> = read.state(&key)?;
+        let delivery = legible(read.state(&key))?;
         let more = delivery
             .filter(|delivery| filter.takes(delivery, current))
             .is_none_or(&mut *take);
@@ -131,7 +143,7 @@ fn walk_session(
     Ok(None)
 }
 
-/// See [`porchlight_ports::Outbox::deliveries`].
+/// Lists deliveries. See [`porchlight_ports::Outbox::deliveries`].
 pub fn list(
     read: &dyn Read,
     tenant: Tenant,
@@ -163,7 +175,7 @@ pub fn list(
     Ok(Page { rows, next })
 }
 
-/// See [`porchlight_ports::Outbox::delivery`].
+/// Finds a delivery. See [`porchlight_ports::Outbox::delivery`].
 pub fn find(read: &dyn Read, tenant: Tenant, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
     let Some(row) = read.state::<DeliveryRow>(&outbox::delivery_key(tenant, id))? else {
         return Ok(None);
@@ -194,7 +206,7 @@ fn put_request(
     txn.put_state(outbox::manual_key(endpoint_id, &request), &request)
 }
 
-/// See [`porchlight_ports::Outbox::request_retry`].
+/// Requests a retry. See [`porchlight_ports::Outbox::request_retry`].
 pub fn ask(
     txn: &mut Txn<'_>,
     tenant: Tenant,

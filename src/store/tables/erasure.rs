@@ -31,7 +31,7 @@ pub(crate) fn step(txn: &mut Txn<'_>, session_id: SessionId, rows_max: usize) ->
         txn.tips.erase(session_id);
         return Ok(true);
     }
-    // An end that can't be read leaves a row that names the session; the retention sweep removes it.
+    // An unreadable end leaves a row that names the session; the retention sweep removes it.
     let end = sessions::end_of(txn.as_read(), session_id);
     if let Some(end) = crate::damage::readable(end, session_id, "the end of an erased session")? {
         let completed = sessions::completed_key(end.completed_at, session_id);

@@ -21,8 +21,8 @@ fn id_key(id: KeyId) -> Vec<u8> {
     Key::of(b'K').bytes(&id.to_bytes()).build()
 }
 
-/// Returns the organization with this name, or stores and returns `candidate` if there is no such
-/// organization.
+/// Returns the organization with this name. If there is no such organization, stores and returns
+/// `candidate`.
 pub(crate) fn organization(
     txn: &mut Txn<'_>,
     candidate: Organization,

@@ -22,9 +22,10 @@ const SESSION_BYTES: usize = 16;
 /// A row as people name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowName {
-    /// What the row holds.
+    /// The kind of row.
     pub kind: &'static str,
-    /// The id of what it belongs to; the whole key in hexadecimal digits if it has none.
+    /// The id of the object to which the row belongs; the whole key in hexadecimal digits if there
+    /// is no such id.
     pub id: String,
 }
 

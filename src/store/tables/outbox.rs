@@ -150,7 +150,7 @@ fn displace(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued, after: 
 // --- Queries of the machine
 // ----------------------------------------------------------------------------------------
 
-/// See [`porchlight_ports::Outbox::listing`].
+/// Lists an outbox. See [`porchlight_ports::Outbox::listing`].
 pub fn listing(
     read: &dyn Read,
     endpoint_id: EndpointId,
@@ -223,7 +223,7 @@ pub fn waiting(
         .collect()
 }
 
-/// See [`porchlight_ports::Outbox::lane`].
+/// Reads a lane. See [`porchlight_ports::Outbox::lane`].
 pub fn lane(
     read: &dyn Read,
     tenant: Tenant,
@@ -252,7 +252,7 @@ pub fn body(read: &dyn Read, session_id: SessionId, number: u32) -> StoreResult<
     Ok(message.map(|message| message.body))
 }
 
-/// See [`porchlight_ports::Outbox::commit`].
+/// Commits changes. See [`porchlight_ports::Outbox::commit`].
 pub fn commit(
     txn: &mut Txn<'_>,
     tenant: Tenant,
@@ -329,7 +329,7 @@ pub fn attempts(read: &dyn Read, id: MessageId) -> StoreResult<Vec<(u32, Attempt
 // --- Queries of the node
 // -------------------------------------------------------------------------------------------
 
-/// See [`porchlight_ports::Outbox::work`].
+/// Returns the pending work. See [`porchlight_ports::Outbox::work`].
 pub fn work(read: &dyn Read, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>> {
     let mut work = Vec::new();
     for endpoint in endpoints::all(read)? {
@@ -363,7 +363,7 @@ pub fn work(read: &dyn Read, shards: ShardSet, until: TimestampMs) -> StoreResul
     Ok(work)
 }
 
-/// See [`porchlight_ports::Outbox::depth`].
+/// Returns the queue depths. See [`porchlight_ports::Outbox::depth`].
 pub fn depth(read: &dyn Read, now: TimestampMs) -> StoreResult<Depth> {
     let mut depth = Depth::default();
     for endpoint in endpoints::all(read)? {

@@ -26,7 +26,7 @@ pub(crate) fn create(txn: &mut Txn<'_>, id: RecorderId, data: &[u8]) -> StoreRes
     Ok(())
 }
 
-/// A recorder.
+/// Finds a recorder by its id.
 pub(crate) fn find(read: &dyn Read, id: RecorderId) -> StoreResult<Option<RecorderRow>> {
     let row: Option<(u64, Vec<u8>)> = read.state(&key(id))?;
     Ok(row.map(|(version, data)| RecorderRow { version, data }))

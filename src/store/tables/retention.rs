@@ -61,9 +61,9 @@ pub(crate) fn completed(read: &dyn Read, max: u64) -> StoreResult<u64> {
     Ok(count.min(max))
 }
 
-/// Removes the oldest completed session after the row `after` if it was completed before `before`, unless it is restricted.
-/// At most `rows_max` rows are removed at once, and the row that names the session last, so that an interrupted sweep
-/// continues where it stopped.
+/// Removes the oldest completed session after the row `after` if it was completed before `before`,
+/// unless it is restricted. Each call removes at most `rows_max` rows. The row that names the
+/// session is removed last, so that an interrupted sweep continues where it stopped.
 pub(crate) fn step(
     txn: &mut Txn<'_>,
     before: TimestampMs,

@@ -11,7 +11,7 @@ pub(crate) fn key(session_id: SessionId) -> Vec<u8> {
     Key::of(b'V').session(session_id).build()
 }
 
-/// Replaces the review of a session. False: there is no such session.
+/// Replaces the review of a session. Returns `false` if there is no such session.
 pub(crate) fn put(txn: &mut Txn<'_>, session_id: SessionId, review: &Review) -> StoreResult<bool> {
     let is_there = sessions::start_of(txn.as_read(), session_id)?.is_some();
     if is_there {

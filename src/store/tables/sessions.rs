@@ -134,8 +134,8 @@ pub(crate) fn end(
     Ok(Some(EndOutcome { end, first: true }))
 }
 
-/// Replaces the service's end of a session by the app's own stop. The retention row stays, because
-/// the time of completion is the same.
+/// Replaces the service's end of a session with the app's own stop. The retention row stays,
+/// because the time of completion does not change.
 pub(crate) fn stop_after_timeout(
     txn: &mut Txn<'_>,
     session_id: SessionId,

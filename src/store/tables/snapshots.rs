@@ -53,7 +53,7 @@ pub(crate) fn newest(read: &dyn Read, session_id: SessionId) -> StoreResult<Opti
 }
 
 /// Bytes that are encoded as one piece. A vector would be encoded byte by byte; the stored form is
-/// the same.
+/// identical.
 struct Bytes<'a>(Cow<'a, [u8]>);
 
 impl Serialize for Bytes<'_> {

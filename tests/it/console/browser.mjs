@@ -56,7 +56,7 @@ const steps = {
     await sound(page, "sign-in");
     await page.fill("#key", "sk_sandbox_wrong");
     await page.click("button.primary");
-    assert.match(await page.textContent("#why"), /not a whole key/);
+    assert.match(await page.textContent("#why"), /The key is incomplete/);
     await page.fill("#key", process.env.KEY);
     await page.keyboard.press("Enter");
     await page.waitForURL(root + "/console/deliveries?status=failed");
@@ -133,8 +133,8 @@ const steps = {
     await sound(page, "failed delivery");
     await page.screenshot({ path: `${pictures}/failed-light.png`, fullPage: true });
     await page.click("nav a:has-text('Overview')");
-    assert.equal(await page.textContent(".figure-card:has-text('Failed for good') strong"), "1");
-    await page.click(".figure-card:has-text('Failed for good')");
+    assert.equal(await page.textContent(".figure-card:has-text('Failed permanently') strong"), "1");
+    await page.click(".figure-card:has-text('Failed permanently')");
     await page.click(`a[href$='${delivery.id}']`);
     receiver.status = 200;
     await page.click("button:has-text('Try now')");

@@ -30,8 +30,8 @@ fn unauthenticated_visitors_are_redirected_to_sign_in() {
         for (key, words) in [
             (client.as_str(), "client key"),
             (&unknown, "No key like that"),
-            (cut, "not a whole key"),
-            ("", "not a whole key"),
+            (cut, "The key is incomplete"),
+            ("", "The key is incomplete"),
         ] {
             let seen = enter(&http, &server.api, key).await;
             assert_eq!(

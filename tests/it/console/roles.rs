@@ -1,4 +1,4 @@
-//! What the console shows and lets a key of each role do.
+//! Tests which pages and actions the console offers to a key of each role.
 
 use super::tenant::{role_key, session};
 use super::visitor::Visitor;

@@ -6,7 +6,7 @@ use reqwest::{Client, Method, RequestBuilder};
 
 use crate::server::Server;
 
-/// A response.
+/// A response of the console.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) status: u16,

@@ -34,7 +34,7 @@ pub(super) enum Fault {
 #[derive(Debug)]
 struct Node {
     name: NodeName,
-    /// `None` while there is no process.
+    /// The state machine, or `None` while there is no process.
     machine: Option<OwnershipMachine>,
     /// The number of this process; events for another one do not arrive.
     life: u64,
@@ -233,8 +233,8 @@ impl Cluster {
             Event::Store(node, life, id) => self.on_store(node, life, id),
             Event::Fault(fault) => self.on_fault(fault),
             Event::Write(node, life, shard) if self.is_living(node, life) => {
-                // The write is decided now, and in flight for a while, or until the process is
-                // continued.
+                // The write is decided now, and stays in flight for some time or until the process
+                // is continued.
                 let generation = self.acts(node, shard);
                 if let (Some(generation), Some(member)) =
                     (generation, self.nodes[node].member.clone())

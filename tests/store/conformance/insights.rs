@@ -89,7 +89,7 @@ pub async fn a_review_is_kept_beside_each_insight(subject: &dyn Subject) {
     assert_eq!(store.review(other.session_id).await.unwrap(), None);
 }
 
-/// What is behind, of these sessions.
+/// Returns the sessions among these that are behind.
 async fn behind(store: &dyn Store, of: &[SessionId]) -> Vec<SessionId> {
     let mut found = Vec::new();
     let mut after = None;

@@ -83,8 +83,8 @@ pub async fn what_was_acknowledged_and_what_is_missing_is_told(subject: &dyn Sub
     };
     assert_eq!(told(9).await, (0, vec![]));
     let mut seqs: Vec<u32> = Vec::new();
-    // The last numbers are in other partitions of the CQL store; in between are whole partitions
-    // without a batch.
+    // The last numbers are in other partitions of the CQL store; whole partitions without a batch
+    // separate them.
     for seq in [0, 1, 4, 2, 9, 9, 3, 70_000, 1_000_000] {
         store.append(id, seq, batch(seq), T0).await.unwrap();
         seqs.push(seq);

@@ -148,8 +148,8 @@ async fn keep_failing(bench: &Bench, webhooks: &Webhooks, tenant: Tenant, enough
     }
 }
 
-/// Quick sessions beside 150 sessions of the same endpoint whose requests hang until their
-/// deadline, then wait for their retry while 150 others hang.
+/// Measures quick sessions alongside 150 sessions of the same endpoint whose requests hang until
+/// their deadline, then wait for their retry while 150 others hang.
 #[test]
 #[ignore = "a measurement"]
 fn measure_quick_sessions_beside_150_that_hang() {

@@ -1,4 +1,4 @@
-//! What one tenant with dead names does to the webhooks of another tenant.
+//! Measures the effect of one tenant with dead names on the webhooks of another tenant.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -22,8 +22,9 @@ const DEAD_NAMES: usize = 500;
 /// Messages of the other tenant, and how many come in a second.
 const QUIET: (u32, u32) = (600, 40);
 
-/// A tenant registers 500 names whose servers never answer, all at once and again and again; another tenant's webhooks
-/// go on. Each of their attempts resolves its name, because the name's time to live is 0.
+/// One tenant repeatedly registers 500 names simultaneously whose servers never answer, while
+/// another tenant's webhooks continue. Each of their attempts resolves its name, because the name's
+/// time to live is 0.
 #[test]
 #[ignore = "a measurement"]
 fn measure_a_quiet_customer_beside_500_dead_names() {

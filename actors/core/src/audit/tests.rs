@@ -19,7 +19,7 @@ fn line(number: i64) -> Line {
     }
 }
 
-/// A chain of groups with so many lines each.
+/// Builds a chain of groups with the given numbers of lines.
 fn chain(sizes: &[usize]) -> Vec<Group> {
     let (mut head, mut number, mut groups) = (Head::EMPTY, 0, Vec::new());
     for &size in sizes {
@@ -128,7 +128,7 @@ fn a_filter_takes_what_it_names() {
 }
 
 proptest! {
-    /// Whatever line is removed, changed or swapped with another: it is found.
+    /// Verification detects any line that was removed, changed or swapped with another.
     #[test]
     fn a_manipulated_line_is_found(
         sizes in prop::collection::vec(1_usize..5, 1..5),

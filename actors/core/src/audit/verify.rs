@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use super::{Group, Head, hex, line_hash};
 
-/// Where a chain is broken.
+/// The fault that breaks a chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Groups are missing before this one, and they are too young to have expired.
     #[error("lines before group {group} are missing")]
     MissingBefore {
-        /// The group.
+        /// The number of the group.
         group: u64,
     },
     /// The group does not continue the one before it.
     #[error("group {group} does not follow the line before it")]
     NotFollowing {
-        /// The group.
+        /// The number of the group.
         group: u64,
     },
     /// A line was changed, removed or inserted.
     #[error("line {line} of group {group} does not fit its hash")]
     Line {
-        /// The group.
+        /// The number of the group.
         group: u64,
         /// The place of the line.
         line: usize,
@@ -35,16 +35,16 @@ pub enum Fault {
         /// The number that the chain should have reached.
         expected: u64,
     },
-    /// The last lines of the group are not those that were written.
+    /// The last lines of the group differ from the lines that were written.
     #[error("group {group} does not end as it was written")]
     OtherEnd {
-        /// The group.
+        /// The number of the group.
         group: u64,
     },
-    /// A group can't be read.
+    /// A group cannot be decoded.
     #[error("group {group} can't be read")]
     Unreadable {
-        /// The group.
+        /// The number of the group.
         group: u64,
     },
 }
@@ -84,7 +84,7 @@ impl Verifier {
     ///
     /// # Errors
     ///
-    /// Where the chain is broken.
+    /// Returns an error if the chain is broken at this group.
     pub fn check(&mut self, group: &Group) -> Result<(), Fault> {
         let number = group.number;
         match self.head {

@@ -75,8 +75,8 @@ impl MotionState {
             }
             None => {}
         }
-        // A counter that reports every second is believed immediately. A counter that reports on
-        // change is believed after twice its usual interval.
+        // A counter that reports every second is trusted immediately. A counter that reports on
+        // change is trusted after twice its usual interval.
         let within_ms = if self.idle_sec > 0 {
             0
         } else if self.usual_ms > 0.0 {

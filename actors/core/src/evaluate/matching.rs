@@ -233,7 +233,7 @@ pub struct Judged {
     pub from_sec: f64,
     /// The end, seconds; equal to the start for an instant.
     pub to_sec: f64,
-    /// The verdict.
+    /// The verdict of the comparison.
     pub verdict: Verdict,
     /// The confidence of a detection.
     pub confidence: Option<f64>,

@@ -23,7 +23,7 @@ pub enum RecordingError {
     Line {
         /// The line number, from 1.
         line: usize,
-        /// The reason.
+        /// The reason for the failure.
         error: DecodeError,
     },
     /// A batch cannot be read back.

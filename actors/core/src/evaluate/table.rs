@@ -90,8 +90,8 @@ fn tally_line(out: &mut String, name: &str, tally: &Tally) {
     );
 }
 
-/// The ranges of confidence in the table of reliability. The last one is what is claimed as 0.95 or
-/// more when rounded to two digits.
+/// The ranges of confidence in the table of reliability. The last range contains the confidences
+/// that are reported as 0.95 or more when rounded to two digits.
 const CONFIDENCES: [(f64, f64); 4] = [(0.0, 0.6), (0.6, 0.85), (0.85, 0.945), (0.945, 1.01)];
 
 /// Adds one line per event type: the share of detections that is right, by the confidence claimed.

@@ -1,4 +1,5 @@
-//! Logistic models, and the choice between the shipped models and those that leave a source out.
+//! Logistic models, and the choice between the shipped models and the models that leave a source
+//! out.
 
 use super::features::{IMU_FEATURES, MOTION_FEATURES};
 use super::weights;
@@ -61,9 +62,9 @@ pub struct GaitModels {
     pub with_cadence: Logistic<MOTION_FEATURES>,
     /// The model of `motion` for phones that have never sent a cadence.
     pub without_cadence: Logistic<MOTION_FEATURES>,
-    /// How `imu` enters the decoder.
+    /// The influence of `imu` on the decoder.
     pub imu_evidence: Evidence,
-    /// How `motion` enters the decoder.
+    /// The influence of `motion` on the decoder.
     pub motion_evidence: Evidence,
 }
 

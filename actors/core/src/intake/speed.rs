@@ -10,7 +10,7 @@ use crate::geo::Place;
 /// a roof stay within it.
 const MOVED_M: f32 = 25.0;
 
-/// Decides whether to believe the reported speeds.
+/// Decides whether to trust the reported speeds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct ToldSpeed {
     /// Whether the phone has reported a speed other than 0; its 0 is then a real speed.
@@ -22,7 +22,7 @@ pub(super) struct ToldSpeed {
 }
 
 impl ToldSpeed {
-    /// Returns the speed of the next fix if the reported value can be believed.
+    /// Returns the speed of the next fix if the reported value can be trusted.
     pub(super) fn believed(
         &mut self,
         told_mps: Option<f32>,

@@ -1,37 +1,37 @@
-//! What holds for a subject while a request about it runs, or after it.
+//! The restrictions on a subject during and after a privacy request.
 
 use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::SessionStart;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
-/// What holds for a subject.
+/// The restrictions on a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Mark {
-    /// The subject's sessions are frozen.
+    /// Whether the subject's sessions are frozen.
     #[serde(default)]
     pub restricted: bool,
-    /// The subject may not start sessions.
+    /// Whether the subject is barred from starting sessions.
     #[serde(default)]
     pub suppressed: bool,
-    /// The subject's sessions that were created up to this time are being erased.
+    /// The time up to which the subject's sessions are being erased, by time of creation.
     #[serde(default)]
     pub erased_until: Option<TimestampMs>,
 }
 
-/// What a caller may do with a session.
+/// The access that callers have to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// Everything.
+    /// The session is fully accessible.
     Open,
-    /// Nothing until its restriction is lifted.
+    /// The session is inaccessible until its restriction is lifted.
     Restricted,
-    /// Nothing, because it is being erased.
+    /// The session is inaccessible because it is being erased.
     Erased,
 }
 
 impl Mark {
-    /// Returns whether the mark says nothing and can be removed.
+    /// Returns whether the mark has no effect and can be removed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -1,150 +1,153 @@
-//! A privacy request and its next step.
+//! Defines a privacy request and determines its next step.
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::privacy::{Counts, HashedSubject, RequestStatus, RequestType, Subject};
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
-/// The subject as it is stored: a completed erasure keeps a salted hash only.
+/// The subject as it is stored. A completed erasure keeps only a salted hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum RecordedSubject {
-    /// The customer's id.
+    /// The customer's id in plain text.
     Clear(Subject),
-    /// A salted hash of it.
+    /// A salted hash of the customer's id.
     Hashed(HashedSubject),
 }
 
-/// What remains to be done. Stored with the request.
+/// The work that remains. It is stored with the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// The request waits for its time, or to be cancelled.
+    /// The request waits for its due time and can be cancelled.
     Waiting,
-    /// The marks of the subject are to be written.
+    /// The marks of the subject have yet to be written.
     Marking,
-    /// The other nodes learn of the marks until this time.
+    /// The request waits until this time, so that the other nodes learn of the marks.
     Settling(TimestampMs),
-    /// Sessions are erased. The page was counted and may be erased in part.
+    /// These sessions are being erased. The page has been counted and may be partly erased.
     Erasing(Vec<SessionId>),
-    /// Recorders of the subject are removed.
+    /// The recorders of the subject are being removed.
     Recorders,
-    /// Idempotency keys of erased sessions are removed.
+    /// The idempotency keys of erased sessions are being removed.
     IdempotencyKeys,
-    /// Sessions are counted, from this one on.
+    /// Sessions are being counted, starting after this session.
     Counting(Option<SessionId>),
-    /// The mark of a running erasure is to be removed.
+    /// The mark of a running erasure has yet to be removed.
     Finishing,
-    /// Files are to be rewritten so that they hold nothing of what was removed. The request names nobody any more.
+    /// Files have yet to be rewritten so that they no longer contain the removed data. The request
+    /// no longer names the subject.
     Purging,
-    /// Nothing.
+    /// No work remains.
     Done,
 }
 
 /// A privacy request as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrivacyRequest {
-    /// The caller's id of the request.
+    /// The caller's id for the request.
     pub request_id: String,
-    /// The type.
+    /// The type of the request.
     pub request_type: RequestType,
-    /// The subject.
+    /// The subject of the request.
     pub subject: RecordedSubject,
-    /// Whether the subject may not start sessions from now on.
+    /// Whether the subject is barred from starting sessions from now on.
     pub suppress: bool,
-    /// The caller's reason. Removed when the request is over, because it may name a person.
+    /// The caller's reason. It is removed when the request is over, because it may name a person.
     pub reason: Option<String>,
-    /// SHA-256 of salt and body in hex, to tell a repetition from another request under the same id.
+    /// The SHA-256 of salt and body in hex, which distinguishes a repetition from another request
+    /// with the same id.
     pub body_hash: String,
     /// The salt of both hashes.
     pub salt: [u8; 16],
-    /// When it was received.
+    /// The time at which the request was received.
     pub received_at: TimestampMs,
-    /// When the service begins with it.
+    /// The time at which the service begins to process the request.
     pub due_at: TimestampMs,
-    /// When the service began. An erasure covers the sessions that were created up to this time.
+    /// The time at which the service began. An erasure covers the sessions created up to this time.
     pub began_at: Option<TimestampMs>,
-    /// When it was completed.
+    /// The time at which the request was completed.
     pub completed_at: Option<TimestampMs>,
-    /// The status.
+    /// The status of the request.
     pub status: RequestStatus,
-    /// What remains to be done.
+    /// The work that remains.
     pub stage: Stage,
-    /// The things concerned so far.
+    /// The number of affected objects so far.
     pub counts: Counts,
-    /// The signed statement about a completed erasure.
+    /// The signed receipt of a completed erasure.
     #[serde(default)]
     pub receipt: Option<String>,
 }
 
-/// A new request.
+/// The content of a new request.
 #[derive(Debug, Clone)]
 pub struct Begin {
-    /// The caller's id of the request.
+    /// The caller's id for the request.
     pub request_id: String,
-    /// The type.
+    /// The type of the request.
     pub request_type: RequestType,
-    /// The subject.
+    /// The subject of the request.
     pub subject: Subject,
-    /// Whether the subject may not start sessions from now on.
+    /// Whether the subject is barred from starting sessions from now on.
     pub suppress: bool,
     /// The caller's reason.
     pub reason: Option<String>,
-    /// SHA-256 of salt and body in hex.
+    /// The SHA-256 of salt and body in hex.
     pub body_hash: String,
-    /// The salt.
+    /// The salt of the hashes.
     pub salt: [u8; 16],
-    /// The delay before an erasure or a collection of data begins, milliseconds.
+    /// The delay before an erasure or an access export begins, milliseconds.
     pub delay_ms: i64,
 }
 
-/// What the shell does next.
+/// The next action of the shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing before this time.
+    /// Waits until this time.
     WaitUntil(TimestampMs),
-    /// Begins at this time: the erasure is logged and the subject's mark is changed.
+    /// Begins at this time: the shell logs the erasure and changes the subject's mark.
     Mark(Subject, TimestampMs),
     /// Lists the next sessions of the subject that were created up to this time, and counts their rows.
     Plan(Subject, TimestampMs),
-    /// Erases these sessions.
+    /// Erases the given sessions.
     Erase(Vec<SessionId>),
     /// Removes the recorders of the subject that were created up to this time.
     Recorders(Subject, TimestampMs),
-    /// Removes the idempotency keys of sessions that are gone.
+    /// Removes the idempotency keys of sessions that no longer exist.
     IdempotencyKeys,
-    /// Rewrites the store's files.
+    /// Rewrites the files of the store.
     Purge,
     /// Counts the sessions of the subject after this one.
     Count(Subject, Option<SessionId>),
     /// Removes the mark of the running erasure.
     Unmark(Subject),
-    /// Nothing more.
+    /// Does nothing: the request is over.
     Over,
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was done.
+    /// The step was performed.
     Done,
-    /// The marks were written, and the other nodes know of them at this time.
+    /// The marks were written, and the other nodes will know of them by this time.
     Marked(TimestampMs),
-    /// These sessions are the next page; none are left if it is empty.
+    /// The next page of sessions and their counts. An empty page means that no sessions are left.
     Planned(Vec<SessionId>, Counts),
-    /// So many things were removed.
+    /// The number of objects removed.
     Removed(Counts),
-    /// So many things were counted; the next page follows this session, if there is one.
+    /// The number of objects counted, and the session after which the next page begins, if there is
+    /// one.
     Counted(Counts, Option<SessionId>),
 }
 
-/// The error of cancelling a request that the service has begun with.
+/// The error of cancelling a request that the service has already begun to process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the request is not pending any more")]
 pub struct NotPending;
 
 impl PrivacyRequest {
-    /// A request that was received at `now`.
+    /// Creates a request that was received at `now`.
     #[must_use]
     pub fn new(begin: Begin, now: TimestampMs) -> Self {
         let delay_ms = match begin.request_type {
@@ -170,7 +173,7 @@ impl PrivacyRequest {
         }
     }
 
-    /// Returns whether nothing remains to be done.
+    /// Returns whether no work remains.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(
@@ -183,7 +186,7 @@ impl PrivacyRequest {
     ///
     /// # Errors
     ///
-    /// The service has begun with it, or it is over.
+    /// Returns an error if the service has begun to process the request or the request is over.
     pub fn cancel(&mut self, now: TimestampMs) -> Result<(), NotPending> {
         if self.status != RequestStatus::Pending {
             return Err(NotPending);
@@ -192,7 +195,7 @@ impl PrivacyRequest {
         Ok(())
     }
 
-    /// Begins with the request if it is due. The shell stores this before it performs a step.
+    /// Begins the request if it is due. The shell stores the request before it performs a step.
     pub fn begin(&mut self, now: TimestampMs) {
         if self.stage == Stage::Waiting
             && self.status == RequestStatus::Pending
@@ -233,7 +236,7 @@ impl PrivacyRequest {
         }
     }
 
-    /// Records what came of the step that [`Self::step`] returned.
+    /// Records the outcome of the step that [`Self::step`] returned.
     pub fn record(&mut self, outcome: Outcome, now: TimestampMs) {
         let stage = std::mem::replace(&mut self.stage, Stage::Done);
         self.stage = match (stage, outcome) {
@@ -258,7 +261,7 @@ impl PrivacyRequest {
                 self.counts.add(counts);
                 Stage::Finishing
             }
-            // The request itself must not name the subject any more when the files are rewritten.
+            // The request itself must no longer name the subject when the files are rewritten.
             (Stage::Finishing, Outcome::Done) if self.request_type == RequestType::Erasure => {
                 self.forget_subject();
                 Stage::Purging
@@ -274,7 +277,7 @@ impl PrivacyRequest {
                 self.end(RequestStatus::Completed, now);
                 Stage::Done
             }
-            // An outcome of another step changes nothing.
+            // The outcome of another step changes nothing.
             (stage, _) => stage,
         };
     }
@@ -288,7 +291,7 @@ impl PrivacyRequest {
         }
     }
 
-    /// Replaces the subject by its salted hash.
+    /// Replaces the subject with its salted hash.
     fn forget_subject(&mut self) {
         self.reason = None;
         if let RecordedSubject::Clear(subject) = &self.subject {
@@ -321,7 +324,8 @@ mod tests {
         SessionId::new(TimestampMs(5), number)
     }
 
-    /// A store in which a subject has these sessions, and a shell that is killed before it stores the outcomes of some steps.
+    /// Simulates a store in which a subject has the given sessions, and a shell that is killed
+    /// before it stores the outcomes of some steps.
     fn run(mut left: Vec<SessionId>, kills: &[bool]) -> (PrivacyRequest, Vec<SessionId>) {
         let mut stored = request(RequestType::Erasure);
         let (mut now, mut kills) = (TimestampMs(1_000), kills.iter());

@@ -41,7 +41,7 @@ pub enum Measured {
     Pressure(f32),
     /// The phone's running count of steps.
     Steps(u32),
-    /// Raw motion.
+    /// Raw motion samples.
     Imu(Box<ImuArrays>),
     /// Magnetic field, µT.
     Magnetic([f32; 3]),
@@ -56,7 +56,7 @@ pub enum Measured {
 pub struct Reading {
     /// The time by the phone's wall clock, milliseconds since 1970.
     pub at_ms: i64,
-    /// The measurement.
+    /// The measurement itself.
     pub what: Measured,
 }
 

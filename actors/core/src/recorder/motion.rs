@@ -19,7 +19,7 @@ pub(super) type Timed = (i64, [f32; 3]);
 pub(super) struct Vectors {
     /// Acceleration without gravity, m/s².
     pub(super) user: Vec<Timed>,
-    /// Gravity, m/s².
+    /// Gravity samples, m/s².
     pub(super) gravity: Vec<Timed>,
     /// Acceleration with gravity, m/s².
     pub(super) total: Vec<Timed>,

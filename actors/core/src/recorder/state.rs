@@ -128,13 +128,13 @@ impl RecordedSession {
     }
 }
 
-/// How the service ended a session.
+/// The way in which the service ended a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndOfSession {
     /// The session ended because of silence, and still accepts the data that the phone has
     /// buffered.
     Idle,
-    /// The session accepts no more data, or was stopped, at this time of the phone's clock.
+    /// The session was stopped or stopped accepting data at this time of the phone's clock.
     At(i64),
 }
 

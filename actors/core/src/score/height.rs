@@ -80,7 +80,7 @@ pub(crate) struct Rise {
 }
 
 /// Returns the rise from one level to the other, or `None` if the weather may have changed by more
-/// in between.
+/// during that time.
 pub(crate) fn rise(from: Level, to: Level) -> Option<Rise> {
     let apart_ms = to.t_ms.abs_diff(from.t_ms);
     if apart_ms > COMPARABLE_MS {

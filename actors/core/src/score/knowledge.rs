@@ -143,8 +143,8 @@ pub fn learn(old: &PlaceKnowledge, facts: PlaceFacts) -> PlaceKnowledge {
 }
 
 impl PlaceKnowledge {
-    /// Returns the knowledge without what one courier's sessions of one day contributed, and the number of contributions
-    /// left out.
+    /// Returns the knowledge without the contributions of one courier's sessions of one day, and
+    /// the number of contributions left out.
     #[must_use]
     pub fn without(&self, rider: u64, day: u32) -> (Self, usize) {
         let is_theirs = |facts: &&PlaceFacts| facts.rider == rider && facts.day == day;

@@ -13,7 +13,7 @@ pub(crate) struct Estimate {
 }
 
 /// Returns the mean of fixes, weighted by accuracy. Neighbouring fixes share the same error, so
-/// many of them are no more exact than one.
+/// many fixes are no more exact than a single fix.
 pub(crate) fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
     let (mut weights, mut east, mut north) = (0.0_f64, 0.0_f64, 0.0_f64);
     for fix in fixes {

@@ -284,7 +284,7 @@ impl Bins {
         self.heard.iter().any(|heard| *heard > 0)
     }
 
-    /// Returns the usual number of seconds of a bin with a sample, at the channel's best: nine
+    /// Returns the usual number of seconds of a bin with a sample when the channel works best: nine
     /// tenths of its bins have no more.
     fn usual(&self) -> u8 {
         let mut heard: Vec<u8> = self

@@ -9,9 +9,9 @@ use porchlight_schema::time::TimestampMs;
 /// Limits on the length of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetime {
-    /// `session.idle_timeout`, milliseconds.
+    /// The setting `session.idle_timeout`, milliseconds.
     pub idle_ms: i64,
-    /// `session.max_duration`, milliseconds.
+    /// The setting `session.max_duration`, milliseconds.
     pub max_ms: i64,
 }
 

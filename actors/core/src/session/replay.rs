@@ -1,8 +1,8 @@
 //! Recomputes a session from all its batches, in order, for its insight.
 //!
-//! Every insight is computed this way, whether batches came late or not, so it depends only on the
-//! set of acknowledged batches. The events can be taken from a live machine that has applied exactly
-//! these batches ([`Replay::with_events`]): they are the same, and detecting them is most of the
+//! Every insight is computed this way, even if no batch arrived late, so it depends only on the set
+//! of acknowledged batches. The events can be taken from a live machine that has applied exactly
+//! these batches ([`Replay::with_events`]): they are identical, and detecting them is most of the
 //! cost.
 
 use porchlight_schema::event::{Event, sort_events};

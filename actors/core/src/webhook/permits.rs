@@ -1,6 +1,6 @@
 //! Shares a fixed number of permits fairly among tenants.
 //!
-//! A permit cannot be taken back, so fairness must come from what is left free. The permits are
+//! A permit cannot be revoked, so fairness must come from the permits left free. The permits are
 //! divided into equal bands. The first permit of each tenant may use any band; permits beyond a
 //! tenant's first, fourth, sixteenth and sixty-fourth may each use one band fewer. As the node
 //! fills, the share of a tenant that holds many permits therefore shrinks step by step, while a

@@ -1,22 +1,23 @@
-//! Decides whether a DNS look-up failed because of the name or because of our own resolver.
+//! Decides whether a DNS lookup failed because of the name or because of our own resolver.
 //!
-//! A look-up without an answer looks the same in both cases: the name servers of a customer's
-//! domain may be silent, or ours may be. Two observations tell them apart. A *canary*, a question
-//! that each resolver can answer without the customer's name servers, shows whether ours answers at
-//! all. And if names of several tenants fail that resolved recently, while no look-up succeeds, our
-//! resolver cannot reach anybody's name servers. Names that have been dead for long do not count:
-//! any number of them may be tried while nothing else is looked up.
+//! A lookup without an answer looks the same in both cases: the name servers of a customer's domain
+//! may be silent, or ours may be. Two observations distinguish them. A *canary*, a question that
+//! each resolver can answer without the customer's name servers, shows whether ours answers at all.
+//! And if names of several tenants fail that resolved recently, while no lookup succeeds, our
+//! resolver cannot reach any name servers. Names that have been dead for a long time do not count:
+//! any number of them may be attempted while nothing else is looked up.
 
 use std::collections::BTreeMap;
 
-/// Failures of this many tenants, without a success of anybody, show that our resolver is away.
+/// The number of tenants whose lookups must fail, without a success of any tenant, to show that our
+/// resolver is down.
 const TENANTS_FAILING_MIN: usize = 3;
 /// A failure counts for this long, in milliseconds.
 const FAILURE_COUNTS_MS: u64 = 60_000;
 /// The maximum number of tenants whose failures are remembered.
 const TENANTS_REMEMBERED_MAX: usize = 64;
 
-/// What the canary showed.
+/// The outcome of the canary lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Canary {
     /// Our resolver answered it.
@@ -62,16 +63,16 @@ impl<K: Ord + Copy> ResolverHealth<K> {
         self.is_away
     }
 
-    /// Notes a definite answer: addresses, or that there are none. Returns whether our resolver is
-    /// back.
+    /// Records a definite answer: addresses, or that there are no addresses. Returns whether our
+    /// resolver has recovered.
     pub fn on_answer(&mut self, now_ms: u64) -> bool {
         self.answered_at_ms = Some(now_ms);
         self.failed_at_ms.clear();
         std::mem::take(&mut self.is_away)
     }
 
-    /// Returns whether a definite answer to anybody has come since `begun_at_ms`: then a failure
-    /// needs no canary.
+    /// Returns whether any lookup has received a definite answer since `begun_at_ms`. If so, a
+    /// failure needs no canary.
     #[must_use]
     pub fn has_answered_since(&self, begun_at_ms: u64) -> bool {
         self.answered_at_ms.is_some_and(|at| at >= begun_at_ms)

@@ -1,5 +1,5 @@
-//! What goes over the wire of a message beside its signatures: the request's headers, and the body
-//! of messages that an earlier release stored.
+//! The parts of a message sent over the wire in addition to its signatures: the request's headers,
+//! and the body of messages that an earlier release stored.
 
 use std::borrow::Cow;
 

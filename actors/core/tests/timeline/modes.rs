@@ -1,5 +1,5 @@
-//! Tests how a mode looks on a phone without the sensor that would show it best, and motion that
-//! looks the same.
+//! Tests how a mode appears on a phone without the sensor that would show it best, and other motion
+//! that appears the same.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,8 +1,9 @@
-//! Appends to chains, and finds where they end.
+//! Appends to chains, and finds their ends.
 //!
-//! A group is a document under its number, in parts of [`AUDIT_PART_GROUPS`]. Creating it is the commit: a number is taken
-//! once. A second document per tenant says where the chain ends; it is written after the group and may be behind, never
-//! ahead, so whoever reads it goes on from there.
+//! A group is a document under its number, in parts of [`AUDIT_PART_GROUPS`]. Creating the document
+//! is the commit: each number can be created only once. A second document per tenant records the
+//! end of the chain. It is written after the group and may be behind, never ahead, so a reader
+//! continues from there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,17 +15,18 @@ use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
-/// The key of the one document in a collection of heads.
+/// The key of the only document in a collection of heads.
 const HEAD_KEY: &[u8] = b"head";
-/// How often a group is appended behind groups of other nodes before the caller tries again later.
+/// The maximum number of attempts to append a group behind groups of other nodes before the caller
+/// must retry later.
 const APPENDS_MAX: usize = 16;
 
-/// Where a chain begins and ends, as far as it was written.
+/// The known start and end of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Extent {
-    /// The first part that may still hold groups.
+    /// The first part that may still contain groups.
     pub(crate) first_part: u64,
-    /// The end.
+    /// The end of the chain.
     pub(crate) head: Head,
 }
 
@@ -35,7 +37,7 @@ impl Extent {
     };
 }
 
-/// The bytes that name a tenant.
+/// Returns the bytes that identify a tenant.
 pub(super) fn tenant_key(tenant: Tenant) -> Vec<u8> {
     let env = match tenant.env {
         Env::Sandbox => 0,
@@ -58,7 +60,7 @@ fn part(tenant: Tenant, part: u64) -> Collection {
     Collection::part_of_tenant(DocumentKind::AuditGroup, tenant, part)
 }
 
-/// The stored extent, and its bytes.
+/// Reads the stored extent and its bytes.
 async fn stored_extent(
     store: &Arc<dyn Store>,
     tenant: Tenant,
@@ -71,7 +73,7 @@ async fn stored_extent(
     Ok((extent, stored))
 }
 
-/// The groups of one part from number `from` on, in order.
+/// Reads the groups of one part from number `from` on, in order.
 pub(super) async fn groups_from(
     store: &Arc<dyn Store>,
     tenant: Tenant,
@@ -89,14 +91,14 @@ fn group_of(document: &Document) -> StoreResult<Group> {
     Group::decode(&document.data).map_err(|error| corrupt(&error))
 }
 
-/// The whole extent of a chain: what is stored of it, and the groups that were appended since.
+/// Reads the whole extent of a chain: the stored extent and the groups appended since.
 pub(super) async fn extent(store: &Arc<dyn Store>, tenant: Tenant) -> StoreResult<Extent> {
     let (extent, _) = stored_extent(store, tenant).await?;
     let head = follow(store, tenant, extent.head).await?;
     Ok(Extent { head, ..extent })
 }
 
-/// The head that was noted with the newest group, which may be behind.
+/// Reads the stored extent, whose head may be behind the newest group.
 pub(super) async fn noted_extent(store: &Arc<dyn Store>, tenant: Tenant) -> StoreResult<Extent> {
     stored_extent(store, tenant).await.map(|(extent, _)| extent)
 }
@@ -121,11 +123,11 @@ async fn follow(store: &Arc<dyn Store>, tenant: Tenant, mut head: Head) -> Store
 /// The chains to which this node appends.
 pub(super) struct Chains {
     store: Arc<dyn Store>,
-    /// The heads as this node knows them.
+    /// The heads known to this node.
     heads: HashMap<Vec<u8>, Head>,
 }
 
-/// Maximum number of heads that are remembered; beyond it all are looked up again.
+/// The maximum number of cached heads; beyond it, all are looked up again.
 const HEADS_MAX: usize = 10_000;
 
 impl Chains {
@@ -136,8 +138,8 @@ impl Chains {
         }
     }
 
-    /// Appends lines as one group. An error may follow a commit whose answer was lost; then the lines are appended twice,
-    /// which shows more than happened and hides nothing.
+    /// Appends lines as one group. An error may follow a commit whose answer was lost. The lines
+    /// are then appended twice, which duplicates entries but hides nothing.
     pub(super) async fn append(&mut self, tenant: Tenant, lines: &[Line]) -> StoreResult<()> {
         let key = tenant_key(tenant);
         for _ in 0..APPENDS_MAX {
@@ -164,7 +166,7 @@ impl Chains {
         Err(StoreError::Overloaded)
     }
 
-    /// Notes where the chain ends. Whoever finds an older note goes on from there.
+    /// Records the end of the chain. A reader that finds an older record continues from there.
     async fn note(&mut self, tenant: Tenant, key: Vec<u8>, head: Head) {
         if self.heads.len() >= HEADS_MAX {
             self.heads.clear();
@@ -190,11 +192,11 @@ impl Chains {
         let replaced =
             self.store
                 .replace_document(heads(tenant), HEAD_KEY.to_vec(), stored, Some(data));
-        // Another node has noted a later end.
+        // Another node has recorded a later end.
         replaced.await.map(drop)
     }
 
-    /// Removes the parts whose lines have all expired, and gives the first that is left.
+    /// Removes the parts whose lines have all expired, and returns the first remaining part.
     async fn expire(&self, tenant: Tenant, first: u64, head: Head) -> StoreResult<u64> {
         let mut left = first;
         while left < head.next / AUDIT_PART_GROUPS
@@ -206,7 +208,7 @@ impl Chains {
     }
 }
 
-/// Removes a part if its newest line has expired at `now`; returns whether it is gone.
+/// Removes a part if its newest line has expired at `now`. Returns whether the part is gone.
 async fn expire_part(
     store: &Arc<dyn Store>,
     tenant: Tenant,

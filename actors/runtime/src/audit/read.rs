@@ -15,44 +15,44 @@ use super::chain::{extent, groups_from, noted_extent};
 /// A page of the log, newest line first.
 #[derive(Debug, Clone)]
 pub struct AuditPage {
-    /// The lines.
+    /// The lines of the page.
     pub lines: Vec<HashedLine>,
-    /// The line after which the next page begins; none at the end of the log.
+    /// The line after which the next page begins; `None` at the end of the log.
     pub next: Option<Place>,
 }
 
-/// The result of the check of one chain.
+/// The result of checking one chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainReport {
-    /// The chain.
+    /// The name of the chain.
     #[serde(flatten)]
     pub name: ChainName,
-    /// What was found.
+    /// The outcome of the check.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// What the check of a chain found.
+/// The outcome of the check of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", untagged)]
 pub enum Outcome {
-    /// The chain is whole.
+    /// The chain is intact.
     Whole(Verified),
     /// The chain is broken.
     Broken {
-        /// Where, in a sentence.
+        /// A sentence that describes the fault and its position.
         fault: String,
     },
 }
 
 impl AuditLog {
-    /// Lists lines, newest first. A page reads at most [`AUDIT_PAGE_GROUPS_MAX`] groups, so it may have fewer lines than
-    /// `limit` and still not be the last.
+    /// Lists lines, newest first. A page reads at most [`AUDIT_PAGE_GROUPS_MAX`] groups, so it may
+    /// have fewer lines than `limit` without being the last page.
     ///
     /// # Errors
     ///
-    /// A store error.
+    /// Returns an error if the store fails.
     pub async fn page(
         &self,
         tenant: Tenant,
@@ -62,7 +62,7 @@ impl AuditLog {
     ) -> StoreResult<AuditPage> {
         let extent = extent(self.store(), tenant).await?;
         let limit = limit as usize;
-        // The lines before this place are still to be listed.
+        // The lines before this place have yet to be listed.
         let mut before = after.unwrap_or(Place {
             group: extent.head.next,
             line: 0,
@@ -70,7 +70,7 @@ impl AuditLog {
         before.group = before.group.min(extent.head.next);
         let (mut lines, mut read) = (Vec::new(), 0);
         loop {
-            // The last group that may hold lines before that place.
+            // The last group that may contain lines before that place.
             let Some(newest) = last_group(before) else {
                 return Ok(AuditPage { lines, next: None });
             };
@@ -116,7 +116,7 @@ impl AuditLog {
         }
     }
 
-    /// Checks the chains of all organizations, with the lines that were taken so far.
+    /// Checks the chains of all organizations, including the lines accepted so far.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl AuditLog {
 ///
 /// # Errors
 ///
-/// A store error other than that a row can't be read.
+/// Returns an error if the store fails for another reason than an unreadable row.
 pub async fn verify_all(store: &Arc<dyn Store>, now: TimestampMs) -> StoreResult<Vec<ChainReport>> {
     let mut reports = Vec::new();
     for organization in store.organizations().await? {
@@ -178,14 +178,15 @@ async fn verify_chain(
             }
         }
         part += 1;
-        // A part may have been removed as a whole, so the noted end is reached in any case.
+        // A part may have been removed as a whole, so the recorded end must be reached in any case.
         if is_empty && part * AUDIT_PART_GROUPS > noted.head.next {
             return Ok(verifier.finish());
         }
     }
 }
 
-/// The last group that has lines before this place; none for the first place of a chain.
+/// Returns the last group that has lines before this place, or `None` for the first place of a
+/// chain.
 fn last_group(before: Place) -> Option<u64> {
     if before.line > 0 {
         Some(before.group)

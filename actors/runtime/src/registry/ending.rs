@@ -46,10 +46,9 @@ impl Registry {
         }
     }
 
-    /// Returns the events of the machine of a session that has ended, as they are after its last
-    /// batch. Returns `None` if there is no machine, or if it is busy, or if other nodes write to
-    /// the store: of two bodies with one `seq`, the machine may have applied the one that does not
-    /// count.
+    /// Returns the events of the machine of an ended session, as they are after its last batch.
+    /// Returns `None` if there is no machine, if it is busy, or if other nodes write to the store:
+    /// of two bodies with one `seq`, the machine may have applied the body that does not count.
     pub(super) async fn final_events(&self, session_id: SessionId) -> Option<FinalEvents> {
         if self.inner.ownership.is_shared() {
             return None;

@@ -23,7 +23,7 @@ use super::knowledge::{self, Learned};
 use super::known::{self, AskLive};
 use crate::messages;
 
-/// The number of batches read from the journal at once.
+/// The number of batches read from the journal per query.
 pub(super) const READ_BATCHES: usize = 256;
 /// The error message that customers see if an insight could not be computed.
 const FAILED: &str = "The session could not be scored; its telemetry is kept.";

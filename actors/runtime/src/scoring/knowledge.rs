@@ -141,10 +141,11 @@ fn decode<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T>
     }
 }
 
-/// Removes what a session contributed to the learned row under `key`. Returns the number of contributions removed.
+/// Removes the contributions of a session to the learned row under `key`. Returns the number of
+/// contributions removed.
 ///
-/// A place does not record which session a contribution comes from, so that those of the same courier on the same day are
-/// removed together.
+/// A place does not record the session of a contribution, so contributions of the same courier on
+/// the same day are removed together.
 pub(crate) async fn forget(
     store: &dyn Store,
     start: &SessionStart,

@@ -1,9 +1,10 @@
-//! The input of scoring from a session's journal, with the events of its live machine if the machine
-//! has applied exactly the batches of the journal.
+//! Builds the input of scoring from a session's journal, with the events of its live machine if the
+//! machine has applied exactly the batches of the journal.
 //!
-//! Detecting events is most of what a replay costs, and the live machine has done it. Its events are
-//! used only if nothing was skipped or quarantined and no batch is missing, so they are what a
-//! replay gives. One in [`CHECK_INTERVAL`] of these sessions is replayed nevertheless and compared.
+//! Detecting events is most of the cost of a replay, and the live machine has already done it. Its
+//! events are used only if nothing was skipped or quarantined and no batch is missing, so they
+//! equal the events of a replay. One in [`CHECK_INTERVAL`] of these sessions is replayed
+//! nevertheless and compared.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -65,7 +66,8 @@ pub(super) async fn replayed(
 }
 
 /// Reads a session's batches in order and takes the events from its machine. Returns `None` if the
-/// journal is not exactly what the machine has applied, or if anything panics.
+/// journal does not contain exactly the batches that the machine has applied, or if anything
+/// panics.
 async fn replay_known(
     store: &dyn Store,
     context: &SessionContext,

@@ -1,4 +1,4 @@
-//! Privacy requests: a tenant makes them here, and [`run`] performs them.
+//! Manages privacy requests: a tenant submits them here, and [`run`] performs them.
 
 mod erase;
 mod log;
@@ -22,7 +22,7 @@ pub use log::{LoggedErasure, apply_erasures, logged_erasures};
 pub use requests::{NewRequest, RequestPage, Submitted, TenantPrivacy};
 pub use run::PrivacySettings;
 
-/// Signs the statement about a completed erasure. Returns `None` if the process has no key to sign with.
+/// Signs the receipt of a completed erasure. Returns `None` if the process has no key to sign with.
 pub type SignReceipt =
     Arc<dyn Fn(&porchlight_core::privacy::PrivacyRequest) -> Option<String> + Send + Sync>;
 
@@ -31,7 +31,7 @@ pub type SignReceipt =
 pub(super) struct Privacy {
     pub(super) marks: Arc<Marks>,
     settings: OnceLock<PrivacySettings>,
-    /// Requests that this process works on.
+    /// The requests that this process is performing.
     running: Mutex<HashSet<Vec<u8>>>,
     wake: Notify,
     purging: tokio::sync::Mutex<()>,
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Privacy {
 }
 
 impl Privacy {
-    /// Reserves a request for this process. Returns `false` if it is reserved already.
+    /// Reserves a request for this process. Returns `false` if it is already reserved.
     fn reserve(&self, key: &[u8]) -> bool {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.insert(key.to_vec())
@@ -63,7 +63,7 @@ impl Privacy {
 }
 
 impl Service {
-    /// Returns the privacy requests of this tenant.
+    /// Returns access to the privacy requests of this tenant.
     #[must_use]
     pub fn privacy(&self, tenant: Tenant) -> TenantPrivacy<'_> {
         TenantPrivacy {
@@ -72,7 +72,7 @@ impl Service {
         }
     }
 
-    /// Returns what callers may do with a session.
+    /// Returns the access that callers have to a session.
     #[must_use]
     pub fn standing(&self, start: &SessionStart) -> Standing {
         self.privacy.marks.standing(start)
@@ -96,7 +96,7 @@ impl Service {
         self.standing(&row.start) == Standing::Open
     }
 
-    /// Returns whether a courier may not start sessions.
+    /// Returns whether a courier is barred from starting sessions.
     #[must_use]
     pub fn is_suppressed(&self, tenant: Tenant, external_rider_id: &str) -> bool {
         if !self.privacy.marks.has_any(tenant) {
@@ -119,7 +119,7 @@ impl Service {
         Ok(row.map_or(Standing::Erased, |row| self.standing(&row.start)))
     }
 
-    /// Returns what tells webhooks which sessions to say nothing about.
+    /// Returns the restrictions that determine the sessions that webhooks must not mention.
     #[must_use]
     pub fn restrictions(&self) -> Restrictions {
         Restrictions {
@@ -128,7 +128,7 @@ impl Service {
         }
     }
 
-    /// Rewrites the store's files. Requests that wait while the files are rewritten share the next pass.
+    /// Rewrites the store's files. Requests that wait during a rewrite share the next one.
     async fn purge(&self) -> StoreResult<()> {
         let begun_before = self.privacy.purges_begun.load(Ordering::SeqCst);
         let _turn = self.privacy.purging.lock().await;

@@ -288,7 +288,7 @@ impl Service {
     }
 }
 
-/// Returns the order of a stored recorder, or `None` if it can't be read.
+/// Returns the order of a stored recorder, or `None` if it cannot be read.
 pub(super) fn order_of(row: &RecorderRow) -> Option<RecorderOrder> {
     let stored: Stored<RecorderOrder, RecorderState> = serde_json::from_slice(&row.data).ok()?;
     Some(stored.order)

@@ -12,7 +12,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::Service;
 
-/// How long ago a session in progress was created at most: 48 hours.
+/// The maximum age of a session in progress since its creation: 48 hours.
 const LIVE_LOOKED_BACK_MS: i64 = SAMPLE_T_MS_MAX as i64;
 
 /// The sessions of one tenant, created by [`Service::of`].

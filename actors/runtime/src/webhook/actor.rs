@@ -224,7 +224,7 @@ impl WebhookActor {
         }
     }
 
-    /// Handles an idle machine: the actor stays for a while, and stops if no message has arrived.
+    /// Handles an idle machine: the actor stays for some time, and stops if no message has arrived.
     fn rest(&mut self, ctx: &mut Context<Self>, now: TimestampMs) {
         let since = *self.idle_since.get_or_insert(now);
         let left_ms = LINGER.as_millis() as i64 - now.since_ms(since);
@@ -466,7 +466,7 @@ impl Handler<Envelope> for WebhookActor {
         metrics.wait.record(message.since.elapsed().as_secs_f64());
         match message.what {
             WebhookCommand::Wake => {
-                // Until the endpoint is read there is no machine; then all of the outbox is listed.
+                // Until the endpoint is read there is no machine; the whole outbox is then listed.
                 let input = match self.presence.take_announced() {
                     NewIn::Lanes(lanes) => Input::NewIn(lanes),
                     NewIn::Outbox => Input::Poked,

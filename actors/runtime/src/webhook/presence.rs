@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::time::TimestampMs;
 
-/// The maximum number of lanes with new messages that an actor is told of at once; with more, it
-/// lists its outbox.
+/// The maximum number of lanes with new messages that are announced to an actor individually. With
+/// more, the actor lists its outbox.
 const LANES_KNOWN_MAX: usize = 256;
 /// The value of `Presence::oldest` if no message waits.
 pub(super) const NONE_WAITS: i64 = i64::MAX;
@@ -24,7 +24,7 @@ pub(super) struct Presence {
     pub(super) oldest: AtomicI64,
 }
 
-/// Where an actor finds new messages.
+/// The place in which an actor finds new messages.
 #[derive(Debug)]
 pub(super) enum NewIn {
     /// In these lanes, at most [`LANES_KNOWN_MAX`].
@@ -54,8 +54,7 @@ impl Presence {
         }
     }
 
-    /// Takes what was announced. An announcement that comes later puts a new message into the
-    /// mailbox.
+    /// Takes the announced messages. A later announcement puts a new message into the mailbox.
     pub(super) fn take_announced(&self) -> NewIn {
         self.poked.store(false, Ordering::Release);
         let mut new_in = self.new_in.lock().unwrap_or_else(PoisonError::into_inner);

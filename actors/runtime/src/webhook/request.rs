@@ -16,7 +16,7 @@ use porchlight_ports::{Endpoint, OutboundRequest, SecretSeal};
 /// An endpoint with its decrypted secrets, ready to sign. The secrets are wiped from memory on
 /// drop.
 pub struct EndpointSigner {
-    /// The endpoint.
+    /// The endpoint to send to.
     pub endpoint: Endpoint,
     secret: Zeroizing<String>,
     previous: Option<(Zeroizing<String>, TimestampMs)>,

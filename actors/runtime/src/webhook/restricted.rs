@@ -27,7 +27,8 @@ impl Webhooks {
 }
 
 impl Inner {
-    /// Returns whether nothing may be said about a session now. If the store can't tell, nothing is said.
+    /// Returns whether webhooks must not mention a session now. If the store fails, nothing is sent
+    /// about it.
     pub(super) async fn hides(&self, tenant: Tenant, session_id: SessionId) -> bool {
         let Some(restrictions) = self.restrictions.get() else {
             return false;
@@ -41,8 +42,9 @@ impl Inner {
         restrictions.is_some_and(|restrictions| restrictions.marks.has_any(tenant))
     }
 
-    /// Lists an outbox without the messages of hidden sessions. It asks the store for more until the lists are as long as
-    /// requested or the outbox ends, so that hidden messages do not stand in the way of others.
+    /// Lists an outbox without the messages of hidden sessions. It queries the store until the
+    /// lists have the requested length or the outbox ends, so that hidden messages do not block
+    /// others.
     pub(super) async fn shown_listing(
         &self,
         tenant: Tenant,

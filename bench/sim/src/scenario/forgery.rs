@@ -39,7 +39,7 @@ pub(crate) fn silence(from: f64, to: f64) -> (f64, f64) {
 /// The noise that a route-simulating app adds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Noise {
-    /// No noise.
+    /// The app adds no noise.
     None,
     /// Independent noise per fix, in metres.
     Dice(f64),

@@ -116,7 +116,7 @@ struct WireSample<'a> {
     layouts: Layouts,
 }
 
-/// Where a field is stored.
+/// The place in which a field is stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Slot {
     Kind,

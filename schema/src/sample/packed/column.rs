@@ -5,7 +5,7 @@ mod written;
 use super::PackedError;
 pub(super) use written::{Column, OptionalColumn, put_number};
 
-/// How an optional column marks the rows with a value: no rows, all rows, or a bitmap.
+/// Defines how an optional column marks the rows with a value: no rows, all rows, or a bitmap.
 const ALL_ABSENT: u8 = 0;
 const ALL_PRESENT: u8 = 1;
 const BITMAP: u8 = 2;

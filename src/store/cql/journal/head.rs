@@ -1,11 +1,11 @@
-//! What this process knows of a session's journal.
+//! Caches this process's knowledge of a session's journal.
 
 use std::time::Instant;
 
 /// This process's knowledge of a session's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in super::super) struct Head {
-    /// The highest number; none while there is no batch.
+    /// The highest number, or `None` while there is no batch.
     pub(super) highest: Option<u32>,
     /// Whether the session has ended, so that further batches are late.
     pub(in super::super) ended: bool,

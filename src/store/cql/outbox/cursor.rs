@@ -178,8 +178,8 @@ impl Inner {
     }
 
     /// Returns the cached cursor of a session. It is valid only while this process owns the shard
-    /// in the generation in which it was read or written; in between another process may have
-    /// written.
+    /// in the generation in which it was read or written; otherwise another process may have
+    /// written since.
     fn known_cursor(&self, shard: Shard, session_id: SessionId) -> Option<Arc<Cursor>> {
         let acting = self.ownership.generation(shard)?;
         let (generation, cursor) = self.memory.cursors.get(&session_id)?;

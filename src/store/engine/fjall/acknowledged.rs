@@ -57,8 +57,9 @@ pub(crate) struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Creates the file durably with `log`, or replaces it. It appears under its name at once and
-    /// with its content, so that a process that is killed meanwhile leaves the file before, or none.
+    /// Creates the file durably with `log`, or replaces it. The file appears under its name
+    /// together with its content, so a process that is killed meanwhile leaves the previous file,
+    /// or no file.
     pub(crate) fn create(folder: &Path, log: u64) -> io::Result<Self> {
         let unfinished = folder.join(format!("{NAME}.new"));
         let file = OpenOptions::new()

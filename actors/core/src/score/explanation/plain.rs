@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::explain;
 
-/// What scoring writes when there is no innocent explanation.
+/// The text that scoring writes when there is no innocent explanation.
 const NO_EXPLANATION: &str = "None is needed.";
 
 /// A main parameter of a decision.
@@ -16,7 +16,7 @@ pub struct PlainParameter {
     /// Its share of everything that was weighed for its statement, −1 to 1: above 0 it spoke for the statement, below 0
     /// against it.
     pub weight: f64,
-    /// What was observed, in a sentence.
+    /// The observation, in a sentence.
     pub text: String,
 }
 
@@ -113,7 +113,7 @@ fn decision(score: &Score) -> String {
     sentences.join(" ")
 }
 
-/// What a reason code says.
+/// Returns the text for a reason code.
 fn of(code: ReasonCode) -> &'static str {
     match code {
         ReasonCode::FullAttempt => {

@@ -60,8 +60,8 @@ fn far(scene: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
         return None;
     }
     let very = distance_m > VERY_FAR_M.max(VERY_FAR_SIGMAS * sigma_m);
-    // A courier who taps late, or drops off round the corner, has been near the address; a courier
-    // who never came had no parcel to drop off there.
+    // A courier who taps late, or drops off round the corner, has been near the address. A courier
+    // who was never near the address cannot have dropped off a parcel there.
     let never_near = very
         && scene
             .fixes
@@ -174,7 +174,7 @@ fn by_places(fixes: &[Fix]) -> bool {
     seconds >= 2.0 && first.place.distance_m(last.place) / seconds > DRIVING_MPS
 }
 
-/// Location was switched off by hand just before the drop-off.
+/// Detects that location was switched off manually just before the drop-off.
 fn withdrawn(scene: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
     let since_ms = claimed.at_ms.saturating_sub(WITHDRAWN_MS);
     let mut last = None;

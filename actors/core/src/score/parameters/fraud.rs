@@ -39,8 +39,8 @@ crate::parameters::table! {
         /// The spread of acceleration below which the phone is nearly at rest: with someone who
         /// sits, or in the softest of cars.
         NEARLY_AT_REST_ACCEL_STD: f32 = 0.15;
-        /// The spread of acceleration below which there is no gait: standing or sitting has less,
-        /// walking more (0.7 and more, recorded).
+        /// The spread of acceleration below which there is no gait: standing or sitting produces
+        /// less, walking more (0.7 and more, recorded).
         NO_GAIT_ACCEL_STD: f32 = 0.35;
         /// The speed range on foot over a piece.
         FOOT_MPS: core::ops::RangeInclusive<f32> = 0.6..=2.6;
@@ -66,8 +66,8 @@ crate::parameters::table! {
         WALKS_FAR_M: f32 = 150.0;
         /// The distance on foot without a counted step from which the signal counts.
         WALKS_UNCOUNTED_M: f32 = 60.0;
-        /// The distance on foot over which body and position must agree before they are believed to
-        /// move together.
+        /// The distance on foot over which body and position must agree before they are considered
+        /// to move together.
         AGREES_M: f32 = 50.0;
         /// The minimum seconds of gait in a piece in which body and position agree.
         GAIT_LEAST: usize = 12;
@@ -102,11 +102,11 @@ crate::parameters::table! {
         DRIVING_MPS: f32 = 5.0;
         /// A stay at a door within this time before the drop-off explains a late tap.
         LATE_TAP_MS: u32 = 300_000;
-        /// If positions jumped away and back, the believed ones before and after a claim must lie
-        /// within this time of it.
+        /// If positions jumped away and back, the trusted positions before and after a claim must
+        /// lie within this time of it.
         BETWEEN_JUMPS_MS: u32 = 120_000;
-        /// No courier travels faster than this from the believed positions around a claim to the
-        /// address.
+        /// The maximum speed at which a courier travels from the trusted positions around a claim
+        /// to the address.
         REACH_MPS: f32 = 40.0;
         /// The time around an instant from which its position is taken.
         SAID_MS: u32 = 3_000;
@@ -220,8 +220,8 @@ crate::parameters::table! {
         GAIT_HZ: f32 = 1.0;
         /// The minimum spread of acceleration of a gait, m/s² (recorded walks: 0.5 and more).
         GAIT_ACCEL_STD: f32 = 0.45;
-        /// With a gait in at most this share of the seconds, the courier did not walk: a fidgeting
-        /// hand looks like a gait in no more.
+        /// With a gait in at most this share of the seconds, the courier did not walk: the motion
+        /// of a fidgeting hand resembles a gait in no larger share.
         GAIT_SHARE: f32 = 0.15;
         /// With a gait in more than this share of the seconds, the step counter is assumed to be
         /// broken.

@@ -231,10 +231,10 @@ crate::parameters::table! {
         STAYS_MS: u32 = 15_000;
         /// The assumed accuracy of a fix without one: it may be anywhere in a street.
         UNKNOWN_ACCURACY_M: f32 = 60.0;
-        /// After a jump, positions are believed again this close to the last believed one, plus a
-        /// walk.
+        /// After a jump, positions are trusted again within this distance of the last trusted
+        /// position, plus a walk.
         RETURN_M: f32 = 100.0;
-        /// The speed of the walk that is allowed since the last believed position.
+        /// The speed of the walk that is allowed since the last trusted position.
         RETURN_MPS: f32 = 3.0;
         /// Nine tenths of the seconds are below this spread of acceleration (m/s²) if a phone lies,
         /// or its bearer sits: the softest recorded car has 0.17 and more.

@@ -107,7 +107,7 @@ crate::parameters::table! {
         POD_NEVER_NEAR: f64 = 4.2;
         /// The drop-off was reported while driving.
         POD_DRIVING: f64 = 2.0;
-        /// Location was switched off by hand just before the drop-off.
+        /// Location was switched off manually just before the drop-off.
         LOCATION_WITHDRAWN: f64 = 1.0;
         /// Consistent evidence of a drop-off at the door counts against fraud.
         DOOR: f64 = -2.5;

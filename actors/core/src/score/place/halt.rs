@@ -18,9 +18,9 @@ struct Halt {
     drove_on: bool,
 }
 
-/// Returns a halt near the address in which the phone did not go on foot, although the app reported
-/// a drop-off or the vehicle drove on. Then the phone was left in it, which is honest, and shows
-/// nothing about the courier's actions.
+/// Returns a halt near the address in which the phone did not move on foot, although the app
+/// reported a drop-off or the vehicle drove on. The phone was then left in the vehicle, which is
+/// honest, and shows nothing about the courier's actions.
 pub(super) fn not_carried(scene: &ScoringContext<'_>, places: &Places) -> Option<(u32, u32)> {
     let marked = places
         .drop_off

@@ -223,8 +223,9 @@ pub(crate) fn at(
         .map(|(index, _)| index)
 }
 
-/// Returns the stay that looks most like the one at the door, if any does; of equals the longer,
-/// then the later. A pause that looks like a pause at a gate is taken only if there is no other.
+/// Returns the stay that most resembles a stay at the door, if there is one. Among equals it
+/// prefers the longer, then the later stay. It takes a pause that resembles a pause at a gate only
+/// if there is no other stay.
 pub(crate) fn best(stays: &[Stay]) -> Option<usize> {
     let best_of = |able: &dyn Fn(&Stay) -> bool| {
         let able = stays

@@ -213,7 +213,7 @@ fn sparse_rough_pressure_changes_neither_floors_nor_rides() {
     }
 }
 
-/// No body sensor sends data, but the height changed for a while: the courier was at a door on an
+/// No body sensor sends data, but the height changed for some time: the courier was at a door on an
 /// upper floor. The time at that door is unknown.
 #[test]
 fn the_height_alone_shows_a_visit_upstairs() {

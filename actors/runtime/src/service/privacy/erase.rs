@@ -1,4 +1,4 @@
-//! Finding, counting and erasing the data of a subject. Everything here may be repeated.
+//! Finds, counts and erases the data of a subject. Every operation may be repeated.
 
 use porchlight_core::context::SessionContext;
 use porchlight_core::score::trace_fingerprint;
@@ -11,11 +11,11 @@ use porchlight_schema::time::TimestampMs;
 use super::super::recorder::order_of;
 use crate::scoring::{forget, keys_of, replay};
 
-/// Rows of a table that one step looks at.
+/// The number of table rows that one step examines.
 const STEP_ROWS: usize = 500;
 
-/// Returns a page of the subject's sessions that were created up to `until`, newest first, and the session after which
-/// the next page begins. A page may be empty and still have a successor.
+/// Returns a page of the subject's sessions created up to `until`, newest first, and the session
+/// after which the next page begins. A page may be empty and still have a successor.
 pub(super) async fn page(
     store: &dyn Store,
     tenant: Tenant,
@@ -44,7 +44,8 @@ pub(super) async fn page(
     Ok((page.rows, page.next))
 }
 
-/// Returns the first sessions of the subject; empty only if it has none.
+/// Returns the first sessions of the subject. The page is empty only if the subject has no
+/// sessions.
 pub(super) async fn first_page(
     store: &dyn Store,
     tenant: Tenant,
@@ -66,7 +67,7 @@ pub(super) async fn first_page(
 pub(super) async fn count(store: &dyn Store, start: &SessionStart) -> StoreResult<Counts> {
     let rows = store.session_rows(start.session_id).await?;
     let insight = match store.insight(start.session_id).await {
-        // It is erased all the same.
+        // The unreadable row is erased nevertheless.
         Err(StoreError::Corrupt(_)) => None,
         read => read?,
     };
@@ -82,13 +83,13 @@ pub(super) async fn count(store: &dyn Store, start: &SessionStart) -> StoreResul
     })
 }
 
-/// Removes what a session contributed to learned rows.
+/// Removes the contributions of a session to learned rows.
 pub(super) async fn forget_session(store: &dyn Store, start: &SessionStart) -> StoreResult<()> {
     let session_id = start.session_id;
     let mut keys = store.learned_by(session_id).await?;
     let is_scored = !matches!(store.insight(session_id).await, Ok(None));
     if keys.is_empty() && is_scored {
-        // A session of an earlier version: the keys of its rows follow from its journal.
+        // For a session of an earlier version, the keys of its rows follow from its journal.
         let replayed = replay(store, &SessionContext::new(start), session_id).await?;
         let fingerprint = replayed.and_then(|replayed| trace_fingerprint(&replayed.windows));
         keys = keys_of(start, fingerprint.as_ref());
@@ -99,11 +100,11 @@ pub(super) async fn forget_session(store: &dyn Store, start: &SessionStart) -> S
     Ok(())
 }
 
-/// Erases a session and what it contributed to learned rows.
+/// Erases a session and its contributions to learned rows.
 pub(super) async fn session(store: &dyn Store, session_id: SessionId) -> StoreResult<()> {
     let start = match store.find(session_id).await {
         Ok(row) => row.map(|row| row.start),
-        // What it contributed can't be found any more; its own rows can.
+        // The contributions of the session can no longer be found, but its own rows can.
         Err(StoreError::Corrupt(_)) => None,
         Err(error) => return Err(error),
     };
@@ -113,7 +114,8 @@ pub(super) async fn session(store: &dyn Store, session_id: SessionId) -> StoreRe
     store.erase_session(session_id).await
 }
 
-/// Removes the recorders for which `is_covered` is true of subjects and time of creation. Returns their number.
+/// Removes the recorders for which `is_covered` returns true, given their subjects and time of
+/// creation. Returns their number.
 pub(super) async fn recorders(
     store: &dyn Store,
     tenant: Tenant,
@@ -142,7 +144,7 @@ pub(super) async fn recorders(
     }
 }
 
-/// Removes the tenant's idempotency keys whose session is gone. Returns their number.
+/// Removes the tenant's idempotency keys whose session no longer exists. Returns their number.
 pub(super) async fn idempotency_keys(store: &dyn Store, tenant: Tenant) -> StoreResult<u64> {
     let (mut removed, mut after) = (0, None);
     loop {

@@ -1,5 +1,6 @@
-//! The erasure log: which subjects were erased, as salted hashes. It is written before an erasure removes anything, and
-//! kept, so that a restored backup can be cleared of what was erased after the backup was made.
+//! The erasure log, which records the erased subjects as salted hashes. An entry is written before
+//! an erasure removes anything. Entries are kept, so that a restored backup can be cleared of data
+//! that was erased after the backup was made.
 
 use porchlight_core::privacy::{Mark, PrivacyRequest, RecordedSubject};
 use porchlight_ports::{Collection, DocumentKind, SessionFilter, Store, StoreError, StoreResult};
@@ -12,12 +13,12 @@ use sha2::{Digest, Sha256};
 use super::erase;
 use crate::privacy::tenant_key;
 
-/// Entries that are read at once.
+/// The number of entries read per query.
 const PAGE: usize = 1_000;
-/// Sessions that are compared at once.
+/// The number of sessions compared per step.
 const SESSIONS_AT_ONCE: u32 = 200;
 
-/// An erasure that was begun.
+/// An erasure that has begun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedErasure {
     /// The tenant whose data was erased.
@@ -26,7 +27,7 @@ pub struct LoggedErasure {
     pub request: String,
     /// The subject as a salted hash.
     pub subject: HashedSubject,
-    /// Sessions created up to this time were erased.
+    /// The time up to which sessions were erased, by time of creation.
     pub until: TimestampMs,
 }
 
@@ -35,7 +36,7 @@ fn collection() -> Collection {
 }
 
 impl LoggedErasure {
-    /// The key of the entry: by time, then by request.
+    /// Returns the key of the entry, sorted by time, then by request.
     fn key(&self) -> Vec<u8> {
         let mut key = self.until.0.unsigned_abs().to_be_bytes().to_vec();
         key.extend(tenant_key(self.tenant));
@@ -43,14 +44,14 @@ impl LoggedErasure {
         key
     }
 
-    /// Writes the entry. May be repeated.
+    /// Writes the entry. The call may be repeated.
     pub(super) async fn write(&self, store: &dyn Store) -> StoreResult<()> {
         let data = serde_json::to_vec(self).map_err(StoreError::unavailable)?;
         let written = store.replace_document(collection(), self.key(), None, Some(data));
         written.await.map(drop)
     }
 
-    /// The entry of a request that begins at `until`.
+    /// Returns the entry of a request that begins at `until`.
     pub(super) fn of(tenant: Tenant, request: &PrivacyRequest, until: TimestampMs) -> Option<Self> {
         let RecordedSubject::Clear(subject) = &request.subject else {
             return None;
@@ -89,12 +90,13 @@ pub async fn logged_erasures(store: &dyn Store) -> StoreResult<Vec<LoggedErasure
     }
 }
 
-/// Applies logged erasures to a store that no service uses, such as a restored backup, and returns the number of sessions
-/// erased. The entries are added to the store's own log. May be repeated.
+/// Applies logged erasures to a store that no service uses, such as a restored backup, and returns
+/// the number of sessions erased. The entries are added to the store's own log. The call may be
+/// repeated.
 ///
 /// # Errors
 ///
-/// Returns an error if the store fails; what was erased stays erased.
+/// Returns an error if the store fails; data erased so far stays erased.
 pub async fn apply_erasures(store: &dyn Store, entries: &[LoggedErasure]) -> StoreResult<u64> {
     let mut erased = 0;
     let mut tenants: Vec<Tenant> = Vec::new();
@@ -142,7 +144,7 @@ async fn apply_to_sessions(
             }
         }
         match page.next {
-            // The list is located by the time in the id where the session is gone.
+            // If the session is gone, the position in the list follows from the time in its id.
             Some(next) => after = Some(next),
             None => return Ok(erased),
         }

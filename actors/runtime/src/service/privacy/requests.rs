@@ -1,7 +1,8 @@
-//! Privacy requests as documents of the store.
+//! Stores privacy requests as documents.
 //!
-//! A request is found in three places: under its id, in the tenant's list, and among the open requests of all tenants.
-//! The last is written first, so that a request that exists is never forgotten.
+//! A request is stored in three places: under its id, in the tenant's list, and among the open
+//! requests of all tenants. The entry among the open requests is written first, so that an existing
+//! request is never forgotten.
 
 use porchlight_core::privacy::{Begin, NotPending, PrivacyRequest};
 use porchlight_ports::{Collection, DocumentKind, StoreError, StoreResult};
@@ -16,22 +17,22 @@ use crate::privacy::tenant_key;
 /// A request as a caller submits it.
 #[derive(Debug, Clone)]
 pub struct NewRequest {
-    /// The caller's id of the request.
+    /// The caller's id for the request.
     pub request_id: String,
-    /// The type.
+    /// The type of the request.
     pub request_type: RequestType,
-    /// The subject.
+    /// The subject of the request.
     pub subject: Subject,
-    /// Whether the subject may not start sessions from now on.
+    /// Whether the subject is barred from starting sessions from now on.
     pub suppress: bool,
     /// The caller's reason.
     pub reason: Option<String>,
 }
 
-/// What came of submitting a request.
+/// The outcome of submitting a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Submitted {
-    /// It is new.
+    /// The request is new.
     New(Box<PrivacyRequest>),
     /// The same request was submitted before.
     Repeated(Box<PrivacyRequest>),
@@ -42,7 +43,7 @@ pub enum Submitted {
 /// A page of a tenant's requests, newest first.
 #[derive(Debug, Clone)]
 pub struct RequestPage {
-    /// The requests.
+    /// The requests of the page.
     pub requests: Vec<PrivacyRequest>,
     /// The position after which the next page begins; `None` at the end.
     pub next: Option<Vec<u8>>,
@@ -69,7 +70,7 @@ pub(super) fn open_key(tenant: Tenant, hash: [u8; 32]) -> Vec<u8> {
     key
 }
 
-/// The key of a request in its tenant's list: the newest sorts first.
+/// Returns the key of a request in its tenant's list; the newest request sorts first.
 fn list_key(request: &PrivacyRequest) -> Vec<u8> {
     let age = u64::MAX - request.received_at.0.unsigned_abs();
     let mut key = age.to_be_bytes().to_vec();
@@ -87,7 +88,7 @@ fn encode(request: &PrivacyRequest) -> StoreResult<Vec<u8>> {
 }
 
 impl NewRequest {
-    /// Hashes everything that distinguishes two requests of one id.
+    /// Hashes everything that distinguishes two requests with the same id.
     fn body_hash(&self, salt: [u8; 16]) -> String {
         let mut hash = Sha256::new();
         hash.update(salt);
@@ -112,7 +113,7 @@ impl TenantPrivacy<'_> {
         Collection::of_tenant(DocumentKind::PrivacyRequestByTime, self.tenant)
     }
 
-    /// Submits a request. Repeating the call returns the request as it is now.
+    /// Submits a request. Repeating the call returns the current state of the request.
     ///
     /// # Errors
     ///
@@ -164,12 +165,12 @@ impl TenantPrivacy<'_> {
         if new.body_hash(stored.salt) != stored.body_hash {
             return Ok(Submitted::Differs);
         }
-        // The first attempt may have been cut off before it was listed.
+        // The first attempt may have been interrupted before the request was listed.
         self.list(&stored).await?;
         Ok(Submitted::Repeated(Box::new(stored)))
     }
 
-    /// Adds a request to the tenant's list. May be repeated.
+    /// Adds a request to the tenant's list. The call may be repeated.
     pub(super) async fn list(&self, request: &PrivacyRequest) -> StoreResult<()> {
         let (key, data) = (list_key(request), request.request_id.clone().into_bytes());
         let store = self.service.store();
@@ -206,11 +207,12 @@ impl TenantPrivacy<'_> {
         let is_replaced = store
             .replace_document(collection, key.clone(), Some(before), Some(after.clone()))
             .await?;
-        // The answer to a first attempt may have been lost.
+        // The answer to the first attempt may have been lost.
         Ok(is_replaced || store.document(collection, key).await?.as_ref() == Some(&after))
     }
 
-    /// Returns at most `limit` requests of this status, newest first. A page may be short and still have a successor.
+    /// Returns at most `limit` requests with this status, newest first. A page may be short and
+    /// still have a successor.
     ///
     /// # Errors
     ///
@@ -260,7 +262,8 @@ impl TenantPrivacy<'_> {
         }
     }
 
-    /// Cancels a request. Returns `None` if there is no such request.
+    /// Cancels a request. Returns `None` if there is no such request, and [`NotPending`] if it has
+    /// begun or is over.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Performs the steps of privacy requests. The request is stored after each step, so that another process goes on where
-//! this one was killed.
+//! Performs the steps of privacy requests. The request is stored after each step, so that another
+//! process continues from the point at which this process was killed.
 
 use std::time::Duration;
 
@@ -18,21 +18,22 @@ use super::log::LoggedErasure;
 use super::{SignReceipt, TenantPrivacy, erase, requests};
 use crate::privacy::tenant_of;
 
-/// Sessions that are erased between two writes of the request.
+/// The number of sessions erased between two writes of the request.
 const SESSIONS_AT_ONCE: usize = 50;
-/// Open requests that are read at once.
+/// The number of open requests read per query.
 const OPEN_AT_ONCE: usize = 500;
-/// The pause before a step that failed is repeated.
+/// The pause before a failed step is repeated.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How privacy requests are performed.
+/// The settings for performing privacy requests.
 #[derive(Clone)]
 pub struct PrivacySettings {
-    /// The delay before an erasure or a collection of data begins, in which it can be cancelled, milliseconds.
+    /// The delay before an erasure or an access export begins, during which the request can be
+    /// cancelled, milliseconds.
     pub erasure_delay_ms: i64,
-    /// Signs receipts.
+    /// The function that signs receipts.
     pub sign: Option<SignReceipt>,
-    /// Called with a tenant when a restriction was lifted.
+    /// The function called with a tenant when a restriction was lifted.
     pub on_released: std::sync::Arc<dyn Fn(Tenant) + Send + Sync>,
 }
 
@@ -46,12 +47,12 @@ impl Service {
         })
     }
 
-    /// Reads the marks of all subjects, and performs privacy requests from now on. Call this before the service takes
-    /// requests.
+    /// Reads the marks of all subjects and starts to perform privacy requests. Call this before the
+    /// service accepts requests.
     ///
     /// # Errors
     ///
-    /// Returns an error if the store can't be read.
+    /// Returns an error if the store cannot be read.
     pub async fn start_privacy(&self, settings: PrivacySettings) -> StoreResult<()> {
         // A second call keeps the first settings.
         let _set = self.privacy.settings.set(settings);
@@ -72,7 +73,7 @@ impl Service {
                 tracing::warn!(%error, "the privacy requests can't be read");
             }
             let woken = self.privacy.wake.notified();
-            // A request that came during the look has left a permit behind.
+            // A request that arrived during the scan has left a permit behind.
             let _timeout = tokio::time::timeout(every, woken).await;
         }
     }
@@ -131,11 +132,11 @@ fn ownership_lost(service: &Service, tenant: Tenant) -> bool {
 }
 
 impl TenantPrivacy<'_> {
-    /// Performs a request until it is over, or until there is nothing to do for a while.
+    /// Performs a request until it is over or must wait.
     async fn perform(&self, hash: [u8; 32], open_key: &[u8]) -> StoreResult<()> {
         loop {
             let Some(stored) = self.find_by(hash).await? else {
-                // It is being submitted.
+                // The request is still being submitted.
                 return Ok(());
             };
             self.list(&stored).await?;
@@ -149,7 +150,7 @@ impl TenantPrivacy<'_> {
             let mut next = stored.clone();
             next.begin(service.now());
             if next != stored {
-                // Whether it was begun or cancelled is decided by this write.
+                // This write decides whether the request was begun or cancelled.
                 self.replace(&stored, &next).await?;
                 continue;
             }
@@ -175,7 +176,7 @@ impl TenantPrivacy<'_> {
         tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs())).await;
     }
 
-    /// Removes a request that is over from the open ones.
+    /// Removes a completed request from the open requests.
     async fn close(&self, request: &PrivacyRequest, open_key: &[u8]) -> StoreResult<()> {
         let store = self.service.store();
         store
@@ -213,7 +214,7 @@ impl TenantPrivacy<'_> {
                 for session_id in page {
                     service.registry().drop_erased(session_id);
                     erase::session(store, session_id).await?;
-                    // A request under way may have adopted the session once more in the meantime.
+                    // A request in flight may have adopted the session again in the meantime.
                     service.registry().drop_erased(session_id);
                 }
                 Outcome::Done

@@ -83,7 +83,8 @@ impl Short {
         })
     }
 
-    /// Parses the number at the start; none if there is none or if it needs the general parser.
+    /// Parses the number at the start. Returns `None` if there is no number or if it needs the
+    /// general parser.
     #[inline]
     pub(super) fn of(bytes: [u8; 8]) -> Option<Self> {
         let (digits, others) = digits_and_others(bytes);

@@ -1,10 +1,10 @@
 //! The keys of samples, in the order in which a phone writes them, for comparison with the next
 //! samples.
 //!
-//! A phone writes the samples of a kind alike, and its kinds in a regular order. So each kind has a
-//! layout of its own, and the layout of the next sample is the one that followed the current one
-//! the last time. If the guess is wrong, the layout that fits so far is found by its next key or by
-//! the text of its kind. A layout is only a guess: the text decides.
+//! A phone writes the samples of a kind alike, and its kinds in a regular order. Each kind
+//! therefore has its own layout, and the predicted layout of the next sample is the layout that
+//! last followed the current one. If the prediction is wrong, the layout that fits so far is found
+//! by its next key or by the text of its kind. A layout is only a prediction: the text decides.
 
 use super::Slot;
 use super::scanner::{Expected, Scanner};
@@ -20,7 +20,7 @@ const LAYOUTS_MAX: usize = Kind::ALL.len() + 3;
 pub(super) struct Member {
     /// The key with its quotes and colon.
     pub(super) key: Expected,
-    /// Where its value is stored; none if the field is unknown.
+    /// The place in which its value is stored; `None` if the field is unknown.
     pub(super) slot: Option<Slot>,
     /// The text of the kind, if this is the kind, and the kind; none if unknown.
     kind: Option<(Expected, Option<Kind>)>,
@@ -47,7 +47,7 @@ struct Layout {
 /// The layouts of a batch's samples.
 #[derive(Debug)]
 pub(super) struct Layouts {
-    /// Never empty.
+    /// The list is never empty.
     all: Vec<Layout>,
     /// The layout of the current sample, and of the previous one.
     current: usize,

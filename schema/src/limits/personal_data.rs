@@ -1,0 +1,41 @@
+//! Limits of personal data: archives, the audit log, reviews and privacy requests.
+
+/// Maximum size of the files of an access archive in bytes, before compression. The archive is built in memory.
+pub const ACCESS_ARCHIVE_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Maximum number of sessions in an access archive.
+pub const ACCESS_ARCHIVE_SESSIONS_MAX: usize = 10_000;
+/// The time for which a line of the audit log is kept: 400 days, so that a full year remains
+/// available.
+pub const AUDIT_KEPT_MS: i64 = 400 * 24 * 3_600 * 1_000;
+/// Maximum number of lines in one group of the audit log, which is one stored row.
+pub const AUDIT_GROUP_LINES_MAX: usize = 64;
+/// The number of groups stored in one part: one partition of at most about 4 MiB on a CQL cluster.
+pub const AUDIT_PART_GROUPS: u64 = 256;
+/// Maximum number of lines that a node holds before they are committed.
+pub const AUDIT_QUEUE_LINES_MAX: usize = 4_096;
+/// The time for which the audit log gathers lines before it commits them.
+pub const AUDIT_GATHER_MS: u64 = 200;
+/// The maximum time that a request waits for room in the audit log before it is refused.
+pub const AUDIT_ROOM_MS_MAX: u64 = 5_000;
+/// Maximum number of groups that one page of the audit log reads.
+pub const AUDIT_PAGE_GROUPS_MAX: u64 = 2_048;
+/// Maximum length of the note of a review in characters.
+pub const REVIEW_NOTE_CHARS_MAX: usize = 2_000;
+/// The interval at which a node checks for changed privacy marks and open privacy requests,
+/// milliseconds.
+pub const PRIVACY_MARKS_REFRESH_MS: u64 = 500;
+/// The time that an erasure waits after its mark was written, so that requests in flight on this
+/// node end, milliseconds.
+pub const PRIVACY_SETTLE_ALONE_MS: i64 = 500;
+/// How long a request waits after its mark was written until all nodes know the mark and their requests under way have
+/// ended, milliseconds.
+pub const PRIVACY_SETTLE_SHARED_MS: i64 = 10_000;
+/// Privacy requests that one node performs at the same time.
+pub const PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 4;
+/// The default delay before an erasure or a collection of data begins, in which it can be cancelled, milliseconds.
+pub const PRIVACY_DELAY_MS_DEFAULT: i64 = 3_000;
+/// Characters of the caller's id of a privacy request.
+pub const PRIVACY_REQUEST_ID_CHARS_MAX: usize = 128;
+/// Characters of the reason of a privacy request.
+pub const PRIVACY_REASON_CHARS_MAX: usize = 1_000;
+const _: () = assert!(PRIVACY_SETTLE_SHARED_MS > 3 * PRIVACY_MARKS_REFRESH_MS as i64);
