@@ -77,7 +77,8 @@ pub enum Subject {
 
 impl Subject {
     /// Returns the name of the id's field, and the id.
-    fn parts(&self) -> (&'static str, String) {
+    #[must_use]
+    pub fn parts(&self) -> (&'static str, String) {
         match self {
             Self::ExternalRiderId(id) => ("externalRiderId", id.clone()),
             Self::DeliveryId(id) => ("deliveryId", id.clone()),

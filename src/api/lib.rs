@@ -38,8 +38,10 @@ pub use path_image::Drawings;
 
 /// Adds the API's routes, which use the application's [`porchlight_http::State`].
 pub fn routes(drawings: Data<Drawings>) -> impl Fn(&mut ServiceConfig) + Clone {
+    let archives = Data::new(privacy::Archives::default());
     move |config| {
         config.app_data(drawings.clone());
+        config.app_data(archives.clone());
         for resource in resources().into_iter().chain(webhooks::resources()) {
             config.service(resource);
         }

@@ -1,5 +1,8 @@
 //! Privacy requests (contract section 11): erasure, access, restriction and release.
 
+mod archive;
+mod samples;
+
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, Resource, web};
 use porchlight_actors::service::{NewRequest, Submitted};
@@ -16,9 +19,12 @@ use porchlight_schema::limits::{
     PRIVACY_REASON_CHARS_MAX, PRIVACY_REQUEST_ID_CHARS_MAX, TEXT_CHARS_MAX,
 };
 use porchlight_schema::privacy::{Counts, RequestStatus, RequestType, Subject, hex};
+use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
 use serde_json::Value;
+
+pub(super) use archive::Archives;
 
 /// The length of the position in a cursor, in bytes.
 const POSITION_BYTES: usize = 40;
@@ -32,6 +38,7 @@ pub(super) fn resources() -> Vec<Resource> {
         resource(Route::PrivacyRequest, "DELETE, GET, HEAD")
             .route(get().to(show))
             .route(web::delete().to(cancel)),
+        resource(Route::PrivacyArchive, "GET, HEAD").route(get().to(archive::download)),
     ]
 }
 
@@ -67,7 +74,7 @@ struct PageView<'a> {
 }
 
 impl<'a> RequestView<'a> {
-    fn new(request: &'a PrivacyRequest) -> Self {
+    fn new(call: &RequestContext, tenant: Tenant, request: &'a PrivacyRequest) -> Self {
         let subject = match &request.subject {
             RecordedSubject::Clear(subject) => SubjectView::Clear(subject),
             RecordedSubject::Hashed(hashed) => SubjectView::Hashed {
@@ -83,7 +90,7 @@ impl<'a> RequestView<'a> {
             completed_at: request.completed_at,
             counts: request.counts,
             receipt: request.receipt.as_deref(),
-            download_url: None,
+            download_url: archive::link(call, tenant, request),
         }
     }
 }
@@ -97,12 +104,14 @@ async fn submit(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let new = new_request(&fields::parse(&body)?)?;
     let service = &call.state.service;
     match service.privacy(tenant).submit(new).await? {
-        Submitted::New(request) => {
-            request_context::json(HttpResponse::Accepted(), &RequestView::new(&request))
-        }
-        Submitted::Repeated(request) => {
-            request_context::json(HttpResponse::Ok(), &RequestView::new(&request))
-        }
+        Submitted::New(request) => request_context::json(
+            HttpResponse::Accepted(),
+            &RequestView::new(&call, tenant, &request),
+        ),
+        Submitted::Repeated(request) => request_context::json(
+            HttpResponse::Ok(),
+            &RequestView::new(&call, tenant, &request),
+        ),
         Submitted::Differs => Err(Problem::new(
             Code::RequestIdReused,
             "Another privacy request has this requestId.",
@@ -118,7 +127,10 @@ async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
     let request = request.ok_or_else(not_found)?;
     call.accepts_json()?;
     call.no_parameters()?;
-    request_context::json(HttpResponse::Ok(), &RequestView::new(&request))
+    request_context::json(
+        HttpResponse::Ok(),
+        &RequestView::new(&call, tenant, &request),
+    )
 }
 
 /// The requests, newest first. 200 `{data, nextCursor}`.
@@ -133,8 +145,9 @@ async fn list(call: RequestContext) -> Result<HttpResponse, Problem> {
     let _share = call.begin_list(tenant)?;
     let privacy = call.state.service.privacy(tenant);
     let page = privacy.page(status, limit as usize, after).await?;
+    let view = |request| RequestView::new(&call, tenant, request);
     let view = PageView {
-        data: page.requests.iter().map(RequestView::new).collect(),
+        data: page.requests.iter().map(view).collect(),
         next_cursor: page.next.map(|position| hex(&position)),
     };
     request_context::json(HttpResponse::Ok(), &view)

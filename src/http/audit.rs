@@ -66,6 +66,7 @@ pub fn action_of(route: Route, method: &Method) -> Option<Action> {
         }
         Route::PrivacyRequests => Some(Action::CreatePrivacyRequest),
         Route::PrivacyRequest => Some(Action::CancelPrivacyRequest),
+        Route::PrivacyArchive => read(Action::DownloadExport),
         // The rows of this list contain no position and no address.
         Route::WebhookDeliveries => None,
         // Requests of phones and gateways.
@@ -142,7 +143,7 @@ pub async fn begin(
     Ok(())
 }
 
-/// Records the id of the object that the request has created.
+/// Names the object of a request whose path has no `id`, for its line in the audit log.
 pub fn created(http: &HttpRequest, id: impl std::fmt::Display) {
     http.extensions_mut().insert(CreatedObject(id.to_string()));
 }

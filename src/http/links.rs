@@ -1,4 +1,4 @@
-//! Signed links to path images, for insights and console pages.
+//! Signed links to path images and to archives of personal data.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 use hmac::{Hmac, KeyInit, Mac};
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_schema::ids::SessionId;
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
 use sha2::Sha256;
 
 /// Purpose of the derived signing key.
@@ -14,7 +16,34 @@ const PURPOSE: &str = "path image link, version 1";
 const SIGNATURE_BYTES: usize = 16;
 type HmacSha256 = Hmac<Sha256>;
 
-/// Creates and verifies links to path images.
+/// Begins the signed bytes of a link to an archive. They are longer than a session id, so a signature of one never fits
+/// the other.
+const ARCHIVE_DOMAIN: &[u8] = b"access archive link, version 1";
+
+/// A link to the archive that answers an access request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArchiveLink<'a> {
+    /// The owner of the request.
+    pub tenant: Tenant,
+    /// The caller's id of the request.
+    pub request_id: &'a str,
+    /// When the link expires.
+    pub expires_at: TimestampMs,
+}
+
+impl ArchiveLink<'_> {
+    /// The signed bytes. Only the last part has a variable length, so two links never have the same bytes.
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = ARCHIVE_DOMAIN.to_vec();
+        bytes.extend(self.tenant.organization_id.to_bytes());
+        bytes.push(self.tenant.env as u8);
+        bytes.extend(self.expires_at.0.to_be_bytes());
+        bytes.extend(self.request_id.as_bytes());
+        bytes
+    }
+}
+
+/// Creates and verifies links to path images and to archives.
 pub struct PathImages {
     /// Prepared HMACs; the first one signs, all verify.
     macs: Vec<HmacSha256>,
@@ -69,17 +98,30 @@ impl PathImages {
     #[must_use]
     pub fn url(&self, session_id: SessionId) -> Option<String> {
         let base = self.base.get()?;
-        let mac = self.macs.first()?.clone();
-        let tag = mac.chain_update(session_id.to_bytes()).finalize();
-        let tag = tag.into_bytes();
-        let signature: String = tag
-            .iter()
-            .take(SIGNATURE_BYTES)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let signature = self.sign(&session_id.to_bytes())?;
         Some(format!(
             "{base}/v1/sessions/{session_id}/path.png?signature={signature}"
         ))
+    }
+
+    /// The link to the archive of an access request. None before it is known where the service listens.
+    #[must_use]
+    pub fn archive_url(&self, link: &ArchiveLink<'_>) -> Option<String> {
+        let base = self.base.get()?;
+        let signature = self.sign(&link.bytes())?;
+        let (id, expires) = (link.request_id, link.expires_at.0);
+        let (organization, environment) = (link.tenant.organization_id, link.tenant.env.as_str());
+        Some(format!(
+            "{base}/v1/privacy/requests/{id}/archive?organizationId={organization}&environment={environment}&expires={expires}&signature={signature}"
+        ))
+    }
+
+    /// Signs bytes with the first key. The signature is lower-case hex.
+    fn sign(&self, bytes: &[u8]) -> Option<String> {
+        let mac = self.macs.first()?.clone();
+        let tag = mac.chain_update(bytes).finalize().into_bytes();
+        let tag = tag.iter().take(SIGNATURE_BYTES);
+        Some(tag.map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// The address that links start with, without a slash at the end. None before the service listens.
@@ -91,11 +133,21 @@ impl PathImages {
     /// Verifies the signature of a session in constant time.
     #[must_use]
     pub fn is_signed(&self, session_id: SessionId, signature: &str) -> bool {
+        self.verify(&session_id.to_bytes(), signature)
+    }
+
+    /// Verifies the signature of a link to an archive in constant time. Does not check whether the link has expired.
+    #[must_use]
+    pub fn is_archive_signed(&self, link: &ArchiveLink<'_>, signature: &str) -> bool {
+        self.verify(&link.bytes(), signature)
+    }
+
+    fn verify(&self, bytes: &[u8], signature: &str) -> bool {
         let Some(tag) = from_hex(signature) else {
             return false;
         };
         self.macs.iter().any(|mac| {
-            let mac = mac.clone().chain_update(session_id.to_bytes());
+            let mac = mac.clone().chain_update(bytes);
             mac.verify_truncated_left(&tag).is_ok()
         })
     }

@@ -1,4 +1,7 @@
-//! Tests personal data (contract section 11): erasure, restriction, suppression and their status.
+//! Tests personal data (contract section 11): erasure, access, restriction, suppression and their
+//! status.
+
+mod access;
 
 use std::time::Duration;
 

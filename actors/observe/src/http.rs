@@ -60,6 +60,8 @@ label! {
         PrivacyRequests = "/v1/privacy/requests",
         /// `/v1/privacy/requests/{requestId}`
         PrivacyRequest = "/v1/privacy/requests/{requestId}",
+        /// `GET /v1/privacy/requests/{requestId}/archive`
+        PrivacyArchive = "/v1/privacy/requests/{requestId}/archive",
         /// `/v1/webhooks`
         Webhooks = "/v1/webhooks",
         /// `POST /v1/webhooks/rotate`

@@ -1,5 +1,6 @@
 //! Manages privacy requests: a tenant submits them here, and [`run`] performs them.
 
+mod access;
 mod erase;
 mod log;
 mod requests;

@@ -1,0 +1,343 @@
+//! `GET /v1/privacy/requests/{requestId}/archive`: the data behind `downloadUrl`. The signature in the link is the only
+//! credential.
+//!
+//! Archives are built on demand from the store, away from the threads that serve requests, and are not kept. An archive
+//! therefore never contains data that was erased before the download.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use actix_web::HttpResponse;
+use actix_web::http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use actix_web::web::{Data, Query};
+use porchlight_actors::service::Service;
+use porchlight_core::audit::{Action, Actor, ActorKind};
+use porchlight_core::privacy::{PrivacyRequest, RecordedSubject};
+use porchlight_export::{
+    AccessArchive, ExportError, ExportedEvidence, ExportedSession, Request as ExportRequest,
+};
+use porchlight_http::audit;
+use porchlight_http::links::ArchiveLink;
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_context::RequestContext;
+use porchlight_picture::{self as picture, png::png};
+use porchlight_ports::SessionRow;
+use porchlight_schema::ids::OrganizationId;
+use porchlight_schema::insight::{InsightView, Score};
+use porchlight_schema::limits::{
+    ACCESS_ARCHIVE_BYTES_MAX, ACCESS_ARCHIVES_AT_ONCE_MAX, ACCESS_DOWNLOAD_MS,
+};
+use porchlight_schema::privacy::{RequestStatus, RequestType};
+use porchlight_schema::session::{Env, SessionView, Tenant};
+use porchlight_schema::time::TimestampMs;
+use serde::Deserialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{id_in_path, not_found, samples};
+
+/// Batches that are read at once.
+const BATCHES_AT_ONCE: usize = 256;
+/// The link itself is not sent as a referrer.
+const REFERRER_POLICY: (HeaderName, HeaderValue) = (
+    HeaderName::from_static("referrer-policy"),
+    HeaderValue::from_static("no-referrer"),
+);
+
+/// Limits how many archives are built at once: one for each tenant, and few on the node.
+pub(crate) struct Archives {
+    building: Mutex<HashSet<Tenant>>,
+    permits: Arc<Semaphore>,
+}
+
+impl Default for Archives {
+    fn default() -> Self {
+        Self {
+            building: Mutex::default(),
+            permits: Arc::new(Semaphore::new(ACCESS_ARCHIVES_AT_ONCE_MAX)),
+        }
+    }
+}
+
+/// The permission to build an archive for a tenant, until it is dropped.
+struct BuildPermit {
+    archives: Data<Archives>,
+    tenant: Tenant,
+    _of_node: OwnedSemaphorePermit,
+}
+
+impl Archives {
+    /// Begins an archive.
+    ///
+    /// # Errors
+    ///
+    /// 429 while an archive of the tenant is being built; 503 while the node builds as many as it may.
+    fn begin(archives: &Data<Self>, tenant: Tenant) -> Result<BuildPermit, Problem> {
+        let busy = |_| Problem::new(Code::Overloaded, "Too many archives are being built.");
+        let building = archives.building.lock();
+        let mut building = building.unwrap_or_else(PoisonError::into_inner);
+        if building.contains(&tenant) {
+            let detail = "Another archive of your organization is being built.";
+            return Err(Problem::new(Code::TenantRequests, detail));
+        }
+        let permits = Arc::clone(&archives.permits);
+        let of_node = permits.try_acquire_owned().map_err(busy)?;
+        building.insert(tenant);
+        Ok(BuildPermit {
+            archives: archives.clone(),
+            tenant,
+            _of_node: of_node,
+        })
+    }
+}
+
+impl Drop for BuildPermit {
+    fn drop(&mut self) {
+        let building = self.archives.building.lock();
+        let mut building = building.unwrap_or_else(PoisonError::into_inner);
+        building.remove(&self.tenant);
+    }
+}
+
+/// The parameters of a link.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Parameters {
+    organization_id: OrganizationId,
+    environment: Env,
+    expires: i64,
+    signature: String,
+}
+
+/// Returns when the archive of a request expires; `None` if the request has no archive.
+fn expires_at(request: &PrivacyRequest) -> Option<TimestampMs> {
+    let has_archive = request.request_type == RequestType::Access
+        && request.status == RequestStatus::Completed
+        && matches!(request.subject, RecordedSubject::Clear(_));
+    let completed_at = request.completed_at.filter(|_| has_archive)?;
+    Some(completed_at.plus_ms(ACCESS_DOWNLOAD_MS))
+}
+
+/// Returns the link to the archive of a request; `None` while there is none and after it has expired.
+pub(super) fn link(
+    call: &RequestContext,
+    tenant: Tenant,
+    request: &PrivacyRequest,
+) -> Option<String> {
+    let expires_at = expires_at(request)?;
+    if call.state.service.now() >= expires_at {
+        return None;
+    }
+    call.state.images.as_ref()?.archive_url(&ArchiveLink {
+        tenant,
+        request_id: &request.request_id,
+        expires_at,
+    })
+}
+
+/// Returns what the link of the request names, if its signature is right.
+fn signed(call: &RequestContext) -> Result<Option<ArchiveLink<'_>>, Problem> {
+    let links = call.state.images.as_ref();
+    let links = links.ok_or_else(|| Problem::internal("this process signs no links"))?;
+    let parameters = Query::<Parameters>::from_query(call.http.query_string());
+    let Ok(Query(parameters)) = parameters else {
+        return Ok(None);
+    };
+    let link = ArchiveLink {
+        tenant: Tenant {
+            organization_id: parameters.organization_id,
+            env: parameters.environment,
+        },
+        request_id: id_in_path(call),
+        expires_at: TimestampMs(parameters.expires),
+    };
+    let is_signed = links.is_archive_signed(&link, &parameters.signature);
+    Ok(Some(link).filter(|_| is_signed))
+}
+
+/// The archive of an access request. 200 with a ZIP file.
+///
+/// # Errors
+///
+/// 403 for an invalid signature; 404 if the link has expired, or the request has no archive; 406; 429; 503.
+pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Problem> {
+    let link = signed(&call)?
+        .ok_or_else(|| Problem::new(Code::Forbidden, "The link's signature is not right."))?;
+    let service = &call.state.service;
+    if service.now() >= link.expires_at {
+        let detail = "The link has expired. Submit another access request.";
+        return Err(Problem::new(Code::PrivacyRequestNotFound, detail));
+    }
+    let tenant = link.tenant;
+    let request = service.privacy(tenant).find(link.request_id).await?;
+    let request = request.filter(|request| expires_at(request) == Some(link.expires_at));
+    let request = request.ok_or_else(not_found)?;
+    call.accepts("application", "zip")?;
+    let actor = Actor::of_kind(ActorKind::Link);
+    audit::begin(&call.http, service, tenant, actor, Action::DownloadExport).await?;
+    audit::created(&call.http, &request.request_id);
+    let archives = call.http.app_data::<Data<Archives>>();
+    let archives =
+        archives.ok_or_else(|| Problem::internal("the application builds no archive"))?;
+    let permit = Archives::begin(archives, tenant)?;
+    let (service, runtime) = (service.clone(), tokio::runtime::Handle::current());
+    let work = move || {
+        // Held until the work ends, even if the client disconnects before.
+        let _permit = permit;
+        runtime.block_on(build(&service, tenant, &request))
+    };
+    let built = tokio::task::spawn_blocking(work).await;
+    let bytes = built.map_err(Problem::internal)??;
+    Ok(HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, HeaderValue::from_static("application/zip")))
+        .insert_header((
+            CONTENT_DISPOSITION,
+            HeaderValue::from_static("attachment; filename=\"personal-data.zip\""),
+        ))
+        .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")))
+        .insert_header((X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
+        .insert_header(REFERRER_POLICY)
+        .body(bytes))
+}
+
+fn refused(error: ExportError) -> Problem {
+    match error {
+        ExportError::TooLarge | ExportError::TooManySessions => Problem::new(
+            Code::PrivacyRequestNotFound,
+            "The data is too large for one archive. Request access by delivery or by session.",
+        ),
+        other => Problem::internal(other),
+    }
+}
+
+async fn build(
+    service: &Service,
+    tenant: Tenant,
+    request: &PrivacyRequest,
+) -> Result<Vec<u8>, Problem> {
+    let (kind, subject) = match &request.subject {
+        RecordedSubject::Clear(subject) => subject.parts(),
+        RecordedSubject::Hashed(_) => return Err(not_found()),
+    };
+    let mut archive = AccessArchive::new(ExportRequest {
+        request_id: request.request_id.clone(),
+        subject_kind: kind.to_owned(),
+        subject,
+        received_at: request.received_at,
+        read_at: service.now(),
+        erased: Vec::new(),
+    });
+    let mut after = None;
+    loop {
+        let privacy = service.privacy(tenant);
+        let (rows, next) = privacy.sessions_to_access(request, after).await?;
+        for row in &rows {
+            add(&mut archive, service, row).await?;
+        }
+        match next {
+            Some(next) => after = Some(next),
+            None => return archive.finish().map_err(refused),
+        }
+    }
+}
+
+async fn add(
+    archive: &mut AccessArchive,
+    service: &Service,
+    row: &SessionRow,
+) -> Result<(), Problem> {
+    let telemetry = telemetry(service, row).await?;
+    let stored = service.of(row.start.tenant).scored(row).await?;
+    let stored = stored.as_ref();
+    let score = stored.and_then(|stored| Some((stored.record.score.as_ref()?, stored.dropped)));
+    let path = match score {
+        Some((score, _)) => path(service, row, score).await?,
+        None => None,
+    };
+    let session = ExportedSession {
+        session_id: row.start.session_id,
+        session: SessionView::answer(&row.start, row.end.as_ref()),
+        telemetry_ndjson: &telemetry,
+        insight: stored.map(|stored| InsightView::scored(&row.start, &stored.record, None)),
+        evidence: score.map(|(score, dropped_samples)| ExportedEvidence {
+            data: &score.evidence,
+            weights: &score.weights,
+            dropped_samples,
+        }),
+        path_png: path.as_deref(),
+    };
+    archive.add(&session).map_err(refused)
+}
+
+/// Returns the telemetry of a session as NDJSON.
+async fn telemetry(service: &Service, row: &SessionRow) -> Result<Vec<u8>, Problem> {
+    let (mut text, mut from_seq) = (Vec::new(), 0);
+    loop {
+        let sessions = service.of(row.start.tenant);
+        let page = sessions.batches(row, from_seq, BATCHES_AT_ONCE).await?;
+        let Some(last) = page.last() else {
+            return Ok(text);
+        };
+        for entry in &page {
+            samples::write_line(entry, &mut text).map_err(Problem::internal)?;
+        }
+        if text.len() > ACCESS_ARCHIVE_BYTES_MAX {
+            return Err(refused(ExportError::TooLarge));
+        }
+        let Some(next) = last.seq.checked_add(1) else {
+            return Ok(text);
+        };
+        from_seq = next;
+    }
+}
+
+/// Returns the path of a session as PNG; `None` if it has no path to draw.
+async fn path(
+    service: &Service,
+    row: &SessionRow,
+    score: &Score,
+) -> Result<Option<Vec<u8>>, Problem> {
+    if !score.has_path {
+        return Ok(None);
+    }
+    let Some(track) = service.path_track(row, score).await? else {
+        return Ok(None);
+    };
+    let drawn = catch_unwind(AssertUnwindSafe(|| picture::draw(&track, score)));
+    let Ok(drawn) = drawn else {
+        return Ok(None);
+    };
+    png(&drawn).map(Some).map_err(Problem::internal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(number: u8) -> Tenant {
+        Tenant {
+            organization_id: OrganizationId::from_bytes([number; 16]),
+            env: Env::Sandbox,
+        }
+    }
+
+    #[test]
+    fn one_archive_of_a_tenant_and_few_of_a_node_are_built_at_once() {
+        let archives = Data::new(Archives::default());
+        let begin = |number| Archives::begin(&archives, tenant(number));
+        let status = |number| begin(number).err().map(|problem| problem.code());
+        let first = begin(0).unwrap();
+        assert_eq!(status(0), Some(Code::TenantRequests));
+        let others: Vec<_> = (1..ACCESS_ARCHIVES_AT_ONCE_MAX as u8)
+            .map(|number| begin(number).unwrap())
+            .collect();
+        assert_eq!(status(100), Some(Code::Overloaded));
+        drop(first);
+        assert_eq!(status(0), None);
+        drop(others);
+        assert_eq!(status(100), None);
+    }
+}

@@ -1,0 +1,184 @@
+//! Tests the archive behind `downloadUrl` of an access request.
+
+use std::io::{Cursor, Read};
+
+use zip::ZipArchive;
+
+use super::*;
+
+/// Returns the path and query of a link.
+fn path_of(server: &Server, url: &Value) -> String {
+    let base = format!("http://{}", server.address);
+    let path = url.as_str().unwrap().strip_prefix(&base).unwrap();
+    path.to_owned()
+}
+
+async fn download(server: &Server, path: &str) -> ZipArchive<Cursor<Vec<u8>>> {
+    let answer = server.ask(Method::GET, path).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.headers()["content-type"], "application/zip");
+    assert_eq!(answer.headers()["cache-control"], "no-store");
+    let bytes = answer.bytes().await.unwrap().to_vec();
+    ZipArchive::new(Cursor::new(bytes)).unwrap()
+}
+
+fn text(archive: &mut ZipArchive<Cursor<Vec<u8>>>, name: &str) -> String {
+    let mut text = String::new();
+    let mut file = archive.by_name(name).unwrap();
+    file.read_to_string(&mut text).unwrap();
+    text
+}
+
+async fn refused(server: &Server, path: &str, status: u16, code: &str) {
+    let answer = Answer::of(server.ask(Method::GET, path)).await;
+    answer.is_problem(status, code);
+}
+
+/// Returns the link of the only request in the list.
+async fn listed_url(server: &Server) -> Value {
+    let list = server.get(REQUESTS, &server.keys.secret).await;
+    list.json["data"][0]["downloadUrl"].clone()
+}
+
+#[actix::test]
+async fn a_completed_access_request_offers_an_archive_of_the_subject() {
+    let server = server(0).await;
+    let session = server.scored_session().await;
+    let other = start_as(&server, "rider-2", "order-2").await;
+    let access = body("a~1", "access", json!({ "externalRiderId": "rider-1" }));
+    let done = perform(&server, &access).await;
+    assert_eq!(listed_url(&server).await, done["downloadUrl"]);
+    let path = path_of(&server, &done["downloadUrl"]);
+
+    let mut archive = download(&server, &path).await;
+    let folder = format!("sessions/{}", session.id);
+    let names = archive.file_names();
+    let mut names: Vec<_> = names.map(|name| name.unwrap().into_owned()).collect();
+    names.sort_unstable();
+    let files = [
+        "evidence.json",
+        "insight.json",
+        "path.png",
+        "session.json",
+        "telemetry.ndjson",
+    ];
+    let mut expected = vec!["index.html".to_owned(), "sessions.json".to_owned()];
+    expected.extend(files.map(|file| format!("{folder}/{file}")));
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+    let telemetry = text(&mut archive, &format!("{folder}/telemetry.ndjson"));
+    assert_eq!(telemetry.lines().count(), 3);
+    for (seq, line) in telemetry.lines().enumerate() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["seq"], seq);
+        assert_eq!(line["samples"].as_array().unwrap().len(), 10);
+        assert_eq!(line["samples"][0]["lat"], 51.38);
+    }
+    let shown = format!("/v1/sessions/{}", session.id);
+    let shown = server.get(&shown, &server.keys.secret).await;
+    let stored: Value =
+        serde_json::from_str(&text(&mut archive, &format!("{folder}/session.json"))).unwrap();
+    assert_eq!(stored, shown.json);
+    let insight = text(&mut archive, &format!("{folder}/insight.json"));
+    assert!(insight.contains("\"ready\""), "{insight}");
+    let page = text(&mut archive, "index.html");
+    assert!(page.contains("rider-1") && page.contains(&session.id));
+    assert!(!page.contains(other.json["sessionId"].as_str().unwrap()));
+
+    let head = Answer::of(server.ask(Method::HEAD, &path)).await;
+    assert_eq!((head.status, head.text.as_str()), (200, ""));
+    server.service.audit().unwrap().flush().await;
+    let audit = "/v1/audit?action=export.download";
+    let audit = server.get(audit, &server.keys.secret).await;
+    let line = &audit.json["data"][0];
+    assert_eq!(line["object"], "a~1", "{audit:?}");
+    assert_eq!(line["actor"]["kind"], "link", "{audit:?}");
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_link_to_an_archive_is_valid_for_one_request_of_one_tenant_for_a_day() {
+    let server = server(0).await;
+    let access = body("a1", "access", json!({ "externalRiderId": "rider-1" }));
+    let done = perform(&server, &access).await;
+    let path = path_of(&server, &done["downloadUrl"]);
+    let foreign = server.post(REQUESTS, &server.keys.other, &access).await;
+    assert_eq!(foreign.status, 202);
+    let live = server.post(REQUESTS, &server.keys.live, &access).await;
+    assert_eq!(live.status, 202);
+    let organization = |path: &str| {
+        let (_, rest) = path.split_once("organizationId=").unwrap();
+        rest.split_once('&').unwrap().0.to_owned()
+    };
+    let (before, signature) = path.split_once("&signature=").unwrap();
+    let wrong = [
+        before.to_owned(),
+        format!("{before}&signature="),
+        format!("{before}&signature={}", &signature[1..]),
+        format!("{before}&signature={}", "0".repeat(signature.len())),
+        path.replace("/a1/", "/a2/"),
+        path.replace("environment=sandbox", "environment=production"),
+        path.replace("environment=sandbox", "environment=x"),
+        path.replace(&organization(&path), "org_00000000000000000000000001"),
+        path.replace("expires=1", "expires=2"),
+        path.replace("expires=", "expires=x"),
+        path.split_once('?').unwrap().0.to_owned(),
+    ];
+    for wrong in wrong {
+        refused(&server, &wrong, 403, "forbidden").await;
+    }
+    // A key is not a signature.
+    server
+        .get(before, &server.keys.secret)
+        .await
+        .is_problem(403, "forbidden");
+    let asked = server
+        .ask(Method::GET, &path)
+        .header("Accept", "application/json");
+    Answer::of(asked).await.is_problem(406, "not_acceptable");
+    // The other tenant's request of the same id has another link.
+    let mut others = Value::Null;
+    for _ in 0..1_000 {
+        let other = format!("{REQUESTS}/a1");
+        let other = server.get(&other, &server.keys.other).await;
+        others = other.json["downloadUrl"].clone();
+        if others.is_string() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let others = path_of(&server, &others);
+    assert_ne!(organization(&others), organization(&path));
+    server.clock.advance_min(24 * 60 - 1);
+    drop(download(&server, &path).await);
+    server.clock.advance_min(1);
+    refused(&server, &path, 404, "privacy_request_not_found").await;
+    assert_eq!(
+        show(&server, "a1").await.json["downloadUrl"],
+        json!(null),
+        "the link has expired"
+    );
+    server.stop().await;
+}
+
+#[actix::test]
+async fn an_archive_contains_restricted_sessions_and_no_erased_ones() {
+    let server = server(0).await;
+    let session = server.scored_session().await;
+    let subject = json!({ "externalRiderId": "rider-1" });
+    perform(&server, &body("r1", "restriction", subject.clone())).await;
+    let done = perform(&server, &body("a1", "access", subject.clone())).await;
+    let path = path_of(&server, &done["downloadUrl"]);
+    let name = format!("sessions/{}/telemetry.ndjson", session.id);
+    let mut archive = download(&server, &path).await;
+    assert_eq!(text(&mut archive, &name).lines().count(), 3);
+
+    let release = perform(&server, &body("r2", "release", subject.clone())).await;
+    assert_eq!(release["downloadUrl"], json!(null));
+    let erasure = perform(&server, &body("e1", "erasure", subject)).await;
+    assert_eq!(erasure["downloadUrl"], json!(null));
+    let mut archive = download(&server, &path).await;
+    assert_eq!(archive.len(), 2, "the contents and the page remain");
+    assert!(!text(&mut archive, "sessions.json").contains(&session.id));
+    server.stop().await;
+}
