@@ -9,6 +9,7 @@ use porchlight_store::engine::{KeyRange, Order, Space};
 use porchlight_store::tables::kinds;
 use porchlight_store::txn::Scan;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use crate::caller::Caller;
 use crate::server::{Folder, Server, block_on, porchlight, successful};
@@ -151,7 +152,8 @@ async fn rows(store: &EmbeddedStore, victim: &Customer) -> BTreeMap<String, (Spa
             let name = kinds::name(space, &row.key);
             let is_victims = [&victim.completed, &victim.live, &victim.organization_id]
                 .iter()
-                .any(|id| name.id.contains(id.as_str()));
+                .any(|id| name.id.contains(id.as_str()))
+                || row.key.ends_with(&Sha256::digest(&victim.key));
             if is_victims || !found.contains_key(name.kind) {
                 found.insert(name.kind.to_owned(), (space, row.key));
             }

@@ -1,8 +1,9 @@
 //! The check value of the secret key that the store depends on, in one row.
 
-use porchlight_ports::{KeyCheckValue, StoreResult};
+use porchlight_ports::{KeyCheckValue, StoreError, StoreResult};
 
 use super::Key;
+use crate::damage;
 use crate::engine::KeyRange;
 use crate::txn::{Read, Scan, Txn};
 
@@ -16,9 +17,16 @@ fn key() -> Vec<u8> {
     Key::of(TABLE).build()
 }
 
-/// The stored check value.
+/// Returns the stored check value. A damaged one counts as absent: the next start verifies the key
+/// with a stored secret, as for a store of the first release, and writes a new value.
 pub(crate) fn find(read: &dyn Read) -> StoreResult<Option<KeyCheckValue>> {
-    Ok(read.state(&key())?.map(KeyCheckValue))
+    match read.state(&key()) {
+        Err(StoreError::Corrupt(row)) => {
+            damage::report("the check value of the secret key", &row);
+            Ok(None)
+        }
+        found => Ok(found?.map(KeyCheckValue)),
+    }
 }
 
 /// Replaces the check value if it is still `expected`.

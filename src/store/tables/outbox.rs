@@ -12,7 +12,7 @@ use porchlight_core::webhook::{
     AttemptResult, Change, Index, Lane, Listing, ManualRetry, Queued, State,
 };
 use porchlight_observe::webhook::WebhookMetrics;
-use porchlight_ports::{DeliveryRow, Depth, StoreResult, Work};
+use porchlight_ports::{DeliveryRow, Depth, StoreError, StoreResult, Work};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::DEPTH_COUNTED_MAX;
 use porchlight_schema::message::Message;
@@ -210,7 +210,7 @@ fn due_of(row: &Row) -> Option<(TimestampMs, SessionId)> {
     ))
 }
 
-/// The waiting messages of a lane, in order.
+/// Returns the waiting messages of a lane, in order, without damaged ones.
 pub fn waiting(
     read: &dyn Read,
     endpoint_id: EndpointId,
@@ -219,7 +219,8 @@ pub fn waiting(
     let range = lane_range(endpoint_id, session_id);
     read.rows(&Scan::state(range, LANE_READ_MAX))?
         .iter()
-        .map(Row::decode)
+        .map(|row| readable(row.decode().map(Some), session_id, "a waiting message"))
+        .filter_map(StoreResult::transpose)
         .collect()
 }
 
@@ -370,10 +371,11 @@ pub fn depth(read: &dyn Read, now: TimestampMs) -> StoreResult<Depth> {
         depth.overlaps += u64::from(endpoint.overlap(now).is_some());
         let range = KeyRange::prefix(of_endpoint(b'o', endpoint.id).build());
         visit(read, range, |row| {
-            let queued: Queued = row.decode()?;
-            match queued.attempts {
-                0 => depth.pending += 1,
-                _ => depth.retrying += 1,
+            match row.decode::<Queued>() {
+                Ok(queued) if queued.attempts == 0 => depth.pending += 1,
+                // Reading the lane reports a damaged row.
+                Ok(_) | Err(StoreError::Corrupt(_)) => depth.retrying += 1,
+                Err(error) => return Err(error),
             }
             Ok(depth.pending.max(depth.retrying) < DEPTH_COUNTED_MAX)
         })?;

@@ -56,7 +56,8 @@ fn unauthenticated_visitors_are_redirected_to_sign_in() {
         }
         let refused = refused.expect("sign-in is throttled");
         assert!(refused.headers.contains_key("retry-after"));
-        assert_eq!(enter(&http, &server.api, &good).await.status, 429);
+        // A well-formed key has a limit of its own: guesses from its address do not lock it out.
+        assert_eq!(enter(&http, &server.api, &good).await.status, 303);
     });
 }
 
