@@ -70,6 +70,12 @@ def before_call(ctx, case, kwargs):
         # Not before the start, and at most five minutes ahead.
         later = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=240)
         body["endedAt"] = later.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    if "requestId" in body and isinstance(body.get("subject"), dict):
+        # The service refuses an ID that it has seen with another body.
+        body["requestId"] = uuid.uuid4().hex
+        if body.get("type") not in ("erasure", "restriction") or "externalRiderId" not in body["subject"]:
+            # Only the erasure or restriction of a courier can suppress.
+            body.pop("suppress", None)
     samples = body.get("samples")
     # In a sequence of requests, a valid request may still contain an invalid sample.
     for sample in samples if isinstance(samples, list) else []:
