@@ -25,6 +25,20 @@ pub(crate) fn readable<T>(
     }
 }
 
+/// Replaces an unreadable row that belongs to no session by `None`. Counts and logs it.
+pub(crate) fn skipped<T>(
+    read: StoreResult<Option<T>>,
+    what: &'static str,
+) -> StoreResult<Option<T>> {
+    match read {
+        Err(StoreError::Corrupt(row)) => {
+            report(what, &row);
+            Ok(None)
+        }
+        read => read,
+    }
+}
+
 /// Counts and logs a row that belongs to no session. `row` names it as the error does.
 pub(crate) fn report(what: &'static str, row: &str) {
     StoreMetrics::get().unreadable.increment(1);

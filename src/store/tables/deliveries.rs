@@ -3,7 +3,7 @@
 use porchlight_core::webhook::{ManualRetry, State};
 use porchlight_ports::{
     BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome,
-    StoreError, StoreResult,
+    StoreResult,
 };
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
@@ -11,7 +11,7 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, endpoints, messages, outbox};
-use crate::damage;
+use crate::damage::skipped;
 use crate::engine::KeyRange;
 use crate::txn::{Read, Row, Scan, Txn};
 
@@ -19,6 +19,8 @@ use crate::txn::{Read, Row, Scan, Txn};
 const LOOKED_AT_MAX: usize = 20_000;
 /// Rows read in one step.
 const STEP_ROWS: usize = 500;
+/// The name of an unreadable row of this table in the log.
+const UNREADABLE: &str = "a delivery";
 
 /// The rows of a tenant that a filter may match, as a range of keys that end with the message's id.
 fn range(tenant: Tenant, filter: &DeliveryFilter) -> KeyRange {
@@ -90,20 +92,9 @@ fn decode(
     row: &Row,
 ) -> StoreResult<Option<DeliveryRow>> {
     if row.key.first() == Some(&b'D') {
-        return legible(row.decode().map(Some));
+        return skipped(row.decode().map(Some), UNREADABLE);
     }
-    legible(read.state(&outbox::delivery_key(tenant, id)))
-}
-
-/// Replaces an unreadable delivery by `None`, so that a list shows the other ones.
-fn legible(read: StoreResult<Option<DeliveryRow>>) -> StoreResult<Option<DeliveryRow>> {
-    match read {
-        Err(StoreError::Corrupt(row)) => {
-            damage::report("a delivery", &row);
-            Ok(None)
-        }
-        read => read,
-    }
+    skipped(read.state(&outbox::delivery_key(tenant, id)), UNREADABLE)
 }
 
 fn walk_session(
@@ -132,7 +123,7 @@ fn walk_session(
         if behind {
             continue;
         }
-        let delivery = legible(read.state(&key))?;
+        let delivery = skipped(read.state(&key), UNREADABLE)?;
         let more = delivery
             .filter(|delivery| filter.takes(delivery, current))
             .is_none_or(&mut *take);

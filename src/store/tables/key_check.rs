@@ -1,9 +1,9 @@
 //! The check value of the secret key that the store depends on, in one row.
 
-use porchlight_ports::{KeyCheckValue, StoreError, StoreResult};
+use porchlight_ports::{KeyCheckValue, StoreResult};
 
 use super::Key;
-use crate::damage;
+use crate::damage::skipped;
 use crate::engine::KeyRange;
 use crate::txn::{Read, Scan, Txn};
 
@@ -20,13 +20,8 @@ fn key() -> Vec<u8> {
 /// Returns the stored check value. A damaged one counts as absent: the next start verifies the key
 /// with a stored secret, as for a store of the first release, and writes a new value.
 pub(crate) fn find(read: &dyn Read) -> StoreResult<Option<KeyCheckValue>> {
-    match read.state(&key()) {
-        Err(StoreError::Corrupt(row)) => {
-            damage::report("the check value of the secret key", &row);
-            Ok(None)
-        }
-        found => Ok(found?.map(KeyCheckValue)),
-    }
+    let found = skipped(read.state(&key()), "the check value of the secret key")?;
+    Ok(found.map(KeyCheckValue))
 }
 
 /// Replaces the check value if it is still `expected`.

@@ -52,7 +52,7 @@ pub(super) struct GateDetector {
     walk_sec: u8,
     /// The evidence for rest while walking, or for walking while at rest.
     turn: Turn,
-    /// The same without the newest second.
+    /// The evidence of `turn` without the newest second.
     turn_before: Turn,
     is_resting: bool,
     pause: Option<Box<Pause>>,
