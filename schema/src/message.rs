@@ -50,11 +50,11 @@ pub struct Message {
     pub tenant: Tenant,
     /// The session; together with the endpoint it names the lane.
     pub session_id: SessionId,
-    /// Number of the message within the session: 0, 1, 2 …
+    /// The number of the message within the session, from 0.
     pub number: u32,
     /// The event of the message.
     pub event: MessageEvent,
-    /// When it was committed.
+    /// The time at which the store committed the message.
     pub created_at: TimestampMs,
     /// The exact body.
     pub body: Arc<str>,

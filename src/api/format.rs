@@ -14,9 +14,9 @@ use porchlight_http::request_context::{self, accepts};
 /// The format of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
-    /// `application/json`
+    /// JSON, `application/json`.
     Json,
-    /// `application/x-protobuf` with the schema `schema/porchlight.proto`.
+    /// Protocol Buffers, `application/x-protobuf`, with the schema `schema/porchlight.proto`.
     Protobuf,
 }
 

@@ -93,7 +93,7 @@ pub struct ExportedSession<'a> {
     pub path_png: Option<&'a [u8]>,
 }
 
-/// `sessions.json`.
+/// The content of `sessions.json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Contents<'a> {

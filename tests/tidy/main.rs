@@ -1,6 +1,7 @@
 //! Checks the repository's own rules: a rule that a test can check is not left to review.
 #![expect(clippy::unwrap_used, reason = "a test that can not go on has failed")]
 
+mod comments;
 mod walls;
 
 use std::collections::BTreeMap;

@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 /// The name of a mark, as far as scoring knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MarkName {
-    /// `arrived`.
+    /// The app reports `arrived`.
     Arrived,
-    /// `pod_captured`.
+    /// The app reports `pod_captured`.
     PodCaptured,
-    /// `handed_over`.
+    /// The app reports `handed_over`.
     HandedOver,
-    /// `left_at_door`.
+    /// The app reports `left_at_door`.
     LeftAtDoor,
     /// The app's own name.
     Other,

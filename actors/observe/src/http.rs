@@ -14,7 +14,7 @@ label! {
         SessionStart = "/v1/sessions/start",
         /// `POST /v1/sessions/stop`
         SessionStop = "/v1/sessions/stop",
-        /// `/v1/sessions/{id}/telemetry`
+        /// `POST /v1/sessions/{id}/telemetry`
         SessionTelemetry = "/v1/sessions/{id}/telemetry",
         /// `POST /v1/telemetry`
         Telemetry = "/v1/telemetry",
@@ -42,7 +42,7 @@ label! {
         PathImage = "/v1/sessions/{id}/path.png",
         /// `POST /v1/recorders`
         Recorders = "/v1/recorders",
-        /// `/v1/recorders/{id}`
+        /// Every method of `/v1/recorders/{id}`
         Recorder = "/v1/recorders/{id}",
         /// The page behind a recorder's link.
         RecorderPage = "/r/{token}",
@@ -56,13 +56,13 @@ label! {
         PushOverland = "/r/{token}/overland",
         /// A push of GPSLogger.
         PushGpslogger = "/r/{token}/gpslogger",
-        /// `/v1/privacy/requests`
+        /// Every method of `/v1/privacy/requests`
         PrivacyRequests = "/v1/privacy/requests",
-        /// `/v1/privacy/requests/{requestId}`
+        /// Every method of `/v1/privacy/requests/{requestId}`
         PrivacyRequest = "/v1/privacy/requests/{requestId}",
         /// `GET /v1/privacy/requests/{requestId}/archive`
         PrivacyArchive = "/v1/privacy/requests/{requestId}/archive",
-        /// `/v1/webhooks`
+        /// Every method of `/v1/webhooks`
         Webhooks = "/v1/webhooks",
         /// `POST /v1/webhooks/rotate`
         WebhookRotate = "/v1/webhooks/rotate",

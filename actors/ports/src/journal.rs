@@ -13,7 +13,7 @@ use super::StoreResult;
 pub enum Appended {
     /// The batch is new and now durable.
     New,
-    /// The same body was already stored; nothing changed.
+    /// The journal already holds this body under this `seq`; nothing changed.
     Repeated,
     /// Another body is stored under this `seq` and stays.
     Conflict,

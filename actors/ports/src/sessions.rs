@@ -52,7 +52,7 @@ pub struct NewSession {
 pub enum StartOutcome {
     /// The session was created.
     Created,
-    /// The same key and body already created this session.
+    /// An earlier request with this key and body created this session.
     Repeated(Box<SessionStart>),
     /// The key was already used with another body.
     KeyReused,

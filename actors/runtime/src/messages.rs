@@ -24,7 +24,7 @@ fn body(event: MessageEvent, timestamp: TimestampMs, data: impl Serialize) -> Me
     }
 }
 
-/// `session.started`.
+/// Returns the body of `session.started`.
 #[must_use]
 pub fn session_started(start: &SessionStart) -> MessageBody {
     body(
@@ -34,7 +34,7 @@ pub fn session_started(start: &SessionStart) -> MessageBody {
     )
 }
 
-/// `session.stopped`.
+/// Returns the body of `session.stopped`.
 #[must_use]
 pub fn session_stopped(start: &SessionStart, end: &SessionEnd) -> MessageBody {
     body(
@@ -44,7 +44,7 @@ pub fn session_stopped(start: &SessionStart, end: &SessionEnd) -> MessageBody {
     )
 }
 
-/// `insight.updated`.
+/// Returns the body of `insight.updated`.
 #[must_use]
 pub fn insight_updated(start: &SessionStart, record: &InsightRecord) -> MessageBody {
     body(

@@ -66,7 +66,7 @@ enum Command {
         period: u64,
         #[arg(long, default_value_t = 64)]
         connections: u32,
-        /// location, walk, dense, drive or imu.
+        /// The mix of sample kinds: location, walk, dense, drive or imu
         #[arg(long, default_value_t = Mix::Walk)]
         mix: Mix,
     },

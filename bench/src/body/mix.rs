@@ -69,7 +69,7 @@ pub(super) struct Template {
 /// The fields after the time.
 #[derive(Debug)]
 pub(super) enum Tail {
-    /// The same in each minute; the text ends with the comma after the sample.
+    /// Fields that are equal in each minute; the text ends with the comma after the sample.
     Fields(String),
     /// The steps since the start of the minute.
     Steps(u32),

@@ -91,7 +91,7 @@ impl Kept {
     }
 }
 
-/// fjall on a folder.
+/// A fjall database in a folder.
 pub struct FjallEngine {
     database: Database,
     journal: Kept,

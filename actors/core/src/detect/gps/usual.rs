@@ -58,7 +58,7 @@ impl Default for Usual {
     }
 }
 
-/// serde's derive supports arrays of up to 32 elements only.
+/// Serializes an array of [`BINS`] counts, because serde's derive stops at 32 elements.
 mod counts {
     use super::BINS;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};

@@ -94,7 +94,7 @@ crate::parameters::table! {
         CLOCK_ONCE: f64 = 1.0;
         /// The wall clock was changed more than once.
         CLOCK_REPEATED: f64 = 2.0;
-        /// The same trace arrived in another session. Judgement: position noise does not repeat
+        /// Another session contains the same trace. Judgement: position noise does not repeat
         /// itself.
         REPLAY: f64 = 5.5;
         /// The drop-off was far from the address.

@@ -34,7 +34,7 @@ pub struct NewRequest {
 pub enum Submitted {
     /// The request is new.
     New(Box<PrivacyRequest>),
-    /// The same request was submitted before.
+    /// An identical request with this id exists.
     Repeated(Box<PrivacyRequest>),
     /// Another request has this id.
     Differs,
