@@ -108,10 +108,10 @@ fn a_thousand_organizations_do_not_raise_the_number_of_series() {
 /// Returns the page of all metrics, as in `docs/metrics.md`.
 fn page() -> String {
     let mut page = String::from(
-        "# Metrics\n\nWhat `/metrics` on the operators' listener tells, beside the usual `process_*` of the process itself. \
-         Made from the\ncatalogue in the code by a test: `PORCHLIGHT_WRITE=1 cargo test --test it \
+        "# Metrics\n\nThe metrics at `/metrics` on the operators' listener, besides the usual `process_*` of the process \
+         itself. Generated from the\ncatalogue in the code by a test: `PORCHLIGHT_WRITE=1 cargo test --test it \
          the_page_of_metrics`.\n\nLabels are closed lists, and no label names a customer, a session or a URL: the number of \
-         series does not depend on\nload. Every series stands at 0 from the start. Histograms have classic buckets: `NAME_bucket`, \
+         series does not depend on\nload. Every series starts at 0. Histograms have classic buckets: `NAME_bucket`, \
          `NAME_sum`, `NAME_count`.\n",
     );
     let mut section = "";
@@ -119,7 +119,7 @@ fn page() -> String {
         if definition.section != section {
             section = definition.section;
             page.push_str(&format!(
-                "\n## {section}\n\n| name | type | unit | labels | what |\n|---|---|---|---|---|\n"
+                "\n## {section}\n\n| name | type | unit | labels | meaning |\n|---|---|---|---|---|\n"
             ));
         }
         let labels: Vec<_> = definition.labels.iter().map(label).collect();
