@@ -7,12 +7,15 @@
 mod admission;
 mod ending;
 mod erased;
+#[path = "session/handle.rs"]
 mod handle;
 mod ingest_limiter;
 mod passivation;
 mod reconcile_queue;
 mod remote_sessions;
+#[path = "session/send.rs"]
 mod send;
+#[path = "session/seq_window.rs"]
 mod seq_window;
 mod shards;
 mod watch;
