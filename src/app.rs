@@ -302,7 +302,7 @@ async fn start_privacy(
         on_released: Arc::new(move |tenant| released.released(tenant)),
     };
     let started = service.start_privacy(settings).await;
-    started.context("the privacy marks can't be read")
+    started.context("the privacy marks cannot be read")
 }
 
 /// Starts to delete old sessions, unless the store does so itself, as a CQL cluster does.

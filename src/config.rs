@@ -72,8 +72,8 @@ pub struct Server {
     /// The host names under which the operators' listener answers, in addition to `localhost` and
     /// addresses.
     pub ops_hosts: Vec<String>,
-    /// How long a stopping service still answers connected clients: reads as usual, everything else
-    /// with 503.
+    /// The time for which a stopping service still answers connected clients: reads as usual,
+    /// everything else with 503.
     pub drain_grace: HumanDuration,
 }
 

@@ -112,11 +112,11 @@ pub enum Metadata {
     None,
     /// Facts about `STAIRS` and `ELEVATOR`.
     Climb {
-        /// Floors passed, at least 0; none if unknown.
+        /// Floors passed, at least 0; `None` if unknown.
         floors: Option<u16>,
         /// Up or down.
         direction: Direction,
-        /// Height passed in centimetres, never negative; none if it was not measured.
+        /// Height passed in centimetres, never negative; `None` if it was not measured.
         height_cm: Option<u32>,
     },
     /// Facts about `BACKTRACKING`.
@@ -162,7 +162,7 @@ pub struct Event {
     pub event_type: EventType,
     /// The start of the event.
     pub t_start_ms: u32,
-    /// The end; none while the event is open, and for an instant.
+    /// The end; `None` while the event is open, and for an instant.
     pub t_end_ms: Option<u32>,
     /// The detector's confidence.
     pub confidence: Confidence,

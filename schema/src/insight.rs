@@ -93,7 +93,7 @@ impl ReasonCode {
 pub struct Summary {
     /// Whether the drop-off was at the address's door; true only on evidence.
     pub right_doorstep: bool,
-    /// The likelihood that the telemetry or the claim is untrue.
+    /// The likelihood that the telemetry or the claim is false.
     pub fraud_score: f64,
     /// Whether at least two independent signals suggest fraud, or a mock flag persists.
     pub suspicious_behavior: bool,
@@ -101,9 +101,9 @@ pub struct Summary {
     pub friction_score: f64,
     /// The completeness of the data.
     pub visibility_score: f64,
-    /// Floors from the entrance up to the drop-off; none if they were not measured.
+    /// Floors from the entrance up to the drop-off; `None` if they were not measured.
     pub floors_climbed: Option<i16>,
-    /// Whether the courier used an elevator; none if unknown.
+    /// Whether the courier used an elevator; `None` if unknown.
     pub elevator_used: Option<bool>,
     /// Seconds from the start to the end of the session, with milliseconds. Answers carry whole seconds.
     pub total_duration_sec: f64,
@@ -139,7 +139,7 @@ pub struct Evidence {
     pub signal: String,
     /// Contribution of the signal; for `fraudScore` in log-odds.
     pub points: f64,
-    /// Start of the observation in seconds since the session's start; none if it concerns the whole
+    /// Start of the observation in seconds since the session's start; `None` if it concerns the whole
     /// session.
     pub t_start: Option<f64>,
     /// End of the observation in seconds since the session's start.
@@ -198,12 +198,12 @@ pub struct Score {
 pub struct InsightRecord {
     /// The revision, which rises with each new `ready`.
     pub revision: u32,
-    /// The result; none if scoring failed.
+    /// The result; `None` if scoring failed.
     pub score: Option<Score>,
     /// A safe sentence if scoring failed.
     pub error_message: Option<String>,
     /// The PoD known at that time.
     pub pod: Option<Pod>,
-    /// When the insight was committed.
+    /// The time at which the insight was committed.
     pub updated_at: TimestampMs,
 }

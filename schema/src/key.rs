@@ -116,11 +116,11 @@ pub struct KeyRecord {
     pub kind: KeyKind,
     /// The last four characters of the key.
     pub last4: String,
-    /// When it was created.
+    /// The time of creation.
     pub created_at: TimestampMs,
-    /// When it expires.
+    /// The time of expiry.
     pub expires_at: Option<TimestampMs>,
-    /// When it was revoked.
+    /// The time of revocation.
     pub revoked_at: Option<TimestampMs>,
     /// A name that distinguishes the key for people.
     #[serde(deserialize_with = "later::or_default")]

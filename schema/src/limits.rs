@@ -136,7 +136,7 @@ pub const RETRY_AFTER_SEC: u64 = 1;
 
 /// Bytes of request bodies that have arrived and are not answered: a quarter of the node's.
 pub const TENANT_IN_FLIGHT_BYTES_MAX: u64 = NODE_IN_FLIGHT_BYTES_MAX as u64 / 4;
-/// Requests that are being answered.
+/// Requests in flight.
 pub const TENANT_REQUESTS_MAX: u64 = 4_096;
 /// Open WebSockets: a quarter of the node's.
 pub const TENANT_SOCKETS_MAX: u64 = NODE_SOCKETS_MAX as u64 / 4;
@@ -228,7 +228,7 @@ pub const RECORDER_EXPIRES_SEC_DEFAULT: u32 = 86_400;
 /// Maximum age of the start of a recorder's session: a phone may have kept its recordings for as
 /// long as a link works.
 pub const RECORDER_STARTED_AT_BACK_MS_MAX: i64 = RECORDER_EXPIRES_SEC_MAX as i64 * 1_000;
-/// Sessions of one recorder of which it is known where their messages belong; the oldest make room.
+/// Maximum number of sessions of one recorder whose message numbers are kept; newer ones replace the oldest.
 pub const RECORDER_SESSIONS_KNOWN_MAX: usize = 4;
 /// Recordings of the app within one session whose message numbers are known.
 pub const RECORDER_RUNS_MAX: usize = 64;
@@ -243,8 +243,8 @@ pub const RECORDER_HEARD_LATELY_MS: i64 = 60_000;
 pub const SNAPSHOT_BATCHES: u32 = 12;
 /// Time after which a snapshot is due.
 pub const SNAPSHOT_MS: u64 = 60_000;
-/// How long after its end a session is reconciled once more if several nodes write: longer than a
-/// node caches the session as live (3 s) plus the duration of one of its writes.
+/// The time after a session's end at which it is reconciled again if several nodes write:
+/// longer than a node caches the session as live (3 s) plus the time of a write.
 pub const END_SETTLES_MS: u64 = 10_000;
 /// Maximum size of a session machine's snapshot.
 pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024;
@@ -260,8 +260,8 @@ pub const SCORING_QUARANTINES_MAX: usize = 8;
 pub const SCORING_ACTORS_MAX: usize = 2;
 /// Deadline for a stopping node to refuse, drain and save snapshots.
 pub const DRAIN_MS_MAX: u64 = 20_000;
-/// How long a stopping node still answers connected clients: reads as usual, everything else with
-/// 503, each answer being its connection's last.
+/// The time for which a stopping node still answers connected clients: reads as usual, everything
+/// else with 503, each answer being its connection's last.
 ///
 /// Measured (bench/results/2026-11-21-cluster.md): of the requests with 2,182 batches to three
 /// nodes that were restarted one after the other, one was lost, over a connection that was idle
@@ -446,7 +446,7 @@ const _: () = assert!(INGEST_BATCHES_MIN <= INGEST_BATCHES_START);
 const _: () = assert!(INGEST_BATCHES_START <= INGEST_BATCHES_MAX);
 const _: () = assert!(
     (INGEST_BATCHES_MAX + INGEST_BATCHES_MAX / LIGHT_TENANT_ROOM_PARTS) < COMMIT_QUEUE_MAX as u32,
-    "what is admitted finds room with the writer"
+    "the writer has room for all admitted batches"
 );
 const _: () = assert!(SESSION_MAILBOX_MAX < NODE_MAILBOX_MAX);
 const _: () = assert!(
@@ -460,7 +460,7 @@ const _: () = assert!(
 );
 const _: () = assert!(
     HOLE_SKIPPED_AFTER_BATCHES == 64,
-    "the machine marks what came beyond a hole in a u64"
+    "the machine marks batches beyond a gap in a u64"
 );
 const _: () = assert!(IMU_DURATION_MS_MAX <= KIND_LAG_MS_MAX);
 const _: () = assert!(LATE_WINDOW_MS <= TIMEOUT_LATE_WINDOW_MS);

@@ -65,7 +65,7 @@ pub struct Message {
 pub struct Envelope<D> {
     /// The event of the message.
     pub event: MessageEvent,
-    /// When it happened.
+    /// The time of the event.
     pub timestamp: TimestampMs,
     /// The session, or the insight's fields.
     pub data: D,

@@ -38,7 +38,7 @@ pub struct Review {
     pub note: Option<String>,
     /// The reviewer, as the caller names it.
     pub by: Option<String>,
-    /// When it was written.
+    /// The time at which the review was written.
     pub reviewed_at: TimestampMs,
     /// The key with which it was written.
     pub key_id: KeyId,

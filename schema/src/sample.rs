@@ -164,7 +164,7 @@ pub struct Location {
     pub lat: f64,
     /// Longitude, WGS 84 degrees.
     pub lng: f64,
-    /// 68 % radius, metres; none: unknown.
+    /// 68 % radius, metres; `None`: unknown.
     pub accuracy_m: Option<f32>,
     /// The altitude, metres.
     pub altitude_m: Option<f32>,

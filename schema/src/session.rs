@@ -144,9 +144,9 @@ pub struct SessionStart {
     pub address: Address,
     /// Description of the phone.
     pub device: Option<Device>,
-    /// When the phone started recording: `t` = 0.
+    /// The time at which the phone started recording: `t` = 0.
     pub started_at: TimestampMs,
-    /// When the service created the session.
+    /// The time at which the service created the session.
     pub created_at: TimestampMs,
 }
 
@@ -158,14 +158,14 @@ pub enum EndReason {
     Stopped,
     /// No batch arrived for `session.idle_timeout`.
     Idle,
-    /// It exceeded `session.max_duration`.
+    /// The session exceeded `session.max_duration`.
     TooLong,
     /// The service had ended it for one of the two reasons above, and the app stopped it afterwards.
     ///
     /// A variant of its own, and not a field of [`SessionEnd`]: ends are stored without field names, so that a field
     /// more would make earlier rows unreadable.
     StoppedAfterTimeout {
-        /// When the service took the stop.
+        /// The time at which the service received the stop.
         stopped_at: TimestampMs,
     },
 }
@@ -178,13 +178,14 @@ impl EndReason {
     }
 }
 
-/// The end of a session. It is written once, and once more if the app stops a session that the
+/// The end of a session. It is written once, and again if the app stops a session that the
 /// service had ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionEnd {
     /// The end as returned: the phone's time, or the service's.
     pub ended_at: TimestampMs,
-    /// When the service completed the session: the token's life counts from here. A later stop does not change it.
+    /// The time at which the service completed the session, from which the token's remaining life
+    /// counts. A later stop does not change it.
     pub completed_at: TimestampMs,
     /// The reason for the end.
     pub reason: EndReason,
@@ -210,7 +211,8 @@ impl SessionEnd {
         self.reason.is_timeout() && now <= self.completed_at.plus_ms(TIMEOUT_LATE_WINDOW_MS)
     }
 
-    /// When the app stopped a session that the service had ended; none for all other ends.
+    /// Returns the time at which the app stopped a session that the service had ended; `None` for
+    /// all other ends.
     #[must_use]
     pub fn late_stop_at(&self) -> Option<TimestampMs> {
         match self.reason {

@@ -50,7 +50,7 @@ impl FromStr for TimestampMs {
     }
 }
 
-/// Parses a `date-time`; none if the text is something else.
+/// Parses a `date-time`; `None` if the text is something else.
 fn read(text: &[u8]) -> Option<TimestampMs> {
     let (date_time, rest) = text.split_at_checked(b"2026-11-20T10:55:00".len())?;
     let [

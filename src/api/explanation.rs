@@ -30,7 +30,7 @@ async fn score(call: &RequestContext, row: &SessionRow) -> Result<Score, Problem
     score.ok_or_else(|| {
         Problem::new(
             Code::NotScored,
-            "The session is not scored yet, or could not be.",
+            "The session has no scores: it is not scored yet, or scoring failed.",
         )
     })
 }

@@ -105,7 +105,7 @@ pub(super) async fn evidence(call: RequestContext) -> Result<HttpResponse, Probl
     let (score, dropped_samples) = scored.ok_or_else(|| {
         Problem::new(
             Code::NotScored,
-            "The session is not scored yet, or could not be.",
+            "The session has no scores: it is not scored yet, or scoring failed.",
         )
     })?;
     call.accepts_json()?;

@@ -150,7 +150,7 @@ struct Gateway {
     room: Room,
     /// Why the permit was refused: the line is refused after the lines before it.
     crowded: Option<AdmitError>,
-    /// Since when the node has had no capacity.
+    /// The time since which the node has had no capacity.
     no_room_since: Option<Instant>,
     /// Whether lines wait for capacity of the node.
     is_held_back: bool,
@@ -194,7 +194,7 @@ impl Gateway {
         self.pipeline.leave();
     }
 
-    /// The next answers; none at the end.
+    /// The next answers; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         loop {
             self.take_up().await;

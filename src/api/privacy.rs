@@ -166,7 +166,7 @@ async fn cancel(call: RequestContext) -> Result<HttpResponse, Problem> {
         Some(Ok(())) => Ok(HttpResponse::build(StatusCode::NO_CONTENT).finish()),
         Some(Err(_not_pending)) => Err(Problem::new(
             Code::NotPending,
-            "The request has begun or is over, and can't be cancelled.",
+            "The request has started or finished, and cannot be cancelled.",
         )),
         None => Err(not_found()),
     }
@@ -179,7 +179,7 @@ fn id_in_path(call: &RequestContext) -> &str {
 fn not_found() -> Problem {
     Problem::new(
         Code::PrivacyRequestNotFound,
-        "There is no such privacy request.",
+        "The privacy request does not exist.",
     )
 }
 

@@ -59,7 +59,7 @@ pub(super) async fn acknowledged(call: RequestContext) -> Result<HttpResponse, P
     )
 }
 
-/// One session. 200: Session.
+/// Returns one session. 200: Session.
 ///
 /// # Errors
 ///

@@ -82,7 +82,7 @@ fn read(file: &Path) -> anyhow::Result<String> {
         Box::new(std::io::stdin())
     } else {
         let opened = std::fs::File::open(file);
-        Box::new(opened.with_context(|| format!("{} can't be read", file.display()))?)
+        Box::new(opened.with_context(|| format!("{} cannot be read", file.display()))?)
     };
     // The JSON around a receipt is small.
     let bytes_max = 2 * RECEIPT_BYTES_MAX as u64;

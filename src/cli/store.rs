@@ -102,7 +102,7 @@ pub(super) fn print(report: &CheckReport) -> anyhow::Result<()> {
         )?;
     }
     if report.quarantined > 0 {
-        say!("{} rows were put aside", report.quarantined)?;
+        say!("{} rows were moved to quarantined.tsv", report.quarantined)?;
     }
     Ok(())
 }

@@ -168,6 +168,6 @@ mod tests {
         assert_eq!(view.owner_of(Shard(9)), None);
         view.fence_at(MonotonicMs(0));
         assert_eq!(view.generation(shard), None, "the lease has ended");
-        assert_eq!(view.owner_of(shard), None, "what the store says is over");
+        assert_eq!(view.owner_of(shard), None, "the stored lease has expired");
     }
 }

@@ -19,7 +19,7 @@ fn is_address(text: &str) -> bool {
 }
 
 impl Cluster {
-    /// This node's name; none if the process runs alone.
+    /// This node's name; `None` if the process runs alone.
     #[must_use]
     pub fn node(&self) -> Option<NodeName> {
         let is_one = !self.advertise.is_empty();

@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 pub struct Limits {
     /// Bytes of request bodies that have arrived and are not answered.
     pub tenant_in_flight_bytes: u64,
-    /// Requests that are being answered.
+    /// Requests in flight.
     pub tenant_requests: u64,
     /// The number of open WebSockets.
     pub tenant_sockets: u64,
     /// Open event streams.
     pub tenant_event_streams: u64,
-    /// Sessions that record.
+    /// Sessions in progress.
     pub tenant_live_sessions: u64,
     /// Lists that are being read.
     pub tenant_lists: u64,

@@ -11,7 +11,7 @@ use porchlight_http::query::Query;
 use porchlight_schema::limits::TEXT_CHARS_MAX;
 
 use super::guard;
-use super::layout::{Frame, Here, clock, next_page};
+use super::layout::{Here, clock, next_page, zone};
 use super::route::{ROOT, page};
 use super::signed_in::SignedInRequest;
 
@@ -63,7 +63,7 @@ async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let frame = visit.frame();
     let body = html! {
         header.title { h1 { "Audit log" } }
-        p.help { "Who read, changed or erased what. Lines can't be changed: each carries a hash of the one before it. Recording a delivery is not listed." }
+        p.help { "Every read, change and erasure of data by people and systems, except the requests of recording phones. A hash chain protects the entries against changes." }
         (form(&filter))
         (table(&page))
         (next_page(page.next.map(|next| address(&filter, Some(next))), after.map(|_| address(&filter, None))))
@@ -90,10 +90,10 @@ fn form(filter: &Filter) -> Markup {
 
 fn table(page: &AuditPage) -> Markup {
     html! {
-        @if page.lines.is_empty() { p.faint { "No line matches." } } @else {
+        @if page.lines.is_empty() { p.faint { "No matching entries." } } @else {
             div.table { table {
-                caption.hidden { "Lines of the audit log, newest first" }
-                thead { tr { th scope="col" { "At (UTC)" } th scope="col" { "Who" } th scope="col" { "Action" } th scope="col" { "Object" } th.opt scope="col" { "From" } } }
+                caption.hidden { "Audit log, newest entry first" }
+                thead { tr { th scope="col" { "Time (" (zone()) ")" } th scope="col" { "Actor" } th scope="col" { "Action" } th scope="col" { "Object" } th.opt scope="col" { "From" } } }
                 tbody { @for line in &page.lines { (row(line)) } }
             } }
         }
@@ -118,10 +118,10 @@ fn who(actor: &Actor) -> Markup {
     html! {
         @match actor.kind {
             ActorKind::Key => {
-                @match &actor.name { Some(name) => (name), None => "a key" }
-                @if let Some(id) = actor.id { span.sub.mono { (id) } }
+                @match &actor.name { Some(name) => (name), None => "key" }
+                @if let Some(id) = actor.id { span.sub.mono.opt { (id) } }
             }
-            ActorKind::Link => "a signed link",
+            ActorKind::Link => "signed link",
             ActorKind::Operator => "an operator",
             ActorKind::Service => "the service",
         }
@@ -129,6 +129,6 @@ fn who(actor: &Actor) -> Markup {
 }
 
 /// Returns the link to the lines of one session.
-pub(super) fn of_session(frame: &Frame<'_>, id: &str) -> Markup {
-    html! { p.faint { a href={ (ROOT) "/audit?object=" (id) } { "Who looked at this session" } " in " (frame.organization) "." } }
+pub(super) fn of_session(id: &str) -> Markup {
+    html! { p.faint { a href={ (ROOT) "/audit?object=" (id) } { "Audit log of this session" } } }
 }

@@ -16,7 +16,7 @@ use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::key::Permission;
 use porchlight_schema::message::MessageEvent;
 
-use super::layout::{self, Frame, Here, Notice, ago, clock, empty, icon, next_page, notice};
+use super::layout::{self, Frame, Here, Notice, ago, clock, empty, icon, next_page, notice, zone};
 use super::list_query::{CURSOR, ListQuery};
 use super::route::{ROOT, act, page};
 use super::signed_in::SignedInRequest;
@@ -134,8 +134,8 @@ fn table(
             div.table { table {
                 caption.hidden { "Webhook deliveries, newest first" }
                 thead { tr {
-                    th scope="col" { "Status" } th scope="col" { "Message" } th.opt scope="col" { "Made (UTC)" }
-                    th.num.opt scope="col" { "Tries" } th scope="col" { "Last result" } th.opt scope="col" { "Next try" }
+                    th scope="col" { "Status" } th scope="col" { "Message" } th.opt scope="col" { "Created (" (zone()) ")" }
+                    th.num.opt scope="col" { "Attempts" } th scope="col" { "Last result" } th.opt scope="col" { "Next attempt" }
                 } }
                 tbody { @for row in &page.rows { (line(frame, row, current)) } }
             } }
@@ -154,8 +154,8 @@ pub(super) fn of_session(
         div.table { table {
             caption.hidden { "Webhook messages of this session, in order" }
             thead { tr {
-                th scope="col" { "Status" } th scope="col" { "Message" } th.opt scope="col" { "Made (UTC)" }
-                th.num.opt scope="col" { "Tries" } th scope="col" { "Last result" } th.opt scope="col" { "Next try" }
+                th scope="col" { "Status" } th scope="col" { "Message" } th.opt scope="col" { "Created (" (zone()) ")" }
+                th.num.opt scope="col" { "Attempts" } th scope="col" { "Last result" } th.opt scope="col" { "Next attempt" }
             } }
             tbody { @for row in rows { (line(frame, row, current)) } }
         } }
@@ -195,30 +195,30 @@ fn result(row: &DeliveryRow) -> Markup {
 fn nothing(asked: &ListQuery, current: Option<EndpointId>, more: bool) -> Markup {
     if more {
         return empty(
-            "None among the newest",
-            html! { "Many deliveries were looked at, and none of them matches. There are older ones." },
+            "No match among the newest",
+            html! { "None of the newest deliveries matches. Continue with the older ones." },
         );
     }
     if asked.get("status") == DeliveryStatus::Failed.as_str() && !is_narrowed(asked) {
         return empty(
-            "Nothing has failed",
-            html! { "No delivery has failed permanently." },
+            "No failed deliveries",
+            html! { "Deliveries appear here after their last attempt failed." },
         );
     }
     if is_narrowed(asked) || asked.has(&["status"]) {
         return empty(
-            "No delivery matches",
-            html! { "Widen the filter, or " a href={ (ROOT) "/deliveries" } { "see all" } "." },
+            "No matching deliveries",
+            html! { "Change the filter, or " a href={ (ROOT) "/deliveries" } { "see all" } "." },
         );
     }
     match current {
         Some(_) => empty(
             "No deliveries yet",
-            html! { "They appear here when sessions start and end. " a href={ (ROOT) "/webhook" } { "Send a sample" } " to try the receiver." },
+            html! { "They appear here when sessions start and end. " a href={ (ROOT) "/webhook" } { "Send a sample event" } " to test your endpoint." },
         ),
         None => empty(
             "No webhook is registered",
-            html! { a href={ (ROOT) "/webhook" } { "Register a URL" } ", and the messages to it are listed here." },
+            html! { a href={ (ROOT) "/webhook" } { "Register a URL" } " to see its deliveries here." },
         ),
     }
 }

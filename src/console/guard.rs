@@ -43,7 +43,7 @@ pub(super) async fn guard(
     } else {
         let problem = Problem::new(
             Code::Forbidden,
-            "The request comes from another site, or does not say from which, so nothing was done.",
+            "The request does not come from this console and was refused.",
         );
         request.into_response(HttpResponse::from_error(problem))
     };

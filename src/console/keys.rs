@@ -22,7 +22,7 @@ use super::words;
 const DAY_MS: i64 = 24 * 3_600_000;
 /// The key lifetimes to choose from: days and label; 0 means valid until revoked.
 const LIVES: [(i64, &str); 4] = [
-    (0, "until it is revoked"),
+    (0, "never (until revoked)"),
     (30, "30 days"),
     (90, "90 days"),
     (365, "1 year"),
@@ -33,25 +33,25 @@ const CHOICES: [(&str, KeyKind, Role, &str); 4] = [
         "client",
         KeyKind::Client,
         Role::Admin,
-        "client: for phones; starts sessions",
+        "client: for phones; can only start sessions",
     ),
     (
         "secret",
         KeyKind::Secret,
         Role::Admin,
-        "secret, admin: for servers and people; may do everything here",
+        "secret, admin: full access to this environment, for your servers",
     ),
     (
         "support",
         KeyKind::Secret,
         Role::Support,
-        "secret, support: may read, and retry webhook deliveries",
+        "secret, support: read, and retry webhook deliveries",
     ),
     (
         "viewer",
         KeyKind::Secret,
         Role::Viewer,
-        "secret, viewer: may read",
+        "secret, viewer: read only",
     ),
 ];
 
@@ -75,7 +75,9 @@ fn refused(error: KeyAdminError) -> Problem {
 
 async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let revoked = Query::of(visit.http.query_string()).text("revoked", 8);
-    let said = revoked.map(|last4| format!("The key that ends with {last4} is revoked. It is refused from now on, and on every node within 30 seconds."));
+    let said = revoked.map(|last4| {
+        format!("The key ending in {last4} is revoked. All nodes refuse it within 30 seconds.")
+    });
     answer(&visit, said, None).await
 }
 
@@ -92,8 +94,8 @@ async fn answer(
         @if let Some(said) = &said { (notice(Notice::Good, said)) }
         @if let Some(key) = made {
             section.card.once aria-labelledby="once" {
-                h2 #once { "The new key: copy it now" }
-                p { "It is shown this once. Only its hash is kept." }
+                h2 #once { "Copy the new key now" }
+                p { "The key is shown only once. Porchlight stores only its hash." }
                 (copy("The new key", key))
             }
         }
@@ -110,7 +112,7 @@ fn create_form(frame: &Frame<'_>) -> Markup {
             form.filters method="post" action={ (ROOT) "/keys/create" } {
                 (frame.field())
                 div.grow { label for="kind" { "Kind" } select #kind name="kind" { @for (word, _, _, words) in CHOICES { option value=(word) { (words) } } } }
-                div { label for="days" { "Good for" } select #days name="days" { @for (days, words) in LIVES { option value=(days) { (words) } } } }
+                div { label for="days" { "Expires after" } select #days name="days" { @for (days, words) in LIVES { option value=(days) { (words) } } } }
                 button.primary { "Create key" }
             }
         }
@@ -121,7 +123,7 @@ fn table(visit: &SignedInRequest, frame: &Frame<'_>, keys: &[KeyRecord]) -> Mark
     html! {
         div.table { table {
             caption.hidden { "Keys, newest first" }
-            thead { tr { th scope="col" { "Key" } th scope="col" { "State" } th.opt scope="col" { "Made" } th.opt scope="col" { "Good until" } th scope="col" { span.hidden { "Act" } } } }
+            thead { tr { th scope="col" { "Key" } th scope="col" { "State" } th.opt scope="col" { "Created" } th.opt scope="col" { "Expires" } th scope="col" { span.hidden { "Actions" } } } }
             tbody { @for key in keys { (line(frame, key, key.id == visit.key.id)) } }
         } }
     }
@@ -132,15 +134,15 @@ fn line(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
     html! { tr {
         td { span.mono { (key.shown_prefix()) "…" (key.last4) } @if key.kind == KeyKind::Secret { span.sub title=(words::role(key.role)) { "role " (key.role.as_str()) } }
             @if let Some(name) = &key.name { span.sub { (name) } }
-            @if is_own { span.sub { "you are signed in with it" } } }
+            @if is_own { span.sub { "used for this sign-in" } } }
         td { @if key.revoked_at.is_some() { span.state.dim { (icon(Icon::Minus)) "revoked" } }
-             @else if is_live { span.state.good { (icon(Icon::Check)) "good" } }
+             @else if is_live { span.state.good { (icon(Icon::Check)) "active" } }
              @else { span.state.dim { (icon(Icon::Wait)) "expired" } } }
         td.opt { (time(key.created_at, frame.now)) }
         td.opt { @match (key.revoked_at, key.expires_at) {
             (Some(revoked_at), _) => { "revoked " (time(revoked_at, frame.now)) }
             (None, Some(expires_at)) => (time(expires_at, frame.now)),
-            (None, None) => span.faint { "until revoked" },
+            (None, None) => span.faint { "never" },
         } }
         td.num { @if is_live && frame.may_change() { (revoke_form(frame, key, is_own)) } }
     } }
@@ -151,10 +153,10 @@ fn line(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
 fn revoke_form(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
     html! {
         details.danger {
-            summary { "Revoke" span.hidden { " the key that ends with " (key.last4) } }
+            summary { "Revoke" span.hidden { " the key ending in " (key.last4) } }
             form.sure method="post" action={ (ROOT) "/keys/" (key.id) "/revoke" } {
                 (frame.field())
-                p { "Any client that still uses it stops working immediately." @if is_own { " You will be signed out." } }
+                p { "Clients that use this key stop working immediately." @if is_own { " You will be signed out." } }
                 button.bad { "Revoke " (key.last4) }
             }
         }

@@ -14,7 +14,8 @@ use super::form::WORD;
 use super::route::ROOT;
 use super::words;
 pub(super) use parts::{
-    Icon, ago, clock, copy, duration, empty, icon, next_page, status, thousands, time,
+    Icon, ago, clock, copy, counted, duration, empty, icon, next_page, status, thousands, time,
+    zone,
 };
 
 /// The navigation entry to which a page belongs.
@@ -85,8 +86,8 @@ impl Frame<'_> {
     /// Renders a whole page with additional head elements.
     pub(super) fn page_with(&self, here: Here, title: &str, head: Markup, body: Markup) -> Markup {
         let (class, name, meaning) = match self.env {
-            Env::Sandbox => ("sandbox", "Sandbox", "test data: no parcel here is real"),
-            Env::Production => ("live", "Live", "real deliveries, real receivers"),
+            Env::Sandbox => ("sandbox", "Sandbox", "Test data. No real deliveries."),
+            Env::Production => ("live", "Live", "Real deliveries and real webhooks."),
         };
         document(
             &format!("{title} · {name}"),
@@ -106,8 +107,9 @@ impl Frame<'_> {
                         }
                         div.who {
                             p.org title="Organization" { (self.organization) }
-                            p.mono.faint title="The key that you are signed in with" { (self.key) }
+                            p.mono.faint title="The key of this sign-in" { (self.key) }
                             p.faint title=(words::role(self.role)) { "Role: " (self.role.as_str()) }
+                            p.zone hidden { label for="zone" { "Times in" } select #zone { option value="utc" { "UTC" } option value="local" { "local time" } } }
                             form method="post" action={ (ROOT) "/sign-out" } {
                                 (self.field())
                                 button.quiet { "Sign out" }
@@ -145,10 +147,10 @@ pub(super) fn error(problem: &Problem, request_id: &RequestId) -> Markup {
             h1 { (problem.code().title()) }
             p.lead { (problem.detail()) }
             @if status.is_server_error() {
-                p { "Try again in a moment. If the error persists, give your operator this reference:" }
+                p { "Try again in a moment. If the error persists, send this reference to your operator:" }
             }
             p.faint.mono { (status.as_u16()) " · " (problem.code().as_str()) " · " (request_id.as_str()) }
-            p { a.button href=(ROOT) { "To the overview" } }
+            p { a.button href=(ROOT) { "Go to the overview" } }
         },
     )
 }

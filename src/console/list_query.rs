@@ -88,7 +88,7 @@ impl ListQuery {
             "" => Ok(None),
             text => {
                 let found = all.iter().copied().find(|&one| word(one) == text);
-                let fault = || format!("The address asks for a {name} that there is not.");
+                let fault = || format!("The page address contains an unknown value for “{name}”.");
                 found.map(Some).ok_or_else(fault)
             }
         }

@@ -48,7 +48,7 @@ async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let ends_at = endpoint.and_then(|endpoint| webhooks.certificate_ends_at(endpoint));
     let frame = visit.frame();
     let body = html! {
-        header.title { h1 { "Overview" } span.faint { "the last 24 hours, UTC " (layout::clock(frame.now)) } }
+        header.title { h1 { "Overview" } span.faint { "the last 24 hours, until " (layout::clock(frame.now)) " " (layout::zone()) } }
         (figures(&counted))
         div.columns {
             (outcomes(&counted.sessions))
@@ -75,9 +75,9 @@ fn figures(counted: &Counted) -> Markup {
     let failed = deliveries.of(DeliveryStatus::Failed);
     html! {
         ul.figures {
-            li { (figure("Live now", &more(counted.live.len(), counted.is_live_cut), "", &list("sessions", &[("status", "recording")], None), "sessions that record")) }
+            li { (figure("Live now", &more(counted.live.len(), counted.is_live_cut), "", &list("sessions", &[("status", "recording")], None), "sessions in progress")) }
             li { (figure("Sessions", &more(sessions.seen, sessions.is_cut), "", &list("sessions", &[], since), "started")) }
-            li { (figure("Suspicious", &thousands(sessions.suspicious), if sessions.suspicious > 0 { "bad" } else { "" }, &list("sessions", &[("reason", "suspicious")], since), "sessions on two grounds or more")) }
+            li { (figure("Suspicious", &thousands(sessions.suspicious), if sessions.suspicious > 0 { "bad" } else { "" }, &list("sessions", &[("reason", "suspicious")], since), "flagged sessions")) }
             li { (figure("Failed permanently", &more(failed, deliveries.is_failed_cut), if failed > 0 { "bad" } else { "good" }, &list("deliveries", &[("status", "failed")], Some(deliveries.since_failed)), "webhook deliveries")) }
         }
     }
@@ -113,11 +113,11 @@ fn outcomes(sessions: &Sessions) -> Markup {
     };
     html! {
         section.card aria-labelledby="outcomes" {
-            h2 #outcomes { "How deliveries went" }
+            h2 #outcomes { "Delivery outcomes" }
             @if sessions.scored == 0 && sessions.not_scored == 0 {
-                p.faint { @if sessions.seen == 0 { "No session was started in the last 24 hours." } @else { "None of these sessions has been scored yet." } }
+                p.faint { @if sessions.seen == 0 { "No sessions in the last 24 hours." } @else { "None of these sessions has been scored yet." } }
             } @else {
-                p.faint { (thousands(sessions.scored)) " scored" @if sessions.is_cut { " of the newest " (thousands(sessions.seen)) ", since " (layout::clock(sessions.since)) } }
+                p.faint { (thousands(sessions.scored)) " scored" @if sessions.is_cut { " of the last " (thousands(sessions.seen)) ", since " (layout::clock(sessions.since)) " " (layout::zone()) } }
                 h3 { "Outcome" }
                 ul.bars { @for code in outcomes { (line(code)) }
                     @if sessions.not_scored > 0 { li { a href=(list("sessions", &[("reason", "not_scored")], since)) { span.state.bad { (icon(Icon::Cross)) "Not scored" } } (bar(sessions.not_scored, sessions.scored, "bad")) span.num { (thousands(sessions.not_scored)) } span {} } }
@@ -133,7 +133,7 @@ fn webhook(frame: &Frame<'_>, counted: &Counted, ends_at: Option<TimestampMs>) -
     let Some(endpoint) = &counted.endpoint else {
         return html! {
             section.card aria-labelledby="webhook" { h2 #webhook { "Webhook" }
-                p { "None is registered: nothing is sent when a delivery is done. " a href={ (ROOT) "/webhook" } { "Register a URL" } "." }
+                p { "No webhook is registered, so events are not sent. " a href={ (ROOT) "/webhook" } { "Register a URL" } "." }
             }
         };
     };
@@ -159,12 +159,12 @@ fn health(
         @if !endpoint.enabled {
             (notice(Notice::Note, "Paused. New events are queued and held until you resume."))
         } @else if let Some((cause, count)) = deliveries.worst() {
-            (notice(Notice::Bad, &format!("{} of the newest {} deliveries fail, mostly: {}.", thousands(waiting), thousands(deliveries.seen), lower(cause, count))))
+            (notice(Notice::Bad, &format!("{} of the last {} deliveries are failing. Most common cause: {}.", thousands(waiting), thousands(deliveries.seen), lower(cause, count))))
         } @else if deliveries.seen > 0 {
-            (notice(Notice::Good, "All is well: nothing waits for a retry, and nothing failed."))
+            (notice(Notice::Good, "All deliveries succeed."))
         }
         @if let Some(ends_at) = ends_at.filter(|&ends_at| ends_soon(ends_at, frame.now)) {
-            (notice(Notice::Bad, &format!("The receiver's certificate ends {}.", ago(ends_at, frame.now))))
+            (notice(Notice::Bad, &format!("The certificate of your endpoint expires {}.", ago(ends_at, frame.now))))
         }
     }
 }
@@ -189,14 +189,14 @@ fn statuses(deliveries: &Deliveries) -> Markup {
         _ => "",
     };
     html! {
-        @if deliveries.seen == 0 { p.faint { "No message in the last 24 hours." } } @else {
+        @if deliveries.seen == 0 { p.faint { "No deliveries in the last 24 hours." } } @else {
             ul.bars { @for status in ORDER {
                 @let (count, since) = if status == DeliveryStatus::Failed { (deliveries.of(status), deliveries.since_failed) } else { (deliveries.of(status), deliveries.since) };
                 @if count > 0 || matches!(status, DeliveryStatus::Delivered | DeliveryStatus::Failed | DeliveryStatus::Retrying) {
                     li { a href=(list("deliveries", &[("status", status.as_str())], Some(since))) { (layout::status(status)) } (bar(count, deliveries.seen, tone(status))) span.num { (thousands(count)) } span.num.faint { (percent(count, deliveries.seen)) } }
                 }
             } }
-            @if deliveries.is_cut { p.faint { "Of the newest " (thousands(deliveries.seen)) ", since " (layout::clock(deliveries.since)) "." } }
+            @if deliveries.is_cut { p.faint { "Counted over the last " (thousands(deliveries.seen)) ", since " (layout::clock(deliveries.since)) " " (layout::zone()) "." } }
         }
     }
 }
@@ -205,7 +205,7 @@ fn live(frame: &Frame<'_>, counted: &Counted) -> Markup {
     html! {
         section.card aria-labelledby="live" {
             h2 #live { "Live now" }
-            @if counted.live.is_empty() { p.faint { "No session records at the moment." } } @else {
+            @if counted.live.is_empty() { p.faint { "No sessions in progress." } } @else {
                 ul.lives { @for row in counted.live.iter().take(LIVE_SHOWN) { (live_line(frame, row)) } }
                 @if counted.live.len() > LIVE_SHOWN { p { a href=(list("sessions", &[("status", "recording")], None)) { "All " (more(counted.live.len(), counted.is_live_cut)) } } }
             }

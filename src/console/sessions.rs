@@ -21,7 +21,9 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::session::SessionStatus;
 
-use super::layout::{self, Frame, Here, Icon, Notice, ago, clock, empty, icon, next_page, notice};
+use super::layout::{
+    self, Frame, Here, Icon, Notice, ago, clock, empty, icon, next_page, notice, zone,
+};
 use super::list_query::{CURSOR, ListQuery};
 use super::route::ROOT;
 use super::signed_in::SignedInRequest;
@@ -202,7 +204,7 @@ fn form(asked: &ListQuery) -> Markup {
             @if asked.has(&["status"]) { input type="hidden" name="status" value=(asked.get("status")); }
             div.grow { label for="delivery" { "Delivery or session id" } input #delivery name="deliveryId" value=(asked.get("deliveryId")) spellcheck="false" autocomplete="off"; }
             div.grow { label for="rider" { "Courier id" } input #rider name="externalRiderId" value=(asked.get("externalRiderId")) spellcheck="false" autocomplete="off"; }
-            div { label for="reason" { "Came to" }
+            div { label for="reason" { "Outcome" }
                 select #reason name="reason" {
                     option value="" { "any" }
                     @for chosen in Chosen::all() { option value=(chosen.word()) selected[asked.get("reason") == chosen.word()] { (chosen.label()) } }
@@ -228,7 +230,7 @@ fn table(frame: &Frame<'_>, rows: &Rows, asked: &ListQuery) -> Markup {
                 caption.hidden { "Sessions, newest first" }
                 thead { tr {
                     th scope="col" { "Delivery" } th scope="col" { "Outcome" } th.num.opt scope="col" { "Fraud" }
-                    th.opt scope="col" { "Courier" } th.opt scope="col" { "Address" } th.opt scope="col" { "Started (UTC)" } th.num.opt scope="col" { "Took" }
+                    th.opt scope="col" { "Courier" } th.opt scope="col" { "Address" } th.opt scope="col" { "Started (" (zone()) ")" } th.num.opt scope="col" { "Took" }
                 } }
                 tbody { @for (row, outcome) in &rows.rows { (line(frame, row, outcome.as_ref())) } }
             } }
@@ -261,19 +263,19 @@ fn line(frame: &Frame<'_>, row: &SessionRow, outcome: Option<&Outcome>) -> Marku
 fn nothing(asked: &ListQuery, more: bool) -> Markup {
     if more {
         return empty(
-            "None among the newest",
-            html! { "Many sessions were looked at, and none of them matches. There are older ones." },
+            "No match among the newest",
+            html! { "None of the newest sessions matches. Continue with the older ones." },
         );
     }
     if asked.has(&FIELDS) {
         return empty(
-            "No session matches",
-            html! { "Ids are compared letter by letter. Widen the search, or " a href={ (ROOT) "/sessions" } { "see all" } "." },
+            "No matching sessions",
+            html! { "IDs must match exactly. Change the search, or " a href={ (ROOT) "/sessions" } { "see all" } "." },
         );
     }
     empty(
         "No sessions yet",
-        html! { "They appear when a phone starts one: " code { "POST /v1/sessions/start" } "." },
+        html! { "A session appears here when it starts: " code { "POST /v1/sessions/start" } "." },
     )
 }
 

@@ -34,21 +34,15 @@ impl Why {
                 "Your session has ended, or its key was revoked. Sign in again.",
             ),
             Self::Out => ("note", "You are signed out."),
-            Self::Mistyped => (
-                "bad",
-                "The key is incomplete: a character is missing or wrong. Copy it again.",
-            ),
+            Self::Mistyped => ("bad", "The key is incomplete or mistyped. Copy it again."),
             Self::Client => (
                 "bad",
-                "This is a client key, which is for phones. Sign in with a secret key.",
+                "This is a client key for phones. Sign in with a secret key.",
             ),
-            Self::Unknown => (
-                "bad",
-                "No key like that is good here: it may be revoked, expired, or of another service.",
-            ),
+            Self::Unknown => ("bad", "Unknown, expired or revoked key."),
             Self::TooOften => (
                 "bad",
-                "Too many tries from your address. Wait a few seconds.",
+                "Too many sign-in attempts from your address. Wait a few seconds.",
             ),
         }
     }
@@ -87,7 +81,7 @@ fn page(next: &str, why: Option<Why>) -> Markup {
                 label for="key" { "Secret key" }
                 input #key.wide.mono type="password" name="key" required autofocus autocomplete="current-password"
                     spellcheck="false" autocapitalize="off" placeholder="sk_sandbox_… or sk_live_…" aria-describedby="key-help";
-                p.help #key-help { "It is checked and then forgotten: neither this page nor your browser keeps it." }
+                p.help #key-help { "Porchlight checks the key and does not store it in your browser." }
                 button.primary { "Sign in" }
             }
         },

@@ -72,7 +72,7 @@ impl FromRequest for SignedInRequest {
             if key.kind != KeyKind::Secret {
                 return Err(Problem::new(
                     Code::SecretKeyRequired,
-                    "This takes a secret key.",
+                    "A secret key is required.",
                 ));
             }
             permission::require(&key, route::needed(&http))?;
@@ -134,7 +134,7 @@ impl SignedInRequest {
         } else {
             Err(Problem::new(
                 Code::Forbidden,
-                "The form is not one of this session. Go back, reload the page, and send it again.",
+                "The form belongs to another sign-in. Go back, reload the page, and submit it again.",
             ))
         }
     }

@@ -36,7 +36,7 @@ impl Throttle {
         }
     }
 
-    /// Admits an attempt from `address` with the key of this hash (none: the text is no key), or
+    /// Admits an attempt from `address` with the key of this hash (`None`: the text is no key), or
     /// returns the number of seconds to wait as an error.
     pub(super) fn admit(&self, address: Option<IpAddr>, key: Option<[u8; 32]>) -> Result<(), u64> {
         let Err(not_until) = self.addresses.check_key(&network(address)) else {

@@ -118,8 +118,8 @@ async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
 /// Returns the explanation of a refused action; an internal fault stays an error.
 fn refused(error: ConfigureError) -> Result<String, Problem> {
     Ok(match error {
-        ConfigureError::Url(refused) => format!("The URL was not taken: {refused}."),
-        ConfigureError::Exists => "There is a webhook already.".into(),
+        ConfigureError::Url(refused) => format!("The URL was not accepted: {refused}."),
+        ConfigureError::Exists => "A webhook already exists.".into(),
         ConfigureError::None => "The webhook was deleted.".into(),
         ConfigureError::OverlapRuns => {
             "The previous secret is still valid. End the overlap first.".into()

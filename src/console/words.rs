@@ -11,39 +11,39 @@ pub(super) fn cause(cause: Cause) -> (&'static str, &'static str) {
     match cause {
         Cause::Dns => (
             "The host name did not resolve",
-            "Check the host name for a typo, and that its DNS records are published. Waiting deliveries then continue automatically.",
+            "Check the host name for a typo, and check its DNS records. Queued deliveries continue automatically.",
         ),
         Cause::Connect => (
-            "No connection could be made",
-            "Nothing listens there, or a firewall drops us. Check that the receiver runs and is open to the internet on that port.",
+            "Connection failed",
+            "Your server refused the connection, or a firewall blocked it. Check that the server runs and that its port is open to the internet.",
         ),
         Cause::Tls => (
             "The TLS handshake failed",
-            "The certificate is expired, for another name, or its chain is not complete. Renew it, and serve the intermediate certificates too.",
+            "The certificate has expired, has another host name, or lacks intermediate certificates. Renew it, and serve the complete chain.",
         ),
         Cause::BlockedAddress => (
-            "The host leads to an address that is not allowed",
-            "The name points to a private or reserved address. Point it to a public one, or have the operator allow the range.",
+            "The host resolves to an address that is not allowed",
+            "The host name resolves to a private or reserved address. Use a public address, or ask the operator to allow the range.",
         ),
         Cause::Timeout => (
-            "No answer within 5 seconds",
-            "Answer with 200 as soon as the message is stored, and do the work afterwards.",
+            "No response within 5 seconds",
+            "Respond with 200 as soon as you have stored the event, and process it afterwards.",
         ),
         Cause::Status => (
-            "The receiver answered with an error status",
-            "Look at the answer below and at the receiver's log for this delivery id. Only a 2xx counts as success.",
+            "Your endpoint returned an error status",
+            "Check the response below and your server logs for this delivery ID. Only a 2xx status counts as success.",
         ),
         Cause::Redirect => (
-            "The receiver answered with a redirect",
-            "Redirects are not followed. Register the URL that it leads to.",
+            "Your endpoint returned a redirect",
+            "Porchlight does not follow redirects. Register the target URL.",
         ),
         Cause::Protocol => (
-            "The connection broke, or did not speak HTTP",
-            "The receiver, or a proxy before it, closed the connection before it had answered. Check their logs and limits.",
+            "The connection closed without an HTTP response",
+            "Your server, or a proxy in front of it, closed the connection too early. Check its logs and limits.",
         ),
         Cause::Internal => (
-            "A fault on our side",
-            "Nothing for you to do: the try does not count, and is repeated.",
+            "Internal error",
+            "You need not do anything: this attempt does not count and will be repeated.",
         ),
     }
 }
@@ -51,39 +51,35 @@ pub(super) fn cause(cause: Cause) -> (&'static str, &'static str) {
 /// Explains a delivery's status in a sentence.
 pub(super) fn status(status: DeliveryStatus) -> &'static str {
     match status {
-        DeliveryStatus::Pending => "Waits for its first try.",
-        DeliveryStatus::Retrying => "Failed so far, and is tried again by itself.",
-        DeliveryStatus::Delivered => "The receiver took it.",
-        DeliveryStatus::Failed => {
-            "All six tries failed. It is not tried again unless you ask for it."
-        }
-        DeliveryStatus::Superseded => "A newer insight of the same session went in its place.",
-        DeliveryStatus::Cancelled => "The webhook was deleted while it waited.",
+        DeliveryStatus::Pending => "Queued, not sent yet.",
+        DeliveryStatus::Retrying => "Failed; will be retried automatically.",
+        DeliveryStatus::Delivered => "Your endpoint accepted it.",
+        DeliveryStatus::Failed => "All six attempts failed. It will not be retried automatically.",
+        DeliveryStatus::Superseded => "Replaced by a newer insight for this session.",
+        DeliveryStatus::Cancelled => "The webhook was deleted before this was sent.",
     }
 }
 
 /// Explains a reason code.
 pub(super) fn reason(code: ReasonCode) -> &'static str {
     match code {
-        ReasonCode::FullAttempt => "Went on foot to the door and stayed there",
+        ReasonCode::FullAttempt => "The courier walked to the door and stayed there",
         ReasonCode::PartialAttempt => {
-            "Came near on foot, but not to the door or not up to the floor"
+            "The courier came near on foot, but did not reach the door or the floor"
         }
-        ReasonCode::NoAttempt => "Never came near the address on foot",
+        ReasonCode::NoAttempt => "The courier did not come near the address on foot",
         ReasonCode::PossibleNoAttempt => {
-            "Perhaps never came near: the phone may have stayed in the vehicle, or too little was seen"
+            "Possibly no attempt: the phone may have stayed in the vehicle, or there was too little data"
         }
         ReasonCode::InsufficientData => "Too little data for a result",
         ReasonCode::DeliveredToRightDoorstep => "The drop-off was at the right door",
         ReasonCode::PossibleLobbyHandoff => {
-            "Possibly dropped off in the lobby: the door is on an upper floor"
+            "The parcel may have been left in the lobby: the door is on an upper floor"
         }
         ReasonCode::PossibleWrongAddress => {
-            "Perhaps at another address: a stay at a door far from this one"
+            "The parcel may be at another address: the courier stayed at a door far from this one"
         }
-        ReasonCode::SessionTimeout => {
-            "The service ended the session, because the app did not stop it"
-        }
+        ReasonCode::SessionTimeout => "The session timed out because the app did not stop it",
         ReasonCode::TelemetryStreamInterrupted => "The phone sent no data for some time",
     }
 }
@@ -123,8 +119,8 @@ pub(super) fn event(event: EventType) -> &'static str {
 /// Describes the permissions of keys with this role.
 pub(super) fn role(role: Role) -> &'static str {
     match role {
-        Role::Admin => "may do everything in this environment",
-        Role::Support => "may read, and retry webhook deliveries",
-        Role::Viewer => "may read",
+        Role::Admin => "full access to this environment",
+        Role::Support => "can read, and retry webhook deliveries",
+        Role::Viewer => "can read",
     }
 }

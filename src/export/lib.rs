@@ -37,13 +37,13 @@ pub enum ExportError {
     #[error("there are more than {ACCESS_ARCHIVE_SESSIONS_MAX} sessions")]
     TooManySessions,
     /// The ZIP archive cannot be written.
-    #[error("the archive can't be written")]
+    #[error("the archive cannot be written")]
     Zip(#[from] zip::result::ZipError),
     /// The archive cannot be written.
-    #[error("the archive can't be written")]
+    #[error("the archive cannot be written")]
     Io(#[from] std::io::Error),
     /// A value cannot be serialized as JSON.
-    #[error("a value can't be written as JSON")]
+    #[error("a value cannot be written as JSON")]
     Json(#[from] serde_json::Error),
 }
 

@@ -123,7 +123,7 @@ fn session(row: &Row) -> Markup {
             table { @for (name, value) in &row.facts { tr { th scope="row" { (name) } td { (value) } } } }
             @if row.has_path { p { img src=(file("path.png")) alt="The path of this session"; } }
             @if !row.evidence.is_empty() {
-                h3 { "Why the result is what it is" }
+                h3 { "Reasons for the result" }
                 ul { @for text in &row.evidence { li { (text) } } }
             }
             p {

@@ -51,7 +51,7 @@ impl Caller {
             Self::Key(record) if record.kind == KeyKind::Secret => Ok(record.tenant),
             _ => Err(Problem::new(
                 Code::SecretKeyRequired,
-                "This takes a secret key.",
+                "A secret key is required.",
             )),
         }
     }
@@ -66,7 +66,7 @@ impl Caller {
             Self::Key(record) => Ok(record.tenant),
             Self::Session(_) => Err(Problem::new(
                 Code::KeyRequired,
-                "This takes a secret or a client key.",
+                "A secret key or a client key is required.",
             )),
         }
     }
@@ -311,7 +311,7 @@ impl Authenticator {
             Some(found) => found,
             None => {
                 self.cache.begin_lookup(&hash).map_err(|wait_ms| {
-                    let detail = "Too many requests with unknown keys; try again soon.";
+                    let detail = "Too many requests with unknown keys. Retry later.";
                     Problem::new(Code::RateLimited, detail).retry_after_sec(wait_ms.div_ceil(1_000))
                 })?;
                 let found = self.keys.find_key(hash).await?.map(Arc::new);
@@ -332,7 +332,7 @@ fn invalid(detail: &str) -> Problem {
     Problem::new(Code::CredentialInvalid, detail)
 }
 
-/// One answer for every invalid credential, so that it reveals nothing.
+/// Returns the one answer for every invalid credential, so that the answer reveals nothing.
 fn unknown() -> Problem {
     invalid("The credential is not a key or token of this service.")
 }

@@ -27,7 +27,7 @@ pub struct ArchiveLink<'a> {
     pub tenant: Tenant,
     /// The caller's id of the request.
     pub request_id: &'a str,
-    /// When the link expires.
+    /// The time at which the link expires.
     pub expires_at: TimestampMs,
 }
 
@@ -153,7 +153,7 @@ impl PathImages {
     }
 }
 
-/// Decodes a signature from lower-case hex; none for any other text.
+/// Decodes a signature from lower-case hex; `None` for any other text.
 fn from_hex(text: &str) -> Option<[u8; SIGNATURE_BYTES]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * SIGNATURE_BYTES {
@@ -190,7 +190,11 @@ mod tests {
             format!("https://api.example.com/v1/sessions/{session_id}/path.png")
         );
         let both = PathImages::new([[2; 32], [1; 32]], "");
-        assert_eq!(both.url(session_id), None, "nobody knows where it listens");
+        assert_eq!(
+            both.url(session_id),
+            None,
+            "the listening address is unknown"
+        );
         both.listening_at("0.0.0.0:8080".parse().unwrap());
         let url = both.url(session_id).unwrap();
         assert!(

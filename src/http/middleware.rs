@@ -134,7 +134,7 @@ fn finish(
     ServiceResponse::new(request, problem.error_response())
 }
 
-/// The problem that an answer is or must become; none if the answer is fine.
+/// The problem that an answer is or must become; `None` if the answer is fine.
 fn problem_in(response: &ServiceResponse<BoxBody>) -> Option<Problem> {
     let (status, response) = (response.status(), response.response());
     if !status.is_client_error() && !status.is_server_error() {

@@ -45,9 +45,9 @@ pub fn require(key: &KeyRecord, permission: Permission) -> Result<(), Problem> {
     }
     let role = key.role.as_str();
     let detail = match permission {
-        Permission::Read => format!("A key of the role {role} can't read this."),
-        Permission::RetryDelivery => format!("A key of the role {role} can't retry deliveries."),
-        Permission::Change => format!("A key of the role {role} can't change anything here."),
+        Permission::Read => format!("A key of the role {role} cannot read this."),
+        Permission::RetryDelivery => format!("A key of the role {role} cannot retry deliveries."),
+        Permission::Change => format!("A key of the role {role} cannot change anything here."),
     };
     Err(Problem::new(Code::RoleForbidden, detail))
 }

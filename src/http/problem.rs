@@ -122,7 +122,7 @@ impl Problem {
         Self::new(Code::InvalidBody, "The body is not a batch; see errors.").with_faults(faults)
     }
 
-    /// One field of the body is invalid.
+    /// Creates the problem for one invalid field of the body.
     #[must_use]
     pub fn invalid_field(pointer: &str, detail: impl Into<String>) -> Self {
         Self::invalid_body(vec![Fault::Field {

@@ -15,7 +15,7 @@ const KEPT: Duration = Duration::from_millis(100);
 /// Queue measurements of a worker.
 #[derive(Default)]
 struct QueueDelay {
-    /// When the probe in the queue was sent.
+    /// The time at which the pending probe was queued.
     sent: Cell<Option<Instant>>,
     /// Delay of the last probe, and when it finished.
     measured: Cell<Option<(Duration, Instant)>>,
@@ -114,7 +114,7 @@ mod tests {
         }
         assert!(
             waited() >= busy || begun.elapsed() > KEPT,
-            "what it waited is known"
+            "its delay is known"
         );
     }
 }

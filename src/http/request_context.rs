@@ -30,7 +30,7 @@ use super::state::State;
 pub struct RequestContext {
     /// The request's head.
     pub http: HttpRequest,
-    /// Its unread body.
+    /// The unread body of the request.
     pub payload: Payload,
     /// The shared state.
     pub state: Data<State>,
@@ -130,7 +130,7 @@ impl RequestContext {
         self.caller().await?.secret()
     }
 
-    /// The session id in the path; none if it is invalid.
+    /// The session id in the path; `None` if it is invalid.
     #[must_use]
     pub fn session_id(&self) -> Option<SessionId> {
         SessionId::from_str(self.http.match_info().get("id")?).ok()

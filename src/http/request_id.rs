@@ -24,7 +24,7 @@ impl RequestId {
             .unwrap_or_else(Self::own)
     }
 
-    /// An id given by a client; none if it is too long or contains other characters.
+    /// An id given by a client; `None` if it is too long or contains other characters.
     #[must_use]
     pub fn given(value: &HeaderValue) -> Option<Self> {
         RequestName::given(value.as_bytes()).map(Self)

@@ -21,8 +21,8 @@ use super::middleware;
 use super::problem::Problem;
 use super::state::State;
 
-/// How long an idle connection stays open: phones that send a batch every ten seconds or every
-/// minute keep theirs.
+/// The time for which an idle connection stays open: phones that send a batch every ten seconds or
+/// every minute keep theirs.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// Deadline for a complete request head.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ pub struct Served {
     pub address: SocketAddr,
     /// The handle that stops it.
     pub handle: ServerHandle,
-    /// Its open connections.
+    /// The open connections of the listener.
     pub connections: Connections,
 }
 
@@ -160,7 +160,7 @@ mod tests {
         let began = Instant::now();
         let grace = Duration::from_secs(2);
         connections.gone(began + grace).await;
-        assert_eq!(began.elapsed(), Duration::ZERO, "nobody is there");
+        assert_eq!(began.elapsed(), Duration::ZERO, "no listener");
         let first = connections.open();
         let (second, other) = (connections.open(), connections.clone());
         let leaving = tokio::spawn(async move {

@@ -37,7 +37,7 @@ struct State {
 }
 
 impl WakeBatcher {
-    /// The batcher of this thread's runtime; none for multi-threaded runtimes, which wake each
+    /// The batcher of this thread's runtime; `None` for multi-threaded runtimes, which wake each
     /// other efficiently.
     fn here() -> Option<Arc<Self>> {
         let runtime = Handle::try_current().ok()?;

@@ -39,10 +39,10 @@ pub struct CreateKeyRequest {
     /// A name that distinguishes the key for people.
     #[serde(default)]
     pub name: Option<String>,
-    /// Life of the key in milliseconds; none: until revoked.
+    /// Life of the key in milliseconds; `None`: until revoked.
     #[serde(default)]
     pub expires_ms: Option<i64>,
-    /// `admin`, `support` or `viewer`, for a secret key; none: `admin`.
+    /// `admin`, `support` or `viewer`, for a secret key; `None`: `admin`.
     #[serde(default)]
     pub role: Option<String>,
 }
@@ -92,9 +92,9 @@ impl fmt::Debug for CreatedKey {
 pub struct ListedKey {
     /// The id for revoking.
     pub id: String,
-    /// Its first characters.
+    /// The first characters of the key.
     pub prefix: String,
-    /// Its last characters.
+    /// The last characters of the key.
     pub last4: String,
     /// The id of the organization.
     pub organization_id: String,
@@ -104,11 +104,11 @@ pub struct ListedKey {
     pub env: String,
     /// `secret` or `client`.
     pub kind: String,
-    /// When it was created.
+    /// The time of creation.
     pub created_at: TimestampMs,
-    /// When it expires.
+    /// The time of expiry.
     pub expires_at: Option<TimestampMs>,
-    /// When it was revoked.
+    /// The time of revocation.
     pub revoked_at: Option<TimestampMs>,
     /// A name that distinguishes the key for people.
     #[serde(default)]
@@ -116,7 +116,7 @@ pub struct ListedKey {
     /// The hour in which it was last used.
     #[serde(default)]
     pub last_used_at: Option<TimestampMs>,
-    /// `admin`, `support` or `viewer`; none for a client key.
+    /// `admin`, `support` or `viewer`; `None` for a client key.
     #[serde(default)]
     pub role: Option<String>,
 }
@@ -160,7 +160,7 @@ pub enum KeyAdminError {
         /// The expected value.
         detail: String,
     },
-    /// There is no key with this id.
+    /// No key has this id.
     #[error("the key does not exist")]
     NotFound,
     /// The store failed.

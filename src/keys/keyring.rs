@@ -26,7 +26,7 @@ pub enum SecretsError {
     #[error("key file {0} cannot be used")]
     Io(PathBuf, #[source] io::Error),
     /// The store's folder does not exist and cannot be created.
-    #[error("store.path: the folder {0} cannot be made")]
+    #[error("store.path: the folder {0} cannot be created")]
     Folder(PathBuf, #[source] io::Error),
     /// A file does not contain a key.
     #[error("key file {0} does not hold {digits} hexadecimal digits", digits = 2 * KEY_BYTES)]

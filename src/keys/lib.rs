@@ -38,7 +38,7 @@ pub struct NewKey {
     pub text: secrecy::SecretString,
     /// The hash under which it is stored.
     pub hash: [u8; 32],
-    /// Its last four characters.
+    /// The last four characters of the key.
     pub last4: String,
 }
 
@@ -76,7 +76,7 @@ pub struct ReadKey {
     pub hash: [u8; 32],
 }
 
-/// Parses a key; none if it is not a key or contains a typo.
+/// Parses a key; `None` if it is not a key or contains a typo.
 #[must_use]
 pub fn read(text: &str) -> Option<ReadKey> {
     let mut parts = text.splitn(3, '_');

@@ -92,9 +92,9 @@ pub struct Rewrapped {
 enum Standing {
     /// All its secrets are sealed with the writing key.
     Current,
-    /// This many of its secrets were re-encrypted.
+    /// The number of the endpoint's secrets that were re-encrypted.
     Anew(u64),
-    /// No key opens one of its secrets.
+    /// No key opens one of the endpoint's secrets.
     Unopened,
 }
 

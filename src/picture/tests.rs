@@ -185,7 +185,7 @@ fn numbers(picture: &Picture) -> Vec<f32> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// For any positions and movements, the picture stays on its page and is the same each time.
+    /// For any positions and movements, the picture stays on its page and is identical each time.
     #[test]
     fn all_drawn_elements_stay_on_the_page(
         steps in proptest::collection::vec((1_u32..40, -80.0_f64..80.0, -80.0_f64..80.0, 0.0_f64..200.0, -1.0_f64..1.0), 2..60),

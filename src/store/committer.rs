@@ -259,10 +259,10 @@ struct Writer {
     log: u64,
     tips: JournalHeads,
     group: Group,
-    /// When the last group began.
+    /// The time at which the last group started.
     begun: Instant,
     pace: Pace,
-    /// When the next group may begin; none: immediately.
+    /// The earliest start of the next group; `None` for an immediate start.
     not_before: Option<Instant>,
     on_durable: OnDurable,
     shared: Arc<Shared>,

@@ -49,7 +49,7 @@ pub struct OpenOptions {
 /// unreadable part of its journal.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has opened it.
+    /// Another process has opened the store.
     #[error("the store in {0} is in use by another process")]
     Locked(PathBuf),
     /// The folder, or a file next to the engine, cannot be used.
@@ -61,7 +61,7 @@ pub enum OpenError {
         "{0} is missing or damaged: the integrity of the store cannot be verified. Restore it from a backup"
     )]
     Unknown(PathBuf),
-    /// It is a copy whose writing was interrupted.
+    /// The store is a copy whose writing was interrupted.
     #[error("{0} is a backup that was interrupted, and not complete. Use another one")]
     Unfinished(PathBuf),
     /// Acknowledged data is missing.

@@ -98,14 +98,15 @@ pub struct Write {
     pub space: Space,
     /// The key of the row.
     pub key: Vec<u8>,
-    /// The value; none removes the row.
+    /// The value; `None` removes the row.
     pub value: Option<Vec<u8>>,
 }
 
-/// When a batch counts as written.
+/// The point at which a batch counts as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// When the operating system has it: it survives a crash of the process but not of the machine.
+    /// The operating system has the batch: it survives a crash of the process but not of the
+    /// machine.
     Buffered,
     /// When the disk has it, together with everything applied before.
     Synced,

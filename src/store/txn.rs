@@ -172,7 +172,7 @@ fn payload_of(scan: &Scan, key: &[u8], value: &[u8]) -> StoreResult<Vec<u8>> {
     record::unseal(scan.space, key, value.to_vec()).map(|(payload, _)| payload)
 }
 
-/// A new payload; none removes the row.
+/// A new payload; `None` removes the row.
 type Decided = Option<Vec<u8>>;
 
 type Overlay = BTreeMap<Vec<u8>, Decided>;
@@ -274,7 +274,7 @@ impl Txn<'_> {
         self.group.taken.push((session_id, seq, batch));
     }
 
-    /// This transaction as a reader.
+    /// Returns this transaction as a reader.
     #[must_use]
     pub fn as_read(&self) -> &dyn Read {
         self

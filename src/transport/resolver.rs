@@ -28,7 +28,7 @@ use tokio::time::timeout;
 use super::guard::{NameRefused, Resolver};
 use super::permits::Holder;
 
-/// The time that a server has to answer a question before the question is asked once more.
+/// The time that a server has to answer a question before the question is asked again.
 const QUESTION_MS_MAX: u64 = LOOK_UP_MS_MAX * 7 / 15;
 /// The number of servers asked at the same time: as many as `resolv.conf` may name.
 const SERVERS_ASKED: usize = 3;

@@ -193,7 +193,7 @@ async fn the_rate_limit_applies_per_key() {
     }
     assert!(
         limited > 0,
-        "twelve requests at once are more than three a second"
+        "twelve simultaneous requests exceed three per second"
     );
     assert_eq!(server.get("/v1/sessions", &another).await.status, 200);
     server.stop().await;

@@ -3,7 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "all of it is tests, also what stands outside the test functions"
+    reason = "this binary contains only tests, including the functions without a test attribute"
 )]
 
 mod acknowledged;

@@ -176,7 +176,7 @@ async fn a_stopping_service_refuses_new_requests() {
     let read = server
         .get(&format!("/v1/sessions/{}", session.id), &server.keys.secret)
         .await;
-    assert_eq!(read.status, 200, "what is stored can still be read");
+    assert_eq!(read.status, 200, "stored data can still be read");
     server.stop().await;
 }
 

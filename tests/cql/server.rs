@@ -227,7 +227,7 @@ fn or_left_out<T>(found: Result<T, &String>) -> Option<T> {
                 std::env::var_os("PORCHLIGHT_TEST_CQL_REQUIRED").is_none(),
                 "the tests against a CQL server cannot run: {reason}"
             );
-            eprintln!("left out, for there is no CQL server: {reason}");
+            eprintln!("skipped, because no CQL server is available: {reason}");
             None
         }
     }

@@ -179,11 +179,7 @@ fn the_sample_configuration_names_every_key_with_its_default() {
             _ => line,
         })
         .collect();
-    assert_eq!(
-        printed(&bare.join("\n")),
-        defaults,
-        "what it shows are the defaults"
-    );
+    assert_eq!(printed(&bare.join("\n")), defaults, "it shows the defaults");
     let shown: toml::Table = bare.join("\n").parse().unwrap();
     assert_eq!(shown, defaults, "no key is left out");
 }
@@ -230,7 +226,7 @@ fn keys_are_managed_with_and_without_a_running_server() {
     assert!(key.starts_with(concat!("sk_", "live_")));
     let list = client(&server, key);
     let status = || block_on(list.until_answered("/v1/sessions", None, None)).0;
-    assert_eq!(status(), 200, "a new key is good at once");
+    assert_eq!(status(), 200, "a new key is valid immediately");
     let listed = keys(&["list"]);
     assert!(
         listed.contains(id) && !listed.contains(key),
@@ -299,7 +295,7 @@ fn a_backup_of_a_running_server_is_a_valid_store() {
     assert_eq!(
         listed["data"].as_array().unwrap().len(),
         1,
-        "what came later is not in it"
+        "later data is not in it"
     );
     server.stop();
 }

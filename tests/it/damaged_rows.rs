@@ -1,4 +1,5 @@
-//! One damaged row of each kind: the real server starts, and everything but that row works.
+//! Damages one row of each kind, starts the real server, and tests that everything but that row
+//! works.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -17,7 +17,7 @@ const MAY_BE_EMPTY: [(&str, &str); 4] = [
     ("Alerts", "no alert fires while all is well"),
     (
         "Time of a request between nodes",
-        "a process that is alone asks nobody",
+        "a single process asks no other node",
     ),
     (
         "Time to take shards up",

@@ -159,7 +159,7 @@ fn no_file_of_the_store_holds_what_was_erased() {
         assert_eq!(
             before.len(),
             needles.len(),
-            "the scan finds what is there: {before:?}"
+            "the scan finds the existing data: {before:?}"
         );
         let mut insights = Vec::new();
         for id in &kept_ids {

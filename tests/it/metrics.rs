@@ -34,7 +34,7 @@ fn every_series_of_the_catalogue_exists_from_the_start() {
         };
         assert!(
             text.contains(&format!("# TYPE {} {kind}\n", definition.name)),
-            "{} is not told of as a {kind}",
+            "{} is not documented as a {kind}",
             definition.name
         );
         let is_series = |line: &&str| {

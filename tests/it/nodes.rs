@@ -200,7 +200,7 @@ fn a_single_process_and_nodes_do_not_serve_together() {
     block_on(settled(&[&first]));
     let alone = Server::start(&folders[1], &borrowed(&shared));
     let status = first.ended(Duration::from_secs(60));
-    assert_eq!(status.code(), Some(71), "one that is alone has begun");
+    assert_eq!(status.code(), Some(71), "a single node has started");
     let again = Server::start(&folders[2], &borrowed(&of_node));
     let status = alone.ended(Duration::from_secs(90));
     assert_eq!(status.code(), Some(71), "a node has come");
@@ -269,7 +269,7 @@ fn nodes_without_a_connection_read_batches_from_the_database() {
     let Some((taken, failed)) = sent_through_two(true) else {
         return;
     };
-    println!("nodes that talk: {taken} batches were handed over, {failed} were not");
+    println!("connected nodes: {taken} batches were forwarded, {failed} were not");
     assert!(taken > 0.0);
     let (taken, failed) = sent_through_two(false).unwrap();
     println!("nodes that do not reach each other: {taken} and {failed}");

@@ -92,7 +92,7 @@ fn batches_in_flight_are_limited_per_session() {
         let answer = finish(stream, &body);
         assert!(
             answer.starts_with("HTTP/1.1 202"),
-            "what was admitted is taken: {answer}"
+            "admitted batches are accepted: {answer}"
         );
     }
     let (status, ..) = block_on(sent_once(&server, &key, &session_id, batch(101)));

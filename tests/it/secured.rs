@@ -252,7 +252,7 @@ fn a_secured_cluster_works_and_refuses_other_clients() {
         for secret in [&password, &wrong] {
             assert!(
                 !said.contains(secret.as_str()),
-                "{name}: a password is told"
+                "{name}: a password is in the output"
             );
         }
     }

@@ -122,7 +122,7 @@ fn examine(world: &World, place: usize, store: &MemoryStore, id: SessionId) -> O
     });
     if !aside.eq(world.plan.scripts[place].aside) {
         world.broken(format!(
-            "I1: session {place}: {notes:?}: batches were put aside that are not at fault"
+            "I1: session {place}: {notes:?}: batches without a fault were quarantined"
         ));
     }
     Some(Final {

@@ -70,7 +70,7 @@ pub(crate) fn live(world: &Arc<World>, number: u64, engine: MemoryEngine, fate: 
             world.plan.seed,
             number,
         ));
-        // A life may also end before it has begun.
+        // A life may also end before it has started.
         if fate.is_none_or(|fate| fate.length_ms > 0) {
             Node {
                 world,
@@ -253,11 +253,11 @@ impl Node<'_> {
         let broken = |what: String| self.world.broken(format!("I4: {what}"));
         let in_flight = service.registry().bodies_in_flight();
         if in_flight != 0 {
-            broken(format!("{in_flight} bytes are in flight and nobody sends"));
+            broken(format!("{in_flight} bytes are in flight without a sender"));
         }
         drop(service);
         delivering.abort();
-        // A reader that polls the events rarely polls once more, and ends.
+        // A reader that polls the events rarely polls again, and ends.
         tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
         let held = Arc::strong_count(&self.store) - 1;
         if held != 0 {

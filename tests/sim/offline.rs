@@ -266,10 +266,7 @@ fn forty_minutes_offline_give_the_same_insight() {
             let (start, sent) = until_timed_out(&node, &clock, recording).await;
             let (id, count) = (start.session_id, CORPUS[recording].batches.len());
             catch_up(&node, id, recording, (sent..count).rev()).await;
-            assert!(
-                has_timed_out(&node.insight(id).await),
-                "nobody has stopped it"
-            );
+            assert!(has_timed_out(&node.insight(id).await), "it was not stopped");
             let ended_at = start.started_at.plus_ms(duration_ms(recording));
             let row = node.stop(id, Some(ended_at)).await;
             assert_eq!(row.end.unwrap().ended_at, ended_at);
@@ -316,7 +313,7 @@ fn a_kill_at_any_moment_changes_nothing() {
         });
         let found = place.life(async |node: Node| {
             assert_eq!(node.row(id), stopped);
-            // The phone did not receive the answer and stops once more.
+            // The phone did not receive the answer and stops again.
             assert_eq!(node.stop(id, None).await, stopped);
             rendered(&start, &node.insight(id).await)
         });

@@ -164,7 +164,7 @@ async fn perform(
             };
             let stopped = service.stop(&row, command).await.map_err(|_| Again)?;
             if stopped.end.is_none() {
-                world.broken(format!("I3: session {place} was stopped and goes on"));
+                world.broken(format!("I3: session {place} continues after its stop"));
             }
             let mut log = world.log(place);
             log.stopped = true;

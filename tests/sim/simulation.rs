@@ -46,7 +46,7 @@ fn hush() {
 struct Played {
     /// The violated invariants.
     broken: Vec<String>,
-    /// The record of all actions, observations and stored data: the same each time.
+    /// The record of all actions, observations and stored data: identical in each run.
     trace: String,
 }
 
@@ -74,7 +74,7 @@ fn play(seed: u64) -> Played {
     let mut broken = world.take_broken();
     let written = played.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
-        broken.push(text.unwrap_or_else(|| "a panic, told above".to_owned()));
+        broken.push(text.unwrap_or_else(|| "a panic, reported above".to_owned()));
         (0, 0)
     });
     let logs = (0..world.plan.scripts.len()).map(|place| {

@@ -208,7 +208,7 @@ async fn durable_batches_are_passed_to_the_hook_in_order() {
     for seq in [0, 1, 1, 3, 2, 0] {
         store.append(id, seq, batch(seq), T0).await.unwrap();
         let seqs: Vec<u32> = handed.lock().unwrap().iter().map(|taken| taken.1).collect();
-        assert!(seqs.contains(&seq), "handed over before it is acknowledged");
+        assert!(seqs.contains(&seq), "forwarded before it is acknowledged");
     }
     let handed = handed.lock().unwrap();
     let taken: Vec<_> = handed

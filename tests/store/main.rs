@@ -2,13 +2,13 @@
 //! of the local ones.
 #![expect(
     unreachable_pub,
-    reason = "a test binary exports nothing; its modules share what is public"
+    reason = "a test binary exports nothing; its modules share public items"
 )]
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::too_many_lines,
-    reason = "all of it is tests, also what stands outside the test functions"
+    reason = "this binary contains only tests, including the functions without a test attribute"
 )]
 
 mod committing;

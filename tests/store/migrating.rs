@@ -167,7 +167,11 @@ async fn everything_moves_once_and_the_sessions_continue() {
         .listing(tenant, endpoint_id, beginning, None, None, 0)
         .await
         .unwrap();
-    assert_eq!(listing.ready.unwrap().len(), 10 - 3, "what waits is found");
+    assert_eq!(
+        listing.ready.unwrap().len(),
+        10 - 3,
+        "pending work is found"
+    );
 
     let body = message(MessageEvent::SessionStopped);
     to.end(ids[0], end_at(T0), None, body).await.unwrap();

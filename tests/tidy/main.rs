@@ -1,7 +1,8 @@
 //! Checks the repository's own rules: a rule that a test can check is not left to review.
-#![expect(clippy::unwrap_used, reason = "a test that can not go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod comments;
+mod names;
 mod walls;
 
 use std::collections::BTreeMap;
@@ -133,7 +134,7 @@ fn there_are_no_catch_all_modules() {
         .into_keys()
         .filter(|path| names.iter().any(|name| path.ends_with(&format!("/{name}"))));
     none(
-        "a file is named for what is in it",
+        "a file's name describes its content",
         &found.collect::<Vec<_>>(),
     );
 }
@@ -313,8 +314,5 @@ fn scoring_has_no_numbers_outside_its_tables() {
         // score.
         .filter(|line| !line.contains("PLACE_SESSIONS_MAX") && !line.contains("SIDE"))
         .collect();
-    none(
-        "a number of scoring stands in a table of parameters",
-        &found,
-    );
+    none("scoring's numbers are in a table of parameters", &found);
 }

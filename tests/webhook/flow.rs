@@ -193,7 +193,7 @@ fn after_six_attempts_a_message_is_failed_and_retryable() {
             .unwrap();
         assert!(
             page.rows.is_empty(),
-            "one that was delivered by hand is no more listed as failed"
+            "a message delivered by a manual retry is not listed as failed"
         );
     });
 }
@@ -273,10 +273,12 @@ fn a_paused_endpoint_holds_its_messages() {
         assert_eq!(
             (world.statuses().await, receiver.seen()),
             (vec![Retrying, Pending], 1),
-            "what is new is held, and what waits waits"
+            "new and pending messages are held"
         );
         world.enable(&mut endpoint, true).await;
-        world.until("it goes on", &[Delivered, Delivered]).await;
+        world
+            .until("delivery continues", &[Delivered, Delivered])
+            .await;
     });
 }
 
@@ -302,7 +304,7 @@ fn a_long_paused_endpoint_resumes_immediately() {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("nobody has looked: {:?}", world.statuses().await);
+        panic!("nothing was reconciled: {:?}", world.statuses().await);
     });
 }
 
@@ -339,7 +341,7 @@ fn messages_for_a_deleted_endpoint_are_cancelled() {
         assert_eq!(
             world.statuses().await,
             [Delivered, Cancelled],
-            "a new endpoint does not take over what the old one left"
+            "a new endpoint does not inherit messages of the old one"
         );
     });
 }

@@ -321,7 +321,7 @@ async fn receivers_without_tls_or_a_listener_fail() {
     assert_eq!(
         transport.probe(tenant(), &closed).await,
         Ok(()),
-        "one that does not answer is accepted"
+        "an endpoint that does not answer is accepted"
     );
 
     let unknown = "https://unknown.example/";

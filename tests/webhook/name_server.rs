@@ -10,9 +10,9 @@ use tokio::net::UdpSocket;
 /// The way in which a name server responds to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// It never answers.
+    /// The server never answers.
     Never,
-    /// It answers with an IPv4 address and a time to live in seconds.
+    /// The server answers with an IPv4 address and a time to live in seconds.
     Address(Ipv4Addr, u32),
     /// The server answers with an IPv4 address after a delay.
     Late(Ipv4Addr, Duration),
@@ -110,7 +110,7 @@ impl NameServer {
         }
     }
 
-    /// From now on it behaves like this.
+    /// Replaces the function that computes the replies.
     pub(crate) fn behave(&self, behave: impl Fn(&str) -> Reply + Send + Sync + 'static) {
         *self.behave.lock().unwrap() = Arc::new(behave);
     }

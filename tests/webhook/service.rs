@@ -305,7 +305,7 @@ async fn deliveries_are_listed_shown_and_retried() {
     assert_eq!(
         customer.post(&retry, json!({})).await.1["count"],
         json!(0),
-        "none has failed for good"
+        "none has failed permanently"
     );
     let one = format!("{list}/{}", row["id"].as_str().unwrap());
     let (status, asked) = customer.call("POST", &format!("{one}/retry"), None).await;

@@ -1,7 +1,7 @@
 //! Runs recordings and prints events next to labels: `detect PREFIX [-v] [--without KIND]...`.
 #![expect(
     clippy::unwrap_used,
-    reason = "a tool for developers: what is wrong stops it"
+    reason = "a tool for developers may stop on an error"
 )]
 
 #[path = "../tests/recordings/load.rs"]

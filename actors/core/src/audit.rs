@@ -160,13 +160,13 @@ impl Actor {
 /// One line of the log, as the customer reads it, without its hash. The order of the fields is part of the hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// When it was done. Within a chain times never go back.
+    /// The time of the action. Times never decrease within a chain.
     pub at: TimestampMs,
     /// The actor that performed the action.
     pub actor: Actor,
     /// The name of the action; see [`Action`].
     pub action: String,
-    /// The id of the object; none for an action on several.
+    /// The id of the object; `None` for an action on several.
     pub object: Option<String>,
     /// The address from which it was done.
     pub from: Option<IpAddr>,
@@ -178,7 +178,7 @@ pub struct HashedLine {
     /// The line itself.
     #[serde(flatten)]
     pub line: Line,
-    /// Its hash in hexadecimal digits.
+    /// The hash of the line in hexadecimal digits.
     pub hash: String,
 }
 
@@ -346,7 +346,7 @@ impl StoredLine {
 /// Selects the lines to list.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// From this time on.
+    /// Selects lines from this time on.
     pub from: Option<TimestampMs>,
     /// Before this time.
     pub to: Option<TimestampMs>,

@@ -39,7 +39,7 @@ struct Observation<'a> {
     gait: Gait,
     /// Height above the session's reference, metres.
     height_m: Option<f32>,
-    /// Time since the newest fix; none before the first.
+    /// Time since the newest fix; `None` before the first.
     fix_age_ms: Option<u32>,
 }
 
@@ -53,7 +53,7 @@ trait Detector {
         log: &mut EventLog,
     );
 
-    /// Ends open events at `t_ms`, the last sample, because the session is over or silent for at
+    /// Ends open events at `t_ms`, the last sample, because the session has ended or was silent for at
     /// least half a minute.
     fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog);
 }
@@ -104,7 +104,7 @@ impl Detection {
         }
     }
 
-    /// Ends open events at the last sample, because the session is over.
+    /// Ends open events at the last sample, because the session has ended.
     pub fn finish(&mut self, context: &SessionContext, log: &mut EventLog) {
         if let Some(t_ms) = self.last_sample_ms {
             self.end_all(context, t_ms, log);
@@ -116,7 +116,7 @@ impl Detection {
         self.movement.finish(context, t_ms, log);
         self.gate.finish(context, t_ms, log);
         self.backtracking.finish(context, t_ms, log);
-        // Pressure before a silence says nothing about height after it.
+        // Pressure before a silence shows nothing about height after it.
         self.height = HeightTrack::default();
         self.last_fix_ms = None;
     }

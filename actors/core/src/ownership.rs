@@ -58,7 +58,7 @@ const _: () = assert!(SETTLE_MS > HEARTBEAT_MS);
 pub struct MonotonicMs(pub u64);
 
 impl MonotonicMs {
-    /// This time plus `duration_ms`.
+    /// Returns the time `duration_ms` later.
     #[must_use]
     pub fn plus_ms(self, duration_ms: u64) -> Self {
         Self(self.0.saturating_add(duration_ms))
@@ -92,11 +92,11 @@ pub struct Member {
 /// A member's status in its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberStatus {
-    /// It accepts shards.
+    /// The member accepts shards.
     Up,
-    /// It releases its shards and accepts no new ones.
+    /// The member releases its shards and accepts no new ones.
     Leaving,
-    /// It left or was declared dead; it may rejoin with a new incarnation.
+    /// The member left or was declared dead; it may rejoin with a new incarnation.
     Gone,
 }
 
@@ -131,7 +131,7 @@ pub enum Change {
     Join {
         /// The joining member.
         member: Member,
-        /// The incarnation that the node's row has now; none if it has no row.
+        /// The incarnation that the node's row has now; `None` if it has no row.
         after: Option<Incarnation>,
     },
     /// Writes heartbeat and status, if the row's incarnation is the member's and it is not dead.
@@ -194,7 +194,7 @@ pub enum Input {
     Tick,
     /// A conditional write that was requested at `started` has this outcome.
     Changed {
-        /// When it was requested.
+        /// The time at which the operation was requested.
         started: MonotonicMs,
         /// The conditional write.
         change: Change,
@@ -205,7 +205,7 @@ pub enum Input {
     Members(Vec<MemberRow>),
     /// Rows of owners; shards that are missing were never claimed.
     Owners(Vec<OwnerRow>),
-    /// One owner's row, read serially; none if the shard was never claimed.
+    /// One owner's row, read serially; `None` if the shard was never claimed.
     Owner(Shard, Option<OwnerRow>),
     /// The actors of this shard, of this generation, are drained.
     Drained(Shard, u64),

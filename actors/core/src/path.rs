@@ -84,7 +84,7 @@ pub struct Halt {
 pub struct Spot {
     /// Time since the session's start.
     pub t_ms: u32,
-    /// The position; none if unknown at that time.
+    /// The position; `None` if unknown at that time.
     pub place: Option<Place>,
 }
 

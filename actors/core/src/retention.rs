@@ -13,9 +13,9 @@ use porchlight_schema::time::TimestampMs;
 /// The difference between the wall clock and the stored times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockDisagrees {
-    /// It is ahead, by this many milliseconds.
+    /// The clock is ahead, by this many milliseconds.
     Ahead(i64),
-    /// It is behind, by this many milliseconds.
+    /// The clock is behind, by this many milliseconds.
     Behind(i64),
 }
 
@@ -23,7 +23,7 @@ pub enum ClockDisagrees {
 /// not jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionGuard {
-    /// The newest stored time when the process began; none: the store was empty.
+    /// The newest stored time when the process began; `None`: the store was empty.
     newest_at_start: Option<TimestampMs>,
     wall_at_start: TimestampMs,
     uptime_at_start_ms: i64,

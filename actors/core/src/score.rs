@@ -52,8 +52,8 @@ const END_MS_MAX: u32 = SAMPLE_T_MS_MAX + WINDOW_MS;
 pub struct PodInput {
     /// The kind of PoD.
     pub pod_type: PodType,
-    /// When it was attached, milliseconds since the session's start; none if unknown or outside the
-    /// session.
+    /// The time at which the proof was attached, in milliseconds since the session's start; `None`
+    /// if unknown or outside the session.
     pub t_ms: Option<u32>,
 }
 
@@ -92,7 +92,7 @@ pub struct Scored {
     pub score: Score,
     /// Facts about the place, if the session is trusted enough; the caller fills in day and rider.
     pub learned: Option<PlaceFacts>,
-    /// When the courier passed the entrance, milliseconds since the start; none if not found.
+    /// When the courier passed the entrance, milliseconds since the start; `None` if not found.
     pub entrance_ms: Option<u32>,
     /// The time that the courier stayed at the door, milliseconds. `None` if no stay was found.
     pub at_door_ms: Option<u32>,

@@ -14,13 +14,13 @@ use porchlight_schema::limits::{
 pub struct ShareLimits {
     /// Bytes of request bodies that have arrived and are not answered.
     pub in_flight_bytes: u64,
-    /// Requests that are being answered.
+    /// Requests in flight.
     pub requests: u64,
     /// The number of open WebSockets.
     pub sockets: u64,
     /// Open event streams.
     pub event_streams: u64,
-    /// Sessions that record.
+    /// Sessions in progress.
     pub live_sessions: u64,
     /// Lists that are being read.
     pub lists: u64,

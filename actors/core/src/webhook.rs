@@ -298,7 +298,7 @@ pub enum Mode {
     Sending,
     /// The customer paused the endpoint at this time: messages are held.
     Paused(TimestampMs),
-    /// No new work is begun here: the process ends, or another one takes over.
+    /// The actor starts no new work: the process ends, or another owner takes over.
     Stopped,
 }
 

@@ -1,9 +1,9 @@
-//! Scores recordings of real phones, all of which are honest.
+//! Scores recordings of real phones, all of which are genuine.
 
 #[path = "recordings/load.rs"]
 #[expect(
     dead_code,
-    reason = "labels of events, and running detectors against them, are of the test beside this one"
+    reason = "labels of events, and running detectors against them, are in the test next to this one"
 )]
 mod load;
 

@@ -92,37 +92,37 @@ macro_rules! catalogue {
 catalogue! {
     "Actors" {
         ACTOR_LIVE = Gauge, Count, "porchlight_actor_live"
-            ["actor": ActorKind::VALUES], "Actors that live.";
+            ["actor": ActorKind::VALUES], "Running actors.";
         ACTOR_STARTED_TOTAL = Counter, Count, "porchlight_actor_started_total"
-            ["actor": ActorKind::VALUES], "Actors that were started.";
+            ["actor": ActorKind::VALUES], "Started actors.";
         ACTOR_STOPPED_TOTAL = Counter, Count, "porchlight_actor_stopped_total"
             ["actor": ActorKind::VALUES, "reason": StopReason::VALUES], "Actors that stopped, by reason.";
         ACTOR_RESTARTS_TOTAL = Counter, Count, "porchlight_actor_restarts_total"
             ["actor": ActorKind::VALUES], "Actors that were rebuilt from the store after a panic.";
         ACTOR_MAILBOX_MESSAGES = Gauge, Count, "porchlight_actor_mailbox_messages"
-            ["actor": ActorKind::VALUES], "Messages that wait in mailboxes.";
+            ["actor": ActorKind::VALUES], "Messages in mailboxes.";
         ACTOR_MAILBOX_WAIT_SECONDS = Histogram, Seconds, "porchlight_actor_mailbox_wait_seconds"
-            ["actor": ActorKind::VALUES], "Time that messages wait in a mailbox.";
+            ["actor": ActorKind::VALUES], "Time for which messages wait in a mailbox.";
         ACTOR_HANDLE_SECONDS = Histogram, Seconds, "porchlight_actor_handle_seconds"
-            ["actor": ActorKind::VALUES, "message": MessageKind::VALUES], "Time that handling a message takes.";
+            ["actor": ActorKind::VALUES, "message": MessageKind::VALUES], "Duration of handling a message.";
         ACTOR_MESSAGES_TOTAL = Counter, Count, "porchlight_actor_messages_total"
             ["actor": ActorKind::VALUES, "message": MessageKind::VALUES, "outcome": Outcome::VALUES], "Messages handled, by outcome.";
         ACTOR_REJECTED_TOTAL = Counter, Count, "porchlight_actor_rejected_total"
-            ["actor": ActorKind::VALUES], "Messages that were not accepted, for want of room.";
+            ["actor": ActorKind::VALUES], "Messages that a full mailbox refused.";
     }
     "Ingest" {
         INGEST_BATCHES_TOTAL = Counter, Count, "porchlight_ingest_batches_total"
             ["outcome": BatchOutcome::VALUES], "Batches of telemetry, by outcome.";
         INGEST_SAMPLES_TOTAL = Counter, Count, "porchlight_ingest_samples_total"
-            [], "Samples that were taken.";
+            [], "Accepted samples.";
         INGEST_SAMPLES_UNKNOWN_TOTAL = Counter, Count, "porchlight_ingest_samples_unknown_total"
-            [], "Samples of unknown kinds, which were skipped.";
+            [], "Skipped samples of unknown kinds.";
         INGEST_PACKED_BYTES_TOTAL = Counter, Bytes, "porchlight_ingest_packed_bytes_total"
-            [], "Bytes of packed batches that were taken.";
+            [], "Bytes of accepted batches, packed.";
         INGEST_IN_FLIGHT_BYTES = Gauge, Bytes, "porchlight_ingest_in_flight_bytes"
-            [], "Bytes of request bodies that are admitted and not acknowledged.";
+            [], "Bytes of request bodies that are admitted and not yet acknowledged.";
         INGEST_LIMIT_BATCHES = Gauge, Count, "porchlight_ingest_limit_batches"
-            [], "Batches that may be between their last byte and their acknowledgement; more are refused.";
+            [], "Limit on batches between their last byte and their acknowledgement; further batches are refused.";
     }
     "Shares" {
         SHARE_REFUSED_TOTAL = Counter, Count, "porchlight_share_refused_total"
@@ -134,19 +134,19 @@ catalogue! {
     }
     "Sessions and insights" {
         SESSIONS_LIVE = Gauge, Count, "porchlight_sessions_live"
-            [], "Sessions that record.";
+            [], "Sessions in progress.";
         SESSIONS_STARTED_TOTAL = Counter, Count, "porchlight_sessions_started_total"
-            [], "Sessions that were started.";
+            [], "Started sessions.";
         SESSIONS_ENDED_TOTAL = Counter, Count, "porchlight_sessions_ended_total"
-            ["reason": SessionEnded::VALUES], "Sessions that ended, by reason.";
+            ["reason": SessionEnded::VALUES], "Ended sessions, by reason.";
         SESSION_HOLES_GIVEN_UP_TOTAL = Counter, Count, "porchlight_session_holes_given_up_total"
-            [], "Holes in seq that live sessions gave up.";
+            [], "Gaps in seq that sessions in progress stopped waiting for.";
         SESSION_MAILBOX_OVERFLOWS_TOTAL = Counter, Count, "porchlight_session_hand_overs_lost_total"
-            [], "Batches that a busy session reads from the journal later.";
+            [], "Batches that found a full mailbox; the session reads them from the journal later.";
         SESSION_BATCHES_QUARANTINED_TOTAL = Counter, Count, "porchlight_session_batches_quarantined_total"
-            [], "Batches that were left out because they made a detector panic.";
+            [], "Quarantined batches, on which a detector panicked.";
         INSIGHTS_TOTAL = Counter, Count, "porchlight_insights_total"
-            ["outcome": InsightOutcome::VALUES], "Insights that were committed, by outcome.";
+            ["outcome": InsightOutcome::VALUES], "Committed insights, by outcome.";
         SCORING_WAITING_SESSIONS = Gauge, Count, "porchlight_scoring_waiting_sessions"
             [], "Sessions that wait to be scored.";
         SCORING_REPLAY_CHECKS_TOTAL = Counter, Count, "porchlight_scoring_replay_checks_total"
@@ -154,51 +154,51 @@ catalogue! {
     }
     "HTTP" {
         HTTP_REQUESTS_TOTAL = Counter, Count, "porchlight_http_requests_total"
-            ["route": Route::VALUES, "method": Method::VALUES, "status": StatusClass::VALUES], "Requests answered, by route, method and class of status.";
+            ["route": Route::VALUES, "method": Method::VALUES, "status": StatusClass::VALUES], "Answered requests, by route, method and class of status.";
         HTTP_REQUEST_SECONDS = Histogram, Seconds, "porchlight_http_request_seconds"
             ["route": Route::VALUES], "Time from a request's head to its answer.";
         HTTP_IN_FLIGHT_REQUESTS = Gauge, Count, "porchlight_http_in_flight_requests"
-            [], "Requests that are being answered.";
+            [], "Requests in flight.";
         HTTP_PROBLEMS_TOTAL = Counter, Count, "porchlight_http_problems_total"
-            ["code": &[]], "Requests refused, by the code of the problem.";
+            ["code": &[]], "Refused requests, by the code of the problem.";
     }
     "Streams" {
         STREAMS_OPEN = Gauge, Count, "porchlight_streams_open"
-            ["stream": StreamKind::VALUES], "Connections that stay and are open.";
+            ["stream": StreamKind::VALUES], "Open event streams and WebSockets.";
         STREAMS_ENDED_TOTAL = Counter, Count, "porchlight_streams_ended_total"
-            ["stream": StreamKind::VALUES, "reason": StreamEnd::VALUES], "Connections that stayed and ended, or were not opened, by reason.";
+            ["stream": StreamKind::VALUES, "reason": StreamEnd::VALUES], "Event streams and WebSockets that ended or were refused, by reason.";
         STREAM_MESSAGES_TOTAL = Counter, Count, "porchlight_stream_messages_total"
-            ["stream": StreamKind::VALUES, "outcome": MessageOutcome::VALUES], "Batches that came over streams, and messages that went.";
+            ["stream": StreamKind::VALUES, "outcome": MessageOutcome::VALUES], "Batches received and messages sent over streams.";
     }
     "Webhooks" {
         WEBHOOK_ATTEMPTS_TOTAL = Counter, Count, "porchlight_webhook_attempts_total"
-            ["outcome": AttemptOutcome::VALUES], "Tries, by outcome: delivered, or the cause.";
+            ["outcome": AttemptOutcome::VALUES], "Attempts, by outcome: delivered, or the cause of the failure.";
         WEBHOOK_ATTEMPT_SECONDS = Histogram, Seconds, "porchlight_webhook_attempt_seconds"
-            [], "A try, from its start to the head or the failure.";
+            [], "Duration of an attempt until the response's head or the failure.";
         WEBHOOK_FIRST_ATTEMPT_AGE_SECONDS = Histogram, Seconds, "porchlight_webhook_first_attempt_age_seconds"
-            [], "From a message's commit to its first try.";
+            [], "Time from a message's commit to its first attempt.";
         WEBHOOK_DELIVERY_AGE_SECONDS = Histogram, Seconds, "porchlight_webhook_delivery_age_seconds"
-            [], "From a message's commit to its delivery.";
+            [], "Time from a message's commit to its delivery.";
         WEBHOOK_FINISHED_TOTAL = Counter, Count, "porchlight_webhook_finished_total"
             ["state": Finished::VALUES], "Finished messages, by final state.";
         WEBHOOK_IN_FLIGHT = Gauge, Count, "porchlight_webhook_in_flight"
-            [], "Tries under way.";
+            [], "Attempts in flight.";
         WEBHOOK_WINDOW_LANES = Gauge, Count, "porchlight_webhook_window_lanes"
             [], "Lanes in memory.";
         WEBHOOK_LANES_BLOCKED = Gauge, Count, "porchlight_webhook_lanes_blocked"
             [], "Lanes in memory that wait for a retry.";
         WEBHOOK_OLDEST_DUE_TIMESTAMP_SECONDS = Gauge, Seconds, "porchlight_webhook_oldest_due_timestamp_seconds"
-            [], "Since when the oldest message waits that could be sent; 0 when none does.";
+            [], "Due time of the oldest message that could be sent; 0 without such a message.";
         WEBHOOK_MESSAGES = Gauge, Count, "porchlight_webhook_messages"
             ["state": Kept::VALUES], "Stored messages that wait for an attempt or have failed permanently; counted each minute.";
         WEBHOOK_OVERLAPS = Gauge, Count, "porchlight_webhook_overlaps"
-            [], "Endpoints whose previous secret still signs.";
+            [], "Endpoints whose previous secret is still valid.";
         WEBHOOK_STORE_FAILURES_TOTAL = Counter, Count, "porchlight_webhook_store_failures_total"
-            [], "Calls that the store failed; tried again after a pause.";
+            [], "Store calls that failed; they are repeated after a pause.";
         WEBHOOK_STORE_CALLS_TOTAL = Counter, Count, "porchlight_webhook_store_calls_total"
             ["call": StoreCall::VALUES], "Store operations of webhook actors.";
         WEBHOOK_ROWS_LISTED_TOTAL = Counter, Count, "porchlight_webhook_rows_listed_total"
-            [], "Rows that the store read to list outboxes, those of finished messages included.";
+            [], "Rows that the store read to list outboxes, including those of finished messages.";
         WEBHOOK_PERMITS_IN_USE = Gauge, Count, "porchlight_webhook_permits_in_use"
             ["pool": PermitPoolKind::VALUES], "Permits that the attempts and the DNS lookups of all tenants hold.";
         WEBHOOK_PERMITS_REFUSED_TOTAL = Counter, Count, "porchlight_webhook_permits_refused_total"
@@ -206,15 +206,15 @@ catalogue! {
         WEBHOOK_LOOKUPS_TOTAL = Counter, Count, "porchlight_webhook_lookups_total"
             ["outcome": LookUpOutcome::VALUES], "DNS lookups of receivers, by outcome.";
         WEBHOOK_LOOKUP_SECONDS = Histogram, Seconds, "porchlight_webhook_lookup_seconds"
-            [], "Duration of DNS lookups that asked a server.";
+            [], "Duration of DNS lookups that queried a name server.";
         WEBHOOK_RESOLVER_AWAY = Gauge, Count, "porchlight_webhook_resolver_away"
             [], "1 while the DNS resolver of this node does not answer: webhook attempts are repeated and not counted.";
     }
     "Store" {
         STORE_COMMIT_SECONDS = Histogram, Seconds, "porchlight_store_commit_seconds"
-            [], "Time that writing and syncing one group takes.";
+            [], "Duration of writing and syncing one group.";
         STORE_GROUPS_TOTAL = Counter, Count, "porchlight_store_groups_total"
-            [], "Groups that were committed.";
+            [], "Committed groups.";
         STORE_OPERATIONS_TOTAL = Counter, Count, "porchlight_store_operations_total"
             ["outcome": StoreOutcome::VALUES], "Write operations, by outcome.";
         STORE_LIGHTWEIGHT_TOTAL = Counter, Count, "porchlight_store_lightweight_total"
@@ -224,11 +224,11 @@ catalogue! {
         STORE_DISK_BYTES = Gauge, Bytes, "porchlight_store_disk_bytes"
             [], "Bytes that the embedded store uses on its disk; measured each minute.";
         STORE_RETENTION_CLOCK = Gauge, Count, "porchlight_store_retention_clock"
-            ["state": ClockState::VALUES], "1 for how the wall clock stands to the newest stored time; old sessions are deleted only while they agree.";
+            ["state": ClockState::VALUES], "1 for the result of comparing the wall clock with the newest stored time; old sessions are deleted only while they agree.";
         STORE_UNREADABLE_ROWS_TOTAL = Counter, Count, "porchlight_store_unreadable_rows_total"
             [], "Damaged rows that the service found and skipped.";
         STORE_LAST_BACKUP_TIMESTAMP_SECONDS = Gauge, Seconds, "porchlight_store_last_backup_timestamp_seconds"
-            [], "When the last good backup of the embedded store was made, in Unix seconds; 0 if there was none.";
+            [], "Time of the last successful backup of the embedded store, in Unix seconds; 0 without a backup.";
         STORE_DISK_FREE_BYTES = Gauge, Bytes, "porchlight_store_disk_free_bytes"
             [], "Free bytes on the disk of the embedded store; NaN if unknown.";
     }
@@ -236,15 +236,15 @@ catalogue! {
         CLUSTER_SHARDS_OWNED = Gauge, Count, "porchlight_cluster_shards_owned"
             [], "Shards for which this process acts, as one of several nodes.";
         CLUSTER_MEMBERS = Gauge, Count, "porchlight_cluster_members"
-            [], "Nodes that are not gone, as this one sees it, itself included.";
+            [], "Members of the cluster in this node's view, including itself.";
         CLUSTER_HEARTBEAT_AGE_SECONDS = Gauge, Seconds, "porchlight_cluster_heartbeat_age_seconds"
-            [], "Since the start of this node's last good heartbeat; it stops acting at 12.";
+            [], "Time since the start of this node's last successful heartbeat; it stops acting at 12 s.";
         CLUSTER_SHARD_MOVES_TOTAL = Counter, Count, "porchlight_cluster_shard_moves_total"
             ["move": ShardMove::VALUES], "Shards that this node gained or lost.";
         CLUSTER_TAKE_OVER_SECONDS = Histogram, Seconds, "porchlight_cluster_take_over_seconds"
-            [], "From the claim of shards until the sessions that live in them run.";
+            [], "Time from the claim of shards until their sessions run.";
         CLUSTER_SESSIONS_TAKEN_TOTAL = Counter, Count, "porchlight_cluster_sessions_taken_total"
-            [], "Sessions that were taken up with their shards.";
+            [], "Sessions that started here because their shard moved.";
         CLUSTER_CHANGES_TOTAL = Counter, Count, "porchlight_cluster_changes_total"
             ["change": NodesChange::VALUES, "outcome": ChangeOutcome::VALUES], "Lightweight transactions of membership and ownership, by kind and outcome.";
         CLUSTER_STALE_REFUSED_TOTAL = Counter, Count, "porchlight_cluster_stale_refused_total"
@@ -260,19 +260,19 @@ catalogue! {
         PEER_NUDGES_TOTAL = Counter, Count, "porchlight_peer_nudges_total"
             ["outcome": Nudged::VALUES], "Nudges sent to other nodes.";
         PEER_LOOKS_LOST_TOTAL = Counter, Count, "porchlight_peer_looks_lost_total"
-            [], "Sessions that another node said to look at, and that were left to the next scan for want of room.";
+            [], "Sessions that another node nudged and that a full queue left to the next scan.";
         PEER_LIVE_READS_TOTAL = Counter, Count, "porchlight_peer_live_reads_total"
-            ["outcome": LiveOutcome::VALUES], "Questions about live sessions to the nodes that act for them.";
+            ["outcome": LiveOutcome::VALUES], "Reads of live sessions from the nodes that own them.";
         PEER_WAITING_BATCHES = Gauge, Count, "porchlight_peer_waiting_batches"
-            [], "Batches that wait to be forwarded.";
+            [], "Batches queued for forwarding.";
         PEER_REQUEST_SECONDS = Histogram, Seconds, "porchlight_peer_request_seconds"
             ["route": PeerRoute::VALUES], "Duration of a request to another node, for every outcome.";
         PEER_ANSWERS_TOTAL = Counter, Count, "porchlight_peer_answers_total"
-            ["answer": PeerAnswer::VALUES], "Requests of other nodes, by how they were answered.";
+            ["answer": PeerAnswer::VALUES], "Requests of other nodes, by outcome.";
     }
     "Runtime" {
         BUILD_INFO = Gauge, Count, "porchlight_build_info"
-            ["version": &[env!("CARGO_PKG_VERSION")]], "1, with the version that runs.";
+            ["version": &[env!("CARGO_PKG_VERSION")]], "1, with the running version.";
         RUNTIME_LAG_SECONDS = Histogram, Seconds, "porchlight_runtime_lag_seconds"
             ["runtime": RuntimeKind::VALUES], "Delay of a thread's regular tick: the time for which the thread was busy or blocked.";
     }

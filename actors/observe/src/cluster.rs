@@ -39,9 +39,9 @@ label! {
 label! {
     /// The outcome of a conditional write.
     ChangeOutcome {
-        /// It was applied.
+        /// The transaction was applied.
         Applied = "applied",
-        /// Its condition did not hold.
+        /// The condition of the transaction did not hold.
         Refused = "refused",
         /// In doubt: a serial read resolves it.
         Unknown = "unknown",

@@ -90,7 +90,7 @@ pub enum Fact<'a> {
     ReplayChecked {
         /// The id of the session.
         session_id: SessionId,
-        /// Whether they are equal.
+        /// Whether the two inputs are equal.
         check: ReplayCheck,
     },
     /// The service has started to drain.

@@ -74,13 +74,13 @@ label! {
     StopReason {
         /// The actor had no work for some time.
         Idle = "idle",
-        /// Its work is finished.
+        /// The work of the actor is finished.
         Finished = "finished",
         /// The service stops.
         Shutdown = "shutdown",
         /// A handler panicked.
         Panic = "panic",
-        /// Another node owns its shard.
+        /// Another node owns the shard of the actor.
         LostOwnership = "lost_ownership",
     }
 }
@@ -146,7 +146,7 @@ label! {
     SessionEnded {
         /// Stopped by request.
         Stopped = "stopped",
-        /// No data for too long.
+        /// The session received no data for too long.
         Idle = "idle",
         /// Maximum duration exceeded.
         TooLong = "too_long",
@@ -166,9 +166,9 @@ label! {
 label! {
     /// Whether the events of a live machine equal those of a replay.
     ReplayCheck {
-        /// They are equal.
+        /// The live events and the replay are equal.
         Same = "same",
-        /// They differ; the replay counts.
+        /// The live events and the replay differ; the replay counts.
         Different = "different",
     }
 }

@@ -37,7 +37,7 @@ label! {
     LiveOutcome {
         /// The peer answered.
         Answered = "answered",
-        /// It does not act for the session (any more).
+        /// The asked node does not act for the session, or no longer does.
         NotOwner = "not_owner",
         /// The owner is unknown or did not answer; the last snapshot was used.
         Unreachable = "unreachable",

@@ -17,7 +17,7 @@ tokio::task_local! {
 pub struct RequestName(Bytes);
 
 impl RequestName {
-    /// An id given by a client; none if it is too long or contains other characters.
+    /// An id given by a client; `None` if it is too long or contains other characters.
     #[must_use]
     pub fn given(name: &[u8]) -> Option<Self> {
         let narrow = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);

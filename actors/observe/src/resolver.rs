@@ -85,7 +85,7 @@ impl ResolverMetrics {
         self.look_ups[LookUpOutcome::Cached as usize].increment(1);
     }
 
-    /// Shows whether our resolver is away.
+    /// Shows whether the node's resolver is unavailable.
     pub fn set_away(&self, is_away: bool) {
         self.away.set(f64::from(u8::from(is_away)));
     }

@@ -11,13 +11,13 @@ label! {
     Share {
         /// Bytes of request bodies that have arrived and are not answered.
         InFlightBytes = "in_flight_bytes",
-        /// Requests that are being answered.
+        /// Requests in flight.
         Requests = "requests",
         /// The number of open WebSockets.
         Sockets = "sockets",
         /// Open event streams.
         EventStreams = "event_streams",
-        /// Sessions that record.
+        /// Sessions in progress.
         LiveSessions = "live_sessions",
         /// Lists that are being read.
         Lists = "lists",

@@ -21,9 +21,9 @@ label! {
 label! {
     /// The outcome of a lightweight transaction.
     LightweightOutcome {
-        /// It was applied.
+        /// The transaction was applied.
         Applied = "applied",
-        /// Its condition did not hold.
+        /// The condition of the transaction did not hold.
         Refused = "refused",
         /// The outcome is unknown; a serial read resolves it.
         InDoubt = "in_doubt",
@@ -34,7 +34,7 @@ label! {
     /// The wall clock compared with the stored times: old sessions are deleted only while both
     /// agree.
     ClockState {
-        /// Both agree.
+        /// The two values agree.
         Agrees = "agrees",
         /// The clock is more than a day ahead.
         Ahead = "ahead",

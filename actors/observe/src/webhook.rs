@@ -37,7 +37,7 @@ label! {
 }
 
 impl AttemptOutcome {
-    /// The outcome for a cause; none: delivered.
+    /// The outcome for a cause; `None`: delivered.
     #[must_use]
     pub const fn of(cause: Option<Cause>) -> Self {
         match cause {
@@ -64,7 +64,7 @@ label! {
         Failed = "failed",
         /// A newer insight replaced it.
         Superseded = "superseded",
-        /// Its endpoint was paused for too long.
+        /// The endpoint of the message was paused for too long.
         Cancelled = "cancelled",
     }
 }
@@ -72,9 +72,9 @@ label! {
 label! {
     /// A stored message that is not delivered.
     Kept {
-        /// It waits for its first attempt.
+        /// The message waits for its first attempt.
         Pending = "pending",
-        /// It waits for a retry.
+        /// The message waits for a retry.
         Retrying = "retrying",
         /// All attempts failed.
         Failed = "failed",

@@ -13,7 +13,7 @@ use super::StoreResult;
 
 /// The shards that this process owns.
 pub trait Ownership: Send + Sync {
-    /// The generation in which this process may act for `shard` at this moment; none if it does not
+    /// The generation in which this process may act for `shard` at this moment; `None` if it does not
     /// own it. Rows written under it sort above everything that earlier owners wrote or still
     /// write.
     fn generation(&self, shard: Shard) -> Option<u64>;
@@ -56,7 +56,7 @@ pub enum Nudge {
 pub struct LiveAnswer {
     /// The events so far, in the order in which they were emitted.
     pub events: Vec<Event>,
-    /// When they last changed; none: not since the actor was built.
+    /// The time of the last change; `None` if nothing changed since the actor was built.
     pub changed_at: Option<TimestampMs>,
 }
 

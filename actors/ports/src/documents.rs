@@ -64,7 +64,7 @@ impl Collection {
         }
     }
 
-    /// The collection that begins a stored key, as bytes, and the document's key after it. None: the kind is unknown, or
+    /// The collection that begins a stored key, as bytes, and the document's key after it. `None`: the kind is unknown, or
     /// the key is too short.
     #[must_use]
     pub fn split_key(key: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -138,7 +138,8 @@ pub trait Documents: Send + Sync {
         data: Option<Vec<u8>>,
     ) -> StoreResult<bool>;
 
-    /// Up to `limit` documents in order of their keys: those after `after`, or from the first one on.
+    /// Returns up to `limit` documents in order of their keys: those after `after`, or from the
+    /// first one on.
     async fn documents(
         &self,
         collection: Collection,

@@ -26,7 +26,8 @@ pub enum Appended {
 pub struct JournalEntry {
     /// Number of the batch within the session.
     pub seq: u32,
-    /// When the service received it, which determines the end of an idle session.
+    /// The time at which the service received the batch. The newest one determines the end of an
+    /// idle session.
     pub received_at: TimestampMs,
     /// The batch itself.
     pub batch: PackedBatch,
@@ -102,7 +103,7 @@ pub trait Journal: Send + Sync {
         received_at: TimestampMs,
     ) -> StoreResult<Appended>;
 
-    /// The highest `seq` of a session and the time at which that batch was received; none without
+    /// The highest `seq` of a session and the time at which that batch was received; `None` without
     /// batches.
     async fn newest(&self, session_id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>>;
 
@@ -115,8 +116,8 @@ pub trait Journal: Send + Sync {
         limit: usize,
     ) -> StoreResult<Vec<JournalEntry>>;
 
-    /// Which batches of a session were acknowledged, with at most `ranges_max` ranges of missing ones; see
-    /// [`Acknowledged::push`].
+    /// Returns the acknowledged batches of a session, with at most `ranges_max` ranges of missing
+    /// ones; see [`Acknowledged::push`].
     async fn acknowledged(
         &self,
         session_id: SessionId,

@@ -20,7 +20,7 @@ impl KeyCheckValue {
 /// Stores the check value of the secret key with which the service last started.
 #[async_trait]
 pub trait KeyCheck: Send + Sync {
-    /// The stored check value; none if no start has stored one.
+    /// The stored check value; `None` if no start has stored one.
     async fn key_check(&self) -> StoreResult<Option<KeyCheckValue>>;
 
     /// Replaces the check value if it is still `expected`. Returns false, and changes nothing, if

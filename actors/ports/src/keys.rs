@@ -15,7 +15,7 @@ pub struct Organization {
     pub id: OrganizationId,
     /// The name by which `keys create` finds it.
     pub name: String,
-    /// When it was created.
+    /// The time of creation.
     pub created_at: TimestampMs,
 }
 

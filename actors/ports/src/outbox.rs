@@ -33,7 +33,7 @@ pub struct SealedSecret {
 pub struct PreviousSecret {
     /// The sealed secret.
     pub secret: SealedSecret,
-    /// When it stops being valid.
+    /// The time at which the secret becomes invalid.
     pub expires_at: TimestampMs,
 }
 
@@ -48,17 +48,18 @@ pub struct Endpoint {
     pub tenant: Tenant,
     /// The URL as the customer wrote it.
     pub url: Arc<str>,
-    /// When it was created.
+    /// The time of creation.
     pub created_at: TimestampMs,
     /// Rises with each change.
     pub version: u64,
     /// The signing secret.
     pub secret: SealedSecret,
-    /// When that secret was created.
+    /// The time at which the current secret was created.
     pub secret_made_at: TimestampMs,
     /// The previous secret, while an overlap runs.
     pub previous: Option<PreviousSecret>,
-    /// When the customer paused it; none while it is enabled, and in rows of the first release.
+    /// The time at which the customer paused the webhook; `None` while it is enabled, and in rows
+    /// of the first release.
     #[serde(deserialize_with = "later::or_default")]
     pub paused_at: Option<TimestampMs>,
     /// Answers with a secret, by their `Idempotency-Key`, oldest first; at most [`SECRETS_REMEMBERED_MAX`].
@@ -85,7 +86,7 @@ pub struct RememberedSecret {
     pub key: String,
     /// SHA-256 of the request's body.
     pub body_hash: [u8; 32],
-    /// When it was answered.
+    /// The time of the answer.
     pub answered_at: TimestampMs,
     /// The URL in the answer.
     pub url: Arc<str>,
@@ -93,7 +94,7 @@ pub struct RememberedSecret {
     pub enabled: bool,
     /// The secret in the answer.
     pub secret: SealedSecret,
-    /// Until when the secret before it signs too, in the answer.
+    /// The time until which the previous secret is valid, as in the answer.
     pub previous_expires_at: Option<TimestampMs>,
 }
 
@@ -118,9 +119,9 @@ impl Endpoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryStatus {
-    /// It waits for its first attempt.
+    /// The message waits for its first attempt.
     Pending,
-    /// It waits for a retry.
+    /// The message waits for a retry.
     Retrying,
     /// An attempt succeeded.
     Delivered,
@@ -168,7 +169,7 @@ pub struct DeliveryRow {
     pub cause: Option<Cause>,
     /// The receiver's status code for the last attempt.
     pub status_code: Option<u16>,
-    /// When it was first delivered.
+    /// The time at which the message was first delivered.
     pub delivered_at: Option<TimestampMs>,
 }
 
@@ -262,7 +263,7 @@ impl DeliveryFilter {
     }
 }
 
-/// One delivery in full.
+/// A delivery with its body and all attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryDetail {
     /// The delivery row.
@@ -284,7 +285,7 @@ pub enum RetryOutcome {
     Unknown,
     /// The delivery is superseded or cancelled, or there is no endpoint.
     Refused,
-    /// Its session is restricted.
+    /// The session of the message is restricted.
     Restricted,
 }
 
@@ -302,7 +303,7 @@ pub struct BulkRetry {
 pub struct Work {
     /// The tenant of the outbox.
     pub tenant: Tenant,
-    /// When the first message is due; in the past if it can be sent immediately.
+    /// The time at which the first message is due; in the past if it can be sent immediately.
     pub due_at: TimestampMs,
 }
 
@@ -359,7 +360,7 @@ pub trait Outbox: Send + Sync {
         hand: Option<ManualRetry>,
     ) -> StoreResult<Lane>;
 
-    /// The body of a message. None: its session was removed.
+    /// The body of a message. `None`: its session was removed.
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>>;
 
     /// Commits a change of a lane and returns the new lane. Messages that changed since they were
@@ -383,7 +384,7 @@ pub trait Outbox: Send + Sync {
         after: Option<MessageId>,
     ) -> StoreResult<Page<DeliveryRow, MessageId>>;
 
-    /// One of a tenant's deliveries.
+    /// Returns one of a tenant's deliveries.
     async fn delivery(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<DeliveryDetail>>;
 
     /// Requests a retry of one message.
@@ -416,7 +417,7 @@ pub trait Outbox: Send + Sync {
 /// Encrypts endpoints' secrets for the store and decrypts them.
 pub trait SecretSeal: Send + Sync {
     /// Encrypts `secret` as the endpoint's secret number `number`; it can be decrypted only as
-    /// that. None: the cipher refuses, which happens only for gigabytes of text.
+    /// that. `None`: the cipher refuses, which happens only for gigabytes of text.
     fn seal(
         &self,
         tenant: Tenant,
@@ -425,7 +426,7 @@ pub trait SecretSeal: Send + Sync {
         secret: &str,
     ) -> Option<SealedSecret>;
 
-    /// Decrypts a secret. None: no key fits, or it was not sealed for this endpoint.
+    /// Decrypts a secret. `None`: no key fits, or it was not sealed for this endpoint.
     fn open(
         &self,
         tenant: Tenant,

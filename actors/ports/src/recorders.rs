@@ -20,7 +20,7 @@ pub trait Recorders: Send + Sync {
     /// Creates a recorder with version 1. An existing recorder is not changed.
     async fn create_recorder(&self, id: RecorderId, data: Vec<u8>) -> StoreResult<()>;
 
-    /// A recorder; none: it was never made, or was removed.
+    /// A recorder; `None`: it was never made, or was removed.
     async fn recorder(&self, id: RecorderId) -> StoreResult<Option<RecorderRow>>;
 
     /// Replaces the stored recorder with the version after `version`. Returns `false` and changes

@@ -21,7 +21,7 @@ use super::StoreResult;
 pub struct MessageBody {
     /// The event of the message.
     pub event: MessageEvent,
-    /// When it happened.
+    /// The time of the session's creation.
     pub created_at: TimestampMs,
     /// The exact body.
     pub body: Arc<str>,
@@ -63,7 +63,7 @@ pub enum StartOutcome {
 pub struct SessionRow {
     /// The start of the session.
     pub start: SessionStart,
-    /// The end; none while the session is live.
+    /// The end; `None` while the session is live.
     pub end: Option<SessionEnd>,
 }
 
@@ -93,7 +93,7 @@ pub struct EndOutcome {
 pub struct PodRow {
     /// The PoD itself.
     pub pod: Pod,
-    /// When the service received it.
+    /// The time at which the service received the PoD.
     pub received_at: TimestampMs,
 }
 
@@ -133,7 +133,7 @@ pub struct SessionFilter {
 pub struct Page<T, C> {
     /// The rows of the page.
     pub rows: Vec<T>,
-    /// The cursor after which the next page begins; none at the end.
+    /// The cursor after which the next page begins; `None` at the end.
     pub next: Option<C>,
 }
 
@@ -144,9 +144,9 @@ pub struct Page<T, C> {
 pub struct Covered {
     /// Number of batches in the journal.
     pub batches: u32,
-    /// When the PoD was received.
+    /// The time at which the service received the PoD.
     pub pod_received_at: Option<TimestampMs>,
-    /// When the app stopped the session that the service had ended.
+    /// The time at which the app stopped a session that the service had already ended.
     pub late_stop_at: Option<TimestampMs>,
 }
 

@@ -28,7 +28,7 @@ pub struct Answer {
     pub duration_ms: u32,
     /// The receiver's status code, if it answered.
     pub status_code: Option<u16>,
-    /// Why it failed; none: it succeeded.
+    /// The cause of the failure; `None` if the attempt succeeded.
     pub cause: Option<Cause>,
     /// The beginning of the answer's body; invalid UTF-8 is replaced.
     pub response: Option<String>,
@@ -41,31 +41,31 @@ pub struct Answer {
 /// Why a URL is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlRefused {
-    /// It cannot be parsed or is too long.
+    /// The URL cannot be parsed or is too long.
     #[error("not an absolute URL of at most 2048 characters without spaces or control characters")]
     Syntax,
-    /// It is not `https`.
+    /// The scheme of the URL is not `https`.
     #[error("the scheme must be https")]
     Scheme,
-    /// It carries a user name or a password.
+    /// The URL contains a user name or a password.
     #[error("the URL must not carry a user name or a password")]
     UserInfo,
-    /// It carries a fragment.
+    /// The URL contains a fragment.
     #[error("the URL must not carry a fragment")]
     Fragment,
-    /// Its host ends with a dot.
+    /// The host of the URL ends with a dot.
     #[error("the host must not end with a dot")]
     TrailingDot,
-    /// Its host is, or resolves to, an address that is not public.
+    /// The host is, or resolves to, an address that is not public.
     #[error("the host is, or leads to, an address that is not allowed")]
     Address,
-    /// Its host does not resolve.
+    /// The host does not resolve.
     #[error("the host does not resolve")]
     Unresolved,
-    /// Its host's certificate does not verify.
+    /// The certificate of the host does not verify.
     #[error("the host's certificate does not verify")]
     Certificate,
-    /// It could not be checked because of an error on our side.
+    /// An error of the service prevented the check of the URL.
     #[error("the URL cannot be checked at the moment")]
     Unavailable,
 }

@@ -200,7 +200,7 @@ impl Writer {
                 let Err(error) = written else {
                     break;
                 };
-                tracing::warn!(%error, "the audit log can't be written");
+                tracing::warn!(%error, "the audit log cannot be written");
                 tokio::time::sleep(RETRY_AFTER).await;
             }
         }

@@ -66,7 +66,8 @@ const ASK: Duration = Duration::from_secs(5);
 pub struct LiveEvents {
     /// The events so far, in the order in which they were emitted.
     pub events: Vec<Event>,
-    /// When the events last changed. It is `None` if they have not changed since the actor was built.
+    /// The time at which the events last changed, or `None` if they have not changed since the
+    /// actor was built.
     pub changed_at: Option<TimestampMs>,
 }
 

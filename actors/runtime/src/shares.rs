@@ -20,7 +20,7 @@ use porchlight_schema::session::Tenant;
 pub struct ShareExceeded {
     /// The exceeded share.
     pub share: Share,
-    /// When it is worth asking again, in seconds.
+    /// The time after which a retry can succeed, in seconds.
     pub retry_after_sec: u64,
 }
 

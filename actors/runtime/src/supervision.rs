@@ -9,7 +9,7 @@ use porchlight_schema::time::TimestampMs;
 
 /// The first pause before a restart; each further one within the window is four times as long.
 const BACK_OFF_FIRST: Duration = Duration::from_millis(50);
-/// The factor by which each pause is longer than the one before.
+/// The factor by which each pause is longer than the previous one.
 const BACK_OFF_FACTOR: u32 = 4;
 
 /// The panics of one actor within the window.

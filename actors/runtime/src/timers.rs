@@ -1,4 +1,4 @@
-//! One wheel for each arbiter: a key fires once, at the latest time it was armed for.
+//! A timer wheel for each arbiter: a key fires once, at the latest time for which it was armed.
 //!
 //! The wheel is a cache of due times that are known elsewhere; losing it costs a look at the store.
 

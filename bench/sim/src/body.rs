@@ -39,7 +39,7 @@ pub(super) struct Carry {
     up: [f64; 3],
     /// The fidgets per minute while standing: the parcel, the bell, a photograph.
     fidgets_per_min: f64,
-    /// How the courier uses the phone in the hand while standing; `None` if the phone is not in
+    /// The courier's use of the phone in the hand while standing; `None` if the phone is not in
     /// use.
     habit: Option<Habit>,
 }

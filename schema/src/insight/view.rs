@@ -84,7 +84,7 @@ pub struct InsightMetricsView {
 }
 
 impl InsightMetricsView {
-    /// The metrics in whole seconds; none when no time is known, for then the insight leaves `metrics` out.
+    /// The metrics in whole seconds; `None` when no time is known, for then the insight leaves `metrics` out.
     #[must_use]
     pub fn of(metrics: &Metrics) -> Option<Self> {
         (!metrics.is_empty()).then(|| Self {

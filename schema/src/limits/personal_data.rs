@@ -39,7 +39,8 @@ pub const PRIVACY_REQUEST_ID_CHARS_MAX: usize = 128;
 /// Characters of the reason of a privacy request.
 pub const PRIVACY_REASON_CHARS_MAX: usize = 1_000;
 const _: () = assert!(PRIVACY_SETTLE_SHARED_MS > 3 * PRIVACY_MARKS_REFRESH_MS as i64);
-/// How long the archive of an access request can be downloaded after the request was completed: 24 hours.
+/// The time for which the archive of an access request can be downloaded after the request was
+/// completed: 24 hours.
 pub const ACCESS_DOWNLOAD_MS: i64 = 24 * 3_600 * 1_000;
-/// Maximum number of access archives that a node builds at once; each is built in memory.
+/// Maximum number of access archives that a node builds at the same time, in memory.
 pub const ACCESS_ARCHIVES_AT_ONCE_MAX: usize = 2;

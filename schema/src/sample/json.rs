@@ -56,9 +56,9 @@ pub fn decode_batch(text: &[u8]) -> Result<DecodedBatch, DecodeError> {
 /// A decoded line of an NDJSON body: a batch and its session, as far as they are readable.
 #[derive(Debug, Clone)]
 pub struct DecodedLine {
-    /// The `sessionId`; none if it is not a string.
+    /// The `sessionId`; `None` if it is not a string.
     pub session_id: Option<String>,
-    /// The `seq`; none if it is not a valid number.
+    /// The `seq`; `None` if it is not a valid number.
     pub seq: Option<u32>,
     /// The batch, or why it is invalid.
     pub batch: Result<DecodedBatch, DecodeError>,
@@ -102,7 +102,7 @@ fn parse(text: &[u8]) -> Result<Value, DecodeError> {
 
 /// A sample's fields before its kind decides which of them it needs.
 pub(super) trait Fields {
-    /// The number under `name`; none if absent or null.
+    /// The number under `name`; `None` if absent or null.
     fn number(&self, name: &'static str) -> Result<Option<f64>, FieldError>;
     /// The string under `name`.
     fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, FieldError>;

@@ -70,7 +70,7 @@ pub(super) fn reference(document: &Value) -> Markup {
     // The tag of the webhook events has no operation of its own.
     let tags = tags.filter(|tag| !operations(document, words(tag, "name")).is_empty());
     let body = html! {
-        a.skip href="#content" { "To the content" }
+        a.skip href="#content" { "Skip to content" }
         nav aria-label="Operations" {
             p.brand { a href="/docs" { (words(info, "title")) " " span { (words(info, "version")) } } }
             input #search type="search" aria-label="Search operations" placeholder="Search" autocomplete="off" spellcheck="false";
@@ -151,7 +151,7 @@ fn operation(document: &Value, path: &str, method: &str, operation: &Value) -> M
             (parameters(document, operation))
             (body(document, &operation["requestBody"]))
             @let (problems, good) = answers(document, operation);
-            h4 { "Answers" }
+            h4 { "Responses" }
             dl.answers { @for (status, answer) in good { (self::answer(document, status, answer)) } }
             details {
                 summary { "Errors: " (problems.iter().map(|(status, _)| status.as_str()).collect::<Vec<_>>().join(", ")) }
@@ -400,7 +400,7 @@ fn received(document: &Value, event: &str, operation: &Value) -> Markup {
 /// The page of problem codes.
 pub(super) fn errors() -> Markup {
     let body = html! {
-        a.skip href="#content" { "To the content" }
+        a.skip href="#content" { "Skip to content" }
         nav aria-label="Pages" {
             p.brand { a href="/docs" { "Porchlight" } }
             ul { li { a href="/docs" { "The API" } } }

@@ -22,9 +22,9 @@ pub(super) struct Lines {
 /// A line of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
-    /// Its bytes, without its end.
+    /// The bytes of a line, without its end.
     Whole(&'a [u8]),
-    /// It is too long and was dropped.
+    /// The line is too long and was dropped.
     TooLong,
 }
 
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// The lines of pieces; none for a line that is too long.
+    /// The lines of pieces; `None` for a line that is too long.
     fn lines(pieces: &[&[u8]], line_bytes_max: usize) -> Vec<Option<Vec<u8>>> {
         let mut lines = Lines::new(line_bytes_max);
         let mut found = Vec::new();

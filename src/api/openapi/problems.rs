@@ -122,7 +122,8 @@ pub(super) struct Problems {
 }
 
 impl Problems {
-    /// No response yet; `groups` names sets of codes, and `base` is the schema that fits every code.
+    /// Creates the builder without responses; `groups` names sets of codes, and `base` is the
+    /// schema that fits every code.
     pub(super) fn new(groups: &Value, base: Value) -> Self {
         let groups = groups.as_object().into_iter().flatten();
         let groups = groups.map(|(name, codes)| {

@@ -39,7 +39,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{id_in_path, not_found, samples};
 
-/// Batches that are read at once.
+/// The number of batches that one read fetches.
 const BATCHES_AT_ONCE: usize = 256;
 /// The link itself is not sent as a referrer.
 const REFERRER_POLICY: (HeaderName, HeaderValue) = (
@@ -121,7 +121,7 @@ fn expires_at(request: &PrivacyRequest) -> Option<TimestampMs> {
     Some(completed_at.plus_ms(ACCESS_DOWNLOAD_MS))
 }
 
-/// Returns the link to the archive of a request; `None` while there is none and after it has expired.
+/// Returns the link to the archive of a request; `None` before the archive exists and after the link has expired.
 pub(super) fn link(
     call: &RequestContext,
     tenant: Tenant,
@@ -138,7 +138,7 @@ pub(super) fn link(
     })
 }
 
-/// Returns what the link of the request names, if its signature is right.
+/// Returns the request that the link names, if its signature is valid.
 fn signed(call: &RequestContext) -> Result<Option<ArchiveLink<'_>>, Problem> {
     let links = call.state.images.as_ref();
     let links = links.ok_or_else(|| Problem::internal("this process signs no links"))?;

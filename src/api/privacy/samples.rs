@@ -7,17 +7,17 @@ use porchlight_schema::sample::Sample;
 use porchlight_schema::sample::packed::PackedError;
 use serde::Serialize;
 
-/// Why a batch can't be written.
+/// The error of writing a batch.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteError {
-    /// The stored batch can't be read.
-    #[error("a stored batch can't be read")]
+    /// The stored batch cannot be read.
+    #[error("a stored batch cannot be read")]
     Packed(#[from] PackedError),
-    /// A sample can't be written as JSON.
-    #[error("a sample can't be written as JSON")]
+    /// A sample cannot be written as JSON.
+    #[error("a sample cannot be written as JSON")]
     Json(#[from] serde_json::Error),
-    /// The line can't be written.
-    #[error("a batch can't be written")]
+    /// The line cannot be written.
+    #[error("a batch cannot be written")]
     Io(#[from] io::Error),
 }
 

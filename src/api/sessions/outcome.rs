@@ -30,7 +30,7 @@ impl OutcomeFilter {
         }
     }
 
-    /// Whether it is empty.
+    /// Returns whether the filter has no condition.
     pub(super) fn takes_all(self) -> bool {
         self.reason.is_none() && self.suspicious.is_none()
     }
@@ -44,8 +44,9 @@ impl OutcomeFilter {
                 .is_none_or(|suspicious| summary.suspicious_behavior == suspicious)
     }
 
-    /// One page of the sessions that pass both filters. A page reads at most [`LIST_INSIGHTS_READ_MAX`] insights, so it
-    /// may hold fewer than `limit` sessions and still not be the last.
+    /// Returns one page of the sessions that pass both filters. A page reads at most
+    /// [`LIST_INSIGHTS_READ_MAX`] insights, so it may hold fewer than `limit` sessions and still
+    /// not be the last.
     pub(super) async fn page(
         self,
         service: &Service,

@@ -185,7 +185,7 @@ pub(super) async fn remove(call: RequestContext) -> Result<HttpResponse, Problem
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Makes a new secret. 200: the configuration with it, and until when the one before signs; a repeat by
+/// Makes a new secret. 200: the configuration with it, and until when the previous one signs; a repeat by
 /// `Idempotency-Key` gets the same answer.
 ///
 /// # Errors

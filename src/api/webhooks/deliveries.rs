@@ -64,7 +64,8 @@ struct WaitsForView {
     next_attempt_at: Option<TimestampMs>,
 }
 
-/// When the schedule sends a message next; none before its first attempt, and while it is held.
+/// Returns the time of the next scheduled attempt; `None` before the first attempt, and while the
+/// message is held.
 fn next_attempt_at(queued: &Queued, paused_at: Option<TimestampMs>) -> Option<TimestampMs> {
     let scheduled = queued.due_at.filter(|_| queued.state == State::Waiting);
     scheduled.filter(|_| paused_at.is_none())
@@ -159,7 +160,7 @@ impl<'a> AttemptView<'a> {
     }
 }
 
-/// One delivery in full.
+/// A delivery with its payload and attempts, as the API shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DetailView<'a> {
@@ -229,7 +230,7 @@ fn id_in_path(call: &RequestContext) -> Result<MessageId, Problem> {
         .ok_or_else(not_found)
 }
 
-/// One delivery. 200 with row, payload and attempts.
+/// Returns one delivery. 200 with row, payload and attempts.
 ///
 /// # Errors
 ///

@@ -4,7 +4,7 @@
 //! buffer a message that is too large.
 
 /// Payload size of the frame at the start of `received` according to its head (RFC 6455, section
-/// 5.2); none while unknown.
+/// 5.2); `None` while unknown.
 pub(super) fn payload_bytes(received: &[u8]) -> Option<u64> {
     let (&[_, second], rest) = received.split_first_chunk()?;
     match second & 0x7f {

@@ -14,7 +14,7 @@ pub(super) enum Closing {
     Broken,
     /// The credential was revoked.
     Revoked,
-    /// Nothing arrived for too long.
+    /// The client sent nothing for too long.
     Silent,
     /// A message is too large.
     TooLarge,

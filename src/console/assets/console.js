@@ -103,10 +103,10 @@ function living(root) {
     title.toggleAttribute("data-stale", stale);
   };
   line = new EventSource(title.dataset.live);
-  line.addEventListener("open", () => say("moves as it happens", false));
+  line.addEventListener("open", () => say("live", false));
   line.addEventListener("changed", () => refresh());
   line.addEventListener("end", () => { line.close(); refresh(); });
-  line.onerror = () => say("stands still since " + new Date().toLocaleTimeString() + "; connecting again", true);
+  line.onerror = () => say("not updating since " + new Date().toLocaleTimeString() + "; reconnecting", true);
 }
 
 // The moment under the pointer: a line through all rows, the values at that time, and the position of the phone.
@@ -177,12 +177,57 @@ function sending() {
   });
 }
 
+// Times are rendered in UTC. A visitor can choose the zone of the browser; the choice stays in this browser.
+const ZONE = "porchlight.zone";
+function isLocal() {
+  try {
+    return localStorage.getItem(ZONE) === "local";
+  } catch {
+    return false;
+  }
+}
+
+function inZone(time) {
+  const at = new Date(time.dateTime);
+  const part = (options) => new Intl.DateTimeFormat("en-GB", options).format(at);
+  const day = part({ day: "2-digit" }) + " " + part({ month: "short" }).slice(0, 3);
+  const isNear = time.dataset.utc.includes(":");
+  return day + " " + (isNear ? part({ hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false }) : part({ year: "numeric" }));
+}
+
+function zoned(root) {
+  const local = isLocal();
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    if (!local && !time.dataset.utc) continue;
+    time.dataset.utc ??= time.textContent;
+    time.textContent = local ? inZone(time) : time.dataset.utc;
+  }
+  for (const name of root.querySelectorAll("[data-zone]")) name.textContent = local ? "local time" : "UTC";
+}
+
+function choosing() {
+  const choice = document.getElementById("zone");
+  if (!choice) return;
+  choice.parentElement.hidden = false;
+  choice.value = isLocal() ? "local" : "utc";
+  choice.addEventListener("change", () => {
+    try {
+      localStorage.setItem(ZONE, choice.value);
+    } catch {
+      choice.value = "utc";
+    }
+    zoned(document);
+  });
+}
+
 function alive(root) {
+  zoned(root);
   copying(root);
   refreshing(root);
   timing(root);
 }
 
 sending();
+choosing();
 alive(document);
 living(document);

@@ -12,7 +12,9 @@ use porchlight_schema::key::Permission;
 use porchlight_schema::limits::ATTEMPTS_MAX;
 use porchlight_schema::time::TimestampMs;
 
-use super::super::layout::{self, Frame, Here, Icon, Notice, clock, copy, icon, notice, time};
+use super::super::layout::{
+    self, Frame, Here, Icon, Notice, clock, copy, icon, notice, time, zone,
+};
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
 use super::super::{guard, words};
@@ -89,26 +91,26 @@ fn page(
             (retry_button(frame, detail, url.is_some()))
         }
         @if waits.is_some() {
-            div data-refresh="700" { (notice(Notice::Note, "A try goes out now. This page looks for its answer.")) }
-            noscript { p { a href="" { "Reload" } " to see how it went." } }
+            div data-refresh="700" { (notice(Notice::Note, "Sending an attempt now. This page updates when the response arrives.")) }
+            noscript { p { a href="" { "Reload" } " to see the result." } }
         } @else if let Some(last) = last.filter(|last| last.cause.is_some()) {
             @if let Some(cause) = last.cause { (explained(cause, last.status_code)) }
         } @else if asked_at.is_some() && last.is_some() {
-            (notice(Notice::Good, "The receiver took it."))
+            (notice(Notice::Good, "Your endpoint accepted it."))
         }
         section.card { (facts(frame, detail, url)) }
-        section.card aria-labelledby="tries" {
-            h2 #tries { "Tries" }
-            (tries(&detail.attempts))
+        section.card aria-labelledby="attempts" {
+            h2 #attempts { "Attempts" }
+            (attempts(&detail.attempts))
         }
         section.card aria-labelledby="body" {
-            h2 #body { "The body, byte for byte" }
-            (copy("The exact body", &detail.body))
+            h2 #body { "Request body" }
+            (copy("Request body", &detail.body))
         }
         @if let Some(url) = url {
             section.card aria-labelledby="curl" {
-                h2 #curl { "As a command" }
-                p.help { "Sends the same bytes, signed with the secret in " code { "$WEBHOOK_SECRET" } ": put yours there." }
+                h2 #curl { "Send it yourself" }
+                p.help { "This command sends the same body, signed with the secret in " code { "$WEBHOOK_SECRET" } "." }
                 (copy("curl command", &curl::command(row, url, &detail.body)))
             }
         }
@@ -119,7 +121,7 @@ fn retry_button(frame: &Frame<'_>, detail: &DeliveryDetail, is_configured: bool)
     let label = match detail.status {
         DeliveryStatus::Superseded | DeliveryStatus::Cancelled => return html! {},
         DeliveryStatus::Delivered => "Send again",
-        DeliveryStatus::Pending | DeliveryStatus::Retrying | DeliveryStatus::Failed => "Try now",
+        DeliveryStatus::Pending | DeliveryStatus::Retrying | DeliveryStatus::Failed => "Retry now",
     };
     html! {
         @if is_configured && frame.may(Permission::RetryDelivery) {
@@ -142,32 +144,38 @@ fn facts(frame: &Frame<'_>, detail: &DeliveryDetail, url: Option<&str>) -> Marku
         dl.facts {
             dt { "Delivery" } dd.mono { (row.queued.id) }
             dt { "Session" } dd.mono { a href={ (ROOT) "/sessions/" (row.queued.session_id) } { (row.queued.session_id) } }
-            dt { "Place in the session" } dd { "message " (row.queued.number) }
-            dt { "Made" } dd { (time(row.created_at(), frame.now)) }
+            dt { "Sequence" } dd { (row.queued.number) }
+            dt { "Created" } dd { (time(row.created_at(), frame.now)) }
             @if let Some(delivered_at) = row.delivered_at { dt { "Delivered" } dd { (time(delivered_at, frame.now)) } }
             @if let Some(due_at) = row.queued.due_at.filter(|_| waits) {
-                dt { "Next try" } dd { (time(due_at, frame.now)) " · try " (row.queued.attempts + 1) " of " (ATTEMPTS_MAX) }
+                dt { "Next attempt" } dd { (time(due_at, frame.now)) " · attempt " (row.queued.attempts + 1) " of " (ATTEMPTS_MAX) }
             }
-            dt { "URL now" } dd.mono.break { (url.unwrap_or("none: no webhook is registered")) }
+            dt { "Current URL" } dd.mono.break { (url.unwrap_or("no webhook is registered")) }
         }
     }
 }
 
-fn tries(attempts: &[(u32, AttemptResult)]) -> Markup {
+/// Returns the beginning of the response's body, unless it is empty.
+fn response(report: &AttemptResult) -> Option<&str> {
+    let response = report.response.as_deref();
+    response.filter(|response| !response.is_empty())
+}
+
+fn attempts(attempts: &[(u32, AttemptResult)]) -> Markup {
     html! {
         @if attempts.is_empty() { p.faint { "None yet." } } @else {
             div.table { table {
-                caption.hidden { "Every try, the last one first" }
-                thead { tr { th.num scope="col" { "Try" } th scope="col" { "At (UTC)" } th.num scope="col" { "Took" } th scope="col" { "Result" } th scope="col" { "Answer" } } }
+                caption.hidden { "Attempts, newest first" }
+                thead { tr { th.num scope="col" { "Attempt" } th scope="col" { "Sent (" (zone()) ")" } th.num.opt scope="col" { "Duration" } th scope="col" { "Result" } th.opt scope="col" { "Response" } } }
                 tbody { @for (number, report) in attempts.iter().rev() { tr {
                     td.num { (number) }
                     td { (clock(report.at)) }
-                    td.num.nobr { (report.duration_ms) " ms" }
+                    td.num.opt.nobr { (report.duration_ms) " ms" }
                     td { @match report.cause {
-                        None => { span.state.good { (icon(Icon::Check)) (report.status_code.map_or_else(|| "taken".to_owned(), |code| code.to_string())) } }
+                        None => { span.state.good { (icon(Icon::Check)) (report.status_code.map_or_else(|| "accepted".to_owned(), |code| code.to_string())) } }
                         Some(cause) => { span.state.bad { (icon(Icon::Cross)) @if let Some(code) = report.status_code { (code) " " } (layout::cause(cause)) } }
-                    } }
-                    td { @match report.response.as_deref().filter(|response| !response.is_empty()) {
+                    } @if let Some(response) = response(report) { pre.answer.narrow tabindex="0" { (response) } } }
+                    td.opt { @match response(report) {
                         Some(response) => { pre.answer tabindex="0" { (response) } }
                         None => { span.faint { "–" } }
                     } }

@@ -10,7 +10,7 @@ use porchlight_schema::key::Permission;
 use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
 
 use super::super::guard;
-use super::super::layout::{Here, Notice, notice, thousands};
+use super::super::layout::{Here, Notice, notice, thousands, zone};
 use super::super::list_query::ListQuery;
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
@@ -32,8 +32,8 @@ fn described(filter: &DeliveryFilter) -> Markup {
         dl.facts {
             dt { "Status" } dd { @if let Some(status) = filter.status { (super::layout::status(status)) } }
             dt { "Event" } dd { (filter.event.map_or("any", |event| event.as_str())) }
-            dt { "Made from" } dd { @match filter.from { Some(from) => (super::clock(from)), None => "the beginning" } }
-            dt { "Made before" } dd { @match filter.to { Some(to) => (super::clock(to)), None => "now" } }
+            dt { "Created from" } dd { @match filter.from { Some(from) => { (super::clock(from)) " " (zone()) }, None => "the beginning" } }
+            dt { "Created before" } dd { @match filter.to { Some(to) => { (super::clock(to)) " " (zone()) }, None => "now" } }
         }
     }
 }
@@ -61,7 +61,7 @@ pub(super) async fn preview(visit: SignedInRequest) -> Result<HttpResponse, Prob
             p.figure { strong { (count(counted)) } " " (if counted.count == 1 { "delivery matches" } else { "deliveries match" }) }
             (described(&filter))
             @if counted.truncated {
-                (notice(Notice::Note, &format!("The oldest {} go now. Ask again for the rest when they are done.", thousands(RETRY_BY_FILTER_MAX))))
+                (notice(Notice::Note, &format!("This retries the oldest {}. Repeat it for the rest when they are done.", thousands(RETRY_BY_FILTER_MAX))))
             }
             p.help { "Each delivery gets one immediate attempt outside its schedule. If the attempt fails, the delivery stays failed." }
             form.buttons method="post" action={ (ROOT) "/deliveries/retry" } {
@@ -120,11 +120,11 @@ pub(super) async fn progress(visit: SignedInRequest) -> Result<HttpResponse, Pro
         p.crumbs { a href=(list) { "Webhook deliveries" } }
         header.title { h1 { @if goes_on { "Retrying" } @else if waiting > 0 { "Waiting" } @else { "Done" } } }
         section.card data-refresh=[goes_on.then_some("1000")] {
-            p.figure { strong { (thousands(tried)) } " of " (thousands(asked_for)) " tried" }
-            progress max=(asked_for.max(1)) value=(tried) aria-label="Deliveries tried" {}
-            p aria-live="polite" { (count(still)) " still " (if still.count == 1 { "matches" } else { "match" }) " the filter: they failed again, or wait." }
+            p.figure { strong { (thousands(tried)) } " of " (thousands(asked_for)) " attempted" }
+            progress max=(asked_for.max(1)) value=(tried) aria-label="Attempted deliveries" {}
+            p aria-live="polite" { (count(still)) " still " (if still.count == 1 { "matches" } else { "match" }) " the filter, because the attempt failed or is pending." }
             @if is_paused && waiting > 0 { (notice(Notice::Note, "The webhook is paused. The remaining retries run when you resume it.")) }
-            p { a href=(list) { "See what still matches" } " · " a href={ (ROOT) "/deliveries" } { "All deliveries" } }
+            p { a href=(list) { "Show the remaining deliveries" } " · " a href={ (ROOT) "/deliveries" } { "All deliveries" } }
         }
     };
     let head = html! { @if goes_on { noscript { (PreEscaped(r#"<meta http-equiv="refresh" content="3">"#)) } } };

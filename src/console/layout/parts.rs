@@ -62,7 +62,7 @@ impl Icon {
     }
 }
 
-/// Renders the drawing. It is hidden from screen readers, so text stands next to it.
+/// Renders the drawing. It is hidden from screen readers, so callers put text next to it.
 pub(crate) fn icon(glyph: Icon) -> Markup {
     html! { svg.icon viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" { path d=(glyph.path()) {} } }
 }
@@ -80,20 +80,26 @@ pub(crate) fn status(status: DeliveryStatus) -> Markup {
     html! { span class={ "state " (class) } { (icon(glyph)) (status.as_str()) } }
 }
 
-/// Renders a time in UTC, to the second.
+/// Renders the name of the time zone in which the times next to it are shown. The script replaces it
+/// if the visitor chose local time.
+pub(crate) fn zone() -> Markup {
+    html! { span data-zone="" { "UTC" } }
+}
+
+/// Renders a time in UTC, to the second, without its zone.
 pub(crate) fn clock(time: TimestampMs) -> Markup {
     html! { time datetime=(time) title=(time) { (written(time, "%d %b %H:%M:%S")) } }
 }
 
-/// Renders a time in UTC with its distance from now, past or future. From half a year away, the
-/// year is shown and the hour is not.
+/// Renders a time with its zone and its distance from now, past or future. From half a year away,
+/// the year is shown and the hour is not.
 pub(crate) fn time(at: TimestampMs, now: TimestampMs) -> Markup {
     let format = if now.since_ms(at).abs() < YEAR_MS / 2 {
         "%d %b %H:%M:%S"
     } else {
         "%d %b %Y"
     };
-    html! { time datetime=(at) title=(at) { (written(at, format)) } " " span.faint.nobr { (ago(at, now)) } }
+    html! { time datetime=(at) title=(at) { (written(at, format)) } " " (zone()) " " span.faint.nobr { (ago(at, now)) } }
 }
 
 fn written(time: TimestampMs, format: &str) -> String {
@@ -152,6 +158,12 @@ pub(crate) fn thousands(count: usize) -> String {
         written.push(digit);
     }
     written
+}
+
+/// Formats a count with its noun, in the plural unless it is one.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", thousands(count))
 }
 
 /// Renders the placeholder for an empty list.
@@ -223,6 +235,13 @@ mod tests {
         ] {
             assert_eq!(thousands(count), text);
         }
+    }
+
+    #[test]
+    fn a_single_thing_is_in_the_singular() {
+        assert_eq!(counted(1, "event"), "1 event");
+        assert_eq!(counted(0, "event"), "0 events");
+        assert_eq!(counted(1_200, "event"), "1,200 events");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use porchlight_schema::limits::{REVIEW_NOTE_CHARS_MAX, TEXT_CHARS_MAX};
 use porchlight_schema::review::{Review, ReviewState};
 
 use super::super::guard;
-use super::super::layout::{Frame, Here, clock};
+use super::super::layout::{Frame, Here, clock, zone};
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
 
@@ -35,7 +35,7 @@ async fn score(visit: &SignedInRequest, row: &SessionRow) -> Result<Score, Probl
     score.ok_or_else(|| {
         Problem::new(
             Code::NotScored,
-            "The session is not scored yet, or could not be.",
+            "The session has no scores: it is not scored yet, or scoring failed.",
         )
     })
 }
@@ -63,21 +63,21 @@ fn page(
         section.card {
             dl.facts {
                 dt { "Delivery" } dd { (row.start.delivery_id) }
-                dt { "Began" } dd { (clock(row.start.started_at)) " UTC" }
+                dt { "Started" } dd { (clock(row.start.started_at)) " " (zone()) }
             }
             p { (explanation.decision) }
         }
         section.card aria-labelledby="parameters" {
-            h2 #parameters { "What it rests on" }
-            p.help { "The weight is the share of the observation among all that count for the same question. A minus sign means that it spoke against it." }
+            h2 #parameters { "Observations behind the decision" }
+            p.help { "The weight is the observation's share among all observations for the same question. A minus sign marks an observation against it." }
             (parameters(explanation))
         }
         section.card aria-labelledby="review" {
-            h2 #review { "Review by a person" }
+            h2 #review { "Human review" }
             (reviewed(review))
             @if frame.may_change() { (form(frame, row, review)) }
         }
-        p.faint { "You may ask for a review of this decision by a person." }
+        p.faint { "You can ask for a human review of this decision." }
     }
 }
 
@@ -88,7 +88,7 @@ fn parameters(explanation: &PlainExplanation) -> Markup {
         named.map_or("Outcome", |(_, label)| *label)
     };
     html! {
-        @if explanation.parameters.is_empty() { p.faint { "Nothing spoke for or against it." } } @else {
+        @if explanation.parameters.is_empty() { p.faint { "There are no observations." } } @else {
             div.table { table {
                 caption.hidden { "The main parameters of the decision" }
                 thead { tr { th scope="col" { "Question" } th.num scope="col" { "Weight" } th scope="col" { "Observation" } } }
@@ -105,12 +105,12 @@ fn parameters(explanation: &PlainExplanation) -> Markup {
 fn reviewed(review: Option<&Review>) -> Markup {
     html! {
         @match review {
-            None => p.faint { "Nobody has reviewed this decision yet." },
+            None => p.faint { "This decision has not been reviewed." },
             Some(review) => {
                 p { @match review.state {
-                    ReviewState::Reviewed => "A person has examined this decision and confirmed it",
-                    ReviewState::Overturned => "A person has examined this decision and overturned it",
-                } " on " (clock(review.reviewed_at)) " UTC" @if let Some(by) = &review.by { ", " (by) } "." }
+                    ReviewState::Reviewed => "A person reviewed this decision and confirmed it",
+                    ReviewState::Overturned => "A person reviewed this decision and overturned it",
+                } " on " (clock(review.reviewed_at)) " " (zone()) @if let Some(by) = &review.by { ", " (by) } "." }
                 @if let Some(note) = &review.note { p { (note) } }
             }
         }

@@ -24,7 +24,7 @@ pub(super) fn verdict(record: &InsightRecord) -> Markup {
             p.says { @if let Some(&first) = codes.first() { (words::reason(first)) } @else { "Scored" } "." }
             @if codes.len() > 1 { ul.codes { @for &code in codes.iter().skip(1) { li { (reason(code)) span { (words::reason(code)) } } } } }
             @if score.summary.suspicious_behavior {
-                (notice(Notice::Bad, "The telemetry or the claim is probably untrue, on more than one ground. Read the evidence before you act on it."))
+                (notice(Notice::Bad, "Several signals suggest that the data or the delivery claim is false. Read the evidence before you act on it."))
             }
         }
     }
@@ -60,9 +60,9 @@ fn ending(reason: EndReason) -> &'static str {
     match reason {
         EndReason::Stopped => "stopped by the app or your server",
         EndReason::Idle => "timed out: no data received",
-        EndReason::TooLong => "timed out: longer than a session may last",
+        EndReason::TooLong => "timed out: maximum duration reached",
         EndReason::StoppedAfterTimeout { .. } => {
-            "stopped by the app or your server after it had timed out"
+            "stopped by the app or your server after the timeout"
         }
     }
 }
@@ -102,7 +102,7 @@ pub(super) fn drop_off(score: &Score) -> Option<(u32, u32)> {
 /// Renders the phone's details.
 pub(super) fn device(row: &SessionRow) -> Markup {
     let Some(device) = &row.start.device else {
-        return html! { p.faint { "The phone said nothing of itself." } };
+        return html! { p.faint { "No device information." } };
     };
     let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".into());
     html! {
@@ -110,7 +110,7 @@ pub(super) fn device(row: &SessionRow) -> Markup {
             dt { "Platform" } dd { (or(&device.platform)) " " (or(&device.os_version)) }
             dt { "Model" } dd { (or(&device.model)) }
             dt { "SDK" } dd { (or(&device.sdk_version)) }
-            dt { "Sensors" } dd { @if device.sensors.is_empty() { "not said" } @else { (device.sensors.join(", ")) } }
+            dt { "Sensors" } dd { @if device.sensors.is_empty() { "unknown" } @else { (device.sensors.join(", ")) } }
         }
     }
 }

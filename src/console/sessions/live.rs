@@ -55,7 +55,7 @@ pub(super) async fn stream(visit: SignedInRequest) -> Result<HttpResponse, Probl
     let open = open.ok_or_else(|| {
         Problem::new(
             Code::Overloaded,
-            "Too many pages look at live sessions at the moment.",
+            "Too many live pages are open. Close some, and reload.",
         )
     })?;
     let looking = Looking {

@@ -137,7 +137,7 @@ fn moving_at(events: &[Event], t_ms: u32) -> Option<EventType> {
 pub(super) fn maps(drawn: &Drawn<'_>) -> Markup {
     let fixes = &drawn.trace.fixes;
     let Some(middle) = fixes.get(fixes.len() / 2) else {
-        return html! { p.faint { "No position came, so there is nothing to draw." } };
+        return html! { p.faint { "No positions, so there is no map." } };
     };
     let frame = LocalFrame::new(drawn.address.point);
     let middle = frame.place(at(middle));
@@ -155,13 +155,13 @@ pub(super) fn maps(drawn: &Drawn<'_>) -> Markup {
     let near = near_radius_m(&drawable);
     html! {
         div.maps {
-            figure { (map(drawn, &whole, "The whole way")) figcaption { "The whole way" } }
+            figure { (map(drawn, &whole, "The whole route")) figcaption { "The whole route" } }
             @if let Some(radius_m) = near {
                 @let corner = |sign: f32| Place { east_m: sign * radius_m, north_m: sign * radius_m * 0.75 };
                 @let view = View::around(frame, [corner(-1.0), corner(1.0)].into_iter());
                 figure { (map(drawn, &view, "Around the address")) figcaption { "Around the address" } }
             } @else {
-                p.faint { "No position came near the address." }
+                p.faint { "No positions near the address." }
             }
         }
         (legend(drawn))
@@ -205,7 +205,7 @@ fn map(drawn: &Drawn<'_>, view: &View, label: &str) -> Markup {
     };
     html! {
         svg.map viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label={ (label) ", the scale bar is " (bar_label) " long" } data-track=(track(drawn, view)) {
-            circle.around cx=(px(door.0)) cy=(px(door.1)) r=(px((accuracy_m * view.scale).max(5.0))) { title { "The address is exact to " (accuracy_m) " m" } }
+            circle.around cx=(px(door.0)) cy=(px(door.1)) r=(px((accuracy_m * view.scale).max(5.0))) { title { "The accuracy radius of the address is " (accuracy_m) " m" } }
             path.door d={ "M" (px(door.0)) " " (px(door.1)) "c-7 -9 -8 -11 -8 -15a8 8 0 0 1 16 0c0 4 -1 6 -8 15z" } { title { "The address" } }
             circle.door-eye cx=(px(door.0)) cy=(px(door.1 - 15.0)) r="2.6" {}
             (lines(drawn, view))
@@ -322,8 +322,8 @@ fn legend(drawn: &Drawn<'_>) -> Markup {
     html! {
         ul.legend {
             @for kind in kinds.into_iter().filter(seen) { li { span class={ "swatch " (class(Some(kind))) } {} (words::event(kind)) } }
-            li { span.swatch.pin {} "Address, and how exact it is" }
-            @if drop_off_fixes(drawn).next().is_some() { li { span.swatch.ring {} "Drop-off" } } @else if drawn.drop_off.is_some() { li { "No position came during the drop-off" } }
+            li { span.swatch.pin {} "Address and its accuracy radius" }
+            @if drop_off_fixes(drawn).next().is_some() { li { span.swatch.ring {} "Drop-off" } } @else if drawn.drop_off.is_some() { li { "No positions during the drop-off" } }
             @if drawn.address.entrance.is_some() { li { span.swatch.tri {} "Entrance" } }
             @if !drawn.address.gates.is_empty() { li { span.swatch.sq {} "Gate" } }
             li { span.swatch.start {} "First position" }

@@ -11,7 +11,7 @@ use porchlight_schema::ids::EndpointId;
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::session::Pod;
 
-use super::super::layout::{Frame, Here, Notice, duration, notice};
+use super::super::layout::{Frame, Here, Notice, counted, duration, notice};
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
 use super::super::{audit, deliveries, guard, words};
@@ -157,17 +157,17 @@ fn page(frame: &Frame<'_>, shown: &Shown) -> Markup {
         @if let Some(score) = score { section.card aria-labelledby="scores" { h2 #scores { "Scores" } (scores::tiles(score)) } }
         section.card #part-map data-part="" aria-labelledby="where" { h2 #where { "Where" } (maps(&drawn)) (image(shown.image.as_deref())) }
         section.card #part-time data-part="" aria-labelledby="when" { h2 #when { "When" }
-            @if shown.trace.is_cut { (notice(Notice::Note, "This session sent more than is drawn here: the curves and the map end early.")) }
-            @if shown.trace.samples == 0 { p.faint { "No telemetry came yet." } } @else { (timeline::rows(&shown.events, &shown.trace, &series, length_ms)) }
+            @if shown.trace.is_cut { (notice(Notice::Note, "This session has more data than the page can draw: the curves and the map end early.")) }
+            @if shown.trace.samples == 0 { p.faint { "No telemetry yet." } } @else { (timeline::rows(&shown.events, &shown.trace, &series, length_ms)) }
             (event_table(&shown.events))
         }
-        @if let Some(score) = score { section.card aria-labelledby="why" { h2 #why { "Why: the evidence" } (scores::evidence(score)) p { a href={ (ROOT) "/sessions/" (row.start.session_id) "/explanation" } { "Explanation for the courier, and review" } } } }
+        @if let Some(score) = score { section.card aria-labelledby="why" { h2 #why { "Evidence" } (scores::evidence(score)) p { a href={ (ROOT) "/sessions/" (row.start.session_id) "/explanation" } { "Explanation for the courier, and human review" } } } }
         section.card #part-messages data-part="" aria-labelledby="messages" { h2 #messages { "Webhook messages" } (messages(frame, shown)) }
         details.card { summary { "Phone and telemetry" }
             (insight::device(row))
-            p.faint { (shown.trace.samples) " samples in " (shown.trace.batches) " batches, " (shown.trace.fixes.len()) " of them positions." }
+            p.faint { (counted(usize::try_from(shown.trace.samples).unwrap_or(usize::MAX), "sample")) " in " (shown.trace.batches) " " (if shown.trace.batches == 1 { "batch" } else { "batches" }) ", of which " (counted(shown.trace.fixes.len(), "position")) "." }
             @if let Some(dropped) = shown.dropped.filter(|dropped| dropped.total() > 0) { p.faint { (dropped_samples(dropped)) } }
-            (audit::of_session(frame, &row.start.session_id.to_string()))
+            (audit::of_session(&row.start.session_id.to_string()))
         }
     }
 }
@@ -183,8 +183,8 @@ fn dropped_samples(dropped: DroppedSamples) -> String {
 fn live_words(row: &SessionRow, shown: &Shown) -> Markup {
     html! {
         div.verdict {
-            p.says { @if row.end.is_some() { "It has ended, and is being scored." } @else if let Some(event) = current(&shown.events) { (words::event(event.event_type)) ", since " (timeline::stamp(event.t_start_ms)) "." } @else { "It is being recorded." } }
-            p.faint { "This page updates itself. Without JavaScript it reloads every few seconds." }
+            p.says { @if row.end.is_some() { "The session has ended and is being scored." } @else if let Some(event) = current(&shown.events) { (words::event(event.event_type)) ", since " (timeline::stamp(event.t_start_ms)) "." } @else { "The session is in progress." } }
+            p.faint { "This page updates automatically." }
             @if let Some(age_sec) = shown.age_sec { (notice(Notice::Note, &stale(age_sec))) }
         }
     }
@@ -193,8 +193,8 @@ fn live_words(row: &SessionRow, shown: &Shown) -> Markup {
 /// The notice for events that come from the store and not from the node that runs the session.
 fn stale(age_sec: u32) -> String {
     format!(
-        "The node that runs this session can't be reached at the moment. The events are as they were {} ago; the map and the curves \
-         are up to date, and nothing that was acknowledged is lost.",
+        "The node that runs this session is currently unreachable. The events are from {} ago; the map and the curves \
+         are up to date, and no acknowledged data is lost.",
         duration(i64::from(age_sec) * 1_000)
     )
 }
@@ -210,14 +210,14 @@ fn current(events: &[Event]) -> Option<&Event> {
 fn event_table(events: &[Event]) -> Markup {
     html! {
         @if !events.is_empty() {
-            details { summary { "All " (events.len()) " events as a table" }
+            details { summary { "Show " (counted(events.len(), "event")) " as a table" }
                 div.table { table {
                     caption.hidden { "Events in order of their start" }
-                    thead { tr { th scope="col" { "Event" } th scope="col" { "From" } th scope="col" { "To" } th.num scope="col" { "Sure" } th.opt scope="col" { "Detail" } } }
+                    thead { tr { th scope="col" { "Event" } th scope="col" { "From" } th scope="col" { "To" } th.num scope="col" { "Confidence" } th.opt scope="col" { "Detail" } } }
                     tbody { @for event in events.iter().take(EVENTS_SHOWN_MAX) { tr {
                         td { (words::event(event.event_type)) }
                         td { (timeline::stamp(event.t_start_ms)) }
-                        td { @match event.t_end_ms { Some(end_ms) => (timeline::stamp(end_ms)), None => (if event.is_open() { "still on" } else { "–" }) } }
+                        td { @match event.t_end_ms { Some(end_ms) => (timeline::stamp(end_ms)), None => (if event.is_open() { "ongoing" } else { "–" }) } }
                         td.num { (format!("{:.0} %", event.confidence.as_probability() * 100.0)) }
                         td.opt { (timeline::detail(event)) }
                     } } }
@@ -231,9 +231,9 @@ fn event_table(events: &[Event]) -> Markup {
 fn image(address: Option<&str>) -> Markup {
     html! {
         @if let Some(address) = address {
-            details { summary { "The path image" }
-                p.help { "The picture behind the insight's " code { "pathImageUrl" } ": a signed link, good for who has it." }
-                a href=(address) { img.path src=(address) alt="The way of this session, as the path image shows it" loading="lazy"; }
+            details { summary { "Path image" }
+                p.help { "The image behind the insight's " code { "pathImageUrl" } ". Anyone with this signed link can view it." }
+                a href=(address) { img.path src=(address) alt="The route of this session" loading="lazy"; }
             }
         }
     }
@@ -241,7 +241,7 @@ fn image(address: Option<&str>) -> Markup {
 
 fn messages(frame: &Frame<'_>, shown: &Shown) -> Markup {
     html! {
-        @if shown.messages.is_empty() { p.faint { "None: no webhook was registered when the events occurred." } } @else {
+        @if shown.messages.is_empty() { p.faint { "No messages: no webhook was registered when the events occurred." } } @else {
             (deliveries::of_session(frame, &shown.messages, shown.endpoint))
         }
     }
@@ -254,6 +254,6 @@ mod tests {
     #[test]
     fn old_events_show_their_age() {
         let words = stale(75);
-        assert!(words.contains("as they were 1 min 15 s ago"), "{words}");
+        assert!(words.contains("from 1 min 15 s ago"), "{words}");
     }
 }

@@ -1,6 +1,7 @@
-//! Every score with its evidence and any honest explanation: the basis for settling a claim.
+//! Every score with its evidence and possible innocent explanations, as a basis for settling claims.
 
 use maud::{Markup, html};
+use porchlight_core::score::explanation::NO_EXPLANATION;
 use porchlight_schema::insight::{Evidence, ReasonCode, Score};
 
 use super::super::words;
@@ -19,6 +20,11 @@ const ABOUT: [(&str, &str); 9] = [
     ("totalDurationSec", "Duration"),
 ];
 
+/// The name of the fraud score in the insight.
+const FRAUD: &str = "fraudScore";
+/// The subjects whose evidence may speak against a courier.
+const SUSPICION: [&str; 2] = [FRAUD, "suspiciousBehavior"];
+
 /// A score for display.
 struct Shown {
     about: &'static str,
@@ -26,6 +32,8 @@ struct Shown {
     value: String,
     /// The value of a score from 0 to 1.
     share: Option<f64>,
+    /// The word for such a value.
+    level: Option<&'static str>,
     tone: &'static str,
 }
 
@@ -87,10 +95,28 @@ fn shown(score: &Score) -> Vec<Shown> {
                 name,
                 value,
                 share,
+                level: share.map(|share| level(about, share)),
                 tone,
             }
         })
         .collect()
+}
+
+/// The lowest medium and the lowest high value of the fraud score; a high one is flagged.
+const FRAUD_LEVELS: (f64, f64) = (0.2, 0.5);
+/// The lowest medium and the lowest high value of the other scores: thirds.
+const LEVELS: (f64, f64) = (1.0 / 3.0, 2.0 / 3.0);
+
+/// Returns the word for a score.
+fn level(about: &str, share: f64) -> &'static str {
+    let (medium, high) = if about == FRAUD { FRAUD_LEVELS } else { LEVELS };
+    if share >= high {
+        "high"
+    } else if share >= medium {
+        "medium"
+    } else {
+        "low"
+    }
 }
 
 fn two(value: f64) -> String {
@@ -120,7 +146,7 @@ pub(super) fn tiles(score: &Score) -> Markup {
 fn tile(one: &Shown, has_why: bool) -> Markup {
     let inside = html! {
         span.name { (one.name) }
-        span class={ "value " (one.tone) } { (one.value) }
+        span class={ "value " (one.tone) } { (one.value) @if let Some(level) = one.level { " " span.level { (level) } } }
         @if let Some(share) = one.share {
             svg.meter class=(one.tone) viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true" { rect.all width="100" height="4" {} rect.part width=(format!("{:.1}", share * 100.0)) height="4" {} }
         }
@@ -149,40 +175,108 @@ pub(super) fn evidence(score: &Score) -> Markup {
     html! {
         @for (about, name, value, entries) in groups {
             section.why #{ "why-" (about) } aria-labelledby={ "name-" (about) } {
-                header { h3 #{ "name-" (about) } { @if value.is_none() { "Reason code: " } (name) } @if let Some(value) = value { strong { (value) } }
-                    @if let Some(sum) = summed(about, &entries) { span.faint { (sum) } } }
-                ul { @for entry in entries { (line(entry)) } }
+                header { h3 #{ "name-" (about) } { @if value.is_none() { "Reason code: " } (name) } @if let Some(value) = value { strong { (value) } } }
+                ul { @for entry in &entries { (line(entry)) } }
+                @if about == FRAUD { (points(&entries)) }
             }
         }
-        p.faint { "Weights of " (score.weights) "." }
+        p.faint { "Scoring model " (score.weights) }
     }
 }
 
-/// Explains how the points add up, if they do.
-fn summed(about: &str, entries: &[&Evidence]) -> Option<String> {
-    if about != "fraudScore" {
-        return None;
-    }
+/// Renders the points of the fraud score, which are log-odds, behind a disclosure.
+fn points(entries: &[&Evidence]) -> Markup {
     let sum: f64 = entries.iter().map(|entry| entry.points).sum();
-    Some(format!(
-        "the points are log-odds; together {sum:+.1}, before anything that pulls them back"
-    ))
+    html! {
+        details { summary { "Points" }
+            p.help { "The points are log-odds. They add up to " (format!("{sum:+.2}")) "." }
+            ul { @for entry in entries { li { span.points { (format!("{:+.2}", entry.points)) } p { (entry.text) } } } }
+        }
+    }
+}
+
+/// Renders the effect of an observation: its direction for suspicion, its points for other scores.
+fn effect(entry: &Evidence) -> Markup {
+    let words = match entry.points {
+        0.0 => "·".to_owned(),
+        points if entry.about == FRAUD => {
+            (if points > 0.0 { "raises" } else { "lowers" }).to_owned()
+        }
+        points => format!("{points:+.2}"),
+    };
+    html! {
+        span.points class=[(entry.points > 0.0).then_some("more")] title=(if entry.about == FRAUD { "effect on suspicion" } else { "points" }) { (words) }
+    }
 }
 
 fn line(entry: &Evidence) -> Markup {
     let is_whole = entry.t_start.is_none() && entry.t_end.is_none();
     let ms = |seconds: Option<f64>| (seconds.unwrap_or_default().max(0.0) * 1_000.0) as u32;
     let span = (ms(entry.t_start), ms(entry.t_end.or(entry.t_start)));
+    let label = if SUSPICION.contains(&entry.about.as_str()) {
+        "Possible innocent explanation: "
+    } else {
+        "Note: "
+    };
     html! {
         li {
-            span.points class=[(entry.points > 0.0).then_some("more")] title="points" { @if entry.points == 0.0 { "·" } @else { (format!("{:+.2}", entry.points)) } }
+            (effect(entry))
             div {
                 p { (entry.text) }
-                @if !entry.explanation.starts_with("None is needed") { p.faint { "Possible innocent explanation: " (entry.explanation) } }
+                @if entry.explanation != NO_EXPLANATION { p.faint { (label) (entry.explanation) } }
             }
             span.when data-from=[(!is_whole).then_some(span.0 / 1_000)] {
-                @if is_whole { span.faint { "whole session" } } @else { (stamp(span.0)) "–" (stamp(span.1)) }
+                @if is_whole { span.faint { "whole session" } } @else { (stamp(span.0)) @if stamp(span.1) != stamp(span.0) { "–" (stamp(span.1)) } }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_score_has_a_word() {
+        for (about, share, word) in [
+            (FRAUD, 0.19, "low"),
+            (FRAUD, 0.2, "medium"),
+            (FRAUD, 0.5, "high"),
+            ("frictionScore", 0.3, "low"),
+            ("frictionScore", 0.5, "medium"),
+            ("visibilityScore", 1.0, "high"),
+        ] {
+            assert_eq!(level(about, share), word, "{about} {share}");
+        }
+    }
+
+    fn entry(about: &str, points: f64) -> Evidence {
+        Evidence {
+            about: about.into(),
+            signal: "signal".into(),
+            points,
+            t_start: Some(5.0),
+            t_end: Some(5.0),
+            text: "An observation.".into(),
+            explanation: "A reason.".into(),
+        }
+    }
+
+    #[test]
+    fn evidence_of_fraud_shows_its_direction_and_other_evidence_its_points() {
+        let fraud = line(&entry(FRAUD, 2.5)).into_string();
+        assert!(
+            fraud.contains("raises") && !fraud.contains("2.50"),
+            "{fraud}"
+        );
+        assert!(fraud.contains("Possible innocent explanation: "), "{fraud}");
+        assert!(fraud.contains(">00:05<"), "one time, not a span: {fraud}");
+        let other = line(&entry("frictionScore", 0.25)).into_string();
+        assert!(
+            other.contains("+0.25") && other.contains("Note: "),
+            "{other}"
+        );
+        let shown = points(&[&entry(FRAUD, 2.5), &entry(FRAUD, -4.6)]).into_string();
+        assert!(shown.contains("add up to -2.10"), "{shown}");
     }
 }

@@ -111,7 +111,7 @@ fn height(trace: &Trace, length_ms: u32) -> Option<Series> {
         name: "Height",
         unit: "m",
         decimals: 1,
-        about: "from air pressure, against the start",
+        about: "from air pressure, relative to the start",
         points,
         range: (middle - half, middle + half),
     })
@@ -128,7 +128,7 @@ fn speed(trace: &Trace, length_ms: u32) -> Option<Series> {
         name: "Speed",
         unit: "m/s",
         decimals: 1,
-        about: "as the phone's positions say",
+        about: "from GPS",
         points,
         range: (0.0, high.max(2.0)),
     })
@@ -143,7 +143,7 @@ fn accuracy(trace: &Trace, length_ms: u32) -> Option<Series> {
         name: "Accuracy",
         unit: "m",
         decimals: 0,
-        about: "of positions, 68 % radius: lower is better",
+        about: "of GPS, 68 % radius; lower is better",
         points: points
             .into_iter()
             .map(|(t_ms, value)| (t_ms, value.min(high)))
@@ -177,7 +177,7 @@ fn cadence(trace: &Trace, length_ms: u32) -> Option<Series> {
         name: "Steps",
         unit: "/min",
         decimals: 0,
-        about: "by the phone's counter",
+        about: "from the phone's step counter",
         points,
         range: (0.0, high.max(60.0)),
     })

@@ -82,7 +82,7 @@ fn end_ms(event: &Event, length_ms: u32) -> u32 {
 pub(super) fn described(event: &Event) -> String {
     let until = match event.t_end_ms {
         Some(end_ms) => format!("–{}", stamp(end_ms)),
-        None if event.is_open() => ", still on".to_owned(),
+        None if event.is_open() => ", ongoing".to_owned(),
         None => String::new(),
     };
     let detail = detail(event);
@@ -94,7 +94,7 @@ pub(super) fn described(event: &Event) -> String {
     let confidence = event.confidence.as_probability() * 100.0;
     let name = words::event(event.event_type);
     format!(
-        "{name} {}{until}{detail}, {confidence:.0} % sure",
+        "{name} {}{until}{detail}, {confidence:.0} % confidence",
         stamp(event.t_start_ms)
     )
 }
@@ -124,7 +124,7 @@ pub(super) fn detail(event: &Event) -> String {
                 height.unwrap_or_default()
             )
         }
-        Metadata::Backtracking { retraced_m } => format!("{retraced_m} m gone twice"),
+        Metadata::Backtracking { retraced_m } => format!("{retraced_m} m walked twice"),
         Metadata::Gate { wait_sec } => format!("waited {wait_sec} s"),
     }
 }
@@ -196,7 +196,7 @@ fn annotations(events: &[Event], length_ms: u32) -> Markup {
     let height = (lanes.iter().max().unwrap_or(&0) + 1) * LANE;
     html! {
         @if !noted.is_empty() {
-            div.row { span.label { "Noticed" } svg height=(height) role="img" aria-label={ (noted.len()) " observations; the table below lists them" } {
+            div.row { span.label { "Observations" } svg height=(height) role="img" aria-label={ (noted.len()) " observations; the table below lists them" } {
                 @for ((event, span), lane) in noted.iter().zip(&spans).zip(&lanes) {
                     @let y = lane * LANE;
                     @let class = noted_class(event.event_type);

@@ -17,7 +17,7 @@ const OVERLAPS: [(u32, &str); 4] = [
     (3_600, "1 hour"),
     (86_400, "1 day"),
     (604_800, "7 days"),
-    (0, "none: the old secret ends now"),
+    (0, "none: the old secret becomes invalid now"),
 ];
 
 /// Renders the page without a webhook.
@@ -27,16 +27,16 @@ pub(super) fn none(frame: &Frame<'_>, said: &Said) -> Markup {
         (told(said))
         section.card {
             h2 { "No webhook yet" }
-            p { "Porchlight sends a signed message to one URL of yours when a session starts, when it ends, and when its insight is ready or changes." }
+            p { "Porchlight sends a signed event to your URL when a session starts, when it ends, and when its insight is created or updated." }
             @if frame.may_change() {
                 form.stack method="post" action={ (ROOT) "/webhook/register" } {
                     (frame.field())
                     (url_field(said.typed.as_deref().unwrap_or_default()))
-                    p.help #url-help { "https, on a public host. The host and its certificate are checked when you register it." }
+                    p.help #url-help { "Use https on a public host. Porchlight checks the host and its certificate when you register the URL." }
                     button.primary { "Register" }
                 }
             } @else {
-                p { "Registering one needs a key of the role admin." }
+                p { "Only a key with the role admin can register a webhook." }
             }
         }
     }
@@ -55,11 +55,11 @@ fn told(said: &Said) -> Markup {
         @if let Some((kind, words)) = &said.notice { (notice(*kind, words)) }
         @if let Some((secret, previous)) = &said.secret {
             section.card.once aria-labelledby="once" {
-                h2 #once { "The secret: copy it now" }
-                p { "It is shown this once. Your receiver checks every message's signature with it." }
-                (copy("The webhook's secret", secret))
+                h2 #once { "Copy the signing secret now" }
+                p { "The secret is shown only once. Your endpoint uses it to verify the signature of every event." }
+                (copy("Signing secret", secret))
                 @if let Some(previous) = previous {
-                    p.faint { "The secret before signs too until " (layout::clock(*previous)) " UTC." }
+                    p.faint { "The previous secret stays valid until " (layout::clock(*previous)) " " (layout::zone()) "." }
                 }
             }
         }
@@ -77,7 +77,7 @@ pub(super) fn configured(
         header.title {
             h1 { "Webhook" }
             @if endpoint.enabled {
-                span.state.good { (icon(Icon::Check)) "on" }
+                span.state.good { (icon(Icon::Check)) "enabled" }
             } @else {
                 span.state.again { (icon(Icon::Wait)) "paused" }
             }
@@ -99,11 +99,11 @@ fn facts(
 ) -> Markup {
     html! {
         section.card aria-labelledby="where" {
-            h2 #where { "Where messages go" }
+            h2 #where { "Endpoint" }
             dl.facts {
                 dt { "URL" } dd.mono.break { (endpoint.url) }
                 dt { "Id" } dd.mono { (endpoint.id) }
-                dt { "Since" } dd { (time(endpoint.created_at, frame.now)) }
+                dt { "Created" } dd { (time(endpoint.created_at, frame.now)) }
                 dt { "Secret" } dd {
                     "Version " (endpoint.secret.number) ", created " (time(endpoint.secret_made_at, frame.now))
                     @match endpoint.overlap(frame.now) {
@@ -114,14 +114,14 @@ fn facts(
                 dt { "Certificate" } dd {
                     @match certificate_ends_at {
                         Some(ends_at) => {
-                            "ends " (time(ends_at, frame.now))
+                            "expires " (time(ends_at, frame.now))
                             @if ends_soon(ends_at, frame.now) { " " span.state.bad { (icon(Icon::Cross)) "renew it" } }
                         }
-                        None => { span.faint { "not seen since the service started" } }
+                        None => { span.faint { "unknown until the next connection" } }
                     }
                 }
             }
-            p { a href={ (ROOT) "/deliveries" } { "All deliveries" } " · " a href={ (ROOT) "/deliveries?status=failed" } { "Failed ones" } }
+            p { a href={ (ROOT) "/deliveries" } { "All deliveries" } " · " a href={ (ROOT) "/deliveries?status=failed" } { "Failed deliveries" } }
         }
     }
 }
@@ -129,7 +129,7 @@ fn facts(
 fn sample(frame: &Frame<'_>) -> Markup {
     html! {
         section.card aria-labelledby="sample" {
-            h2 #sample { "Send a sample" }
+            h2 #sample { "Send a sample event" }
             p { "Sends one signed sample event now. It contains " code { "\"test\": true" } " and does not appear in the delivery log." }
             form.stack method="post" action={ (ROOT) "/webhook/test" } {
                 (frame.field())
@@ -151,19 +151,19 @@ fn sample_sent(event: MessageEvent, tested: &Tested) -> Markup {
         section.card aria-labelledby="sent" {
             h2 #sent { "Sample sent: " (event.as_str()) }
             @match answer.cause {
-                None => (notice(Notice::Good, &format!("The receiver took it: status {} after {} ms.", answer.status_code.unwrap_or_default(), answer.duration_ms))),
+                None => (notice(Notice::Good, &format!("Your endpoint accepted it: status {} after {} ms.", answer.status_code.unwrap_or_default(), answer.duration_ms))),
                 Some(cause) => {
                     (notice(Notice::Bad, &failure(words::cause(cause).0, answer.status_code, answer.duration_ms)))
                     p { (words::cause(cause).1) }
                 }
             }
             h3 { "Request" }
-            (copy("The request's head", &head(tested)))
-            (copy("The request's exact body", &tested.request.body))
-            h3 { "Answer" }
+            (copy("Request headers", &head(tested)))
+            (copy("Request body", &tested.request.body))
+            h3 { "Response" }
             @match &answer.response {
-                Some(response) if !response.is_empty() => (copy("The beginning of the answer", response)),
-                _ => p.faint { "No body came back." },
+                Some(response) if !response.is_empty() => (copy("Start of the response body", response)),
+                _ => p.faint { "The response has no body." },
             }
         }
     }
@@ -189,7 +189,7 @@ fn head(tested: &Tested) -> String {
 fn acts(frame: &Frame<'_>, endpoint: &Endpoint, said: &Said) -> Markup {
     html! {
         section.card.acts aria-labelledby="change" {
-            h2 #change { "Change it" }
+            h2 #change { "Settings" }
             form.line method="post" action={ (ROOT) "/webhook/change" } {
                 (frame.field())
                 (url_field(said.typed.as_deref().unwrap_or(&endpoint.url)))
@@ -240,7 +240,7 @@ fn acts(frame: &Frame<'_>, endpoint: &Endpoint, said: &Said) -> Markup {
                 form.act method="post" action={ (ROOT) "/webhook/delete" } {
                     (frame.field())
                     p { "Pending messages are cancelled permanently, and nothing is sent until you register another URL. This cannot be undone." }
-                    button.bad { "Delete it" }
+                    button.bad { "Delete webhook" }
                 }
             }
         }

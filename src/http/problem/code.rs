@@ -95,7 +95,7 @@ codes! {
     BodyTimeout = REQUEST_TIMEOUT, "body_timeout", "Body too slow";
     /// The session, courier or delivery is restricted: a privacy request froze it until it is released.
     Restricted = CONFLICT, "restricted", "Restricted";
-    /// The privacy request has begun or is over, and cannot be cancelled.
+    /// The privacy request has started or has ended, and cannot be cancelled.
     NotPending = CONFLICT, "not_pending", "Not pending";
     /// Another request is changing the same object, or has changed it. Read it again and retry.
     Conflict = CONFLICT, "conflict", "Conflict";

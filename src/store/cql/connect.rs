@@ -34,11 +34,11 @@ pub struct CqlOptions {
     pub keyspace: String,
     /// Replication factor of a keyspace that this process creates.
     pub replication_factor: u32,
-    /// The data centre that this service uses; none: the one of the first node that answers.
+    /// The data centre that this service uses; `None`: the one of the first node that answers.
     pub datacenter: Option<String>,
-    /// User and password; none: no authentication.
+    /// User and password; `None`: no authentication.
     pub user: Option<(String, SecretString)>,
-    /// TLS settings; none: no TLS.
+    /// TLS settings; `None`: no TLS.
     pub tls: Option<CqlTls>,
     /// Deadline for a journal write. A write that misses it may still have happened.
     pub ingest_within: Duration,

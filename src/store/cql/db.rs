@@ -29,9 +29,9 @@ pub(super) struct Db {
 /// The outcome of a lightweight transaction.
 #[derive(Debug)]
 pub(super) enum Lwt {
-    /// It was applied.
+    /// The transaction was applied.
     Applied,
-    /// Its condition did not hold.
+    /// The condition of the transaction did not hold.
     Refused,
     /// The outcome is unknown; a serial read resolves it.
     InDoubt(StoreError),

@@ -56,7 +56,7 @@ struct Walk<'f> {
 }
 
 impl Inner {
-    /// One of a tenant's messages in its present state.
+    /// Returns one of a tenant's messages with its current status.
     pub(super) async fn delivery_row(
         &self,
         tenant: Tenant,

@@ -33,7 +33,7 @@ pub struct ImportedSession {
     pub start: SessionStart,
     /// The end of the session.
     pub end: Option<SessionEnd>,
-    /// Its newest insight.
+    /// The newest insight of the session.
     pub insight: Option<StoredInsight>,
     /// Whether the insight may not cover all data.
     pub needs_rescoring: bool,
@@ -41,7 +41,7 @@ pub struct ImportedSession {
     pub pod: Option<PodRow>,
     /// Decisions about its batches.
     pub notes: Vec<Note>,
-    /// Its messages, in order.
+    /// The messages of the session, in order.
     pub messages: Vec<ImportedMessage>,
 }
 

@@ -152,7 +152,7 @@ impl Inner {
     }
 
     /// Whether another node may still accept a batch without knowing that the session has ended,
-    /// and so without a mark. Then the marks stay, so that the session is examined once more later.
+    /// and so without a mark. Then the marks stay, so that the session is examined again later.
     pub(super) fn may_be_joined_by_late(&self, end: Option<SessionEnd>) -> bool {
         self.ownership.is_shared()
             && end.is_some_and(|end| {

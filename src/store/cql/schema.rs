@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(
             missing(&applied(number, hash_of(text))).unwrap(),
             &MIGRATIONS[1..],
-            "those that came after it"
+            "the later migrations"
         );
         assert!(missing(&applied(number, [0; 32])).is_err());
         assert!(missing(&applied(9_999, hash_of(text))).is_err());

@@ -126,7 +126,7 @@ where
     }
 }
 
-/// Attempts to raise the epoch once; none if another process was faster or the outcome is unknown.
+/// Attempts to raise the epoch once; `None` if another process was faster or the outcome is unknown.
 /// An unused number is harmless.
 async fn raise(db: &Db) -> StoreResult<Option<u64>> {
     let statements = &db.statements;

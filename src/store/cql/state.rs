@@ -158,7 +158,7 @@ impl Inner {
         row.map(|(data,)| decode("sessions", &data)).transpose()
     }
 
-    /// A session's state and its version; none before the first decision. `serially` completes a
+    /// A session's state and its version; `None` before the first decision. `serially` completes a
     /// transaction in flight first.
     async fn versioned_state(
         &self,
@@ -182,7 +182,7 @@ impl Inner {
         }
     }
 
-    /// A session's state; none before the first decision.
+    /// A session's state; `None` before the first decision.
     pub(super) async fn state(&self, session_id: SessionId) -> StoreResult<Option<State>> {
         let stored = self.versioned_state(session_id, false).await?;
         Ok(stored.map(|(_, state)| state))

@@ -11,7 +11,7 @@ use rustls::{ClientConfig, RootCertStore};
 /// The certificates of the connection. Every node's must name the address at which it is reached.
 #[derive(Debug, Clone, Default)]
 pub struct CqlTls {
-    /// PEM: who may have signed the nodes' certificates; none: whom the system trusts.
+    /// PEM: who may have signed the nodes' certificates; `None`: whom the system trusts.
     pub ca_file: Option<PathBuf>,
     /// PEM: our own certificate and its key, where the cluster asks for them.
     pub identity: Option<(PathBuf, PathBuf)>,

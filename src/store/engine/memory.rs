@@ -75,8 +75,8 @@ impl MemoryEngine {
         self.lock().delay = delay;
     }
 
-    /// Another engine with the content after a power loss: without unsynced data. The two are
-    /// independent, so a store that still runs on this one cannot write into the other.
+    /// Returns another engine with the content after a power loss: without unsynced data. The two
+    /// are independent, so a store that still runs on this one cannot change the other.
     #[must_use]
     pub fn after_power_loss(&self) -> Self {
         let inner = self.lock();

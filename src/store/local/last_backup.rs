@@ -20,7 +20,8 @@ impl<E: Engine> LocalStore<E> {
         Ok(())
     }
 
-    /// When the last good backup was made; none if there was none. Shows it in the metrics.
+    /// Returns the time of the last successful backup and shows it in the metrics; `None` if no
+    /// backup exists.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ fn key() -> Vec<u8> {
     Key::of(TABLE).build()
 }
 
-/// When the last good backup was made.
+/// Returns the time of the last successful backup.
 pub(crate) fn find(read: &dyn Read) -> StoreResult<Option<TimestampMs>> {
     read.state(&key())
 }

@@ -155,7 +155,7 @@ pub(crate) fn stop_after_timeout(
     Ok(Some(EndOutcome { end, first: true }))
 }
 
-/// Attaches a PoD, which replaces the one before.
+/// Attaches a PoD, which replaces the previous one.
 pub(crate) fn attach_pod(
     txn: &mut Txn<'_>,
     session_id: SessionId,

@@ -40,7 +40,7 @@ async fn a_key_revoked_at_one_node_is_invalid_at_the_other() {
     }
     for watching in watching {
         let rest = timeout(WITHIN, watching.rest()).await;
-        assert!(rest.is_ok(), "a stream goes on with a key that is revoked");
+        assert!(rest.is_ok(), "a stream continues with a revoked key");
     }
     for node in [edge, owner] {
         assert_eq!(status(node, revoked).await, 401, "for good");

@@ -22,7 +22,7 @@ use crate::server::block_on;
 const PHONES: usize = 6;
 /// The pause between two batches of a phone.
 const PAUSE: Duration = Duration::from_millis(120);
-/// A stopped node is considered gone after 20 s: when it comes back, other nodes own its shards.
+/// A stopped node is considered gone after 20 s: when it returns, other nodes own its shards.
 const STALLED: Duration = Duration::from_secs(30);
 /// The time for which wires are cut or mute.
 const UNWIRED: Duration = Duration::from_secs(12);
@@ -34,11 +34,11 @@ const MOVES_MAX: i64 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// A node is killed with `kill -9`, and comes back when the others have its shards, or before.
+    /// A node is killed with `kill -9`, and returns when the others have its shards, or before.
     Kill,
     /// A node is stopped, and continues.
     Stall,
-    /// A node of the database is killed, and comes back.
+    /// A node of the database is killed, and returns.
     Database,
     /// All messages between nodes are lost.
     Mute,
@@ -101,7 +101,7 @@ impl Campaign {
             cluster.database.nodes.len()
         );
         println!(
-            "| fault | sessions | batches | refused | nobody there | unanswered | slowest, s | messages | repeated | went back | moves of a shard |"
+            "| fault | sessions | batches | refused | no listener | unanswered | slowest, s | messages | repeated | out of order | moves of a shard |"
         );
         println!("|---|---|---|---|---|---|---|---|---|---|---|");
         Some(Self {
@@ -204,7 +204,7 @@ impl Campaign {
         if fault != Fault::Stall {
             assert_eq!(
                 found.went_back, 0,
-                "only who was stopped may say again what is over"
+                "only a stopped node may repeat finished work"
             );
         }
         if fault == Fault::Rolling && self.in_time {

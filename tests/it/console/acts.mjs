@@ -1,4 +1,4 @@
-// What the browser's tests need beside the browser: a receiver that does as it is told, and phones.
+// Helpers of the browser's tests: a receiver with a configurable status, and phones.
 
 import fs from "node:fs";
 import https from "node:https";
@@ -7,7 +7,7 @@ import path from "node:path";
 const folder = process.env.FOLDER;
 const api = process.env.CONSOLE;
 
-// A receiver of webhooks; `receiver.status` is what it answers.
+// A receiver of webhooks that answers with `receiver.status`.
 export const receiver = { status: 200, received: [] };
 
 export function listen() {
@@ -18,7 +18,7 @@ export function listen() {
     request.on("end", () => {
       receiver.received.push({ headers: request.headers, body });
       response.statusCode = receiver.status;
-      response.end(receiver.status === 200 ? '{"taken":true}' : "<h1>upstream is away</h1><script>alert(3)</script>");
+      response.end(receiver.status === 200 ? '{"taken":true}' : "<h1>upstream is unavailable</h1><script>alert(3)</script>");
     });
   });
   return new Promise((resolve) => server.listen(0, "127.0.0.1", () => {
@@ -40,7 +40,7 @@ export async function call(method, address, body) {
 
 const deliveries = () => JSON.parse(fs.readFileSync(path.join(folder, "deliveries.json"), "utf8"));
 
-// Starts a session; gives what sends the next of its batches (false: there is none) and what stops it.
+// Starts a session. Returns functions that send its next batch (false if none is left) and stop it.
 export async function begin(number) {
   const { start, batches, pod, seconds } = deliveries()[number];
   const startedAt = Date.now() - Math.ceil(seconds * 1000);

@@ -1,4 +1,4 @@
-// The console, as a person uses it. Ends with 1 and a sentence when something is not as it should be.
+// Uses the console as a person does. Exits with 1 and a message if a check fails.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -18,7 +18,7 @@ const looks = {
   narrow: { viewport: { width: 360, height: 760 }, colorScheme: "light", hasTouch: true },
 };
 
-// A page on which nothing may go wrong: no error in its script, nothing refused by its policy, no dialog.
+// Opens a page that fails the test on a script error, a violation of its content policy, or a dialog.
 async function visitor(look, options = {}) {
   const context = await browser.newContext({ ...looks[look], timezoneId: "UTC", reducedMotion: "reduce", ...options });
   context.setDefaultTimeout(30_000);
@@ -39,7 +39,7 @@ async function signIn(page, key = process.env.KEY) {
   await page.waitForURL(root + "/console");
 }
 
-// Nothing that WCAG 2.2 AA forbids and a program can see; nothing wider than the screen.
+// Checks the automatic rules of WCAG 2.2 AA, and that nothing is wider than the screen.
 async function sound(page, name) {
   await page.evaluate(axe);
   const found = await page.evaluate(() => axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
@@ -50,7 +50,7 @@ async function sound(page, name) {
 }
 
 const steps = {
-  async "who is not signed in is sent to sign in, and comes back"() {
+  async "a visitor without a sign-in is redirected to the sign-in page and back"() {
     const page = await visitor("light");
     await page.goto(root + "/console/deliveries?status=failed");
     await sound(page, "sign-in");
@@ -66,7 +66,7 @@ const steps = {
     await page.context().close();
   },
 
-  async "a webhook is registered, tried and its secret is gone"() {
+  async "a webhook is registered and tested, and its secret is shown once"() {
     const page = await visitor("light");
     await signIn(page);
     await page.click("nav a:text-is('Webhook')");
@@ -78,22 +78,22 @@ const steps = {
     assert.ok(!(await page.content()).includes("whsec_"));
     await page.click("button:has-text('Send sample event')");
     const sent = receiver.received.at(-1);
-    assert.match(await page.textContent("main"), /The receiver took it: status 200/);
-    assert.equal(await page.textContent("[aria-label=\"The request's exact body\"] code"), sent.body);
-    assert.ok((await page.textContent("[aria-label=\"The request's head\"]")).includes(sent.headers["x-service-signature"]));
+    assert.match(await page.textContent("main"), /Your endpoint accepted it: status 200/);
+    assert.equal(await page.textContent("[aria-label=\"Request body\"] code"), sent.body);
+    assert.ok((await page.textContent("[aria-label=\"Request headers\"]")).includes(sent.headers["x-service-signature"]));
     await sound(page, "sample");
     await page.screenshot({ path: `${pictures}/sample-light.png`, fullPage: true });
     await page.context().close();
   },
 
-  async "a live session is watched to its end"() {
+  async "a live session updates until its end"() {
     const page = await visitor("light");
     await signIn(page);
     const session = await begin(0);
     await session.send();
     await page.goto(`${root}/console/sessions/${session.sessionId}`);
     await page.evaluate(() => { window.same = true; });
-    await until("the stream is open", async () => /moves/.test(await page.textContent("#freshness")));
+    await until("the stream is open", async () => /live/.test(await page.textContent("#freshness")));
     await page.click("summary:has-text('Phone and telemetry')");
     const path = () => page.locator(".map .way").first().getAttribute("d");
     for (let moves = 0; moves < 3; moves++) {
@@ -103,16 +103,16 @@ const steps = {
     }
     await page.screenshot({ path: `${pictures}/live-light.png`, fullPage: true });
     await sound(page, "live");
-    assert.ok(await page.evaluate(() => document.querySelector("details.card").open), "what was opened stays open");
+    assert.ok(await page.evaluate(() => document.querySelector("details.card").open), "opened sections stay open");
     while (await session.send());
     await session.stop();
-    await until("the verdict is there", async () => (await page.locator(".tiles").count()) > 0);
-    assert.ok(await page.evaluate(() => window.same), "the page was never loaded anew");
+    await until("the scores are shown", async () => (await page.locator(".tiles").count()) > 0);
+    assert.ok(await page.evaluate(() => window.same), "the page was never reloaded");
     assert.match(await page.textContent(".says"), /door/);
     await page.context().close();
   },
 
-  async "a delivery that fails for good is seen, explained, and tried again"() {
+  async "a delivery that fails permanently is shown, explained, and retried"() {
     receiver.status = 503;
     const session = await begin(3);
     await session.send();
@@ -121,15 +121,15 @@ const steps = {
     const page = await visitor("light");
     await signIn(page);
     await page.goto(`${root}/console/deliveries/${delivery.id}`);
-    for (let tries = 2; tries <= 6; tries++) {
+    for (let attempts = 2; attempts <= 6; attempts++) {
       assert.match(await page.textContent(".title"), /retrying/);
-      await page.click("button:has-text('Try now')");
+      await page.click("button:has-text('Retry now')");
       await page.waitForSelector(".notice.bad:has-text('error status')");
-      await until(`try ${tries} is shown`, async () => (await page.locator("#tries ~ .table tbody tr").count()) === tries);
+      await until(`attempt ${attempts} is shown`, async () => (await page.locator("#attempts ~ .table tbody tr").count()) === attempts);
     }
     // The page may have been rendered before the last attempt was stored.
     await until("it is shown as failed", async () => { await page.reload(); return /failed/.test(await page.textContent(".title")); });
-    assert.match(await page.textContent("main"), /upstream is away/);
+    assert.match(await page.textContent("main"), /upstream is unavailable/);
     await sound(page, "failed delivery");
     await page.screenshot({ path: `${pictures}/failed-light.png`, fullPage: true });
     await page.click("nav a:has-text('Overview')");
@@ -137,21 +137,21 @@ const steps = {
     await page.click(".figure-card:has-text('Failed permanently')");
     await page.click(`a[href$='${delivery.id}']`);
     receiver.status = 200;
-    await page.click("button:has-text('Try now')");
+    await page.click("button:has-text('Retry now')");
     await until("it is delivered", async () => /delivered/.test(await page.textContent(".title")));
     await session.stop();
     await page.context().close();
   },
 
-  async "all that match are tried again, after a count"() {
+  async "all matching deliveries are retried after a count"() {
     receiver.status = 500;
     const ids = [];
     for (const number of [1, 4, 5]) {
       const session = await whole(number);
       const delivery = await until("it failed once", async () => (await call("GET", `/v1/webhooks/deliveries?sessionId=${session.sessionId}&status=retrying`)).data[0]);
-      for (let tries = 2; tries <= 6; tries++) {
+      for (let attempts = 2; attempts <= 6; attempts++) {
         await call("POST", `/v1/webhooks/deliveries/${delivery.id}/retry`);
-        await until("it was tried", async () => (await call("GET", `/v1/webhooks/deliveries/${delivery.id}`)).attempts === tries);
+        await until("it was attempted", async () => (await call("GET", `/v1/webhooks/deliveries/${delivery.id}`)).attempts === attempts);
       }
       ids.push(delivery.id);
     }
@@ -171,7 +171,7 @@ const steps = {
     await page.context().close();
   },
 
-  async "a moment is chosen by keyboard, and shown on map and curves"() {
+  async "the keyboard selects a moment on map and curves"() {
     const page = await visitor("light");
     await signIn(page);
     const session = await whole(1);
@@ -186,7 +186,7 @@ const steps = {
     await page.context().close();
   },
 
-  async "the secret is rotated, a key made and revoked"() {
+  async "the secret is rotated, and a key is created and revoked"() {
     const page = await visitor("light");
     await signIn(page);
     await page.goto(root + "/console/webhook");
@@ -204,7 +204,7 @@ const steps = {
     await page.context().close();
   },
 
-  async "it all works without script"() {
+  async "every function works without script"() {
     const page = await visitor("light", { javaScriptEnabled: false });
     await signIn(page);
     await page.goto(root + "/console/deliveries");
@@ -213,11 +213,11 @@ const steps = {
     assert.match(page.url(), /event=insight.updated/);
     await page.click("tbody tr a >> nth=0");
     await page.click("button:has-text('Send again')");
-    // The try is on its way, or was quicker than the page.
-    assert.match(await page.textContent("main"), /A try goes out now|The receiver took it\./);
+    // The attempt is in flight, or was faster than the page.
+    assert.match(await page.textContent("main"), /Sending an attempt now|Your endpoint accepted it\./);
     await page.goto(root + "/console/webhook");
     await page.click("button:has-text('Send sample event')");
-    assert.match(await page.textContent("main"), /The receiver took it/);
+    assert.match(await page.textContent("main"), /Your endpoint accepted it/);
     const session = await begin(2);
     await session.send();
     await page.goto(`${root}/console/sessions/${session.sessionId}`);

@@ -29,7 +29,7 @@ fn unauthenticated_visitors_are_redirected_to_sign_in() {
         let cut = &unknown[..unknown.len() - 1];
         for (key, words) in [
             (client.as_str(), "client key"),
-            (&unknown, "No key like that"),
+            (&unknown, "Unknown, expired or revoked key"),
             (cut, "The key is incomplete"),
             ("", "The key is incomplete"),
         ] {

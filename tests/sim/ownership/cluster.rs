@@ -344,7 +344,7 @@ impl Cluster {
                 self.after(0, 1_000, Event::Answer(node, life, drained));
             }
             Effect::Drop(..) => {}
-            Effect::Replaced => panic!("node {node} was replaced by nobody"),
+            Effect::Replaced => panic!("no node replaced node {node}"),
             Effect::Left => {
                 self.nodes[node].machine = None;
                 let at_ms = self.now_ms + self.nodes[node].restart_after_ms;

@@ -1,4 +1,4 @@
-//! The calls for personal data, of which the simulation makes none: they reach the real store unharmed.
+//! Passes the calls for personal data to the real store. The simulation makes no such calls.
 
 use async_trait::async_trait;
 use porchlight_ports::{Erasure, RecorderPage, Removed, SessionRows, StoreResult};

@@ -251,7 +251,7 @@ async fn a_cursor_follows_its_shard_and_never_goes_back() {
     assert_eq!(
         attempts(&a).await,
         3,
-        "what it remembered was of generation 1"
+        "the cached entry was of generation 1"
     );
     assert!(tried(&a, tenant, session_id).await);
     assert_eq!(attempts(&b).await, 4);
@@ -300,5 +300,9 @@ async fn a_batch_stored_by_another_node_after_the_end_is_found() {
     assert_eq!(behind().await, [id], "covered, but not settled");
     other.append(id, 1, batch(1), now).await.unwrap();
     assert_eq!(behind().await, [id]);
-    assert_eq!(owner.count(id).await.unwrap(), 2, "what the look finds");
+    assert_eq!(
+        owner.count(id).await.unwrap(),
+        2,
+        "the result of reconciling"
+    );
 }

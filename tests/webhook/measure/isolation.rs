@@ -56,8 +56,8 @@ fn measure_a_quiet_customer_next_to_a_hanging_one() {
         let alone = beside(silence).await;
         report("quiet alone, 20/s", alone, alone);
         for (number, what, receiver) in [
-            (2, "beside one that answers, 300/s", &busy),
-            (3, "beside one that hangs, 300/s", &hanging),
+            (2, "next to an endpoint that answers, 300/s", &busy),
+            (3, "next to an endpoint that hangs, 300/s", &hanging),
         ] {
             let loud = bench.tenant(number, &receiver.url).await;
             let noise = bench.paced(&webhooks, loud, 400, LOUD.0, LOUD.1);
@@ -99,7 +99,7 @@ fn measure_sessions_next_to_a_failing_lane() {
                 with
             };
             report(
-                "  beside one lane that is tried all the time",
+                "  next to one lane that is retried continuously",
                 alone,
                 one.await,
             );
@@ -118,7 +118,11 @@ fn measure_sessions_next_to_a_failing_lane() {
                 }
             };
             let with = beside(Box::pin(noise)).await;
-            report("  beside 300 new lanes a second, each failing", alone, with);
+            report(
+                "  next to 300 new lanes per second, each failing",
+                alone,
+                with,
+            );
             arbiter.stop();
         });
     }
@@ -177,7 +181,7 @@ fn measure_quick_sessions_beside_150_that_hang() {
             };
             let beside = quiet_beside(&bench, &webhooks, tenant, &receiver, noise).await;
             report(
-                &format!("round {round}, beside {HANGING} that hang"),
+                &format!("round {round}, next to {HANGING} hanging sessions"),
                 alone,
                 beside,
             );

@@ -64,7 +64,7 @@ fn measure_a_quiet_customer_beside_500_dead_names() {
                 let ((), (p50, at_99)) = tokio::join!(noise, signal);
                 p99[usize::from(with_dead_names)] = at_99;
                 let what = if with_dead_names {
-                    "beside 500 dead names"
+                    "next to 500 unresolvable names"
                 } else {
                     "alone"
                 };

@@ -42,7 +42,7 @@ pub enum Fault {
         group: u64,
     },
     /// A group cannot be decoded.
-    #[error("group {group} can't be read")]
+    #[error("group {group} cannot be read")]
     Unreadable {
         /// The number of the group.
         group: u64,

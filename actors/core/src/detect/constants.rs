@@ -8,7 +8,7 @@ pub(super) const DEGRADED_RATIO: f32 = 2.5;
 /// The upper edge of the first accuracy bin, metres. The session's usual accuracy is the median of
 /// its usable fixes.
 pub(super) const USUAL_BIN_M: f32 = 1.0;
-/// The ratio of each accuracy bin's edge to the one before, so that the last bin reaches 50 m.
+/// The ratio of each accuracy bin's edge to the previous one, so that the last bin reaches 50 m.
 pub(super) const USUAL_BIN_RATIO: f32 = 1.064;
 /// The number of fixes before which no accuracy is usual.
 pub(super) const USUAL_FIXES_MIN: u16 = 8;
@@ -90,7 +90,7 @@ pub(super) const RIDE_ALONE_MS_MAX: u32 = 100_000;
 
 // --- Position ---------------------------------------------------------------------------------------------------
 
-/// The accuracy beyond which a fix says nothing about movement, metres.
+/// The accuracy beyond which a fix shows nothing about movement, metres.
 pub(super) const FIX_ACCURACY_M_MAX: f32 = 60.0;
 /// The accuracy up to which the phone's own speed is trusted at any speed, metres: indoors it freezes (measured:
 /// Falcon & Schulzrinne).
@@ -136,7 +136,7 @@ pub(super) const DELAY_MIN: usize = 3;
 pub(super) const DELAY_MAX: usize = 13;
 /// The vertical speed that is still level ground, m/s: 8 % of a walk (ramps end at 8 %, EN 17210).
 pub(super) const LEVEL_MPS: f32 = 0.07;
-/// The scale on which a faster vertical speed speaks against level ground, m/s.
+/// The scale on which a faster vertical speed counts against level ground, m/s.
 pub(super) const LEVEL_SPREAD_MPS: f32 = 0.08;
 /// The scale of vertical speed for a walk, m/s: a steady 0.2 m/s would be a street of 15 %, and
 /// half a staircase in the hand of a slow walker (measured in a museum: 0.16 to 0.24 m/s on flights
@@ -147,7 +147,7 @@ pub(super) const WALK_LEVEL_SPREAD_MPS: f32 = 0.06;
 pub(super) const CLIMB_SLOW_MPS: f32 = 0.15;
 /// The fastest vertical speed on stairs, m/s.
 pub(super) const CLIMB_FAST_MPS: f32 = 0.60;
-/// The scale on which another vertical speed speaks against stairs, m/s.
+/// The scale on which another vertical speed counts against stairs, m/s.
 pub(super) const CLIMB_SPREAD_MPS: f32 = 0.09;
 /// The vertical speed of a slow elevator, m/s (research 2.5: hydraulic ones 0.15 to 0.3).
 pub(super) const RIDE_MPS: f32 = 0.22;
@@ -283,7 +283,7 @@ pub(super) const STREET_SPEED_COST: f32 = 5.0;
 /// The share of the slope's squared standard error that is added to those spreads: swings of the
 /// air last some seconds, so neighbouring seconds are not independent.
 pub(super) const RATE_ERROR_SHARE: f32 = 4.0;
-/// The time for which a speed over ground speaks against climbing.
+/// The time for which a speed over ground counts against climbing.
 pub(super) const SPEED_HOLDS_MS: u32 = 12_000;
 /// The accuracy up to which the phone's own speed distinguishes walking from rest, metres.
 pub(super) const WALK_ACCURACY_M_MAX: f32 = 20.0;
@@ -292,7 +292,7 @@ pub(super) const WALK_SPEED_MPS_MAX: f32 = 2.1;
 /// The number of seconds of a slow move of which one faster second shows a vehicle (measured:
 /// queues creep and stop).
 pub(super) const FAST_SECONDS_SHARE: u32 = 6;
-/// The smallest net height of a climb or ride, as a share of the height gone up and down in it:
+/// The smallest net height of a climb or ride, as a share of the height climbed up and down in it:
 /// less is wind.
 pub(super) const CLIMB_STRAIGHT_MIN: f32 = 0.6;
 /// The smallest net height of a climb or ride, per m/s of the mean standard error of its slope:

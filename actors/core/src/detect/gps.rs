@@ -21,7 +21,7 @@ use usual::Usual;
 struct PoorRun {
     since_ms: u32,
     count: u8,
-    /// Whether one of them was worse than a fix that restores.
+    /// Whether one of the counted fixes was worse than a fix that restores.
     is_coarse: bool,
 }
 

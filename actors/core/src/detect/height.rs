@@ -161,7 +161,7 @@ impl RideTrack {
             .filter(|_| has_stopped(first_mps, speed_mps))
     }
 
-    /// Returns the ended ride and its last second (this one or the one before), in milliseconds
+    /// Returns the ended ride and its last second (this one or the previous one), in milliseconds
     /// since the session's start.
     pub(super) fn observe(&mut self, window: &Window) -> Option<(u32, LoneRide)> {
         self.has_push = true;

@@ -32,7 +32,7 @@ crate::parameters::table! {
         /// A pause that begins sooner than this after a drive is inside the vehicle, in
         /// milliseconds.
         GATE_LEFT_MS: u32 = 4_000;
-        /// Anything this fast is a vehicle, in m/s: runners reach 4, and a walk is below 2.1.
+        /// The least speed of a vehicle, in m/s: runners reach 4, and a walk is below 2.1.
         GATE_VEHICLE_MPS: f32 = 4.0;
         /// The seconds of gait after which the vehicle counts as left.
         GATE_FIRST_STEPS_SEC: u8 = 3;

@@ -38,7 +38,7 @@ pub(super) struct Run {
     /// The height before the run; `to_m` is the height at its end or a little later.
     pub(super) from_m: Option<f32>,
     pub(super) to_m: Option<f32>,
-    /// The total height gone up and down, in metres.
+    /// The total height climbed up and down, in metres.
     pub(super) path_m: f32,
     /// The sum of the standard errors of the seconds' slopes, in m/s.
     pub(super) rough_mps: f32,
@@ -244,7 +244,7 @@ impl Run {
         self.state == State::Walk && run.state == State::Still && run.duration_ms() >= PAUSE_MS_MAX
     }
 
-    /// Returns whether the following `run` may still belong to this event if its state comes back.
+    /// Returns whether the following `run` may still belong to this event if its state returns.
     pub(super) fn tolerates(&self, run: &Self) -> bool {
         let duration_ms = run.duration_ms();
         match (self.state, run.state) {

@@ -10,7 +10,7 @@ pub(super) enum Counted {
     Body,
     /// Steps were seen.
     Steps,
-    /// The body was pushed up or down, or could have been.
+    /// The second shows an acceleration up or down, or cannot exclude one.
     Push,
     /// A walk away from a vehicle would be visible.
     Seen,

@@ -214,7 +214,7 @@ pub fn fields_text(fields: &Fields) -> String {
     if !fields.fraud_honest.is_empty() {
         let _ = writeln!(
             out,
-            "{:<28} {} of {} true ones at 0.5 and more, the highest {}; {} of {} untrue ones; above 99.9 % of the true ones: {}",
+            "{:<28} {} of {} genuine sessions at 0.5 and more, the highest {}; {} of {} fraudulent sessions; above 99.9 % of the genuine ones: {}",
             "fraudScore",
             high(&fields.fraud_honest),
             fields.fraud_honest.len(),

@@ -41,7 +41,7 @@ struct Lease {
     good: MonotonicMs,
     /// Number of the last heartbeat that was requested.
     beat: u64,
-    /// When that heartbeat was requested.
+    /// The time at which that heartbeat was requested.
     beat_started: MonotonicMs,
     /// Whether its answer is outstanding.
     in_flight: bool,
@@ -89,7 +89,7 @@ impl OwnershipMachine {
         }
     }
 
-    /// The generation in which this node may act for the shard now; none if it may not. The answer
+    /// The generation in which this node may act for the shard now; `None` if it may not. The answer
     /// is valid at this moment only.
     #[must_use]
     pub fn holds(&self, shard: Shard, now: MonotonicMs) -> Option<u64> {
@@ -127,7 +127,7 @@ impl OwnershipMachine {
         self.members.names()
     }
 
-    /// When this node must stop acting, given the heartbeats answered so far; none while it is not
+    /// When this node must stop acting, given the heartbeats answered so far; `None` while it is not
     /// a member.
     #[must_use]
     pub fn acts_until(&self) -> Option<MonotonicMs> {
@@ -137,7 +137,7 @@ impl OwnershipMachine {
         }
     }
 
-    /// Milliseconds since the start of the last successful heartbeat; none while the node is not a
+    /// Milliseconds since the start of the last successful heartbeat; `None` while the node is not a
     /// member.
     #[must_use]
     pub fn heartbeat_age_ms(&self, now: MonotonicMs) -> Option<u64> {

@@ -11,20 +11,20 @@ use super::{
 #[derive(Debug, Clone)]
 struct Seen {
     row: MemberRow,
-    /// When its newest heartbeat was first seen.
+    /// The time at which this node first saw the member's newest heartbeat.
     beat_at: MonotonicMs,
-    /// When its current incarnation was first seen.
+    /// The time at which this node first saw the member's current incarnation.
     life_at: MonotonicMs,
 }
 
 /// Whether the holder of a shard may still act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
-    /// It may still act.
+    /// The member may still act.
     Alive,
-    /// It may not: it was marked dead, left, or restarted with a new incarnation.
+    /// The member may not act: it was marked dead, left, or restarted with a new incarnation.
     Over,
-    /// It is newer than the last read of the members.
+    /// The member is newer than the last read of the members.
     Unknown,
 }
 

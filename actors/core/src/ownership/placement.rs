@@ -5,7 +5,7 @@ use porchlight_schema::ids::Shard;
 
 use super::NodeName;
 
-/// The node with the highest weight for the shard; none if there are no nodes. All nodes must
+/// The node with the highest weight for the shard; `None` if there are no nodes. All nodes must
 /// compute the same result, so the hash never changes.
 pub fn best<'a>(
     shard: Shard,

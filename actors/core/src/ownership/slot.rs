@@ -46,7 +46,7 @@ pub(super) type Known = (u64, Option<Member>);
 pub(super) struct Slot {
     /// This node's state of the shard.
     pub(super) hold: Hold,
-    /// The row as last read; none before the first read.
+    /// The row as last read; `None` before the first read.
     pub(super) known: Option<Known>,
     /// When a serial read of the row was last requested, while its answer is outstanding.
     pub(super) asked: Option<MonotonicMs>,

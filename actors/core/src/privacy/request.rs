@@ -25,7 +25,7 @@ pub enum Stage {
     Marking,
     /// The request waits until this time, so that the other nodes learn of the marks.
     Settling(TimestampMs),
-    /// These sessions are being erased. The page has been counted and may be partly erased.
+    /// The machine is erasing these sessions. The page has been counted and may be partly erased.
     Erasing(Vec<SessionId>),
     /// The recorders of the subject are being removed.
     Recorders,
@@ -53,7 +53,7 @@ pub struct PrivacyRequest {
     pub subject: RecordedSubject,
     /// Whether the subject is barred from starting sessions from now on.
     pub suppress: bool,
-    /// The caller's reason. It is removed when the request is over, because it may name a person.
+    /// The caller's reason. It is removed when the request has ended, because it may name a person.
     pub reason: Option<String>,
     /// The SHA-256 of salt and body in hex, which distinguishes a repetition from another request
     /// with the same id.
@@ -121,7 +121,7 @@ pub enum Step {
     Count(Subject, Option<SessionId>),
     /// Removes the mark of the running erasure.
     Unmark(Subject),
-    /// Does nothing: the request is over.
+    /// Does nothing: the request has ended.
     Over,
 }
 
@@ -186,7 +186,7 @@ impl PrivacyRequest {
     ///
     /// # Errors
     ///
-    /// Returns an error if the service has begun to process the request or the request is over.
+    /// Returns an error if the service has started to process the request or the request has ended.
     pub fn cancel(&mut self, now: TimestampMs) -> Result<(), NotPending> {
         if self.status != RequestStatus::Pending {
             return Err(NotPending);

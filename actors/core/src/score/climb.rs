@@ -321,7 +321,7 @@ fn chances(estimate: &Estimate) -> String {
 }
 
 /// Returns whether an elevator ride was detected; `Some(false)` only if pressure (or vertical
-/// acceleration) was recorded nearly all the time.
+/// acceleration) was recorded nearly continuously.
 fn elevator_used(
     scene: &ScoringContext<'_>,
     places: &Places,

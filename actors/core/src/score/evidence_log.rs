@@ -13,7 +13,7 @@ pub(crate) fn rounded(value: f64) -> f64 {
     thousandths / 1000.0 + 0.0
 }
 
-/// The text of a piece of evidence: the observation, and its possible honest explanation.
+/// The text of a piece of evidence: the observation, and its possible innocent explanation.
 #[derive(Debug, Clone)]
 pub(crate) struct Explanation {
     pub(crate) text: String,

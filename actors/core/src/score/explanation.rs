@@ -10,6 +10,9 @@ use serde::Serialize;
 
 pub use plain::{PlainExplanation, PlainParameter, explain_plainly};
 
+/// The text of evidence that needs no innocent explanation. Pages leave it out.
+pub const NO_EXPLANATION: &str = "No action is needed.";
+
 /// A parameter of a decision.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parameter {

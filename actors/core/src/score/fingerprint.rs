@@ -1,10 +1,10 @@
-//! A trace's fingerprint: small, the same for a replay, and different for an honest second trip on
+//! A trace's fingerprint: small, the same for a replay, and different for a genuine second trip on
 //! the same path.
 //!
 //! Noise does not repeat itself, so the fingerprint compares noise: that of the positions, and of
 //! the phone's other measurements. Each is cut into overlapping pieces, and the smallest hashes of
 //! all pieces are kept (Broder 1997, min-wise hashing): the share of equal hashes is the share of
-//! equal pieces. Two honest trips share hardly a piece; a copy shares all of them, wherever it is
+//! equal pieces. Two genuine trips share hardly a piece; a copy shares all of them, wherever it is
 //! cut and however its times are shifted.
 //!
 //! - **Positions**: four successive displacements, each rounded to a quarter of a metre.
@@ -58,7 +58,7 @@ impl Fingerprint {
     }
 
     /// Returns the keys under which a store may find candidates: two copies share most keys, two
-    /// honest traces none.
+    /// genuine traces none.
     #[must_use]
     pub fn keys(&self) -> Vec<u64> {
         let channels = self.channels.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Estimates how likely the telemetry or the claim is untrue: log-odds of independent groups of
+//! Estimates how likely the telemetry or the claim is false: log-odds of independent groups of
 //! evidence.
 //!
 //! `logit = prior + Σ over groups of min(Σ signals, cap) − reduction by poor visibility +
@@ -19,6 +19,7 @@ use porchlight_schema::sample::SystemName;
 use super::climb::Climb;
 use super::doorstep::{Doorstep, Vertical};
 use super::evidence_log::{EvidenceLog, Explanation, Span, rounded, words};
+use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::fraud as weights;
 use super::place::{DropOffSign, Places};
 use super::scoring_context::ScoringContext;
@@ -214,7 +215,7 @@ fn account(group: Group, signals: &[&Signal], visibility: f64, ledger: &mut Evid
             "group_cap",
             group.cap() - sum,
             None,
-            words(text, "No action is needed."),
+            words(text, NO_EXPLANATION),
         );
     }
     if sum > 0.0 && !group.is_fact() && visibility < 1.0 {

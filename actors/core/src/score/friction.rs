@@ -4,6 +4,7 @@ use porchlight_schema::event::{EventType, Metadata, seconds};
 
 use super::attempts::Attempts;
 use super::evidence_log::{EvidenceLog, Span, rounded, words};
+use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::friction as weights;
 use super::place::Places;
 use super::scoring_context::{ScoringContext, end_of};
@@ -75,7 +76,7 @@ pub(crate) fn score(
             "ceiling",
             over,
             None,
-            words(text, "No action is needed."),
+            words(text, NO_EXPLANATION),
         );
     }
     if account.sum == 0.0 {

@@ -113,7 +113,7 @@ fn is_jump_from_rest(from: &Fix, held_ms: u32, to: &Fix, windows: &[Window]) -> 
         && is_at_rest(windows, (from.t_ms, to.t_ms))
 }
 
-/// Returns whether the body was recorded nearly all the time, and lay or sat still.
+/// Returns whether the body was recorded nearly continuously, and lay or sat still.
 fn is_at_rest(windows: &[Window], (from_ms, to_ms): (u32, u32)) -> bool {
     let first = windows.partition_point(|window| window.t_ms < from_ms);
     let last = windows.partition_point(|window| window.t_ms < to_ms);

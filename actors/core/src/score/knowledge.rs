@@ -305,7 +305,7 @@ fn median(mut values: Vec<(f32, f64)>, weight_least: f64) -> Option<f32> {
     None
 }
 
-/// Explanation that introduce a part of a building: the words after them belong to the unit, not to the
+/// Words that introduce a part of a building: the words after them belong to the unit, not to the
 /// place.
 const UNIT_WORDS: [&str; 12] = [
     "apt",

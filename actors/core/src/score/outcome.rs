@@ -1,5 +1,4 @@
-//! Derives the reason codes: one outcome (or `INSUFFICIENT_DATA` in its place), and the additional
-//! codes.
+//! Derives the reason codes: one outcome, or `INSUFFICIENT_DATA`, and the additional codes.
 
 use porchlight_schema::event::{EventType, seconds};
 use porchlight_schema::insight::ReasonCode;
@@ -7,6 +6,7 @@ use porchlight_schema::insight::ReasonCode;
 use super::climb::Climb;
 use super::doorstep::{Doorstep, Horizontal, Vertical};
 use super::evidence_log::{EvidenceLog, Span, words};
+use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::visibility as thresholds;
 use super::place::{DropOffSign, Places};
 use super::scoring_context::{ScoringContext, end_of, overlap_ms};
@@ -40,7 +40,7 @@ pub(crate) fn codes(
             "right_doorstep",
             drop_off_span(findings),
             text.to_owned(),
-            "No action is needed.",
+            NO_EXPLANATION,
             ledger,
         );
         codes.push(ReasonCode::DeliveredToRightDoorstep);
@@ -113,7 +113,7 @@ fn outcome(
             "stay_at_door",
             drop_off_span(findings),
             text,
-            "No action is needed.",
+            NO_EXPLANATION,
             ledger,
         );
         return ReasonCode::FullAttempt;

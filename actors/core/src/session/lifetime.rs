@@ -1,4 +1,4 @@
-//! When a session ends without a stop (contract section 2).
+//! Determines when a session ends without a stop (contract section 2).
 //!
 //! Silence and age are measured by a clock that does not jump, from the moment at which this process took the session on:
 //! neither a step of the wall clock nor an outage of the service ends a session.
@@ -18,9 +18,9 @@ pub struct Lifetime {
 /// The stored times of a session that records, by the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordedTimes {
-    /// When the service made it.
+    /// The time at which the service created the session.
     pub created_at: TimestampMs,
-    /// When the phone began.
+    /// The time at which the phone started the session.
     pub started_at: TimestampMs,
     /// When its last batch was taken, or when it was made.
     pub heard_at: TimestampMs,
@@ -31,7 +31,7 @@ pub struct RecordedTimes {
 pub struct Elapsed {
     /// Milliseconds since its last batch, or since this process took it on, whichever is later.
     pub silent_ms: i64,
-    /// Its age in milliseconds.
+    /// The age of the session in milliseconds.
     pub age_ms: i64,
 }
 

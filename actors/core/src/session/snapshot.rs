@@ -11,10 +11,10 @@ pub const SNAPSHOT_FORMAT: u8 = 11;
 /// Why a snapshot cannot be used; the machine must be rebuilt from its journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
-    /// Another version wrote it.
+    /// Another version of the service wrote the snapshot.
     #[error("snapshot of another format")]
     Format,
-    /// It is not a snapshot.
+    /// The bytes are not a snapshot.
     #[error("snapshot is corrupt")]
     Corrupt,
 }

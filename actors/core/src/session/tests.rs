@@ -258,6 +258,6 @@ proptest! {
             prop_assert_eq!(shell.applied.contains(&seq), !given_up(seq), "{}", seq);
         }
         let next = shell.machine.next_seq();
-        prop_assert!(!shell.journal.contains_key(&next), "what is next is applied");
+        prop_assert!(!shell.journal.contains_key(&next), "the next batch is applied");
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn examine(
 }
 
 /// Returns whether the first message of a lane may be sent now. A held message may be sent as soon
-/// as the pause is over.
+/// as the pause has ended.
 fn may_go(message: &Queued, now: TimestampMs, paused_at: Option<TimestampMs>) -> bool {
     match message.state {
         State::Held => paused_at.is_none(),

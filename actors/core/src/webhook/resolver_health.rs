@@ -31,7 +31,7 @@ pub enum Canary {
 pub enum Blame {
     /// The name servers of the name's domain do not answer.
     Name,
-    /// Our resolver is away.
+    /// The node's resolver is unavailable.
     Resolver,
 }
 
@@ -57,7 +57,7 @@ impl<K: Ord + Copy> Default for ResolverHealth<K> {
 }
 
 impl<K: Ord + Copy> ResolverHealth<K> {
-    /// Whether our resolver is away, according to the last look-up.
+    /// Whether the node's resolver is unavailable, according to the last look-up.
     #[must_use]
     pub fn is_away(&self) -> bool {
         self.is_away
@@ -175,7 +175,8 @@ mod tests {
     }
 
     proptest! {
-        /// One tenant alone never makes our resolver seem away while the canary is answered.
+        /// One tenant alone never makes the node's resolver seem unavailable while the canary is
+        /// answered.
         #[test]
         fn one_tenant_with_dead_names_is_to_blame(times in proptest::collection::vec(0..10_000_u64, 1..200)) {
             let mut health = ResolverHealth::default();

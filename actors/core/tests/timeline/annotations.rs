@@ -45,7 +45,11 @@ fn a_pause_on_the_approach_is_a_gate() {
     for phone in [Phone::ALL, NO_BAROMETER] {
         let events = events((0.0, 78.0), &script, phone);
         let gates = of_type(&events, EventType::Gate);
-        assert_eq!(gates.len(), 1, "the stay at the door is none: {events:?}");
+        assert_eq!(
+            gates.len(),
+            1,
+            "the stay at the door is no gate: {events:?}"
+        );
         assert!(is_near(&gates[0], 60, 75, 3), "{gates:?}");
     }
 }

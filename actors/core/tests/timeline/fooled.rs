@@ -387,7 +387,7 @@ fn each_kind_alone_finds_its_events() {
     );
     assert!(
         events.is_empty(),
-        "pressure alone tells neither walking nor staying: {events:?}"
+        "pressure alone shows neither walking nor staying: {events:?}"
     );
 }
 

@@ -173,7 +173,7 @@ impl Chains {
         }
         self.heads.insert(key, head);
         if let Err(error) = self.write_head(tenant, head).await {
-            tracing::warn!(%error, "the end of an audit log can't be noted");
+            tracing::warn!(%error, "the end of an audit log cannot be saved");
         }
     }
 

@@ -63,7 +63,7 @@ impl ReconcileQueue {
 }
 
 impl Registry {
-    /// ReconcileQueue at a session in the store and acts on the result: a session in progress is adopted,
+    /// Compares a session with the store and acts on the result: a session in progress is adopted,
     /// and for an ended session the insight is computed. Never waits.
     pub(crate) fn look_at(&self, session_id: SessionId) {
         let Some(lane) = self.lane(session_id) else {

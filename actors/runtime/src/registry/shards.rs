@@ -203,7 +203,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Requests the insight once more after the end has settled. For a moment after the end, other
+    /// Requests the insight again after the end has settled. For a moment after the end, other
     /// nodes may accept batches without reporting that they came late.
     pub(super) fn look_again_at_end(&self, session_id: SessionId) {
         if !self.is_shared() {

@@ -380,7 +380,7 @@ async fn end_session(
 }
 
 /// Handles a session's expired deadline: checks the time of the last received batch again, and ends
-/// the session if it is over.
+/// the session if it has ended.
 pub(super) fn on_due(registry: Registry, handle: Arc<Handle>) {
     actix_rt::spawn(async move {
         // Losing a deadline would leave the session without an end.

@@ -26,7 +26,7 @@ impl Service {
         is_ours
     }
 
-    /// ReconcileQueue at a session that another node has started, ended, or attached a PoD to. Never waits.
+    /// Queues the reconciliation of a session that another node has started, ended, or attached a PoD to. Never waits.
     pub fn look_at(&self, session_id: SessionId) {
         self.registry().look_at(session_id);
     }

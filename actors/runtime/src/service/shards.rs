@@ -82,7 +82,7 @@ impl Service {
         }
     }
 
-    /// ReconcileQueue for work in its shards that this node was not notified of: outdated insights and, if
+    /// Searches the store for work in its shards that this node was not notified of: outdated insights and, if
     /// `thoroughly`, sessions in progress.
     ///
     /// # Errors

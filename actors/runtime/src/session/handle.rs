@@ -23,9 +23,9 @@ pub struct Handle {
     pub session_id: SessionId,
     /// The tenant of the session.
     pub tenant: Tenant,
-    /// When the service created the session.
+    /// The time at which the service created the session.
     pub created_at: TimestampMs,
-    /// When the phone started the session.
+    /// The time at which the phone started the session.
     pub started_at: TimestampMs,
     /// When its last batch was received, by the wall clock.
     heard_at_ms: AtomicI64,
@@ -220,7 +220,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // An actor that died may have left messages, and a session that is over gets no new actor.
+        // An actor that died may have left messages, and a session that has ended gets no new actor.
         self.clear_queue();
     }
 }

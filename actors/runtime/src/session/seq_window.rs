@@ -59,7 +59,7 @@ mod tests {
         }
         assert!(heard.note(70));
         assert!(heard.note(7), "63 below the highest");
-        assert!(!heard.note(6), "further below nobody knows");
+        assert!(!heard.note(6), "numbers below the window are unknown");
         assert!(heard.note(u32::MAX - 1));
     }
 

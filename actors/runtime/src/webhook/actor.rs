@@ -101,7 +101,7 @@ impl WebhookActor {
             Err(error) => {
                 WebhookMetrics::get().on_store_failure(self.tenant, "reading the endpoint", &error);
                 if self.at_work.is_none() {
-                    // The node's scan comes back to this tenant.
+                    // The node's scan returns to this tenant.
                     self.stop(ctx, StopReason::Idle);
                 }
                 return self.at_work.is_some();

@@ -16,7 +16,7 @@ impl Webhooks {
         let _set = self.inner.restrictions.set(restrictions);
     }
 
-    /// ReconcileQueue at the tenant's outbox from its beginning, because a restriction was lifted.
+    /// Reads the tenant's outbox from its beginning, because a restriction was lifted.
     pub fn released(&self, tenant: Tenant) {
         if self.inner.acts_for(tenant) {
             self.inner.command(tenant, WebhookCommand::Restart);

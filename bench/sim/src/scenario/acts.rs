@@ -280,7 +280,7 @@ pub(super) fn second_attempt(mut courier: Courier<'_>) -> Plan {
     to_entrance(&mut courier, vehicle);
     let stay_s = courier.draw.range(15.0, 60.0);
     courier.visit(stay_s, &[(0.2, "arrived")]);
-    // No one opens: the courier returns to the street, makes a call, and comes back. The distance
+    // No one opens: the courier returns to the street, makes a call, and returns. The distance
     // is enough for a second visit (contract: 15 m).
     let away = (corner.0 + courier.draw.range(22.0, 60.0), corner.1);
     courier.walk(&[corner, away]);

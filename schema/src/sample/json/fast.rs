@@ -111,7 +111,7 @@ struct WireSample<'a> {
     /// The arrays, one after the other, and their positions.
     values: Vec<f32>,
     axes: [(usize, usize); AXES],
-    /// The kind, if it is present; none if unknown.
+    /// The kind, if it is present; `None` if unknown.
     kind: Option<Kind>,
     layouts: Layouts,
 }

@@ -197,7 +197,7 @@ impl<'a> ColumnReader<'a> {
 /// of the index is the highest bit of byte i. With this table the next position is known before a
 /// number is decoded.
 struct Places {
-    /// Total bytes of the four numbers; none if one of them is longer.
+    /// Total bytes of the four numbers; `None` if one of them is longer.
     bytes: [u8; 256],
     /// Bit offsets of the second, third and fourth number, one byte each from the lowest.
     shifts: [u32; 256],

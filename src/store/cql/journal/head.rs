@@ -9,7 +9,7 @@ pub(in super::super) struct Head {
     pub(super) highest: Option<u32>,
     /// Whether the session has ended, so that further batches are late.
     pub(in super::super) ended: bool,
-    /// When the journal was last read; none: not yet.
+    /// The time of the last read of the journal; `None` if it was not read yet.
     pub(super) read_at: Option<Instant>,
     /// This process has erased the session.
     pub(super) erased: bool,

@@ -77,7 +77,7 @@ impl Acknowledged {
         Ok(Self::of(file, log, 0))
     }
 
-    /// Opens the file of a store. None: it exists, but neither slot can be read.
+    /// Opens the file of a store. `None`: it exists, but neither slot can be read.
     pub(crate) fn open(folder: &Path) -> io::Result<Option<Self>> {
         let file = OpenOptions::new()
             .read(true)

@@ -153,7 +153,7 @@ fn an_offline_phone_continues_and_an_idle_one_starts_again() {
     let mut state = RecorderState::default();
     play(&mut state, &message(None, &[0, 10_000], &[]));
     state.newest_ended(EndOfSession::Idle);
-    // The phone recorded all the time, but had no network.
+    // The phone recorded continuously, but had no network.
     let kept = message(None, &[20_000, IDLE_MS + 20_000], &[]);
     assert_eq!(play(&mut state, &kept).0, [(0, 1, 2)]);
     let after = message(None, &[3 * IDLE_MS], &[]);

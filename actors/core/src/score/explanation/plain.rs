@@ -3,18 +3,15 @@
 use porchlight_schema::insight::{ReasonCode, Score};
 use serde::Serialize;
 
-use super::explain;
-
-/// The text that scoring writes when there is no innocent explanation.
-const NO_EXPLANATION: &str = "None is needed.";
+use super::{NO_EXPLANATION, explain};
 
 /// A main parameter of a decision.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlainParameter {
     /// A stable name made of the statement and the signal, such as `rightDoorstep.at_address`.
     pub name: String,
-    /// Its share of everything that was weighed for its statement, −1 to 1: above 0 it spoke for the statement, below 0
-    /// against it.
+    /// The parameter's share of all observations for its statement, −1 to 1: positive if it
+    /// supports the statement, negative if it contradicts it.
     pub weight: f64,
     /// The observation, in a sentence.
     pub text: String,

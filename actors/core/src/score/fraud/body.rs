@@ -60,7 +60,7 @@ struct Piece {
 /// The evidence for a body at rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
-    /// Motion was reported all the time and contained no gait.
+    /// Motion was reported continuously and contained no gait.
     Still,
     /// No motion was reported, but the step counter was active and did not rise.
     Uncounted,

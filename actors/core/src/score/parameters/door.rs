@@ -85,7 +85,7 @@ crate::parameters::table! {
     /// Parameters of `score/doorstep.rs`.
     pub(crate) mod doorstep {
         /// The number of combined uncertainties (68 % radius) within which the stay is at the
-        /// address: 99 % of honest ones are.
+        /// address: 99 % of genuine ones are.
         ACROSS_SIGMAS: f32 = 2.0;
         /// The distance of a door from the middle of its roof, which geocoders return.
         ACROSS_LEAST_M: f32 = 20.0;
@@ -107,7 +107,7 @@ crate::parameters::table! {
 
     /// Parameters of `score.rs`: the conditions for learning from a session.
     pub(crate) mod learning {
-        /// The highest fraud score of a session used for learning. Honest sessions have 0.05 and
+        /// The highest fraud score of a session used for learning. Genuine sessions have 0.05 and
         /// less.
         FRAUD_MOST: f64 = 0.1;
     }
@@ -221,7 +221,7 @@ crate::parameters::table! {
         STEP_MOST_M: f32 = 500.0;
         /// The least number of pieces for a fingerprint of the positions or a channel.
         PIECES_LEAST: u32 = 40;
-        /// The share of equal pieces from which a trace is called a copy. Honest traces share none:
+        /// The share of equal pieces from which a trace is called a copy. Genuine traces share none:
         /// four quantised pairs match by chance once in about 10⁶ even when walking the same line
         /// at the same speed.
         COPY_SHARE: f32 = 0.5;

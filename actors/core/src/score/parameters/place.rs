@@ -126,8 +126,8 @@ crate::parameters::table! {
 
     /// Parameters of `score/place/stays.rs`.
     pub(crate) mod stays {
-        /// Two stops this close in time, without a change of place, are one stay: the parcel is
-        /// shifted, the bell rung again.
+        /// The gap below which two stops without a change of place count as one stay: the courier
+        /// shifts the parcel or rings again.
         MERGED_MS: u32 = 6_000;
         /// The longest walk between two stops of one stay: four steps.
         MERGED_WALK_M: f32 = 3.0;
@@ -218,7 +218,7 @@ crate::parameters::table! {
 
     /// Parameters of `score/jumps.rs`.
     pub(crate) mod jumps {
-        /// Stale fixes at the start jump, so no earlier jump counts (40 false alarms over 63 honest
+        /// Stale fixes at the start jump, so no earlier jump counts (40 false alarms over 63 genuine
         /// traces without this).
         SETTLING_MS: u32 = 20_000;
         /// The number of uncertainties (68 % radius, both fixes) that a jump must exceed.

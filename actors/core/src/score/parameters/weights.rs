@@ -20,14 +20,14 @@ crate::parameters::table! {
         FACT_CAP: f64 = 6.0;
         /// One or two fixes are marked as simulated. Judgement.
         MOCK_ONCE: f64 = 1.5;
-        /// Three or more fixes are marked as simulated. Judgement: honest phones hardly ever do it.
+        /// Three or more fixes are marked as simulated. Judgement: genuine phones hardly ever do it.
         MOCK_SEVERAL: f64 = 4.0;
         /// The simulation flag persists. Judgement.
         MOCK_PERSISTING: f64 = 6.0;
         /// The platform's integrity check failed. Judgement: custom systems fail it too.
         INTEGRITY: f64 = 2.5;
         /// A jump that the accuracies do not explain and after which the position stays. 0 of 97
-        /// honest traces show one (measured on the recordings of Falcon and Schulzrinne, 2018;
+        /// genuine traces show one (measured on the recordings of Falcon and Schulzrinne, 2018;
         /// ungated speed rules: 57 to 65 %).
         TELEPORT: f64 = 2.5;
         /// Three or more jumps that stay.
@@ -50,7 +50,7 @@ crate::parameters::table! {
         SPEED_FROM_ROUTE: f64 = 2.5;
         /// Altitude and accuracy are both constant over a hundred metres. No recording with both
         /// does it for more than 24 m on foot, or 16 fixes in a vehicle. Constant accuracy alone:
-        /// 20 % of honest traces, one over 16 km.
+        /// 20 % of genuine traces, one over 16 km.
         CONSTANT_FIX: f64 = 1.5;
         /// Altitude and accuracy are both constant over three minutes and three hundred metres.
         CONSTANT_FIX_LONG: f64 = 2.5;
@@ -63,7 +63,7 @@ crate::parameters::table! {
         /// The position walks over 150 m while the body rests.
         GPS_WALKS_FAR: f64 = 4.0;
         /// The position walks over 150 m while the phone lies as if on a table: no cart rolls that
-        /// smoothly, and no step is counted. Judgement: more likely untrue than true, which is the
+        /// smoothly, and no step is counted. Judgement: more likely false than true, which is the
         /// most that one ground can say.
         GPS_WALKS_LYING: f64 = 5.0;
         /// The position walks and no step is counted, by a phone that reports no other motion.
@@ -72,7 +72,7 @@ crate::parameters::table! {
         /// The position walks and no gait is felt, by a phone without a step counter. Judgement:
         /// less, for the same reasons.
         GPS_WALKS_UNFELT: f64 = 2.5;
-        /// The position turns corners and the phone does not turn. Judgement: the only known honest
+        /// The position turns corners and the phone does not turn. Judgement: the only known genuine
         /// cause is a broken gyroscope.
         TURNS_UNFELT: f64 = 2.5;
         /// The position turns four or more corners and the phone does not turn.
@@ -86,7 +86,7 @@ crate::parameters::table! {
         /// cars on good roads do it too, so that it is no ground by itself.
         GPS_DRIVES_NEARLY: f64 = 0.7;
         /// The body walks outdoors while the position is frozen and claims to be exact. 21 % of
-        /// honest outdoor fixes repeat.
+        /// genuine outdoor fixes repeat.
         GPS_FROZEN: f64 = 1.0;
         /// Heights by position and by pressure disagree over a drive. Judgement.
         ALTITUDE: f64 = 1.5;
@@ -156,7 +156,7 @@ crate::parameters::table! {
         QUARANTINED_CAP: f64 = 0.10;
         /// Below this value nothing is concluded.
         INSUFFICIENT: f64 = 0.30;
-        /// From this value on the data counts as good.
+        /// The least value from which the data counts as good.
         GOOD: f64 = 0.60;
     }
 

@@ -55,7 +55,7 @@ pub(super) fn check(cases: &[Case]) {
                     case.name, score.reason_codes, score.summary
                 ));
             }
-            // All cases are honest.
+            // All cases are genuine.
             if score.summary.fraud_score >= 0.5 || score.summary.suspicious_behavior {
                 wrong.push(format!(
                     "{} ({error:?}): accused, {} {:#?}",
@@ -266,7 +266,7 @@ const LOBBY: &[Case] = &[
         &[DeliveredToRightDoorstep],
     ),
     case(
-        "the same, marked",
+        "the marked trace",
         |phone| {
             let phone = come(floor(phone, 4))
                 .walk(0.0, -30.0)

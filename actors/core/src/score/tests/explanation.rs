@@ -34,7 +34,7 @@ fn a_plain_explanation_weighs_each_statement_and_names_no_other_session() {
         points: 6.0,
         t_start: None,
         t_end: None,
-        text: "90 % of what was measured is identical to session ses_01.".to_owned(),
+        text: "90 % of the measurements are identical to session ses_01.".to_owned(),
         explanation: String::new(),
     });
     let explanation = explain_plainly(&score);

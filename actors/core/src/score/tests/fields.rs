@@ -24,7 +24,7 @@ fn each(name: &str, act: impl Fn(Phone) -> Phone, see: impl Fn(&str, &Phone, &Sc
 #[test]
 fn the_total_duration_runs_from_start_to_end() {
     each(
-        "a session that goes on for 20.5 s",
+        "a session that continues for 20.5 s",
         |phone| {
             let mut phone = house(phone);
             phone.ends_after = 20.5;
@@ -104,19 +104,19 @@ const FLOORS: &[(&str, Act, Option<i16>, Option<bool>)] = &[
         Some(false),
     ),
     (
-        "two up where the fifth was asked for, of storeys that nobody knows",
+        "two floors up for an address on the fifth, with unknown storeys",
         |phone| flat(phone.address("floor", json!(5)), 7.5, false),
         Some(2),
         Some(false),
     ),
     (
-        "10 m where the fourth was asked for, of storeys that nobody knows",
+        "10 m up for an address on the fourth, with unknown storeys",
         |phone| flat(phone.address("floor", json!(4)), 10.0, false),
         Some(3),
         Some(false),
     ),
     (
-        "no barometer, and no rise told",
+        "no barometer, and no reported rise",
         |phone| house(phone.without(&["pressure"])),
         None,
         Some(false),

@@ -1,4 +1,4 @@
-//! Untrue telemetry, and honest phones that resemble it, as an outsider would make them.
+//! False telemetry, and genuine phones that resemble it, as an outsider would make them.
 
 use super::errands::{come, flat, floor, go, house};
 use super::phone::{Error, Phone};
@@ -60,7 +60,7 @@ const UNTRUE: &[(&str, Act, f64, bool)] = &[
     ),
     ("positions walk, the body lies", lies_still, 0.3, false),
     (
-        "handed over 2 km away",
+        "dropped off 2 km away",
         |phone| {
             go(phone
                 .drive(-2_000.0, 0.0)
@@ -95,7 +95,7 @@ fn fraud_is_found_at_any_position_error() {
             );
             assert!(
                 !summary.right_doorstep || *name == "positions walk, the body lies",
-                "{name} ({error:?}) is believed"
+                "{name} ({error:?}) is not flagged"
             );
         }
     }
@@ -123,7 +123,7 @@ fn honest_phones_are_not_accused() {
         ("nothing but positions", |phone| {
             house(phone.without(&["pressure", "motion", "steps"]))
         }),
-        ("a car that stands in a garage", |phone| {
+        ("a car parked in a garage", |phone| {
             house(phone.drive(-500.0, -30.0).go_in().stay(120).come_out())
         }),
         ("an elevator that comes out elsewhere", |phone| {

@@ -316,7 +316,7 @@ fn two_couriers_on_the_same_path_are_not_a_replay() {
 }
 
 /// Two parcels of one stop share one phone and one trace in two sessions. The same trace is also
-/// sent once more, later.
+/// sent again, later.
 #[test]
 fn two_concurrent_sessions_are_not_a_replay() {
     let session = |rider: &str, created_ms: i64, completed_ms: i64| {

@@ -1,4 +1,4 @@
-//! Odd but honest sessions, and the value of each field that the contract requires for them.
+//! Odd but genuine sessions, and the value of each field that the contract requires for them.
 
 use porchlight_schema::insight::ReasonCode::{self, *};
 use porchlight_schema::insight::Score;
@@ -23,7 +23,7 @@ struct Odd {
 }
 
 /// A claimed drop-off far away, or at speed, counts against the claim (contract 5).
-const CLAIMS: [&str; 2] = ["handed over 2.5 km away", "photographed before the arrival"];
+const CLAIMS: [&str; 2] = ["dropped off 2.5 km away", "photographed before the arrival"];
 const FULL: &[ReasonCode] = &[FullAttempt];
 const RIGHT: &[ReasonCode] = &[DeliveredToRightDoorstep];
 const WRONG: &[ReasonCode] = &[PossibleWrongAddress];
@@ -91,7 +91,7 @@ const ODD: &[Odd] = &[
         false,
     ),
     case(
-        "handed over 2.5 km away",
+        "dropped off 2.5 km away",
         |phone| {
             phone
                 .drive(-2_500.0, -30.0)
@@ -281,7 +281,7 @@ const ODD: &[Odd] = &[
         false,
     ),
     case(
-        "handed over in the lobby",
+        "dropped off in the lobby",
         |phone| lobby(floor(phone, 4)),
         &[PartialAttempt],
         &[PossibleLobbyHandoff],

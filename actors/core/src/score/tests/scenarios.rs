@@ -218,7 +218,7 @@ fn an_absent_courier_has_no_attempt() {
             },
         ),
         (
-            "said to be handed over while driving",
+            "reported as dropped off while driving",
             Script::new(23)
                 .drive_to(900.0, 500.0)
                 .mark(MarkName::HandedOver)

@@ -1,4 +1,4 @@
-//! Fabricated positions, by the sensors that contradict them, and honest phones that look alike.
+//! Fabricated positions, by the sensors that contradict them, and genuine phones that look alike.
 
 use super::acts::{arrive, house, leave};
 use super::script::Script;
@@ -59,7 +59,7 @@ fn any_body_sensor_at_rest_contradicts_a_walk() {
     });
     assert!(
         !has(&silent, "position_walks_body_rests"),
-        "what is not heard convicts nobody"
+        "missing data flags no session"
     );
 }
 
@@ -101,7 +101,7 @@ fn a_phone_turns_with_its_course() {
     }
     assert!(
         carried.score().summary.fraud_score < 0.1,
-        "a gyroscope that fails convicts nobody who walked"
+        "a broken gyroscope flags no walking courier"
     );
     let mut course: Option<f32> = None;
     let fixes: Vec<Option<Place>> = carried
@@ -155,7 +155,7 @@ fn missing_noise_and_synthetic_noise_are_detected() {
     let score = diced.score();
     assert!(
         !score.summary.suspicious_behavior && score.summary.fraud_score < 0.5,
-        "one oddity of the receiver convicts nobody"
+        "one oddity of the receiver flags no session"
     );
     let honest = round_the_block(35);
     for signal in ["white_noise", "smooth_path", "smooth_drive"] {
@@ -254,7 +254,7 @@ fn a_speed_computed_from_the_route_shows_a_resting_body() {
     }
     assert!(
         !has(&unheard, "speed_reckoned_from_route"),
-        "a body that is not heard contradicts nothing"
+        "missing motion data contradicts nothing"
     );
     let mut carried = reckoned(round_the_block(37));
     for window in &mut carried.windows {
@@ -293,11 +293,11 @@ fn a_standing_body_does_not_jump_back_and_forth() {
     );
     assert!(
         !has(&leaping(round_the_block(38)), "white_noise_at_rest"),
-        "who walked was there"
+        "a walking courier was there"
     );
     assert!(
         !has(&house(38).body_at_rest().stay(60), "white_noise_at_rest"),
-        "a wander is none"
+        "a drifting position is no jump"
     );
 }
 
@@ -354,10 +354,10 @@ fn a_constant_altitude_shows_a_resting_body() {
             &level(round_the_block(40).body_at_rest(), 0.0),
             "constant_altitude"
         ),
-        "0 is none"
+        "altitude 0 means no altitude"
     );
     assert!(
         !has(&level(round_the_block(40), 512.3), "constant_altitude"),
-        "who walked was there"
+        "a walking courier was there"
     );
 }

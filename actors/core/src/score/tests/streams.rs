@@ -39,7 +39,7 @@ const BROKEN: &[Case] = &[
         &[TelemetryStreamInterrupted, SessionTimeout],
     ),
     case(
-        "the end was not heard",
+        "the end was not received",
         |phone| {
             let mut phone = house(phone);
             phone.ends_after = 60.0;

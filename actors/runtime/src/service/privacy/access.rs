@@ -6,7 +6,7 @@ use porchlight_schema::ids::SessionId;
 
 use super::{TenantPrivacy, erase};
 
-/// Sessions that are read at once.
+/// The number of sessions that one read fetches.
 const SESSIONS_AT_ONCE: usize = 50;
 
 impl TenantPrivacy<'_> {

@@ -18,7 +18,7 @@ const PAGE: usize = 1_000;
 /// The number of sessions compared per step.
 const SESSIONS_AT_ONCE: u32 = 200;
 
-/// An erasure that has begun.
+/// An erasure that has started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedErasure {
     /// The tenant whose data was erased.

@@ -263,7 +263,7 @@ impl TenantPrivacy<'_> {
     }
 
     /// Cancels a request. Returns `None` if there is no such request, and [`NotPending`] if it has
-    /// begun or is over.
+    /// begun or has ended.
     ///
     /// # Errors
     ///

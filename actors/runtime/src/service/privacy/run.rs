@@ -70,7 +70,7 @@ impl Service {
                 self.start_open_requests().await
             };
             if let Err(error) = seen.await {
-                tracing::warn!(%error, "the privacy requests can't be read");
+                tracing::warn!(%error, "the privacy requests cannot be read");
             }
             let woken = self.privacy.wake.notified();
             // A request that arrived during the scan has left a permit behind.
@@ -132,7 +132,7 @@ fn ownership_lost(service: &Service, tenant: Tenant) -> bool {
 }
 
 impl TenantPrivacy<'_> {
-    /// Performs a request until it is over or must wait.
+    /// Performs a request until it has ended or must wait.
     async fn perform(&self, hash: [u8; 32], open_key: &[u8]) -> StoreResult<()> {
         loop {
             let Some(stored) = self.find_by(hash).await? else {
@@ -150,7 +150,7 @@ impl TenantPrivacy<'_> {
             let mut next = stored.clone();
             next.begin(service.now());
             if next != stored {
-                // This write decides whether the request was begun or cancelled.
+                // This write decides whether the request was started or cancelled.
                 self.replace(&stored, &next).await?;
                 continue;
             }

@@ -50,7 +50,7 @@ pub(super) struct Short {
 
 impl Short {
     /// Parses a number with a fraction that has its point within the first seven bytes and ends
-    /// within sixteen, but not within eight; none if it is another one.
+    /// within sixteen, but not within eight; `None` if it is another one.
     #[inline]
     pub(super) fn of_two_words(bytes: &[u8; 16]) -> Option<Self> {
         let (&first, rest) = bytes.split_first_chunk::<8>()?;

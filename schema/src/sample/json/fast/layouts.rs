@@ -22,7 +22,7 @@ pub(super) struct Member {
     pub(super) key: Expected,
     /// The place in which its value is stored; `None` if the field is unknown.
     pub(super) slot: Option<Slot>,
-    /// The text of the kind, if this is the kind, and the kind; none if unknown.
+    /// The text of the kind, if this is the kind, and the kind; `None` if unknown.
     kind: Option<(Expected, Option<Kind>)>,
 }
 

@@ -142,7 +142,7 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
-    /// The bytes consumed since a position, for comparison with later input; none if there are too
+    /// The bytes consumed since a position, for comparison with later input; `None` if there are too
     /// many.
     pub(super) fn expected_since(&self, from: usize) -> Option<Expected> {
         let passed = self.bytes.get(from..self.at)?;
@@ -399,21 +399,21 @@ mod tests {
             }
         }
 
-        /// This also holds for short numbers, which are most of a batch.
+        /// Short numbers, which are most of a batch, are parsed exactly as by serde_json.
         #[test]
         fn a_short_number_is_parsed_as_by_serde_json(text in "-?[0-9]{0,4}\\.?[0-9]{0,4}") {
             let slow: Option<f64> = serde_json::from_str(&text).ok();
             prop_assert_eq!(number(&text).map(f64::to_bits), slow.map(f64::to_bits), "{}", text);
         }
 
-        /// This also holds for numbers of two words, wherever they end.
+        /// Numbers of two words are parsed exactly as by serde_json, wherever they end.
         #[test]
         fn a_number_of_two_words_is_what_serde_json_makes_of_it(text in "-?[0-9]{1,8}\\.[0-9]{1,14}([eE.]?)") {
             let slow: Option<f64> = serde_json::from_str(&text).ok();
             prop_assert_eq!(number(&text).map(f64::to_bits), slow.map(f64::to_bits), "{}", text);
         }
 
-        /// This also holds for doubles as programs print them.
+        /// Doubles as programs print them are parsed exactly as by serde_json.
         #[test]
         fn a_double_round_trips(value in -1e9_f64..1e9) {
             let text = value.to_string();
