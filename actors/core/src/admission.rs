@@ -225,7 +225,7 @@ mod tests {
                 let before = limit.limit();
                 limit.observe(&Interval { length_us, acknowledged, delay_sum_us, was_full });
                 prop_assert!((INGEST_BATCHES_MIN..=INGEST_BATCHES_MAX).contains(&limit.limit()));
-                prop_assert!(limit.limit() >= before / 2, "never by more than half at once");
+                prop_assert!(limit.limit() >= before / 2, "by at most half in one step");
             }
         }
     }

@@ -316,7 +316,7 @@ impl Registry {
         let actor = SessionActor::spawn(&lane.arbiter, self.clone(), Arc::clone(handle), frozen);
         slot.actor = Some(actor.clone());
         handle.clear_queue();
-        // The actor is frozen again if it receives nothing.
+        // The actor is passivated again if it receives nothing.
         let left_ms = self.left_ms(handle);
         self.arm_for(handle.session_id, left_ms.min(FREEZE_AFTER_MS));
         Some(actor)

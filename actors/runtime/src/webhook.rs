@@ -440,7 +440,7 @@ impl Inner {
 /// requested time.
 #[expect(
     clippy::disallowed_methods,
-    reason = "`poked` and `changed` have admitted it; ticks are few"
+    reason = "earlier messages have admitted it, and ticks are rare"
 )]
 fn admitted_send(actor: &Addr<WebhookActor>, what: WebhookCommand) {
     actor.do_send(Envelope::now(what));

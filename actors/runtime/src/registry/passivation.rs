@@ -1,4 +1,4 @@
-//! Periodic checks of sessions: idle actors are frozen, states that stay frozen for long are left
+//! Periodic checks of sessions: idle actors are passivated, states that stay passivated for long are left
 //! to the store, and sessions that are silent for too long end.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::send::{send_passivate, tell_drain};
 use super::{Handle, OnDue, Registry};
 use crate::session::PassivatedState;
 
-/// An actor that received nothing for this long is frozen. Its state stays in memory as bytes.
+/// An actor that received nothing for this long is passivated. Its state stays in memory as bytes.
 pub(super) const FREEZE_AFTER_MS: i64 = 15 * 1000;
 /// A session that received nothing for this long has its state only in the store.
 pub(super) const PASSIVATE_AFTER_MS: i64 = 5 * 60 * 1000;
@@ -103,7 +103,7 @@ impl Registry {
         self.arm(&handle);
     }
 
-    /// Writes the state of an idle session's actor, running or frozen, to the store, and drops it
+    /// Writes the state of an idle session's actor, running or passivated, to the store, and drops it
     /// from memory.
     fn passivate(&self, handle: &Arc<Handle>) {
         if handle.slot().frozen.is_some() {
@@ -115,7 +115,7 @@ impl Registry {
         }
     }
 
-    /// Keeps the state of an actor that was frozen, unless a new actor has started meanwhile and
+    /// Keeps the state of an actor that was passivated, unless a new actor has started meanwhile and
     /// has read the state again.
     pub(crate) fn keep(&self, handle: &Arc<Handle>, frozen: Option<Box<PassivatedState>>) {
         {

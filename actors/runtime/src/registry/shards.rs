@@ -93,7 +93,7 @@ impl Registry {
         }
     }
 
-    /// Writes the state of every actor and every frozen state of these handles. Returns how many
+    /// Writes the state of every actor and every passivated state of these handles. Returns how many
     /// were written.
     pub(super) async fn drain_handles(&self, handles: &[Arc<Handle>]) -> usize {
         let mut drained = 0;

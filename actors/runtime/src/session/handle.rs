@@ -62,7 +62,7 @@ pub(crate) struct Slot {
     /// Whether the actor panicked and will be rebuilt. It will read batches that arrive meanwhile
     /// from the journal.
     pub(crate) restarting: bool,
-    /// The state of the last actor when it was frozen. It is `None` while there is an actor.
+    /// The state of the last actor when it was passivated. It is `None` while there is an actor.
     pub(crate) frozen: Option<Box<PassivatedState>>,
     pub(crate) budget: Budget,
     pub(super) heard: SeqWindow,
@@ -138,7 +138,7 @@ impl Handle {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether there is an actor, and whether there is a frozen state.
+    /// Returns whether there is an actor, and whether there is a passivated state.
     pub(super) fn holds(&self) -> (bool, bool) {
         let slot = self.slot();
         (slot.actor.is_some(), slot.frozen.is_some())

@@ -1,4 +1,4 @@
-//! A session's machine while its actor is running, and while it is frozen.
+//! A session's machine while its actor is running, and while it is passivated.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use porchlight_schema::time::TimestampMs;
 /// A snapshot is due this long after the first batch that is not in a snapshot.
 const SNAPSHOT_AFTER: Duration = Duration::from_millis(SNAPSHOT_MS);
 
-/// The state of an actor that was frozen.
+/// The state of an actor that was passivated.
 #[derive(Debug)]
 pub(crate) struct PassivatedState {
     state: Box<[u8]>,
@@ -42,7 +42,7 @@ impl Running {
         })
     }
 
-    /// Restores a frozen machine. Returns `None` if its state cannot be read; the store has all of
+    /// Restores a passivated machine. Returns `None` if its state cannot be read; the store has all of
     /// it.
     pub(crate) fn activate(frozen: &PassivatedState) -> Option<Box<Self>> {
         let (context, machine) = SessionMachine::activate(&frozen.state).ok()?;

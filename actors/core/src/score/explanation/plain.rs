@@ -127,15 +127,15 @@ fn of(code: ReasonCode) -> &'static str {
             "Too little was recorded to say anything about the visit. This says nothing about you."
         }
         ReasonCode::DeliveredToRightDoorstep => {
-            "The parcel was handed over at the door of the address."
+            "The parcel was delivered at the door of the address."
         }
         ReasonCode::PossibleLobbyHandoff => {
-            "The parcel was probably handed over at the entrance, although the door is on an upper floor."
+            "The parcel was probably left at the entrance, although the door is on an upper floor."
         }
         ReasonCode::PossibleWrongAddress => "You stayed at a door that is not that of the address.",
         ReasonCode::SessionTimeout => {
             "The recording was ended by the service because nothing more arrived."
         }
-        ReasonCode::TelemetryStreamInterrupted => "For a while no data arrived from the phone.",
+        ReasonCode::TelemetryStreamInterrupted => "The phone sent no data for some time.",
     }
 }
