@@ -12,9 +12,9 @@ fn is_help(path: &str) -> bool {
 fn doc(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let text = line.strip_prefix("///").or(line.strip_prefix("//!"))?;
-    // Four slashes begin a separator, which is no doc comment. A generator of code ends its lines
-    // with an escaped line feed.
-    (!text.starts_with('/')).then(|| text.trim().trim_end_matches("\\n\\"))
+    // Four slashes begin a separator. An escaped line feed at the end belongs to a string of a
+    // generator of code.
+    (!text.starts_with('/') && !text.ends_with("\\n\\")).then(|| text.trim())
 }
 
 /// Returns the first paragraph of each doc comment, with the number of its first line.
