@@ -207,7 +207,7 @@ impl RequestContext {
         } else {
             Err(Problem::new(
                 Code::NotAcceptable,
-                format!("This path gives {main}/{sub}."),
+                format!("Only {main}/{sub} is available at this path."),
             ))
         }
     }
