@@ -72,7 +72,7 @@ impl Format {
         let answer = answer.ok_or_else(|| {
             Problem::new(
                 Code::NotAcceptable,
-                "This path gives application/json, or application/x-protobuf.",
+                "Only application/json and application/x-protobuf are available at this path.",
             )
         })?;
         let sent = sent.ok_or_else(unsupported)?;

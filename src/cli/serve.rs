@@ -95,7 +95,7 @@ fn start_anew(error: &anyhow::Error) {
 pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
     if config.store.kind == StoreKind::Cql {
         bail!(
-            "a CQL cluster is copied by its own means (nodetool snapshot, or Scylla Manager): see docs/cluster.md"
+            "back up a CQL cluster with its own tools, such as nodetool snapshot or Scylla Manager; see docs/cluster.md"
         );
     }
     let to = std::path::absolute(to)?;

@@ -61,7 +61,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn checked(config: &Config, quarantine: bool) -> anyhow::Result<CheckReport> {
     if config.store.kind == StoreKind::Cql {
-        bail!("check a CQL cluster with its own tools, such as nodetool verify; see docs/cluster.md");
+        bail!(
+            "check a CQL cluster with its own tools, such as nodetool verify; see docs/cluster.md"
+        );
     }
     if let Some(server) = OpsClient::of(config)? {
         return super::block_on(async move { server.check_store(quarantine).await });

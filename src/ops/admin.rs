@@ -149,7 +149,7 @@ pub(super) async fn backup(mut order: Order) -> Result<HttpResponse, Problem> {
     let store = store.ok_or_else(|| {
         Problem::new(
             Code::Conflict,
-            "The store of this server is copied by its own means.",
+            "Back up the CQL cluster of this server with its own tools.",
         )
     })?;
     let copying = Arc::clone(&store);
@@ -197,7 +197,7 @@ pub(super) async fn check_store(mut order: Order) -> Result<HttpResponse, Proble
     let store = store.ok_or_else(|| {
         Problem::new(
             Code::Conflict,
-            "The store of this server is checked by its own means.",
+            "Check the CQL cluster of this server with its own tools.",
         )
     })?;
     let checking = Arc::clone(&store);
