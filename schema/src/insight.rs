@@ -164,7 +164,7 @@ pub struct DroppedSamples {
 }
 
 impl DroppedSamples {
-    /// All of them.
+    /// Returns the sum of all counts.
     #[must_use]
     pub fn total(&self) -> u32 {
         self.out_of_order

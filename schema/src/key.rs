@@ -42,10 +42,10 @@ pub enum Permission {
 /// The role of a secret key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Role {
-    /// May do everything.
+    /// The role may do everything.
     #[default]
     Admin,
-    /// May read, and retry webhook deliveries.
+    /// The role may read, and retry webhook deliveries.
     Support,
     /// A role that may only read.
     Viewer,

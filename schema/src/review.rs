@@ -40,7 +40,7 @@ pub struct Review {
     pub by: Option<String>,
     /// The time at which the review was written.
     pub reviewed_at: TimestampMs,
-    /// The key with which it was written.
+    /// The key with which the review was written.
     pub key_id: KeyId,
 }
 

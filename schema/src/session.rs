@@ -154,7 +154,7 @@ pub struct SessionStart {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
-    /// The app or the customer stopped it.
+    /// The app or the customer stopped the session.
     Stopped,
     /// No batch arrived for `session.idle_timeout`.
     Idle,

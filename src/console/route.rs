@@ -57,7 +57,7 @@ const AUDITED: [(bool, &str, Action); 18] = [
     (false, "/console/keys/{id}/revoke", Action::RevokeKey),
 ];
 
-/// The action under which a request is recorded, if it is.
+/// Returns the action under which a request is recorded, or `None` if it is not recorded.
 pub(crate) fn audited(http: &HttpRequest) -> Option<Action> {
     let pattern = http.match_pattern().unwrap_or_default();
     let is_read = http.method().is_safe();

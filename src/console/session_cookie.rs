@@ -131,7 +131,7 @@ impl Tickets {
         }
     }
 
-    /// Forgets sessions that have expired anyway.
+    /// Removes the entries of sessions that have expired.
     pub(super) fn tidy(&self, now: TimestampMs) {
         self.signed_out.retain(|_, until| *until > now);
     }

@@ -38,7 +38,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub struct Served {
     /// The address of the listener.
     pub address: SocketAddr,
-    /// The handle that stops it.
+    /// The handle that stops the listener.
     pub handle: ServerHandle,
     /// The open connections of the listener.
     pub connections: Connections,

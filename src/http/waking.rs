@@ -28,7 +28,7 @@ struct WakeBatcher {
 struct State {
     /// The wakers of completed requests.
     answered: Vec<Waker>,
-    /// The task that wakes them.
+    /// The task that wakes the batched tasks.
     task: Option<Waker>,
     /// Whether the task was already woken.
     is_told: bool,

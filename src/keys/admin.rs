@@ -113,7 +113,7 @@ pub struct ListedKey {
     /// A name that distinguishes the key for people.
     #[serde(default)]
     pub name: Option<String>,
-    /// The hour in which it was last used.
+    /// The hour in which the key was last used.
     #[serde(default)]
     pub last_used_at: Option<TimestampMs>,
     /// `admin`, `support` or `viewer`; `None` for a client key.

@@ -36,7 +36,7 @@ const SHOWN_CHARS: usize = 4;
 pub struct NewKey {
     /// The key itself.
     pub text: secrecy::SecretString,
-    /// The hash under which it is stored.
+    /// The hash under which the key is stored.
     pub hash: [u8; 32],
     /// The last four characters of the key.
     pub last4: String,

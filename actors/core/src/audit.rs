@@ -168,7 +168,7 @@ pub struct Line {
     pub action: String,
     /// The id of the object; `None` for an action on several.
     pub object: Option<String>,
-    /// The address from which it was done.
+    /// The network address of the actor.
     pub from: Option<IpAddr>,
 }
 
@@ -348,7 +348,7 @@ impl StoredLine {
 pub struct Filter {
     /// Selects lines from this time on.
     pub from: Option<TimestampMs>,
-    /// Before this time.
+    /// Selects lines before this time.
     pub to: Option<TimestampMs>,
     /// Only lines with this action.
     pub action: Option<Action>,
@@ -378,7 +378,7 @@ impl Filter {
     }
 }
 
-/// The place of a line: its group and its place therein.
+/// The position of a line: its group, and its number within the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The group's number.

@@ -118,7 +118,7 @@ pub struct OwnerRow {
     pub shard: Shard,
     /// The generation of the last claim.
     pub generation: u64,
-    /// The member that claimed it; none after a release.
+    /// The member that claimed the shard; `None` after a release.
     pub holder: Option<Member>,
 }
 

@@ -321,7 +321,7 @@ fn smoothed(fixes: &[Fix], fix: &Fix) -> Place {
     mean_of(around).map_or(fix.place, |mean| mean.place)
 }
 
-/// Stays and climbs.
+/// Returns the stays and climbs of the path.
 fn halts(scene: &ScoringContext<'_>) -> Vec<Halt> {
     let types = [EventType::Stopped, EventType::Stairs, EventType::Elevator];
     let events = scene

@@ -9,11 +9,11 @@ use super::name;
 label! {
     /// Why a shard came or went.
     ShardMove {
-        /// Claimed: this node now owns it.
+        /// Claimed: this node now owns the shard.
         Taken = "taken",
         /// Drained and released, by plan.
         Given = "given",
-        /// Dropped: the lease expired, or another node claimed it.
+        /// Dropped: the lease expired, or another node claimed the shard.
         Lost = "lost",
     }
 }

@@ -45,7 +45,7 @@ pub enum Fact<'a> {
         actor: ActorKind,
         /// The id of the session.
         session_id: SessionId,
-        /// The batch during which it happened, if any.
+        /// The batch on which the actor panicked, if any.
         seq: Option<u32>,
         /// Number of restarts within the supervision window.
         restarts: u32,

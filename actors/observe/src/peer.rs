@@ -9,7 +9,7 @@ use super::name;
 label! {
     /// The outcome of forwarding a batch to its session's owner.
     Forwarded {
-        /// The owner accepted it.
+        /// The owner accepted the batch.
         Taken = "taken",
         /// The node does not own the session.
         Refused = "refused",
@@ -25,7 +25,7 @@ label! {
 label! {
     /// The outcome of a nudge.
     Nudged {
-        /// The node received it.
+        /// The node received the nudge.
         Sent = "sent",
         /// The owner is unknown, the queue was full, or the node did not answer.
         Lost = "lost",

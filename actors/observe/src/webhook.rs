@@ -62,7 +62,7 @@ label! {
         Delivered = "delivered",
         /// All attempts failed.
         Failed = "failed",
-        /// A newer insight replaced it.
+        /// A newer insight replaced the message.
         Superseded = "superseded",
         /// The endpoint of the message was paused for too long.
         Cancelled = "cancelled",

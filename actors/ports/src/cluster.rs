@@ -27,7 +27,7 @@ pub trait Ownership: Send + Sync {
 /// A single process, which owns every shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SingleNode {
-    /// Rises with each start of the process.
+    /// The incarnation of the node, which each start of the process increments.
     pub generation: u64,
 }
 

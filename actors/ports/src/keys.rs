@@ -13,7 +13,7 @@ use super::StoreResult;
 pub struct Organization {
     /// The id of the organization.
     pub id: OrganizationId,
-    /// The name by which `keys create` finds it.
+    /// The name by which `keys create` finds the organization.
     pub name: String,
     /// The time of creation.
     pub created_at: TimestampMs,

@@ -50,7 +50,7 @@ pub struct Endpoint {
     pub url: Arc<str>,
     /// The time of creation.
     pub created_at: TimestampMs,
-    /// Rises with each change.
+    /// The version, which each change increments.
     pub version: u64,
     /// The signing secret.
     pub secret: SealedSecret,
@@ -127,7 +127,7 @@ pub enum DeliveryStatus {
     Delivered,
     /// All attempts failed.
     Failed,
-    /// A newer insight replaced it.
+    /// A newer insight replaced the message.
     Superseded,
     /// The endpoint was deleted while it waited, or was paused for too long.
     Cancelled,
@@ -163,7 +163,7 @@ impl DeliveryStatus {
 pub struct DeliveryRow {
     /// The message and its state.
     pub queued: Queued,
-    /// The endpoint for which it was queued.
+    /// The endpoint for which the message was queued.
     pub endpoint_id: EndpointId,
     /// Why the last attempt failed.
     pub cause: Option<Cause>,

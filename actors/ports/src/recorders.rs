@@ -8,7 +8,7 @@ use super::StoreResult;
 /// A recorder as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecorderRow {
-    /// Rises by one with each change, from 1.
+    /// The version: 1 at first, and incremented by each change.
     pub version: u64,
     /// The data as the service wrote it.
     pub data: Vec<u8>,

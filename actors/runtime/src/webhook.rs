@@ -231,7 +231,7 @@ impl Webhooks {
         Self { inner }
     }
 
-    /// Reports that this tenant's outbox may have something new. The owner looks at it.
+    /// Reports that this tenant's outbox may have something new. The owner reconciles it.
     pub fn wake(&self, tenant: Tenant) {
         self.wake_in(tenant, None);
     }
@@ -250,7 +250,7 @@ impl Webhooks {
         }
     }
 
-    /// Reports that this tenant's endpoint was created, changed or removed. The owner looks at it.
+    /// Reports that this tenant's endpoint was created, changed or removed. The owner reconciles it.
     pub fn endpoint_changed(&self, tenant: Tenant) {
         if !self.inner.acts_for(tenant) {
             self.inner.peers.nudge(Nudge::Tenant(tenant));

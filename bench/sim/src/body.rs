@@ -336,7 +336,7 @@ pub(super) struct StepCounter {
     latency_s: f64,
     interval_s: f64,
     first: u32,
-    /// The fraction of steps that it detects; a back pocket loses some.
+    /// The fraction of steps that the phone detects; a back pocket loses some.
     seen: f64,
     /// The false steps per second on a rough road.
     false_hz: f64,

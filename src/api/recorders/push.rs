@@ -81,7 +81,7 @@ async fn traccar_push(mut call: RequestContext) -> Result<HttpResponse, Problem>
     take(&call, id, message).await.map(|()| answer("{}"))
 }
 
-/// OwnTracks expects an array of messages for it.
+/// Answers a push of OwnTracks with the array of messages that it expects.
 async fn owntracks_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
     let payload = read(&mut call, id).await?;

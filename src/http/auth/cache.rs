@@ -16,7 +16,7 @@ use porchlight_schema::limits::{
 struct Remembered<T> {
     found: T,
     at: Instant,
-    /// Whether a caller is refreshing it.
+    /// Whether a caller is refreshing the entry.
     refreshing: AtomicBool,
 }
 

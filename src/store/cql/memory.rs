@@ -69,7 +69,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recent<K, V> {
     }
 }
 
-/// Locks by hash, which serialize writers of one thing within this process.
+/// Locks by hash, which serialize the writers of one key within this process.
 pub(super) struct Stripes {
     hasher: RandomState,
     locks: Vec<tokio::sync::Mutex<()>>,

@@ -1,4 +1,4 @@
-//! Copies that must follow a change: a message and its entries. Every write is idempotent, because
+//! Writes the copies that must follow a change: a message and its entries. Every write is idempotent, because
 //! the rows are immutable.
 
 use std::sync::Arc;

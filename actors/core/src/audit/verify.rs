@@ -15,7 +15,7 @@ pub enum Fault {
         /// The number of the group.
         group: u64,
     },
-    /// The group does not continue the one before it.
+    /// The group does not continue the previous group.
     #[error("group {group} does not follow the line before it")]
     NotFollowing {
         /// The number of the group.

@@ -127,7 +127,7 @@ impl OwnershipMachine {
         self.members.names()
     }
 
-    /// When this node must stop acting, given the heartbeats answered so far; `None` while it is not
+    /// Returns the time at which this node must stop acting, given the heartbeats answered so far; `None` while it is not
     /// a member.
     #[must_use]
     pub fn acts_until(&self) -> Option<MonotonicMs> {

@@ -5,14 +5,14 @@ use super::{Member, MonotonicMs, OwnerRow};
 /// The node's progress in acquiring or releasing the shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Hold {
-    /// The node does not hold it.
+    /// The node does not hold the shard.
     #[default]
     None,
     /// A claim based on this generation is in flight.
     Claiming(u64),
     /// A claim based on this generation timed out; a serial read will resolve it.
     Doubted(u64),
-    /// The node holds it in this generation.
+    /// The node holds the shard in this generation.
     Held(u64),
     /// The node holds it in this generation and drains its actors.
     Draining(u64),

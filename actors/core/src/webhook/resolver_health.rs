@@ -20,9 +20,9 @@ const TENANTS_REMEMBERED_MAX: usize = 64;
 /// The outcome of the canary lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Canary {
-    /// Our resolver answered it.
+    /// The node's resolver answered the canary.
     Answered,
-    /// Our resolver answered that it cannot find out, or did not answer.
+    /// The node's resolver failed to find out, or did not answer.
     Failed,
 }
 

@@ -292,7 +292,7 @@ impl Service {
         Ok(pod)
     }
 
-    /// Asks the session's owner to look at it.
+    /// Asks the session's owner to reconcile the session.
     fn tell_owner(&self, session_id: SessionId) {
         let peers = &self.registry().inner().peers;
         peers.nudge(Nudge::Session(session_id));

@@ -9,7 +9,7 @@ crate::parameters::table! {
         /// The time after the entrance in which the level still counts as the ground's: halls are
         /// level.
         HALL_MS: u32 = 5_000;
-        /// The time after which a door's gust is gone.
+        /// The time after which the pressure change of a door has faded.
         DOOR_MS: u32 = 2_000;
         /// The longest time between the first step of a climb and its detection.
         FOOT_MS: u32 = 1_000;

@@ -26,7 +26,7 @@ pub(crate) struct Stay {
     pub(crate) points: f64,
     /// Whether a drop-off mark lies in or next to the stay.
     pub(crate) marked: bool,
-    /// Whether the courier reported his arrival there.
+    /// Whether the courier reported the arrival at this stay.
     pub(crate) arrived: bool,
     /// Whether the stay is a pause at a gate or before an elevator.
     pub(crate) passage: bool,

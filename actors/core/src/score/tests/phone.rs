@@ -63,7 +63,7 @@ pub(super) struct Phone {
     pub(super) terse: bool,
     /// Whether its fixes always report a speed of 0.
     pub(super) mute: bool,
-    /// The step to which its barometer rounds, hPa.
+    /// The step to which the phone's barometer rounds, hPa.
     pub(super) round_hpa: Option<f64>,
     /// The seconds from fix to fix.
     pub(super) fix_every: f64,
