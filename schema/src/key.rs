@@ -122,7 +122,7 @@ pub struct KeyRecord {
     pub expires_at: Option<TimestampMs>,
     /// The time of revocation.
     pub revoked_at: Option<TimestampMs>,
-    /// A name that distinguishes the key for people.
+    /// A name by which people recognise the key.
     #[serde(deserialize_with = "later::or_default")]
     pub name: Option<String>,
     /// The hour in which it was last used, as far as it was written.

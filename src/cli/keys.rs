@@ -40,7 +40,7 @@ enum Action {
         /// admin.
         #[arg(long)]
         role: Option<RoleWord>,
-        /// A name that distinguishes the key for people.
+        /// A name by which people recognise the key.
         #[arg(long)]
         name: Option<String>,
         /// The validity of the key, such as 90d.

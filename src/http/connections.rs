@@ -84,7 +84,7 @@ impl<K: Hash + Eq + Copy> ConnectionLimiter<K> {
             StreamMetrics::get().on_ended(self.kind, StreamEnd::Full);
             return Err(Problem::new(
                 Code::Overloaded,
-                "As many connections are open as this node keeps.",
+                "The node has reached its limit of open connections.",
             ));
         }
         let mut own = self.each.entry(key).or_insert(0);

@@ -35,7 +35,7 @@ const DEGREE_M: f64 = 111_194.93;
 
 /// The distance from the entrance beyond which the ground may slope.
 const LEVEL_M: f64 = 60.0;
-/// The distance from there to the full slope.
+/// The distance from [`LEVEL_M`] to the full slope.
 const BLEND_M: f64 = 350.0;
 
 impl World {

@@ -174,7 +174,8 @@ fn is_letter(letter: char) -> bool {
     letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_'
 }
 
-/// Whether a word is written as the name of a limit is: two capitals and more. `$ref` and `$response` are not.
+/// Returns whether a word has the form of a limit's name: at least two capitals. `$ref` and
+/// `$response` do not.
 fn is_name(word: &str) -> bool {
     word.len() > 1
         && word.starts_with(|letter: char| letter.is_ascii_uppercase())

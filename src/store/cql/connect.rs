@@ -57,7 +57,7 @@ impl std::fmt::Debug for CqlOptions {
     }
 }
 
-/// Why the cluster cannot be used.
+/// The error of connecting to the cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum CqlOpenError {
     /// No node answers, or no node accepts the credentials.

@@ -22,7 +22,7 @@ use crate::txn::{Read, Row, Scan, Txn};
 /// The number of the journal row format: format, time received (8 bytes, big-endian), packed batch.
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 9;
-/// Rows that are read in one step while the holes of a session are looked for.
+/// The number of rows that one step reads in the search for a session's gaps.
 const ACKNOWLEDGED_STEP_ROWS: usize = 1_024;
 
 pub(crate) fn key(session_id: SessionId, seq: u32) -> Vec<u8> {
