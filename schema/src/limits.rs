@@ -232,7 +232,7 @@ pub const RECORDER_STARTED_AT_BACK_MS_MAX: i64 = RECORDER_EXPIRES_SEC_MAX as i64
 pub const RECORDER_SESSIONS_KNOWN_MAX: usize = 4;
 /// Recordings of the app within one session whose message numbers are known.
 pub const RECORDER_RUNS_MAX: usize = 64;
-/// Messages without a number of their own, within one session, that are known when they come again.
+/// Maximum number of messages without their own number, within one session, whose repetition is recognised.
 pub const RECORDER_MESSAGES_KNOWN_MAX: usize = 256;
 /// Time without data after which a recorder no longer counts as receiving.
 pub const RECORDER_HEARD_LATELY_MS: i64 = 60_000;

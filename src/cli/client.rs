@@ -76,7 +76,7 @@ impl Client {
             }
             return Ok((status, answer.text().await?));
         }
-        bail!("{method} {path}: the service asked to come again {TRIES} times")
+        bail!("{method} {path}: the service refused the request {TRIES} times because of its load")
     }
 
     async fn json(

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let config = arguments.config.load()?;
     if config.store.kind != StoreKind::Cql {
-        bail!("the configuration must be the one to be used afterwards, with store.kind = \"cql\"");
+        bail!("use the configuration of the target store, with store.kind = \"cql\"");
     }
     checks::is_store(&arguments.from)?;
     if OpsClient::of(&config)?.is_some() {

@@ -87,7 +87,7 @@ fn start_anew(error: &anyhow::Error) {
             .args(std::env::args_os().skip(1))
             .env(STARTS_VARIABLE, start.to_string())
             .exec();
-        tracing::error!(error = %failed, "a new start cannot be made");
+        tracing::error!(error = %failed, "the process cannot be restarted");
     }
 }
 

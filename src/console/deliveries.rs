@@ -195,7 +195,7 @@ fn result(row: &DeliveryRow) -> Markup {
 fn nothing(asked: &ListQuery, current: Option<EndpointId>, more: bool) -> Markup {
     if more {
         return empty(
-            "No match among the newest",
+            "No match yet",
             html! { "None of the newest deliveries matches. Continue with the older ones." },
         );
     }

@@ -263,7 +263,7 @@ fn line(frame: &Frame<'_>, row: &SessionRow, outcome: Option<&Outcome>) -> Marku
 fn nothing(asked: &ListQuery, more: bool) -> Markup {
     if more {
         return empty(
-            "No match among the newest",
+            "No match yet",
             html! { "None of the newest sessions matches. Continue with the older ones." },
         );
     }

@@ -250,7 +250,7 @@ fn too_slow(is_whole: bool) -> Problem {
     let detail = if is_whole {
         "The body was not whole in time."
     } else {
-        "Nothing of the body came for too long."
+        "The body stopped arriving for too long."
     };
     Problem::new(Code::BodyTimeout, detail)
 }

@@ -145,7 +145,7 @@ pub enum InsightState {
 struct Live {
     /// The events in the order in which they were emitted.
     events: Vec<Event>,
-    /// The time of their last change, if known.
+    /// The time of the events' last change, if known.
     changed_at: Option<TimestampMs>,
     /// The age of the events; see [`InsightState::Processing`].
     age_sec: Option<u32>,

@@ -46,10 +46,10 @@ impl Closing {
             Self::Ended => (CloseCode::Normal, "the session has ended"),
             Self::Draining => (CloseCode::Away, "the service is stopping"),
             Self::Broken => (CloseCode::Protocol, "not a WebSocket message"),
-            Self::Revoked => (CloseCode::Policy, "the credential is not good any more"),
-            Self::Silent => (CloseCode::Policy, "nothing came for too long"),
+            Self::Revoked => (CloseCode::Policy, "the credential is no longer valid"),
+            Self::Silent => (CloseCode::Policy, "no data was received for too long"),
             Self::TooLarge => (CloseCode::Size, "the message is too large"),
-            Self::Again => (CloseCode::Again, "too much is in flight; come again"),
+            Self::Again => (CloseCode::Again, "too many batches are in flight; retry later"),
             // Echoes the peer's code (RFC 6455, section 5.5.1); 1000 without one.
             Self::Asked(reason) => (
                 reason
