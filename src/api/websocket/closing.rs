@@ -49,7 +49,10 @@ impl Closing {
             Self::Revoked => (CloseCode::Policy, "the credential is no longer valid"),
             Self::Silent => (CloseCode::Policy, "no data was received for too long"),
             Self::TooLarge => (CloseCode::Size, "the message is too large"),
-            Self::Again => (CloseCode::Again, "too many batches are in flight; retry later"),
+            Self::Again => (
+                CloseCode::Again,
+                "too many batches are in flight; retry later",
+            ),
             // Echoes the peer's code (RFC 6455, section 5.5.1); 1000 without one.
             Self::Asked(reason) => (
                 reason
