@@ -22,7 +22,7 @@ use super::words;
 const DAY_MS: i64 = 24 * 3_600_000;
 /// The key lifetimes to choose from: days and label; 0 means valid until revoked.
 const LIVES: [(i64, &str); 4] = [
-    (0, "never (until revoked)"),
+    (0, "never"),
     (30, "30 days"),
     (90, "90 days"),
     (365, "1 year"),

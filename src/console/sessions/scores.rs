@@ -213,7 +213,7 @@ fn line(entry: &Evidence) -> Markup {
     let is_whole = entry.t_start.is_none() && entry.t_end.is_none();
     let ms = |seconds: Option<f64>| (seconds.unwrap_or_default().max(0.0) * 1_000.0) as u32;
     let span = (ms(entry.t_start), ms(entry.t_end.or(entry.t_start)));
-    let label = if SUSPICION.contains(&entry.about.as_str()) {
+    let label = if entry.points > 0.0 && SUSPICION.contains(&entry.about.as_str()) {
         "Possible innocent explanation: "
     } else {
         "Note: "

@@ -102,7 +102,7 @@ fn facts(
             h2 #where { "Endpoint" }
             dl.facts {
                 dt { "URL" } dd.mono.break { (endpoint.url) }
-                dt { "Id" } dd.mono { (endpoint.id) }
+                dt { "ID" } dd.mono { (endpoint.id) }
                 dt { "Created" } dd { (time(endpoint.created_at, frame.now)) }
                 dt { "Secret" } dd {
                     "Version " (endpoint.secret.number) ", created " (time(endpoint.secret_made_at, frame.now))

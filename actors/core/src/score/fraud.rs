@@ -129,7 +129,7 @@ pub(crate) fn score(
         "prior",
         weights::PRIOR,
         None,
-        words(text, "It is the same for everyone."),
+        words(text, "This starting value is equal for all sessions."),
     );
     let mut grounds = Vec::new();
     for group in Group::ALL {
@@ -187,7 +187,7 @@ fn acquit(findings: &Findings<'_>, ledger: &mut EvidenceLog) -> f64 {
         "door_evidence",
         weights::DOOR,
         span,
-        words(text, "It speaks for the courier."),
+        words(text, "This counts in favour of the courier."),
     )
 }
 
