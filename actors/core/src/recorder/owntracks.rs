@@ -40,7 +40,12 @@ pub fn read(payload: &[u8]) -> Result<Message, PayloadError> {
             read_location(&mut message, &value, at_ms);
         }
         Some("steps") => read_steps(&mut message, &value, at_ms),
-        Some("waypoint" | "transition") => {
+        Some("transition") => match at_ms {
+            Some(at_ms) => read_transition(&mut message, &value, at_ms),
+            None => message.skip(),
+        },
+        // The position of a waypoint is that of a region, not of the phone.
+        Some("waypoint") => {
             if let Some((at_ms, desc)) = at_ms.zip(text(&value, "desc")) {
                 message.add_word(at_ms, desc);
             }
@@ -78,6 +83,21 @@ fn read_location(message: &mut Message, value: &Value, at_ms: i64) {
         if let Some(word) = text(value, word) {
             message.add_word(at_ms, word);
         }
+    }
+}
+
+/// Reads the crossing of a region's border: the position is optional, and `wtst` is the time at which
+/// the region was made.
+fn read_transition(message: &mut Message, value: &Value, at_ms: i64) {
+    if let Some((lat, lng)) = number(value, "lat").zip(number(value, "lon")) {
+        let location = Location {
+            accuracy_m: not_negative(number(value, "acc")),
+            ..fix(lat, lng)
+        };
+        message.add(at_ms, Measured::Location(location));
+    }
+    if let Some(desc) = text(value, "desc") {
+        message.add_word(at_ms, desc);
     }
 }
 

@@ -389,6 +389,14 @@ fn owntracks_other_types() {
     let waypoint =
         br#"{"_type":"waypoint","tst":1698501144,"desc":"stop","lat":1,"lon":2,"rad":50}"#;
     assert_eq!(owntracks::read(waypoint).unwrap().ends_at_ms, [T0_MS]);
+    let transition = br#"{"_type":"transition","wtst":1698400000,"lat":52.52,"lon":13.405,"tst":1698501144,"acc":12,"tid":"ab",
+        "event":"enter","desc":"delivered","t":"c","rid":"6da9cf"}"#;
+    let message = owntracks::read(transition).unwrap();
+    let fix = location(&message.readings[0]);
+    assert_eq!((fix.lat, fix.lng), (52.52, 13.405));
+    near(fix.accuracy_m, 12.0);
+    assert_eq!(message.readings[0].at_ms, T0_MS);
+    assert_eq!(message.ends_at_ms, [T0_MS]);
     for kind in [
         "lwt",
         "status",
