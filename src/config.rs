@@ -9,6 +9,7 @@ mod environment;
 mod limits;
 mod privacy;
 mod secrets;
+mod server;
 mod words;
 
 use std::ffi::OsString;
@@ -21,7 +22,6 @@ use porchlight_schema::limits::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::transport::address::Cidr;
 pub use duration::HumanDuration;
 pub use limits::Limits;
 pub use privacy::Privacy;
@@ -69,6 +69,9 @@ pub struct Server {
     pub public_url: String,
     /// Addresses of proxies, as CIDRs, whose `Forwarded` and `X-Forwarded-For` name the client.
     pub trusted_proxies: Vec<String>,
+    /// The origins of other web pages that may call the paths for phones, such as
+    /// `https://app.example.com`; empty: none.
+    pub cors_origins: Vec<String>,
     /// The host names under which the operators' listener answers, in addition to `localhost` and
     /// addresses.
     pub ops_hosts: Vec<String>,
@@ -86,26 +89,10 @@ impl Default for Server {
             workers: 0,
             public_url: String::new(),
             trusted_proxies: Vec::new(),
+            cors_origins: Vec::new(),
             ops_hosts: Vec::new(),
             drain_grace: HumanDuration::from_seconds(DRAIN_GRACE_MS / 1_000),
         }
-    }
-}
-
-impl Server {
-    /// The parsed addresses of trusted proxies.
-    ///
-    /// # Errors
-    ///
-    /// An entry is not a CIDR.
-    pub fn proxies(&self) -> Result<Vec<Cidr>, ConfigError> {
-        let read = |text: &String| {
-            text.parse().map_err(|_| ConfigError::Invalid {
-                key: "server.trusted_proxies",
-                detail: format!("{text} is not a CIDR such as 10.0.0.0/8"),
-            })
-        };
-        self.trusted_proxies.iter().map(read).collect()
     }
 }
 
@@ -349,6 +336,7 @@ impl Config {
         }
         self.webhook.allowed()?;
         self.server.proxies()?;
+        self.server.origins()?;
         if self.server.drain_grace > HumanDuration::from_seconds(DRAIN_GRACE_MS_MAX / 1_000) {
             return invalid("server.drain_grace", "must not be longer than 20s");
         }

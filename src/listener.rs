@@ -39,7 +39,8 @@ pub(crate) fn serve(
     };
     let state = State::new(service, keys, SessionTokens::of(secrets), settings)
         .with_webhooks(webhooks)
-        .with_images(PathImages::of(secrets, &config.server.public_url));
+        .with_images(PathImages::of(secrets, &config.server.public_url))
+        .with_cors(config.server.origins()?);
     let proxies = config.server.proxies()?;
     let proxies =
         TrustedProxies::new(move |address| proxies.iter().any(|proxy| proxy.contains(address)));

@@ -219,6 +219,9 @@ pub const FAULTS_MAX: usize = 20;
 
 // --- Recorders (contract 12) -----------------------------------------------------------------------------------
 
+/// The time for which a browser may remember the answer to a preflight request, in seconds.
+pub const CORS_PREFLIGHT_SEC: u32 = 600;
+
 /// Minimum lifetime of a recorder's link, in seconds (contract 12).
 pub const RECORDER_EXPIRES_SEC_MIN: u32 = 60;
 /// Maximum lifetime of a recorder's link, in seconds: 30 days (contract 12).

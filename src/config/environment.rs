@@ -9,8 +9,9 @@ use config::{ConfigBuilder, ConfigError};
 const PREFIX: &str = "PORCHLIGHT";
 
 /// The keys that hold lists.
-const LISTS: [&str; 6] = [
+const LISTS: [&str; 7] = [
     "server.trusted_proxies",
+    "server.cors_origins",
     "server.ops_hosts",
     "webhook.allow_addresses",
     "store.cql.nodes",

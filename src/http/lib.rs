@@ -12,6 +12,7 @@ pub mod auth;
 pub mod body;
 pub mod client_address;
 pub mod connections;
+pub mod cors;
 pub mod etag;
 pub mod fields;
 pub mod links;

@@ -18,6 +18,7 @@ use porchlight_observe::request::caused_by;
 
 use super::audit;
 use super::auth::Standing;
+use super::cors;
 use super::observe::on_problem;
 use super::problem::{Code, Problem};
 use super::request_id::{REQUEST_ID, RequestId};
@@ -38,6 +39,7 @@ pub async fn edge(
     let _in_flight = InFlight::begin(&metrics.in_flight);
     let mut answer = plain_edge(request, next).await;
     if let Ok(response) = &mut answer {
+        allow_origin(response);
         record(response);
         close_if_draining(response);
         report_rate(response);
@@ -66,6 +68,14 @@ fn record(response: &ServiceResponse<BoxBody>) {
     }
     if let Some(state) = response.request().app_data::<Data<State>>() {
         audit::finish(response, || state.service.now());
+    }
+}
+
+/// Lets pages of the configured origins read the answers of the paths for phones.
+fn allow_origin(response: &mut ServiceResponse<BoxBody>) {
+    let state = response.request().app_data::<Data<State>>().cloned();
+    if let Some(state) = state {
+        cors::finish(response, route_of(response), &state.cors);
     }
 }
 

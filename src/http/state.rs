@@ -13,6 +13,7 @@ use porchlight_schema::limits::{BODY_SILENCE_MS_MAX, BODY_WHOLE_MS_MAX, KEY_REME
 use super::auth::Authenticator;
 use super::body::Deadlines;
 use super::connections::StreamLimiter;
+use super::cors::Origins;
 use super::links::PathImages;
 
 /// Interval at which rate-limit state of idle callers is removed.
@@ -59,6 +60,8 @@ pub struct State {
     pub connections: StreamLimiter,
     /// The signed links, if this process creates any.
     pub images: Option<PathImages>,
+    /// The other web origins whose pages may call the paths for phones.
+    pub cors: Origins,
 }
 
 impl State {
@@ -84,6 +87,7 @@ impl State {
             webhooks: None,
             connections: StreamLimiter::default(),
             images: None,
+            cors: Origins::default(),
         }
     }
 
@@ -98,6 +102,13 @@ impl State {
     #[must_use]
     pub fn with_images(mut self, images: PathImages) -> Self {
         self.images = Some(images);
+        self
+    }
+
+    /// Lets pages of these origins call the paths for phones.
+    #[must_use]
+    pub fn with_cors(mut self, origins: Origins) -> Self {
+        self.cors = origins;
         self
     }
 }

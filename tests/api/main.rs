@@ -11,6 +11,7 @@ mod answer;
 mod audit;
 mod bodies;
 mod checks;
+mod cors;
 mod credentials;
 mod document;
 mod events;

@@ -11,6 +11,7 @@ use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Permit, Service};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_core::shares::ShareLimits;
+use porchlight_http::cors::Origins;
 use porchlight_http::links::PathImages;
 use porchlight_http::serve::listen;
 use porchlight_http::{Settings, State};
@@ -200,6 +201,13 @@ impl Server {
         parts.map(hold).collect()
     }
 
+    /// Starts a server whose paths for phones are open to pages of these origins.
+    pub(crate) async fn with_origins(origins: Origins) -> Self {
+        let clock: Arc<TestClock> = Arc::default();
+        let (service, store, arbiters) = service(Arc::clone(&clock), ShareLimits::default());
+        Self::serve_to(service, store, clock, arbiters, config(), origins).await
+    }
+
     /// Serves the given service.
     pub(crate) async fn serve(
         service: Service,
@@ -207,6 +215,17 @@ impl Server {
         clock: Arc<TestClock>,
         arbiters: Vec<Arbiter>,
         config: Settings,
+    ) -> Self {
+        Self::serve_to(service, store, clock, arbiters, config, Origins::default()).await
+    }
+
+    async fn serve_to(
+        service: Service,
+        store: Arc<MemoryStore>,
+        clock: Arc<TestClock>,
+        arbiters: Vec<Arbiter>,
+        config: Settings,
+        origins: Origins,
     ) -> Self {
         let desk = KeyAdmin::new(Arc::clone(&store) as _);
         let keys = TestKeys {
@@ -218,7 +237,8 @@ impl Server {
         let tokens = SessionTokens::new(&[7; 32], &[]);
         let images = PathImages::new([[9; 32]], "");
         let state = State::new(service.clone(), Arc::clone(&store) as _, tokens, config)
-            .with_images(images);
+            .with_images(images)
+            .with_cors(origins);
         let state = Data::new(state);
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let routes = porchlight_api::routes(Data::default());
