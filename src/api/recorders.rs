@@ -1,7 +1,9 @@
 //! Recorders (contract section 12): links by which apps on stock phones record deliveries.
 
+mod assets;
 mod page;
 mod push;
+mod status;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderValue, LOCATION};
@@ -11,7 +13,7 @@ use porchlight_observe::http::Route;
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::limits::{
     RECORDER_EXPIRES_SEC_DEFAULT, RECORDER_EXPIRES_SEC_MAX, RECORDER_EXPIRES_SEC_MIN,
-    RECORDER_HEARD_LATELY_MS, TEXT_CHARS_MAX,
+    TEXT_CHARS_MAX,
 };
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
@@ -23,17 +25,9 @@ use super::start::address;
 use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::recorder;
 use porchlight_http::request_context::{self, RequestContext};
 use porchlight_http::route::{get, resource};
-
-/// The apps, as their push URLs end.
-const APPS: [(&str, &str); 5] = [
-    ("sensorLogger", "sensor-logger"),
-    ("traccar", "traccar"),
-    ("owntracks", "owntracks"),
-    ("overland", "overland"),
-    ("gpslogger", "gpslogger"),
-];
 
 /// Returns the resources with their routes.
 pub(super) fn resources() -> Vec<Resource> {
@@ -43,6 +37,8 @@ pub(super) fn resources() -> Vec<Resource> {
             .route(get().to(show))
             .route(web::delete().to(remove)),
         resource(Route::RecorderPage, "GET, HEAD").route(get().to(page::page)),
+        resource(Route::RecorderStatus, "GET, HEAD").route(get().to(status::status)),
+        resource(Route::PhoneAsset, "GET, HEAD").route(get().to(assets::serve)),
     ];
     resources.extend(push::resources());
     resources
@@ -164,53 +160,27 @@ fn order(tenant: Tenant, body: &Value, now: TimestampMs) -> Result<RecorderOrder
 }
 
 fn view(call: &RequestContext, recorder: &Recorder) -> Result<RecorderView, Problem> {
-    let url = link(call, recorder.id);
-    let push_urls = APPS.into_iter().map(|(name, end)| {
+    let url = recorder::link(&call.state, &call.http, recorder.id);
+    let push_urls = recorder::APPS.into_iter().map(|(name, end, _)| {
         let push_url = format!("{url}/{end}");
         (name.to_owned(), push_url.into())
     });
     Ok(RecorderView {
         recorder_id: recorder.id,
-        qr_svg: qr_svg(&url)?,
+        qr_svg: recorder::qr_svg(&url)?,
         push_urls: push_urls.collect(),
         expires_at: recorder.order.expires_at,
         url,
     })
 }
 
-/// Returns the link of a recorder, which contains its token.
-fn link(call: &RequestContext, id: RecorderId) -> String {
-    let token = call.state.auth.recorder_token(id);
-    let images = call.state.images.as_ref();
-    let base = images.and_then(|images| images.base()).map(str::to_owned);
-    let base = base.unwrap_or_else(|| {
-        let connection = call.http.connection_info();
-        format!("{}://{}", connection.scheme(), connection.host())
-    });
-    format!("{base}/r/{token}")
-}
-
-fn qr_svg(text: &str) -> Result<String, Problem> {
-    let code = qrcode::QrCode::new(text).map_err(Problem::internal)?;
-    Ok(code
-        .render::<qrcode::render::svg::Color<'_>>()
-        .min_dimensions(240, 240)
-        .build())
-}
-
-/// Returns the recently received values per second, by kind.
+/// Returns the recently received values per second by kind, to one decimal.
 fn receiving(recorder: &Recorder, now: TimestampMs) -> Map<String, Value> {
-    let heard_at = recorder.state.last_heard_at;
-    if heard_at.is_none_or(|heard_at| now.since_ms(heard_at) > RECORDER_HEARD_LATELY_MS) {
-        return Map::new();
-    }
-    let rates = recorder.state.rates_hz().into_iter();
+    let rates = recorder::receiving(recorder, now).into_iter();
     rates
         .map(|(kind, hz)| {
-            (
-                kind.as_str().to_owned(),
-                ((hz * 10.0).round() / 10.0).into(),
-            )
+            let hz = (hz * 10.0).round() / 10.0;
+            (kind.as_str().to_owned(), hz.into())
         })
         .collect()
 }

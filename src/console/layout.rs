@@ -26,11 +26,12 @@ pub(super) enum Here {
     Deliveries,
     Webhook,
     Keys,
+    Recorders,
     Audit,
 }
 
 impl Here {
-    const ALL: [(Self, &'static str, &'static str, Icon); 6] = [
+    const ALL: [(Self, &'static str, &'static str, Icon); 7] = [
         (Self::Overview, "", "Overview", Icon::Overview),
         (Self::Sessions, "/sessions", "Sessions", Icon::Sessions),
         (
@@ -41,6 +42,12 @@ impl Here {
         ),
         (Self::Webhook, "/webhook", "Webhook", Icon::Webhook),
         (Self::Keys, "/keys", "Keys", Icon::Keys),
+        (
+            Self::Recorders,
+            "/recorders",
+            "Try it with a phone",
+            Icon::Phone,
+        ),
         (Self::Audit, "/audit", "Audit log", Icon::Info),
     ];
 }

@@ -24,6 +24,7 @@ mod layout;
 mod list_query;
 mod names;
 mod overview;
+mod recorders;
 mod return_to;
 mod route;
 mod session_cookie;
@@ -71,6 +72,7 @@ pub fn routes(console: Data<Console>) -> impl Fn(&mut ServiceConfig) + Clone {
             .configure(deliveries::routes)
             .configure(sessions::routes)
             .configure(keys::routes)
+            .configure(recorders::routes)
             .configure(audit::routes)
             .default_service(web::to(|| async {
                 Err::<actix_web::HttpResponse, _>(Problem::not_found())

@@ -28,7 +28,7 @@ pub(crate) fn needed(http: &HttpRequest) -> Permission {
 
 /// The actions under which requests are recorded in the audit log, by method and pattern. The other pages show no
 /// personal data.
-const AUDITED: [(bool, &str, Action); 18] = [
+const AUDITED: [(bool, &str, Action); 21] = [
     (true, "/console", Action::ListSessions),
     (true, "/console/sessions", Action::ListSessions),
     (true, "/console/sessions/{id}", Action::ViewConsole),
@@ -39,6 +39,13 @@ const AUDITED: [(bool, &str, Action); 18] = [
         Action::ReadExplanation,
     ),
     (true, "/console/deliveries/{id}", Action::ReadDelivery),
+    (true, "/console/recorders/{id}", Action::ReadRecorder),
+    (false, "/console/recorders/create", Action::CreateRecorder),
+    (
+        false,
+        "/console/recorders/{id}/revoke",
+        Action::DeleteRecorder,
+    ),
     (false, "/console/sessions/{id}/review", Action::WriteReview),
     (false, "/console/deliveries/retry", Action::RetryDeliveries),
     (

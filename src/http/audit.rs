@@ -77,13 +77,19 @@ pub fn action_of(route: Route, method: &Method) -> Option<Action> {
         | Route::SessionPod
         | Route::SessionAcknowledged
         | Route::RecorderPage
+        | Route::RecorderStatus
         | Route::PushSensorLogger
         | Route::PushTraccar
         | Route::PushOwntracks
         | Route::PushOverland
         | Route::PushGpslogger => None,
         // The log itself, and documents that are the same for all callers.
-        Route::Audit | Route::OpenApi | Route::Schema | Route::Docs | Route::Unknown => None,
+        Route::Audit
+        | Route::OpenApi
+        | Route::Schema
+        | Route::Docs
+        | Route::PhoneAsset
+        | Route::Unknown => None,
         // The console decides for each of its pages.
         Route::Console => None,
     }

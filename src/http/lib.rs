@@ -22,6 +22,7 @@ pub mod permission;
 pub mod problem;
 pub mod query;
 pub mod queue_delay;
+pub mod recorder;
 pub mod request_context;
 pub mod request_id;
 pub mod route;

@@ -2,6 +2,8 @@
 //! their state.
 
 mod native;
+mod page;
+mod recorded;
 
 use porchlight_ports::Clock;
 use reqwest::Method;
@@ -392,11 +394,13 @@ async fn the_link_opens_the_setup_page_for_the_apps() {
     let page = async || Answer::of(server.ask(Method::GET, &made.link)).await;
     let empty = page().await;
     assert_eq!(empty.status, 200);
+    let policy = empty.header("content-security-policy");
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
     assert!(
-        empty
-            .header("content-security-policy")
-            .starts_with("default-src 'none'")
+        !policy.contains("unsafe") && !policy.contains("http"),
+        "{policy}"
     );
+    assert!(!empty.text.contains("style=") && !empty.text.contains("onclick="));
     for expected in [
         "1 &lt;High&gt; Street",
         "Nothing received yet.",

@@ -4,6 +4,7 @@
 mod browser;
 mod doors;
 mod pages;
+mod phone;
 mod roles;
 mod scale;
 mod tenant;

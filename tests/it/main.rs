@@ -51,6 +51,8 @@ mod phone;
 #[expect(dead_code, reason = "the tests of webhooks use all of it")]
 mod receiver;
 #[cfg(test)]
+mod recorder_crash;
+#[cfg(test)]
 mod released;
 #[cfg(test)]
 mod secured;

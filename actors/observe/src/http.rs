@@ -46,6 +46,8 @@ label! {
         Recorder = "/v1/recorders/{id}",
         /// The page behind a recorder's link.
         RecorderPage = "/r/{token}",
+        /// The state of a recorder, for its page.
+        RecorderStatus = "/r/{token}/status",
         /// A push of Sensor Logger.
         PushSensorLogger = "/r/{token}/sensor-logger",
         /// A push of Traccar Client.
@@ -56,6 +58,8 @@ label! {
         PushOverland = "/r/{token}/overland",
         /// A push of GPSLogger.
         PushGpslogger = "/r/{token}/gpslogger",
+        /// The style sheet and the script of the page behind a recorder's link.
+        PhoneAsset = "/phone/{name}",
         /// Every method of `/v1/privacy/requests`
         PrivacyRequests = "/v1/privacy/requests",
         /// Every method of `/v1/privacy/requests/{requestId}`

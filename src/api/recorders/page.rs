@@ -1,53 +1,45 @@
-//! The page behind a recorder's link: the app to install, its setup, and the received data.
+//! The page behind a recorder's link: live status, the recorder in the browser, and the apps with
+//! their setup.
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, html};
 use porchlight_actors::service::Recorder;
-use porchlight_schema::sample::Kind;
 use serde_json::json;
 
-use super::{link, push};
-use porchlight_http::problem::{Code, Problem};
+use super::assets::{SCRIPT, STYLE};
+use super::status::recorder_of;
+use porchlight_http::problem::Problem;
+use porchlight_http::recorder;
 use porchlight_http::request_context::RequestContext;
 
-/// The page styles itself, and takes nothing from anywhere.
+/// Allows only the page's own files, and requests to its own origin.
 const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; \
+     form-action 'none'; frame-ancestors 'none'",
 );
-const REFERRER_POLICY: (HeaderName, HeaderValue) = (
-    HeaderName::from_static("referrer-policy"),
-    HeaderValue::from_static("no-referrer"),
+/// The sensors that the page may use.
+const PERMISSIONS: HeaderValue = HeaderValue::from_static(
+    "geolocation=(self), accelerometer=(self), gyroscope=(self), screen-wake-lock=(self), camera=(), microphone=()",
 );
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:0 auto;padding:1rem;color-scheme:light dark}\
-    h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}code{overflow-wrap:anywhere;user-select:all}\
-    a.button{display:inline-block;padding:.6rem 1rem;border:1px solid;border-radius:.5rem;text-decoration:none;margin:.25rem .5rem .25rem 0}\
-    .status{padding:.75rem 1rem;border:1px solid;border-radius:.5rem}";
 /// The parameters of GPSLogger's custom URL.
 const GPSLOGGER_QUERY: &str = "lat=%LAT&lon=%LON&timestamp=%TIMESTAMP&spd=%SPD&alt=%ALT&acc=%ACC&dir=%DIR&prov=%PROV&desc=%DESC";
 
 /// The page. 401 when the recorder has expired or was removed.
 pub(super) async fn page(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let id = push::recorder_of(&call).await?;
-    let now = call.state.service.now();
-    let recorder = call.state.service.recorder(id).await?;
-    let recorder = recorder.filter(|recorder| now < recorder.order.expires_at);
-    let recorder = recorder.ok_or_else(|| {
-        Problem::new(
-            Code::CredentialInvalid,
-            "This recording link has expired or was removed.",
-        )
-    })?;
+    let recorder = recorder_of(&call).await?;
+    let activity = recorder::activity(&call.state, &recorder).await?;
     let body = render(
-        &link(&call, id),
+        &recorder::link(&call.state, &call.http, recorder.id),
         &recorder,
-        &status(&call, &recorder).await?,
+        &recorder::sentence(activity, &recorder, call.state.service.now()),
     );
+    let fixed = |name, value| (HeaderName::from_static(name), value);
     Ok(HttpResponse::Ok()
         .insert_header((
             CONTENT_TYPE,
@@ -56,49 +48,9 @@ pub(super) async fn page(call: RequestContext) -> Result<HttpResponse, Problem> 
         .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")))
         .insert_header((CONTENT_SECURITY_POLICY, POLICY))
         .insert_header((X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
-        .insert_header(REFERRER_POLICY)
+        .insert_header((REFERRER_POLICY, HeaderValue::from_static("no-referrer")))
+        .insert_header(fixed("permissions-policy", PERMISSIONS))
         .body(body.into_string()))
-}
-
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Location => "position",
-        Kind::Pressure => "pressure",
-        Kind::Steps => "steps",
-        Kind::Imu | Kind::Motion => "motion",
-        Kind::Magnetic => "magnetic field",
-        Kind::Activity => "activity",
-        Kind::Mark => "marks",
-        Kind::System => "phone state",
-    }
-}
-
-/// Describes the currently received data in a sentence.
-async fn status(call: &RequestContext, recorder: &Recorder) -> Result<String, Problem> {
-    let service = &call.state.service;
-    let newest = recorder.state.newest();
-    let session = match newest.and_then(|newest| newest.session_id) {
-        Some(session_id) => service.find_shown(session_id).await?,
-        None => None,
-    };
-    if session.is_some_and(|session| session.end.is_some()) {
-        return Ok("The delivery is recorded. The next position begins a new one.".to_owned());
-    }
-    let lately = super::receiving(recorder, service.now());
-    if lately.is_empty() {
-        return Ok(match recorder.state.last_heard_at {
-            Some(_) => "Nothing received in the last minute.".to_owned(),
-            None => "Nothing received yet.".to_owned(),
-        });
-    }
-    let rates = recorder.state.rates_hz().into_iter();
-    let rates: Vec<String> = rates
-        .map(|(kind, hz)| match kind {
-            Kind::Mark | Kind::Activity | Kind::Steps => kind_name(kind).to_owned(),
-            _ => format!("{} {hz:.1} Hz", kind_name(kind)),
-        })
-        .collect();
-    Ok(format!("Receiving: {}.", rates.join(", ")))
 }
 
 fn owntracks_link(url: &str) -> String {
@@ -129,42 +81,120 @@ fn encoded(text: &str) -> String {
 }
 
 fn render(url: &str, recorder: &Recorder, status: &str) -> Markup {
-    let address = &recorder.order.address;
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
                 meta name="robots" content="noindex";
-                meta http-equiv="refresh" content="10";
-                title { "Record a delivery" }
-                style { (maud::PreEscaped(STYLE)) }
+                noscript { meta http-equiv="refresh" content="10"; }
+                title { "Record a delivery · Porchlight" }
+                link rel="stylesheet" href=(STYLE.path());
+                link rel="icon" href="data:,";
+                script type="module" src=(SCRIPT.path()) {}
             }
             body {
-                h1 { "Record a delivery" }
-                p { "To " (address.line1) ", " (address.city) ". This link works until " (recorder.order.expires_at) "." }
-                p.status role="status" { (status) }
-                h2 { "Sensor Logger (iPhone, Android): recommended" }
-                p { "It records everything that is needed: position, air pressure, steps and motion." }
-                ol {
-                    li { "Install " b { "Sensor Logger" } " from the app store. Switch on Location, Barometer, Pedometer, Accelerometer, Gravity, Gyroscope and Annotation." }
-                    li { "Under HTTP Push, paste this push URL: " br; code { (url) "/sensor-logger" } }
-                    li { "Start recording, deliver, and end with the annotation " b { "delivered" } "." }
+                main {
+                    (header(recorder))
+                    p.status #status role="status" { (status) }
+                    section.card #insight hidden aria-labelledby="insight-title" {
+                        h2 #insight-title { "What Porchlight found" }
+                        dl #facts {}
+                        ol #events aria-label="Events" {}
+                    }
+                    (browser_recorder())
+                    h2 { "Or record with an app" }
+                    (apps(url))
                 }
-                a.button href="sensorlogger://start" { "Start recording" }
-                a.button href="sensorlogger://annotate/delivered" { "Delivered" }
-                h2 { "OwnTracks (iPhone, Android)" }
-                a.button href=(owntracks_link(url)) { "Set up OwnTracks" }
-                p { "Position; on an iPhone also air pressure. Ends with the point of interest “delivered”." }
-                h2 { "Overland (iPhone)" }
-                a.button href=(overland_link(url)) { "Set up Overland" }
-                p { "Position and kind of motion. Ends when you stop the trip." }
-                h2 { "Traccar Client (iPhone, Android)" }
-                p { "Position only. Server URL: " br; code { (url) "/traccar" } }
-                h2 { "GPSLogger (Android)" }
-                p { "Position only. Custom URL: " br; code { (url) "/gpslogger?" (GPSLOGGER_QUERY) } }
             }
+        }
+    }
+}
+
+fn header(recorder: &Recorder) -> Markup {
+    let address = &recorder.order.address;
+    let lines = [address.line1.as_str(), address.city.as_str()];
+    let place: Vec<_> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+    let expires = recorder.order.expires_at.to_string();
+    html! {
+        h1 { "Record a delivery" }
+        p {
+            @if !place.is_empty() { "To " b { (place.join(", ")) } ". " }
+            "This link works until " time datetime=(expires) { (expires) } "."
+        }
+    }
+}
+
+/// Renders the recorder that runs in the page. The script shows its buttons.
+fn browser_recorder() -> Markup {
+    html! {
+        section.card #recorder aria-labelledby="recorder-title" {
+            h2 #recorder-title { "Record in this browser" }
+            p #advice { "Recording in the browser needs JavaScript." }
+            div.buttons {
+                button #start hidden { "Start recording" }
+                button.good #delivered hidden { "Delivered" }
+                button.quiet #stop hidden { "Stop without delivering" }
+            }
+            p.notice #notice role="alert" hidden {}
+            dl #counts hidden {
+                dt { "Positions recorded" } dd #recorded { "0" }
+                dt { "Positions stored by Porchlight" } dd #acknowledged { "0" }
+                dt { "Messages waiting on this phone" } dd #waiting { "0" }
+            }
+            p.faint {
+                "A browser has no air pressure and no step counter, so no floors are counted. It records only while this page is \
+                 open and the screen is on. Without a network it keeps recording and sends later. An app records everything."
+            }
+        }
+    }
+}
+
+fn push_url(url: &str) -> Markup {
+    html! {
+        div.copy {
+            code tabindex="0" { (url) }
+            button.quiet type="button" data-copy="" hidden { "Copy" }
+        }
+    }
+}
+
+fn apps(url: &str) -> Markup {
+    html! {
+        details.card open {
+            summary { b { "Sensor Logger" } " (iPhone, Android): recommended" }
+            p { "Records everything that Porchlight uses: position, air pressure, steps and motion." }
+            ol {
+                li { "Install " b { "Sensor Logger" } " from the app store. Switch on Location, Barometer, Pedometer, Accelerometer, Gravity, Gyroscope and Annotation." }
+                li { "In its settings, switch on HTTP Push and paste this push URL:" (push_url(&format!("{url}/sensor-logger"))) }
+                li { "Start recording, deliver, and tap Delivered." }
+            }
+            p.buttons {
+                a.button href="sensorlogger://start" { "Start in Sensor Logger" }
+                a.button href="sensorlogger://annotate/delivered" { "Delivered in Sensor Logger" }
+            }
+        }
+        details.card {
+            summary { b { "OwnTracks" } " (iPhone, Android)" }
+            p { "Records the position; on an iPhone also air pressure, steps and activity. Ends with the point of interest “delivered”." }
+            p.buttons { a.button href=(owntracks_link(url)) { "Set up OwnTracks" } }
+        }
+        details.card {
+            summary { b { "Overland" } " (iPhone)" }
+            p { "Records the position and the kind of motion. Start a trip; the delivery ends when you stop it." }
+            p.buttons { a.button href=(overland_link(url)) { "Set up Overland" } }
+        }
+        details.card {
+            summary { b { "Traccar Client" } " (iPhone, Android)" }
+            p { "Records the position. The delivery ends when nothing arrives any more. Server URL:" }
+            (push_url(&format!("{url}/traccar")))
+        }
+        details.card {
+            summary { b { "GPSLogger" } " (Android)" }
+            p { "Records the position. Ends with the annotation “delivered”. Custom URL:" }
+            (push_url(&format!("{url}/gpslogger?{GPSLOGGER_QUERY}")))
         }
     }
 }

@@ -18,6 +18,7 @@ pub(crate) enum Icon {
     Deliveries,
     Webhook,
     Keys,
+    Phone,
     Check,
     Cross,
     Info,
@@ -43,6 +44,9 @@ impl Icon {
             }
             Self::Keys => {
                 "M5.500 13a2.500 2.500 0 1 0 0-5 2.500 2.500 0 0 0 0 5zM7.500 8.500l5.500-5.500M10.500 5.500l2 2"
+            }
+            Self::Phone => {
+                "M5 1.500h6a1 1 0 0 1 1 1v11a1 1 0 0 1-1 1h-6a1 1 0 0 1-1-1v-11a1 1 0 0 1 1-1zM7 12.500h2"
             }
             Self::Check => "M3 8.500l3.200 3.200L13 5",
             Self::Cross => "M4 4l8 8M12 4l-8 8",

@@ -9,7 +9,7 @@ use super::{Made, make, push, show};
 use crate::server::{Server, insights, telemetry};
 
 /// Returns the begin of the delivery by the phone's clock, in milliseconds since 1970.
-fn begins_ms(server: &Server) -> i64 {
+pub(super) fn begins_ms(server: &Server) -> i64 {
     server.clock.now().0 - 3_600_000
 }
 
@@ -173,14 +173,14 @@ async fn pushed(server: &Server, delivery: &Delivery) -> Value {
     server.until_ready(&id).await.json
 }
 
-async fn push_message(server: &Server, made: &Made, number: usize, payload: &[Value]) {
+pub(super) async fn push_message(server: &Server, made: &Made, number: usize, payload: &[Value]) {
     let message =
         json!({ "messageId": number, "sessionId": "s", "deviceId": "d", "payload": payload });
     let answer = push(server, made, "sensor-logger", message.to_string()).await;
     assert_eq!(answer.status, 200, "{answer:?}");
 }
 
-fn assert_alike(pushed: &Value, native: &Value, about: &str) {
+pub(super) fn assert_alike(pushed: &Value, native: &Value, about: &str) {
     let events = |insight: &Value| insight["events"].as_array().unwrap().clone();
     let (of_app, of_api) = (events(pushed), events(native));
     let types = |events: &[Value]| {

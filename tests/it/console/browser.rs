@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use porchlight_sim::{Kind, ParameterSet, Scenario};
 use serde_json::json;
@@ -23,13 +24,16 @@ fn found(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Returns the folder of the packages that the script needs, in the versions of the lock file;
 /// fetched once.
 fn packages() -> Result<PathBuf, String> {
+    // Two tests may fetch at the same time.
+    static FETCHING: Mutex<()> = Mutex::new(());
+    let _fetching = FETCHING.lock().map_err(|error| error.to_string())?;
     let (from, folder) = (
         root().join("tests/it/console"),
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("browser"),
@@ -40,6 +44,7 @@ fn packages() -> Result<PathBuf, String> {
         "package-lock.json",
         "browser.mjs",
         "acts.mjs",
+        "phone.mjs",
     ] {
         std::fs::copy(from.join(name), folder.join(name)).map_err(|error| error.to_string())?;
     }
@@ -106,10 +111,18 @@ fn deliveries(folder: &Path) {
     std::fs::write(folder.join("deliveries.json"), json!(sent).to_string()).unwrap();
 }
 
-#[test]
-fn the_console_works_in_a_browser() {
-    let (browser, packages) = match browser() {
-        Ok(found) => found,
+/// The programs that drive a browser.
+pub(super) struct Found {
+    /// The browser itself.
+    pub(super) browser: PathBuf,
+    /// The folder of the scripts and their packages.
+    pub(super) packages: PathBuf,
+}
+
+/// Returns the programs, or `None` if one is missing and the test may be skipped.
+pub(super) fn find() -> Option<Found> {
+    match browser() {
+        Ok((browser, packages)) => Some(Found { browser, packages }),
         Err(reason) => {
             assert_ne!(
                 std::env::var("PORCHLIGHT_BROWSER").as_deref(),
@@ -117,8 +130,15 @@ fn the_console_works_in_a_browser() {
                 "{reason}"
             );
             println!("left out: {reason}");
-            return;
+            None
         }
+    }
+}
+
+#[test]
+fn the_console_works_in_a_browser() {
+    let Some(Found { browser, packages }) = find() else {
+        return;
     };
     let folder = Folder::new();
     certify(folder.path());

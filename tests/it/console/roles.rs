@@ -27,6 +27,7 @@ fn a_page_offers_what_the_role_allows_and_nothing_else() {
             for (path, has_actions) in [
                 ("/console/keys", is_admin),
                 ("/console/webhook", is_admin),
+                ("/console/recorders", is_admin),
                 (explanation.as_str(), is_admin),
                 ("/console/sessions", false),
                 ("/console/audit", false),
@@ -48,6 +49,11 @@ fn a_page_offers_what_the_role_allows_and_nothing_else() {
                 (review.as_str(), &fields[..], 303),
                 ("/console/keys/create", &[("kind", "viewer")][..], 200),
                 ("/console/webhook/pause", &[][..], 200),
+                (
+                    "/console/recorders/create",
+                    &[("rider", "me"), ("position", "52.52, 13.405")][..],
+                    303,
+                ),
             ] {
                 let status = visitor.post(path, fields).await.status;
                 assert_eq!(status, if is_admin { done } else { 403 }, "{role} {path}");

@@ -7,7 +7,7 @@ use super::visitor::{Seen, http};
 use crate::server::{Folder, Server, porchlight, successful};
 
 /// Every page that is one for every organization.
-pub(crate) const PAGES: [&str; 10] = [
+pub(crate) const PAGES: [&str; 11] = [
     "/console",
     "/console/sessions",
     "/console/sessions?status=recording&reason=FULL_ATTEMPT",
@@ -17,6 +17,7 @@ pub(crate) const PAGES: [&str; 10] = [
     "/console/deliveries/retry/progress?status=failed&count=0",
     "/console/webhook",
     "/console/keys",
+    "/console/recorders",
     "/console/audit",
 ];
 

@@ -1,0 +1,334 @@
+//! "Try it with a phone": creates recorders, shows their QR code, links and live status, and revokes
+//! them. `POST /v1/recorders` does the same for programs.
+
+use std::str::FromStr;
+
+use actix_web::HttpResponse;
+use actix_web::web::ServiceConfig;
+use maud::{Markup, PreEscaped, html};
+use porchlight_actors::service::{Recorder, RecorderOrder};
+use porchlight_http::audit;
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::query::Query;
+use porchlight_http::recorder::{self, Activity};
+use porchlight_schema::ids::RecorderId;
+use porchlight_schema::limits::{ADDRESS_FLOOR_MAX, ADDRESS_FLOOR_MIN, TEXT_CHARS_MAX};
+use porchlight_schema::session::{Address, Point};
+
+use super::form::Form;
+use super::guard;
+use super::layout::{Frame, Here, Icon, Notice, copy, icon, notice, time};
+use super::route::{ROOT, act, page};
+use super::signed_in::SignedInRequest;
+
+/// The lifetimes to choose from: seconds and label.
+const LIVES: [(i64, &str); 4] = [
+    (3_600, "1 hour"),
+    (86_400, "1 day"),
+    (604_800, "7 days"),
+    (2_592_000, "30 days"),
+];
+/// The lifetime that is chosen at first, in seconds.
+const LIFE_SEC_DEFAULT: i64 = 86_400;
+/// The interval at which the page fetches the status, in milliseconds.
+const REFRESH_MS: u32 = 3_000;
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    page(config, "/recorders", form_page);
+    act(config, "/recorders/create", create);
+    page(config, "/recorders/{id}", show);
+    act(config, "/recorders/{id}/revoke", revoke);
+}
+
+/// The submitted texts, shown again if one of them is wrong.
+#[derive(Default)]
+struct Entered {
+    rider: String,
+    delivery: String,
+    street: String,
+    city: String,
+    position: String,
+    floor: String,
+    expires: String,
+}
+
+impl Entered {
+    fn of(form: &Form) -> Self {
+        let text = |name| form.get(name).trim().to_owned();
+        Self {
+            rider: text("rider"),
+            delivery: text("delivery"),
+            street: text("street"),
+            city: text("city"),
+            position: text("position"),
+            floor: text("floor"),
+            expires: text("expires"),
+        }
+    }
+
+    /// Returns the order, or the sentence about the first wrong field.
+    fn order(&self, visit: &SignedInRequest) -> Result<RecorderOrder, String> {
+        let texts = [&self.rider, &self.delivery, &self.street, &self.city];
+        if texts
+            .iter()
+            .any(|text| text.chars().count() > TEXT_CHARS_MAX)
+        {
+            return Err(format!(
+                "A text may have at most {TEXT_CHARS_MAX} characters."
+            ));
+        }
+        if self.rider.is_empty() {
+            return Err("Enter your id of the courier; any word will do for a trial.".to_owned());
+        }
+        let point = position(&self.position).ok_or(
+            "Enter the position of the door as latitude and longitude in degrees, such as 52.52, 13.405.",
+        )?;
+        let range = ADDRESS_FLOOR_MIN..=ADDRESS_FLOOR_MAX;
+        let floor = match self.floor.as_str() {
+            "" => None,
+            text => Some(text.parse().ok().filter(|floor| range.contains(floor)).ok_or(
+                format!("The floor is a whole number from {ADDRESS_FLOOR_MIN} to {ADDRESS_FLOOR_MAX}; the ground floor is 0."),
+            )?),
+        };
+        let chosen = LIVES
+            .iter()
+            .find(|(sec, _)| sec.to_string() == self.expires);
+        let life_sec = chosen.map_or(LIFE_SEC_DEFAULT, |(sec, _)| *sec);
+        Ok(RecorderOrder {
+            tenant: visit.tenant(),
+            external_rider_id: self.rider.clone(),
+            delivery_id: Some(self.delivery.clone()).filter(|delivery| !delivery.is_empty()),
+            address: Address {
+                line1: self.street.clone(),
+                city: self.city.clone(),
+                country: String::new(),
+                point,
+                unit: None,
+                floor,
+                accuracy_m: Address::ACCURACY_M_DEFAULT,
+                storey_height_m: None,
+                entrance: None,
+                gates: Vec::new(),
+            },
+            created_at: visit.now(),
+            expires_at: visit.now().plus_ms(life_sec * 1_000),
+        })
+    }
+}
+
+/// Parses `latitude, longitude` in degrees.
+fn position(text: &str) -> Option<Point> {
+    let (lat, lng) = text.split_once(',')?;
+    let (lat, lng): (f64, f64) = (lat.trim().parse().ok()?, lng.trim().parse().ok()?);
+    let is_on_earth = lat.abs() <= 90.0 && lng.abs() <= 180.0;
+    is_on_earth.then_some(Point { lat, lng })
+}
+
+async fn form_page(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let revoked = Query::of(visit.http.query_string())
+        .text("revoked", 1)
+        .is_some();
+    let said = revoked.then_some("The link is revoked. Phones that still use it are refused.");
+    Ok(answer(
+        &visit,
+        said.map(|said| (Notice::Good, said)),
+        &Entered::default(),
+    ))
+}
+
+fn answer(
+    visit: &SignedInRequest,
+    said: Option<(Notice, &str)>,
+    entered: &Entered,
+) -> HttpResponse {
+    let frame = visit.frame();
+    let body = html! {
+        header.title { h1 { "Try it with a phone" } }
+        p.lead { "Record a delivery with a phone that you have: make a link, scan its QR code, walk to a door. The page behind the link \
+                  records in the browser, or sets up an app from the app store." }
+        @if let Some((kind, said)) = said { (notice(kind, said)) }
+        @if frame.may_change() { (create_form(&frame, entered)) }
+        @else { p.faint { "Your key may read only. Ask for a link from somebody whose key has the role admin." } }
+    };
+    guard::ok(frame.page(Here::Recorders, "Try it with a phone", body))
+}
+
+fn create_form(frame: &Frame<'_>, entered: &Entered) -> Markup {
+    let chosen = match entered.expires.as_str() {
+        "" => LIFE_SEC_DEFAULT.to_string(),
+        text => text.to_owned(),
+    };
+    html! {
+        section.card aria-labelledby="create" {
+            h2 #create { "New link" }
+            form.filters method="post" action={ (ROOT) "/recorders/create" } {
+                (frame.field())
+                (input("rider", "Courier (your id)", &entered.rider, "me", true))
+                (input("delivery", "Delivery (your id, optional)", &entered.delivery, "order-4711", false))
+                (input("street", "Street and number (optional)", &entered.street, "", false))
+                (input("city", "City (optional)", &entered.city, "", false))
+                (input("position", "Position of the door", &entered.position, "52.52, 13.405", true))
+                (input("floor", "Floor (optional; ground is 0)", &entered.floor, "3", false))
+                div { label for="expires" { "Works for" } select #expires name="expires" {
+                    @for (sec, words) in LIVES { option value=(sec) selected[sec.to_string() == chosen] { (words) } }
+                } }
+                button.primary { "Create link" }
+            }
+        }
+    }
+}
+
+fn input(name: &str, label: &str, value: &str, example: &str, is_needed: bool) -> Markup {
+    html! {
+        div.grow {
+            label for=(name) { (label) }
+            input id=(name) name=(name) value=(value) placeholder=(example) required[is_needed] maxlength=(TEXT_CHARS_MAX) autocomplete="off";
+        }
+    }
+}
+
+async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let entered = Entered::of(&visit.form().await?);
+    let order = match entered.order(&visit) {
+        Ok(order) => order,
+        Err(said) => return Ok(answer(&visit, Some((Notice::Bad, &said)), &entered)),
+    };
+    let recorder = visit.state.service.create_recorder(order).await?;
+    audit::created(&visit.http, recorder.id);
+    Ok(guard::see(&format!("{ROOT}/recorders/{}", recorder.id)))
+}
+
+/// The recorder in the path, if it is the tenant's.
+async fn of_path(visit: &SignedInRequest) -> Result<Recorder, Problem> {
+    let not_found = || Problem::new(Code::RecorderNotFound, "The recorder does not exist.");
+    let id = RecorderId::from_str(visit.in_path("id")).map_err(|_| not_found())?;
+    let recorder = visit.state.service.recorder(id).await?;
+    recorder
+        .filter(|recorder| recorder.order.tenant == visit.tenant())
+        .ok_or_else(not_found)
+}
+
+async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let recorder = of_path(&visit).await?;
+    let activity = recorder::activity(&visit.state, &recorder).await?;
+    let frame = visit.frame();
+    let is_valid = frame.now < recorder.order.expires_at;
+    let head = html! { noscript { meta http-equiv="refresh" content="10"; } };
+    let body = html! {
+        p.crumbs { a href={ (ROOT) "/recorders" } { "Try it with a phone" } }
+        header.title { h1 { "Link for " (recorder.order.external_rider_id) } }
+        (status(&frame, &recorder, activity))
+        @if !is_valid { (notice(Notice::Note, "This link has expired.")) }
+        // The link is a credential, so only a key that may create one sees it.
+        @if is_valid && frame.may_change() { (links(&visit, &recorder)?) }
+        (about(&frame, &recorder))
+        @if frame.may_change() { (revoke_form(&frame, &recorder)) }
+    };
+    let page = frame.page_with(Here::Recorders, "Try it with a phone", head, body);
+    Ok(guard::ok(page))
+}
+
+/// Renders the status, which the script fetches again. The time makes each fetched part differ.
+fn status(frame: &Frame<'_>, recorder: &Recorder, activity: Activity) -> Markup {
+    let session_id = recorder.state.newest().and_then(|newest| newest.session_id);
+    html! {
+        section.card #recorder-status data-part="" aria-labelledby="status" {
+            h2 #status { "Status" }
+            p data-refresh=(REFRESH_MS) data-at=(frame.now) {
+                @match activity {
+                    Activity::Receiving => span.state.good { (icon(Icon::Live)) (recorder::sentence(activity, recorder, frame.now)) },
+                    Activity::Recorded => span.state.good { (icon(Icon::Check)) (recorder::sentence(activity, recorder, frame.now)) },
+                    Activity::Waiting | Activity::Silent => span.state.dim { (icon(Icon::Wait)) (recorder::sentence(activity, recorder, frame.now)) },
+                }
+            }
+            dl.facts {
+                dt { "Last heard" } dd { @match recorder.state.last_heard_at { Some(at) => (time(at, frame.now)), None => "never" } }
+                dt { "Session" } dd { @match session_id {
+                    Some(id) => a href={ (ROOT) "/sessions/" (id) } { "Follow it: events, then the insight" },
+                    None => "begins with the first position",
+                } }
+            }
+        }
+    }
+}
+
+fn links(visit: &SignedInRequest, recorder: &Recorder) -> Result<Markup, Problem> {
+    let url = recorder::link(&visit.state, &visit.http, recorder.id);
+    let code = recorder::qr_svg(&url)?;
+    // The SVG is a picture of the page: without the declaration of a document of its own.
+    let code = code.find("<svg").and_then(|begin| code.get(begin..));
+    Ok(html! {
+        section.card aria-labelledby="link" {
+            h2 #link { "Scan it with the phone" }
+            p.qr role="img" aria-label="The link as a QR code" { (PreEscaped(code.unwrap_or_default())) }
+            p { "Or open this link on the phone:" }
+            (copy("Link", &url))
+            details {
+                summary { "Push URLs of the apps" }
+                @for (_, end, name) in recorder::APPS {
+                    h3 { (name) }
+                    (copy(&format!("Push URL of {name}"), &format!("{url}/{end}")))
+                }
+            }
+        }
+    })
+}
+
+fn about(frame: &Frame<'_>, recorder: &Recorder) -> Markup {
+    let order = &recorder.order;
+    let lines = [order.address.line1.as_str(), order.address.city.as_str()];
+    let place: Vec<_> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+    html! {
+        section.card aria-labelledby="about" {
+            h2 #about { "About this link" }
+            dl.facts {
+                dt { "Recorder" } dd.mono { (recorder.id) }
+                dt { "Courier" } dd { (order.external_rider_id) }
+                dt { "Delivery" } dd { @match &order.delivery_id { Some(id) => (id), None => "named after the recorder" } }
+                dt { "Address" } dd { @if place.is_empty() { "no street" } @else { (place.join(", ")) }
+                    @if let Some(floor) = order.address.floor { ", floor " (floor) } }
+                dt { "Position" } dd.mono { (order.address.point.lat) ", " (order.address.point.lng) }
+                dt { "Works until" } dd { (time(order.expires_at, frame.now)) }
+            }
+        }
+    }
+}
+
+fn revoke_form(frame: &Frame<'_>, recorder: &Recorder) -> Markup {
+    html! {
+        details.danger {
+            summary { "Revoke this link" }
+            form.sure method="post" action={ (ROOT) "/recorders/" (recorder.id) "/revoke" } {
+                (frame.field())
+                p { "Phones that still use it are refused. Recorded sessions stay." }
+                button.bad { "Revoke" }
+            }
+        }
+    }
+}
+
+async fn revoke(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    visit.form().await?;
+    let recorder = of_path(&visit).await?;
+    visit.state.service.remove_recorder(recorder.id).await?;
+    Ok(guard::see(&format!("{ROOT}/recorders?revoked=1")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_pairs_of_degrees() {
+        assert_eq!(
+            position(" 52.52 , -13.405"),
+            Some(Point {
+                lat: 52.52,
+                lng: -13.405
+            })
+        );
+        for text in ["", "52.52", "91, 0", "0, 181", "x, 1", "NaN, 1", "1, 2, 3"] {
+            assert_eq!(position(text), None, "{text}");
+        }
+    }
+}

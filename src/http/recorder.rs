@@ -1,0 +1,141 @@
+//! Links and status of recorders (contract section 12), for the API and the console.
+
+use actix_web::HttpRequest;
+use porchlight_actors::service::Recorder;
+use porchlight_ports::StoreResult;
+use porchlight_schema::ids::RecorderId;
+use porchlight_schema::limits::RECORDER_HEARD_LATELY_MS;
+use porchlight_schema::sample::Kind;
+use porchlight_schema::time::TimestampMs;
+
+use super::problem::Problem;
+use super::state::State;
+
+/// The apps: their names in `pushUrls`, the ends of their push URLs, and the names that people know.
+pub const APPS: [(&str, &str, &str); 5] = [
+    ("sensorLogger", "sensor-logger", "Sensor Logger"),
+    ("traccar", "traccar", "Traccar Client"),
+    ("owntracks", "owntracks", "OwnTracks"),
+    ("overland", "overland", "Overland"),
+    ("gpslogger", "gpslogger", "GPSLogger"),
+];
+
+/// What a recorder does at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// No message has arrived yet.
+    Waiting,
+    /// Messages arrive.
+    Receiving,
+    /// The last message is older than a minute.
+    Silent,
+    /// Its newest session has ended.
+    Recorded,
+}
+
+impl Activity {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Receiving => "receiving",
+            Self::Silent => "silent",
+            Self::Recorded => "recorded",
+        }
+    }
+}
+
+/// Returns what the recorder does at the moment.
+///
+/// # Errors
+///
+/// Returns an error if the store fails.
+pub async fn activity(state: &State, recorder: &Recorder) -> StoreResult<Activity> {
+    let newest = recorder.state.newest();
+    let session = match newest.and_then(|newest| newest.session_id) {
+        Some(session_id) => state.service.find_shown(session_id).await?,
+        None => None,
+    };
+    if session.is_some_and(|session| session.end.is_some()) {
+        return Ok(Activity::Recorded);
+    }
+    if !receiving(recorder, state.service.now()).is_empty() {
+        return Ok(Activity::Receiving);
+    }
+    Ok(match recorder.state.last_heard_at {
+        Some(_) => Activity::Silent,
+        None => Activity::Waiting,
+    })
+}
+
+/// Describes the activity in a sentence for people.
+#[must_use]
+pub fn sentence(activity: Activity, recorder: &Recorder, now: TimestampMs) -> String {
+    match activity {
+        Activity::Waiting => "Nothing received yet.".to_owned(),
+        Activity::Silent => "Nothing received in the last minute.".to_owned(),
+        Activity::Recorded => {
+            "The delivery is recorded. The next position begins a new one.".to_owned()
+        }
+        Activity::Receiving => {
+            let rates = receiving(recorder, now).into_iter();
+            let rates: Vec<_> = rates
+                .map(|(kind, hz)| match kind {
+                    Kind::Mark | Kind::Activity | Kind::Steps => kind_name(kind).to_owned(),
+                    _ => format!("{} {hz:.1} Hz", kind_name(kind)),
+                })
+                .collect();
+            format!("Receiving: {}.", rates.join(", "))
+        }
+    }
+}
+
+/// Returns the name of a kind of sample for people.
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Location => "position",
+        Kind::Pressure => "pressure",
+        Kind::Steps => "steps",
+        Kind::Imu | Kind::Motion => "motion",
+        Kind::Magnetic => "magnetic field",
+        Kind::Activity => "activity",
+        Kind::Mark => "marks",
+        Kind::System => "phone state",
+    }
+}
+
+/// Returns the recently received values per second, by kind.
+#[must_use]
+pub fn receiving(recorder: &Recorder, now: TimestampMs) -> Vec<(Kind, f64)> {
+    let heard_at = recorder.state.last_heard_at;
+    if heard_at.is_none_or(|heard_at| now.since_ms(heard_at) > RECORDER_HEARD_LATELY_MS) {
+        return Vec::new();
+    }
+    recorder.state.rates_hz()
+}
+
+/// Returns the link of a recorder, which contains its token.
+#[must_use]
+pub fn link(state: &State, http: &HttpRequest, id: RecorderId) -> String {
+    let token = state.auth.recorder_token(id);
+    let base = state.images.as_ref().and_then(|images| images.base());
+    let base = base.map(str::to_owned).unwrap_or_else(|| {
+        let connection = http.connection_info();
+        format!("{}://{}", connection.scheme(), connection.host())
+    });
+    format!("{base}/r/{token}")
+}
+
+/// Draws a text as a QR code, dark on white.
+///
+/// # Errors
+///
+/// 500: the text is too long for a QR code.
+pub fn qr_svg(text: &str) -> Result<String, Problem> {
+    let code = qrcode::QrCode::new(text).map_err(Problem::internal)?;
+    Ok(code
+        .render::<qrcode::render::svg::Color<'_>>()
+        .min_dimensions(240, 240)
+        .build())
+}
