@@ -390,8 +390,10 @@ impl GateDetector {
         if self.is_driving || pause.start_ms < self.walk_from_ms {
             return;
         }
+        // A search beside the vehicle is no visit, even if the courier turns round after it.
+        let is_visit = pause.is_near(context) && !pause.is_at_vehicle();
         let Some(end_ms) = pause.end_ms else {
-            self.is_return |= pause.is_near(context);
+            self.is_return |= is_visit;
             return;
         };
         let wait_ms = end_ms.saturating_sub(pause.start_ms);
@@ -404,7 +406,7 @@ impl GateDetector {
             return;
         }
         if pause.goes_back() {
-            self.is_return |= wait_ms >= STOPPED_MS_MIN && pause.is_near(context);
+            self.is_return |= wait_ms >= STOPPED_MS_MIN && is_visit;
             return;
         }
         let log_odds = pause.log_odds(context, wait_ms);

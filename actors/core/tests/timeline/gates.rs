@@ -66,3 +66,31 @@ fn a_gate_before_the_wait_for_an_elevator_is_a_gate() {
     assert_eq!(gates.len(), 1, "{events:?}");
     assert!(gates[0].t_start_ms.abs_diff(60_000) <= 2_000, "{gates:?}");
 }
+
+/// The courier parks, searches the parcel at the rear of the van, turns round, and walks back past
+/// the van to the gate of the house. The search is no visit to the address, so the way on to the
+/// gate is still an approach.
+#[test]
+fn a_search_beside_the_vehicle_hides_no_gate() {
+    let east = Act::Walk { heading_deg: 90.0 };
+    let west = Act::Walk { heading_deg: 270.0 };
+    let drive = Act::Drive {
+        mps: 8.0,
+        climb_mps: 0.0,
+    };
+    let script = [
+        (drive, 60),
+        (Act::Stay, 4),
+        (east, 6),
+        (Act::Stay, 20),
+        (west, 18),
+        (Act::Stay, 8),
+        (NORTH, 20),
+        (Act::Stay, 30),
+    ];
+    let all = samples(&script, Phone::ALL, 11);
+    let events = events_of(&context_at(464.0, 15.0), &all, 60);
+    let gates = of_type(&events, EventType::Gate);
+    assert_eq!(gates.len(), 1, "{events:?}");
+    assert!(gates[0].t_start_ms.abs_diff(108_000) <= 2_000, "{gates:?}");
+}

@@ -179,7 +179,8 @@ impl Pause {
         let (came, goes) = (place.distance_m(from), here.distance_m(place));
         let along = (place.east_m - from.east_m) * (here.east_m - place.east_m)
             + (place.north_m - from.north_m) * (here.north_m - place.north_m);
-        let leg_m = GATE_LEG_M;
+        // The direction of a leg that is shorter than the error of its ends is noise.
+        let leg_m = GATE_LEG_M.max(self.accuracy_m);
         came >= leg_m && goes >= leg_m && along < GATE_BACK_COSINE * came * goes
     }
 
