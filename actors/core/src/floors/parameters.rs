@@ -121,6 +121,15 @@ crate::parameters::table! {
         /// The likelihood of any number of turns for any number of floors, relative to the right
         /// one: straight flights, a phone that is turned in the hand. Judgement.
         TURNS_ELSEWISE: f64 = 0.3;
+        /// The shares of staircases with one, two and three flights per storey. Building codes
+        /// limit a flight to about 3.7 m, and two flights beside each other need the least floor.
+        /// Judgement.
+        FLIGHTS_PER_STOREY_SHARES: [f64; 3] = [0.25, 0.65, 0.1];
+        /// The standard deviation of the counted number of flights.
+        FLIGHTS_SIGMA: f64 = 0.45;
+        /// The likelihood of any number of flights for any number of floors, relative to the right
+        /// one: half-storeys, miscounts. Judgement.
+        FLIGHTS_ELSEWISE: f64 = 0.1;
     }
 
     /// The parameters of the heights learned in earlier sessions.

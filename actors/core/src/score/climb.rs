@@ -1,5 +1,6 @@
 //! The climb from the entrance to the drop-off: its height, its floors, and whether an elevator was used.
 
+mod landings;
 mod stops;
 
 use std::fmt::Write as _;
@@ -70,6 +71,7 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
             sigma_m: rise.sigma_m,
             stops_m: stops::between(scene, places, (from_ms, to_ms), rise),
             turns: stops::turns(scene, &climbs(scene, from_ms, to_ms)),
+            flights: flights(scene, (from_ms, to_ms), foot, rise),
         }),
         None => by_events(scene, from_ms, to_ms),
     };
@@ -90,6 +92,26 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
         ledger,
     );
     found
+}
+
+/// Counts the flights of stairs from the entrance to the drop-off and on the way back, if these
+/// ways lead over the whole rise.
+fn flights(
+    scene: &ScoringContext<'_>,
+    (from_ms, to_ms): (u32, u32),
+    foot: Foot,
+    rise: Rise,
+) -> Vec<u16> {
+    let counted = |climbs: &[&Event], rise_m: f32| {
+        let climbed = climbs
+            .iter()
+            .try_fold(0.0, |sum, event| Some(sum + signed_height_m(event)?))?;
+        ((climbed - rise_m).abs() <= AGREE_M).then(|| landings::flights(scene, climbs))?
+    };
+    let there = climbs(scene, from_ms, to_ms);
+    let back = climbs(scene, to_ms.saturating_add(INSTANT_MS), foot.to_ms);
+    let counts = [counted(&there, rise.metres), counted(&back, -rise.metres)];
+    counts.into_iter().flatten().collect()
 }
 
 /// Returns the span from the entrance (or from the vehicle, if the courier does not go in) to the

@@ -61,6 +61,35 @@ crate::parameters::table! {
         TURN_SHARE: f32 = 0.8;
     }
 
+    /// Parameters of `score/climb/landings.rs`.
+    pub(crate) mod landings {
+        /// The greatest noise of one second's height at which landings are counted, metres. A
+        /// landing of 2 s lacks 0.6 m of height at 0.3 m/s, which is six times this noise. Phones
+        /// have 0.026 m (median) to 0.085 m (95th percentile, research 2.0).
+        NOISE_M_MAX: f32 = 0.1;
+        /// The variation of the rate of steady climbing, m/s: a third of a step each second.
+        STRIDE_SIGMA_MPS: f32 = 0.05;
+        /// The quantile of the slopes that is the rate of the flights: landings take less than half
+        /// of the time.
+        RATE_SHARE: f32 = 0.7;
+        /// The slowest rate of a flight, m/s (research 2.0: 0.2 to 0.35).
+        RATE_MPS_MIN: f32 = 0.12;
+        /// The cost of a change between flight and landing, in log-likelihood: two changes weigh as
+        /// much as one second of a clear landing.
+        CHANGE_COST: f32 = 2.0;
+        /// The greatest cost of one second, in log-likelihood: a gust or a pause decides nothing.
+        COST_MAX: f32 = 6.0;
+        /// The shortest climb whose landings are counted, in seconds.
+        SECONDS_MIN: usize = 6;
+        /// The least mean height of a flight, metres: five steps of 0.17 m.
+        FLIGHT_M_MIN: f32 = 0.85;
+        /// The greatest mean height of a flight, metres: building codes require a landing after 3.7
+        /// m at most.
+        FLIGHT_M_MAX: f32 = 4.2;
+        /// The time before and after a climb that is looked at too: its ends are known to a second.
+        MARGIN_MS: u32 = 1_000;
+    }
+
     /// Parameters of `score/height.rs`.
     pub(crate) mod height {
         /// R·T/g of the standard atmosphere at 15 °C, metres: height = this · ln(p0 / p).
