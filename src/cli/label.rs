@@ -8,7 +8,7 @@
 mod draft;
 mod signals;
 
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::{BufRead as _, ErrorKind, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -35,7 +35,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let title = Path::new(name).file_name().unwrap_or_default();
     let mut draft = match std::fs::read(&file) {
         Ok(bytes) => Draft::read(&bytes).with_context(|| file.display().to_string())?,
-        Err(_) => Draft::new(&title.to_string_lossy(), signals.streams()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Draft::new(&title.to_string_lossy(), signals.streams())
+        }
+        // Labels that exist but cannot be read must not be replaced.
+        Err(error) => return Err(error).with_context(|| file.display().to_string()),
     };
     let prompts = std::io::stdin().is_terminal();
     if prompts {
