@@ -1,10 +1,13 @@
 //! Benchmarks of the detectors, for each sample kind and for a whole delivery, and of scoring.
 
+#[path = "../tests/support/address.rs"]
+mod address;
 #[path = "measure/processor_time.rs"]
 mod processor_time;
 
 use std::hint::black_box;
 
+use address::context;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use porchlight_core::context::SessionContext;
 use porchlight_core::score::{Knowledge, ScoreInput, score};
@@ -12,7 +15,6 @@ use porchlight_core::session::replay::Replay;
 use porchlight_core::timeline::Timeline;
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_schema::sample::packed::PackedBatch;
-use porchlight_schema::session::{Address, Point};
 use porchlight_sim::{Delivery, Kind, Kit, MotionSensor, ParameterSet, Scenario};
 use processor_time::{ProcessorTime, SAMPLES};
 
@@ -33,32 +35,6 @@ fn delivery(kit: Kit) -> Delivery {
         ..Scenario::new(Kind::Elevator, ParameterSet::Tuning, 1)
     }
     .deliver()
-}
-
-fn context(delivery: &Delivery) -> SessionContext {
-    let degrees = |name: &str| {
-        delivery
-            .start
-            .pointer(name)
-            .and_then(serde_json::Value::as_f64)
-            .unwrap_or_default()
-    };
-    let address = Address {
-        line1: String::new(),
-        city: String::new(),
-        country: String::new(),
-        point: Point {
-            lat: degrees("/address/lat"),
-            lng: degrees("/address/lng"),
-        },
-        unit: None,
-        floor: None,
-        accuracy_m: Address::ACCURACY_M_DEFAULT,
-        storey_height_m: None,
-        entrance: None,
-        gates: Vec::new(),
-    };
-    SessionContext::of_address(&address, None)
 }
 
 fn packed(delivery: &Delivery) -> Vec<PackedBatch> {

@@ -1,40 +1,14 @@
 //! The input of scoring is the same with the events of the live machine as with detected ones, over
 //! simulated deliveries of every kind.
 
-#![expect(clippy::unwrap_used, reason = "a test that can not go on has failed")]
+#[path = "support/address.rs"]
+mod address;
 
-use porchlight_core::context::SessionContext;
+use address::context;
 use porchlight_core::session::SessionMachine;
 use porchlight_core::session::replay::Replay;
 use porchlight_schema::sample::json::decode_batch;
-use porchlight_schema::session::{Address, Point};
-use porchlight_sim::{Delivery, Kind, ParameterSet, Scenario};
-
-fn context(delivery: &Delivery) -> SessionContext {
-    let degrees = |name: &str| {
-        delivery
-            .start
-            .pointer(name)
-            .and_then(serde_json::Value::as_f64)
-            .unwrap()
-    };
-    let address = Address {
-        line1: String::new(),
-        city: String::new(),
-        country: String::new(),
-        point: Point {
-            lat: degrees("/address/lat"),
-            lng: degrees("/address/lng"),
-        },
-        unit: None,
-        floor: None,
-        accuracy_m: Address::ACCURACY_M_DEFAULT,
-        storey_height_m: None,
-        entrance: None,
-        gates: Vec::new(),
-    };
-    SessionContext::of_address(&address, None)
-}
+use porchlight_sim::{Kind, ParameterSet, Scenario};
 
 #[test]
 fn the_events_of_the_live_machine_are_those_of_a_replay() {

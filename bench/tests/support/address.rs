@@ -1,0 +1,36 @@
+//! The address of a simulated delivery, for tests and benchmarks.
+
+use porchlight_core::context::SessionContext;
+use porchlight_schema::session::{Address, Point};
+use porchlight_sim::Delivery;
+
+/// Returns what a session knows of the delivery's address: its point, and nothing else.
+#[expect(
+    clippy::unwrap_used,
+    reason = "every simulated delivery starts with a point"
+)]
+pub(crate) fn context(delivery: &Delivery) -> SessionContext {
+    let degrees = |name: &str| {
+        delivery
+            .start
+            .pointer(name)
+            .and_then(serde_json::Value::as_f64)
+            .unwrap()
+    };
+    let address = Address {
+        line1: String::new(),
+        city: String::new(),
+        country: String::new(),
+        point: Point {
+            lat: degrees("/address/lat"),
+            lng: degrees("/address/lng"),
+        },
+        unit: None,
+        floor: None,
+        accuracy_m: Address::ACCURACY_M_DEFAULT,
+        storey_height_m: None,
+        entrance: None,
+        gates: Vec::new(),
+    };
+    SessionContext::of_address(&address, None)
+}
