@@ -69,7 +69,7 @@ impl Caller {
         self.send(reqwest::Method::POST, path, Some(body)).await
     }
 
-    /// Asks for a session.
+    /// Requests a session.
     pub(crate) async fn ask_for_session(&self, delivery: &str) -> Answer {
         let body = json!({
             "deliveryId": delivery, "externalRiderId": "rider",

@@ -84,12 +84,12 @@ struct Circuit {
     speed_mps: f64,
 }
 
-/// A circuit of 84 m.
+/// A circuit of 84 m at walking speed.
 const ON_FOOT: Circuit = Circuit {
     radius_m: 13.4,
     speed_mps: 1.4,
 };
-/// A circuit of 660 m.
+/// A circuit of 660 m at driving speed.
 const BY_CAR: Circuit = Circuit {
     radius_m: 105.0,
     speed_mps: 11.0,

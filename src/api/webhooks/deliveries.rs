@@ -48,10 +48,10 @@ struct DeliveryView {
     created_at: TimestampMs,
     delivered_at: Option<TimestampMs>,
     next_attempt_at: Option<TimestampMs>,
-    /// Only while the webhook is paused.
+    /// The time since which the delivery is held; absent unless the webhook is paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     held_since: Option<TimestampMs>,
-    /// Only while another delivery of the session must be delivered or fail first.
+    /// The delivery of the session that must be delivered or fail first; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<WaitsForView>,
 }

@@ -21,8 +21,8 @@ pub(super) struct Slot {
     heard: Option<(u16, u16)>,
 }
 
-/// Subtracted before summing, so that a single-precision sum keeps a resolution of a tenth of a
-/// pascal.
+/// The offset that is subtracted before summing pressures, so that a single-precision sum keeps a
+/// resolution of a tenth of a pascal.
 const PRESSURE_BASE_HPA: f32 = 1_000.0;
 
 impl Slot {

@@ -175,7 +175,7 @@ fn never_near(
 ) -> ReasonCode {
     if let Some(halt) = findings.places.not_carried {
         let text =
-            "The vehicle stood near the address, but the phone did not go on foot.".to_owned();
+            "The vehicle stood near the address, but the phone recorded no walking.".to_owned();
         note(
             ReasonCode::PossibleNoAttempt,
             "phone_not_carried",

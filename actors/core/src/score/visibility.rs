@@ -205,7 +205,7 @@ fn not_carried(places: &Places, sum: f64, ledger: &mut EvidenceLog) -> f64 {
     else {
         return 0.0;
     };
-    let text = "The vehicle stood near the address, but the phone did not go on foot.";
+    let text = "The vehicle stood near the address, but the phone recorded no walking.";
     let explanation = "The phone stayed in the vehicle while the courier went to the door.";
     let over = weights::NOT_CARRIED_CAP - sum;
     -ledger.add(
