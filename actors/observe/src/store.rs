@@ -58,7 +58,7 @@ pub struct StoreMetrics {
     pub disk_free: Gauge,
     /// When the last good backup was made, in Unix seconds; 0 if there was none.
     pub last_backup: Gauge,
-    /// Rows that were met and could not be read.
+    /// Damaged rows that the service found and skipped.
     pub unreadable: Counter,
     operations: Vec<Counter>,
     lightweight: Vec<Counter>,

@@ -326,14 +326,14 @@ pub trait Outbox: Send + Sync {
     /// A tenant's endpoint.
     async fn endpoint(&self, tenant: Tenant) -> StoreResult<Option<Endpoint>>;
 
-    /// Stores the tenant's first endpoint. False: one exists.
+    /// Stores the tenant's first endpoint. Returns `false` if one exists.
     async fn create_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool>;
 
-    /// Replaces the previous version of the endpoint with the same id. False: it has changed or was
+    /// Replaces the previous version of the endpoint with the same id. Returns `false` if it has changed or was
     /// deleted.
     async fn replace_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool>;
 
-    /// Deletes a tenant's endpoint, which cancels its waiting messages. False: there was none.
+    /// Deletes a tenant's endpoint, which cancels its waiting messages. Returns `false` if none existed.
     async fn delete_endpoint(&self, tenant: Tenant) -> StoreResult<bool>;
 
     /// Returns all endpoints.

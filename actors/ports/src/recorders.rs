@@ -32,6 +32,6 @@ pub trait Recorders: Send + Sync {
         data: Vec<u8>,
     ) -> StoreResult<bool>;
 
-    /// Removes a recorder. False: it was not there.
+    /// Removes a recorder. Returns `false` if it did not exist.
     async fn remove_recorder(&self, id: RecorderId) -> StoreResult<bool>;
 }

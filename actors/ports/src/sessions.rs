@@ -303,7 +303,7 @@ pub trait Sessions: Send + Sync {
         end: SessionEnd,
     ) -> StoreResult<Option<EndOutcome>>;
 
-    /// Attaches a PoD; a later one replaces it. False: the same one was stored, nothing changed.
+    /// Attaches a PoD; a later one replaces it. Returns `false` if an identical PoD was stored.
     async fn attach_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<bool>;
 
     /// A session's PoD.

@@ -89,7 +89,7 @@ pub fn decode_line(text: &[u8]) -> Result<DecodedLine, DecodeError> {
     })
 }
 
-/// Decodes one sample, as a line of a recording holds it, into `builder`. False: its kind is
+/// Decodes one sample, as a line of a recording holds it, into `builder`. Returns `false` if its kind is
 /// unknown and it was skipped.
 pub fn decode_sample(text: &[u8], builder: &mut BatchBuilder) -> Result<bool, DecodeError> {
     let value = parse(text)?;
@@ -169,7 +169,7 @@ fn closed<F: Fields, T>(
         .ok_or_else(|| wrong(name, "is not one of the names that are known"))
 }
 
-/// Checks the fields and appends their sample. False: its kind is unknown.
+/// Checks the fields and appends their sample. Returns `false` if its kind is unknown.
 pub(super) fn push<F: Fields>(
     fields: &F,
     buffer: &mut Vec<f32>,

@@ -36,7 +36,7 @@ impl Inner {
             .collect()
     }
 
-    /// Stores a tenant's first endpoint. False: one exists.
+    /// Stores a tenant's first endpoint. Returns `false` if one exists.
     pub(super) async fn create_endpoint(&self, endpoint: &Endpoint) -> StoreResult<bool> {
         let (tenant, id, data) = (
             tenant_key(endpoint.tenant),
@@ -51,7 +51,7 @@ impl Inner {
             .await
     }
 
-    /// Replaces the previous version. False: that version does not exist.
+    /// Replaces the previous version. Returns `false` if that version does not exist.
     pub(super) async fn replace_endpoint(&self, endpoint: &Endpoint) -> StoreResult<bool> {
         let (tenant, id, data) = (
             tenant_key(endpoint.tenant),
@@ -72,7 +72,7 @@ impl Inner {
             .await
     }
 
-    /// Deletes a tenant's endpoint. False: there was none.
+    /// Deletes a tenant's endpoint. Returns `false` if none existed.
     pub(super) async fn delete_endpoint(&self, tenant: Tenant) -> StoreResult<bool> {
         let Some(stored) = self.endpoint(tenant).await? else {
             return Ok(false);

@@ -30,7 +30,7 @@ pub fn wanting(read: &dyn Read, tenant: Tenant) -> StoreResult<Option<EndpointId
     Ok(find(read, tenant)?.map(|endpoint| endpoint.id))
 }
 
-/// Stores a tenant's first endpoint. False: one exists.
+/// Stores a tenant's first endpoint. Returns `false` if one exists.
 pub fn create(txn: &mut Txn<'_>, endpoint: &Endpoint) -> StoreResult<bool> {
     let key = key(endpoint.tenant);
     if txn.as_read().has_state(&key)? {
@@ -40,7 +40,7 @@ pub fn create(txn: &mut Txn<'_>, endpoint: &Endpoint) -> StoreResult<bool> {
     Ok(true)
 }
 
-/// Replaces the previous version. False: that version does not exist.
+/// Replaces the previous version. Returns `false` if that version does not exist.
 pub fn replace(txn: &mut Txn<'_>, endpoint: &Endpoint) -> StoreResult<bool> {
     match find(txn.as_read(), endpoint.tenant)? {
         Some(stored) if stored.id == endpoint.id && stored.version + 1 == endpoint.version => {
@@ -51,7 +51,7 @@ pub fn replace(txn: &mut Txn<'_>, endpoint: &Endpoint) -> StoreResult<bool> {
     }
 }
 
-/// Deletes a tenant's endpoint and marks its outbox for sweeping. False: there was none.
+/// Deletes a tenant's endpoint and marks its outbox for sweeping. Returns `false` if none existed.
 pub fn delete(txn: &mut Txn<'_>, tenant: Tenant) -> StoreResult<bool> {
     let Some(stored) = find(txn.as_read(), tenant)? else {
         return Ok(false);

@@ -139,7 +139,7 @@ fn explain_across(
         Horizontal::Off => (
             "beside_address",
             -0.5,
-            format!("The drop-off was near the address, but not at it{far}."),
+            format!("The drop-off was near the address, but not at the address{far}."),
         ),
         Horizontal::Elsewhere => (
             "elsewhere",

@@ -172,7 +172,7 @@ crate::parameters::table! {
         SILENCE_MS: u32 = 30_000;
         /// The silence that interrupts a stream around the drop-off (contract 5).
         SILENCE_AT_DROP_OFF_MS: u32 = 10_000;
-        /// The time around the drop-off.
+        /// The time before and after the drop-off that counts as around it.
         AROUND_MS: u32 = 30_000;
         /// The longest walk from the entrance to the drop-off that counts as near the entrance
         /// (research 3).

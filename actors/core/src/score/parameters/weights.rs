@@ -142,9 +142,9 @@ crate::parameters::table! {
         WHOLE_SEC: f64 = 60.0;
         /// The coverage of a bin with any data at all; the rest depends on the number of readings.
         HEARD: f64 = 0.4;
-        /// The share of the whole session.
+        /// The weight of the coverage over the whole session.
         WHOLE: f64 = 0.4;
-        /// The share of the time around the drop-off.
+        /// The weight of the coverage around the drop-off.
         CRITICAL: f64 = 0.6;
         /// The highest value if the phone was not carried.
         NOT_CARRIED_CAP: f64 = 0.4;
