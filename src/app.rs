@@ -11,7 +11,7 @@ use std::time::Duration;
 use actix_rt::{Arbiter, ArbiterHandle};
 use anyhow::{Context, anyhow};
 use porchlight_actors::scoring::ScoringPool;
-use porchlight_actors::service::{Parts, PrivacySettings, Service};
+use porchlight_actors::service::{Parts, Ports, PrivacySettings, Service};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_http::serve::Connections;
@@ -355,16 +355,18 @@ fn build_service(
     let wake: Wake = Arc::new(move |tenant, session_id| poked.wake_lane(tenant, session_id));
     let shared = store.store();
     let service = Service::new(Parts {
-        store: Arc::clone(&shared),
-        clock: Arc::clone(&clock),
-        entropy,
-        wake: Arc::clone(&wake),
-        lifetime: Lifetime {
-            idle_ms: config.session.idle_timeout.as_millis(),
-            max_ms: config.session.max_duration.as_millis(),
+        ports: Ports {
+            store: Arc::clone(&shared),
+            clock: Arc::clone(&clock),
+            entropy,
+            wake: Arc::clone(&wake),
+            lifetime: Lifetime {
+                idle_ms: config.session.idle_timeout.as_millis(),
+                max_ms: config.session.max_duration.as_millis(),
+            },
+            ownership,
+            peers,
         },
-        ownership,
-        peers,
         arbiters: sessions.to_vec(),
         scoring: ScoringPool::start(scoring, shared, clock, wake),
         shares: config.limits.shares(),

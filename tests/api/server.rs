@@ -8,7 +8,7 @@ use actix_rt::Arbiter;
 use actix_web::dev::ServerHandle;
 use actix_web::web::Data;
 use porchlight_actors::scoring::ScoringPool;
-use porchlight_actors::service::{Parts, Permit, Service};
+use porchlight_actors::service::{Parts, Permit, Ports, Service};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_core::shares::ShareLimits;
 use porchlight_http::cors::Origins;
@@ -152,16 +152,18 @@ pub(crate) fn service_of(
         Arc::clone(&wake),
     );
     let service = Service::new(Parts {
-        store,
-        clock,
-        entropy: Arc::new(SystemEntropy),
-        wake,
-        lifetime: Lifetime {
-            idle_ms: 30 * 60_000,
-            max_ms: 12 * 3_600_000,
+        ports: Ports {
+            store,
+            clock,
+            entropy: Arc::new(SystemEntropy),
+            wake,
+            lifetime: Lifetime {
+                idle_ms: 30 * 60_000,
+                max_ms: 12 * 3_600_000,
+            },
+            ownership,
+            peers,
         },
-        ownership,
-        peers,
         arbiters: handles[..1].to_vec(),
         scoring,
         shares,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use actix::System;
 use futures_util::FutureExt;
 use porchlight_actors::scoring::ScoringPool;
-use porchlight_actors::service::{Parts, Service};
+use porchlight_actors::service::{Parts, Ports, Service};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_core::shares::ShareLimits;
 use porchlight_ports::{
@@ -146,16 +146,18 @@ impl Node<'_> {
             generation: self.number + 1,
         };
         Service::new(Parts {
-            store: Arc::clone(&store),
-            clock: Arc::clone(&clock),
-            entropy: Arc::new(SimEntropy(Mutex::new(entropy))),
-            wake: Arc::clone(&wake),
-            lifetime: Lifetime {
-                idle_ms: self.world.plan.idle_ms,
-                max_ms: self.world.plan.max_ms,
+            ports: Ports {
+                store: Arc::clone(&store),
+                clock: Arc::clone(&clock),
+                entropy: Arc::new(SimEntropy(Mutex::new(entropy))),
+                wake: Arc::clone(&wake),
+                lifetime: Lifetime {
+                    idle_ms: self.world.plan.idle_ms,
+                    max_ms: self.world.plan.max_ms,
+                },
+                ownership: Arc::new(alone),
+                peers: Arc::new(alone),
             },
-            ownership: Arc::new(alone),
-            peers: Arc::new(alone),
             arbiters: vec![arbiter.clone()],
             scoring: ScoringPool::start(&[arbiter.clone(), arbiter], store, clock, wake),
             shares: ShareLimits::default(),
@@ -251,7 +253,7 @@ impl Node<'_> {
         delivering: actix_rt::task::JoinHandle<()>,
     ) {
         let broken = |what: String| self.world.broken(format!("I4: {what}"));
-        let in_flight = service.registry().bodies_in_flight();
+        let in_flight = service.bodies_in_flight();
         if in_flight != 0 {
             broken(format!("{in_flight} bytes are in flight without a sender"));
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use actix::System;
 use porchlight_actors::scoring::ScoringPool;
-use porchlight_actors::service::{IngestError, Parts, Service, StartCommand, StopCommand};
+use porchlight_actors::service::{IngestError, Parts, Ports, Service, StartCommand, StopCommand};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_core::shares::ShareLimits;
 use porchlight_ports::{Clock, Entropy, Insights, SessionRow, Sessions, SingleNode, StoredInsight};
@@ -102,16 +102,18 @@ impl Node {
         let clock: Arc<dyn Clock> = Arc::clone(clock) as _;
         let alone = SingleNode { generation: 1 };
         let service = Service::new(Parts {
-            store: Arc::clone(&store) as _,
-            clock: Arc::clone(&clock),
-            entropy: Arc::new(Counter(AtomicU64::new(1))),
-            wake: Arc::new(|_, _| {}),
-            lifetime: Lifetime {
-                idle_ms: IDLE_MS,
-                max_ms,
+            ports: Ports {
+                store: Arc::clone(&store) as _,
+                clock: Arc::clone(&clock),
+                entropy: Arc::new(Counter(AtomicU64::new(1))),
+                wake: Arc::new(|_, _| {}),
+                lifetime: Lifetime {
+                    idle_ms: IDLE_MS,
+                    max_ms,
+                },
+                ownership: Arc::new(alone),
+                peers: Arc::new(alone),
             },
-            ownership: Arc::new(alone),
-            peers: Arc::new(alone),
             arbiters: vec![arbiter.clone()],
             scoring: ScoringPool::start(
                 &[arbiter],

@@ -27,7 +27,7 @@ use crate::registry::Registry;
 use crate::scoring::ScoringPool;
 use session_ids::SessionIds;
 
-pub use crate::registry::{AdmitError, Parts, Permit, Watch};
+pub use crate::registry::{AdmitError, Parts, Permit, Ports, Watch};
 pub use crate::shares::{ShareExceeded, SharePermit, TenantUsage};
 pub use feed::FeedState;
 pub use porchlight_core::timeline::NumberedChange;
@@ -168,7 +168,11 @@ impl Service {
     pub fn new(parts: Parts) -> Self {
         let scoring = parts.scoring.clone();
         let audit = parts.arbiters.first().map(|arbiter| {
-            AuditLog::start(arbiter, Arc::clone(&parts.store), Arc::clone(&parts.clock))
+            AuditLog::start(
+                arbiter,
+                Arc::clone(&parts.ports.store),
+                Arc::clone(&parts.ports.clock),
+            )
         });
         Self {
             registry: Registry::new(parts, Arc::new(lifecycle::on_due)),
@@ -181,7 +185,7 @@ impl Service {
 
     /// Returns the store.
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
-        &self.registry.inner().store
+        &self.registry.ports().store
     }
 
     /// Returns the audit log, or `None` if the service has no arbiter to run it on.
@@ -199,7 +203,7 @@ impl Service {
     /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> TimestampMs {
-        self.registry.inner().clock.now()
+        self.registry.ports().clock.now()
     }
 
     /// Returns whether new work is refused because the node is stopping.

@@ -4,7 +4,12 @@
 //! While the actor waits for the store, its mailbox waits too (`ctx.wait`): messages are handled
 //! one after the other, never interleaved.
 
+mod handle;
+mod host;
+mod messages;
 mod running;
+pub(crate) mod send;
+mod seq_window;
 mod watching;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,11 +24,15 @@ use porchlight_observe::cluster::{ClusterMetrics, Stale};
 use porchlight_observe::{
     ActorKind, ActorMetrics, Fact, MessageKind, Metrics, Outcome, StopReason,
 };
-use porchlight_ports::{JournalEntry, Note, Snapshot, StoreResult};
+use porchlight_ports::{JournalEntry, Note, Snapshot, StoreError, StoreResult};
+use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 
-use crate::registry::{Handle, LiveEvents, Registry};
-
+pub use handle::Handle;
+pub(crate) use handle::{Adopted, Slot};
+pub(crate) use host::Host;
+pub use messages::LiveEvents;
+pub(crate) use messages::{BatchDurable, CatchUp, Drain, Finish, Passivate, ReadEvents};
 pub(crate) use running::{PassivatedState, Running};
 pub(crate) use watching::{ReadChanges, ReadFinal};
 
@@ -32,44 +41,9 @@ const READ_BATCHES: usize = 64;
 /// The pause before the store is tried again.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
 
-/// Forwards a durable batch to the actor.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct BatchDurable {
-    pub(crate) seq: u32,
-    pub(crate) batch: PackedBatch,
-    pub(crate) queued_at: Instant,
-}
-
-/// A query for the events so far.
-#[derive(Message)]
-#[rtype(result = "LiveEvents")]
-pub(crate) struct ReadEvents;
-
-/// Requests the actor to write its state and stop. The reply is sent after the write.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Drain;
-
-/// Notifies the actor that the journal contains more batches to read.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct CatchUp;
-
-/// Requests the actor to stop without keeping anything: the session has ended, or another node acts
-/// for it.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Finish(pub(crate) StopReason);
-
-/// Requests the actor to leave its state with the handle and stop.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Passivate;
-
 /// The actor of one session in progress.
 pub struct SessionActor {
-    registry: Registry,
+    host: Arc<dyn Host>,
     handle: Arc<Handle>,
     running: Option<Box<Running>>,
     stop_reason: StopReason,
@@ -78,12 +52,12 @@ pub struct SessionActor {
 impl SessionActor {
     pub(crate) fn spawn(
         arbiter: &ArbiterHandle,
-        registry: Registry,
+        host: Arc<dyn Host>,
         handle: Arc<Handle>,
         frozen: Option<Box<PassivatedState>>,
     ) -> Addr<Self> {
         Self::start_in_arbiter(arbiter, move |_context| Self {
-            registry,
+            host,
             handle,
             running: frozen.and_then(|frozen| Running::activate(&frozen)),
             stop_reason: StopReason::Finished,
@@ -96,17 +70,15 @@ impl SessionActor {
 
     /// Builds the machine from the stored state, and catches up with the journal.
     fn activate(&self, ctx: &mut Context<Self>) {
-        let (registry, session_id) = (self.registry.clone(), self.handle.session_id);
+        let (host, session_id) = (Arc::clone(&self.host), self.handle.session_id);
         let loading = async move {
-            let store = &registry.inner().store;
+            let store = host.store();
             let row = store.find(session_id).await?;
             let snapshot = store.newest_snapshot(session_id).await?;
             let notes = store.notes(session_id).await?;
-            if row.as_ref().is_some_and(|row| row.end.is_some())
-                && registry.handle(session_id).is_some()
-            {
+            if row.as_ref().is_some_and(|row| row.end.is_some()) && host.is_live(session_id) {
                 // The session was adopted while it ended.
-                registry.on_ended(session_id);
+                host.on_ended(session_id);
             }
             Ok(row.map(|row| (SessionContext::new(&row.start), snapshot, notes)))
         };
@@ -131,11 +103,7 @@ impl SessionActor {
                     }
                     Ok(None) => ctx.stop(),
                     Err(error) => {
-                        actor.registry.store_failed(
-                            actor.handle.session_id,
-                            "loading a session",
-                            &error,
-                        );
+                        store_failed(actor.handle.session_id, "loading a session", &error);
                         actor.pause(ctx, |actor, ctx| actor.activate(ctx));
                     }
                 });
@@ -180,24 +148,14 @@ impl SessionActor {
 
     /// Reads the journal from `from_seq` to its end, page by page.
     fn read(&self, from_seq: u32, ctx: &mut Context<Self>) {
-        let (registry, session_id) = (self.registry.clone(), self.handle.session_id);
-        let reading = async move {
-            registry
-                .inner()
-                .store
-                .read(session_id, from_seq, READ_BATCHES)
-                .await
-        };
+        let (store, session_id) = (Arc::clone(self.host.store()), self.handle.session_id);
+        let reading = async move { store.read(session_id, from_seq, READ_BATCHES).await };
         let read = reading
             .into_actor(self)
             .map(move |page, actor, ctx| match page {
                 Ok(page) => actor.on_page(&page, ctx),
                 Err(error) => {
-                    actor.registry.store_failed(
-                        actor.handle.session_id,
-                        "reading the journal",
-                        &error,
-                    );
+                    store_failed(actor.handle.session_id, "reading the journal", &error);
                     actor.pause(ctx, move |actor, ctx| actor.read(from_seq, ctx));
                 }
             });
@@ -238,8 +196,8 @@ impl SessionActor {
         // A machine that panics is dropped, so that nothing sees it half changed.
         match catch_unwind(AssertUnwindSafe(|| machine.arrive(context, seq, batch))) {
             Ok(step) => {
-                if running.note_change(self.registry.inner().clock.now()) {
-                    self.registry.wake_watchers(self.handle.session_id);
+                if running.note_change(self.host.now()) {
+                    self.host.on_changed(self.handle.session_id);
                 }
                 Some(step)
             }
@@ -247,7 +205,7 @@ impl SessionActor {
                 self.running = None;
                 self.stop_reason = StopReason::Panic;
                 ctx.stop();
-                self.registry.on_panicked(&self.handle, Some(seq));
+                self.host.on_panicked(&self.handle, Some(seq));
                 None
             }
         }
@@ -270,14 +228,8 @@ impl SessionActor {
 
     /// Writes a note that a gap is given up, then continues after it.
     fn give_up(&self, first: u32, last: u32, ctx: &mut Context<Self>) {
-        let (registry, session_id) = (self.registry.clone(), self.handle.session_id);
-        let noting = async move {
-            registry
-                .inner()
-                .store
-                .note(session_id, Note::Skipped { first, last })
-                .await
-        };
+        let (store, session_id) = (Arc::clone(self.host.store()), self.handle.session_id);
+        let noting = async move { store.note(session_id, Note::Skipped { first, last }).await };
         let noted = noting
             .into_actor(self)
             .map(move |noted, actor, ctx| match noted {
@@ -294,9 +246,7 @@ impl SessionActor {
                     }
                 }
                 Err(error) => {
-                    actor
-                        .registry
-                        .store_failed(session_id, "noting a hole", &error);
+                    store_failed(session_id, "noting a hole", &error);
                     actor.pause(ctx, move |actor, ctx| actor.give_up(first, last, ctx));
                 }
             });
@@ -306,7 +256,7 @@ impl SessionActor {
     /// Prepares the write of a snapshot. Returns `None` if there is nothing new to write or another
     /// node acts for the session now.
     fn write_snapshot(&mut self) -> Option<impl Future<Output = StoreResult<()>> + use<>> {
-        let Some(generation) = self.registry.generation(self.handle.session_id) else {
+        let Some(generation) = self.host.generation(self.handle.session_id) else {
             ClusterMetrics::get().on_stale(Stale::Snapshot);
             return None;
         };
@@ -315,20 +265,14 @@ impl SessionActor {
             .as_mut()
             .filter(|running| running.machine.has_unsnapshotted())?;
         running.unsnapshotted_since = None;
-        let registry = self.registry.clone();
+        let store = Arc::clone(self.host.store());
         let session_id = self.handle.session_id;
         let snapshot = Snapshot {
             generation,
             next_seq: running.machine.next_seq(),
             state: running.machine.snapshot(),
         };
-        Some(async move {
-            registry
-                .inner()
-                .store
-                .put_snapshot(session_id, snapshot)
-                .await
-        })
+        Some(async move { store.put_snapshot(session_id, snapshot).await })
     }
 
     fn snapshot(&mut self, ctx: &mut Context<Self>) {
@@ -338,9 +282,7 @@ impl SessionActor {
         // Nothing waits for the write, and a lost snapshot costs only a longer replay.
         ctx.spawn(writing.into_actor(self).map(|written, actor, _| {
             if let Err(error) = written {
-                actor
-                    .registry
-                    .store_failed(actor.handle.session_id, "writing a snapshot", &error);
+                store_failed(actor.handle.session_id, "writing a snapshot", &error);
             }
         }));
     }
@@ -423,13 +365,7 @@ impl Handler<Drain> for SessionActor {
 
     fn handle(&mut self, _message: Drain, ctx: &mut Context<Self>) -> Self::Result {
         let taken_up_at = Instant::now();
-        self.stop_reason = if self.registry.is_draining() {
-            StopReason::Shutdown
-        } else if self.registry.acts_for(self.handle.session_id) {
-            StopReason::Idle
-        } else {
-            StopReason::LostOwnership
-        };
+        self.stop_reason = self.host.drain_reason(self.handle.session_id);
         let writing = self.write_snapshot();
         // The context stops when the reply is sent, and would end anything spawned on it.
         let written = async move {
@@ -444,11 +380,7 @@ impl Handler<Drain> for SessionActor {
             let outcome = match written {
                 Ok(()) => Outcome::Ok,
                 Err(error) => {
-                    actor.registry.store_failed(
-                        actor.handle.session_id,
-                        "writing the last snapshot",
-                        &error,
-                    );
+                    store_failed(actor.handle.session_id, "writing the last snapshot", &error);
                     Outcome::Error
                 }
             };
@@ -488,7 +420,18 @@ impl Handler<Passivate> for SessionActor {
     fn handle(&mut self, _message: Passivate, ctx: &mut Context<Self>) {
         self.stop_reason = StopReason::Idle;
         let frozen = self.running.as_ref().map(|running| running.passivate());
-        self.registry.keep(&self.handle, frozen);
+        self.host.on_passivated(&self.handle, frozen);
         ctx.stop();
     }
+}
+
+/// Logs and counts that the store failed while an actor or the registry worked for a session.
+pub(crate) fn store_failed(session_id: SessionId, doing: &'static str, error: &StoreError) {
+    Fact::StoreFailed {
+        actor: ActorKind::Session,
+        session_id,
+        doing,
+        error,
+    }
+    .record();
 }

@@ -2,19 +2,21 @@
 //! arrives. Both are released when the batch is acknowledged or refused.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use dashmap::DashMap;
+use porchlight_core::shares::ShareLimits;
 use porchlight_observe::{BatchOutcome, Metrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     LIGHT_TENANT_ROOM_PARTS, NODE_IN_FLIGHT_BYTES_MAX, NODE_MAILBOX_MAX, SESSION_IN_FLIGHT_MAX,
 };
 
-use super::ingest_limiter::UnderWay;
+use super::ingest_limiter::{IngestLimiter, UnderWay};
 use super::remote_sessions::RemoteShard;
-use super::{Handle, Registry};
-use crate::shares::{ShareExceeded, TenantUsage};
+use crate::session::Handle;
+use crate::shares::{ShareExceeded, TenantShares, TenantUsage};
 
 /// The reason why a batch was not admitted. The client may retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -37,7 +39,7 @@ pub enum AdmitError {
 /// A permit to have one batch in flight, released when dropped.
 #[derive(Debug)]
 pub struct Permit {
-    registry: Registry,
+    admission: Arc<Admission>,
     usage: Arc<TenantUsage>,
     counted: Option<Counted>,
     bytes: usize,
@@ -55,10 +57,64 @@ pub(crate) enum Counted {
     Ended(SessionId),
 }
 
-impl Registry {
+/// The work in flight on this node, and its limits.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    in_flight_bytes: AtomicUsize,
+    /// The number of bodies that are admitted and not yet answered.
+    permits: AtomicUsize,
+    limiter: IngestLimiter,
+    /// The usage of this node by tenants.
+    shares: TenantShares,
+    /// The number of batches in flight of each session that has ended.
+    ended_in_flight: DashMap<SessionId, u32>,
+    /// The number of batches in the mailboxes of all sessions.
+    mailboxes: Arc<AtomicU32>,
+    draining: AtomicBool,
+}
+
+impl Admission {
+    /// Creates the limits and counts of this node.
+    pub(super) fn new(shares: ShareLimits) -> Self {
+        Self {
+            in_flight_bytes: AtomicUsize::new(0),
+            permits: AtomicUsize::new(0),
+            limiter: IngestLimiter::default(),
+            shares: TenantShares::new(shares),
+            ended_in_flight: DashMap::new(),
+            mailboxes: Arc::default(),
+            draining: AtomicBool::new(false),
+        }
+    }
+
+    /// Refuses new work from now on.
+    pub(super) fn refuse(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns whether new work is refused.
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of bodies that are admitted and not yet answered.
+    pub(crate) fn bodies_in_flight(&self) -> usize {
+        self.permits.load(Ordering::Relaxed)
+    }
+
+    /// Returns the shares of all tenants.
+    pub(crate) fn shares(&self) -> &TenantShares {
+        &self.shares
+    }
+
+    /// Returns the count of the messages in the mailboxes of all sessions.
+    pub(super) fn mailboxes(&self) -> &Arc<AtomicU32> {
+        &self.mailboxes
+    }
+
     /// Admits one batch of the session in `counted`, before any byte of its body is read.
     pub(crate) fn admit(
-        &self,
+        self: &Arc<Self>,
         usage: &Arc<TenantUsage>,
         counted: Counted,
     ) -> Result<Permit, AdmitError> {
@@ -73,7 +129,10 @@ impl Registry {
 
     /// Admits the body of a request that names no session yet. Its bytes are counted as they
     /// arrive.
-    pub(crate) fn admit_body(&self, usage: &Arc<TenantUsage>) -> Result<Permit, AdmitError> {
+    pub(crate) fn admit_body(
+        self: &Arc<Self>,
+        usage: &Arc<TenantUsage>,
+    ) -> Result<Permit, AdmitError> {
         if self.is_draining() {
             return Err(AdmitError::Draining);
         }
@@ -82,7 +141,7 @@ impl Registry {
             return Err(AdmitError::NodeFull);
         }
         // If the node or the share is already full, the body is not read at all.
-        if self.inner.in_flight_bytes.load(Ordering::Relaxed) >= NODE_IN_FLIGHT_BYTES_MAX {
+        if self.in_flight_bytes.load(Ordering::Relaxed) >= NODE_IN_FLIGHT_BYTES_MAX {
             Metrics::get().on_batch(BatchOutcome::NodeFull);
             return Err(AdmitError::NodeFull);
         }
@@ -97,11 +156,12 @@ impl Registry {
     /// because it does not wait for requests that it is going to refuse. It refuses the start
     /// itself, after any error in the request.
     pub(crate) fn admit_start(
-        &self,
+        self: &Arc<Self>,
         usage: &Arc<TenantUsage>,
+        uptime_ms: i64,
     ) -> Result<Option<Permit>, AdmitError> {
         if !self.is_draining() {
-            usage.start_session(self.inner.clock.uptime_ms())?;
+            usage.start_session(uptime_ms)?;
             return self.admit_body(usage).map(Some);
         }
         if self.has_room(usage) {
@@ -113,12 +173,12 @@ impl Registry {
 
     /// Returns whether the limits of the node admit another batch of this tenant.
     pub(crate) fn has_room(&self, usage: &TenantUsage) -> bool {
-        let gate = &self.inner.gate;
-        let waiting = self.inner.mailboxes.load(Ordering::Relaxed);
+        let limiter = &self.limiter;
+        let waiting = self.mailboxes.load(Ordering::Relaxed);
         let has_mailboxes = waiting < NODE_MAILBOX_MAX
             || waiting < NODE_MAILBOX_MAX + NODE_MAILBOX_MAX / LIGHT_TENANT_ROOM_PARTS
-                && gate.is_light(usage);
-        has_mailboxes && gate.has_room(usage)
+                && limiter.is_light(usage);
+        has_mailboxes && limiter.has_room(usage)
     }
 
     /// Counts a batch whose last byte has arrived, or another write that takes a batch's place,
@@ -128,7 +188,7 @@ impl Registry {
         usage: &'r TenantUsage,
         waited: Duration,
     ) -> UnderWay<'r> {
-        self.inner.gate.begin(usage, waited)
+        self.limiter.begin(usage, waited)
     }
 
     /// Counts one more batch of a session. Returns false if the session has the maximum number in
@@ -144,7 +204,7 @@ impl Registry {
             Counted::Here(handle) => count(&handle.in_flight),
             Counted::Elsewhere(edge) => count(&edge.in_flight),
             Counted::Ended(session_id) => {
-                let mut entry = self.inner.ended_in_flight.entry(*session_id).or_insert(0);
+                let mut entry = self.ended_in_flight.entry(*session_id).or_insert(0);
                 let more = free(*entry);
                 *entry = more.unwrap_or(*entry);
                 more.is_some()
@@ -161,7 +221,7 @@ impl Registry {
                 edge.in_flight.fetch_sub(1, Ordering::Relaxed);
             }
             Counted::Ended(session_id) => {
-                let ended = &self.inner.ended_in_flight;
+                let ended = &self.ended_in_flight;
                 ended.remove_if_mut(session_id, |_, in_flight| {
                     *in_flight -= 1;
                     *in_flight == 0
@@ -172,10 +232,10 @@ impl Registry {
 }
 
 impl Permit {
-    fn new(registry: &Registry, usage: &Arc<TenantUsage>) -> Self {
-        registry.inner.permits.fetch_add(1, Ordering::Relaxed);
+    fn new(admission: &Arc<Admission>, usage: &Arc<TenantUsage>) -> Self {
+        admission.permits.fetch_add(1, Ordering::Relaxed);
         Self {
-            registry: registry.clone(),
+            admission: Arc::clone(admission),
             usage: Arc::clone(usage),
             counted: None,
             bytes: 0,
@@ -209,7 +269,7 @@ impl Permit {
     pub fn grow(&mut self, bytes: usize) -> Result<(), AdmitError> {
         self.bytes += bytes;
         Metrics::get().in_flight_bytes.increment(bytes as f64);
-        let budget = &self.registry.inner.in_flight_bytes;
+        let budget = &self.admission.in_flight_bytes;
         let before = budget.fetch_add(bytes, Ordering::Relaxed);
         let share = self.usage.add_bytes(bytes);
         if before + bytes > NODE_IN_FLIGHT_BYTES_MAX {
@@ -225,15 +285,15 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let inner = &self.registry.inner;
-        inner
+        let admission = &self.admission;
+        admission
             .in_flight_bytes
             .fetch_sub(self.bytes, Ordering::Relaxed);
         self.usage.remove_bytes(self.bytes);
         Metrics::get().in_flight_bytes.decrement(self.bytes as f64);
         if let Some(counted) = &self.counted {
-            self.registry.end_in_flight(counted);
+            admission.end_in_flight(counted);
         }
-        inner.permits.fetch_sub(1, Ordering::Relaxed);
+        admission.permits.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,15 +1,15 @@
-//! The machines of sessions that have ended and wait for their insight.
+//! Sessions that have ended: requesting their insight, and their machines until it is stored.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use porchlight_core::session::replay::FinalEvents;
 use porchlight_observe::StopReason;
+use porchlight_ports::Nudge;
 use porchlight_schema::ids::SessionId;
 
 use super::Registry;
-use super::send::tell_finish;
-use crate::session::{ReadFinal, Running};
+use crate::session::{ReadFinal, Running, send};
 
 /// Scoring waits this long for a machine. If it takes longer, the session is replayed.
 const WAIT_MAX: Duration = Duration::from_secs(2);
@@ -37,12 +37,43 @@ impl Registry {
         );
     }
 
+    /// Handles the end of a session: the node that acts for it computes the insight and then stops the actor.
+    pub(crate) fn on_ended(&self, session_id: SessionId) {
+        if !self.acts_for(session_id) {
+            self.leave_to_owner(session_id);
+            return;
+        }
+        self.inner.directory.end(session_id);
+        self.wake_watchers(session_id);
+        self.inner.scoring.request(session_id);
+        self.look_again_at_end(session_id);
+    }
+
+    /// Requests the insight of a session that was taken over with its shard.
+    pub(crate) fn score_taken(&self, session_id: SessionId) {
+        if self.handle(session_id).is_some() {
+            // This node was not notified of the end.
+            return self.on_ended(session_id);
+        }
+        self.inner.scoring.request(session_id);
+        self.look_again_at_end(session_id);
+    }
+
+    /// Requests that the node that acts for a session computes or recomputes its insight.
+    pub fn request_score(&self, session_id: SessionId) {
+        if self.acts_for(session_id) {
+            self.inner.scoring.request(session_id);
+        } else {
+            self.inner.ports.peers.nudge(Nudge::Session(session_id));
+        }
+    }
+
     fn on_scored(&self, session_id: SessionId) {
         self.wake_watchers(session_id);
-        if let Some((_, handle)) = self.inner.ending.remove(&session_id)
+        if let Some(handle) = self.inner.directory.remove_ending(session_id)
             && let Some(actor) = handle.slot().actor.take()
         {
-            tell_finish(&actor, StopReason::Finished);
+            send::send_finish(&actor, StopReason::Finished);
         }
     }
 
@@ -50,10 +81,10 @@ impl Registry {
     /// Returns `None` if there is no machine, if it is busy, or if other nodes write to the store:
     /// of two bodies with one `seq`, the machine may have applied the body that does not count.
     pub(super) async fn final_events(&self, session_id: SessionId) -> Option<FinalEvents> {
-        if self.inner.ownership.is_shared() {
+        if self.is_shared() {
             return None;
         }
-        let handle = self.ending(session_id)?;
+        let handle = self.inner.directory.ending(session_id)?;
         let actor = {
             let slot = handle.slot();
             if slot.restarting {

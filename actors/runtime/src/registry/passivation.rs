@@ -2,18 +2,14 @@
 //! to the store, and sessions that are silent for too long end.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use porchlight_observe::cluster::{ClusterMetrics, Stale};
 use porchlight_ports::SessionRow;
-use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{SNAPSHOT_MS, WHEEL_AHEAD_MS};
+use porchlight_schema::limits::SNAPSHOT_MS;
 use porchlight_schema::time::TimestampMs;
 
-use super::handle::Adopted;
-use super::send::{send_passivate, tell_drain};
-use super::{Handle, OnDue, Registry};
-use crate::session::PassivatedState;
+use super::{OnDue, Registry};
+use crate::session::{Adopted, Handle, PassivatedState, send};
 
 /// An actor that received nothing for this long is passivated. Its state stays in memory as bytes.
 pub(super) const FREEZE_AFTER_MS: i64 = 15 * 1000;
@@ -23,7 +19,7 @@ pub(super) const PASSIVATE_AFTER_MS: i64 = 5 * 60 * 1000;
 impl Registry {
     /// Returns the time and the age of a session that is adopted now.
     pub(super) fn adopted_now(&self, created_at: TimestampMs) -> Adopted {
-        let (clock, lifetime) = (&self.inner.clock, &self.inner.lifetime);
+        let (clock, lifetime) = (&self.inner.ports.clock, &self.inner.ports.lifetime);
         Adopted {
             uptime_ms: clock.uptime_ms(),
             age_ms: lifetime.age_when_adopted_ms(created_at, clock.now()),
@@ -32,15 +28,15 @@ impl Registry {
 
     /// Returns how long a session has left if nothing more arrives, in milliseconds.
     pub(super) fn left_ms(&self, handle: &Handle) -> i64 {
-        let elapsed = handle.elapsed(self.inner.clock.uptime_ms());
-        self.inner.lifetime.left_ms(elapsed)
+        let elapsed = handle.elapsed(self.inner.ports.clock.uptime_ms());
+        self.inner.ports.lifetime.left_ms(elapsed)
     }
 
     /// Arms the deadline of a session: its end if nothing more arrives, or the next check if that
     /// is earlier.
     pub(crate) fn arm(&self, handle: &Handle) {
-        let elapsed = handle.elapsed(self.inner.clock.uptime_ms());
-        let mut due_ms = self.inner.lifetime.left_ms(elapsed);
+        let elapsed = handle.elapsed(self.inner.ports.clock.uptime_ms());
+        let mut due_ms = self.inner.ports.lifetime.left_ms(elapsed);
         let (has_actor, is_frozen) = handle.holds();
         if has_actor {
             // An actor that is still busy is checked again a little later.
@@ -51,7 +47,7 @@ impl Registry {
         if let Some(tail_due) = self.tail_due(handle) {
             due_ms = due_ms.min(tail_due.as_millis() as i64);
         }
-        self.arm_for(handle.session_id, due_ms);
+        self.inner.lanes.arm(handle.session_id, due_ms);
     }
 
     /// Adopts a session in progress whose last batch is not known. It has the full idle timeout
@@ -62,20 +58,14 @@ impl Registry {
         let handle = self.enter(row, row.start.created_at);
         let [.., high, low] = handle.session_id.to_bytes();
         let turn = i64::from(u16::from_be_bytes([high, low]));
-        let spread_ms = self.inner.lifetime.idle_ms / 30 * turn / i64::from(u16::MAX);
+        let spread_ms = self.inner.ports.lifetime.idle_ms / 30 * turn / i64::from(u16::MAX);
         let due_ms = self.left_ms(&handle).saturating_add(spread_ms);
         let tail_due = self.tail_due(&handle);
         let tail_due_ms = tail_due.map_or(due_ms, |due| due.as_millis() as i64);
-        self.arm_for(handle.session_id, due_ms.min(tail_due_ms));
+        self.inner
+            .lanes
+            .arm(handle.session_id, due_ms.min(tail_due_ms));
         handle
-    }
-
-    pub(super) fn arm_for(&self, session_id: SessionId, ahead_ms: i64) {
-        let ahead_ms = ahead_ms.clamp(1, WHEEL_AHEAD_MS as i64);
-        if let Some(lane) = self.lane(session_id) {
-            lane.wheel
-                .arm(session_id, Duration::from_millis(ahead_ms as u64));
-        }
     }
 
     pub(super) fn on_deadline(&self, handle: Arc<Handle>, on_due: &OnDue) {
@@ -84,8 +74,8 @@ impl Registry {
             self.forget(&handle);
             return;
         }
-        let elapsed = handle.elapsed(self.inner.clock.uptime_ms());
-        if self.inner.lifetime.left_ms(elapsed) <= 0 {
+        let elapsed = handle.elapsed(self.inner.ports.clock.uptime_ms());
+        if self.inner.ports.lifetime.left_ms(elapsed) <= 0 {
             on_due(self.clone(), handle);
             return;
         }
@@ -95,7 +85,7 @@ impl Registry {
         } else if silent_ms >= FREEZE_AFTER_MS
             && let Some(actor) = handle.take_idle_actor()
         {
-            send_passivate(&actor);
+            send::send_passivate(&actor);
         }
         if self.is_shared() && silent_ms >= SNAPSHOT_MS as i64 {
             self.look_at_tail(Arc::clone(&handle));
@@ -111,13 +101,13 @@ impl Registry {
             self.actor_in(&mut slot, handle);
         }
         if let Some(actor) = handle.take_idle_actor() {
-            tell_drain(&actor);
+            send::send_drain(&actor);
         }
     }
 
     /// Keeps the state of an actor that was passivated, unless a new actor has started meanwhile and
     /// has read the state again.
-    pub(crate) fn keep(&self, handle: &Arc<Handle>, frozen: Option<Box<PassivatedState>>) {
+    pub(super) fn keep(&self, handle: &Arc<Handle>, frozen: Option<Box<PassivatedState>>) {
         {
             let mut slot = handle.slot();
             if slot.actor.is_none() && !slot.restarting {
@@ -131,18 +121,9 @@ impl Registry {
 
     /// Lets every actor write its snapshot and stop. Returns how many did.
     pub(crate) async fn drain(&self) -> usize {
-        let handles: Vec<_> = self
-            .inner
-            .sessions
-            .iter()
-            .map(|entry| Arc::clone(&entry))
-            .collect();
+        let handles = self.inner.directory.all_live();
         let drained = self.drain_handles(&handles).await;
-        self.inner
-            .lanes
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .clear();
+        self.inner.lanes.stop();
         drained
     }
 }

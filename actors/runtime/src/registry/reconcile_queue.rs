@@ -12,6 +12,7 @@ use porchlight_schema::limits::{END_SETTLES_MS, LOOKS_AT_ONCE_MAX, RECONCILES_WA
 use tokio::sync::Semaphore;
 
 use super::Registry;
+use crate::session::store_failed;
 
 /// The first pause after a failure. Each further pause is twice as long, up to [`PAUSE_MAX`].
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
@@ -66,24 +67,24 @@ impl Registry {
     /// Compares a session with the store and acts on the result: a session in progress is adopted,
     /// and for an ended session the insight is computed. Never waits.
     pub(crate) fn look_at(&self, session_id: SessionId) {
-        let Some(lane) = self.lane(session_id) else {
+        let Some(lane) = self.inner.lanes.of(session_id) else {
             return;
         };
-        if !self.acts_for(session_id) || !self.inner.looks.ask(session_id) {
+        if !self.acts_for(session_id) || !self.inner.reconciles.ask(session_id) {
             return;
         }
         let registry = self.clone();
         lane.arbiter.spawn(async move {
             let mut pause = PAUSE_FIRST;
             while let Err(error) = registry.look(session_id).await {
-                registry.store_failed(session_id, "looking at a session", &error);
+                store_failed(session_id, "looking at a session", &error);
                 if registry.is_draining() {
                     break;
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSE_MAX);
             }
-            if registry.inner.looks.done(session_id) {
+            if registry.inner.reconciles.done(session_id) {
                 registry.look_at(session_id);
             }
         });
@@ -92,16 +93,16 @@ impl Registry {
     async fn look(&self, session_id: SessionId) -> StoreResult<()> {
         // The semaphore is never closed. During a pause after a failure, another look can have the
         // permit.
-        let _place = self.inner.looks.places.acquire().await.ok();
+        let _place = self.inner.reconciles.places.acquire().await.ok();
         if !self.acts_for(session_id) {
             return Ok(());
         }
-        let store = &self.inner.store;
+        let store = &self.inner.ports.store;
         match store.find(session_id).await? {
             // It was erased, or removed by retention.
             None => self.drop_erased(session_id),
             Some(SessionRow { end: Some(end), .. }) => {
-                let age_ms = self.inner.clock.now().since_ms(end.completed_at);
+                let age_ms = self.inner.ports.clock.now().since_ms(end.completed_at);
                 if self.handle(session_id).is_some() || age_ms < END_SETTLES_MS as i64 {
                     self.on_ended(session_id);
                 } else {

@@ -7,13 +7,11 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use dashmap::DashMap;
-use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{EDGE_SESSIONS_MAX, REMOTE_SESSION_TTL_MS};
 use porchlight_schema::session::{SessionStart, Tenant};
 use tokio::time::Instant;
 
-use super::Registry;
 use crate::shares::TenantUsage;
 
 /// A session that another node acts for.
@@ -50,13 +48,13 @@ pub(super) struct RemoteSessions {
 
 impl RemoteSessions {
     /// Returns the cached remote session if it is still valid.
-    fn get(&self, session_id: SessionId) -> Option<RemoteSession> {
+    pub(super) fn get(&self, session_id: SessionId) -> Option<RemoteSession> {
         let belief = self.sessions.get(&session_id)?;
         belief.is_good().then(|| belief.clone())
     }
 
     /// Records that a look-up that began at `looked_up_at` found the session in progress.
-    fn put(
+    pub(super) fn put(
         &self,
         start: &SessionStart,
         usage: Arc<TenantUsage>,
@@ -76,8 +74,8 @@ impl RemoteSessions {
         entry.clone()
     }
 
-    /// Removes a session that has ended.
-    fn forget(&self, session_id: SessionId) {
+    /// Removes a session that has ended or was erased.
+    pub(super) fn evict(&self, session_id: SessionId) {
         self.sessions.remove(&session_id);
     }
 
@@ -91,34 +89,5 @@ impl RemoteSessions {
                 self.sessions.clear();
             }
         }
-    }
-}
-
-impl Registry {
-    /// Returns the cached remote session that another node acts for. Returns `None` if the session
-    /// must be looked up.
-    pub(crate) fn belief(&self, session_id: SessionId) -> Option<RemoteSession> {
-        self.inner.edges.get(session_id)
-    }
-
-    /// Records a look-up, begun at `looked_up_at`, of a session that another node acts for. Returns
-    /// `None` if the session has ended.
-    pub(crate) fn cache_remote(
-        &self,
-        row: &SessionRow,
-        looked_up_at: Instant,
-    ) -> Option<RemoteSession> {
-        if row.end.is_none() {
-            let usage = self.inner.shares.of(row.start.tenant);
-            return Some(self.inner.edges.put(&row.start, usage, looked_up_at));
-        }
-        self.evict_remote(row.start.session_id);
-        None
-    }
-
-    /// Removes the cached remote session after it has ended.
-    pub(super) fn evict_remote(&self, session_id: SessionId) {
-        self.inner.edges.forget(session_id);
-        self.wake_watchers(session_id);
     }
 }

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use porchlight_observe::StopReason;
 use porchlight_observe::cluster::{ClusterMetrics, Found};
-use porchlight_observe::{Metrics, StopReason};
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::limits::{END_SETTLES_MS, SNAPSHOT_MS};
 use porchlight_schema::time::TimestampMs;
 
+use super::Registry;
 use super::passivation::PASSIVATE_AFTER_MS;
-use super::send::{tell_catch_up, tell_finish};
-use super::{Handle, Registry};
-use crate::session::Drain;
+use crate::session::{Drain, Handle, send, store_failed};
 
 /// The number of actors that write their last snapshot at a time.
 const DRAINED_AT_ONCE: usize = 256;
@@ -22,51 +21,34 @@ impl Registry {
     /// Returns the generation in which this process acts for a session now. Returns `None` if this
     /// process does not act for it.
     pub(crate) fn generation(&self, session_id: SessionId) -> Option<u64> {
-        self.inner.ownership.generation(session_id.shard())
+        self.inner.shards.generation(session_id)
     }
 
     /// Returns whether this process acts for a session now and accepts its new batches.
     pub(crate) fn acts_for(&self, session_id: SessionId) -> bool {
-        self.generation(session_id).is_some() && !self.inner.letting_go.contains(session_id.shard())
+        self.inner.shards.acts_for(session_id)
     }
 
     /// Returns whether other nodes may act for, and write to, the sessions of this node.
     pub(crate) fn is_shared(&self) -> bool {
-        self.inner.ownership.is_shared()
+        self.inner.shards.is_shared()
     }
 
     /// Adopts sessions of these shards from now on.
     pub(crate) fn open_shards(&self, shards: ShardSet) {
-        self.inner.letting_go.set(shards, false);
+        self.inner.shards.set_letting_go(shards, false);
     }
 
     /// Removes the sessions of these shards and stops adopting new ones. Returns the handles of the
     /// sessions in progress.
     fn close_shards(&self, shards: ShardSet) -> Vec<Arc<Handle>> {
-        self.inner.letting_go.set(shards, true);
-        let is_of = |id: &SessionId| shards.contains(id.shard());
-        let mut handles = Vec::new();
-        self.inner.sessions.retain(|id, handle| {
-            let goes = is_of(id);
-            if goes {
-                handles.push(Arc::clone(handle));
-            }
-            !goes
-        });
-        Metrics::get().sessions_live.decrement(handles.len() as f64);
-        let mut ending = Vec::new();
-        self.inner.ending.retain(|id, handle| {
-            let goes = is_of(id);
-            if goes {
-                ending.push(Arc::clone(handle));
-            }
-            !goes
-        });
+        self.inner.shards.set_letting_go(shards, true);
+        let (handles, ending) = self.inner.directory.remove_shards(shards);
         // The actors are stopped after the iteration, because a holder of a handle's slot may be
         // accessing the maps.
         for handle in ending {
             if let Some(actor) = handle.slot().actor.take() {
-                tell_finish(&actor, StopReason::LostOwnership);
+                send::send_finish(&actor, StopReason::LostOwnership);
             }
         }
         for handle in &handles {
@@ -88,7 +70,7 @@ impl Registry {
             let mut slot = handle.slot();
             slot.frozen = None;
             if let Some(actor) = slot.actor.take() {
-                tell_finish(&actor, StopReason::LostOwnership);
+                send::send_finish(&actor, StopReason::LostOwnership);
             }
         }
     }
@@ -120,22 +102,20 @@ impl Registry {
 
     /// Forgets a session that this process no longer acts for.
     pub(super) fn forget(&self, handle: &Arc<Handle>) {
-        if self.inner.sessions.remove(&handle.session_id).is_some() {
-            Metrics::get().sessions_live.decrement(1.0);
-        }
+        self.inner.directory.remove_live(handle.session_id);
         if let Some(actor) = handle.slot().actor.take() {
-            tell_finish(&actor, StopReason::LostOwnership);
+            send::send_finish(&actor, StopReason::LostOwnership);
         }
     }
 
     /// Brings the actor of a session that was taken over up to date if the session was active
     /// recently. The state of other sessions stays in the store.
     pub(crate) async fn restore(&self, handle: &Arc<Handle>) -> StoreResult<()> {
-        let newest = self.inner.store.newest(handle.session_id).await?;
+        let newest = self.inner.ports.store.newest(handle.session_id).await?;
         if let Some((_, received_at)) = newest {
             self.touch_found(handle, received_at);
         }
-        let silent_ms = self.inner.clock.now().since_ms(handle.heard_at());
+        let silent_ms = self.inner.ports.clock.now().since_ms(handle.heard_at());
         if silent_ms < PASSIVATE_AFTER_MS {
             // An actor that does not answer in time is still catching up.
             let _events = self.events(handle).await;
@@ -149,7 +129,7 @@ impl Registry {
 
     /// Records that the store has a batch of the session, received at `received_at`.
     pub(crate) fn touch_found(&self, handle: &Handle, received_at: TimestampMs) {
-        let clock = &self.inner.clock;
+        let clock = &self.inner.ports.clock;
         handle.touch_found(received_at, clock.now(), clock.uptime_ms());
     }
 
@@ -168,13 +148,13 @@ impl Registry {
         let registry = self.clone();
         actix_rt::spawn(async move {
             if let Err(error) = registry.read_tail(&handle).await {
-                registry.store_failed(handle.session_id, "reading a silent session's tail", &error);
+                store_failed(handle.session_id, "reading a silent session's tail", &error);
             }
         });
     }
 
     async fn read_tail(&self, handle: &Arc<Handle>) -> StoreResult<()> {
-        let (store, session_id) = (&self.inner.store, handle.session_id);
+        let (store, session_id) = (&self.inner.ports.store, handle.session_id);
         let row = store.find(session_id).await?;
         if row.is_none_or(|row| row.end.is_some()) {
             ClusterMetrics::get().on_found(Found::End);
@@ -198,7 +178,7 @@ impl Registry {
             self.actor_in(&mut slot, handle)
         };
         if let Some(actor) = actor {
-            tell_catch_up(&actor);
+            send::send_catch_up(&actor);
         }
         Ok(())
     }
@@ -209,7 +189,7 @@ impl Registry {
         if !self.is_shared() {
             return;
         }
-        let Some(lane) = self.lane(session_id) else {
+        let Some(lane) = self.inner.lanes.of(session_id) else {
             return;
         };
         let registry = self.clone();

@@ -68,7 +68,7 @@ impl Service {
         let registry = self.registry();
         if !registry.acts_for(session_id) {
             let changes = registry
-                .inner()
+                .ports()
                 .peers
                 .changes(session_id, number, limit)
                 .await;

@@ -19,7 +19,8 @@ use tokio::time::Instant;
 
 use super::{AttachPodError, Service, StartCommand, StartError, StopCommand, StopError};
 use crate::messages;
-use crate::registry::{Handle, Registry};
+use crate::registry::Registry;
+use crate::session::{Handle, store_failed};
 
 /// The interval at which a draining service checks whether it is done.
 const DRAIN_LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -50,7 +51,7 @@ impl Service {
                 return self.started_before_or(command, created_at, error).await;
             }
         };
-        let random = self.registry().inner().entropy.random();
+        let random = self.registry().ports().entropy.random();
         let session_id = self.session_ids.make(created_at, random);
         let start = SessionStart {
             session_id,
@@ -78,7 +79,10 @@ impl Service {
         };
         // The start counts as one of the node's writes in flight. The limit learns from batches
         // only.
-        let under_way = self.registry().begin_ingest(&usage, Duration::ZERO);
+        let under_way = self
+            .registry()
+            .admission()
+            .begin_ingest(&usage, Duration::ZERO);
         let started = self.store().start(new).await?;
         drop(under_way);
         match started {
@@ -91,7 +95,7 @@ impl Service {
                     self.tell_owner(session_id);
                 }
                 Fact::SessionStarted { session_id }.record();
-                (self.registry().inner().wake)(row.start.tenant, session_id);
+                (self.registry().ports().wake)(row.start.tenant, session_id);
                 Ok(row.start)
             }
             StartOutcome::Repeated(first) => self.repeated(*first).await,
@@ -177,7 +181,7 @@ impl Service {
             received_at: now,
         });
         let outcome = end_session(self.registry(), &row.start, end, pod).await?;
-        (self.registry().inner().wake)(row.start.tenant, row.start.session_id);
+        (self.registry().ports().wake)(row.start.tenant, row.start.session_id);
         let row = SessionRow {
             start: row.start.clone(),
             end: Some(outcome.end),
@@ -270,7 +274,7 @@ impl Service {
             && let Some(stored) = self.store().pod(session_id).await?
             && stored.pod != pod
         {
-            let uptime_ms = self.registry().inner().clock.uptime_ms();
+            let uptime_ms = self.registry().ports().clock.uptime_ms();
             self.usage(row.start.tenant).change_pod(uptime_ms)?;
         }
         self.store()
@@ -294,7 +298,7 @@ impl Service {
 
     /// Asks the session's owner to reconcile the session.
     fn tell_owner(&self, session_id: SessionId) {
-        let peers = &self.registry().inner().peers;
+        let peers = &self.registry().ports().peers;
         peers.nudge(Nudge::Session(session_id));
     }
 
@@ -316,7 +320,7 @@ impl Service {
         // Snapshots come first: a scoring backlog that takes the whole time must not leave them
         // unwritten.
         let writing = async {
-            while self.registry().bodies_in_flight() > 0 {
+            while self.registry().admission().bodies_in_flight() > 0 {
                 tokio::time::sleep(DRAIN_LOOK_EVERY).await;
             }
             self.registry().drain().await
@@ -363,7 +367,7 @@ async fn end_session(
     let session_id = start.session_id;
     let message = messages::session_stopped(start, &end);
     let outcome = registry
-        .inner()
+        .ports()
         .store
         .end(session_id, end, pod, message)
         .await?;
@@ -390,14 +394,14 @@ pub(super) fn on_due(registry: Registry, handle: Arc<Handle>) {
             Ok(Err(error)) => error,
             Err(_panic) => StoreError::unavailable("the store's adapter panicked"),
         };
-        registry.store_failed(handle.session_id, "ending a silent session", &error);
+        store_failed(handle.session_id, "ending a silent session", &error);
         tokio::time::sleep(Duration::from_secs(RETRY_AFTER_SEC)).await;
         registry.arm(&handle);
     });
 }
 
 async fn time_out(registry: &Registry, handle: &Arc<Handle>) -> StoreResult<()> {
-    let (store, session_id) = (&registry.inner().store, handle.session_id);
+    let (store, session_id) = (&registry.ports().store, handle.session_id);
     match store.newest(session_id).await {
         Ok(newest) => {
             if let Some((_, received_at)) = newest {
@@ -413,7 +417,7 @@ async fn time_out(registry: &Registry, handle: &Arc<Handle>) -> StoreResult<()> 
         .record(),
         Err(error) => return Err(error),
     }
-    let (clock, lifetime) = (&registry.inner().clock, &registry.inner().lifetime);
+    let (clock, lifetime) = (&registry.ports().clock, &registry.ports().lifetime);
     let elapsed = handle.elapsed(clock.uptime_ms());
     let end = lifetime.end(handle.times(), elapsed, clock.now());
     let Some(end) = end else {
@@ -423,7 +427,7 @@ async fn time_out(registry: &Registry, handle: &Arc<Handle>) -> StoreResult<()> 
     match store.find(session_id).await? {
         Some(SessionRow { start, end: None }) => {
             end_session(registry, &start, end, None).await?;
-            (registry.inner().wake)(start.tenant, session_id);
+            (registry.ports().wake)(start.tenant, session_id);
         }
         // Another caller has ended it.
         _ => registry.on_ended(session_id),

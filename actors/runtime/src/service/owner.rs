@@ -12,7 +12,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 
 use super::{Live, Service};
-use crate::registry::Handle;
+use crate::session::Handle;
 
 impl Service {
     /// Takes a batch that another node has made durable. Returns `false` if this node does not act
@@ -109,7 +109,7 @@ impl Service {
                 asked => asked,
             }
         } else {
-            let asked = registry.inner().peers.live(session_id).await;
+            let asked = registry.ports().peers.live(session_id).await;
             PeerMetrics::get().on_live(match &asked {
                 Ok(_) => LiveOutcome::Answered,
                 Err(PeerError::NotOwner) => LiveOutcome::NotOwner,

@@ -84,7 +84,7 @@ pub enum RecordError {
 impl Service {
     /// Creates a recorder.
     pub async fn create_recorder(&self, order: RecorderOrder) -> StoreResult<Recorder> {
-        let random = self.registry().inner().entropy.random();
+        let random = self.registry().ports().entropy.random();
         let id = RecorderId::new(order.created_at, random);
         let state = RecorderState::default();
         let data = encode(&order, &state)?;
@@ -119,7 +119,7 @@ impl Service {
 
     /// Records a message. When this returns, every part of it that a session accepts is durable.
     pub async fn record(&self, id: RecorderId, message: &Message) -> Result<(), RecordError> {
-        let idle_ms = self.registry().inner().lifetime.idle_ms;
+        let idle_ms = self.registry().ports().lifetime.idle_ms;
         for _ in 0..ATTEMPTS_MAX {
             let now = self.now();
             let recorder = self.recorder(id).await?;

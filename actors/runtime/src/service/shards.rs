@@ -8,7 +8,7 @@ use porchlight_ports::StoreResult;
 use porchlight_schema::ids::ShardSet;
 
 use super::Service;
-use crate::registry::Handle;
+use crate::session::{Handle, store_failed};
 
 /// The number of sessions read per page when shards are taken up.
 const TAKEN_PAGE: usize = 1_000;
@@ -35,8 +35,7 @@ impl Service {
                 stream::iter(adopted).for_each_concurrent(RESTORED_AT_ONCE, |handle| async move {
                     if let Err(error) = self.registry().restore(&handle).await {
                         let session_id = handle.session_id;
-                        self.registry()
-                            .store_failed(session_id, "restoring a session", &error);
+                        store_failed(session_id, "restoring a session", &error);
                     }
                 });
             restoring.await;

@@ -12,7 +12,8 @@ use porchlight_schema::session::{SessionEnd, Tenant};
 use tokio::time::Instant;
 
 use super::Service;
-use crate::registry::{AdmitError, Counted, Handle, Permit, RemoteSession};
+use crate::registry::{AdmitError, Counted, Permit, RemoteSession};
+use crate::session::Handle;
 use crate::shares::TenantUsage;
 
 /// The session that telemetry is addressed to.
@@ -78,7 +79,7 @@ impl Service {
             let handle = registry.handle(session_id);
             handle.map(|handle| (handle.tenant, Arc::clone(&handle.usage), At::Here(handle)))
         } else {
-            let belief = registry.belief(session_id);
+            let belief = registry.remote(session_id);
             belief.map(|belief| {
                 let edge = &belief.edge;
                 (edge.tenant, Arc::clone(&edge.usage), At::Elsewhere(belief))
@@ -135,30 +136,30 @@ impl Service {
             At::Elsewhere(belief) => Counted::Elsewhere(Arc::clone(&belief.edge)),
             At::Over => Counted::Ended(target.session_id),
         };
-        self.registry().admit(&target.usage, counted)
+        self.registry().admission().admit(&target.usage, counted)
     }
 
     /// Returns a tenant's usage of this node.
     #[must_use]
     pub fn usage(&self, tenant: Tenant) -> Arc<TenantUsage> {
-        self.registry().inner().shares.of(tenant)
+        self.registry().admission().shares().of(tenant)
     }
 
     /// Returns the number of bodies that are admitted and not yet answered.
     #[must_use]
     pub fn bodies_in_flight(&self) -> usize {
-        self.registry().bodies_in_flight()
+        self.registry().admission().bodies_in_flight()
     }
 
     /// Updates the metrics of the tenants' usage of this node.
     pub fn show_shares(&self) {
-        self.registry().inner().shares.show();
+        self.registry().admission().shares().show();
     }
 
     /// Returns whether the node currently has room for another batch of a tenant.
     #[must_use]
     pub fn has_room(&self, usage: &TenantUsage) -> bool {
-        self.registry().has_room(usage)
+        self.registry().admission().has_room(usage)
     }
 
     /// Admits a request that starts a session, before its body is read. Returns `None` if the node
@@ -169,7 +170,8 @@ impl Service {
     /// Returns an error if the tenant starts too many sessions, or if the tenant or the node has
     /// too much in flight.
     pub fn admit_start(&self, usage: &Arc<TenantUsage>) -> Result<Option<Permit>, AdmitError> {
-        self.registry().admit_start(usage)
+        let uptime_ms = self.registry().ports().clock.uptime_ms();
+        self.registry().admission().admit_start(usage, uptime_ms)
     }
 
     /// Admits `bytes` bytes that a connection holds before their session is known.
@@ -179,7 +181,7 @@ impl Service {
     /// Returns an error if the tenant or the node has too much in flight, or if the node is
     /// stopping.
     pub fn reserve(&self, usage: &Arc<TenantUsage>, bytes: usize) -> Result<Permit, AdmitError> {
-        let mut permit = self.registry().admit_body(usage)?;
+        let mut permit = self.registry().admission().admit_body(usage)?;
         permit.grow(bytes)?;
         Ok(permit)
     }
@@ -213,6 +215,7 @@ impl Service {
         let (samples, bytes) = (batch.samples(), batch.as_bytes().len());
         let under_way = self
             .registry()
+            .admission()
             .begin_ingest(permit.usage(), permit.waited());
         let appended = self
             .store()
@@ -280,7 +283,7 @@ impl Service {
         if registry.acts_for(session_id) {
             registry.deliver(session_id, seq, batch);
         } else {
-            registry.inner().peers.forward(session_id, seq, batch);
+            registry.ports().peers.forward(session_id, seq, batch);
         }
     }
 }

@@ -12,7 +12,7 @@ use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::seq_window::SeqWindow;
-use crate::session::{PassivatedState, SessionActor};
+use super::{PassivatedState, SessionActor};
 use crate::shares::{SharePermit, TenantUsage};
 use crate::supervision::Budget;
 
@@ -33,7 +33,7 @@ pub struct Handle {
     active_at_ms: AtomicI64,
     /// When its age was 0, by the monotonic clock.
     born_at_ms: i64,
-    pub(super) in_flight: AtomicU32,
+    pub(crate) in_flight: AtomicU32,
     queued: AtomicU32,
     /// The number of messages in the mailboxes of all sessions.
     mailboxes: Arc<AtomicU32>,
@@ -48,11 +48,11 @@ pub struct Handle {
 
 /// When this process adopted a session, and the age of the session then.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Adopted {
+pub(crate) struct Adopted {
     /// The time of the adoption by the monotonic clock.
-    pub(super) uptime_ms: i64,
+    pub(crate) uptime_ms: i64,
     /// The session's age at the adoption, milliseconds.
-    pub(super) age_ms: i64,
+    pub(crate) age_ms: i64,
 }
 
 /// The session's actor, if there is one, and its state.
@@ -65,11 +65,11 @@ pub(crate) struct Slot {
     /// The state of the last actor when it was passivated. It is `None` while there is an actor.
     pub(crate) frozen: Option<Box<PassivatedState>>,
     pub(crate) budget: Budget,
-    pub(super) heard: SeqWindow,
+    pub(crate) heard: SeqWindow,
 }
 
 impl Handle {
-    pub(super) fn new(
+    pub(crate) fn new(
         start: &SessionStart,
         heard_at: TimestampMs,
         adopted: Adopted,
@@ -102,7 +102,7 @@ impl Handle {
     }
 
     /// Records that a batch was received now, by the wall clock and by the monotonic clock.
-    pub(super) fn touch(&self, now: TimestampMs, uptime_ms: i64) {
+    pub(crate) fn touch(&self, now: TimestampMs, uptime_ms: i64) {
         self.heard_at_ms.fetch_max(now.0, Ordering::Relaxed);
         self.active_at_ms.fetch_max(uptime_ms, Ordering::Relaxed);
     }
@@ -139,13 +139,13 @@ impl Handle {
     }
 
     /// Returns whether there is an actor, and whether there is a passivated state.
-    pub(super) fn holds(&self) -> (bool, bool) {
+    pub(crate) fn holds(&self) -> (bool, bool) {
         let slot = self.slot();
         (slot.actor.is_some(), slot.frozen.is_some())
     }
 
     /// Takes the actor out if no message waits for it. After that, nothing can be sent to it.
-    pub(super) fn take_idle_actor(&self) -> Option<Addr<SessionActor>> {
+    pub(crate) fn take_idle_actor(&self) -> Option<Addr<SessionActor>> {
         let mut slot = self.slot();
         if self.queued() == 0 {
             slot.actor.take()
@@ -154,11 +154,11 @@ impl Handle {
         }
     }
 
-    pub(super) fn queued(&self) -> u32 {
+    pub(crate) fn queued(&self) -> u32 {
         self.queued.load(Ordering::Relaxed)
     }
 
-    pub(super) fn enqueue(&self) {
+    pub(crate) fn enqueue(&self) {
         self.queued.fetch_add(1, Ordering::Relaxed);
         self.mailboxes.fetch_add(1, Ordering::Relaxed);
         Metrics::get()
@@ -184,7 +184,7 @@ impl Handle {
     }
 
     /// Resets the count of waiting messages, because a new actor has an empty mailbox.
-    pub(super) fn clear_queue(&self) {
+    pub(crate) fn clear_queue(&self) {
         let left = self.queued.swap(0, Ordering::Relaxed);
         if left == 0 {
             return;
@@ -203,11 +203,11 @@ impl Handle {
     }
 
     /// Returns whether this node knows of batch `seq`.
-    pub(super) fn knows(&self, seq: u32) -> bool {
+    pub(crate) fn knows(&self, seq: u32) -> bool {
         self.mark_known.load(Ordering::Relaxed) > seq
     }
 
-    pub(super) fn fall_behind(&self) {
+    pub(crate) fn fall_behind(&self) {
         self.behind.store(true, Ordering::Release);
     }
 

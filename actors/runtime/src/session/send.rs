@@ -3,14 +3,14 @@
 use actix::Addr;
 use porchlight_observe::StopReason;
 
-use crate::session::{BatchDurable, CatchUp, Drain, Finish, Passivate, SessionActor};
+use super::{BatchDurable, CatchUp, Drain, Finish, Passivate, SessionActor};
 
 /// Sends an admitted batch. The handle's count bounds the mailbox, which actix does not.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that has already admitted"
 )]
-pub(super) fn admitted_send(actor: &Addr<SessionActor>, message: BatchDurable) {
+pub(crate) fn send_batch(actor: &Addr<SessionActor>, message: BatchDurable) {
     actor.do_send(message);
 }
 
@@ -19,7 +19,7 @@ pub(super) fn admitted_send(actor: &Addr<SessionActor>, message: BatchDurable) {
     clippy::disallowed_methods,
     reason = "at most one for each actor, after the last of its other messages"
 )]
-pub(super) fn tell_drain(actor: &Addr<SessionActor>) {
+pub(crate) fn send_drain(actor: &Addr<SessionActor>) {
     actor.do_send(Drain);
 }
 
@@ -28,13 +28,13 @@ pub(super) fn tell_drain(actor: &Addr<SessionActor>) {
     clippy::disallowed_methods,
     reason = "at most one in each interval between two looks at a session's tail"
 )]
-pub(super) fn tell_catch_up(actor: &Addr<SessionActor>) {
+pub(crate) fn send_catch_up(actor: &Addr<SessionActor>) {
     actor.do_send(CatchUp);
 }
 
 /// Requests the actor of a session to stop, because it is scored or another node acts for it.
 #[expect(clippy::disallowed_methods, reason = "one for each actor, its last")]
-pub(super) fn tell_finish(actor: &Addr<SessionActor>, reason: StopReason) {
+pub(crate) fn send_finish(actor: &Addr<SessionActor>, reason: StopReason) {
     actor.do_send(Finish(reason));
 }
 
@@ -43,6 +43,6 @@ pub(super) fn tell_finish(actor: &Addr<SessionActor>, reason: StopReason) {
     clippy::disallowed_methods,
     reason = "at most one for each actor, after the last of its other messages"
 )]
-pub(super) fn send_passivate(actor: &Addr<SessionActor>) {
+pub(crate) fn send_passivate(actor: &Addr<SessionActor>) {
     actor.do_send(Passivate);
 }

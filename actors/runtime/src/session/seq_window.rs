@@ -18,7 +18,7 @@ pub(crate) struct SeqWindow {
 
 impl SeqWindow {
     /// Notes a number. Returns whether it is new.
-    pub(super) fn note(&mut self, seq: u32) -> bool {
+    pub(crate) fn note(&mut self, seq: u32) -> bool {
         if seq >= self.next {
             let by = seq - self.next + 1;
             self.mask = self.mask.checked_shl(by).unwrap_or(0) | 1;

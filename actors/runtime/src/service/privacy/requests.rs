@@ -127,7 +127,7 @@ impl TenantPrivacy<'_> {
         let salt = self
             .service
             .registry()
-            .inner()
+            .ports()
             .entropy
             .random()
             .to_be_bytes();

@@ -104,7 +104,7 @@ impl Service {
             return;
         };
         let shard = tenant.organization_id.shard();
-        let ownership = &self.registry().inner().ownership;
+        let ownership = &self.registry().ports().ownership;
         let has_room = self.privacy.running() < PRIVACY_REQUESTS_AT_ONCE_MAX;
         if !has_room || ownership.generation(shard).is_none() || !self.privacy.reserve(&open.key) {
             return;
@@ -125,7 +125,7 @@ impl Service {
 }
 
 fn ownership_lost(service: &Service, tenant: Tenant) -> bool {
-    let ownership = &service.registry().inner().ownership;
+    let ownership = &service.registry().ports().ownership;
     ownership
         .generation(tenant.organization_id.shard())
         .is_none()

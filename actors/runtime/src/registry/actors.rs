@@ -1,0 +1,247 @@
+//! The actors of sessions: starting, asking and restarting them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Addr;
+use porchlight_core::timeline::NumberedChange;
+use porchlight_observe::{ActorKind, Fact, Metrics, StopReason};
+use porchlight_ports::{Note, Store};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::SESSION_MAILBOX_MAX;
+use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::time::TimestampMs;
+
+use super::passivation::FREEZE_AFTER_MS;
+use super::{Inner, Registry};
+use crate::session::{
+    BatchDurable, Handle, Host, LiveEvents, PassivatedState, ReadChanges, ReadEvents, SessionActor,
+    Slot, send, store_failed,
+};
+use crate::supervision::Verdict;
+
+/// The time that a caller waits for a session's events before it must retry.
+const ASK: Duration = Duration::from_secs(5);
+/// The pause before an actor that could not answer is asked again.
+const ASK_PAUSE: Duration = Duration::from_millis(20);
+
+/// The error if a session's events cannot be read now.
+#[derive(Debug, thiserror::Error)]
+#[error("the session's actor did not answer in time")]
+pub struct AskError;
+
+impl Registry {
+    pub(super) fn send_batch(&self, handle: &Arc<Handle>, seq: u32, batch: PackedBatch) {
+        let mut slot = handle.slot();
+        slot.heard.note(seq);
+        if slot.restarting {
+            return;
+        }
+        // This comes first because it replaces an actor that died with a full mailbox, and resets its count.
+        let Some(actor) = self.actor_in(&mut slot, handle) else {
+            return;
+        };
+        if handle.queued() >= SESSION_MAILBOX_MAX {
+            handle.fall_behind();
+            Metrics::get().mailbox_overflows.increment(1);
+            Metrics::get()
+                .actor(ActorKind::Session)
+                .rejected
+                .increment(1);
+            return;
+        }
+        handle.enqueue();
+        send::send_batch(
+            &actor,
+            BatchDurable {
+                seq,
+                batch,
+                queued_at: std::time::Instant::now(),
+            },
+        );
+    }
+
+    /// Returns the session's actor, and starts it if necessary.
+    pub(super) fn actor_in(
+        &self,
+        slot: &mut Slot,
+        handle: &Arc<Handle>,
+    ) -> Option<Addr<SessionActor>> {
+        if let Some(actor) = slot.actor.as_ref().filter(|actor| actor.connected()) {
+            return Some(actor.clone());
+        }
+        // No actor is built for a lost shard. A shard that is being released may still have to write.
+        self.generation(handle.session_id)?;
+        let lane = self.inner.lanes.of(handle.session_id)?;
+        let frozen = slot.frozen.take();
+        let actor = SessionActor::spawn(
+            &lane.arbiter,
+            Arc::<Inner>::clone(&self.inner),
+            Arc::clone(handle),
+            frozen,
+        );
+        slot.actor = Some(actor.clone());
+        handle.clear_queue();
+        // The actor is passivated again if it receives nothing.
+        let left_ms = self.left_ms(handle);
+        self.inner
+            .lanes
+            .arm(handle.session_id, left_ms.min(FREEZE_AFTER_MS));
+        Some(actor)
+    }
+
+    /// Returns the session's actor, and starts it if necessary. Returns `None` while it restarts.
+    pub(super) fn actor_of(&self, handle: &Arc<Handle>) -> Option<Addr<SessionActor>> {
+        let mut slot = handle.slot();
+        if slot.restarting {
+            return None;
+        }
+        self.actor_in(&mut slot, handle)
+    }
+
+    /// Returns the events of a session in progress.
+    pub async fn events(&self, handle: &Arc<Handle>) -> Result<LiveEvents, AskError> {
+        let asked = async {
+            loop {
+                if let Some(actor) = self.actor_of(handle)
+                    && let Ok(events) = actor.send(ReadEvents).await
+                {
+                    return events;
+                }
+                tokio::time::sleep(ASK_PAUSE).await;
+            }
+        };
+        tokio::time::timeout(ASK, asked)
+            .await
+            .map_err(|_elapsed| AskError)
+    }
+
+    /// Returns at most `limit` changes of a session in progress, from number `number` on.
+    pub(crate) async fn numbered_changes_since(
+        &self,
+        handle: &Arc<Handle>,
+        number: u32,
+        limit: usize,
+    ) -> Result<Vec<NumberedChange>, AskError> {
+        let asked = async {
+            loop {
+                if let Some(actor) = self.actor_of(handle)
+                    && let Ok(Some(changes)) = actor.send(ReadChanges { number, limit }).await
+                {
+                    return changes;
+                }
+                tokio::time::sleep(ASK_PAUSE).await;
+            }
+        };
+        tokio::time::timeout(ASK, asked)
+            .await
+            .map_err(|_elapsed| AskError)
+    }
+
+    /// Handles a panic of a session's actor. `seq` is the batch at which it panicked, if any.
+    fn restart(&self, handle: &Arc<Handle>, seq: Option<u32>) {
+        let verdict = {
+            let mut slot = handle.slot();
+            slot.actor = None;
+            slot.frozen = None;
+            slot.restarting = true;
+            slot.budget.on_panic(self.inner.ports.clock.now())
+        };
+        let restarts = handle.slot().budget.panics();
+        Fact::ActorPanicked {
+            actor: ActorKind::Session,
+            session_id: handle.session_id,
+            seq,
+            restarts,
+        }
+        .record();
+        let (registry, handle) = (self.clone(), Arc::clone(handle));
+        let Some(lane) = self.inner.lanes.of(handle.session_id) else {
+            return;
+        };
+        lane.arbiter.spawn(async move {
+            match (verdict, seq) {
+                (Verdict::Restart(pause), _) => tokio::time::sleep(pause).await,
+                (Verdict::Quarantine, Some(seq)) => {
+                    registry.quarantine(handle.session_id, seq).await
+                }
+                // The panic was not at a batch, so there is nothing to quarantine, and the budget is reset.
+                (Verdict::Quarantine, None) => tokio::time::sleep(Duration::from_secs(1)).await,
+            }
+            let mut slot = handle.slot();
+            slot.restarting = false;
+            let waits = registry.ending(handle.session_id).is_some();
+            if waits || registry.handle(handle.session_id).is_some() {
+                registry.actor_in(&mut slot, &handle);
+            }
+        });
+    }
+
+    async fn quarantine(&self, session_id: SessionId, seq: u32) {
+        let mut pause = Duration::from_millis(100);
+        loop {
+            match self
+                .inner
+                .ports
+                .store
+                .note(session_id, Note::Quarantined { seq })
+                .await
+            {
+                Ok(()) => return Fact::BatchQuarantined { session_id, seq }.record(),
+                Err(error) => store_failed(session_id, "quarantining a batch", &error),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(5));
+        }
+    }
+}
+
+impl Host for Inner {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.ports.store
+    }
+
+    fn now(&self) -> TimestampMs {
+        self.ports.clock.now()
+    }
+
+    fn is_live(&self, session_id: SessionId) -> bool {
+        self.directory.live(session_id).is_some()
+    }
+
+    fn generation(&self, session_id: SessionId) -> Option<u64> {
+        self.shards.generation(session_id)
+    }
+
+    fn drain_reason(&self, session_id: SessionId) -> StopReason {
+        if self.admission.is_draining() {
+            StopReason::Shutdown
+        } else if self.shards.acts_for(session_id) {
+            StopReason::Idle
+        } else {
+            StopReason::LostOwnership
+        }
+    }
+
+    fn on_ended(&self, session_id: SessionId) {
+        if let Some(inner) = self.me.upgrade() {
+            Registry { inner }.on_ended(session_id);
+        }
+    }
+
+    fn on_changed(&self, session_id: SessionId) {
+        self.watchers.wake(session_id);
+    }
+
+    fn on_panicked(&self, handle: &Arc<Handle>, seq: Option<u32>) {
+        if let Some(inner) = self.me.upgrade() {
+            Registry { inner }.restart(handle, seq);
+        }
+    }
+
+    fn on_passivated(&self, handle: &Arc<Handle>, frozen: Option<Box<PassivatedState>>) {
+        if let Some(inner) = self.me.upgrade() {
+            Registry { inner }.keep(handle, frozen);
+        }
+    }
+}

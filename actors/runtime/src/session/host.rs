@@ -1,0 +1,43 @@
+//! The interface of a session's actor to the registry that runs it.
+
+use std::sync::Arc;
+
+use porchlight_observe::StopReason;
+use porchlight_ports::Store;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::time::TimestampMs;
+
+use super::{Handle, PassivatedState};
+
+/// The owner of session actors: it answers their questions about this node and takes their reports.
+///
+/// The registry implements it. The actor knows only this trait, so it can change without the registry.
+pub(crate) trait Host: Send + Sync {
+    /// Returns the store with the session's journal, notes and snapshots.
+    fn store(&self) -> &Arc<dyn Store>;
+
+    /// Returns the wall-clock time.
+    fn now(&self) -> TimestampMs;
+
+    /// Returns whether the registry holds the session as one in progress.
+    fn is_live(&self, session_id: SessionId) -> bool;
+
+    /// Returns the generation in which this process acts for the session now. Returns `None` if this process does not
+    /// act for it.
+    fn generation(&self, session_id: SessionId) -> Option<u64>;
+
+    /// Returns why an actor that is asked to write its state stops.
+    fn drain_reason(&self, session_id: SessionId) -> StopReason;
+
+    /// Reports that the store holds the end of the session.
+    fn on_ended(&self, session_id: SessionId);
+
+    /// Reports that events of the session opened or closed.
+    fn on_changed(&self, session_id: SessionId);
+
+    /// Reports a panic of the actor. `seq` is the batch at which it panicked, if any.
+    fn on_panicked(&self, handle: &Arc<Handle>, seq: Option<u32>);
+
+    /// Takes the state of an actor that stops because it was idle.
+    fn on_passivated(&self, handle: &Arc<Handle>, frozen: Option<Box<PassivatedState>>);
+}

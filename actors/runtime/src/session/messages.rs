@@ -1,0 +1,53 @@
+//! The messages to a session's actor.
+
+use std::time::Instant;
+
+use actix::prelude::*;
+use porchlight_observe::StopReason;
+use porchlight_schema::event::Event;
+use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::time::TimestampMs;
+
+/// Forwards a durable batch to the actor.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct BatchDurable {
+    pub(crate) seq: u32,
+    pub(crate) batch: PackedBatch,
+    pub(crate) queued_at: Instant,
+}
+
+/// The answer of a session's actor to a query for its events.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveEvents {
+    /// The events so far, in the order in which they were emitted.
+    pub events: Vec<Event>,
+    /// When the events last changed. It is `None` if they have not changed since the actor was built.
+    pub changed_at: Option<TimestampMs>,
+}
+
+/// A query for the events so far.
+#[derive(Message)]
+#[rtype(result = "LiveEvents")]
+pub(crate) struct ReadEvents;
+
+/// Requests the actor to write its state and stop. The reply is sent after the write.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Drain;
+
+/// Notifies the actor that the journal contains more batches to read.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct CatchUp;
+
+/// Requests the actor to stop without keeping anything: the session has ended, or another node acts
+/// for it.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Finish(pub(crate) StopReason);
+
+/// Requests the actor to leave its state with the handle and stop.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Passivate;
