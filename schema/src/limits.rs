@@ -369,7 +369,7 @@ pub const SECRET_OVERLAP_SEC_DEFAULT: u32 = 86_400;
 /// Maximum number of quick attempts of one endpoint in flight.
 pub const ENDPOINT_IN_FLIGHT_MAX: usize = 32;
 /// Maximum number of slow attempts of one endpoint in flight, in addition to the quick ones.
-pub const ENDPOINT_SLOW_IN_FLIGHT_MAX: usize = 256;
+pub const ENDPOINT_SLOW_IN_FLIGHT_MAX: usize = 384;
 /// An attempt that has been in flight for this long is slow.
 pub const ATTEMPT_SLOW_MS: u64 = 500;
 /// Maximum number of a node's attempts in flight.

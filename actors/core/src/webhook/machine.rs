@@ -4,12 +4,11 @@
 mod answers;
 mod next;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::limits::{
-    ATTEMPT_SLOW_MS, ENDPOINT_IN_FLIGHT_MAX, ENDPOINT_LANES_MAX, ENDPOINT_SLOW_IN_FLIGHT_MAX,
-    WHEEL_AHEAD_MS,
+    ENDPOINT_IN_FLIGHT_MAX, ENDPOINT_LANES_MAX, ENDPOINT_SLOW_IN_FLIGHT_MAX, WHEEL_AHEAD_MS,
 };
 use porchlight_schema::time::TimestampMs;
 
@@ -66,11 +65,17 @@ const HOLD_MS_MIN: i64 = 500;
 const HOLD_MS_MAX: i64 = 60_000;
 
 /// The assumed usual response time before the first response.
-const USUAL_MS_FIRST: u32 = ATTEMPT_SLOW_MS as u32 / USUAL_TIMES;
+const USUAL_MS_FIRST: u32 = 25;
 /// While others wait for a permit, an attempt is slow when it takes this many times the usual time.
 const USUAL_TIMES: u32 = 4;
 /// The shortest time after which an attempt can count as slow.
-const SLOW_MS_MIN: i64 = 50;
+const SLOW_MS_MIN: i64 = 25;
+/// The number of slow attempts in flight that shows that the receiver hangs on some sessions.
+const HANGING_MIN: usize = 8;
+/// The time for which this observation holds: the retries one minute later may hang again.
+const HANGING_REMEMBERED_MS: i64 = 120_000;
+/// The maximum number of sessions whose last attempt timed out that are kept in memory.
+const HUNG_LANES_MAX: usize = ENDPOINT_LANES_MAX;
 
 /// The class under which a lane in progress is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,7 +103,7 @@ struct Busy {
     class: Class,
     hand: Option<ManualRetry>,
     stage: Stage,
-    /// Whether the attempt is slow and therefore holds no quick permit.
+    /// Whether the lane holds a slow permit instead of a quick one.
     slow: bool,
     /// Whether the lane got a message that the answer in progress may lack.
     got_more: bool,
@@ -134,6 +139,11 @@ pub struct EndpointMachine {
     allowed: usize,
     /// The usual response time of this receiver in milliseconds: an exponential average.
     usual_ms: u32,
+    /// The receiver hung on some sessions recently. Until this time, an operation that finds no
+    /// quick permit may begin with a slow permit.
+    hanging_until: TimestampMs,
+    /// The lanes whose last attempt timed out. Their next attempt begins with a slow permit.
+    hung: BTreeSet<SessionId>,
     wanted: Wanted,
     loading: bool,
     /// Whether a wake arrived while a list was being read; the list does not contain its message.
@@ -174,6 +184,8 @@ impl EndpointMachine {
             busy: BTreeMap::new(),
             allowed: policy.in_flight_max,
             usual_ms: USUAL_MS_FIRST,
+            hanging_until: beginning,
+            hung: BTreeSet::new(),
             wanted: Wanted::ALL,
             loading: false,
             poked_while_loading: false,
@@ -241,7 +253,7 @@ impl EndpointMachine {
         self.busy.len()
     }
 
-    /// The number of slow attempts among those in progress.
+    /// The number of operations in progress that hold a slow permit.
     #[must_use]
     pub fn slow_in_flight(&self) -> usize {
         self.busy.values().filter(|busy| busy.slow).count()

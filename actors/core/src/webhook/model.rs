@@ -47,6 +47,10 @@ struct World {
     /// Whether a commit reported as failed was made nevertheless.
     commit_in_doubt: bool,
     receiver: Receiver,
+    /// The sessions on which the receiver hangs, whatever it does on others.
+    hanging: BTreeSet<SessionId>,
+    /// The response time of a receiver that answers, in milliseconds.
+    response_ms: std::ops::Range<u32>,
     messages: BTreeMap<MessageId, Queued>,
     lanes: BTreeMap<SessionId, Vec<MessageId>>,
     hand: BTreeSet<ManualRetry>,
@@ -76,6 +80,8 @@ impl World {
             store_up: true,
             commit_in_doubt: false,
             receiver: Receiver::Answers,
+            hanging: BTreeSet::new(),
+            response_ms: 3..43,
             messages: BTreeMap::new(),
             lanes: BTreeMap::new(),
             hand: BTreeSet::new(),
@@ -264,8 +270,18 @@ impl World {
             }
         }
         self.counter += 1;
-        let (cause, duration_ms) = match self.receiver {
-            Receiver::Answers => (None, 3 + (self.counter % 40) as u32),
+        let hangs = self.hanging.contains(&message.session_id);
+        let receiver = if hangs {
+            Receiver::Hangs
+        } else {
+            self.receiver
+        };
+        let (cause, duration_ms) = match receiver {
+            Receiver::Answers => {
+                let response_ms = &self.response_ms;
+                let spread = self.counter % response_ms.len() as u64;
+                (None, response_ms.start + spread as u32)
+            }
             Receiver::Fails => (Some(Cause::Status), 3),
             Receiver::Hangs => (Some(Cause::Timeout), 5_000),
             Receiver::OursFails => (Some(Cause::Internal), 0),

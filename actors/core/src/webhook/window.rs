@@ -78,6 +78,20 @@ impl Window {
         self.ready.first().copied()
     }
 
+    /// Returns the lanes with a message to examine, the oldest message first.
+    pub(super) fn ready(&self) -> impl Iterator<Item = SessionId> {
+        self.ready.iter().map(|&(_, lane)| lane)
+    }
+
+    /// Returns the lanes that are due at `now`, the longest-due first.
+    pub(super) fn due_by(&self, now: TimestampMs) -> impl Iterator<Item = SessionId> {
+        let due = self
+            .due
+            .iter()
+            .take_while(move |&&(due_at, _)| due_at <= now);
+        due.map(|&(_, lane)| lane)
+    }
+
     /// The lane that is due first.
     pub(super) fn first_due(&self) -> Option<(TimestampMs, SessionId)> {
         self.due.first().copied()

@@ -6,7 +6,10 @@ use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::limits::ATTEMPT_SLOW_MS;
 use porchlight_schema::time::TimestampMs;
 
-use super::{Busy, Class, EndpointMachine, HOLD_MS_MIN, MANUAL_RETRIES_MAX, Policy, Stage, Wanted};
+use super::{
+    Busy, Class, EndpointMachine, HOLD_MS_MIN, HUNG_LANES_MAX, MANUAL_RETRIES_MAX, Policy, Stage,
+    Wanted,
+};
 use crate::webhook::lane::{self, Verdict};
 use crate::webhook::window::Wait;
 use crate::webhook::{AttemptResult, Cause, Change, Effect, Lane, Listing, Mode, Queued, State};
@@ -180,19 +183,33 @@ impl EndpointMachine {
             return;
         }
         self.hold_ms = HOLD_MS_MIN;
-        match report.cause {
+        let (cause, duration_ms) = (report.cause, report.duration_ms);
+        let change = lane::conclude(waiting, *tried, busy.hand, report, chance);
+        effects.push(busy.commit(lane, change));
+        self.remember_hung(lane, cause == Some(Cause::Timeout));
+        match cause {
             Some(Cause::Timeout) if was_slow => {}
             Some(Cause::Timeout) => {
                 self.allowed = (self.allowed - 1).max(Policy::IN_FLIGHT_MIN);
             }
             _ => {
                 self.allowed = (self.allowed + 1).min(self.policy.in_flight_max);
-                let taken_ms = report.duration_ms.min(ATTEMPT_SLOW_MS as u32);
+                let taken_ms = duration_ms.min(ATTEMPT_SLOW_MS as u32);
                 self.usual_ms = (7 * self.usual_ms + taken_ms) / 8;
             }
         }
-        let change = lane::conclude(waiting, *tried, busy.hand, report, chance);
-        effects.push(busy.commit(lane, change));
+    }
+
+    /// Records whether the last attempt of a lane timed out.
+    fn remember_hung(&mut self, lane: SessionId, hung: bool) {
+        if hung {
+            self.hung.insert(lane);
+            if self.hung.len() > HUNG_LANES_MAX {
+                self.hung.pop_first();
+            }
+        } else {
+            self.hung.remove(&lane);
+        }
     }
 
     pub(super) fn committed(

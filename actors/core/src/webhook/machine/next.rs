@@ -5,10 +5,34 @@ use porchlight_schema::limits::{ATTEMPT_SLOW_MS, WHEEL_AHEAD_MS};
 use porchlight_schema::time::TimestampMs;
 
 use super::{
-    Busy, COMMIT_LAG_MS, COMMIT_LAG_MS_MAX, Class, DEEP_EVERY_MS, EndpointMachine, LOW_WATER,
-    MANUAL_RETRIES_MAX, RELIST_MS, SLOW_MS_MIN, Stage, USUAL_TIMES, Wanted,
+    Busy, COMMIT_LAG_MS, COMMIT_LAG_MS_MAX, Class, DEEP_EVERY_MS, EndpointMachine, HANGING_MIN,
+    HANGING_REMEMBERED_MS, LOW_WATER, MANUAL_RETRIES_MAX, Policy, RELIST_MS, SLOW_MS_MIN, Stage,
+    USUAL_TIMES, Wanted,
 };
 use crate::webhook::{Effect, ManualRetry, Mode};
+
+/// The lane that is processed next.
+#[derive(Debug, Clone, Copy)]
+struct Next {
+    lane: SessionId,
+    class: Class,
+    /// The request for a manual attempt.
+    hand: Option<ManualRetry>,
+    /// Whether the lane takes a slow permit instead of a quick one.
+    slow: bool,
+}
+
+impl Next {
+    /// Returns a lane whose turn it is by the schedule, with a quick permit.
+    fn scheduled(lane: SessionId, class: Class) -> Self {
+        Self {
+            lane,
+            class,
+            hand: None,
+            slow: false,
+        }
+    }
+}
 
 impl EndpointMachine {
     pub(super) fn horizon(&self, now: TimestampMs) -> TimestampMs {
@@ -34,25 +58,36 @@ impl EndpointMachine {
             self.commit_again(effects);
             if self.mode != Mode::Stopped {
                 self.load(now, effects);
-                while let Some((lane, class, hand)) = self.pick(now) {
-                    self.window.remove(lane);
-                    if let Some(hand) = hand {
-                        self.manual.remove(&(hand.asked_at, hand.id));
-                    }
-                    let busy = Busy {
-                        class,
-                        hand,
-                        stage: Stage::Reading,
-                        slow: false,
-                        got_more: false,
-                    };
-                    self.busy.insert(lane, busy);
-                    effects.push(Effect::Read(lane, hand));
+                while let Some(next) = self.pick(now) {
+                    self.begin(next, effects);
                 }
                 self.load(now, effects);
             }
         }
         self.sleep(now, effects);
+    }
+
+    /// Begins to process a lane.
+    fn begin(&mut self, next: Next, effects: &mut Vec<Effect>) {
+        let Next {
+            lane,
+            class,
+            hand,
+            slow,
+        } = next;
+        self.window.remove(lane);
+        if let Some(hand) = hand {
+            self.manual.remove(&(hand.asked_at, hand.id));
+        }
+        let busy = Busy {
+            class,
+            hand,
+            stage: Stage::Reading,
+            slow,
+            got_more: false,
+        };
+        self.busy.insert(lane, busy);
+        effects.push(Effect::Read(lane, hand));
     }
 
     pub(super) fn commit_again(&mut self, effects: &mut Vec<Effect>) {
@@ -109,11 +144,35 @@ impl EndpointMachine {
         });
     }
 
-    /// Returns the next lane to process: manual attempts first, then fresh messages, then retries.
-    /// No class may take all places, so that none is starved: manual attempts get at most a
-    /// quarter, fresh messages leave an eighth of all places to the others, and retries leave a
+    /// Returns the next lane to process. A lane whose last attempt timed out gets a slow permit if
+    /// one is free; so does any lane that finds no quick permit while the receiver hangs on some
+    /// sessions.
+    fn pick(&self, now: TimestampMs) -> Option<Next> {
+        let slow_room = self.policy.slow_max.saturating_sub(self.slow_in_flight());
+        if let Some(mut next) = self.pick_quick(now) {
+            next.slow = slow_room > 0 && self.hung.contains(&next.lane);
+            return Some(next);
+        }
+        // An eighth of the slow permits stays free for attempts that become slow.
+        if slow_room <= self.policy.slow_max / 8 {
+            return None;
+        }
+        let ready = self.first_ready();
+        let ready = ready.map(|lane| Next::scheduled(lane, Class::Fresh));
+        let due = self.first_due_by(now);
+        let due = due.map(|lane| Next::scheduled(lane, Class::Retry));
+        let is_hanging = self.is_hanging(now);
+        let mut next = ready.into_iter().chain(due);
+        let mut next = next.find(|next| is_hanging || self.hung.contains(&next.lane))?;
+        next.slow = true;
+        Some(next)
+    }
+
+    /// Returns the next lane for a quick permit: manual attempts first, then fresh messages, then
+    /// retries. No class may take all permits, so that none is starved: manual attempts get at most
+    /// a quarter, fresh messages leave an eighth of all permits to the others, and retries leave a
     /// quarter.
-    pub(super) fn pick(&self, now: TimestampMs) -> Option<(SessionId, Class, Option<ManualRetry>)> {
+    fn pick_quick(&self, now: TimestampMs) -> Option<Next> {
         let quick = || self.busy.values().filter(|busy| !busy.slow);
         if quick().count() >= self.allowed {
             return None;
@@ -122,21 +181,52 @@ impl EndpointMachine {
         if self.mode == Mode::Sending && under_way(Class::ByHand) < (self.allowed / 4).max(1) {
             let free = |request: &&ManualRetry| !self.busy.contains_key(&request.session_id);
             if let Some(&request) = self.manual.values().find(free) {
-                return Some((request.session_id, Class::ByHand, Some(request)));
+                return Some(Next {
+                    hand: Some(request),
+                    ..Next::scheduled(request.session_id, Class::ByHand)
+                });
             }
         }
         if under_way(Class::Fresh) < self.allowed - (self.allowed / 8).max(1)
-            && let Some((_, lane)) = self.window.first_ready()
+            && let Some(lane) = self.first_ready()
         {
-            return Some((lane, Class::Fresh, None));
+            return Some(Next::scheduled(lane, Class::Fresh));
         }
-        if under_way(Class::Retry) < self.allowed - (self.allowed / 4).max(1) {
-            let due = self.window.first_due();
-            if let Some((_, lane)) = due.filter(|&(due_at, _)| due_at <= now) {
-                return Some((lane, Class::Retry, None));
-            }
+        if under_way(Class::Retry) < self.allowed - (self.allowed / 4).max(1)
+            && let Some(lane) = self.first_due_by(now)
+        {
+            return Some(Next::scheduled(lane, Class::Retry));
         }
         None
+    }
+
+    /// Returns the lane with the oldest message that may be sent now.
+    fn first_ready(&self) -> Option<SessionId> {
+        let waits = self.hung_lanes_wait();
+        let mut lanes = self.window.ready();
+        lanes.find(|lane| !(waits && self.hung.contains(lane)))
+    }
+
+    /// Returns the lane with the longest-due retry that may be sent now.
+    fn first_due_by(&self, now: TimestampMs) -> Option<SessionId> {
+        let waits = self.hung_lanes_wait();
+        let mut lanes = self.window.due_by(now);
+        lanes.find(|lane| !(waits && self.hung.contains(lane)))
+    }
+
+    /// Returns whether lanes whose last attempt timed out have to wait for each other: together
+    /// they may take half of the slow permits.
+    fn hung_lanes_wait(&self) -> bool {
+        let hung = self.busy.keys().filter(|lane| self.hung.contains(lane));
+        hung.count() >= (self.policy.slow_max / 2).max(Policy::IN_FLIGHT_MIN)
+    }
+
+    /// Returns whether the receiver hangs on some sessions and usually answers fast. A receiver
+    /// that answers every request slowly gets no additional attempts.
+    fn is_hanging(&self, now: TimestampMs) -> bool {
+        let left_ms = self.hanging_until.since_ms(now);
+        (1..=HANGING_REMEMBERED_MS).contains(&left_ms)
+            && i64::from(USUAL_TIMES * self.usual_ms) < ATTEMPT_SLOW_MS as i64
     }
 
     /// Returns the bound for listing held messages: all of them when they may be sent, otherwise
@@ -172,17 +262,20 @@ impl EndpointMachine {
     fn set_slow_ones_apart(&mut self, now: TimestampMs) {
         let mut room = self.policy.slow_max.saturating_sub(self.slow_in_flight());
         let slow_after_ms = self.slow_after_ms(now);
+        let mut slow = 0;
         for busy in self.busy.values_mut() {
-            if room == 0 {
-                return;
-            }
             if let Stage::Sending { begun_at, .. } = busy.stage
-                && !busy.slow
                 && now.since_ms(begun_at) >= slow_after_ms
             {
-                busy.slow = true;
-                room -= 1;
+                slow += 1;
+                if !busy.slow && room > 0 {
+                    busy.slow = true;
+                    room -= 1;
+                }
             }
+        }
+        if slow >= HANGING_MIN {
+            self.hanging_until = now.plus_ms(HANGING_REMEMBERED_MS);
         }
     }
 

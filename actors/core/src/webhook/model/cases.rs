@@ -1,5 +1,7 @@
 //! Individual cases in the model: schedules, shares, pauses, and receivers that hang.
 
+use porchlight_schema::limits::ATTEMPT_SLOW_MS;
+
 use super::*;
 
 #[test]
@@ -142,6 +144,91 @@ fn hanging_sessions_do_not_delay_the_other_sessions_of_their_endpoint() {
     };
     let waits = waits_beside_hanging_sessions(policy, 150);
     assert!(waits[395] > 500, "the slowest: {:?}", &waits[395..]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    /// Quick messages wait at most once, while the machine finds out that the receiver hangs on
+    /// some sessions. Neither the next sessions that hang nor the retries of the first delay them,
+    /// even if both coincide.
+    #[test]
+    fn sessions_that_hang_in_bursts_delay_quick_ones_only_at_the_start(
+        burst in 1..150_u128,
+        response_ms in 1..100_u32,
+        quick_every_ms in 10..100_i64,
+        bursts_at_sec in prop::collection::btree_set(0..5_i64, 1..3),
+    ) {
+        let mut world = World::new(Policy::default());
+        world.response_ms = response_ms..response_ms + 1 + response_ms / 10;
+        let mut made = BTreeMap::new();
+        let (mut hanging, mut quick) = (0.., 1_000_000..);
+        let add = |world: &mut World, number| {
+            let session_id = SessionId::new(world.now, number);
+            let id = MessageId::derived(world.now, session_id, 0);
+            world.lanes.insert(session_id, vec![id]);
+            let fresh = Queued::new(id, session_id, 0, MessageEvent::SessionStarted);
+            world.messages.insert(id, fresh);
+            (session_id, id)
+        };
+        // The bursts begin after 5 s. Their retries follow 65 s later, with another burst.
+        let share = burst.div_ceil(bursts_at_sec.len() as u128) as usize;
+        let starts = bursts_at_sec.iter().map(|sec| 5_000 + sec * 1_000);
+        let mut starts: VecDeque<_> = starts.chain([72_000]).collect();
+        let first = START.plus_ms(starts[0]);
+        while world.now < START.plus_ms(90_000) {
+            let mut lanes = Vec::new();
+            if starts.front().is_some_and(|&at| START.plus_ms(at) <= world.now) {
+                starts.pop_front();
+                let count = if starts.is_empty() { burst as usize } else { share };
+                for number in hanging.by_ref().take(count) {
+                    let (session_id, _) = add(&mut world, number);
+                    world.hanging.insert(session_id);
+                    lanes.push(session_id);
+                }
+            }
+            let (session_id, id) = add(&mut world, quick.next().unwrap());
+            made.insert(id, world.now);
+            lanes.push(session_id);
+            world.input(Input::NewIn(lanes));
+            world.run_until(world.now.plus_ms(quick_every_ms));
+        }
+        // An attempt counts as slow after half a second at the latest.
+        let known = first.plus_ms(ATTEMPT_SLOW_MS as i64);
+        let mut seen = 0;
+        for (at, id, _) in &world.sent {
+            let Some(&made_at) = made.get(id) else { continue };
+            seen += 1;
+            let waited_ms = at.since_ms(made_at);
+            let is_early = (first..=known).contains(&made_at);
+            let most_ms = if is_early { ATTEMPT_SLOW_MS as i64 } else { 0 };
+            prop_assert!(waited_ms <= most_ms, "{waited_ms} ms, {} ms after the first burst",
+                made_at.since_ms(first));
+        }
+        prop_assert_eq!(seen, made.len());
+    }
+}
+
+#[test]
+fn a_receiver_that_is_slow_on_all_sessions_gets_no_additional_attempts() {
+    let mut world = World::new(Policy::default());
+    world.response_ms = 200..240;
+    for number in 0..2_000_u128 {
+        let session_id = SessionId::new(START, number);
+        let id = MessageId::derived(START, session_id, 0);
+        world.lanes.insert(session_id, vec![id]);
+        let fresh = Queued::new(id, session_id, 0, MessageEvent::SessionStarted);
+        world.messages.insert(id, fresh);
+    }
+    world.input(Input::Poked);
+    let mut most = 0;
+    while !world.tries.is_empty() {
+        world.run_until(world.now.plus_ms(1));
+        if world.now > START.plus_ms(2_000) {
+            most = most.max(world.tries.len());
+        }
+    }
+    assert_eq!(world.sent.len(), 2_000);
+    assert!(most <= Policy::default().in_flight_max, "{most} in flight");
 }
 
 #[test]
