@@ -14,6 +14,7 @@ pub mod client_address;
 pub mod connections;
 pub mod cors;
 pub mod etag;
+mod expect;
 pub mod fields;
 pub mod links;
 pub mod middleware;

@@ -1,22 +1,24 @@
 //! The public listener.
 
-use std::any::Any;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use actix_web::dev::ServerHandle;
+use actix_http::HttpService;
+use actix_server::{Server, ServerHandle};
+use actix_service::{ServiceFactoryExt, apply_fn_factory, map_config};
+use actix_web::dev::AppConfig;
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data, ServiceConfig};
-use actix_web::{App, HttpResponse, HttpServer};
+use actix_web::{App, Error, HttpResponse};
 use anyhow::Context;
 #[cfg(target_os = "linux")]
 use porchlight_schema::limits::UNREAD_MS_MAX;
-#[cfg(target_os = "linux")]
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
+use super::expect;
 use super::middleware;
 use super::problem::Problem;
 use super::state::State;
@@ -26,6 +28,10 @@ use super::state::State;
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// Deadline for a complete request head.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
+/// The maximum time for which a connection is read after an answer that closes it.
+const DISCONNECT_WITHIN: Duration = Duration::from_secs(1);
+/// Maximum number of new connections that wait in the kernel until they are accepted.
+const CONNECTIONS_QUEUED_MAX: i32 = 2_048;
 /// Maximum number of connections per worker.
 const WORKER_CONNECTIONS_MAX: usize = 20_000;
 /// The maximum time for requests in flight when the listener stops.
@@ -85,38 +91,57 @@ pub fn listen(
     let connections = Connections::default();
     let connected = connections.clone();
     let served = state.clone();
-    let server = HttpServer::new(move || {
-        App::new()
+    let app = move || {
+        let app = App::new()
             .wrap(from_fn(middleware::edge))
             .app_data(served.clone())
             .configure(routes.clone())
             .default_service(web::to(|| async {
                 Err::<HttpResponse, _>(Problem::not_found())
-            }))
-    })
-    .workers(workers.max(1))
-    .keep_alive(KEEP_ALIVE)
-    .client_request_timeout(HEAD_WITHIN)
-    .max_connections(WORKER_CONNECTIONS_MAX)
-    // Streams send small answers, which Nagle's algorithm would delay by 40 ms.
-    .tcp_nodelay(true)
-    .shutdown_timeout(STOP_WITHIN_SEC)
-    .on_connect(move |connection, data| {
-        give_up_unread(connection);
-        data.insert(connected.open());
-    })
-    .disable_signals()
-    .bind(address)
-    .with_context(|| format!("server.listen: {address} cannot be bound"))?;
-    let address = server
-        .addrs()
-        .first()
-        .copied()
-        .context("server.listen: nothing was bound")?;
+            }));
+        map_config(app, |()| AppConfig::default())
+    };
+    let listener =
+        bound(address).with_context(|| format!("server.listen: {address} cannot be bound"))?;
+    let address = listener.local_addr()?;
+    let builder = Server::build();
+    let stopping = builder.graceful_shutdown_signal();
+    let server = builder
+        .workers(workers.max(1))
+        .max_concurrent_connections(WORKER_CONNECTIONS_MAX)
+        .shutdown_timeout(STOP_WITHIN_SEC)
+        .disable_signals()
+        .listen("public", listener, move || {
+            let (stopping, connected) = (stopping.clone(), connected.clone());
+            HttpService::build()
+                .graceful_shutdown_signal(move || {
+                    let stopping = stopping.clone();
+                    async move { stopping.notified().await }
+                })
+                .keep_alive(KEEP_ALIVE)
+                .client_request_timeout(HEAD_WITHIN)
+                .client_disconnect_timeout(DISCONNECT_WITHIN)
+                .local_addr(address)
+                // Streams send small answers, which Nagle's algorithm would delay by 40 ms.
+                .tcp_nodelay(true)
+                .on_connect_ext(move |connection: &TcpStream, data| {
+                    give_up_unread(connection);
+                    data.insert(connected.open());
+                })
+                .expect(
+                    apply_fn_factory(app(), expect::hold)
+                        .map_err(|error: Error| error.error_response()),
+                )
+                .finish(
+                    apply_fn_factory(app(), expect::resume)
+                        .map_err(|error: Error| error.error_response()),
+                )
+                .tcp()
+        })?
+        .run();
     if let Some(images) = &state.images {
         images.listening_at(address);
     }
-    let server = server.run();
     let handle = server.handle();
     actix_rt::spawn(server);
     Ok(Served {
@@ -126,14 +151,19 @@ pub fn listen(
     })
 }
 
+/// Opens a listening socket whose queue holds a burst of new connections.
+fn bound(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    rustix::net::listen(&listener, CONNECTIONS_QUEUED_MAX)?;
+    Ok(listener)
+}
+
 /// Makes the kernel close a connection whose peer does not read. The framework waits for room to
 /// write as long as the connection lasts, so a peer that never reads could hold it forever.
-fn give_up_unread(connection: &dyn Any) {
+fn give_up_unread(connection: &TcpStream) {
+    // A closed connection rejects the option.
     #[cfg(target_os = "linux")]
-    if let Some(stream) = connection.downcast_ref::<TcpStream>() {
-        // A closed connection rejects the option.
-        let _set = rustix::net::sockopt::set_tcp_user_timeout(stream, UNREAD_MS_MAX);
-    }
+    let _set = rustix::net::sockopt::set_tcp_user_timeout(connection, UNREAD_MS_MAX);
     #[cfg(not(target_os = "linux"))]
     let _unread = connection;
 }

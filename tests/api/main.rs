@@ -15,6 +15,7 @@ mod cors;
 mod credentials;
 mod document;
 mod events;
+mod expect;
 mod explanation;
 mod fields;
 #[path = "../shapes/fixed.rs"]

@@ -61,6 +61,8 @@ mod server;
 #[cfg(test)]
 mod shutdown;
 #[cfg(test)]
+mod simulated;
+#[cfg(test)]
 mod streams;
 #[cfg(test)]
 mod wrong_clock;

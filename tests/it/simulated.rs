@@ -1,0 +1,137 @@
+//! Simulated sessions through the real service: each webhook body and each answer has exactly the
+//! shape that the contract fixes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::fixed::{assert_answer, assert_webhook_request};
+use crate::receiver::{Authority, OK, Receiver};
+use crate::server::{Folder, Server, block_on, http, porchlight, successful};
+
+/// The timeout for the messages of all sessions.
+const WITHIN: Duration = Duration::from_secs(240);
+
+/// Sends a request with a secret key, checks the answer's shape, and prints the answer.
+async fn ask(
+    server: &Server,
+    key: &str,
+    method: Method,
+    path: &str,
+    body: Option<Value>,
+) -> String {
+    let mut request = http()
+        .request(method.clone(), format!("{}{path}", server.api))
+        .header("Service-Key", key);
+    if let Some(body) = body {
+        request = request.json(&body);
+    }
+    let answer = request.send().await.unwrap();
+    let (status, text) = (answer.status(), answer.text().await.unwrap());
+    assert!(status.is_success(), "{method} {path}: {status} {text}");
+    assert_answer(method.as_str(), path, status.as_u16(), &text);
+    println!("{method} {path}\n{text}");
+    text
+}
+
+/// Returns the field of a webhook request's body.
+fn field(request: &str, pointer: &str) -> String {
+    let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let body: Value = serde_json::from_str(body).unwrap();
+    let text = body.pointer(pointer).and_then(Value::as_str);
+    text.unwrap_or_default().to_owned()
+}
+
+/// Simulates this number of deliveries, and checks what the customer receives and reads. One
+/// request of each event, the test event, and one answer of each path are printed as they are.
+fn check(deliveries: usize) {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = Server::start(
+        &folder,
+        &[
+            ("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", "127.0.0.0/8"),
+            (
+                "PORCHLIGHT__WEBHOOK__EXTRA_CA_FILE",
+                authority.file.to_str().unwrap(),
+            ),
+        ],
+    );
+    let listening = tokio::runtime::Runtime::new().unwrap();
+    let answering = Receiver::answering(&authority, vec![OK.to_owned()]);
+    let receiver = listening.block_on(answering);
+    let key = server.key("secret");
+    let hook = json!({ "url": receiver.local_url() });
+    block_on(ask(&server, &key, Method::POST, "/v1/webhooks", Some(hook)));
+    let simulated = porchlight()
+        .args(["simulate", "--seed", "11", "--url", &server.api])
+        .args(["--deliveries", &deliveries.to_string()])
+        .env("PORCHLIGHT_KEY", &key)
+        .output();
+    successful(simulated.unwrap());
+    let requests = Arc::clone(&receiver.requests);
+    let received = || requests.lock().unwrap().clone();
+    let began = Instant::now();
+    while received().len() < 3 * deliveries {
+        assert!(began.elapsed() < WITHIN, "{} received", received().len());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mut received = received();
+    received
+        .iter()
+        .for_each(|request| assert_webhook_request(request));
+    for event in ["session.started", "session.stopped", "insight.updated"] {
+        let mut of: Vec<_> = received
+            .iter()
+            .filter(|r| field(r, "/event") == event)
+            .collect();
+        println!("{event}\n{}", of[0]);
+        let session_id = |request: &&String| field(request, "/data/sessionId");
+        of.sort_by_key(session_id);
+        of.dedup_by_key(|request| session_id(request));
+        assert_eq!(of.len(), deliveries, "{event}");
+    }
+    received.retain(|request| field(request, "/event") == "insight.updated");
+    block_on(async {
+        let ask = async |method, path: &str, body| ask(&server, &key, method, path, body).await;
+        let test = ask(Method::POST, "/v1/webhooks/test", None).await;
+        assert!(test.contains("\"statusCode\":200"), "{test}");
+        for request in &received {
+            let session = format!("/v1/sessions/{}", field(request, "/data/sessionId"));
+            ask(Method::GET, &session, None).await;
+            for part in ["insights", "evidence", "acknowledged"] {
+                ask(Method::GET, &format!("{session}/{part}"), None).await;
+            }
+        }
+        for path in ["/v1/sessions?limit=200", "/v1/webhooks"] {
+            ask(Method::GET, path, None).await;
+        }
+        let list = ask(Method::GET, "/v1/webhooks/deliveries?limit=200", None).await;
+        let list: Value = serde_json::from_str(&list).unwrap();
+        for row in list["data"].as_array().unwrap() {
+            let id = row["id"].as_str().unwrap();
+            ask(Method::GET, &format!("/v1/webhooks/deliveries/{id}"), None).await;
+        }
+    });
+    let requests = requests.lock().unwrap();
+    let test = requests
+        .iter()
+        .find(|r| r.contains("\"test\":true"))
+        .unwrap();
+    assert_webhook_request(test);
+    println!("the test event\n{test}");
+    server.stop();
+}
+
+#[test]
+fn simulated_sessions_have_the_fixed_shapes() {
+    check(8);
+}
+
+/// `cargo test --test it -- --ignored --nocapture hundred_simulated` prints what it checks.
+#[test]
+#[ignore = "takes longer; another test checks fewer sessions"]
+fn a_hundred_simulated_sessions_have_the_fixed_shapes() {
+    check(100);
+}
