@@ -123,7 +123,7 @@ fn table(visit: &SignedInRequest, frame: &Frame<'_>, keys: &[KeyRecord]) -> Mark
     html! {
         div.table { table {
             caption.hidden { "Keys, newest first" }
-            thead { tr { th scope="col" { "Key" } th scope="col" { "State" } th.opt scope="col" { "Created" } th.opt scope="col" { "Expires" } th scope="col" { span.hidden { "Actions" } } } }
+            thead { tr { th scope="col" { "Key" } th scope="col" { "State" } th.opt scope="col" { "Created" } th.opt scope="col" { "Expires" } th.opt scope="col" { "Last used" } th scope="col" { span.hidden { "Actions" } } } }
             tbody { @for key in keys { (line(frame, key, key.id == visit.key.id)) } }
         } }
     }
@@ -143,6 +143,11 @@ fn line(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
             (Some(revoked_at), _) => { "revoked " (time(revoked_at, frame.now)) }
             (None, Some(expires_at)) => (time(expires_at, frame.now)),
             (None, None) => span.faint { "never" },
+        } }
+        // The time of use is recorded to the hour.
+        td.opt { @match key.last_used_at {
+            Some(used_at) => (time(used_at, frame.now)),
+            None => span.faint { "never" },
         } }
         td.num { @if is_live && frame.may_change() { (revoke_form(frame, key, is_own)) } }
     } }

@@ -1,6 +1,7 @@
 //! Tests the management console: the requests it admits, the data it shows to each tenant, and its
 //! pages in a real browser.
 
+mod attempts;
 mod browser;
 mod doors;
 mod pages;

@@ -2,7 +2,7 @@
 
 use actix_web::HttpResponse;
 use maud::{Markup, html};
-use porchlight_core::webhook::AttemptResult;
+use porchlight_core::webhook::{AttemptResult, Queued, State};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::Query;
 use porchlight_http::request_context::restricted;
@@ -38,11 +38,13 @@ pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem
     let detail = webhooks.delivery(id(&visit)?).await?;
     let detail = detail.ok_or_else(not_found)?;
     let endpoint = webhooks.endpoint().await?;
+    let before = webhooks.before(endpoint.as_ref(), std::slice::from_ref(&detail.row));
+    let before = before.await?.into_iter().next().flatten();
     let url = endpoint.as_ref().map(|endpoint| endpoint.url.as_ref());
     let mut query = Query::of(visit.http.query_string());
     let asked_at = query.read("asked", "", |text| text.parse().ok().map(TimestampMs));
     let frame = visit.frame();
-    let body = page(&frame, &detail, url, asked_at);
+    let body = page(&frame, &detail, (url, before.as_ref()), asked_at);
     Ok(guard::ok(frame.page(
         Here::Deliveries,
         detail.row.queued.event.as_str(),
@@ -74,7 +76,7 @@ pub(super) async fn retry(mut visit: SignedInRequest) -> Result<HttpResponse, Pr
 fn page(
     frame: &Frame<'_>,
     detail: &DeliveryDetail,
-    url: Option<&str>,
+    (url, before): (Option<&str>, Option<&Queued>),
     asked_at: Option<TimestampMs>,
 ) -> Markup {
     let (row, status) = (&detail.row, detail.status);
@@ -98,7 +100,7 @@ fn page(
         } @else if asked_at.is_some() && last.is_some() {
             (notice(Notice::Good, "Your endpoint accepted it."))
         }
-        section.card { (facts(frame, detail, url)) }
+        section.card { (facts(frame, detail, url, before)) }
         section.card aria-labelledby="attempts" {
             h2 #attempts { "Attempts" }
             (attempts(&detail.attempts))
@@ -133,7 +135,14 @@ fn retry_button(frame: &Frame<'_>, detail: &DeliveryDetail, is_configured: bool)
     }
 }
 
-fn facts(frame: &Frame<'_>, detail: &DeliveryDetail, url: Option<&str>) -> Markup {
+/// Renders the facts about a delivery. `before` is the message of its session that must be
+/// delivered or fail first.
+fn facts(
+    frame: &Frame<'_>,
+    detail: &DeliveryDetail,
+    url: Option<&str>,
+    before: Option<&Queued>,
+) -> Markup {
     let row = &detail.row;
     let waits = matches!(
         detail.status,
@@ -150,6 +159,10 @@ fn facts(frame: &Frame<'_>, detail: &DeliveryDetail, url: Option<&str>) -> Marku
             @if let Some(due_at) = row.queued.due_at.filter(|_| waits) {
                 dt { "Next attempt" } dd { (time(due_at, frame.now)) " · attempt " (row.queued.attempts + 1) " of " (ATTEMPTS_MAX) }
             }
+            @if let Some(before) = before.filter(|_| waits) {
+                dt { "Waits for" } dd { a.mono href={ (ROOT) "/deliveries/" (before.id) } { (before.id) } " · " (before.event.as_str())
+                    @if let Some(due_at) = before.due_at.filter(|_| before.state == State::Waiting) { " · next attempt " (time(due_at, frame.now)) } }
+            }
             dt { "Current URL" } dd.mono.break { (url.unwrap_or("no webhook is registered")) }
         }
     }
@@ -159,6 +172,22 @@ fn facts(frame: &Frame<'_>, detail: &DeliveryDetail, url: Option<&str>) -> Marku
 fn response(report: &AttemptResult) -> Option<&str> {
     let response = report.response.as_deref();
     response.filter(|response| !response.is_empty())
+}
+
+/// Renders the reason of a failure, the address of the attempt and the response headers, as far as
+/// they are known.
+fn circumstances(report: &AttemptResult) -> Markup {
+    let details = &report.details;
+    html! {
+        @if let Some(reason) = &details.reason { span.sub { (reason) } }
+        @if let Some(address) = details.address { span.sub.mono { (address) } }
+        @if !details.response_headers.is_empty() {
+            details {
+                summary { "Response headers" }
+                pre.answer tabindex="0" { @for (name, value) in &details.response_headers { (name) ": " (value) "\n" } }
+            }
+        }
+    }
 }
 
 fn attempts(attempts: &[(u32, AttemptResult)]) -> Markup {
@@ -174,7 +203,7 @@ fn attempts(attempts: &[(u32, AttemptResult)]) -> Markup {
                     td { @match report.cause {
                         None => { span.state.good { (icon(Icon::Check)) (report.status_code.map_or_else(|| "accepted".to_owned(), |code| code.to_string())) } }
                         Some(cause) => { span.state.bad { (icon(Icon::Cross)) @if let Some(code) = report.status_code { (code) " " } (layout::cause(cause)) } }
-                    } @if let Some(response) = response(report) { pre.answer.narrow tabindex="0" { (response) } } }
+                    } (circumstances(report)) @if let Some(response) = response(report) { pre.answer.narrow tabindex="0" { (response) } } }
                     td.opt { @match response(report) {
                         Some(response) => { pre.answer tabindex="0" { (response) } }
                         None => { span.faint { "–" } }
