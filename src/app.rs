@@ -131,6 +131,7 @@ struct App {
 impl App {
     async fn build(config: Config) -> anyhow::Result<Self> {
         let metrics = telemetry::install_metrics()?;
+        let map = config.map.open()?;
         let cores = available_parallelism().map_or(1, usize::from);
         let arbiters: Vec<_> = (0..cores + SCORING_ACTORS_MAX)
             .map(|_| Arbiter::new())
@@ -160,6 +161,7 @@ impl App {
             store.keys(),
             webhooks.clone(),
             &secrets,
+            map,
         )?;
         let (operators, operators_handle) = ops::serve(
             &config,

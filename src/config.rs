@@ -7,6 +7,7 @@ mod cql;
 mod duration;
 mod environment;
 mod limits;
+mod map;
 mod privacy;
 mod secrets;
 mod server;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use duration::HumanDuration;
 pub use limits::Limits;
+pub use map::Map;
 pub use privacy::Privacy;
 
 /// The whole configuration.
@@ -46,6 +48,8 @@ pub struct Config {
     pub limits: Limits,
     /// The settings of privacy requests.
     pub privacy: Privacy,
+    /// The street map.
+    pub map: Map,
     /// The settings of the log.
     pub log: Log,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use actix_web::web::{Data, ServiceConfig};
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
+use porchlight_api::Drawings;
 use porchlight_console::Console;
 use porchlight_http::client_address::TrustedProxies;
 use porchlight_http::links::PathImages;
@@ -12,6 +13,7 @@ use porchlight_http::serve::{Served, listen};
 use porchlight_http::{Settings, State};
 use porchlight_keys::SessionTokens;
 use porchlight_keys::keyring::SecretKeys;
+use porchlight_map::StreetMap;
 use porchlight_ports::Keys;
 
 use crate::config::Config;
@@ -28,6 +30,7 @@ pub(crate) fn serve(
     keys: Arc<dyn Keys>,
     webhooks: Webhooks,
     secrets: &SecretKeys,
+    map: Option<Arc<StreetMap>>,
 ) -> anyhow::Result<(Served, Data<State>)> {
     let workers = match config.server.workers {
         0 => cores,
@@ -44,7 +47,9 @@ pub(crate) fn serve(
     let proxies = config.server.proxies()?;
     let proxies =
         TrustedProxies::new(move |address| proxies.iter().any(|proxy| proxy.contains(address)));
-    let console = Console::new(secrets).with_trusted_proxies(proxies);
+    let console = Console::new(secrets)
+        .with_trusted_proxies(proxies)
+        .with_map(map.clone());
     let (state, console) = (Data::new(state), Data::new(console));
     porchlight_http::observe::install();
     actix_rt::spawn(porchlight_http::keep_tidy(state.clone()));
@@ -52,7 +57,7 @@ pub(crate) fn serve(
         console.clone(),
         state.clone(),
     ));
-    let api = porchlight_api::routes(Data::default());
+    let api = porchlight_api::routes(Data::new(Drawings::new(map)));
     let console = porchlight_console::routes(console);
     let routes = move |config: &mut ServiceConfig| {
         api(config);

@@ -4,3 +4,5 @@ pub mod body;
 pub mod gait;
 #[cfg(feature = "load")]
 pub mod load;
+#[cfg(feature = "town")]
+pub mod town;

@@ -393,6 +393,12 @@ def store():
             panel("Age of the last backup", "Time since the last successful backup.", "s",
                   [("time() - max by (instance) (porchlight_store_last_backup_timestamp_seconds{$$})", "{{instance}}")], width=12),
         ]),
+        ("Street map", [
+            panel("Tiles read", "Tiles of the map file that were read, because the cache did not have them.", "ops",
+                  [(rate("porchlight_map_tiles_read_total", "instance"), "{{instance}}")], width=12),
+            panel("Tiles skipped", "Tiles that were damaged or exceeded a limit, in an hour. They are drawn empty.", "short",
+                  [("sum by (instance) (increase(porchlight_map_tiles_skipped_total{$$}[1h]))", "{{instance}}")], width=12),
+        ]),
         ("CQL cluster", [
             panel("Lightweight transactions", "Transactions by outcome. In doubt: the cluster did not answer in time, and a "
                   "serial read resolved the outcome.", "ops", [(rate("porchlight_store_lightweight_total", "outcome"), "{{outcome}}")], width=24),

@@ -30,8 +30,9 @@ use porchlight_http::etag::names;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::request_context::{RequestContext, session_not_found};
 use porchlight_http::route::{at, get};
+use porchlight_map::StreetMap;
 use porchlight_picture::png::png;
-use porchlight_picture::{self as picture, svg};
+use porchlight_picture::{self as picture, Ground, svg};
 
 /// An SVG may style itself, and nothing else.
 const SVG_POLICY: HeaderValue =
@@ -50,6 +51,8 @@ pub struct Drawings {
     /// Permits of requests that draw or wait.
     admitted: Semaphore,
     drawing: Semaphore,
+    /// The street map under the paths.
+    map: Option<Arc<StreetMap>>,
 }
 
 impl std::fmt::Debug for Drawings {
@@ -64,6 +67,7 @@ impl Default for Drawings {
             kept: Mutex::default(),
             admitted: Semaphore::new(PICTURES_WAITING_MAX),
             drawing: Semaphore::new(PICTURES_DRAWN_AT_ONCE_MAX),
+            map: None,
         }
     }
 }
@@ -85,6 +89,24 @@ struct Parameters {
 }
 
 impl Drawings {
+    /// Draws on this street map, if there is one.
+    #[must_use]
+    pub fn new(map: Option<Arc<StreetMap>>) -> Self {
+        Self {
+            map,
+            ..Self::default()
+        }
+    }
+
+    /// The entity tag of an image, which depends on everything that the image shows.
+    fn tag(&self, form: &str, revision: u32) -> String {
+        let version = picture::VERSION;
+        match &self.map {
+            Some(map) => format!("\"{form}-{revision}-{version}-{}\"", map.version()),
+            None => format!("\"{form}-{revision}-{version}\""),
+        }
+    }
+
     fn kept(&self, key: Key) -> Option<Arc<Drawn>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = kept.iter();
@@ -121,7 +143,8 @@ impl Drawings {
             return Ok(drawn);
         }
         let (service, runtime) = (service.clone(), tokio::runtime::Handle::current());
-        let work = move || runtime.block_on(draw(&service, &row, &score));
+        let map = self.map.clone();
+        let work = move || runtime.block_on(draw(&service, &row, &score, map.as_deref()));
         let drawn = tokio::task::spawn_blocking(work).await;
         let drawn = Arc::new(drawn.map_err(Problem::internal)??);
         self.keep(key, &drawn);
@@ -129,9 +152,16 @@ impl Drawings {
     }
 }
 
-async fn draw(service: &Service, row: &SessionRow, score: &Score) -> Result<Drawn, Problem> {
+async fn draw(
+    service: &Service,
+    row: &SessionRow,
+    score: &Score,
+    map: Option<&StreetMap>,
+) -> Result<Drawn, Problem> {
     let track = service.path_track(row, score).await?.ok_or_else(no_path)?;
-    let drawn = catch_unwind(AssertUnwindSafe(|| picture::draw(&track, score)));
+    let origin = row.start.address.point;
+    let ground = map.map(|map| Ground { map, origin });
+    let drawn = catch_unwind(AssertUnwindSafe(|| picture::draw_on(&track, score, ground)));
     let picture = drawn.map_err(|_panic| no_path())?;
     Ok(Drawn {
         png: png(&picture).map_err(Problem::internal)?.into(),
@@ -218,7 +248,8 @@ async fn path_image(
         Action::ReadImage,
     )
     .await?;
-    let tag = format!("\"{form}-{revision}-{}\"", picture::VERSION);
+    let drawings = drawings(&call.http)?;
+    let tag = drawings.tag(form, revision);
     let is_known = names(call.headers(), &tag);
     let mut response = if is_known {
         HttpResponse::NotModified()
@@ -231,7 +262,6 @@ async fn path_image(
     if is_known {
         return Ok(response.finish());
     }
-    let drawings = drawings(&call.http)?;
     let drawn = drawings.drawn(service, row, revision, score).await?;
     Ok(response
         .insert_header((CONTENT_TYPE, format!("image/{sub_type}")))

@@ -28,6 +28,7 @@ pub(super) fn files_of(config: &Config) -> anyhow::Result<()> {
     if let Some(file) = config.webhook.extra_ca_file() {
         transport::check_trusted(&file).context("webhook.extra_ca_file")?;
     }
+    config.map.open()?;
     if config.store.kind == StoreKind::Cql {
         let cql = &config.store.cql;
         for (key, file) in [

@@ -35,6 +35,18 @@ const KINDS: [(Kind, &str); 8] = [
     (Kind::WrongAddress, "at the door of another house"),
     (Kind::SpoofedWalk, "the fixes walk, the body does not"),
 ];
+/// The street map: a synthetic town in the Atlantic, written by `bench/src/bin/town.rs`.
+const TOWN: &[u8] = include_bytes!("../map/town.pmtiles");
+/// Places on the town's streets, in degrees of latitude and longitude, at which deliveries happen.
+/// The vehicles come from the west.
+const STREETS_DEG: [(f64, f64); 6] = [
+    (45.501_259_1, -27.496_000_0),
+    (45.506_295_2, -27.492_500_0),
+    (45.498_740_9, -27.494_100_0),
+    (45.503_777_1, -27.489_900_0),
+    (45.511_331_4, -27.493_300_0),
+    (45.508_813_3, -27.488_700_0),
+];
 /// The duration of one batch, in seconds of telemetry.
 const BATCH_SEC: f64 = 10.0;
 /// The pause between deliveries while the demo continues.
@@ -61,6 +73,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         // The closure is called once.
         let _first = authority.set(Authority::new(&file)?);
         config.webhook.extra_ca_file = file;
+        config.map.file = folder.with_file_name("town.pmtiles");
+        std::fs::write(&config.map.file, TOWN)?;
         // The receivers have loopback addresses, which must be allowed.
         config.webhook.allow_addresses = vec!["127.0.0.0/8".into()];
         Ok(())
@@ -191,7 +205,8 @@ struct Played {
 
 impl Played {
     fn new(kind: Kind, seed: u64) -> Self {
-        let delivery = Scenario::new(kind, ParameterSet::Tuning, seed).deliver();
+        let street_deg = STREETS_DEG[seed as usize % STREETS_DEG.len()];
+        let delivery = Scenario::new(kind, ParameterSet::Tuning, seed).deliver_beside(street_deg);
         let length_ms = (delivery.end_t * 1000.0).ceil() as i64;
         let ended_at = TimestampMs(jiff::Timestamp::now().as_millisecond());
         let mut start = delivery.start.clone();

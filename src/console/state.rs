@@ -1,9 +1,11 @@
 //! The state of the console.
 
 use std::fmt;
+use std::sync::Arc;
 
 use porchlight_http::client_address::TrustedProxies;
 use porchlight_keys::keyring::SecretKeys;
+use porchlight_map::StreetMap;
 use porchlight_schema::time::TimestampMs;
 
 use super::names::Names;
@@ -18,6 +20,7 @@ pub struct Console {
     pub(crate) proxies: TrustedProxies,
     pub(crate) names: Names,
     pub(crate) streams: Streams,
+    pub(crate) map: Option<Arc<StreetMap>>,
 }
 
 impl fmt::Debug for Console {
@@ -36,6 +39,7 @@ impl Console {
             proxies: TrustedProxies::default(),
             names: Names::default(),
             streams: Streams::default(),
+            map: None,
         }
     }
 
@@ -43,6 +47,13 @@ impl Console {
     #[must_use]
     pub fn with_trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
         self.proxies = proxies;
+        self
+    }
+
+    /// Shows sessions on this street map, if there is one.
+    #[must_use]
+    pub fn with_map(mut self, map: Option<Arc<StreetMap>>) -> Self {
+        self.map = map;
         self
     }
 

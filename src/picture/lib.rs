@@ -6,9 +6,11 @@
 //! stairs a row of bars, unknown movement a thin line, and a stretch without positions a faint
 //! dotted line.
 
+mod ground;
 mod layout;
 mod legend;
 mod map;
+mod map_tile;
 mod marks;
 pub mod png;
 mod profile;
@@ -19,6 +21,9 @@ mod tests;
 
 use porchlight_core::path::Track;
 use porchlight_schema::insight::Score;
+
+pub use ground::Ground;
+pub use map_tile::map_tile;
 
 /// The width of the picture.
 pub const WIDTH_PX: f32 = 960.0;
@@ -62,10 +67,26 @@ pub enum Ink {
     Address,
     /// The area under the address.
     AddressTint,
+    /// Land on the street map.
+    MapLand,
+    /// Parks and forests on the street map.
+    MapGreen,
+    /// Water on the street map.
+    MapWater,
+    /// Buildings on the street map.
+    MapBuilding,
+    /// The edges of streets.
+    MapEdge,
+    /// Streets.
+    MapStreet,
+    /// Footways.
+    MapPath,
+    /// Railways.
+    MapRail,
 }
 
 impl Ink {
-    /// All inks of a picture.
+    /// All inks of a picture without a street map.
     pub const ALL: [Self; 15] = [
         Self::Page,
         Self::Sheet,
@@ -82,6 +103,18 @@ impl Ink {
         Self::Door,
         Self::Address,
         Self::AddressTint,
+    ];
+
+    /// The inks of the street map, which only pictures with a map use.
+    pub const MAP: [Self; 8] = [
+        Self::MapLand,
+        Self::MapGreen,
+        Self::MapWater,
+        Self::MapBuilding,
+        Self::MapEdge,
+        Self::MapStreet,
+        Self::MapPath,
+        Self::MapRail,
     ];
 
     /// Returns red, green and blue, 0 to 255 each, on a light page.
@@ -103,6 +136,14 @@ impl Ink {
             Self::Door => [0, 132, 96],
             Self::Address => [178, 34, 52],
             Self::AddressTint => [250, 234, 236],
+            Self::MapLand => [243, 243, 239],
+            Self::MapGreen => [224, 235, 219],
+            Self::MapWater => [201, 222, 236],
+            Self::MapBuilding => [226, 224, 219],
+            Self::MapEdge => [216, 217, 216],
+            Self::MapStreet => [255, 255, 255],
+            Self::MapPath => [206, 199, 188],
+            Self::MapRail => [196, 198, 202],
         }
     }
 
@@ -125,6 +166,14 @@ impl Ink {
             Self::Door => [60, 206, 160],
             Self::Address => [255, 122, 136],
             Self::AddressTint => [62, 34, 40],
+            Self::MapLand => [30, 36, 43],
+            Self::MapGreen => [29, 44, 38],
+            Self::MapWater => [21, 44, 62],
+            Self::MapBuilding => [40, 47, 56],
+            Self::MapEdge => [24, 29, 35],
+            Self::MapStreet => [56, 65, 76],
+            Self::MapPath => [60, 62, 62],
+            Self::MapRail => [66, 72, 80],
         }
     }
 }
@@ -186,6 +235,16 @@ pub enum Shape {
         /// The ink that fills the shape.
         fill: Option<Ink>,
     },
+    /// Many lines, or many areas with holes, with the same look. An area is filled where its rings
+    /// wind around a point a number of times other than zero.
+    Paths {
+        /// The points of each line, or of each ring without its repeated last point.
+        parts: Vec<Vec<At>>,
+        /// The pen of lines; `None` for areas.
+        pen: Option<Pen>,
+        /// The ink that fills areas; `None` for lines.
+        fill: Option<Ink>,
+    },
     /// A circle shape.
     Circle {
         /// The centre of the circle.
@@ -225,18 +284,28 @@ pub struct Picture {
     pub description: String,
     /// The shapes to draw.
     pub shapes: Vec<Shape>,
+    /// Whether there is a street map in the picture.
+    pub has_map: bool,
 }
 
 /// Draws the track of a session with its score.
 #[must_use]
 pub fn draw(track: &Track, score: &Score) -> Picture {
+    draw_on(track, score, None)
+}
+
+/// Draws the track of a session with its score, on a street map if there is one. Reads the map's
+/// file, so call it where a thread may block.
+#[must_use]
+pub fn draw_on(track: &Track, score: &Score, ground: Option<Ground<'_>>) -> Picture {
     let mut picture = Picture {
         title: "The path of a delivery".to_owned(),
         description: legend::description(track, score),
         shapes: Vec::new(),
+        has_map: false,
     };
     layout::page(&mut picture);
-    map::draw(track, &mut picture);
+    map::draw(track, ground, &mut picture);
     legend::draw(track, score, &mut picture);
     profile::draw(track, &mut picture);
     picture

@@ -3,8 +3,10 @@
 use porchlight_core::geo::Place;
 use porchlight_core::path::{Halt, Leg, Track, Way};
 
+use super::ground::Ground;
 use super::layout::{
-    Area, MAP, PROFILE, circle, duration, length, line, polygon, round_down, small,
+    Area, MAP, PROFILE, SMALL_PX, circle, duration, length, line, polygon, round_down, small,
+    width_of,
 };
 use super::marks::{
     Labels, climb_ink, climb_mark, climb_words, cross, door_mark, end_mark, entrance_mark,
@@ -108,20 +110,35 @@ pub(super) fn pen(way: Way) -> Pen {
     }
 }
 
-pub(super) fn draw(track: &Track, picture: &mut Picture) {
+pub(super) fn draw(track: &Track, ground: Option<Ground<'_>>, picture: &mut Picture) {
     let view = View::of(track);
     let shapes = &mut picture.shapes;
     let bar_m = round_down(BAR_PX / view.px_per_m);
-    grid(&view, bar_m, shapes);
+    let ground = ground.filter(|ground| {
+        ground.draw(
+            &MAP,
+            view.px_per_m,
+            view.centre,
+            |place| view.at(place),
+            shapes,
+        )
+    });
+    picture.has_map = ground.is_some();
+    if ground.is_none() {
+        grid(&view, bar_m, shapes);
+    }
     let address = view.at(Place::default());
     if MAP.holds(address) {
-        uncertainty(&view, track, address, shapes);
+        uncertainty(&view, track, address, ground.is_none(), shapes);
     }
     for leg in &track.legs {
         draw_leg(&view, leg, shapes);
     }
     margins(shapes);
     let mut labels = Labels::new();
+    if let Some(ground) = ground {
+        attribution(ground.map.attribution(), &mut labels, shapes);
+    }
     scale(bar_m, bar_m * view.px_per_m, &mut labels, shapes);
     marks(&view, track, address, &mut labels, shapes);
 }
@@ -165,7 +182,7 @@ fn margins(shapes: &mut Vec<Shape>) {
 }
 
 /// Draws the accuracy of the address as a circle, as far as it lies on the map.
-fn uncertainty(view: &View, track: &Track, address: At, shapes: &mut Vec<Shape>) {
+fn uncertainty(view: &View, track: &Track, address: At, is_filled: bool, shapes: &mut Vec<Shape>) {
     let radius = track.address_accuracy_m * view.px_per_m;
     let room = (address.x - MAP.left)
         .min(MAP.right - address.x)
@@ -177,8 +194,28 @@ fn uncertainty(view: &View, track: &Track, address: At, shapes: &mut Vec<Shape>)
             round: false,
             ..Pen::plain(Ink::Address, 1.2)
         };
-        shapes.push(circle(address, radius, Some(pen), Some(Ink::AddressTint)));
+        let tint = is_filled.then_some(Ink::AddressTint);
+        shapes.push(circle(address, radius, Some(pen), tint));
     }
+}
+
+/// Writes the source of the street map into the corner.
+fn attribution(notice: &str, labels: &mut Labels, shapes: &mut Vec<Shape>) {
+    let at = At {
+        x: MAP.right - 8.0,
+        y: MAP.bottom - 8.0,
+    };
+    let mut words = small(at, notice, Anchor::End);
+    if let Shape::Text { halo, ink, .. } = &mut words {
+        (*halo, *ink) = (true, Ink::Text);
+    }
+    shapes.push(words);
+    labels.keep_area_free(Area {
+        left: at.x - width_of(notice, SMALL_PX),
+        top: at.y - SMALL_PX,
+        right: MAP.right,
+        bottom: MAP.bottom,
+    });
 }
 
 /// Returns the parts of a leg that lie on the map, as lines with no two points in the same place.

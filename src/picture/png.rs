@@ -61,20 +61,39 @@ pub fn png(picture: &Picture) -> Result<Vec<u8>, PngError> {
     let mut canvas = Canvas {
         pixels: Pixmap::new(width, height).ok_or(PngError::Canvas)?,
         fonts: fonts()?,
+        is_dark: false,
     };
     for shape in &picture.shapes {
         canvas.paint(shape);
     }
+    if picture.has_map {
+        return canvas.encode_fast();
+    }
     canvas.pixels.encode_png().map_err(|_| PngError::Encoding)
+}
+
+/// Paints shapes without text on a square of `side_px` pixels, two pixels in the file for each.
+pub(super) fn square(shapes: &[Shape], side_px: u32, is_dark: bool) -> Result<Vec<u8>, PngError> {
+    let side = side_px * SCALE as u32;
+    let mut canvas = Canvas {
+        pixels: Pixmap::new(side, side).ok_or(PngError::Canvas)?,
+        fonts: fonts()?,
+        is_dark,
+    };
+    for shape in shapes {
+        canvas.paint(shape);
+    }
+    canvas.encode_fast()
 }
 
 struct Canvas {
     pixels: Pixmap,
     fonts: &'static Fonts,
+    is_dark: bool,
 }
 
-fn paint_of(ink: Ink) -> Paint<'static> {
-    let [r, g, b] = ink.light();
+fn paint_of(ink: Ink, is_dark: bool) -> Paint<'static> {
+    let [r, g, b] = if is_dark { ink.dark() } else { ink.light() };
     let mut paint = Paint {
         anti_alias: true,
         ..Paint::default()
@@ -103,6 +122,15 @@ impl Canvas {
         match shape {
             Shape::Line { points, pen, fill } => {
                 if let Some(path) = polyline(points) {
+                    self.path(&path, pen.as_ref(), *fill);
+                }
+            }
+            Shape::Paths { parts, pen, fill } => {
+                let mut path = PathBuilder::new();
+                for part in parts {
+                    append(&mut path, part, fill.is_some());
+                }
+                if let Some(path) = path.finish() {
                     self.path(&path, pen.as_ref(), *fill);
                 }
             }
@@ -147,19 +175,48 @@ impl Canvas {
     fn path(&mut self, path: &Path, pen: Option<&Pen>, fill: Option<Ink>) {
         let scale = Transform::from_scale(SCALE, SCALE);
         if let Some(ink) = fill {
+            let paint = paint_of(ink, self.is_dark);
             self.pixels
-                .fill_path(path, &paint_of(ink), FillRule::Winding, scale, None);
+                .fill_path(path, &paint, FillRule::Winding, scale, None);
         }
         if let Some(pen) = pen {
+            let paint = paint_of(pen.ink, self.is_dark);
             self.pixels
-                .stroke_path(path, &paint_of(pen.ink), &stroke_of(pen), scale, None);
+                .stroke_path(path, &paint, &stroke_of(pen), scale, None);
         }
+    }
+
+    /// Writes the file without transparency and with little effort: compressing a detailed picture
+    /// well takes longer than painting it.
+    fn encode_fast(&self) -> Result<Vec<u8>, PngError> {
+        let (width, height) = (self.pixels.width(), self.pixels.height());
+        let opaque: Vec<u8> = self
+            .pixels
+            .pixels()
+            .iter()
+            .flat_map(|pixel| [pixel.red(), pixel.green(), pixel.blue()])
+            .collect();
+        let mut file = Vec::with_capacity(opaque.len() / 16);
+        let mut encoder = png::Encoder::new(&mut file, width, height);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_compression(png::Compression::Fast);
+        encoder.set_filter(png::Filter::Up);
+        let written = encoder
+            .write_header()
+            .and_then(|mut writer| writer.write_image_data(&opaque));
+        written.map_err(|_| PngError::Encoding)?;
+        Ok(file)
     }
 }
 
 fn polyline(points: &[At]) -> Option<Path> {
     let mut path = PathBuilder::new();
     let is_closed = points.len() > 2 && points.first() == points.last();
+    append(&mut path, points, is_closed);
+    path.finish()
+}
+
+fn append(path: &mut PathBuilder, points: &[At], is_closed: bool) {
     for (place, at) in points.iter().enumerate() {
         if place == 0 {
             path.move_to(at.x, at.y);
@@ -170,7 +227,6 @@ fn polyline(points: &[At]) -> Option<Path> {
     if is_closed {
         path.close();
     }
-    path.finish()
 }
 
 /// Returns the outlines of a text. A character that is missing in the font leaves a space.
@@ -183,7 +239,11 @@ fn lettering(face: &Face<'_>, text: &str, size: f32, at: At, anchor: Anchor) -> 
             let advance = glyph.and_then(|glyph| face.glyph_hor_advance(glyph));
             (
                 glyph,
-                advance.map_or(size * 0.3, |units| f32::from(units) * em),
+                match (advance, letter) {
+                    (Some(units), _) => f32::from(units) * em,
+                    (None, '©') => size * 0.82,
+                    (None, _) => size * 0.3,
+                },
             )
         })
         .collect();
@@ -199,13 +259,43 @@ fn lettering(face: &Face<'_>, text: &str, size: f32, at: At, anchor: Anchor) -> 
         y: at.y,
         em,
     };
-    for (glyph, advance) in glyphs {
+    for (letter, (glyph, advance)) in text.chars().zip(glyphs) {
         if let Some(glyph) = glyph {
             let _bounds = face.outline_glyph(glyph, &mut outline);
+        } else if letter == '©' {
+            copyright_sign(face, size, advance, &mut outline);
         }
         outline.x += advance;
     }
     outline.path.finish()
+}
+
+/// Draws the sign ©, which the fonts lack: a small `c` in a ring.
+fn copyright_sign(face: &Face<'_>, size: f32, advance: f32, outline: &mut Outline) {
+    const CORNERS: u16 = 24;
+    let (x, y) = (outline.x + advance / 2.0, outline.y - size * 0.36);
+    let radius = size * 0.38;
+    // The inner ring runs the other way round, so that it is a hole.
+    for (radius, turn) in [(radius, 1.0), (radius - size * 0.07, -1.0)] {
+        let points = (0..CORNERS).map(|corner| {
+            let angle = turn * std::f32::consts::TAU * f32::from(corner) / f32::from(CORNERS);
+            At {
+                x: x + radius * angle.cos(),
+                y: y + radius * angle.sin(),
+            }
+        });
+        append(&mut outline.path, &points.collect::<Vec<_>>(), true);
+    }
+    let Some(glyph) = face.glyph_index('c') else {
+        return;
+    };
+    let before = (outline.x, outline.y, outline.em);
+    let width = face.glyph_hor_advance(glyph).map_or(0.0, f32::from);
+    outline.em *= 0.72;
+    outline.x = x - width * outline.em / 2.0;
+    outline.y -= size * 0.36 - f32::from(face.x_height().unwrap_or(0)) * outline.em / 2.0;
+    let _bounds = face.outline_glyph(glyph, outline);
+    (outline.x, outline.y, outline.em) = before;
 }
 
 /// The outline of a glyph, converted from font units (y upwards) to pixels (y downwards).

@@ -21,7 +21,7 @@ pub fn write(picture: &Picture) -> String {
          <title id=\"title\">{}</title>\n<desc id=\"description\">{}</desc>\n<style>{}</style>\n",
         escaped(&picture.title),
         escaped(&picture.description),
-        style(),
+        style(picture.has_map),
     );
     for shape in &picture.shapes {
         write_shape(out, shape);
@@ -32,20 +32,23 @@ pub fn write(picture: &Picture) -> String {
 }
 
 /// Returns the name of an ink in the style: `f…` fills, `s…` draws.
-fn name(ink: Ink) -> usize {
-    Ink::ALL
-        .iter()
-        .position(|one| *one == ink)
-        .unwrap_or_default()
+pub(super) fn name(ink: Ink) -> usize {
+    let mut inks = Ink::ALL.iter().chain(&Ink::MAP);
+    inks.position(|one| *one == ink).unwrap_or_default()
 }
 
-fn style() -> String {
+fn style(has_map: bool) -> String {
     let rules = |colour: fn(Ink) -> [u8; 3]| {
         let rule = |ink: Ink| {
             let ([r, g, b], n) = (colour(ink), name(ink));
             format!(".f{n}{{fill:#{r:02x}{g:02x}{b:02x}}}.s{n}{{stroke:#{r:02x}{g:02x}{b:02x}}}")
         };
-        Ink::ALL.map(rule).concat()
+        let map = Ink::MAP.iter().filter(|_| has_map);
+        Ink::ALL
+            .iter()
+            .chain(map)
+            .map(|ink| rule(*ink))
+            .collect::<String>()
     };
     format!(
         "{}.h{{paint-order:stroke;stroke-width:3;stroke-linejoin:round}}@media(prefers-color-scheme:dark){{{}}}",
@@ -94,6 +97,21 @@ fn write_shape(out: &mut String, shape: &Shape) {
             }
             out.push_str("/>");
         }
+        Shape::Paths { parts, pen, fill } => {
+            out.push_str("<path d=\"");
+            for part in parts {
+                write_points(out, part);
+                if fill.is_some() {
+                    out.push('Z');
+                }
+            }
+            out.push('"');
+            write_class(out, *fill, pen.as_ref());
+            if let Some(pen) = pen {
+                write_pen(out, pen);
+            }
+            out.push_str("/>");
+        }
         Shape::Circle {
             middle,
             radius,
@@ -113,37 +131,43 @@ fn write_shape(out: &mut String, shape: &Shape) {
             }
             out.push_str("/>");
         }
-        Shape::Text {
-            at,
-            text,
-            size,
-            anchor,
-            ink,
-            bold,
-            halo,
-        } => {
-            let _ = write!(
-                out,
-                "<text x=\"{}\" y=\"{}\" font-size=\"{size}\" class=\"f{}",
-                number(at.x),
-                number(at.y),
-                name(*ink)
-            );
-            if *halo {
-                let _ = write!(out, " s{} h", name(Ink::Sheet));
-            }
-            out.push('"');
-            match anchor {
-                Anchor::Start => {}
-                Anchor::Middle => out.push_str(" text-anchor=\"middle\""),
-                Anchor::End => out.push_str(" text-anchor=\"end\""),
-            }
-            if *bold {
-                out.push_str(" font-weight=\"500\"");
-            }
-            let _ = write!(out, ">{}</text>", escaped(text));
-        }
+        Shape::Text { .. } => write_text(out, shape),
     }
+}
+
+fn write_text(out: &mut String, shape: &Shape) {
+    let Shape::Text {
+        at,
+        text,
+        size,
+        anchor,
+        ink,
+        bold,
+        halo,
+    } = shape
+    else {
+        return;
+    };
+    let _ = write!(
+        out,
+        "<text x=\"{}\" y=\"{}\" font-size=\"{size}\" class=\"f{}",
+        number(at.x),
+        number(at.y),
+        name(*ink)
+    );
+    if *halo {
+        let _ = write!(out, " s{} h", name(Ink::Sheet));
+    }
+    out.push('"');
+    match anchor {
+        Anchor::Start => {}
+        Anchor::Middle => out.push_str(" text-anchor=\"middle\""),
+        Anchor::End => out.push_str(" text-anchor=\"end\""),
+    }
+    if *bold {
+        out.push_str(" font-weight=\"500\"");
+    }
+    let _ = write!(out, ">{}</text>", escaped(text));
 }
 
 fn write_points(out: &mut String, points: &[At]) {

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use porchlight_core::context::SessionContext;
+use porchlight_map::StreetMap;
 use porchlight_core::path::PathInput;
 use porchlight_core::score::{Knowledge, ScoreInput, score};
 use porchlight_core::session::replay::Replay;
@@ -35,8 +36,8 @@ fn context() -> SessionContext {
     SessionContext::of_address(&address, None)
 }
 
-/// Draws the picture of these samples, and its SVG.
-fn drawn(samples: &[Value]) -> Option<(Picture, String)> {
+/// Scores these samples, and prepares their path.
+fn prepared(samples: &[Value]) -> (Option<Track>, Score) {
     let context = context();
     let mut builder = BatchBuilder::default();
     for sample in samples {
@@ -69,9 +70,14 @@ fn drawn(samples: &[Value]) -> Option<(Picture, String)> {
         score: &score,
         duration_ms: last_ms,
     });
-    let picture = track.map(|track| draw(&track, &score));
-    assert_eq!(picture.is_some(), score.has_path);
-    picture.map(|picture| {
+    assert_eq!(track.is_some(), score.has_path);
+    (track, score)
+}
+
+/// Draws the picture of these samples, and its SVG.
+fn drawn(samples: &[Value]) -> Option<(Picture, String)> {
+    let (track, score) = prepared(samples);
+    track.map(|track| draw(&track, &score)).map(|picture| {
         let text = svg::write(&picture);
         (picture, text)
     })
@@ -162,6 +168,78 @@ fn the_text_of_a_picture_is_readable() {
     );
 }
 
+/// Opens the map of the synthetic town.
+fn town() -> StreetMap {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../map/town.pmtiles");
+    StreetMap::open(&file).unwrap()
+}
+
+#[test]
+fn a_street_map_lies_under_the_path() {
+    let (track, score) = prepared(&delivery());
+    let (map, track) = (town(), track.unwrap());
+    let bounds = map.bounds();
+    let origin = Point {
+        lat: f64::midpoint(bounds.low.lat, bounds.high.lat),
+        lng: f64::midpoint(bounds.low.lng, bounds.high.lng),
+    };
+    let ground = |origin| Some(Ground { map: &map, origin });
+    let on_map = draw_on(&track, &score, ground(origin));
+    let text = svg::write(&on_map);
+    assert!(on_map.has_map && text.contains("Synthetic map"));
+    let class = |ink| format!("class=\"f{}\"", svg::name(ink));
+    for ink in [Ink::MapLand, Ink::MapBuilding] {
+        assert!(text.contains(&class(ink)), "{ink:?}");
+    }
+    let streets = format!("class=\"s{}\"", svg::name(Ink::MapStreet));
+    let (street, walk) = (text.find(&streets), text.find("stroke-dasharray=\"0.01 7\""));
+    assert!(street.unwrap() < walk.unwrap(), "the path is above the map");
+    assert!(text.len() < 400_000, "{} bytes", text.len());
+    for number in numbers(&on_map) {
+        assert!((-40.0..=WIDTH_PX + 40.0).contains(&number), "{number}");
+    }
+    assert!(png::png(&on_map).unwrap().starts_with(b"\x89PNG"));
+
+    // Elsewhere the picture is the same as without a map, to the byte.
+    let elsewhere = draw_on(&track, &score, ground(ADDRESS));
+    let without = draw(&track, &score);
+    assert_eq!(svg::write(&elsewhere), svg::write(&without));
+    assert_eq!(png::png(&elsewhere).unwrap(), png::png(&without).unwrap());
+}
+
+/// Prints how long a path image on a map takes. Run it alone, with a release build.
+#[test]
+#[ignore = "a measurement"]
+fn measure_a_path_image_on_a_map() {
+    let (track, score) = prepared(&delivery());
+    let (map, track) = (town(), track.unwrap());
+    let bounds = map.bounds();
+    let origin = Point {
+        lat: f64::midpoint(bounds.low.lat, bounds.high.lat),
+        lng: f64::midpoint(bounds.low.lng, bounds.high.lng),
+    };
+    let rounds = |ground: Option<Ground<'_>>| {
+        let mut took_ms: Vec<[f64; 3]> = Vec::new();
+        for _ in 0..300 {
+            let start = std::time::Instant::now();
+            let picture = draw_on(&track, &score, ground);
+            let drawn = start.elapsed().as_secs_f64() * 1e3;
+            let text = svg::write(&picture).len();
+            let written = start.elapsed().as_secs_f64() * 1e3;
+            let pixels = png::png(&picture).unwrap().len();
+            assert!(text > 0 && pixels > 0);
+            took_ms.push([drawn, written, start.elapsed().as_secs_f64() * 1e3]);
+        }
+        took_ms.sort_by(|a, b| a[2].total_cmp(&b[2]));
+        let (half, most) = (took_ms[150], took_ms[297]);
+        println!("draw, + SVG, + PNG in ms: p50 {half:.1?}, p99 {most:.1?}");
+    };
+    for ground in [None, Some(Ground { map: &map, origin })] {
+        rounds(ground);
+        rounds(ground);
+    }
+}
+
 #[test]
 fn one_fix_is_not_a_path() {
     assert!(drawn(&[fix(0, 1.0, 2.0, 5.0, 0.0)]).is_none());
@@ -175,6 +253,9 @@ fn numbers(picture: &Picture) -> Vec<f32> {
     for shape in &picture.shapes {
         match shape {
             Shape::Line { points, .. } => all.extend(points.iter().flat_map(|at| [at.x, at.y])),
+            Shape::Paths { parts, .. } => {
+                all.extend(parts.iter().flatten().flat_map(|at| [at.x, at.y]));
+            }
             Shape::Circle { middle, radius, .. } => all.extend([middle.x, middle.y, *radius]),
             Shape::Text { at, .. } => all.extend([at.x, at.y]),
         }

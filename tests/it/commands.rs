@@ -185,6 +185,33 @@ fn the_sample_configuration_names_every_key_with_its_default() {
 }
 
 #[test]
+fn an_unusable_map_is_refused_before_the_store_is_opened() {
+    let folder = Folder::new();
+    let map = folder.path().join("city.pmtiles");
+    let data = folder.path().join("data");
+    let variables = [
+        ("PORCHLIGHT__MAP__FILE", map.to_str().unwrap()),
+        ("PORCHLIGHT__STORE__PATH", data.to_str().unwrap()),
+    ];
+    for command in ["check-config", "serve"] {
+        let (code, told) = refused(&[command], &variables);
+        assert_eq!(code, Some(1), "{command}");
+        assert!(told.contains("map.file") && told.contains("cannot be read"), "{told}");
+        std::fs::write(&map, "a map of the city").unwrap();
+        let (_, told) = refused(&[command], &variables);
+        assert!(told.contains("is not a PMTiles file of version 3"), "{told}");
+        std::fs::remove_file(&map).unwrap();
+    }
+    assert!(!data.exists(), "no store was created");
+    let town = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/map/town.pmtiles");
+    let checked = porchlight()
+        .arg("check-config")
+        .env("PORCHLIGHT__MAP__FILE", town)
+        .output();
+    successful(checked.unwrap());
+}
+
+#[test]
 fn a_healthcheck_reports_readiness() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);

@@ -232,6 +232,12 @@ catalogue! {
         STORE_DISK_FREE_BYTES = Gauge, Bytes, "porchlight_store_disk_free_bytes"
             [], "Free bytes on the disk of the embedded store; NaN if unknown.";
     }
+    "Street map" {
+        MAP_TILES_READ_TOTAL = Counter, Count, "porchlight_map_tiles_read_total"
+            [], "Tiles of the street map that were read from the file, because the cache did not have them.";
+        MAP_TILES_SKIPPED_TOTAL = Counter, Count, "porchlight_map_tiles_skipped_total"
+            [], "Tiles of the street map that were damaged or exceeded a limit. They are drawn empty.";
+    }
     "Nodes" {
         CLUSTER_SHARDS_OWNED = Gauge, Count, "porchlight_cluster_shards_owned"
             [], "Shards for which this process acts, as one of several nodes.";

@@ -30,6 +30,7 @@ mod catalogue;
 pub mod cluster;
 mod fact;
 pub mod http;
+pub mod map;
 pub mod peer;
 pub mod quarantine;
 pub mod request;
@@ -347,6 +348,9 @@ pub fn install() {
     store.disk.set(0.0);
     store.disk_free.set(f64::NAN);
     store.last_backup.set(0.0);
+    let map = map::MapMetrics::get();
+    map.read.increment(0);
+    map.skipped.increment(0);
     runtime::RuntimeMetrics::get().record();
     webhook::WebhookMetrics::get().reset();
     let metrics = Metrics::get();

@@ -175,9 +175,24 @@ impl Scenario {
     /// Simulates the delivery.
     #[must_use]
     pub fn deliver(self) -> Delivery {
+        self.deliver_at(None)
+    }
+
+    /// Simulates the delivery on a known street that runs east: the vehicle passes this point, in
+    /// degrees of latitude and longitude, and the building stands north of it. Everything else is
+    /// as in [`Self::deliver`].
+    #[must_use]
+    pub fn deliver_beside(self, street_deg: (f64, f64)) -> Delivery {
+        self.deliver_at(Some(street_deg))
+    }
+
+    fn deliver_at(self, street_deg: Option<(f64, f64)>) -> Delivery {
         let seed = self.seed.wrapping_mul(64).wrapping_add(self.kind as u64);
         let mut draw = Draw::new(Rng::new(seed, 1), self.set);
-        let world = World::draw(&mut draw);
+        let mut world = World::draw(&mut draw);
+        if let Some(street_deg) = street_deg {
+            world.place_beside(street_deg);
+        }
         let mut phone = Phone::draw(&mut draw, self.kit.or(self.kind.kit()));
         if self.kind == Kind::MotionOnly && phone.kit.motion == MotionSensor::None {
             phone.kit.motion = MotionSensor::Motion;

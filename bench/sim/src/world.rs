@@ -71,6 +71,12 @@ impl World {
         }
     }
 
+    /// Moves the surroundings so that the street runs east through this point.
+    pub(super) fn place_beside(&mut self, (lat, lng): (f64, f64)) {
+        self.turned_rad = 0.0;
+        self.origin_deg = (lat - self.street_north_m / DEGREE_M, lng);
+    }
+
     /// Returns the latitude and longitude of a place.
     pub(super) fn degrees(&self, (east, north): Place) -> (f64, f64) {
         let (turn_sin, turn_cos) = (sin(self.turned_rad), cos(self.turned_rad));
