@@ -51,6 +51,12 @@ pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("console", "js", "text/javascript; charset=utf-8", bytes)
 });
 
+/// The script of pages with a map.
+pub(super) static MAP_SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    let bytes = include_bytes!("assets/map.js");
+    Asset::new("map", "js", "text/javascript; charset=utf-8", bytes)
+});
+
 /// The icon in the browser's tab.
 pub(super) static ICON: LazyLock<Asset> = LazyLock::new(|| {
     let bytes = include_bytes!("assets/icon.svg");
@@ -63,7 +69,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 
 async fn serve(http: HttpRequest) -> Result<HttpResponse, Problem> {
     let name = http.match_info().get("name").unwrap_or_default();
-    let all = [&*STYLE, &*SCRIPT, &*ICON];
+    let all = [&*STYLE, &*SCRIPT, &*MAP_SCRIPT, &*ICON];
     let asset = all.into_iter().find(|asset| asset.name == name);
     let asset = asset.ok_or_else(Problem::not_found)?;
     Ok(HttpResponse::Ok()

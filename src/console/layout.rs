@@ -22,6 +22,7 @@ pub(super) use parts::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Here {
     Overview,
+    Board,
     Sessions,
     Deliveries,
     Webhook,
@@ -33,6 +34,7 @@ pub(super) enum Here {
 impl Here {
     const ALL: [(Self, &'static str, &'static str, Icon); 7] = [
         (Self::Overview, "", "Overview", Icon::Overview),
+        (Self::Board, "/board", "Live board", Icon::Live),
         (Self::Sessions, "/sessions", "Sessions", Icon::Sessions),
         (
             Self::Deliveries,

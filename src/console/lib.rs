@@ -16,15 +16,18 @@
 
 mod assets;
 mod audit;
+mod board;
 mod deliveries;
 mod form;
 mod guard;
 mod keys;
 mod layout;
 mod list_query;
+mod live_sessions;
 mod names;
 mod overview;
 mod recorders;
+mod painting;
 mod return_to;
 mod route;
 mod session_cookie;
@@ -33,6 +36,7 @@ mod sign_in;
 mod signed_in;
 mod state;
 mod streams;
+mod street_map;
 mod throttle;
 mod webhook;
 mod words;
@@ -74,6 +78,8 @@ pub fn routes(console: Data<Console>) -> impl Fn(&mut ServiceConfig) + Clone {
             .configure(keys::routes)
             .configure(recorders::routes)
             .configure(audit::routes)
+            .configure(board::routes)
+            .configure(street_map::routes)
             .default_service(web::to(|| async {
                 Err::<actix_web::HttpResponse, _>(Problem::not_found())
             }));

@@ -28,9 +28,11 @@ pub(crate) fn needed(http: &HttpRequest) -> Permission {
 
 /// The actions under which requests are recorded in the audit log, by method and pattern. The other pages show no
 /// personal data.
-const AUDITED: [(bool, &str, Action); 21] = [
+const AUDITED: [(bool, &str, Action); 23] = [
     (true, "/console", Action::ListSessions),
     (true, "/console/sessions", Action::ListSessions),
+    (true, "/console/board", Action::ViewConsole),
+    (true, "/console/board/live", Action::ReadEvents),
     (true, "/console/sessions/{id}", Action::ViewConsole),
     (true, "/console/sessions/{id}/live", Action::ReadEvents),
     (

@@ -8,6 +8,7 @@ mod outcome;
 mod page;
 mod scores;
 mod series;
+mod street;
 mod timeline;
 mod trace;
 

@@ -8,7 +8,9 @@ use porchlight_keys::keyring::SecretKeys;
 use porchlight_map::StreetMap;
 use porchlight_schema::time::TimestampMs;
 
+use super::live_sessions::Boards;
 use super::names::Names;
+use super::painting::Painting;
 use super::session_cookie::Tickets;
 use super::streams::Streams;
 use super::throttle::Throttle;
@@ -21,6 +23,8 @@ pub struct Console {
     pub(crate) names: Names,
     pub(crate) streams: Streams,
     pub(crate) map: Option<Arc<StreetMap>>,
+    pub(crate) painting: Painting,
+    pub(crate) boards: Boards,
 }
 
 impl fmt::Debug for Console {
@@ -40,6 +44,8 @@ impl Console {
             names: Names::default(),
             streams: Streams::default(),
             map: None,
+            painting: Painting::default(),
+            boards: Boards::default(),
         }
     }
 
@@ -61,5 +67,6 @@ impl Console {
     pub fn tidy(&self, now: TimestampMs) {
         self.tickets.tidy(now);
         self.throttle.tidy();
+        self.boards.tidy(now);
     }
 }

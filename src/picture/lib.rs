@@ -77,11 +77,11 @@ pub enum Ink {
     MapBuilding,
     /// The edges of streets.
     MapEdge,
-    /// Streets.
+    /// Streets on the street map.
     MapStreet,
-    /// Footways.
+    /// Footways on the street map.
     MapPath,
-    /// Railways.
+    /// Railways on the street map.
     MapRail,
 }
 

@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use porchlight_core::context::SessionContext;
-use porchlight_map::StreetMap;
 use porchlight_core::path::PathInput;
 use porchlight_core::score::{Knowledge, ScoreInput, score};
 use porchlight_core::session::replay::Replay;
 use porchlight_core::window::Window;
+use porchlight_map::StreetMap;
 
 use super::*;
 
@@ -192,7 +192,10 @@ fn a_street_map_lies_under_the_path() {
         assert!(text.contains(&class(ink)), "{ink:?}");
     }
     let streets = format!("class=\"s{}\"", svg::name(Ink::MapStreet));
-    let (street, walk) = (text.find(&streets), text.find("stroke-dasharray=\"0.01 7\""));
+    let (street, walk) = (
+        text.find(&streets),
+        text.find("stroke-dasharray=\"0.01 7\""),
+    );
     assert!(street.unwrap() < walk.unwrap(), "the path is above the map");
     assert!(text.len() < 400_000, "{} bytes", text.len());
     for number in numbers(&on_map) {

@@ -196,10 +196,16 @@ fn an_unusable_map_is_refused_before_the_store_is_opened() {
     for command in ["check-config", "serve"] {
         let (code, told) = refused(&[command], &variables);
         assert_eq!(code, Some(1), "{command}");
-        assert!(told.contains("map.file") && told.contains("cannot be read"), "{told}");
+        assert!(
+            told.contains("map.file") && told.contains("cannot be read"),
+            "{told}"
+        );
         std::fs::write(&map, "a map of the city").unwrap();
         let (_, told) = refused(&[command], &variables);
-        assert!(told.contains("is not a PMTiles file of version 3"), "{told}");
+        assert!(
+            told.contains("is not a PMTiles file of version 3"),
+            "{told}"
+        );
         std::fs::remove_file(&map).unwrap();
     }
     assert!(!data.exists(), "no store was created");

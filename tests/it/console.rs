@@ -4,6 +4,7 @@
 mod attempts;
 mod browser;
 mod doors;
+mod maps;
 mod pages;
 mod phone;
 mod roles;

@@ -30,5 +30,23 @@ pub const MAP_TILES_DRAWN_MAX: usize = 64;
 pub const MAP_POINTS_DRAWN_MAX: usize = 60_000;
 /// Maximum length of the notice that names the source of a map, in characters.
 pub const MAP_ATTRIBUTION_CHARS_MAX: usize = 80;
+/// Maximum number of squares of the map that a node paints at the same time for the console.
+pub const MAP_SQUARES_PAINTED_AT_ONCE_MAX: usize = 2;
+/// Maximum number of requests that wait for a square on a node; further ones are answered with 503.
+pub const MAP_SQUARES_WAITING_MAX: usize = 128;
+/// Maximum number of positions that the map of one session shows; of more, every n-th is shown.
+pub const MAP_POSITIONS_MAX: usize = 2_000;
+/// Maximum number of sessions on a live board.
+pub const BOARD_SESSIONS_MAX: usize = 1_000;
+/// Maximum number of rows in the table below a live board.
+pub const BOARD_ROWS_MAX: usize = 50;
+/// Minimum age at which the state behind a live board is read again, for all pages of a tenant
+/// together.
+pub const BOARD_REFRESH_MS: i64 = 2_000;
+/// Maximum number of sessions that one refresh reads at the same time.
+pub const BOARD_READS_AT_ONCE_MAX: usize = 16;
+/// Maximum number of tenants whose boards a node keeps between refreshes.
+pub const BOARD_TENANTS_MAX: usize = 256;
 
 const _: () = assert!(MAP_TILE_POINTS_MAX <= MAP_POINTS_KEPT_MAX);
+const _: () = assert!(MAP_SQUARES_PAINTED_AT_ONCE_MAX <= MAP_SQUARES_WAITING_MAX);

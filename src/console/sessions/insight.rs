@@ -43,6 +43,7 @@ pub(super) fn facts(frame: &Frame<'_>, row: &SessionRow, pod: Option<&Pod>) -> M
             dt { "Address" } dd { (address.line1) @if let Some(unit) = &address.unit { ", " (unit) }
                 br; (address.city) ", " (address.country)
                 @if let Some(floor) = address.floor { span.faint { " · floor " (floor) } } }
+            dt { "Position" } dd { (super::street::coordinates(address)) }
             dt { "Courier" } dd.break { (start.external_rider_id) }
             dt { "Kind" } dd { (kind) }
             dt { "Started" } dd { (time(start.started_at, frame.now)) }

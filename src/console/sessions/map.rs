@@ -282,6 +282,18 @@ fn drop_off_fixes<'a>(drawn: &'a Drawn<'_>) -> impl Iterator<Item = &'a Location
     fixes.filter(during).filter(|fix| !is_useless(fix))
 }
 
+/// Returns the middle of the positions during the drop-off.
+pub(super) fn drop_off_point(drawn: &Drawn<'_>) -> Option<Point> {
+    let fixes: Vec<_> = drop_off_fixes(drawn).collect();
+    let mean = |pick: fn(&Location) -> f64| {
+        fixes.iter().map(|fix| pick(fix)).sum::<f64>() / fixes.len() as f64
+    };
+    (!fixes.is_empty()).then(|| Point {
+        lat: mean(|fix| fix.lat),
+        lng: mean(|fix| fix.lng),
+    })
+}
+
 /// Renders the place where the parcel changed hands.
 fn dropped(drawn: &Drawn<'_>, view: &View) -> Markup {
     let (sum, count) = drop_off_fixes(drawn)

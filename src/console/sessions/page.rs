@@ -4,6 +4,7 @@
 use actix_web::HttpResponse;
 use maud::{Markup, PreEscaped, html};
 use porchlight_actors::service::InsightState;
+use porchlight_core::score::Knowledge;
 use porchlight_http::problem::Problem;
 use porchlight_ports::{DeliveryFilter, DeliveryRow, SessionRow};
 use porchlight_schema::event::Event;
@@ -14,10 +15,11 @@ use porchlight_schema::session::Pod;
 use super::super::layout::{Frame, Here, Notice, counted, duration, notice};
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
-use super::super::{audit, deliveries, guard, words};
+use super::super::state::Console;
+use super::super::{audit, deliveries, guard, street_map, words};
 use super::map::{Drawn, maps};
 use super::trace::Trace;
-use super::{insight, live, scores, series, timeline, trace};
+use super::{insight, live, scores, series, street, timeline, trace};
 
 /// The maximum number of messages shown for one session; a session causes a handful.
 const MESSAGES: u32 = 50;
@@ -37,6 +39,8 @@ struct Shown {
     image: Option<String>,
     /// The age of the events in seconds, if the node that runs the session could not be reached.
     age_sec: Option<u32>,
+    /// What was known of the place when the session was scored.
+    known: Option<Knowledge>,
     /// The samples that no detector saw; `None` until the session is scored.
     dropped: Option<DroppedSamples>,
 }
@@ -66,8 +70,8 @@ impl Shown {
 pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let shown = read(&visit).await?;
     let frame = visit.frame();
-    let body = page(&frame, &shown);
-    let head = html! { @if !shown.is_settled() { noscript { (PreEscaped(r#"<meta http-equiv="refresh" content="5">"#)) } } };
+    let body = page(&frame, &visit.console, &shown);
+    let head = html! { @if visit.console.map.is_some() { (street_map::head()) } @if !shown.is_settled() { noscript { (PreEscaped(r#"<meta http-equiv="refresh" content="5">"#)) } } };
     let title = &shown.row.start.delivery_id;
     Ok(guard::ok(frame.page_with(
         Here::Sessions,
@@ -80,13 +84,13 @@ pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem
 async fn read(visit: &SignedInRequest) -> Result<Shown, Problem> {
     let row = visit.session().await?;
     let service = &visit.state.service;
-    let (record, events, pod, age_sec, dropped) = match service.insight(&row).await? {
+    let (record, events, pod, age_sec, dropped, known) = match service.insight(&row).await? {
         InsightState::Processing {
             events,
             pod,
             age_sec,
             ..
-        } => (None, events, pod, age_sec, None),
+        } => (None, events, pod, age_sec, None, None),
         InsightState::Scored(stored) => {
             let events = stored
                 .record
@@ -95,12 +99,14 @@ async fn read(visit: &SignedInRequest) -> Result<Shown, Problem> {
                 .map(|score| score.events.clone());
             let pod = stored.record.pod.clone();
             let dropped = Some(stored.dropped);
+            let known = known_place(&stored.known);
             (
                 Some(stored.record),
                 events.unwrap_or_default(),
                 pod,
                 None,
                 dropped,
+                known,
             )
         }
     };
@@ -131,11 +137,12 @@ async fn read(visit: &SignedInRequest) -> Result<Shown, Problem> {
         endpoint,
         image,
         age_sec,
+        known,
         dropped,
     })
 }
 
-fn page(frame: &Frame<'_>, shown: &Shown) -> Markup {
+fn page(frame: &Frame<'_>, console: &Console, shown: &Shown) -> Markup {
     let (row, record) = (&shown.row, shown.record.as_ref());
     let score = record.and_then(|record| record.score.as_ref());
     let length_ms = shown.length_ms();
@@ -155,11 +162,12 @@ fn page(frame: &Frame<'_>, shown: &Shown) -> Markup {
             (insight::facts(frame, row, shown.pod.as_ref()))
         }
         @if let Some(score) = score { section.card aria-labelledby="scores" { h2 #scores { "Scores" } (scores::tiles(score)) } }
+        @if console.map.is_some() { section.card aria-labelledby="street" { h2 #street { "On the street map" } (street::map(console, &drawn, shown.known.as_ref())) } }
         section.card #part-map data-part="" aria-labelledby="where" { h2 #where { "Where" } (maps(&drawn)) (image(shown.image.as_deref())) }
         section.card #part-time data-part="" aria-labelledby="when" { h2 #when { "When" }
             @if shown.trace.is_cut { (notice(Notice::Note, "This session has more data than the page can draw: the curves and the map end early.")) }
             @if shown.trace.samples == 0 { p.faint { "No telemetry yet." } } @else { (timeline::rows(&shown.events, &shown.trace, &series, length_ms)) }
-            (event_table(&shown.events))
+            (event_table(&shown.events, length_ms, console.map.is_some()))
         }
         @if let Some(score) = score { section.card aria-labelledby="why" { h2 #why { "Evidence" } (scores::evidence(score)) p { a href={ (ROOT) "/sessions/" (row.start.session_id) "/explanation" } { "Explanation for the courier, and human review" } } } }
         section.card #part-messages data-part="" aria-labelledby="messages" { h2 #messages { "Webhook messages" } (messages(frame, shown)) }
@@ -170,6 +178,11 @@ fn page(frame: &Frame<'_>, shown: &Shown) -> Markup {
             (audit::of_session(&row.start.session_id.to_string()))
         }
     }
+}
+
+/// Reads the stored knowledge of the place; `None` if there is none.
+fn known_place(stored: &[u8]) -> Option<Knowledge> {
+    serde_json::from_slice(stored).ok()
 }
 
 /// Describes how many samples no detector saw, and why.
@@ -207,7 +220,7 @@ fn current(events: &[Event]) -> Option<&Event> {
         .find(|event| event.event_type.is_movement() && event.is_open())
 }
 
-fn event_table(events: &[Event]) -> Markup {
+fn event_table(events: &[Event], length_ms: u32, has_map: bool) -> Markup {
     html! {
         @if !events.is_empty() {
             details { summary { "Show " (counted(events.len(), "event")) " as a table" }
@@ -215,7 +228,7 @@ fn event_table(events: &[Event]) -> Markup {
                     caption.hidden { "Events in order of their start" }
                     thead { tr { th scope="col" { "Event" } th scope="col" { "From" } th scope="col" { "To" } th.num scope="col" { "Confidence" } th.opt scope="col" { "Detail" } } }
                     tbody { @for event in events.iter().take(EVENTS_SHOWN_MAX) { tr {
-                        td { (words::event(event.event_type)) }
+                        td { @if has_map { button.plain type="button" data-span={ (event.t_start_ms / 1_000) "," (timeline::end_ms(event, length_ms) / 1_000) } title="Highlight on the map" { (words::event(event.event_type)) } } @else { (words::event(event.event_type)) } }
                         td { (timeline::stamp(event.t_start_ms)) }
                         td { @match event.t_end_ms { Some(end_ms) => (timeline::stamp(end_ms)), None => (if event.is_open() { "ongoing" } else { "–" }) } }
                         td.num { (format!("{:.0} %", event.confidence.as_probability() * 100.0)) }

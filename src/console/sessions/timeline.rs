@@ -74,7 +74,7 @@ fn axis(length_ms: u32) -> Markup {
 }
 
 /// The end of an event; an open event lasts until now.
-fn end_ms(event: &Event, length_ms: u32) -> u32 {
+pub(super) fn end_ms(event: &Event, length_ms: u32) -> u32 {
     event.t_end_ms.unwrap_or(length_ms).max(event.t_start_ms)
 }
 

@@ -45,6 +45,7 @@ fn packages() -> Result<PathBuf, String> {
         "browser.mjs",
         "acts.mjs",
         "phone.mjs",
+        "maps.mjs",
     ] {
         std::fs::copy(from.join(name), folder.join(name)).map_err(|error| error.to_string())?;
     }
@@ -64,7 +65,7 @@ fn packages() -> Result<PathBuf, String> {
 }
 
 /// Returns the paths needed to run a browser.
-fn browser() -> Result<(PathBuf, PathBuf), String> {
+pub(super) fn browser() -> Result<(PathBuf, PathBuf), String> {
     let browser = BROWSERS.iter().find_map(|name| found(name));
     let browser = browser.ok_or("there is no chromium")?;
     for program in ["node", "npm"] {
@@ -74,7 +75,7 @@ fn browser() -> Result<(PathBuf, PathBuf), String> {
 }
 
 /// Creates a certificate for `localhost`, signed by its own authority, in files.
-fn certify(folder: &Path) {
+pub(super) fn certify(folder: &Path) {
     let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority =

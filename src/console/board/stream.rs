@@ -1,0 +1,139 @@
+//! The stream behind the live board: first all sessions, then the changes every few seconds.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use actix_web::web::{Bytes, Data};
+use futures_util::stream::unfold;
+use porchlight_actors::shares::SharePermit;
+use porchlight_http::State;
+use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_context::share_exceeded;
+use porchlight_observe::shares::Share;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::BOARD_REFRESH_MS;
+use porchlight_schema::session::Tenant;
+use serde::Serialize;
+
+use super::super::live_sessions::{Entry, Snapshot};
+use super::super::signed_in::SignedInRequest;
+use super::super::state::Console;
+use super::super::streams::Open;
+
+/// The number of refreshes after which the key is checked again.
+const CHECK_EVERY: u32 = 8;
+/// The number of refreshes (an hour) after which a stream ends and the browser opens a new one.
+const REFRESHES_MAX: u32 = 1_800;
+
+/// The changes since the last message.
+#[derive(Serialize)]
+struct Changes<'a> {
+    /// The time of the service, in milliseconds since 1970.
+    now: i64,
+    /// Sessions that are new or have changed.
+    put: Vec<&'a Entry>,
+    /// Sessions that have ended.
+    gone: Vec<SessionId>,
+    /// Whether there are more sessions than the board shows.
+    more: bool,
+}
+
+struct Following {
+    state: Data<State>,
+    console: Data<Console>,
+    tenant: Tenant,
+    key_hash: [u8; 32],
+    sent: HashMap<SessionId, Arc<Entry>>,
+    refreshes: u32,
+    _open: Open,
+    _share: SharePermit,
+}
+
+pub(super) async fn stream(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let tenant = visit.tenant();
+    let usage = visit.state.service.usage(tenant);
+    let share = usage.hold(Share::EventStreams).map_err(share_exceeded)?;
+    let open = visit.console.streams.open();
+    let open = open.ok_or_else(|| {
+        Problem::new(
+            Code::Overloaded,
+            "Too many pages look at live sessions at the moment.",
+        )
+    })?;
+    let following = Following {
+        tenant,
+        key_hash: visit.ticket.key_hash,
+        state: visit.state,
+        console: visit.console,
+        sent: HashMap::new(),
+        refreshes: 0,
+        _open: open,
+        _share: share,
+    };
+    let messages = unfold(following, |following| async move { following.next().await });
+    Ok(HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, "text/event-stream"))
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .insert_header(("x-accel-buffering", "no"))
+        .streaming(messages))
+}
+
+impl Following {
+    /// Returns the next message and the state for the following one. A message without changes
+    /// keeps the connection open and tells the page the time.
+    async fn next(mut self) -> Option<(Result<Bytes, Problem>, Self)> {
+        loop {
+            if self.refreshes >= REFRESHES_MAX || self.state.service.is_draining() {
+                return None;
+            }
+            if self.refreshes > 0 {
+                tokio::time::sleep(Duration::from_millis(BOARD_REFRESH_MS.unsigned_abs())).await;
+            }
+            if self.refreshes % CHECK_EVERY == CHECK_EVERY - 1 && !self.is_allowed().await {
+                return None;
+            }
+            self.refreshes += 1;
+            let service = &self.state.service;
+            // A failed read is attempted again.
+            let Ok(snapshot) = self.console.boards.of(service, self.tenant).await else {
+                continue;
+            };
+            let message = self.message(&snapshot)?;
+            return Some((Ok(message), self));
+        }
+    }
+
+    /// Whether the key is still valid.
+    async fn is_allowed(&self) -> bool {
+        let now = self.state.service.now();
+        let found = self.state.auth.signed_in(self.key_hash, now).await;
+        !found.is_err_and(|problem| problem.code() == Code::CredentialInvalid)
+    }
+
+    fn message(&mut self, snapshot: &Snapshot) -> Option<Bytes> {
+        let put: Vec<_> = snapshot
+            .entries
+            .values()
+            .filter(|entry| self.sent.get(&entry.id) != Some(entry))
+            .cloned()
+            .collect();
+        let is_gone = |id: &&SessionId| !snapshot.entries.contains_key(id);
+        let gone: Vec<_> = self.sent.keys().filter(is_gone).copied().collect();
+        for id in &gone {
+            self.sent.remove(id);
+        }
+        let changes = Changes {
+            now: self.state.service.now().0,
+            put: put.iter().map(AsRef::as_ref).collect(),
+            gone,
+            more: snapshot.is_cut,
+        };
+        let json = serde_json::to_string(&changes).ok()?;
+        self.sent
+            .extend(put.into_iter().map(|entry| (entry.id, entry)));
+        Some(Bytes::from(format!("event: board\ndata: {json}\n\n")))
+    }
+}

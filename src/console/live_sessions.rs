@@ -1,0 +1,176 @@
+//! The state of a tenant's sessions in progress, read at most every few seconds however many pages
+//! show it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use futures_util::StreamExt;
+use futures_util::stream::iter;
+use porchlight_actors::service::{InsightState, Service, TenantSessions};
+use porchlight_http::problem::Problem;
+use porchlight_ports::SessionRow;
+use porchlight_schema::event::Event;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{
+    BOARD_READS_AT_ONCE_MAX, BOARD_REFRESH_MS, BOARD_SESSIONS_MAX, BOARD_TENANTS_MAX,
+};
+use porchlight_schema::sample::Sample;
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+use serde::Serialize;
+use tokio::sync::Mutex;
+
+use super::words;
+
+/// One session on the board.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Entry {
+    pub(crate) id: SessionId,
+    delivery: String,
+    rider: String,
+    /// The latest position, or null.
+    at: Option<(f64, f64)>,
+    /// The coordinates of the address.
+    to: (f64, f64),
+    /// When its last batch was received, in milliseconds since 1970; null: never.
+    heard: Option<i64>,
+    /// When it started, in milliseconds since 1970.
+    started: i64,
+    /// The latest event, in words.
+    event: Option<&'static str>,
+    /// The number of the newest batch.
+    #[serde(skip)]
+    newest: Option<u32>,
+}
+
+/// The sessions of a tenant at one time.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) entries: HashMap<SessionId, Arc<Entry>>,
+    /// Whether there are more sessions than the board shows.
+    pub(crate) is_cut: bool,
+    read_at: Option<TimestampMs>,
+}
+
+/// The boards of all tenants that are shown at the moment.
+#[derive(Debug, Default)]
+pub(crate) struct Boards(DashMap<Tenant, Arc<Mutex<Arc<Snapshot>>>>);
+
+impl Boards {
+    /// Returns the state of a tenant's sessions in progress, at most a few seconds old.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub(crate) async fn of(
+        &self,
+        service: &Service,
+        tenant: Tenant,
+    ) -> Result<Arc<Snapshot>, Problem> {
+        if self.0.len() >= BOARD_TENANTS_MAX && !self.0.contains_key(&tenant) {
+            self.0.clear();
+        }
+        let board = Arc::clone(self.0.entry(tenant).or_default().value());
+        // Pages that ask at the same time wait for one read.
+        let mut board = board.lock().await;
+        let now = service.now();
+        let age_ms = board.read_at.map(|at| now.since_ms(at));
+        if age_ms.is_none_or(|age_ms| !(0..BOARD_REFRESH_MS).contains(&age_ms)) {
+            *board = Arc::new(read(service.of(tenant), service, now, &board).await?);
+        }
+        Ok(Arc::clone(&board))
+    }
+
+    /// Removes boards that nobody has looked at for a minute.
+    pub(crate) fn tidy(&self, now: TimestampMs) {
+        self.0.retain(|_, board| {
+            let board = board.try_lock();
+            board.map_or(true, |board| {
+                board.read_at.is_some_and(|at| now.since_ms(at) < 60_000)
+            })
+        });
+    }
+}
+
+async fn read(
+    own: TenantSessions<'_>,
+    service: &Service,
+    now: TimestampMs,
+    before: &Snapshot,
+) -> Result<Snapshot, Problem> {
+    let (rows, is_cut) = own.live(BOARD_SESSIONS_MAX as u32).await?;
+    let own = &own;
+    let entries = iter(&rows)
+        .map(|row| async move {
+            let known = before.entries.get(&row.start.session_id);
+            let entry = entry(own, service, row, known).await;
+            entry.map(|entry| (row.start.session_id, entry))
+        })
+        .buffer_unordered(BOARD_READS_AT_ONCE_MAX);
+    let entries: Vec<_> = entries.collect().await;
+    Ok(Snapshot {
+        entries: entries.into_iter().collect::<Result<_, Problem>>()?,
+        is_cut,
+        read_at: Some(now),
+    })
+}
+
+/// Returns the entry of a session. Nothing is read twice: the entry changes only with a new batch.
+async fn entry(
+    own: &TenantSessions<'_>,
+    service: &Service,
+    row: &SessionRow,
+    known: Option<&Arc<Entry>>,
+) -> Result<Arc<Entry>, Problem> {
+    let newest = own.newest(row).await?;
+    let newest_seq = newest.map(|(seq, _)| seq);
+    let heard = newest.map(|(_, at)| at.0);
+    if let Some(known) = known
+        && known.newest == newest_seq
+        && known.heard == heard
+    {
+        return Ok(Arc::clone(known));
+    }
+    let start = &row.start;
+    let mut at = known.and_then(|known| known.at);
+    if let Some(seq) = newest_seq
+        && let Some(batch) = own.batches(row, seq, 1).await?.first()
+    {
+        at = latest(&batch.batch).or(at);
+    }
+    let event = match service.insight(row).await? {
+        InsightState::Processing { events, .. } => newest_event(&events),
+        InsightState::Scored(_) => None,
+    };
+    let point = start.address.point;
+    Ok(Arc::new(Entry {
+        id: start.session_id,
+        delivery: start.delivery_id.clone(),
+        rider: start.external_rider_id.clone(),
+        at,
+        to: (point.lat, point.lng),
+        heard,
+        started: start.started_at.0,
+        event,
+        newest: newest_seq,
+    }))
+}
+
+/// Returns the last position of a batch, rounded to about a metre.
+fn latest(batch: &porchlight_schema::sample::packed::PackedBatch) -> Option<(f64, f64)> {
+    let mut reader = batch.reader().ok()?;
+    let mut at = None;
+    while let Ok(Some(sample)) = reader.next_sample() {
+        if let Sample::Location(fix) = sample {
+            at = Some((fix.lat, fix.lng));
+        }
+    }
+    let rounded = |degrees: f64| (degrees * 1e5).round() / 1e5;
+    at.map(|(lat, lng)| (rounded(lat), rounded(lng)))
+}
+
+fn newest_event(events: &[Event]) -> Option<&'static str> {
+    let newest = events.iter().max_by_key(|event| event.t_start_ms)?;
+    Some(words::event(newest.event_type))
+}

@@ -1,0 +1,82 @@
+//! The street map of the console: squares of the local map file, painted here, so that a browser
+//! asks no other host for them; and the page element in which the script shows them.
+
+use actix_web::HttpResponse;
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use actix_web::web::ServiceConfig;
+use maud::{Markup, html};
+use porchlight_http::problem::{Code, Problem};
+use porchlight_map::TileId;
+use porchlight_picture::map_tile;
+
+use super::assets::MAP_SCRIPT;
+use super::route::{ROOT, page};
+use super::signed_in::SignedInRequest;
+use super::state::Console;
+
+/// A square never changes under its address, which names the version of the map file.
+const FOREVER: &str = "private, max-age=31536000, immutable";
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    page(config, "/map/{version}/{theme}/{zoom}/{x}/{y}.png", square);
+}
+
+/// Answers with one square of the map. It shows no data of the customer.
+async fn square(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let map = visit.console.map.clone().ok_or_else(Problem::not_found)?;
+    let number = |name| visit.in_path(name).parse::<u32>().ok();
+    let id = || {
+        let zoom = u8::try_from(number("zoom")?).ok()?;
+        TileId::new(zoom, number("x")?, number("y")?)
+    };
+    let id = id().filter(|_| visit.in_path("version") == map.version());
+    let id = id.ok_or_else(Problem::not_found)?;
+    let is_dark = visit.in_path("theme") == "dark";
+    let painting = &visit.console.painting;
+    let busy = |_| {
+        Problem::new(
+            Code::Overloaded,
+            "Too many parts of the map are being painted.",
+        )
+    };
+    let _admitted = painting.admitted.try_acquire().map_err(busy)?;
+    let _turn = painting
+        .painting
+        .acquire()
+        .await
+        .map_err(Problem::internal)?;
+    let painted = actix_web::web::block(move || map_tile(&map, id, is_dark)).await;
+    let bytes = painted
+        .map_err(Problem::internal)?
+        .map_err(Problem::internal)?;
+    Ok(HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, "image/png"))
+        .insert_header((CACHE_CONTROL, FOREVER))
+        .body(bytes))
+}
+
+/// Renders the head element of a page with a map.
+pub(super) fn head() -> Markup {
+    html! { script type="module" src=(MAP_SCRIPT.address()) {} }
+}
+
+/// Renders the element that the script turns into a map. It stays hidden without the script.
+/// `attributes` are its own data.
+pub(super) fn viewer(console: &Console, label: &str, live: Option<&str>) -> Markup {
+    let map = console.map.as_ref();
+    let squares = map.map(|map| format!("{ROOT}/map/{}", map.version()));
+    html! {
+        div.street-map hidden data-squares=[squares] data-board=[live] {
+            canvas tabindex="0" role="application" aria-label=(label) aria-describedby="map-keys" {}
+            div.map-buttons {
+                button type="button" data-map="in" aria-label="Zoom in" { "+" }
+                button type="button" data-map="out" aria-label="Zoom out" { "−" }
+                button type="button" data-map="fit" { "All" }
+                @if live.is_none() { button type="button" data-map="address" { "Address" } }
+            }
+            output.map-place aria-hidden="true" {}
+            @if let Some(map) = map { span.map-source { (map.attribution()) } }
+        }
+        p.help #map-keys hidden { "Drag or use the arrow keys to move, + and − to zoom, 0 to see everything." }
+    }
+}
