@@ -498,7 +498,7 @@ function board(root) {
     now = changes.now;
     for (const one of changes.put) sessions.set(one.id, one);
     for (const id of changes.gone) sessions.delete(id);
-    const words = changes.more ? `the newest ${sessions.size} sessions` : "moves as it happens";
+    const words = changes.more ? `live: the newest ${sessions.size} sessions` : "live";
     if (fresh.textContent !== words) fresh.textContent = words;
     if (!fitted && sessions.size) {
       fitted = true;
@@ -510,7 +510,7 @@ function board(root) {
     map.asked = false;
     performance.measure("board-update", { start: begun, detail: changes.put.length });
   });
-  source.onerror = () => { fresh.textContent = `stands still since ${new Date().toLocaleTimeString()}; connecting again`; };
+  source.onerror = () => { fresh.textContent = `not updating since ${new Date().toLocaleTimeString()}; reconnecting`; };
 }
 
 // A page whose session was just scored is replaced as a whole, with a new element for the map.

@@ -161,7 +161,7 @@ const steps = {
     await Promise.all(Array.from({ length: 16 }, worker));
     const page = await visitor(LOOKS[0]);
     await page.goto(root + "/console/board");
-    await until("all are shown", async () => /moves/.test(await page.textContent("#freshness")) && /: 1000/.test(await page.textContent("#board-count")));
+    await until("all are shown", async () => /^live/.test(await page.textContent("#freshness")) && /: 1000/.test(await page.textContent("#board-count")));
     for (let round = 1; round <= 4; round++) {
       const rest = sessions.map((id, number) => [id, number]);
       const sender = async () => { for (let one; (one = rest.pop());) await call("POST", `/v1/sessions/${one[0]}/telemetry`, batch(round, one[1])); };
@@ -189,7 +189,7 @@ const steps = {
   async "another organization sees none of them"() {
     const page = await visitor(LOOKS[0], process.env.OTHER_KEY);
     await page.goto(root + "/console/board");
-    await until("it is connected", async () => /moves/.test(await page.textContent("#freshness")));
+    await until("it is connected", async () => /^live/.test(await page.textContent("#freshness")));
     assert.match(await page.textContent("#board-count"), /: 0/);
     await page.context().close();
   },

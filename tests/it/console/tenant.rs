@@ -19,6 +19,7 @@ pub(crate) const PAGES: [&str; 11] = [
     "/console/keys",
     "/console/recorders",
     "/console/audit",
+    "/console/board",
 ];
 
 /// A secret key of this role, in the sandbox.
