@@ -125,6 +125,24 @@ ALERTS = [
         at="2400m",
     ),
     dict(
+        name="PorchlightErasurePending",
+        expr='time() - (min by (job) (porchlight_privacy_oldest_open_timestamp_seconds{type="erasure"} > 0)) > 24 * 3600',
+        wait="10m",
+        severity="ticket",
+        summary="An erasure is not completed after a day.",
+        description="The oldest open request to erase personal data was received more than 24 hours ago. The law sets a limit of one month.",
+        runbook="erasure-pending",
+        dashboard="porchlight-overview",
+        fires=[([s("porchlight_privacy_oldest_open_timestamp_seconds", "60x3000", 'type="erasure"')], [dict(job="porchlight")])],
+        quiet=[
+            # No open erasure; one that was received an hour ago; an old request of another type.
+            [s("porchlight_privacy_oldest_open_timestamp_seconds", "0x3000", 'type="erasure"')],
+            [s("porchlight_privacy_oldest_open_timestamp_seconds", "140000x3000", 'type="erasure"')],
+            [s("porchlight_privacy_oldest_open_timestamp_seconds", "60x3000", 'type="access"')],
+        ],
+        at="2400m",
+    ),
+    dict(
         name="PorchlightActorsPanic",
         expr="sum by (job, instance, actor) (increase(porchlight_actor_restarts_total[15m])) > 3",
         wait="0m",

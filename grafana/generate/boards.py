@@ -191,6 +191,14 @@ def overview(slos):
                   [('sum by (alertname, alertstate) (ALERTS{alertname=~"Porchlight.*"})', "{{alertname}} {{alertstate}}")],
                   width=12, height=4),
         ]),
+        ("Privacy requests", [
+            panel("Open", "Privacy requests that are pending or in progress, by type.", "short",
+                  [("sum by (type) (porchlight_privacy_requests_open{$$})", "{{type}}")]),
+            panel("Age of the oldest", "The time since the oldest open privacy request was received, by type.", "s",
+                  [("max by (type) (time() - (porchlight_privacy_oldest_open_timestamp_seconds{$$} > 0)) or max by (type) (0 * porchlight_privacy_oldest_open_timestamp_seconds{$$})", "{{type}}")]),
+            panel("Ended", "Privacy requests that ended in the last hour, by type and outcome.", "short",
+                  [("sum by (type, outcome) (increase(porchlight_privacy_requests_total{$$}[1h]))", "{{type}} {{outcome}}")]),
+        ]),
     ])
 
 

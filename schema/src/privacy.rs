@@ -86,7 +86,9 @@ impl Subject {
         }
     }
 
-    fn hash(&self, salt: &[u8]) -> [u8; 32] {
+    /// Returns the SHA-256 of domain, salt, kind and identifier, each with its length before it.
+    #[must_use]
+    pub fn hash(&self, salt: &[u8]) -> [u8; 32] {
         let (kind, id) = self.parts();
         let mut hash = Sha256::new();
         for part in [HASH_DOMAIN, salt, kind.as_bytes(), id.as_bytes()] {

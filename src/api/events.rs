@@ -22,6 +22,7 @@ use actix_web::http::Method;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use actix_web::web::{Bytes, Data};
 use porchlight_actors::service::{FeedState, NumberedChange, SharePermit, Watch};
+use porchlight_core::privacy::Standing;
 use porchlight_http::State;
 use porchlight_http::auth::Presented;
 use porchlight_http::connections::ConnectionPermit;
@@ -165,8 +166,10 @@ impl EventStream {
                 return Err(StreamEnd::Draining);
             }
             let (mut out, before) = (Vec::new(), self.told);
-            // If the store is unavailable, the client reconnects and gets an error then.
-            self.look(&mut out).await.map_err(|_| StreamEnd::Gone)?;
+            if self.state.service.standing(&self.row.start) != Standing::Open {
+                return Err(StreamEnd::Finished);
+            }
+            self.look(&mut out).await?;
             if !out.is_empty() {
                 let metrics = StreamMetrics::get();
                 (before..self.told)
@@ -200,12 +203,18 @@ impl EventStream {
     }
 
     /// Writes pending messages.
-    async fn look(&mut self, out: &mut Vec<u8>) -> StoreResult<()> {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the session was removed, and if the store is unavailable: then the client
+    /// reconnects and gets an error.
+    async fn look(&mut self, out: &mut Vec<u8>) -> Result<(), StreamEnd> {
+        let gone = |_| StreamEnd::Gone;
         let session_id = self.row.start.session_id;
         if self.ended.is_none() {
             let service = &self.state.service;
             let feed = service.feed(session_id, self.told, EVENTS_PIECE_MESSAGES_MAX);
-            match feed.await? {
+            match feed.await.map_err(gone)? {
                 Some(FeedState::Live(changes)) => {
                     changes
                         .iter()
@@ -214,11 +223,11 @@ impl EventStream {
                 }
                 Some(FeedState::Ended(end)) => {
                     self.row.end = Some(end);
-                    let all = service.feed_of_ended(&self.row, &end).await?;
-                    self.ended = Some(Ended::of(all, self.told));
+                    let all = service.feed_of_ended(&self.row, &end).await;
+                    self.ended = Some(Ended::of(all.map_err(gone)?, self.told));
                 }
-                // Retention has removed the session.
-                None => self.ended = Some(Ended::of(Vec::new(), u32::MAX)),
+                // The session was removed.
+                None => return Err(StreamEnd::Finished),
             }
         }
         let Some(ended) = &mut self.ended else {
@@ -230,7 +239,7 @@ impl EventStream {
             .iter()
             .for_each(|change| self.write_change(change, out));
         if out.is_empty() {
-            self.tell_end(out).await?;
+            self.tell_end(out).await.map_err(gone)?;
         }
         Ok(())
     }

@@ -1,12 +1,14 @@
 //! Privacy requests (contract section 11): erasure, access, restriction and release.
 
 mod archive;
+mod collect;
 mod samples;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, Resource, web};
 use porchlight_actors::service::{NewRequest, Submitted};
 use porchlight_core::privacy::{PrivacyRequest, RecordedSubject};
+use porchlight_http::audit;
 use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::{Code, Problem};
@@ -102,6 +104,7 @@ async fn submit(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     call.no_parameters()?;
     let body = call.body(Limits::REQUEST).await?;
     let new = new_request(&fields::parse(&body)?)?;
+    audit::created(&call.http, &new.request_id);
     let service = &call.state.service;
     match service.privacy(tenant).submit(new).await? {
         Submitted::New(request) => request_context::json(

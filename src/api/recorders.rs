@@ -22,6 +22,7 @@ use serde_json::{Map, Value};
 use std::str::FromStr;
 
 use super::start::address;
+use porchlight_http::audit;
 use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::{Code, Problem};
@@ -76,6 +77,7 @@ async fn create(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let value = fields::parse(&body)?;
     let order = order(tenant, &value, call.state.service.now())?;
     let recorder = call.state.service.create_recorder(order).await?;
+    audit::created(&call.http, recorder.id);
     let view = view(&call, &recorder)?;
     let mut response = HttpResponse::Created();
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/recorders/{}", recorder.id)) {

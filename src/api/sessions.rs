@@ -3,7 +3,7 @@
 mod outcome;
 
 use actix_web::HttpResponse;
-use porchlight_ports::{SeqRange, SessionFilter};
+use porchlight_ports::{Acknowledged, SeqRange, SessionFilter, SessionRow};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::TEXT_CHARS_MAX;
 use porchlight_schema::session::{SessionStatus, SessionView};
@@ -50,13 +50,31 @@ pub(super) async fn acknowledged(call: RequestContext) -> Result<HttpResponse, P
     let acknowledged = sessions.acknowledged(&row).await?;
     request_context::json(
         HttpResponse::Ok(),
-        &AcknowledgedView {
+        &AcknowledgedView::new(&row, &acknowledged),
+    )
+}
+
+impl<'a> AcknowledgedView<'a> {
+    fn new(row: &SessionRow, acknowledged: &'a Acknowledged) -> Self {
+        Self {
             session_id: row.start.session_id,
             status: row.status(),
             next_seq: acknowledged.next_seq,
             missing: &acknowledged.missing,
-        },
-    )
+        }
+    }
+}
+
+/// Returns the acknowledged batches of a session as the API shows them.
+///
+/// # Errors
+///
+/// Never fails in practice: every field can be written as JSON.
+pub(super) fn acknowledged_view(
+    row: &SessionRow,
+    acknowledged: &Acknowledged,
+) -> serde_json::Result<serde_json::Value> {
+    serde_json::to_value(AcknowledgedView::new(row, acknowledged))
 }
 
 /// Returns one session. 200: Session.

@@ -3,6 +3,8 @@
 mod configuration;
 mod deliveries;
 
+pub(super) use deliveries::exported_delivery;
+
 use actix_web::{Resource, web};
 use porchlight_actors::webhook::Webhooks;
 use porchlight_observe::http::Route;

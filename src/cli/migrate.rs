@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use porchlight_actors::service::{apply_erasures, logged_erasures};
 use porchlight_keys::check;
 use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{KeyCheck, Outbox, SecretSeal};
@@ -29,6 +30,22 @@ pub(crate) struct Arguments {
     config: ConfigArguments,
 }
 
+/// Imports everything, and applies the logged erasures of both stores to the cluster: it may have erased sessions since
+/// an earlier run imported them, and then this run imports them again. Returns the number of sessions erased, too.
+async fn migrate_and_erase(
+    from: &Arc<EmbeddedStore>,
+    to: &Arc<CqlStore>,
+) -> anyhow::Result<(Migrated, u64)> {
+    let done = migrate(from, to, |done| {
+        tracing::info!(sessions = done.sessions + done.were_there, "migrating");
+    });
+    let done = done.await?;
+    // The import has added the entries of the embedded store.
+    let erasures = logged_erasures(to.as_ref()).await?;
+    let erased = apply_erasures(to.as_ref(), &erasures).await?;
+    Ok((done, erased))
+}
+
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let config = arguments.config.load()?;
     if config.store.kind != StoreKind::Cql {
@@ -38,7 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if OpsClient::of(&config)?.is_some() {
         bail!("a server runs with this configuration: stop it first");
     }
-    let done = super::block_on(async {
+    let (done, erased) = super::block_on(async {
         let from =
             EmbeddedStore::open_alone(&arguments.from).context("the store cannot be opened")?;
         let keys = config.secret_keys()?;
@@ -57,13 +74,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             .await
             .context("the cluster cannot be used")?;
         check::verify_and_remember(&keys, to.as_ref(), to.as_ref()).await?;
-        let done = migrate(&from, &to, |done| {
-            tracing::info!(sessions = done.sessions + done.were_there, "migrating");
-        })
-        .await;
+        let done = migrate_and_erase(&from, &to).await;
         from.close().await;
         to.close().await;
-        Ok(done?)
+        done
     })?;
     if arguments.json {
         return say!("{}", serde_json::to_string(&done)?);
@@ -77,6 +91,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     } = done;
     say!(
         "{customers} organizations, keys and webhooks; {sessions} sessions now, {were_there} earlier; \
-         {batches} batches and {messages} messages compared: all is the same"
+         {batches} batches and {messages} messages compared: all is the same; {erased} sessions erased again"
     )
 }

@@ -28,7 +28,7 @@ pub(crate) fn needed(http: &HttpRequest) -> Permission {
 
 /// The actions under which requests are recorded in the audit log, by method and pattern. The other pages show no
 /// personal data.
-const AUDITED: [(bool, &str, Action); 23] = [
+const AUDITED: [(bool, &str, Action); 24] = [
     (true, "/console", Action::ListSessions),
     (true, "/console/sessions", Action::ListSessions),
     (true, "/console/board", Action::ViewConsole),
@@ -62,6 +62,7 @@ const AUDITED: [(bool, &str, Action); 23] = [
     (false, "/console/webhook/rotate", Action::RotateSecret),
     (false, "/console/webhook/end-overlap", Action::EndOverlap),
     (false, "/console/webhook/delete", Action::DeleteWebhook),
+    (false, "/console/webhook/test", Action::TestWebhook),
     (false, "/console/keys/create", Action::CreateKey),
     (false, "/console/keys/{id}/revoke", Action::RevokeKey),
 ];

@@ -7,12 +7,17 @@
 //! | file | content |
 //! |---|---|
 //! | `index.html` | a page for people: the request, each session, its result and its path |
-//! | `sessions.json` | the sessions, and the ids of previously erased sessions |
+//! | `sessions.json` | the sessions, and salted hashes of the ids of previously erased sessions |
 //! | `sessions/ID/session.json` | the session |
 //! | `sessions/ID/telemetry.ndjson` | the samples of its phone, one batch a line |
 //! | `sessions/ID/insight.json` | its insight |
 //! | `sessions/ID/evidence.json` | the evidence of the insight |
 //! | `sessions/ID/path.png` | its path, drawn |
+//! | `sessions/ID/review.json` | the review of its decision by a person |
+//! | `sessions/ID/acknowledged.json` | the numbers of the batches that its phone was told are stored |
+//! | `sessions/ID/messages.json` | the webhook messages about it, with their payloads and attempts |
+//! | `sessions/ID/places.json` | what it contributed to the knowledge of its place |
+//! | `recorders.json` | the recorders that were created for the person |
 
 mod page;
 
@@ -21,6 +26,7 @@ use std::io::{Cursor, Write};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::{DroppedSamples, Evidence, InsightView};
 use porchlight_schema::limits::{ACCESS_ARCHIVE_BYTES_MAX, ACCESS_ARCHIVE_SESSIONS_MAX};
+use porchlight_schema::review::ReviewView;
 use porchlight_schema::session::SessionView;
 use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
@@ -60,8 +66,9 @@ pub struct Request {
     pub received_at: TimestampMs,
     /// The time at which the data was read.
     pub read_at: TimestampMs,
-    /// The previously erased sessions of the person, so that copies elsewhere can be erased too.
-    pub erased: Vec<SessionId>,
+    /// The previously erased sessions of the person as salted hashes of their ids, so that copies elsewhere can be
+    /// recognised and erased too.
+    pub erased: Vec<String>,
 }
 
 /// The evidence of a session's insight.
@@ -91,6 +98,14 @@ pub struct ExportedSession<'a> {
     pub evidence: Option<ExportedEvidence<'a>>,
     /// The path of the session as a PNG image.
     pub path_png: Option<&'a [u8]>,
+    /// The review of the decision.
+    pub review: Option<ReviewView<'a>>,
+    /// The batches that the phone was told are stored, as the API shows them.
+    pub acknowledged: Option<serde_json::Value>,
+    /// The webhook messages about the session, as the API shows them.
+    pub messages: Vec<serde_json::Value>,
+    /// The contributions of the session to the knowledge of its place.
+    pub places: Vec<serde_json::Value>,
 }
 
 /// The content of `sessions.json`.
@@ -102,7 +117,7 @@ struct Contents<'a> {
     read_at: TimestampMs,
     data: &'a [serde_json::Value],
     /// The previously erased sessions.
-    deleted: &'a [SessionId],
+    deleted: &'a [String],
 }
 
 /// An archive under construction, to which sessions are added one at a time.
@@ -111,6 +126,7 @@ pub struct AccessArchive {
     zip: ZipWriter<Cursor<Vec<u8>>>,
     sessions: Vec<serde_json::Value>,
     rows: Vec<page::Row>,
+    recorders: Vec<serde_json::Value>,
     /// The total size of all files so far before compression, bytes.
     bytes: usize,
 }
@@ -133,6 +149,7 @@ impl AccessArchive {
             zip: ZipWriter::new(Cursor::new(Vec::new())),
             sessions: Vec::new(),
             rows: Vec::new(),
+            recorders: Vec::new(),
             bytes: 0,
         }
     }
@@ -159,6 +176,18 @@ impl AccessArchive {
         if let Some(png) = session.path_png {
             self.file(&file("path.png"), png)?;
         }
+        if let Some(review) = &session.review {
+            self.json(&file("review.json"), review)?;
+        }
+        if let Some(acknowledged) = &session.acknowledged {
+            self.json(&file("acknowledged.json"), acknowledged)?;
+        }
+        if !session.messages.is_empty() {
+            self.json(&file("messages.json"), &session.messages)?;
+        }
+        if !session.places.is_empty() {
+            self.json(&file("places.json"), &session.places)?;
+        }
         let value = serde_json::to_value(&session.session)?;
         let insight = session.insight.as_ref().map(serde_json::to_value);
         self.rows.push(page::Row::new(
@@ -167,6 +196,16 @@ impl AccessArchive {
             insight.transpose()?.as_ref(),
         ));
         self.sessions.push(value);
+        Ok(())
+    }
+
+    /// Adds a recorder.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the recorder cannot be serialized as JSON.
+    pub fn add_recorder(&mut self, recorder: &impl Serialize) -> Result<(), ExportError> {
+        self.recorders.push(serde_json::to_value(recorder)?);
         Ok(())
     }
 
@@ -185,7 +224,11 @@ impl AccessArchive {
         };
         let contents = serde_json::to_vec_pretty(&contents)?;
         self.file("sessions.json", &contents)?;
-        let page = page::index(&self.request, &self.rows).into_string();
+        if !self.recorders.is_empty() {
+            let recorders = serde_json::to_vec_pretty(&self.recorders)?;
+            self.file("recorders.json", &recorders)?;
+        }
+        let page = page::index(&self.request, &self.rows, &self.recorders).into_string();
         self.file("index.html", page.as_bytes())?;
         Ok(self.zip.finish()?.into_inner())
     }

@@ -19,6 +19,10 @@ pub(super) struct Row {
     facts: Vec<(&'static str, String)>,
     evidence: Vec<String>,
     batches: usize,
+    messages: usize,
+    review: Option<Value>,
+    has_acknowledged: bool,
+    has_places: bool,
     has_insight: bool,
     has_evidence: bool,
     has_path: bool,
@@ -38,6 +42,14 @@ impl Row {
             facts: facts(value, insight),
             evidence: evidence.iter().map(|one| one.text.clone()).collect(),
             batches: lines.filter(|line| !line.is_empty()).count(),
+            messages: session.messages.len(),
+            // A review is plain data, which always serializes.
+            review: session
+                .review
+                .as_ref()
+                .and_then(|review| serde_json::to_value(review).ok()),
+            has_acknowledged: session.acknowledged.is_some(),
+            has_places: !session.places.is_empty(),
             has_insight: session.insight.is_some(),
             has_evidence: session.evidence.is_some(),
             has_path: session.path_png.is_some(),
@@ -82,7 +94,7 @@ fn facts(session: &Value, insight: Option<&Value>) -> Vec<(&'static str, String)
 }
 
 /// Renders the page.
-pub(super) fn index(request: &Request, rows: &[Row]) -> Markup {
+pub(super) fn index(request: &Request, rows: &[Row], recorders: &[Value]) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -101,16 +113,53 @@ pub(super) fn index(request: &Request, rows: &[Row]) -> Markup {
                     tr { th scope="row" { "Data read" } td { (request.read_at) } }
                     tr { th scope="row" { "Sessions" } td { (rows.len()) } }
                 }
-                @if rows.is_empty() { p { "Nothing is stored." } }
+                @if rows.is_empty() && recorders.is_empty() { p { "Nothing is stored." } }
+                @if !recorders.is_empty() { (recorder_list(recorders)) }
                 @for row in rows { (session(row)) }
                 @if !request.erased.is_empty() {
                     section {
                         h2 { "Erased before" }
-                        p { "These sessions were erased earlier. Copies of them elsewhere should be erased, too." }
+                        p { "These sessions were erased earlier; each line is a salted hash of a session's id. Copies of them elsewhere should be erased, too." }
                         ul { @for id in &request.erased { li { code { (id) } } } }
                     }
                 }
             }
+        }
+    }
+}
+
+/// Renders the recorders that were created for the person.
+fn recorder_list(recorders: &[Value]) -> Markup {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    html! {
+        section {
+            h2 { "Recorders" }
+            p { "Links by which an app on a phone records deliveries. All fields: " a href="recorders.json" { "recorders" } }
+            table {
+                tr { th { "Recorder" } th { "Courier" } th { "Delivery" } th { "Address" } th { "Created" } }
+                @for recorder in recorders {
+                    tr {
+                        td { code { (text(&recorder["recorderId"])) } }
+                        td { (text(&recorder["externalRiderId"])) }
+                        td { (text(&recorder["deliveryId"])) }
+                        td { (text(&recorder["address"]["line1"])) ", " (text(&recorder["address"]["city"])) }
+                        td { (text(&recorder["createdAt"])) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Renders the review of a decision.
+fn review(review: &Value) -> Markup {
+    let text = |name: &str| review[name].as_str().unwrap_or_default();
+    html! {
+        h3 { "Review by a person" }
+        p {
+            (text("state")) " on " (text("reviewedAt"))
+            @if !text("by").is_empty() { " by " (text("by")) }
+            @if !text("note").is_empty() { ": " (text("note")) }
         }
     }
 }
@@ -126,11 +175,16 @@ fn session(row: &Row) -> Markup {
                 h3 { "Reasons for the result" }
                 ul { @for text in &row.evidence { li { (text) } } }
             }
+            @if let Some(one) = &row.review { (review(one)) }
             p {
                 "Files: " a href=(file("session.json")) { "session" }
                 ", " a href=(file("telemetry.ndjson")) { "telemetry (" (row.batches) " batches)" }
                 @if row.has_insight { ", " a href=(file("insight.json")) { "insight" } }
                 @if row.has_evidence { ", " a href=(file("evidence.json")) { "evidence" } }
+                @if row.review.is_some() { ", " a href=(file("review.json")) { "review" } }
+                @if row.messages > 0 { ", " a href=(file("messages.json")) { "webhook messages (" (row.messages) ")" } }
+                @if row.has_places { ", " a href=(file("places.json")) { "contribution to the place" } }
+                @if row.has_acknowledged { ", " a href=(file("acknowledged.json")) { "acknowledged batches" } }
             }
         }
     }

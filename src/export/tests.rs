@@ -1,8 +1,10 @@
 use std::io::Read;
 
-use porchlight_schema::ids::OrganizationId;
+use porchlight_schema::ids::{KeyId, OrganizationId};
 use porchlight_schema::insight::InsightRecord;
+use porchlight_schema::review::{Review, ReviewState};
 use porchlight_schema::session::{Address, Env, Point, SessionStart, SessionType, Tenant};
+use serde_json::json;
 use zip::ZipArchive;
 
 use super::*;
@@ -47,7 +49,7 @@ fn request() -> Request {
         subject: "rider <12>".to_owned(),
         received_at: AT,
         read_at: AT.plus_ms(1_000),
-        erased: vec![SessionId::new(AT, 9)],
+        erased: vec!["sha256:00:99".to_owned()],
     }
 }
 
@@ -60,6 +62,16 @@ fn evidence() -> Evidence {
         t_end: None,
         text: "The courier stood 4 m from the address.".to_owned(),
         explanation: String::new(),
+    }
+}
+
+fn review() -> Review {
+    Review {
+        state: ReviewState::Overturned,
+        note: Some("The door was <locked>.".to_owned()),
+        by: Some("Kim".to_owned()),
+        reviewed_at: AT,
+        key_id: KeyId::from_bytes([1; 16]),
     }
 }
 
@@ -86,6 +98,10 @@ fn archive() -> Vec<u8> {
                 dropped_samples: DroppedSamples::default(),
             }),
             path_png: Some(b"\x89PNG\r\n"),
+            review: Some(ReviewView::from(&review())),
+            acknowledged: Some(json!({ "nextSeq": 2, "missing": [] })),
+            messages: vec![json!({ "id": "dlv_1", "payload": "{}" })],
+            places: vec![json!({ "kind": "place", "floor": 2 })],
         })
         .unwrap();
     archive
@@ -96,8 +112,14 @@ fn archive() -> Vec<u8> {
             insight: None,
             evidence: None,
             path_png: None,
+            review: None,
+            acknowledged: None,
+            messages: Vec::new(),
+            places: Vec::new(),
         })
         .unwrap();
+    let recorder = json!({ "recorderId": "rec_1", "externalRiderId": "rider <12>", "address": { "line1": "Ulmenweg 3" } });
+    archive.add_recorder(&recorder).unwrap();
     archive.finish().unwrap()
 }
 
@@ -118,11 +140,19 @@ fn an_archive_holds_each_file_of_each_session() {
         .collect();
     names.sort();
     let other = SessionId::new(AT, 2);
-    let mut expected = vec!["index.html".to_owned(), "sessions.json".to_owned()];
+    let mut expected = vec![
+        "index.html".to_owned(),
+        "recorders.json".to_owned(),
+        "sessions.json".to_owned(),
+    ];
     for name in [
+        "acknowledged.json",
         "evidence.json",
         "insight.json",
+        "messages.json",
         "path.png",
+        "places.json",
+        "review.json",
         "session.json",
         "telemetry.ndjson",
     ] {
@@ -138,7 +168,7 @@ fn an_archive_holds_each_file_of_each_session() {
         serde_json::from_str(&text(&mut archive, "sessions.json")).unwrap();
     assert_eq!(contents["data"][0]["deliveryId"], "order-1");
     assert_eq!(contents["data"][0]["address"]["lat"], 52.52);
-    assert_eq!(contents["deleted"][0], SessionId::new(AT, 9).to_string());
+    assert_eq!(contents["deleted"], json!(["sha256:00:99"]));
     let telemetry = text(&mut archive, &format!("sessions/{id}/telemetry.ndjson"));
     assert_eq!(telemetry.lines().count(), 2);
     let evidence = text(&mut archive, &format!("sessions/{id}/evidence.json"));
@@ -157,6 +187,13 @@ fn the_page_is_readable_and_links_to_the_files() {
         "telemetry (2 batches)",
         &format!("sessions/{id}/path.png"),
         "Erased before",
+        "sha256:00:99",
+        "Ulmenweg 3",
+        "overturned",
+        " by Kim: The door was &lt;locked&gt;.",
+        "webhook messages (1)",
+        &format!("sessions/{id}/places.json"),
+        &format!("sessions/{id}/acknowledged.json"),
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
@@ -182,6 +219,10 @@ fn too_much_data_is_refused() {
         insight: None,
         evidence: None,
         path_png: None,
+        review: None,
+        acknowledged: None,
+        messages: Vec::new(),
+        places: Vec::new(),
     };
     let mut archive = AccessArchive::new(request());
     assert!(matches!(archive.add(&exported), Err(ExportError::TooLarge)));

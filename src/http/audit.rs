@@ -170,7 +170,9 @@ pub(crate) fn finish(response: &ServiceResponse<BoxBody>, now: impl FnOnce() -> 
     }
     let created = http.extensions_mut().remove::<CreatedObject>();
     let object = created.map(|CreatedObject(id)| id);
-    let object = object.or_else(|| http.match_info().get("id").map(str::to_owned));
+    let named = ["id", "requestId"];
+    let in_path = || named.iter().find_map(|name| http.match_info().get(name));
+    let object = object.or_else(|| in_path().map(str::to_owned));
     ticket.permit.record(Line {
         at: now(),
         actor: ticket.actor,

@@ -2,6 +2,7 @@
 //! status.
 
 mod access;
+mod trail;
 
 use std::time::Duration;
 

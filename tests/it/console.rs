@@ -10,4 +10,5 @@ mod phone;
 mod roles;
 mod scale;
 mod tenant;
+mod trail;
 mod visitor;

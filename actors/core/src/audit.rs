@@ -12,6 +12,7 @@ use std::net::IpAddr;
 
 use porchlight_schema::ids::{KeyId, OrganizationId};
 use porchlight_schema::limits::AUDIT_GROUP_LINES_MAX;
+use porchlight_schema::privacy::RequestType;
 use porchlight_schema::session::Env;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
@@ -99,8 +100,14 @@ actions! {
     ReadPrivacyRequest = "privacy.read";
     /// The archive of an access request was downloaded.
     DownloadExport = "export.download";
-    /// A subject's data was erased.
+    /// The service has erased a subject's data.
     EraseSubject = "subject.erase";
+    /// The service has collected a subject's data and offers it as an archive.
+    ExportSubject = "subject.export";
+    /// The service has restricted a subject's sessions.
+    RestrictSubject = "subject.restrict";
+    /// The service has lifted the restriction and the suppression of a subject.
+    ReleaseSubject = "subject.release";
 }
 
 impl Action {
@@ -109,6 +116,17 @@ impl Action {
     pub fn of_name(name: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|action| action.as_str() == name);
         found.copied()
+    }
+
+    /// Returns the action that the service has performed when a privacy request of this type is completed.
+    #[must_use]
+    pub const fn completing(request_type: RequestType) -> Self {
+        match request_type {
+            RequestType::Erasure => Self::EraseSubject,
+            RequestType::Access => Self::ExportSubject,
+            RequestType::Restriction => Self::RestrictSubject,
+            RequestType::Release => Self::ReleaseSubject,
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use metrics::Unit;
 use super::cluster::{ChangeOutcome, Found, NodesChange, ShardMove, Stale};
 use super::http::{Method, Route, StatusClass};
 use super::peer::{Forwarded, LiveOutcome, Nudged, PeerAnswer, PeerRoute};
+use super::privacy::{PrivacyOutcome, PrivacyType};
 use super::resolver::{LookUpOutcome, PermitPoolKind};
 use super::shares::Share;
 use super::store::{ClockState, LightweightOutcome, StoreOutcome};
@@ -237,6 +238,14 @@ catalogue! {
             [], "Tiles of the street map that were read from the file, because the cache did not have them.";
         MAP_TILES_SKIPPED_TOTAL = Counter, Count, "porchlight_map_tiles_skipped_total"
             [], "Tiles of the street map that were damaged or exceeded a limit. They are drawn empty.";
+    }
+    "Privacy requests" {
+        PRIVACY_REQUESTS_OPEN = Gauge, Count, "porchlight_privacy_requests_open"
+            ["type": PrivacyType::VALUES], "Privacy requests that are pending or in progress, of the organizations that this node acts for.";
+        PRIVACY_OLDEST_OPEN_TIMESTAMP_SECONDS = Gauge, Seconds, "porchlight_privacy_oldest_open_timestamp_seconds"
+            ["type": PrivacyType::VALUES], "When the oldest open privacy request was received, in Unix seconds; 0 if there is none.";
+        PRIVACY_REQUESTS_TOTAL = Counter, Count, "porchlight_privacy_requests_total"
+            ["type": PrivacyType::VALUES, "outcome": PrivacyOutcome::VALUES], "Privacy requests that ended, by outcome.";
     }
     "Nodes" {
         CLUSTER_SHARDS_OWNED = Gauge, Count, "porchlight_cluster_shards_owned"

@@ -32,6 +32,7 @@ mod fact;
 pub mod http;
 pub mod map;
 pub mod peer;
+pub mod privacy;
 pub mod quarantine;
 pub mod request;
 pub mod resolver;
@@ -341,6 +342,7 @@ pub fn install() {
     streams::StreamMetrics::get().reset();
     resolver::ResolverMetrics::get().reset();
     shares::ShareMetrics::get().reset();
+    privacy::PrivacyMetrics::get().reset();
     http::HttpMetrics::get().in_flight.set(0.0);
     let store = store::StoreMetrics::get();
     store.queue.set(0.0);

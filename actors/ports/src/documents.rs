@@ -23,6 +23,8 @@ pub enum DocumentKind {
     AuditGroup = 6,
     /// The end of a tenant's audit log.
     AuditHead = 7,
+    /// Salted hashes of the ids of a tenant's erased sessions, by the hash of the request's id.
+    ErasedSessions = 8,
 }
 
 /// A group of documents: one kind, of one tenant or of the whole service.
@@ -85,6 +87,7 @@ impl Collection {
                 KIND_BYTES + TENANT_BYTES + PART_BYTES,
             ),
             (DocumentKind::AuditHead, KIND_BYTES + TENANT_BYTES),
+            (DocumentKind::ErasedSessions, KIND_BYTES + TENANT_BYTES),
         ];
         let first = key.first()?;
         let (_, bytes) = kinds.into_iter().find(|(kind, _)| *kind as u8 == *first)?;
@@ -168,6 +171,7 @@ mod tests {
             Collection::of_tenant(DocumentKind::PrivacyRequestByTime, tenant(1, Env::Sandbox))
                 .key(),
             Collection::of_service(DocumentKind::OpenPrivacyRequest).key(),
+            Collection::of_tenant(DocumentKind::ErasedSessions, tenant(1, Env::Sandbox)).key(),
             Collection::part_of_tenant(DocumentKind::AuditGroup, tenant(1, Env::Sandbox), 0).key(),
             Collection::part_of_tenant(DocumentKind::AuditGroup, tenant(1, Env::Sandbox), 1).key(),
         ];

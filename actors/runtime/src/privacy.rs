@@ -104,16 +104,17 @@ impl Marks {
         mark.copied().unwrap_or_default()
     }
 
-    /// Reads the marks from the store if they have changed since the last call.
+    /// Reads the marks from the store if they have changed since the last call. Returns whether they
+    /// were read.
     ///
     /// # Errors
     ///
     /// Returns an error if the store fails; the known marks stay.
-    pub async fn refresh(&self, store: &dyn Store) -> StoreResult<()> {
+    pub async fn refresh(&self, store: &dyn Store) -> StoreResult<bool> {
         let mut version = self.version.lock().await;
         let stored = store.document(collection(), VERSION_KEY.to_vec()).await?;
         if version.as_ref() == Some(&stored) {
-            return Ok(());
+            return Ok(false);
         }
         let read = read_all(store).await?;
         *self
@@ -122,7 +123,7 @@ impl Marks {
             .unwrap_or_else(std::sync::PoisonError::into_inner) = read;
         *version = Some(stored);
         self.is_loaded.store(true, Ordering::Release);
-        Ok(())
+        Ok(true)
     }
 
     /// Changes the mark of a subject, for all nodes. May be repeated.
@@ -160,7 +161,7 @@ impl Marks {
         // The change is counted after it is made, even if it is repeated: the first attempt may
         // have been interrupted before the count.
         bump(store).await?;
-        self.refresh(store).await
+        self.refresh(store).await.map(drop)
     }
 }
 

@@ -211,6 +211,11 @@ impl Registry {
         self.inner.watchers.wake(session_id);
     }
 
+    /// Wakes all watchers, because the node is stopping or because sessions were hidden or shown.
+    pub(crate) fn wake_all_watchers(&self) {
+        self.inner.watchers.wake_all();
+    }
+
     /// Returns the cached remote session that another node acts for. Returns `None` if the session
     /// must be looked up.
     pub(crate) fn remote(&self, session_id: SessionId) -> Option<RemoteSession> {
@@ -246,7 +251,7 @@ impl Registry {
     /// Refuses new work from now on.
     pub(crate) fn refuse(&self) {
         self.inner.admission.refuse();
-        self.inner.watchers.wake_all();
+        self.wake_all_watchers();
     }
 
     /// Returns whether new work is refused.

@@ -27,7 +27,8 @@ use porchlight_ports::{Clock, Store, Wake};
 
 pub use job::ScoreError;
 pub(crate) use job::replay;
-pub(crate) use knowledge::{forget, keys_of};
+pub use knowledge::Contributions;
+pub(crate) use knowledge::{contributions, forget, keys_of};
 use known::AskLive;
 
 /// The first pause after a failure. Each further pause is twice as long, up to [`PAUSE_MAX`].

@@ -5,7 +5,6 @@
 //! therefore never contains data that was erased before the download.
 
 use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use actix_web::HttpResponse;
@@ -14,33 +13,23 @@ use actix_web::http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use actix_web::web::{Data, Query};
-use porchlight_actors::service::Service;
 use porchlight_core::audit::{Action, Actor, ActorKind};
 use porchlight_core::privacy::{PrivacyRequest, RecordedSubject};
-use porchlight_export::{
-    AccessArchive, ExportError, ExportedEvidence, ExportedSession, Request as ExportRequest,
-};
 use porchlight_http::audit;
 use porchlight_http::links::ArchiveLink;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::request_context::RequestContext;
-use porchlight_picture::{self as picture, png::png};
-use porchlight_ports::SessionRow;
 use porchlight_schema::ids::OrganizationId;
-use porchlight_schema::insight::{InsightView, Score};
-use porchlight_schema::limits::{
-    ACCESS_ARCHIVE_BYTES_MAX, ACCESS_ARCHIVES_AT_ONCE_MAX, ACCESS_DOWNLOAD_MS,
-};
+use porchlight_schema::limits::{ACCESS_ARCHIVES_AT_ONCE_MAX, ACCESS_DOWNLOAD_MS};
 use porchlight_schema::privacy::{RequestStatus, RequestType};
-use porchlight_schema::session::{Env, SessionView, Tenant};
+use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{id_in_path, not_found, samples};
+use super::collect::{self, Source};
+use super::{id_in_path, not_found};
 
-/// The number of batches that one read fetches.
-const BATCHES_AT_ONCE: usize = 256;
 /// The link itself is not sent as a referrer.
 const REFERRER_POLICY: (HeaderName, HeaderValue) = (
     HeaderName::from_static("referrer-policy"),
@@ -178,16 +167,20 @@ pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Probl
     call.accepts("application", "zip")?;
     let actor = Actor::of_kind(ActorKind::Link);
     audit::begin(&call.http, service, tenant, actor, Action::DownloadExport).await?;
-    audit::created(&call.http, &request.request_id);
     let archives = call.http.app_data::<Data<Archives>>();
     let archives =
         archives.ok_or_else(|| Problem::internal("the application builds no archive"))?;
     let permit = Archives::begin(archives, tenant)?;
-    let (service, runtime) = (service.clone(), tokio::runtime::Handle::current());
+    let source = Source {
+        service: service.clone(),
+        webhooks: call.state.webhooks.clone(),
+        tenant,
+    };
+    let runtime = tokio::runtime::Handle::current();
     let work = move || {
         // Held until the work ends, even if the client disconnects before.
         let _permit = permit;
-        runtime.block_on(build(&service, tenant, &request))
+        runtime.block_on(collect::archive(&source, &request))
     };
     let built = tokio::task::spawn_blocking(work).await;
     let bytes = built.map_err(Problem::internal)??;
@@ -201,116 +194,6 @@ pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Probl
         .insert_header((X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
         .insert_header(REFERRER_POLICY)
         .body(bytes))
-}
-
-fn refused(error: ExportError) -> Problem {
-    match error {
-        ExportError::TooLarge | ExportError::TooManySessions => Problem::new(
-            Code::PrivacyRequestNotFound,
-            "The data is too large for one archive. Request access by delivery or by session.",
-        ),
-        other => Problem::internal(other),
-    }
-}
-
-async fn build(
-    service: &Service,
-    tenant: Tenant,
-    request: &PrivacyRequest,
-) -> Result<Vec<u8>, Problem> {
-    let (kind, subject) = match &request.subject {
-        RecordedSubject::Clear(subject) => subject.parts(),
-        RecordedSubject::Hashed(_) => return Err(not_found()),
-    };
-    let mut archive = AccessArchive::new(ExportRequest {
-        request_id: request.request_id.clone(),
-        subject_kind: kind.to_owned(),
-        subject,
-        received_at: request.received_at,
-        read_at: service.now(),
-        erased: Vec::new(),
-    });
-    let mut after = None;
-    loop {
-        let privacy = service.privacy(tenant);
-        let (rows, next) = privacy.sessions_to_access(request, after).await?;
-        for row in &rows {
-            add(&mut archive, service, row).await?;
-        }
-        match next {
-            Some(next) => after = Some(next),
-            None => return archive.finish().map_err(refused),
-        }
-    }
-}
-
-async fn add(
-    archive: &mut AccessArchive,
-    service: &Service,
-    row: &SessionRow,
-) -> Result<(), Problem> {
-    let telemetry = telemetry(service, row).await?;
-    let stored = service.of(row.start.tenant).scored(row).await?;
-    let stored = stored.as_ref();
-    let score = stored.and_then(|stored| Some((stored.record.score.as_ref()?, stored.dropped)));
-    let path = match score {
-        Some((score, _)) => path(service, row, score).await?,
-        None => None,
-    };
-    let session = ExportedSession {
-        session_id: row.start.session_id,
-        session: SessionView::answer(&row.start, row.end.as_ref()),
-        telemetry_ndjson: &telemetry,
-        insight: stored.map(|stored| InsightView::scored(&row.start, &stored.record, None)),
-        evidence: score.map(|(score, dropped_samples)| ExportedEvidence {
-            data: &score.evidence,
-            weights: &score.weights,
-            dropped_samples,
-        }),
-        path_png: path.as_deref(),
-    };
-    archive.add(&session).map_err(refused)
-}
-
-/// Returns the telemetry of a session as NDJSON.
-async fn telemetry(service: &Service, row: &SessionRow) -> Result<Vec<u8>, Problem> {
-    let (mut text, mut from_seq) = (Vec::new(), 0);
-    loop {
-        let sessions = service.of(row.start.tenant);
-        let page = sessions.batches(row, from_seq, BATCHES_AT_ONCE).await?;
-        let Some(last) = page.last() else {
-            return Ok(text);
-        };
-        for entry in &page {
-            samples::write_line(entry, &mut text).map_err(Problem::internal)?;
-        }
-        if text.len() > ACCESS_ARCHIVE_BYTES_MAX {
-            return Err(refused(ExportError::TooLarge));
-        }
-        let Some(next) = last.seq.checked_add(1) else {
-            return Ok(text);
-        };
-        from_seq = next;
-    }
-}
-
-/// Returns the path of a session as PNG; `None` if it has no path to draw.
-async fn path(
-    service: &Service,
-    row: &SessionRow,
-    score: &Score,
-) -> Result<Option<Vec<u8>>, Problem> {
-    if !score.has_path {
-        return Ok(None);
-    }
-    let Some(track) = service.path_track(row, score).await? else {
-        return Ok(None);
-    };
-    let drawn = catch_unwind(AssertUnwindSafe(|| picture::draw(&track, score)));
-    let Ok(drawn) = drawn else {
-        return Ok(None);
-    };
-    png(&drawn).map(Some).map_err(Problem::internal)
 }
 
 #[cfg(test)]

@@ -171,6 +171,38 @@ struct DetailView<'a> {
     attempt_log: Vec<AttemptView<'a>>,
 }
 
+/// Returns a delivery with its payload and attempts as the API shows it, for an access request.
+///
+/// # Errors
+///
+/// Never fails in practice: every field can be written as JSON.
+pub(crate) fn exported_delivery(
+    detail: &DeliveryDetail,
+    endpoint: Option<&Endpoint>,
+) -> serde_json::Result<Value> {
+    serde_json::to_value(DetailView::new(detail, endpoint, None))
+}
+
+impl<'a> DetailView<'a> {
+    /// A delivery of a tenant whose endpoint is `current`, directly behind the message `before`.
+    fn new(
+        detail: &'a DeliveryDetail,
+        current: Option<&'a Endpoint>,
+        before: Option<&Queued>,
+    ) -> Self {
+        let attempts = detail
+            .attempts
+            .iter()
+            .map(|(attempt, report)| AttemptView::new(&detail.row.queued, *attempt, report));
+        Self {
+            row: DeliveryView::new(&detail.row, current, before),
+            payload: &detail.body,
+            url: current.map(|endpoint| endpoint.url.as_ref()),
+            attempt_log: attempts.collect(),
+        }
+    }
+}
+
 /// The number of messages that will be retried.
 #[derive(Serialize)]
 struct AskedView {
@@ -240,26 +272,13 @@ pub(super) async fn show(call: RequestContext) -> Result<HttpResponse, Problem> 
     let webhooks = webhooks(&call)?;
     let webhooks = webhooks.of(tenant);
     let detail = webhooks.delivery(id_in_path(&call)?).await?;
-    let DeliveryDetail {
-        row,
-        body,
-        attempts,
-        ..
-    } = detail.ok_or_else(not_found)?;
+    let detail = detail.ok_or_else(not_found)?;
     call.accepts_json()?;
     call.no_parameters()?;
     let endpoint = webhooks.endpoint().await?;
-    let before = webhooks.before(endpoint.as_ref(), std::slice::from_ref(&row));
+    let before = webhooks.before(endpoint.as_ref(), std::slice::from_ref(&detail.row));
     let before = before.await?.into_iter().next().flatten();
-    let view = DetailView {
-        row: DeliveryView::new(&row, endpoint.as_ref(), before.as_ref()),
-        payload: &body,
-        url: endpoint.as_ref().map(|endpoint| endpoint.url.as_ref()),
-        attempt_log: attempts
-            .iter()
-            .map(|(attempt, report)| AttemptView::new(&row.queued, *attempt, report))
-            .collect(),
-    };
+    let view = DetailView::new(&detail, endpoint.as_ref(), before.as_ref());
     request_context::json(HttpResponse::Ok(), &view)
 }
 

@@ -87,9 +87,12 @@ impl Looking {
                 tokio::time::sleep(LOOK).await;
             }
             self.looks += 1;
-            // A failed read is attempted again.
-            let Ok(seen) = self.look().await else {
-                continue;
+            let seen = match self.look().await {
+                Ok(seen) => seen,
+                // The session was removed or restricted: the page fetches nothing new.
+                Err(problem) if problem.code() == Code::SessionNotFound => return None,
+                // A failed read is attempted again.
+                Err(_) => continue,
             };
             let is_first = self.seen.is_none();
             let has_changed = self.seen != Some(seen);

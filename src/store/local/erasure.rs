@@ -7,6 +7,7 @@ use porchlight_schema::limits::SWEEP_STEP_ROWS_MAX;
 use porchlight_schema::session::Tenant;
 
 use super::LocalStore;
+use crate::check::forget_quarantined;
 use crate::engine::Engine;
 use crate::tables::{erasure, insights, recorders};
 
@@ -23,9 +24,17 @@ impl<E: Engine> Erasure for LocalStore<E> {
                 .committer
                 .write(move |txn| erasure::step(txn, session_id, SWEEP_STEP_ROWS_MAX))
                 .await?;
-            if !has_more {
-                return Ok(());
+            if has_more {
+                continue;
             }
+            if let Some(folder) = self.folder.clone() {
+                let forget = move || forget_quarantined(&folder, session_id);
+                tokio::task::spawn_blocking(forget)
+                    .await
+                    .map_err(StoreError::unavailable)?
+                    .map_err(StoreError::unavailable)?;
+            }
+            return Ok(());
         }
     }
 

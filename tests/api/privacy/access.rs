@@ -2,6 +2,8 @@
 
 use std::io::{Cursor, Read};
 
+use porchlight_schema::privacy::{HASH_DOMAIN, hex};
+use sha2::{Digest, Sha256};
 use zip::ZipArchive;
 
 use super::*;
@@ -45,6 +47,19 @@ async fn a_completed_access_request_offers_an_archive_of_the_subject() {
     let server = server(0).await;
     let session = server.scored_session().await;
     let other = start_as(&server, "rider-2", "order-2").await;
+    let review = format!("/v1/sessions/{}/review", session.id);
+    let review = server
+        .ask(Method::PUT, &review)
+        .header("Service-Key", &server.keys.secret)
+        .json(&json!({ "state": "overturned", "note": "closed gate" }));
+    assert_eq!(Answer::of(review).await.status, 200);
+    for rider in ["rider-1", "rider-2"] {
+        let recorder = json!({ "externalRiderId": rider, "address": start_body()["address"] });
+        let made = server
+            .post("/v1/recorders", &server.keys.secret, &recorder)
+            .await;
+        assert_eq!(made.status, 201, "{made:?}");
+    }
     let access = body("a~1", "access", json!({ "externalRiderId": "rider-1" }));
     let done = perform(&server, &access).await;
     assert_eq!(listed_url(&server).await, done["downloadUrl"]);
@@ -56,13 +71,17 @@ async fn a_completed_access_request_offers_an_archive_of_the_subject() {
     let mut names: Vec<_> = names.map(|name| name.unwrap().into_owned()).collect();
     names.sort_unstable();
     let files = [
+        "acknowledged.json",
         "evidence.json",
         "insight.json",
         "path.png",
+        "places.json",
+        "review.json",
         "session.json",
         "telemetry.ndjson",
     ];
-    let mut expected = vec!["index.html".to_owned(), "sessions.json".to_owned()];
+    let top = ["index.html", "recorders.json", "sessions.json"];
+    let mut expected = top.map(str::to_owned).to_vec();
     expected.extend(files.map(|file| format!("{folder}/{file}")));
     expected.sort_unstable();
     assert_eq!(names, expected);
@@ -81,6 +100,23 @@ async fn a_completed_access_request_offers_an_archive_of_the_subject() {
     assert_eq!(stored, shown.json);
     let insight = text(&mut archive, &format!("{folder}/insight.json"));
     assert!(insight.contains("\"ready\""), "{insight}");
+    let mut json =
+        |name: &str| -> Value { serde_json::from_str(&text(&mut archive, name)).unwrap() };
+    assert_eq!(
+        json(&format!("{folder}/review.json"))["note"],
+        "closed gate"
+    );
+    let acknowledged = json(&format!("{folder}/acknowledged.json"));
+    assert_eq!(acknowledged["nextSeq"], 3);
+    let places = json(&format!("{folder}/places.json"));
+    assert!(places[0]["kind"].is_string(), "{places}");
+    let recorders = json("recorders.json");
+    assert_eq!(recorders.as_array().unwrap().len(), 1, "{recorders}");
+    assert_eq!(recorders[0]["externalRiderId"], "rider-1");
+    assert_eq!(
+        recorders[0]["address"]["line1"],
+        start_body()["address"]["line1"]
+    );
     let page = text(&mut archive, "index.html");
     assert!(page.contains("rider-1") && page.contains(&session.id));
     assert!(!page.contains(other.json["sessionId"].as_str().unwrap()));
@@ -177,8 +213,39 @@ async fn an_archive_contains_restricted_sessions_and_no_erased_ones() {
     assert_eq!(release["downloadUrl"], json!(null));
     let erasure = perform(&server, &body("e1", "erasure", subject)).await;
     assert_eq!(erasure["downloadUrl"], json!(null));
-    let mut archive = download(&server, &path).await;
-    assert_eq!(archive.len(), 2, "the contents and the page remain");
-    assert!(!text(&mut archive, "sessions.json").contains(&session.id));
+    // The access request no longer names the courier, so its archive is gone.
+    refused(&server, &path, 404, "privacy_request_not_found").await;
+    assert_eq!(show(&server, "a1").await.json["downloadUrl"], json!(null));
+    server.stop().await;
+}
+
+#[actix::test]
+async fn an_archive_lists_the_sessions_that_were_erased_before_as_salted_hashes() {
+    let server = server(0).await;
+    let subject = json!({ "externalRiderId": "rider-1" });
+    let erased = server.start_session().await;
+    perform(&server, &body("e1", "erasure", subject.clone())).await;
+    let kept = server.start_session().await;
+    let done = perform(&server, &body("a1", "access", subject)).await;
+    let mut archive = download(&server, &path_of(&server, &done["downloadUrl"])).await;
+    let contents: Value = serde_json::from_str(&text(&mut archive, "sessions.json")).unwrap();
+    let deleted = contents["deleted"].as_array().unwrap();
+    assert_eq!(deleted.len(), 1, "{contents}");
+    let parts: Vec<&str> = deleted[0].as_str().unwrap().split(':').collect();
+    let salt: Vec<u8> = (0..16)
+        .map(|at| u8::from_str_radix(&parts[1][2 * at..2 * at + 2], 16).unwrap())
+        .collect();
+    // A customer that has a copy of a session computes the same hash from its id.
+    let hash_of = |id: &str| {
+        let mut hash = Sha256::new();
+        for part in [HASH_DOMAIN, &salt, b"sessionId", id.as_bytes()] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        hex(&hash.finalize())
+    };
+    assert_eq!(parts[0], "sha256");
+    assert_eq!(parts[2], hash_of(&erased.id));
+    assert_ne!(parts[2], hash_of(&kept.id));
     server.stop().await;
 }

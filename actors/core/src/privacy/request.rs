@@ -27,7 +27,7 @@ pub enum Stage {
     Settling(TimestampMs),
     /// The machine is erasing these sessions. The page has been counted and may be partly erased.
     Erasing(Vec<SessionId>),
-    /// The recorders of the subject are being removed.
+    /// The recorders of the subject are being removed, and its name from earlier requests.
     Recorders,
     /// The idempotency keys of erased sessions are being removed.
     IdempotencyKeys,
@@ -111,7 +111,8 @@ pub enum Step {
     Plan(Subject, TimestampMs),
     /// Erases the given sessions.
     Erase(Vec<SessionId>),
-    /// Removes the recorders of the subject that were created up to this time.
+    /// Removes the recorders of the subject that were created up to this time, and the subject from
+    /// earlier requests.
     Recorders(Subject, TimestampMs),
     /// Removes the idempotency keys of sessions that no longer exist.
     IdempotencyKeys,
@@ -291,8 +292,8 @@ impl PrivacyRequest {
         }
     }
 
-    /// Replaces the subject with its salted hash.
-    fn forget_subject(&mut self) {
+    /// Replaces the subject with its salted hash and drops the reason, which may name a person.
+    pub fn forget_subject(&mut self) {
         self.reason = None;
         if let RecordedSubject::Clear(subject) = &self.subject {
             self.subject = RecordedSubject::Hashed(subject.hashed(self.salt));

@@ -154,6 +154,12 @@ impl PlaceKnowledge {
         (Self { sessions }, left_out)
     }
 
+    /// Returns the contributions of one courier's sessions of one day.
+    pub fn contributions(&self, rider: u64, day: u32) -> impl Iterator<Item = &PlaceFacts> {
+        let sessions = self.sessions.iter();
+        sessions.filter(move |facts| facts.rider == rider && facts.day == day)
+    }
+
     /// Returns whether nothing is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -46,7 +46,7 @@ impl Watchers {
         }
     }
 
-    /// Wakes all watchers because the node is stopping.
+    /// Wakes all watchers, because the node is stopping or because sessions were hidden or shown.
     pub(super) fn wake_all(&self) {
         for sender in &self.sessions {
             sender.send_replace(());

@@ -173,6 +173,40 @@ pub(crate) async fn forget(
     }
 }
 
+/// The contributions of a session to what is known about its place.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Contributions {
+    /// Observations about the place. A place does not record the session of an observation, so those
+    /// of the same courier on the same day are included.
+    pub places: Vec<PlaceFacts>,
+    /// The number of learned rows that hold the fingerprint of the session's trace.
+    pub traces: usize,
+}
+
+/// Returns the contributions of a session to the learned rows under `keys`.
+pub(crate) async fn contributions(
+    store: &dyn Store,
+    start: &SessionStart,
+    keys: Vec<[u8; 32]>,
+) -> StoreResult<Contributions> {
+    let mut found = Contributions::default();
+    for key in keys {
+        let Some(row) = store.recall(key).await? else {
+            continue;
+        };
+        if key.first() == Some(&PLACE) {
+            let place: PlaceKnowledge = decode(start.session_id, &row).unwrap_or_default();
+            let theirs = place.contributions(rider_of(start), day_of(start));
+            found.places.extend(theirs);
+        } else {
+            let seen: Option<SeenTrace> = decode(start.session_id, &row);
+            let is_theirs = seen.is_some_and(|seen| seen.session_id == start.session_id);
+            found.traces += usize::from(is_theirs);
+        }
+    }
+    Ok(found)
+}
+
 /// Returns the keys of the learned rows that a session's first insight may have written, without looking at the store.
 pub(crate) fn keys_of(start: &SessionStart, fingerprint: Option<&Fingerprint>) -> Vec<[u8; 32]> {
     let traces = fingerprint.map(Fingerprint::keys).unwrap_or_default();

@@ -1,8 +1,10 @@
 //! Manages privacy requests: a tenant submits them here, and [`run`] performs them.
 
 mod access;
+mod deleted;
 mod erase;
 mod log;
+mod measure;
 mod requests;
 mod run;
 

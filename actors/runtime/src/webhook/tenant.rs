@@ -10,7 +10,7 @@ use porchlight_ports::{
     StoreResult,
 };
 use porchlight_schema::ids::{MessageId, SessionId};
-use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
+use porchlight_schema::limits::{PAGE_ROWS_MAX, RETRY_BY_FILTER_MAX};
 use porchlight_schema::session::Tenant;
 
 use super::Webhooks;
@@ -89,6 +89,42 @@ impl TenantWebhooks<'_> {
         let is_hidden = self.hides(detail.row.queued.session_id).await;
         detail.body = sent_body(detail.row.queued.event, detail.body);
         Ok((!is_hidden).then_some(detail))
+    }
+
+    /// Returns all deliveries of a session, oldest first, with their bodies and attempts. They are
+    /// read for an access request, so restricted sessions are included.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn deliveries_to_access(
+        &self,
+        session_id: SessionId,
+    ) -> StoreResult<Vec<DeliveryDetail>> {
+        let filter = DeliveryFilter {
+            session_id: Some(session_id),
+            ..DeliveryFilter::default()
+        };
+        let (mut details, mut after) = (Vec::new(), None);
+        loop {
+            let page = self
+                .outbox()
+                .deliveries(self.tenant, &filter, PAGE_ROWS_MAX, after)
+                .await?;
+            for row in page.rows {
+                if let Some(mut detail) = self.outbox().delivery(self.tenant, row.queued.id).await?
+                {
+                    detail.body = sent_body(detail.row.queued.event, detail.body);
+                    details.push(detail);
+                }
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        details.reverse();
+        Ok(details)
     }
 
     /// Returns whether this tenant has a delivery with that id, shown or not.

@@ -1,13 +1,19 @@
-//! Reading the sessions that an access request covers.
+//! Reads what an access request covers besides the data that the API shows about a session.
 
 use porchlight_core::privacy::{PrivacyRequest, RecordedSubject, Standing};
 use porchlight_ports::{SessionRow, StoreResult};
-use porchlight_schema::ids::SessionId;
+use porchlight_schema::ids::{RecorderId, SessionId};
+use porchlight_schema::privacy::Subject;
 
+use super::super::RecorderOrder;
+use super::super::recorder::order_of;
 use super::{TenantPrivacy, erase};
+use crate::scoring::{Contributions, contributions};
 
 /// The number of sessions that one read fetches.
 const SESSIONS_AT_ONCE: usize = 50;
+/// Recorders that are read at once.
+const RECORDERS_AT_ONCE: usize = 500;
 
 impl TenantPrivacy<'_> {
     /// Returns a page of the sessions that an access request covers, newest first, and the session after which the next
@@ -31,5 +37,61 @@ impl TenantPrivacy<'_> {
         let (mut rows, next) = page.await?;
         rows.retain(|row| self.service.standing(&row.start) != Standing::Erased);
         Ok((rows, next))
+    }
+
+    /// Returns the recorders that were created for the subject of an access request until it began, in order of their
+    /// ids. A recorder without a delivery is found by its own id, which its sessions have as their delivery.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn recorders_to_access(
+        &self,
+        request: &PrivacyRequest,
+    ) -> StoreResult<Vec<(RecorderId, RecorderOrder)>> {
+        let RecordedSubject::Clear(subject) = &request.subject else {
+            return Ok(Vec::new());
+        };
+        let until = request.began_at.unwrap_or(request.received_at);
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.service.store().recorders(after, RECORDERS_AT_ONCE);
+            let (rows, next) = page.await?;
+            for (id, row) in rows {
+                let order = order_of(&row).filter(|order| order.tenant == self.tenant);
+                let Some(order) = order.filter(|order| order.created_at <= until) else {
+                    continue;
+                };
+                if is_for(subject, id, &order) {
+                    found.push((id, order));
+                }
+            }
+            match next {
+                Some(next) => after = Some(next),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// Returns what a session has contributed to the knowledge of its place.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn contributions_to_access(&self, row: &SessionRow) -> StoreResult<Contributions> {
+        let store = self.service.store().as_ref();
+        let keys = store.learned_by(row.start.session_id).await?;
+        contributions(store, &row.start, keys).await
+    }
+}
+
+fn is_for(subject: &Subject, id: RecorderId, order: &RecorderOrder) -> bool {
+    match subject {
+        Subject::ExternalRiderId(rider) => *rider == order.external_rider_id,
+        Subject::DeliveryId(delivery) => match &order.delivery_id {
+            Some(own) => own == delivery,
+            None => id.to_string() == *delivery,
+        },
+        Subject::SessionId(_) => false,
     }
 }

@@ -4,7 +4,7 @@
 //! requests of all tenants. The entry among the open requests is written first, so that an existing
 //! request is never forgotten.
 
-use porchlight_core::privacy::{Begin, NotPending, PrivacyRequest};
+use porchlight_core::privacy::{Begin, NotPending, PrivacyRequest, RecordedSubject};
 use porchlight_ports::{Collection, DocumentKind, StoreError, StoreResult};
 use porchlight_schema::limits::LIST_SCANNED_ROWS_MAX;
 use porchlight_schema::privacy::{RequestStatus, RequestType, Subject, hex};
@@ -12,7 +12,11 @@ use porchlight_schema::session::Tenant;
 use sha2::{Digest, Sha256};
 
 use super::super::Service;
+use super::erase;
 use crate::privacy::tenant_key;
+
+/// The number of requests read per query when all are examined.
+const SCAN_AT_ONCE: usize = 500;
 
 /// A request as a caller submits it.
 #[derive(Debug, Clone)]
@@ -60,7 +64,7 @@ pub(super) fn open_requests() -> Collection {
     Collection::of_service(DocumentKind::OpenPrivacyRequest)
 }
 
-fn id_hash(request_id: &str) -> [u8; 32] {
+pub(super) fn id_hash(request_id: &str) -> [u8; 32] {
     Sha256::digest(request_id.as_bytes()).into()
 }
 
@@ -260,6 +264,51 @@ impl TenantPrivacy<'_> {
                 });
             }
         }
+    }
+
+    /// Returns all readable requests of the tenant.
+    pub(super) async fn all(&self) -> StoreResult<Vec<PrivacyRequest>> {
+        let (store, mut requests, mut after) = (self.service.store(), Vec::new(), None);
+        loop {
+            let page = store.documents(self.collection(), after, SCAN_AT_ONCE);
+            let page = page.await?;
+            let is_last = page.len() < SCAN_AT_ONCE;
+            after = page.last().map(|document| document.key.clone());
+            requests.extend(page.iter().filter_map(|row| decode(&row.data).ok()));
+            if is_last {
+                return Ok(requests);
+            }
+        }
+    }
+
+    /// Replaces an erased subject by its salted hash in all requests that are over. Requests about a
+    /// session or a delivery that no longer exists are included. May be repeated.
+    pub(super) async fn forget_in_requests(&self, erased: &Subject) -> StoreResult<()> {
+        for before in self.all().await? {
+            let RecordedSubject::Clear(subject) = &before.subject else {
+                continue;
+            };
+            if before.is_over() && (subject == erased || self.is_gone(subject).await?) {
+                let mut after = before.clone();
+                after.forget_subject();
+                // A request that is over changes only here.
+                self.replace(&before, &after).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a subject is a session or a delivery of which nothing is stored.
+    async fn is_gone(&self, subject: &Subject) -> StoreResult<bool> {
+        let store = self.service.store().as_ref();
+        let until = self.service.now();
+        Ok(match subject {
+            Subject::ExternalRiderId(_) => false,
+            Subject::SessionId(_) | Subject::DeliveryId(_) => {
+                let first = erase::first_page(store, self.tenant, subject, until, 1);
+                first.await?.is_empty()
+            }
+        })
     }
 
     /// Cancels a request. Returns `None` if there is no such request, and [`NotPending`] if it has

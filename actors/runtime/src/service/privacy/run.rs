@@ -1,10 +1,11 @@
 //! Performs the steps of privacy requests. The request is stored after each step, so that another
 //! process continues from the point at which this process was killed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use porchlight_core::audit::{Action, Actor, ActorKind, Line};
 use porchlight_core::privacy::{Outcome, PrivacyRequest, Step};
-use porchlight_ports::{Document, StoreResult};
+use porchlight_ports::{Document, StoreError, StoreResult};
 use porchlight_schema::limits::{
     PRIVACY_MARKS_REFRESH_MS, PRIVACY_REQUESTS_AT_ONCE_MAX, PRIVACY_SETTLE_ALONE_MS,
     PRIVACY_SETTLE_SHARED_MS,
@@ -15,13 +16,16 @@ use porchlight_schema::time::TimestampMs;
 
 use super::super::Service;
 use super::log::LoggedErasure;
-use super::{SignReceipt, TenantPrivacy, erase, requests};
+use super::{SignReceipt, TenantPrivacy, erase, measure, requests};
+use crate::audit::AuditFull;
 use crate::privacy::tenant_of;
 
 /// The number of sessions erased between two writes of the request.
 const SESSIONS_AT_ONCE: usize = 50;
 /// The number of open requests read per query.
 const OPEN_AT_ONCE: usize = 500;
+/// The interval at which the open requests are measured.
+const MEASURE_EVERY: Duration = Duration::from_secs(10);
 /// The pause before a failed step is repeated.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -64,9 +68,16 @@ impl Service {
 
     async fn run_privacy(self) {
         let every = Duration::from_millis(PRIVACY_MARKS_REFRESH_MS);
+        let mut measured_at: Option<Instant> = None;
         while !self.is_draining() {
             let seen = async {
-                self.privacy.marks.refresh(self.store().as_ref()).await?;
+                if self.privacy.marks.refresh(self.store().as_ref()).await? {
+                    self.registry().wake_all_watchers();
+                }
+                if measured_at.is_none_or(|at| at.elapsed() >= MEASURE_EVERY) {
+                    measured_at = Some(Instant::now());
+                    self.measure_open_requests().await?;
+                }
                 self.start_open_requests().await
             };
             if let Err(error) = seen.await {
@@ -176,8 +187,12 @@ impl TenantPrivacy<'_> {
         tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs())).await;
     }
 
-    /// Removes a completed request from the open requests.
+    /// Notes a completed request in the audit log and removes it from the open requests. After a
+    /// crash between the two, the log has the line twice.
     async fn close(&self, request: &PrivacyRequest, open_key: &[u8]) -> StoreResult<()> {
+        if let Some(completed_at) = request.completed_at {
+            self.note_completion(request, completed_at).await?;
+        }
         let store = self.service.store();
         store
             .replace_document(
@@ -187,12 +202,33 @@ impl TenantPrivacy<'_> {
                 None,
             )
             .await?;
+        measure::on_ended(request);
         if request.request_type == RequestType::Release
             && request.status == RequestStatus::Completed
         {
             (self.service.privacy_settings().on_released)(self.tenant);
         }
         Ok(())
+    }
+
+    /// Writes the line of a completed request to the tenant's audit log, and waits until it is committed.
+    async fn note_completion(&self, request: &PrivacyRequest, at: TimestampMs) -> StoreResult<()> {
+        let Some(log) = self.service.audit() else {
+            return Ok(());
+        };
+        let permit = log.reserve(self.tenant).await;
+        permit.map_err(StoreError::unavailable)?.record(Line {
+            at,
+            actor: Actor::of_kind(ActorKind::Service),
+            action: Action::completing(request.request_type).as_str().to_owned(),
+            object: Some(request.request_id.clone()),
+            from: None,
+        });
+        if log.flush().await {
+            Ok(())
+        } else {
+            Err(StoreError::unavailable(AuditFull))
+        }
     }
 
     async fn take(&self, request: &PrivacyRequest, step: Step) -> StoreResult<Outcome> {
@@ -211,6 +247,7 @@ impl TenantPrivacy<'_> {
                 Outcome::Planned(page.collect(), counts)
             }
             Step::Erase(page) => {
+                self.note_erased(request, &page).await?;
                 for session_id in page {
                     service.registry().drop_erased(session_id);
                     erase::session(store, session_id).await?;
@@ -222,6 +259,7 @@ impl TenantPrivacy<'_> {
             Step::Recorders(subject, until) => {
                 let is_covered = |subjects: &[Subject]| subjects.contains(&subject);
                 let keys = erase::recorders(store, tenant, until, is_covered).await?;
+                self.forget_in_requests(&subject).await?;
                 Outcome::Removed(Counts {
                     keys,
                     ..Counts::default()
@@ -294,6 +332,7 @@ impl TenantPrivacy<'_> {
         };
         let marks = &service.privacy.marks;
         marks.change(store, tenant, subject, change).await?;
+        service.registry().wake_all_watchers();
         let settle_ms = if service.registry().is_shared() {
             PRIVACY_SETTLE_SHARED_MS
         } else {

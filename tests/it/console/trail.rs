@@ -1,0 +1,110 @@
+//! Tests that every page of the console that shows personal data is in the audit log.
+
+use std::path::Path;
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::tenant::{api, session};
+use super::visitor::Visitor;
+use crate::server::{Folder, Server, block_on};
+
+/// Part of the courier's id, the address and everything else that the session contains.
+const NEEDLE: &str = "Needleman";
+
+/// Returns the patterns of all pages, from the calls that register them.
+fn patterns(folder: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            patterns(&path, found);
+        } else if path.extension().is_some_and(|name| name == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let calls = text.split("page(config, \"").skip(1);
+            found.extend(calls.map(|call| call.split('"').next().unwrap().to_owned()));
+        }
+    }
+}
+
+async fn lines(server: &Server, key: &str) -> usize {
+    let page = api(server, Method::GET, "/v1/audit?limit=200", key, None).await;
+    page["data"].as_array().unwrap().len()
+}
+
+/// Waits until the log has more than `before` lines, or for as long as the log gathers lines.
+async fn grows(server: &Server, key: &str, before: usize) -> bool {
+    for _ in 0..40 {
+        if lines(server, key).await > before {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    false
+}
+
+async fn delivery(server: &Server, key: &str) -> String {
+    for _ in 0..200 {
+        let list = api(server, Method::GET, "/v1/webhooks/deliveries", key, None).await;
+        if let Some(id) = list["data"][0]["id"].as_str() {
+            return id.to_owned();
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the session has no delivery");
+}
+
+#[test]
+fn every_page_that_shows_personal_data_is_on_the_audit_log() {
+    let folder = Folder::new();
+    let server = Server::start(
+        &folder,
+        &[("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", "127.0.0.0/8")],
+    );
+    let key = server.key("secret");
+    let mut pages = Vec::new();
+    let console = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/console");
+    patterns(&console, &mut pages);
+    // The root, and the two pages that also take a form.
+    pages.extend(["", "/deliveries/retry", "/sign-in"].map(str::to_owned));
+    pages.retain(|page| page != "/assets/{name}");
+    assert!(pages.len() >= 12, "{pages:?}");
+    block_on(async {
+        let webhook = json!({ "url": "https://127.0.0.1:9/closed" });
+        api(&server, Method::POST, "/v1/webhooks", &key, Some(&webhook)).await;
+        let id = session(&server, &key, NEEDLE).await;
+        let delivery = delivery(&server, &key).await;
+        let visitor = Visitor::sign_in(&server, &key).await;
+        let (mut shown, mut before) = (Vec::new(), lines(&server, &key).await);
+        for page in &pages {
+            let object = if page.starts_with("/deliveries") {
+                &delivery
+            } else {
+                &id
+            };
+            let path = format!("/console{}", page.replace("{id}", object));
+            let seen = visitor.get(&path).await;
+            let is_ok = seen.status == 200 || path.ends_with("/sign-in");
+            assert!(is_ok, "{path}: {seen:?}");
+            let shows = seen.text.contains(NEEDLE) || seen.text.contains("51.38");
+            let is_recorded = !shows || grows(&server, &key, before).await;
+            assert!(
+                is_recorded,
+                "{path} shows personal data and is not recorded"
+            );
+            if shows {
+                shown.push(page.as_str());
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            before = lines(&server, &key).await;
+        }
+        for page in ["/sessions", "/sessions/{id}", "/deliveries/{id}"] {
+            assert!(shown.contains(&page), "{page} shows nothing: {shown:?}");
+        }
+        let log = api(&server, Method::GET, "/v1/audit?limit=200", &key, None).await;
+        let names = log["data"].as_array().unwrap().iter();
+        let names: Vec<&Value> = names.map(|line| &line["action"]).collect();
+        assert!(names.contains(&&json!("console.view")), "{names:?}");
+    });
+    server.stop();
+}
