@@ -2,10 +2,13 @@
 //!
 //! `PORCHLIGHT_ERASURE_KILLS=50` kills the server more often than the usual 4 times.
 
+mod campaign;
+
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::json::decode_batch;
 use serde_json::{Value, json};
 

@@ -1,0 +1,224 @@
+//! Erases the sessions of one courier among ten times as many, beside a load, and then searches the
+//! files of the store and of a restored backup from before.
+//!
+//! `PORCHLIGHT_ERASURE_SESSIONS=10000` sets the number of the courier's sessions; without it the
+//! test is small. It prints the time of the erasure and the latency of the load before and during
+//! it. Build with `--release` to measure.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::server::{porchlight, successful};
+
+const SESSIONS: usize = 30;
+/// The number of all sessions for each session of the courier.
+const SHARE: usize = 10;
+/// Requests in flight while the sessions are recorded.
+const AT_ONCE: usize = 16;
+/// Phones that send batches beside the erasure.
+const PHONES: usize = 4;
+/// The batches that each of them sends before the erasure begins.
+const BATCHES_BEFORE: usize = 250;
+
+const ERASED: &str = "Jonathan-Needle";
+const KEPT: &str = "Rebecca-Stays";
+
+async fn start(client: &Client, rider: &str, number: usize) -> String {
+    let body = json!({
+        "deliveryId": format!("order-of-{rider}-{number}"),
+        "externalRiderId": rider,
+        "address": {
+            "line1": format!("{rider} Knochenhauergasse {number}"), "city": "Hameln", "country": "DE",
+            "lat": 52.1036, "lng": 9.3562,
+        },
+    });
+    let body = body.to_string();
+    let started = client.until_answered("/v1/sessions/start", Some(&body), None);
+    let (status, session) = started.await;
+    assert_eq!(status, 201, "{session}");
+    session["sessionId"].as_str().unwrap().to_owned()
+}
+
+async fn send(client: &Client, id: &str, rider: &str, seq: u32) {
+    let path = format!("/v1/sessions/{id}/telemetry");
+    let body = batch(rider, seq);
+    let (status, answer) = client.until_answered(&path, Some(&body), None).await;
+    assert_eq!(status, 202, "{answer}");
+}
+
+/// Records a session with one batch; every fourth is stopped and scored.
+async fn short_session(client: Client, number: usize) -> String {
+    let rider = if number.is_multiple_of(SHARE) {
+        ERASED
+    } else {
+        KEPT
+    };
+    let id = start(&client, rider, number).await;
+    send(&client, &id, rider, 2).await;
+    if (number / SHARE).is_multiple_of(4) {
+        let stop = json!({ "sessionId": id }).to_string();
+        let stopped = client.until_answered("/v1/sessions/stop", Some(&stop), None);
+        assert_eq!(stopped.await.0, 200);
+    }
+    id
+}
+
+async fn fill(client: &Client, sessions: usize) -> Vec<(usize, String)> {
+    let (mut tasks, mut ids) = (JoinSet::new(), Vec::new());
+    for number in 0..sessions {
+        if tasks.len() >= AT_ONCE {
+            ids.push(tasks.join_next().await.unwrap().unwrap());
+        }
+        let client = client.clone();
+        tasks.spawn(async move { (number, short_session(client, number).await) });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ids.push(ended.unwrap());
+    }
+    ids
+}
+
+/// Sends batches until `is_over`. Returns their latencies, divided where `is_begun` was set.
+async fn phone(
+    client: Client,
+    number: usize,
+    is_begun: Arc<AtomicBool>,
+    is_over: Arc<AtomicBool>,
+) -> [Vec<Duration>; 2] {
+    let id = start(&client, KEPT, 1_000_000 + number).await;
+    let (mut took, mut seq) = ([Vec::new(), Vec::new()], 0);
+    while !is_over.load(Ordering::Relaxed) {
+        let (began, during) = (Instant::now(), is_begun.load(Ordering::Relaxed));
+        send(&client, &id, KEPT, seq).await;
+        took[usize::from(during)].push(began.elapsed());
+        seq += 1;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    took
+}
+
+fn p99(mut all: Vec<Duration>) -> Duration {
+    all.sort_unstable();
+    let last = all.len().saturating_sub(1);
+    all.get(last * 99 / 100).copied().unwrap_or_default()
+}
+
+/// Returns every value by which the courier or its data can be recognised.
+fn needles(ids: &[(usize, String)]) -> Vec<(String, Vec<u8>)> {
+    let packed = decode_batch(batch(ERASED, 2).as_bytes()).unwrap().batch;
+    let mut needles = vec![
+        ("courier".to_owned(), ERASED.as_bytes().to_vec()),
+        ("positions as bytes".to_owned(), packed.as_bytes().to_vec()),
+        (
+            "address".to_owned(),
+            format!("{ERASED} Knochenhauer").into_bytes(),
+        ),
+        (
+            "delivery".to_owned(),
+            format!("order-of-{ERASED}-").into_bytes(),
+        ),
+    ];
+    for (number, id) in ids
+        .iter()
+        .filter(|(number, _)| number.is_multiple_of(SHARE))
+        .take(5)
+    {
+        let bytes = id.parse::<SessionId>().unwrap().to_bytes();
+        needles.push((format!("id {number} as bytes"), bytes.to_vec()));
+    }
+    needles
+}
+
+#[test]
+fn the_sessions_of_a_courier_are_erased_beside_a_load_and_from_a_restored_backup() {
+    let sessions =
+        std::env::var("PORCHLIGHT_ERASURE_SESSIONS").map_or(SESSIONS, |text| text.parse().unwrap());
+    let folder = Folder::new();
+    let server = Server::start(&folder, &VARIABLES);
+    let client = connect(&server, &server.key("secret"));
+    let copy = folder.path().join("copy");
+    let needles = block_on(async {
+        let ids = fill(&client, SHARE * sessions).await;
+        let needles = needles(&ids);
+        let seen = found(&folder.store(), &needles);
+        assert_eq!(
+            seen.len(),
+            needles.len(),
+            "the scan finds what is there: {seen:?}"
+        );
+        let kept = ids
+            .iter()
+            .filter(|(number, _)| number % SHARE == 1 && (number / SHARE).is_multiple_of(4));
+        let kept: Vec<String> = kept.map(|(_, id)| id.clone()).take(50).collect();
+        let mut before = Vec::new();
+        for id in &kept {
+            before.push(client.insight(id).await);
+        }
+        let backup = porchlight()
+            .arg("backup")
+            .arg(&copy)
+            .env("PORCHLIGHT__STORE__PATH", folder.store())
+            .output();
+        successful(backup.unwrap());
+
+        let (is_begun, is_over) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let mut phones = JoinSet::new();
+        for number in 0..PHONES {
+            let (is_begun, is_over) = (Arc::clone(&is_begun), Arc::clone(&is_over));
+            phones.spawn(phone(client.clone(), number, is_begun, is_over));
+        }
+        tokio::time::sleep(Duration::from_millis(4 * BATCHES_BEFORE as u64)).await;
+        is_begun.store(true, Ordering::Relaxed);
+        let began = Instant::now();
+        submit(&client, "erasure-1", ERASED).await;
+        let done = completed(&client, "erasure-1").await;
+        let took = began.elapsed();
+        is_over.store(true, Ordering::Relaxed);
+        let (mut quiet, mut busy) = (Vec::new(), Vec::new());
+        while let Some(phone) = phones.join_next().await {
+            let [before, during] = phone.unwrap();
+            quiet.extend(before);
+            busy.extend(during);
+        }
+        assert_eq!(done["counts"]["sessions"], sessions, "{done}");
+        println!(
+            "{sessions} of {} sessions erased in {took:.1?}; p99 of {} batches before {:.1?}, of {} during {:.1?}",
+            SHARE * sessions,
+            quiet.len(),
+            p99(quiet.clone()),
+            busy.len(),
+            p99(busy.clone()),
+        );
+        for (id, before) in kept.iter().zip(&before) {
+            assert_eq!(client.insight(id).await, *before, "{id}");
+        }
+        needles
+    });
+    assert_eq!(found(&folder.store(), &needles), Vec::<String>::new());
+    server.stop();
+    assert_eq!(found(&folder.store(), &needles), Vec::<String>::new());
+    assert_eq!(
+        found(&copy, &needles).len(),
+        needles.len(),
+        "the backup has all"
+    );
+    let restored = folder.path().join("restored");
+    let restore = porchlight()
+        .arg("restore")
+        .arg(&copy)
+        .arg("--data")
+        .arg(&restored)
+        .arg("--erasures")
+        .arg(folder.store())
+        .output();
+    println!("{}", successful(restore.unwrap()).trim());
+    assert_eq!(found(&restored, &needles), Vec::<String>::new());
+    let others = [("courier".to_owned(), KEPT.as_bytes().to_vec())];
+    assert_eq!(found(&restored, &others).len(), 1, "the others stay");
+}
