@@ -51,7 +51,8 @@ async fn a_completed_access_request_offers_an_archive_of_the_subject() {
     let review = server
         .ask(Method::PUT, &review)
         .header("Service-Key", &server.keys.secret)
-        .json(&json!({ "state": "overturned", "note": "closed gate" }));
+        .header("Content-Type", "application/json")
+        .body(json!({ "state": "overturned", "note": "closed gate" }).to_string());
     assert_eq!(Answer::of(review).await.status, 200);
     for rider in ["rider-1", "rider-2"] {
         let recorder = json!({ "externalRiderId": rider, "address": start_body()["address"] });

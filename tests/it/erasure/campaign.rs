@@ -20,8 +20,8 @@ const SHARE: usize = 10;
 const AT_ONCE: usize = 16;
 /// Phones that send batches beside the erasure.
 const PHONES: usize = 4;
-/// The batches that each of them sends before the erasure begins.
-const BATCHES_BEFORE: usize = 250;
+/// The time for which they send before the erasure begins.
+const LOAD_BEFORE: Duration = Duration::from_secs(2);
 
 const ERASED: &str = "Jonathan-Needle";
 const KEPT: &str = "Rebecca-Stays";
@@ -132,6 +132,38 @@ fn needles(ids: &[(usize, String)]) -> Vec<(String, Vec<u8>)> {
     needles
 }
 
+/// Erases the courier beside phones that send batches, and prints the latency of the batches.
+async fn erase_beside_a_load(client: &Client, sessions: usize) {
+    let (is_begun, is_over) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let mut phones = JoinSet::new();
+    for number in 0..PHONES {
+        let (is_begun, is_over) = (Arc::clone(&is_begun), Arc::clone(&is_over));
+        phones.spawn(phone(client.clone(), number, is_begun, is_over));
+    }
+    tokio::time::sleep(LOAD_BEFORE).await;
+    is_begun.store(true, Ordering::Relaxed);
+    let began = Instant::now();
+    submit(client, "erasure-1", ERASED).await;
+    let done = completed(client, "erasure-1").await;
+    let took = began.elapsed();
+    is_over.store(true, Ordering::Relaxed);
+    let (mut quiet, mut busy) = (Vec::new(), Vec::new());
+    while let Some(phone) = phones.join_next().await {
+        let [before, during] = phone.unwrap();
+        quiet.extend(before);
+        busy.extend(during);
+    }
+    assert_eq!(done["counts"]["sessions"], sessions, "{done}");
+    println!(
+        "{sessions} of {} sessions erased in {took:.1?}; p99 of {} batches before {:.1?}, of {} during {:.1?}",
+        SHARE * sessions,
+        quiet.len(),
+        p99(quiet.clone()),
+        busy.len(),
+        p99(busy.clone()),
+    );
+}
+
 #[test]
 fn the_sessions_of_a_courier_are_erased_beside_a_load_and_from_a_restored_backup() {
     let sessions =
@@ -164,37 +196,7 @@ fn the_sessions_of_a_courier_are_erased_beside_a_load_and_from_a_restored_backup
             .output();
         successful(backup.unwrap());
 
-        let (is_begun, is_over) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicBool::new(false)),
-        );
-        let mut phones = JoinSet::new();
-        for number in 0..PHONES {
-            let (is_begun, is_over) = (Arc::clone(&is_begun), Arc::clone(&is_over));
-            phones.spawn(phone(client.clone(), number, is_begun, is_over));
-        }
-        tokio::time::sleep(Duration::from_millis(4 * BATCHES_BEFORE as u64)).await;
-        is_begun.store(true, Ordering::Relaxed);
-        let began = Instant::now();
-        submit(&client, "erasure-1", ERASED).await;
-        let done = completed(&client, "erasure-1").await;
-        let took = began.elapsed();
-        is_over.store(true, Ordering::Relaxed);
-        let (mut quiet, mut busy) = (Vec::new(), Vec::new());
-        while let Some(phone) = phones.join_next().await {
-            let [before, during] = phone.unwrap();
-            quiet.extend(before);
-            busy.extend(during);
-        }
-        assert_eq!(done["counts"]["sessions"], sessions, "{done}");
-        println!(
-            "{sessions} of {} sessions erased in {took:.1?}; p99 of {} batches before {:.1?}, of {} during {:.1?}",
-            SHARE * sessions,
-            quiet.len(),
-            p99(quiet.clone()),
-            busy.len(),
-            p99(busy.clone()),
-        );
+        erase_beside_a_load(&client, sessions).await;
         for (id, before) in kept.iter().zip(&before) {
             assert_eq!(client.insight(id).await, *before, "{id}");
         }
@@ -203,22 +205,27 @@ fn the_sessions_of_a_courier_are_erased_beside_a_load_and_from_a_restored_backup
     assert_eq!(found(&folder.store(), &needles), Vec::<String>::new());
     server.stop();
     assert_eq!(found(&folder.store(), &needles), Vec::<String>::new());
+    assert_nothing_is_restored(&folder, &copy, &needles);
+}
+
+/// Restores a backup from before the erasure, and searches its files.
+fn assert_nothing_is_restored(folder: &Folder, copy: &Path, needles: &[(String, Vec<u8>)]) {
     assert_eq!(
-        found(&copy, &needles).len(),
+        found(copy, needles).len(),
         needles.len(),
         "the backup has all"
     );
     let restored = folder.path().join("restored");
     let restore = porchlight()
         .arg("restore")
-        .arg(&copy)
+        .arg(copy)
         .arg("--data")
         .arg(&restored)
         .arg("--erasures")
         .arg(folder.store())
         .output();
     println!("{}", successful(restore.unwrap()).trim());
-    assert_eq!(found(&restored, &needles), Vec::<String>::new());
+    assert_eq!(found(&restored, needles), Vec::<String>::new());
     let others = [("courier".to_owned(), KEPT.as_bytes().to_vec())];
     assert_eq!(found(&restored, &others).len(), 1, "the others stay");
 }
