@@ -71,7 +71,7 @@ pub(super) fn not_admitted(error: AdmitError) -> Problem {
             "Too many batches of this session are in flight.",
         ),
         AdmitError::NodeFull => {
-            Problem::new(Code::Overloaded, "Too much is in flight; nothing was read.")
+            Problem::new(Code::Overloaded, "The node has too many requests in flight; the batch was not read.")
         }
         AdmitError::TenantFull(exceeded) => share_exceeded(exceeded),
         AdmitError::Draining => Problem::new(Code::Draining, "The service is stopping."),

@@ -117,7 +117,7 @@ pub fn announced(headers: &HeaderMap, limits: Limits) -> Result<Announced, Probl
     let coding = coding.ok_or_else(|| {
         let problem = Problem::new(
             Code::UnsupportedEncoding,
-            "This takes the content encodings gzip, zstd and identity, one at a time.",
+            "Only one content encoding is accepted: gzip, zstd or identity.",
         );
         problem.with_header(
             ACCEPT_ENCODING,

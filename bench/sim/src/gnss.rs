@@ -124,7 +124,7 @@ struct Run<'r> {
     claim: Wander,
     last: Option<Fix>,
     last_t: f64,
-    /// The time at which the sky was lost, while it is.
+    /// The time at which the view of the sky was lost; `None` while there is one.
     dark_t: Option<f64>,
     /// The time until which the receiver is recovering.
     back_t: f64,

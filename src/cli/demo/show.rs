@@ -108,7 +108,7 @@ pub(super) fn insight(insight: &Value) -> anyhow::Result<()> {
 pub(super) fn retrying(message: &Value) -> anyhow::Result<()> {
     let text = |name: &str| message[name].as_str().unwrap_or("unknown");
     say!(
-        "   ! {} is {}: cause {}, status {}, tries {}; it would be tried again at {}.",
+        "   ! {} is {}: cause {}, status {}, attempts {}; the next attempt is at {}.",
         text("id"),
         text("status"),
         text("cause"),

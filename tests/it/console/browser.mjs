@@ -186,6 +186,21 @@ const steps = {
     await page.context().close();
   },
 
+  async "times are shown in the zone that a visitor chooses"() {
+    const page = await visitor("light", { timezoneId: "Asia/Kolkata" });
+    await signIn(page);
+    await page.goto(root + "/console/webhook");
+    const created = page.locator("dl.facts time").first();
+    const utc = await created.textContent();
+    await page.selectOption("#zone", "local");
+    assert.notEqual(await created.textContent(), utc);
+    await page.reload();
+    assert.match(await page.textContent("dl.facts"), /local time/);
+    await page.selectOption("#zone", "utc");
+    assert.equal(await created.textContent(), utc);
+    await page.context().close();
+  },
+
   async "the secret is rotated, and a key is created and revoked"() {
     const page = await visitor("light");
     await signIn(page);

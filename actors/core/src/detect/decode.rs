@@ -292,8 +292,8 @@ impl Decoder {
         0
     }
 
-    /// Discards the courses that contradict the second that is about to be settled without
-    /// agreement.
+    /// Discards the courses that contradict the best one in the second that is settled next, if
+    /// the courses do not agree on it.
     fn prune(&mut self) {
         let mut courses = [0_u8, 1, 2, 3, 4];
         for place in (1..self.open.len()).rev() {
@@ -346,7 +346,7 @@ mod tests {
 
     proptest! {
         /// A step taken from the best state alone equals, bit for bit, the step that compares all
-        /// ways.
+        /// states.
         #[test]
         fn a_step_from_the_best_state_equals_the_full_step(
             best in 0_u8..STATES as u8,
