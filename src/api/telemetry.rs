@@ -70,9 +70,10 @@ pub(super) fn not_admitted(error: AdmitError) -> Problem {
             Code::SessionBusy,
             "Too many batches of this session are in flight.",
         ),
-        AdmitError::NodeFull => {
-            Problem::new(Code::Overloaded, "The node has too many requests in flight; the batch was not read.")
-        }
+        AdmitError::NodeFull => Problem::new(
+            Code::Overloaded,
+            "The node has too many requests in flight; the batch was not read.",
+        ),
         AdmitError::TenantFull(exceeded) => share_exceeded(exceeded),
         AdmitError::Draining => Problem::new(Code::Draining, "The service is stopping."),
     }
