@@ -20,7 +20,7 @@ pub const APPS: [(&str, &str, &str); 5] = [
     ("gpslogger", "gpslogger", "GPSLogger"),
 ];
 
-/// What a recorder does at the moment.
+/// The present activity of a recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
     /// No message has arrived yet.
@@ -46,7 +46,7 @@ impl Activity {
     }
 }
 
-/// Returns what the recorder does at the moment.
+/// Returns the recorder's present activity.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The state of a recorder for the page on the phone: what arrives, and the insight of the newest
-//! delivery.
+//! The state of a recorder for the page on the phone: the received data, and the insight of the
+//! newest delivery.
 
 use actix_web::HttpResponse;
 use porchlight_actors::service::{InsightState, Recorder};
@@ -14,8 +14,8 @@ use porchlight_http::problem::{Code, Problem};
 use porchlight_http::recorder;
 use porchlight_http::request_context::{self, RequestContext};
 
-/// The fields of the summary that the page does not get: the person who records sees what was
-/// measured, and the customer alone sees whether it is suspicious.
+/// The fields of the summary that the page does not get: the person who records sees the
+/// measurements, and only the customer sees the suspicion.
 const CUSTOMERS_ONLY: [&str; 2] = ["fraudScore", "suspiciousBehavior"];
 /// The fields of the insight that the page gets.
 const SHOWN: [&str; 5] = ["status", "summary", "reasonCodes", "events", "metrics"];
