@@ -48,7 +48,7 @@ pub(crate) fn serve(
     let proxies =
         TrustedProxies::new(move |address| proxies.iter().any(|proxy| proxy.contains(address)));
     let console = Console::new(secrets)
-        .with_trusted_proxies(proxies)
+        .with_trusted_proxies(proxies.clone())
         .with_map(map.clone());
     let (state, console) = (Data::new(state), Data::new(console));
     porchlight_http::observe::install();
@@ -62,6 +62,8 @@ pub(crate) fn serve(
     let routes = move |config: &mut ServiceConfig| {
         api(config);
         console(config);
+        // The audit log names the client and not the proxy.
+        config.app_data(proxies.clone());
     };
     let served = listen(state.clone(), config.server.listen, workers, routes)?;
     Ok((served, state))

@@ -7,6 +7,8 @@
 //! Recording a delivery (start, telemetry, proof of delivery, stop) is not audited: it shows no
 //! data to anyone, and it must not wait for the log.
 
+use std::net::IpAddr;
+
 use actix_web::body::BoxBody;
 use actix_web::dev::ServiceResponse;
 use actix_web::http::Method;
@@ -19,6 +21,7 @@ use porchlight_schema::key::KeyRecord;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
+use super::client_address::TrustedProxies;
 use super::problem::{Code, Problem};
 
 /// The reserved room for the line of one request, kept in its extensions.
@@ -178,6 +181,15 @@ pub(crate) fn finish(response: &ServiceResponse<BoxBody>, now: impl FnOnce() -> 
         actor: ticket.actor,
         action: ticket.action.as_str().to_owned(),
         object,
-        from: http.peer_addr().map(|peer| peer.ip()),
+        from: client_address(http),
     });
+}
+
+/// Returns the address of the client, which is not that of a trusted proxy.
+fn client_address(http: &HttpRequest) -> Option<IpAddr> {
+    let peer = http.peer_addr().map(|peer| peer.ip());
+    match http.app_data::<TrustedProxies>() {
+        Some(proxies) => proxies.client(peer, http.headers()),
+        None => peer,
+    }
 }

@@ -73,6 +73,19 @@ async fn a_read_is_on_the_log_with_key_name_object_and_address() {
     server.stop().await;
 }
 
+#[actix::test]
+async fn the_log_names_the_client_behind_a_trusted_proxy() {
+    let server = Server::start().await;
+    let request = server
+        .ask(Method::GET, "/v1/sessions")
+        .header("Service-Key", &server.keys.secret)
+        .header("X-Forwarded-For", "192.0.2.1, 198.51.100.7");
+    assert_eq!(Answer::of(request).await.status, 200);
+    let found = lines(&server, "action=session.list&limit=1").await;
+    assert_eq!(found[0]["from"], "198.51.100.7");
+    server.stop().await;
+}
+
 /// Whether a schema of the document has a field that is a latitude, at any depth.
 fn has_position(schema: &Value, depth: usize) -> bool {
     if depth > 12 {

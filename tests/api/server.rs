@@ -6,12 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use actix_rt::Arbiter;
 use actix_web::dev::ServerHandle;
-use actix_web::web::Data;
+use actix_web::web::{Data, ServiceConfig};
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Permit, Ports, Service};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_core::shares::ShareLimits;
 use porchlight_http::cors::Origins;
+use porchlight_http::client_address::TrustedProxies;
 use porchlight_http::links::PathImages;
 use porchlight_http::serve::listen;
 use porchlight_http::{Settings, State};
@@ -243,7 +244,13 @@ impl Server {
             .with_cors(origins);
         let state = Data::new(state);
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let routes = porchlight_api::routes(Data::default());
+        let api = porchlight_api::routes(Data::default());
+        // The tests call from a loopback address, as a proxy does.
+        let proxies = TrustedProxies::new(|address| address.is_loopback());
+        let routes = move |config: &mut ServiceConfig| {
+            api(config);
+            config.app_data(proxies.clone());
+        };
         let served = listen(state, address, 1, routes).unwrap();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self {
