@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use metrics::Gauge;
 use porchlight_core::webhook::{AttemptDetails, Cause};
 use porchlight_observe::resolver::{PermitPoolKind, ResolverMetrics};
 use porchlight_ports::{Answer, OutboundRequest, Transport, UrlRefused};
@@ -32,7 +33,6 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::runtime::{Handle, Runtime};
-use tokio::sync::Semaphore;
 use tokio::time::timeout_at;
 
 use address::Cidr;
@@ -57,6 +57,8 @@ const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
 const HTTP2_PING_MS: u64 = 2_000;
 /// The maximum number of concurrent probes per node.
 const PROBES_MAX: usize = 128;
+/// The maximum number of concurrent probes of one tenant.
+const TENANT_PROBES_MAX: usize = 8;
 /// The maximum time that an attempt waits for a permit before it fails with cause `internal`.
 const PERMIT_MS_MAX: u64 = 5_000;
 
@@ -121,7 +123,7 @@ struct Inner {
     guard: Arc<Guard>,
     tls: Arc<rustls::ClientConfig>,
     permits: PermitPool,
-    probes: Semaphore,
+    probes: PermitPool,
     ends: tls::CertificateEnds,
 }
 
@@ -170,7 +172,7 @@ impl HttpTransport {
                 TENANT_ATTEMPTS_IN_FLIGHT_MAX,
                 ResolverMetrics::get().in_use(PermitPoolKind::Attempts),
             ),
-            probes: Semaphore::new(PROBES_MAX),
+            probes: PermitPool::new(PROBES_MAX, TENANT_PROBES_MAX, Gauge::noop()),
             ends,
         });
         Ok(Self {
@@ -205,8 +207,8 @@ impl Transport for HttpTransport {
         let (inner, url) = (Arc::clone(&self.inner), url.to_owned());
         let probing = self.handle.spawn(async move {
             let target = Target::parse(&url, inner.guard.allowed())?;
-            let permit = inner.probes.try_acquire();
-            let _permit = permit.map_err(|_| UrlRefused::Unavailable)?;
+            let permit = inner.probes.try_acquire(Some(tenant));
+            let _permit = permit.ok_or(UrlRefused::Unavailable)?;
             let deadline = Instant::now() + Duration::from_millis(PROBE_MS_MAX);
             // A host that does not answer in time is accepted; a name that does not resolve in time
             // is not.
