@@ -31,6 +31,21 @@ pub fn sync_tree(folder: &Path) -> io::Result<()> {
     sync_folder(folder)
 }
 
+/// Makes the entries of a folder and of all folders below it durable, but not the content of files.
+///
+/// # Errors
+///
+/// A folder cannot be read or synced.
+pub fn sync_folders(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_folders(&entry.path())?;
+        }
+    }
+    sync_folder(folder)
+}
+
 /// Writes the file `name` in `folder` atomically, readable by its owner only. An existing file
 /// stays.
 ///
