@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use porchlight_schema::limits::{
     DRAIN_GRACE_MS, DRAIN_GRACE_MS_MAX, KEY_REQUESTS_PER_SECOND_DEFAULT, RETENTION_DAYS_DEFAULT,
     RETENTION_MS_MIN, SESSION_DURATION_MINUTES_DEFAULT, SESSION_IDLE_MINUTES_DEFAULT,
+    STORE_RESERVE_BYTES_DEFAULT,
 };
 use serde::{Deserialize, Serialize};
 
@@ -121,6 +122,9 @@ pub struct Store {
     pub path: PathBuf,
     /// The time for which a session is kept after its end.
     pub retention: HumanDuration,
+    /// Free bytes on the embedded store's disk below which new data is refused with 503, at most a
+    /// quarter of the disk; 0: no reserve.
+    pub reserve_bytes: u64,
     /// The cluster for `kind = "cql"`.
     pub cql: Cql,
 }
@@ -131,6 +135,7 @@ impl Default for Store {
             kind: StoreKind::default(),
             path: PathBuf::from("porchlight-data"),
             retention: HumanDuration::from_days(RETENTION_DAYS_DEFAULT),
+            reserve_bytes: STORE_RESERVE_BYTES_DEFAULT,
             cql: Cql::default(),
         }
     }

@@ -62,6 +62,7 @@ impl OpenStore {
         Ok(match config.store.kind {
             StoreKind::Embedded => Self::Embedded(EmbeddedStore::open(OpenOptions {
                 path: config.store.path.clone(),
+                reserve_bytes: config.store.reserve_bytes,
                 on_durable,
                 on_fatal,
             })?),

@@ -415,6 +415,14 @@ pub const WHEEL_AHEAD_MS: u64 = 15 * 60 * 1000;
 pub const SESSION_IDLE_MINUTES_DEFAULT: u64 = 30;
 /// A session that is older than this many minutes is completed (`session.max_duration`).
 pub const SESSION_DURATION_MINUTES_DEFAULT: u64 = 12 * 60;
+/// Default of `store.reserve_bytes`: free bytes on the disk of the embedded store below which clients' writes are refused.
+pub const STORE_RESERVE_BYTES_DEFAULT: u64 = 1 << 30;
+/// The reserve takes at most one part of this many of the disk.
+pub const STORE_RESERVE_PARTS_MIN: u64 = 4;
+/// One part of this many of the reserve is the floor, below which the embedded store writes nothing at all.
+pub const STORE_FLOOR_PARTS: u64 = 4;
+/// One part of this many of a threshold must be free beyond it before more writes are accepted again.
+pub const STORE_RESERVE_MARGIN_PARTS: u64 = 8;
 /// Days for which a session is kept after its end (`store.retention`).
 pub const RETENTION_DAYS_DEFAULT: u64 = 90;
 /// Requests of one key in a second (`server.rate_limit_per_second`).

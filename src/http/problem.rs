@@ -269,6 +269,10 @@ impl From<StoreError> for Problem {
                 Code::Overloaded,
                 "The store has too much to do; nothing was changed.",
             ),
+            StoreError::Full => Self::new(
+                Code::StoreFull,
+                "The store has no room for this write; nothing was changed. Repeat it later.",
+            ),
             StoreError::Unavailable(source) => {
                 let mut problem = Self::new(Code::StoreUnavailable, "The store cannot be reached.");
                 problem.0.source = Some(source.to_string());

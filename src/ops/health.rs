@@ -5,6 +5,7 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
 use actix_web::web::Data;
+use porchlight_core::disk_space::SpaceLevel;
 use porchlight_http::middleware::Report;
 use porchlight_http::problem::Problem;
 use porchlight_http::request_context;
@@ -102,18 +103,33 @@ pub(super) async fn checks(state: &OpsState) -> Vec<Check> {
     checks
 }
 
+/// Returns the reason why writes are refused, or `None` if the disk has room for all of them.
+fn disk_note(state: &OpsState) -> Option<&'static str> {
+    match state.store.as_ref()?.committer().space() {
+        SpaceLevel::Plenty => None,
+        SpaceLevel::Low => {
+            Some("the disk is nearly full: reads and deletions go on, new data is refused")
+        }
+        SpaceLevel::Exhausted => Some("the disk is full: reads go on, all writes are refused"),
+    }
+}
+
 pub(super) async fn ready(state: Data<OpsState>) -> Result<HttpResponse, Problem> {
     let checks = checks(&state).await;
     let ready = checks.iter().all(|check| check.ok);
-    let held = state.health.retention.held_because();
-    let note = |detail| Note {
-        name: "retention",
-        detail,
+    let retention = state.health.retention.held_because();
+    let disk = disk_note(&state);
+    let notes = [("retention", retention), ("disk", disk)];
+    let note = |(name, detail): (_, Option<_>)| {
+        Some(Note {
+            name,
+            detail: detail?,
+        })
     };
     let readiness = Readiness {
         ready,
         checks,
-        notes: held.map(note).into_iter().collect(),
+        notes: notes.into_iter().filter_map(note).collect(),
     };
     let status = if ready {
         HttpResponse::Ok()

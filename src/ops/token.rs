@@ -40,11 +40,11 @@ impl std::fmt::Debug for TokenFile {
 
 impl TokenFile {
     /// Creates a token for the listener at `address` and writes it into `folder`, replacing an
-    /// earlier one.
+    /// earlier one. On a full disk the server starts without the file.
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be written.
+    /// Returns an error if the file cannot be written for another reason.
     pub fn write(folder: &Path, address: SocketAddr) -> anyhow::Result<Self> {
         let path = folder.join(NAME);
         let mut bytes = [0_u8; 32];
@@ -52,8 +52,19 @@ impl TokenFile {
         let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let hash = hash(&token);
         let text = serde_json::to_string(&Entry { address, token })?;
-        replace(&path, text.as_bytes())
-            .with_context(|| format!("{} cannot be written", path.display()))?;
+        let mut written = replace(&path, text.as_bytes());
+        if is_full(&written) {
+            // The room of the earlier file suffices. Its token is of no use any more.
+            written = fs::remove_file(&path).and_then(|()| replace(&path, text.as_bytes()));
+        }
+        match written {
+            full if is_full(&full) => {
+                tracing::error!(path = %path.display(), "the disk is full: commands cannot reach this server");
+            }
+            written => {
+                written.with_context(|| format!("{} cannot be written", path.display()))?;
+            }
+        }
         Ok(Self { path, hash })
     }
 
@@ -91,6 +102,10 @@ pub(super) fn read(folder: &Path) -> anyhow::Result<Option<Entry>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
     }
+}
+
+fn is_full(written: &io::Result<()>) -> bool {
+    matches!(written, Err(error) if error.kind() == io::ErrorKind::StorageFull)
 }
 
 /// Writes a temporary file and renames it, so that readers never see a partial file. Only the owner

@@ -8,6 +8,7 @@ use porchlight_world::private_file::{sync_folder, sync_tree, write_private};
 
 use super::continuity::{self, MissingGroups};
 use super::embedded::{EmbeddedStore, OpenError, open_engine};
+use super::engine::fjall::Background;
 use super::engine::fjall::acknowledged::{self, Acknowledged};
 use super::engine::{Durability, Engine, EngineError, Space, Write};
 use super::record;
@@ -93,7 +94,9 @@ impl EmbeddedStore {
         Acknowledged::create(folder, u64::MAX).map_err(io)?;
         before(Step::CreateEngine).map_err(io)?;
         let mut copy = Copy {
-            to: open_engine(folder).map_err(unusable)?.0,
+            to: open_engine(folder, Background::Working)
+                .map_err(unusable)?
+                .0,
             chunk: Vec::new(),
             chunk_bytes: 0,
             report: BackupReport {
@@ -197,7 +200,7 @@ fn verify(folder: &Path, log: u64) -> Result<(), BackupError> {
     let unusable = |error| BackupError::Unusable(Box::new(error));
     let not_whole =
         |error: MissingGroups| unusable(OpenError::MissingGroups(folder.to_path_buf(), error));
-    let (engine, acknowledged) = open_engine(folder).map_err(unusable)?;
+    let (engine, acknowledged) = open_engine(folder, Background::Working).map_err(unusable)?;
     let last = continuity::check(&engine, acknowledged.number().max(log)).map_err(not_whole)?;
     if last > log {
         return Err(unusable(OpenError::Unknown(

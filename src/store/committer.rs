@@ -7,6 +7,8 @@
 //! acknowledges nothing more, refuses every later call, and notifies the binary, which exits and
 //! recovers.
 
+mod disk;
+mod operation;
 mod pace;
 
 use std::any::Any;
@@ -15,6 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use porchlight_core::disk_space::{SpaceLevel, WriteOrigin};
 use porchlight_observe::chain;
 use porchlight_observe::store::{StoreMetrics, StoreOutcome};
 use porchlight_ports::{StoreError, StoreResult};
@@ -23,6 +26,9 @@ use porchlight_schema::limits::{COMMIT_GROUP_BYTES_MAX, COMMIT_GROUP_MAX, COMMIT
 use porchlight_schema::sample::packed::PackedBatch;
 use tokio::sync::oneshot;
 
+pub(crate) use self::disk::Disk;
+use self::disk::SharedLevel;
+use self::operation::{Closed, Operation, Pending, Refusal};
 use self::pace::Pace;
 use super::continuity;
 use super::engine::{Durability, Engine, EngineError};
@@ -40,57 +46,8 @@ pub type OnFatal = Arc<dyn Fn(&str) + Send + Sync>;
 /// keeps the engine from removing old journals (fjall-rs/fjall#288).
 const IDLE_WRITE: Duration = Duration::from_secs(60);
 
-/// The error of a store that accepts no more operations.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-struct Closed(Arc<str>);
-
-trait Operation: Send {
-    fn bytes(&self) -> usize;
-    fn durability(&self) -> Durability;
-    /// Runs the operation; true if its writes are to be kept.
-    fn decide(&mut self, txn: &mut Txn<'_>) -> bool;
-    /// Answers the caller: with the operation's result, or with the reason why it could not be
-    /// written.
-    fn complete(self: Box<Self>, refused: Option<&Closed>);
-}
-
-struct Pending<T, F> {
-    bytes: usize,
-    durability: Durability,
-    decide: Option<F>,
-    decided: Option<StoreResult<T>>,
-    waiter: oneshot::Sender<StoreResult<T>>,
-}
-
-impl<T, F> Operation for Pending<T, F>
-where
-    T: Send,
-    F: FnOnce(&mut Txn<'_>) -> StoreResult<T> + Send,
-{
-    fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    fn decide(&mut self, txn: &mut Txn<'_>) -> bool {
-        self.decided = self.decide.take().map(|decide| decide(txn));
-        matches!(self.decided, Some(Ok(_)))
-    }
-
-    fn complete(self: Box<Self>, refused: Option<&Closed>) {
-        let answer = match (refused, self.decided) {
-            (Some(refused), _) => Err(StoreError::unavailable(refused.clone())),
-            (None, Some(decided)) => decided,
-            (None, None) => Err(StoreError::unavailable("the operation was not decided")),
-        };
-        // The caller may be gone; the operation counts anyway.
-        drop(self.waiter.send(answer));
-    }
-}
+/// The interval at which an idle writer measures the disk, so that it notices freed space.
+const IDLE_MEASURE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Queue {
@@ -117,6 +74,7 @@ impl Shared {
 /// The callers' side of the queue. Dropping it ends the writer after the queued operations.
 pub struct Committer {
     shared: Arc<Shared>,
+    space: SharedLevel,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
@@ -125,9 +83,11 @@ impl Committer {
     pub(crate) fn start(
         engine: Arc<dyn Engine>,
         log: u64,
+        disk: Disk,
         on_durable: OnDurable,
         on_fatal: OnFatal,
     ) -> std::io::Result<Self> {
+        let space = disk.shared();
         let shared = Arc::new(Shared::default());
         let mut writer = Writer {
             engine,
@@ -135,6 +95,8 @@ impl Committer {
             tips: JournalHeads::default(),
             group: Group::default(),
             begun: Instant::now(),
+            written_at: Instant::now(),
+            disk,
             pace: Pace::default(),
             not_before: None,
             on_durable,
@@ -153,25 +115,66 @@ impl Committer {
             })?;
         Ok(Self {
             shared,
+            space,
             thread: Mutex::new(Some(thread)),
         })
     }
 
-    /// Queues an operation of about `bytes` bytes and waits until its writes are as durable as
-    /// requested. A queued operation runs even if the caller stops waiting.
+    /// Queues an operation of the service itself, of about `bytes` bytes, and waits until its writes
+    /// are as durable as requested. A queued operation runs even if the caller stops waiting.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Overloaded`] if the queue is full, [`StoreError::Unavailable`] if the store is
-    /// closed or failed, and the errors of `decide`.
+    /// [`StoreError::Overloaded`] if the queue is full, [`StoreError::Full`] if the disk is,
+    /// [`StoreError::Unavailable`] if the store is closed or failed, and the errors of `decide`.
     pub async fn run<T, F>(&self, bytes: usize, durability: Durability, decide: F) -> StoreResult<T>
     where
         T: Send + 'static,
         F: FnOnce(&mut Txn<'_>) -> StoreResult<T> + Send + 'static,
     {
+        self.queue(bytes, durability, WriteOrigin::Service, decide)
+            .await
+    }
+
+    /// Like [`Self::run`], for a client, whose writes are refused while the disk is nearly full.
+    ///
+    /// # Errors
+    ///
+    /// See [`Self::run`].
+    pub async fn run_for_client<T, F>(
+        &self,
+        bytes: usize,
+        durability: Durability,
+        decide: F,
+    ) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Txn<'_>) -> StoreResult<T> + Send + 'static,
+    {
+        self.queue(bytes, durability, WriteOrigin::Client, decide)
+            .await
+    }
+
+    async fn queue<T, F>(
+        &self,
+        bytes: usize,
+        durability: Durability,
+        origin: WriteOrigin,
+        decide: F,
+    ) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Txn<'_>) -> StoreResult<T> + Send + 'static,
+    {
+        if !self.space.get().accepts(origin) {
+            self.check_open()?;
+            StoreMetrics::get().on_operations(StoreOutcome::Full, 1);
+            return Err(StoreError::Full);
+        }
         let (waiter, answer) = oneshot::channel();
         let operation = Box::new(Pending {
             bytes,
+            origin,
             durability,
             decide: Some(decide),
             decided: None,
@@ -198,7 +201,22 @@ impl Committer {
         }
     }
 
-    /// Writes small rows durably.
+    /// Returns how much space the last measurement of the disk left.
+    #[must_use]
+    pub fn space(&self) -> SpaceLevel {
+        self.space.get()
+    }
+
+    /// Writes small rows of a client durably.
+    pub async fn write_for_client<T, F>(&self, decide: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Txn<'_>) -> StoreResult<T> + Send + 'static,
+    {
+        self.run_for_client(1024, Durability::Synced, decide).await
+    }
+
+    /// Writes small rows of the service itself durably.
     pub async fn write<T, F>(&self, decide: F) -> StoreResult<T>
     where
         T: Send + 'static,
@@ -261,6 +279,9 @@ struct Writer {
     group: Group,
     /// The time at which the last group started.
     begun: Instant,
+    /// When the last group was written.
+    written_at: Instant,
+    disk: Disk,
     pace: Pace,
     /// The earliest start of the next group; `None` for an immediate start.
     not_before: Option<Instant>,
@@ -277,15 +298,45 @@ impl Writer {
             let Some(operations) = self.next_group() else {
                 return self.engine.close();
             };
+            let operations = self.accepted(operations)?;
+            let is_idle_write_due =
+                self.written_at.elapsed() >= IDLE_WRITE && self.disk.accepts(WriteOrigin::Service);
+            if operations.is_empty() && !is_idle_write_due {
+                continue;
+            }
             let begun = Instant::now();
             let space = self.pace.space(operations.len(), begun - self.begun);
             self.not_before = (!space.is_zero()).then(|| begun + space);
             self.begun = begun;
             self.commit(operations)?;
+            self.written_at = Instant::now();
         }
     }
 
-    /// Waits for the next group: the queue up to a group's limits, or an empty group after a minute
+    /// Measures the disk, refuses the operations for which it has no space, and returns the others.
+    fn accepted(
+        &mut self,
+        operations: Vec<Box<dyn Operation>>,
+    ) -> Result<Vec<Box<dyn Operation>>, EngineError> {
+        let before = self.disk.level();
+        let level = self.disk.measure(self.engine.unflushed_bytes());
+        if before == SpaceLevel::Exhausted && level != SpaceLevel::Exhausted {
+            self.engine.resume()?;
+        }
+        if level == SpaceLevel::Plenty {
+            return Ok(operations);
+        }
+        let (accepted, refused): (Vec<_>, Vec<_>) = operations
+            .into_iter()
+            .partition(|operation| level.accepts(operation.origin()));
+        StoreMetrics::get().on_operations(StoreOutcome::Full, refused.len() as u64);
+        for operation in refused {
+            operation.complete(Some(&Refusal::Full));
+        }
+        Ok(accepted)
+    }
+
+    /// Waits for the next group: the queue up to a group's limits, or an empty group after a second
     /// without operations. Returns `None` when the store closes.
     fn next_group(&self) -> Option<Vec<Box<dyn Operation>>> {
         let mut queue = self.shared.lock();
@@ -297,7 +348,7 @@ impl Writer {
             let (woken, timeout) = self
                 .shared
                 .wake
-                .wait_timeout(queue, IDLE_WRITE)
+                .wait_timeout(queue, IDLE_MEASURE)
                 .unwrap_or_else(PoisonError::into_inner);
             queue = woken;
             queue.idle = false;
@@ -340,7 +391,7 @@ impl Writer {
         if (is_idle_write || !self.group.is_empty())
             && let Err(error) = self.write(durability)
         {
-            let reason = Closed(chain(&error).into());
+            let reason = Refusal::Closed(Closed(chain(&error).into()));
             StoreMetrics::get().on_operations(StoreOutcome::Failed, operations.len() as u64);
             for operation in operations {
                 operation.complete(Some(&reason));
@@ -395,8 +446,9 @@ fn refuse_all(shared: &Shared, reason: &str) {
         queue.closed = Some(closed.clone());
         std::mem::take(&mut queue.waiting)
     };
+    let refusal = Refusal::Closed(closed);
     for operation in waiting {
-        operation.complete(Some(&closed));
+        operation.complete(Some(&refusal));
     }
 }
 

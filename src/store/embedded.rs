@@ -8,18 +8,21 @@
 //! ```
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use porchlight_core::disk_space::SpaceLevel;
 use porchlight_ports::StoreResult;
-use porchlight_world::private_file::sync_folder;
+use porchlight_schema::limits::STORE_RESERVE_BYTES_DEFAULT;
+use porchlight_world::private_file::{sync_folder, sync_folders};
 
-use super::committer::{Committer, OnDurable, OnFatal};
+use super::committer::{Committer, Disk, OnDurable, OnFatal};
 use super::continuity::{self, MissingGroups};
-use super::engine::fjall::FjallEngine;
 use super::engine::fjall::acknowledged::{self, Acknowledged};
+use super::engine::fjall::{Background, FjallEngine};
 use super::engine::{Durability, Engine, EngineError};
 use super::local::LocalStore;
 
@@ -32,6 +35,9 @@ pub(crate) const ENGINE_FOLDER: &str = "engine";
 /// The file in that folder with which the engine completes a new database.
 const ENGINE_VERSION: &str = "version";
 
+/// The unit of [`MetadataExt::blocks`].
+const BLOCK_BYTES: u64 = 512;
+
 /// Deadline for the first write after a start, which may hang forever (fjall-rs/fjall#257).
 const PROBE: Duration = Duration::from_secs(10);
 
@@ -39,6 +45,8 @@ const PROBE: Duration = Duration::from_secs(10);
 pub struct OpenOptions {
     /// The folder, which is created if absent.
     pub path: PathBuf,
+    /// Free bytes on the disk below which clients' writes are refused; 0: no reserve.
+    pub reserve_bytes: u64,
     /// Called with each batch as soon as it is durable.
     pub on_durable: OnDurable,
     /// Called once when the store cannot continue.
@@ -91,28 +99,48 @@ impl EmbeddedStore {
     /// See [`OpenError`]. The store refuses to open rather than to continue with less than was
     /// acknowledged.
     pub fn open(options: OpenOptions) -> Result<Arc<Self>, OpenError> {
+        let io = |error| OpenError::Io(options.path.clone(), error);
+        std::fs::create_dir_all(&options.path).map_err(io)?;
+        let disk = Disk::of(&options.path, options.reserve_bytes);
+        Self::open_on(options, disk)
+    }
+
+    /// Opens the store on a disk that may be full.
+    fn open_on(options: OpenOptions, mut disk: Disk) -> Result<Arc<Self>, OpenError> {
         let OpenOptions {
             path,
             on_durable,
             on_fatal,
+            ..
         } = options;
         if is_unfinished_copy(&path)? {
             return Err(OpenError::Unfinished(path));
         }
-        let (engine, acknowledged) = open_engine(&path)?;
-        let log = continuity::check(&engine, acknowledged.number())
+        let io = |error| OpenError::Io(path.clone(), error);
+        // What the journals hold will be written to tables once more.
+        let is_full = disk.measure(journals_bytes(&path)) == SpaceLevel::Exhausted;
+        let background = if is_full && Self::is_in(&path) {
+            Background::Dormant
+        } else {
+            Background::Working
+        };
+        let (engine, acknowledged) = open_engine(&path, background)?;
+        // The engine syncs the content of new folders, but not their names.
+        sync_folders(&path).map_err(io)?;
+        let mut log = continuity::check(&engine, acknowledged.number())
             .map_err(|error| OpenError::MissingGroups(path.clone(), error))?;
         let engine = Arc::new(engine);
-        let log = probe(&path, &engine, log + 1)?;
-        let io = |error| OpenError::Io(path.clone(), error);
+        if background == Background::Working {
+            log = probe(&path, &engine, log + 1)?;
+        }
         let tell = Arc::clone(&on_fatal);
         let beside = acknowledged
             .keep_synced(move |error| {
                 tell(&format!("the acknowledged group cannot be synced: {error}"));
             })
             .map_err(io)?;
-        let committer =
-            Committer::start(Arc::clone(&engine) as _, log, on_durable, on_fatal).map_err(io)?;
+        let committer = Committer::start(Arc::clone(&engine) as _, log, disk, on_durable, on_fatal)
+            .map_err(io)?;
         Ok(Arc::new(Self {
             engine,
             committer,
@@ -138,6 +166,7 @@ impl EmbeddedStore {
     pub fn open_alone(path: &Path) -> Result<Arc<Self>, OpenError> {
         Self::open(OpenOptions {
             path: path.to_path_buf(),
+            reserve_bytes: STORE_RESERVE_BYTES_DEFAULT,
             on_durable: Arc::new(|_, _, _| {}),
             on_fatal: Arc::new(|_| {}),
         })
@@ -171,7 +200,10 @@ fn is_unfinished_copy(path: &Path) -> Result<bool, OpenError> {
 }
 
 /// Opens the engine and the file next to it.
-pub(crate) fn open_engine(path: &Path) -> Result<(FjallEngine, Arc<Acknowledged>), OpenError> {
+pub(crate) fn open_engine(
+    path: &Path,
+    background: Background,
+) -> Result<(FjallEngine, Arc<Acknowledged>), OpenError> {
     let folder = path.join(ENGINE_FOLDER);
     let file = path.join(acknowledged::NAME);
     let io = |error| OpenError::Io(path.to_path_buf(), error);
@@ -190,7 +222,7 @@ pub(crate) fn open_engine(path: &Path) -> Result<(FjallEngine, Arc<Acknowledged>
     let acknowledged = Arc::new(acknowledged);
     // Some damage makes fjall panic instead of returning an error.
     let opened = catch_unwind(AssertUnwindSafe(|| {
-        FjallEngine::open(&folder, Arc::clone(&acknowledged))
+        FjallEngine::open(&folder, Arc::clone(&acknowledged), background)
     }));
     match opened {
         Ok(Ok(engine)) => Ok((engine, acknowledged)),
@@ -201,6 +233,18 @@ pub(crate) fn open_engine(path: &Path) -> Result<(FjallEngine, Arc<Acknowledged>
             EngineError::Corrupt("fjall panicked over its files".to_owned()),
         )),
     }
+}
+
+/// Returns the bytes that the engine's journals occupy on the disk; 0 if there are none.
+fn journals_bytes(path: &Path) -> u64 {
+    let files = std::fs::read_dir(path.join(ENGINE_FOLDER));
+    let is_journal = |file: &std::fs::DirEntry| {
+        let name = file.file_name();
+        Path::new(&name).extension().is_some_and(|end| end == "jnl")
+    };
+    let journals = files.into_iter().flatten().flatten().filter(is_journal);
+    let blocks = journals.filter_map(|file| Some(file.metadata().ok()?.blocks()));
+    blocks.sum::<u64>().saturating_mul(BLOCK_BYTES)
 }
 
 /// Removes the remains of a first start that was interrupted before its engine was complete:
@@ -251,11 +295,90 @@ fn probe(path: &Path, engine: &Arc<FjallEngine>, log: u64) -> Result<u64, OpenEr
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use porchlight_core::disk_space::DiskUsage;
+    use porchlight_ports::StoreError;
+
     use super::*;
+    use crate::engine::Space;
 
     fn folder(name: &str) -> PathBuf {
         let name = format!("porchlight-embedded-{name}-{}", std::process::id());
         std::env::temp_dir().join(name)
+    }
+
+    fn level_becomes(store: &EmbeddedStore, level: SpaceLevel) {
+        for _ in 0..600 {
+            if store.committer().space() == level {
+                return;
+            }
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+        panic!("{:?} instead of {level:?}", store.committer().space());
+    }
+
+    #[test]
+    fn a_store_opened_on_a_full_disk_reads_and_accepts_writes_once_there_is_space() {
+        let path = folder("full");
+        let row = || vec![0xfd, 1];
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let put = |store: &EmbeddedStore, n: u8| {
+            let write = store.committer().write_for_client(move |txn| {
+                txn.put(Space::State, row(), vec![n]);
+                Ok(())
+            });
+            runtime.block_on(write)
+        };
+        let read = |store: &EmbeddedStore| {
+            let found = store.read_here(|read| read.get(Space::State, &row()));
+            found.unwrap().unwrap()
+        };
+        {
+            let store = EmbeddedStore::open_alone(&path).unwrap();
+            put(&store, 1).unwrap();
+        }
+        let free_bytes = Arc::new(AtomicU64::new(0));
+        let measured = Arc::clone(&free_bytes);
+        let measure = move || {
+            Some(DiskUsage {
+                free_bytes: measured.load(Ordering::Relaxed),
+                total_bytes: 1 << 40,
+            })
+        };
+        let disk = Disk::measured_by(Box::new(measure), 1 << 30);
+        let options = OpenOptions {
+            path: path.clone(),
+            reserve_bytes: 1 << 30,
+            on_durable: Arc::new(|_, _, _| {}),
+            on_fatal: Arc::new(|reason| panic!("{reason}")),
+        };
+        let store = EmbeddedStore::open_on(options, disk).unwrap();
+        let group = || Acknowledged::open(&path).unwrap().unwrap().number();
+        let before = group();
+        assert_eq!(read(&store), [1]);
+        assert!(matches!(put(&store, 2), Err(StoreError::Full)));
+        let service = store.committer().write(|_| Ok(()));
+        assert!(matches!(runtime.block_on(service), Err(StoreError::Full)));
+        assert_eq!(group(), before, "nothing was written");
+
+        free_bytes.store(1 << 29, Ordering::Relaxed);
+        level_becomes(&store, SpaceLevel::Low);
+        assert!(matches!(put(&store, 2), Err(StoreError::Full)));
+        let service = store.committer().write(|txn| {
+            txn.put(Space::State, vec![0xfd, 2], vec![2]);
+            Ok(())
+        });
+        runtime.block_on(service).unwrap();
+
+        free_bytes.store(1 << 31, Ordering::Relaxed);
+        level_becomes(&store, SpaceLevel::Plenty);
+        put(&store, 3).unwrap();
+        assert_eq!(read(&store), [3]);
+        store.flush_tables().unwrap();
+        drop(store);
+        assert_eq!(read(&EmbeddedStore::open_alone(&path).unwrap()), [3]);
+        std::fs::remove_dir_all(&path).unwrap();
     }
 
     #[test]

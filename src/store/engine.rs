@@ -150,6 +150,16 @@ pub trait Engine: Send + Sync + 'static {
     /// Starts flushing memory to tables, without waiting.
     fn rotate(&self) -> Result<(), EngineError>;
 
+    /// Bytes that the engine holds in memory and has yet to write to its files, approximately.
+    fn unflushed_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Starts the background work that an engine opened on a full disk left out.
+    fn resume(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     /// Rewrites the files so that they no longer hold removed rows. Takes as long as reading and writing the whole store.
     fn purge(&self) -> Result<(), EngineError>;
 

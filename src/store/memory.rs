@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::committer::{Committer, OnDurable, OnFatal};
+use super::committer::{Committer, Disk, OnDurable, OnFatal};
 use super::continuity::{self, MissingGroups};
 use super::engine::memory::MemoryEngine;
 use super::local::LocalStore;
@@ -36,7 +36,13 @@ impl MemoryStore {
         let log = continuity::check(&engine, engine.acknowledged())?;
         let engine = Arc::new(engine);
         Ok(Arc::new(Self {
-            committer: Committer::start(Arc::clone(&engine) as _, log, on_durable, on_fatal)?,
+            committer: Committer::start(
+                Arc::clone(&engine) as _,
+                log,
+                Disk::unlimited(),
+                on_durable,
+                on_fatal,
+            )?,
             engine,
             _beside: None,
             folder: None,

@@ -33,6 +33,8 @@ mod erasure;
 #[path = "../shapes/fixed.rs"]
 mod fixed;
 #[cfg(test)]
+mod full_disk;
+#[cfg(test)]
 mod logs;
 #[cfg(test)]
 mod lost_keys;
@@ -46,6 +48,8 @@ mod nodes;
 mod overload;
 #[cfg(test)]
 mod phone;
+#[cfg(test)]
+mod power_cut;
 #[cfg(test)]
 #[path = "../webhook/receiver.rs"]
 #[expect(dead_code, reason = "the tests of webhooks use all of it")]

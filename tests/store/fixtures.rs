@@ -112,6 +112,7 @@ impl Subject for Embedded {
 /// Opens the store in a folder, and prints its error if it fails.
 pub fn open(path: &Path) -> Result<Arc<EmbeddedStore>, OpenError> {
     EmbeddedStore::open(OpenOptions {
+        reserve_bytes: porchlight_schema::limits::STORE_RESERVE_BYTES_DEFAULT,
         path: path.to_path_buf(),
         on_durable: Arc::new(|_, _, _| {}),
         on_fatal: Arc::new(|reason| eprintln!("fatal: {reason}")),

@@ -199,6 +199,7 @@ async fn durable_batches_are_passed_to_the_hook_in_order() {
     let handed = Arc::new(Mutex::new(Vec::new()));
     let hook = Arc::clone(&handed);
     let store = EmbeddedStore::open(OpenOptions {
+        reserve_bytes: porchlight_schema::limits::STORE_RESERVE_BYTES_DEFAULT,
         path: folder.path().to_path_buf(),
         on_durable: Arc::new(move |id, seq, batch| hook.lock().unwrap().push((id, seq, batch))),
         on_fatal: Arc::new(|_| {}),

@@ -4,6 +4,7 @@ pub mod admission;
 pub mod audit;
 pub mod context;
 pub mod detect;
+pub mod disk_space;
 pub mod evaluate;
 pub mod event_log;
 pub mod floors;

@@ -13,6 +13,8 @@ label! {
         Ok = "ok",
         /// Refused: the queue is full.
         Overloaded = "overloaded",
+        /// Refused: the disk has too little space.
+        Full = "full",
         /// The write failed.
         Failed = "failed",
     }

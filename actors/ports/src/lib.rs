@@ -44,6 +44,9 @@ pub enum StoreError {
     /// Too many operations are waiting; retry soon.
     #[error("the store is overloaded")]
     Overloaded,
+    /// The disk has too little space for this write; reads and the service's own work go on.
+    #[error("the disk of the store is nearly full")]
+    Full,
     /// The store is unavailable or closing; retry later.
     #[error("the store is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -107,6 +107,9 @@ fn operation(
     let credentials = credentials(&words("x-credentials")?)?;
     let mut codes = Codes::default();
     codes.add(&credentials.problems());
+    if !credentials.are_none() && !name.starts_with("get ") {
+        codes.add(&[Code::StoreFull]);
+    }
     if credentials.secret && permission != Permission::Read {
         codes.add(&[Code::RoleForbidden]);
     }

@@ -155,6 +155,8 @@ codes! {
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Overloaded";
     /// The store cannot be reached.
     StoreUnavailable = SERVICE_UNAVAILABLE, "store_unavailable", "Store unavailable";
+    /// The store's disk is nearly full. Reads and deletions go on, and writes are accepted again once space is freed.
+    StoreFull = SERVICE_UNAVAILABLE, "store_full", "Store full";
     /// The server is shutting down. Another one takes the request.
     Draining = SERVICE_UNAVAILABLE, "draining", "Draining";
 }

@@ -12,6 +12,8 @@
 //! - Memory is bounded: one block cache, and small memtables, of which fjall lets four wait before
 //!   it halts writes.
 //! - Durable means `fdatasync` of fjall's journal, once per group.
+//! - On a full disk the engine opens without workers, because a table that cannot be written stops
+//!   fjall for good; [`Engine::resume`] opens it again once there is space.
 //! - A file next to the engine records the last acknowledged group ([`acknowledged`]);
 //!   [`super::super::continuity`] compares.
 
@@ -19,10 +21,10 @@ pub(crate) mod acknowledged;
 mod purge;
 
 use std::ops::{Bound, ControlFlow};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, LsmError, PersistMode, Readable};
 
@@ -91,24 +93,33 @@ impl Kept {
     }
 }
 
-/// A fjall database in a folder.
-pub struct FjallEngine {
+/// Whether the engine works in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Background {
+    /// Tables are written and merged.
+    Working,
+    /// Nothing is written: the disk is full, and a failed write would stop the engine for good.
+    Dormant,
+}
+
+/// An open database.
+struct Opened {
     database: Database,
     journal: Kept,
     state: Kept,
-    acknowledged: Arc<Acknowledged>,
+    background: Background,
 }
 
-impl FjallEngine {
-    /// Opens or creates the engine in `folder`.
-    pub(crate) fn open(
-        folder: &Path,
-        acknowledged: Arc<Acknowledged>,
-    ) -> Result<Self, fjall::Error> {
+impl Opened {
+    fn open(folder: &Path, background: Background) -> fjall::Result<Self> {
+        let workers = match background {
+            Background::Working => WORKER_THREADS,
+            Background::Dormant => 0,
+        };
         let database = Database::builder(folder)
             .cache_size(CACHE_BYTES)
             .max_journaling_size(JOURNALS_BYTES_MAX)
-            .worker_threads(WORKER_THREADS)
+            .worker_threads_unchecked(workers)
             .max_cached_files(Some(FILES_MAX))
             .manual_journal_persist(true)
             .open()?;
@@ -116,7 +127,7 @@ impl FjallEngine {
             journal: Kept::open(&database, Space::Journal, JOURNAL_MEMTABLE_BYTES)?,
             state: Kept::open(&database, Space::State, STATE_MEMTABLE_BYTES)?,
             database,
-            acknowledged,
+            background,
         })
     }
 
@@ -130,18 +141,62 @@ impl FjallEngine {
     fn keyspace(&self, space: Space) -> &Keyspace {
         &self.kept(space).keyspace
     }
+}
+
+/// The error of an engine that could not be opened again.
+#[derive(Debug, thiserror::Error)]
+#[error("the storage engine is closed")]
+struct EngineClosed;
+
+/// A fjall database in a folder.
+pub struct FjallEngine {
+    folder: PathBuf,
+    /// None only while [`Engine::resume`] opens the database again, or after that failed.
+    opened: RwLock<Option<Opened>>,
+    acknowledged: Arc<Acknowledged>,
+}
+
+impl FjallEngine {
+    /// Opens or creates the engine in `folder`.
+    pub(crate) fn open(
+        folder: &Path,
+        acknowledged: Arc<Acknowledged>,
+        background: Background,
+    ) -> Result<Self, fjall::Error> {
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            opened: RwLock::new(Some(Opened::open(folder, background)?)),
+            acknowledged,
+        })
+    }
+
+    /// Uses the open database.
+    fn with<T, E: From<EngineError>>(
+        &self,
+        work: impl FnOnce(&Opened) -> Result<T, E>,
+    ) -> Result<T, E> {
+        // The database is consistent between any two statements that hold the lock.
+        let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
+        match opened.as_ref() {
+            Some(opened) => work(opened),
+            None => Err(EngineError::Failed(Box::new(EngineClosed)).into()),
+        }
+    }
 
     /// Bytes in memtables, including waiting ones.
     pub(crate) fn memtables_bytes(&self) -> u64 {
-        self.database.write_buffer_size()
+        let bytes = self.with(|opened| Ok::<_, EngineError>(opened.database.write_buffer_size()));
+        bytes.unwrap_or(0)
     }
 
     /// Flushes memory to tables and waits for it.
     pub(crate) fn flush(&self) -> Result<(), EngineError> {
-        for space in Space::ALL {
-            self.keyspace(space).rotate_memtable_and_wait()?;
-        }
-        Ok(())
+        self.with(|opened| {
+            for space in Space::ALL {
+                opened.keyspace(space).rotate_memtable_and_wait()?;
+            }
+            Ok(())
+        })
     }
 
     /// Visits all rows of both spaces at one point in time, while the engine continues. Blocks.
@@ -149,20 +204,25 @@ impl FjallEngine {
         &self,
         mut visit: impl FnMut(Space, &[u8], &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let snapshot = self.database.snapshot();
-        for space in Space::ALL {
-            for row in snapshot.iter(self.keyspace(space)) {
-                let (key, value) = row.into_inner().map_err(EngineError::from)?;
-                visit(space, &key, &value)?;
+        self.with(|opened| {
+            let snapshot = opened.database.snapshot();
+            for space in Space::ALL {
+                for row in snapshot.iter(opened.keyspace(space)) {
+                    let (key, value) = row.into_inner().map_err(EngineError::from)?;
+                    visit(space, &key, &value)?;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
 impl Engine for FjallEngine {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError> {
-        Ok(self.keyspace(space).get(key)?.map(|value| value.to_vec()))
+        self.with(|opened| {
+            let value = opened.keyspace(space).get(key)?;
+            Ok(value.map(|value| value.to_vec()))
+        })
     }
 
     fn scan(
@@ -180,19 +240,21 @@ impl Engine for FjallEngine {
         } else {
             Bound::Excluded(range.to.as_slice())
         };
-        let mut rows = self
-            .keyspace(space)
-            .range::<&[u8], _>((Bound::Included(range.from.as_slice()), upper));
-        while let Some(row) = match order {
-            Order::Ascending => rows.next(),
-            Order::Descending => rows.next_back(),
-        } {
-            let (key, value) = row.into_inner()?;
-            if let ControlFlow::Break(()) = visit(&key, &value) {
-                break;
+        self.with(|opened| {
+            let mut rows = opened
+                .keyspace(space)
+                .range::<&[u8], _>((Bound::Included(range.from.as_slice()), upper));
+            while let Some(row) = match order {
+                Order::Ascending => rows.next(),
+                Order::Descending => rows.next_back(),
+            } {
+                let (key, value) = row.into_inner()?;
+                if let ControlFlow::Break(()) = visit(&key, &value) {
+                    break;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn apply(&self, writes: Vec<Write>, durability: Durability) -> Result<(), EngineError> {
@@ -200,25 +262,27 @@ impl Engine for FjallEngine {
             Durability::Buffered => PersistMode::Buffer,
             Durability::Synced => PersistMode::SyncData,
         };
-        let mut batch = self.database.batch().durability(Some(mode));
-        for write in writes {
-            let kept = self.kept(write.space);
-            let value_bytes = write.value.as_ref().map_or(0, Vec::len);
-            let bytes = (write.key.len() + value_bytes) as u64 + ROW_BYTES;
-            kept.memtable_bytes.fetch_add(bytes, Relaxed);
-            match write.value {
-                Some(value) => batch.insert(&kept.keyspace, write.key, value),
-                None => batch.remove(&kept.keyspace, write.key),
+        self.with(|opened| {
+            let mut batch = opened.database.batch().durability(Some(mode));
+            for write in writes {
+                let kept = opened.kept(write.space);
+                let value_bytes = write.value.as_ref().map_or(0, Vec::len);
+                let bytes = (write.key.len() + value_bytes) as u64 + ROW_BYTES;
+                kept.memtable_bytes.fetch_add(bytes, Relaxed);
+                match write.value {
+                    Some(value) => batch.insert(&kept.keyspace, write.key, value),
+                    None => batch.remove(&kept.keyspace, write.key),
+                }
             }
-        }
-        batch.commit()?;
-        for space in Space::ALL {
-            let kept = self.kept(space);
-            if kept.memtable_bytes.load(Relaxed) >= kept.memtable_bytes_max {
-                kept.rotate()?;
+            batch.commit()?;
+            for space in Space::ALL {
+                let kept = opened.kept(space);
+                if kept.memtable_bytes.load(Relaxed) >= kept.memtable_bytes_max {
+                    kept.rotate()?;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn acknowledge(&self, log: u64) -> Result<(), EngineError> {
@@ -228,19 +292,39 @@ impl Engine for FjallEngine {
     }
 
     fn rotate(&self) -> Result<(), EngineError> {
-        for space in Space::ALL {
-            self.kept(space).rotate()?;
+        self.with(|opened| {
+            for space in Space::ALL {
+                opened.kept(space).rotate()?;
+            }
+            Ok(())
+        })
+    }
+
+    fn unflushed_bytes(&self) -> u64 {
+        self.memtables_bytes()
+    }
+
+    fn resume(&self) -> Result<(), EngineError> {
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        let is_dormant = |opened: &Opened| opened.background == Background::Dormant;
+        if opened.as_ref().is_some_and(is_dormant) {
+            // The first database holds the lock of the folder until it is dropped.
+            *opened = None;
+            *opened = Some(Opened::open(&self.folder, Background::Working)?);
         }
         Ok(())
     }
 
     fn purge(&self) -> Result<(), EngineError> {
-        purge::purge(&self.database, Space::ALL.map(|space| self.keyspace(space)))?;
-        Ok(())
+        self.with(|opened| {
+            let keyspaces = Space::ALL.map(|space| opened.keyspace(space));
+            purge::purge(&opened.database, keyspaces)?;
+            Ok(())
+        })
     }
 
     fn close(&self) -> Result<(), EngineError> {
-        self.database.persist(PersistMode::SyncAll)?;
+        self.with(|opened| Ok::<_, EngineError>(opened.database.persist(PersistMode::SyncAll)?))?;
         self.acknowledged
             .sync()
             .map_err(|error| EngineError::Failed(Box::new(error)))

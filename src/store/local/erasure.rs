@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use porchlight_core::disk_space::SpaceLevel;
 use porchlight_ports::{Erasure, RecorderPage, Removed, SessionRows, StoreError, StoreResult};
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::limits::SWEEP_STEP_ROWS_MAX;
@@ -75,6 +76,10 @@ impl<E: Engine> Erasure for LocalStore<E> {
 
     async fn purge(&self) -> StoreResult<()> {
         self.committer.check_open()?;
+        // The files are rewritten before the old ones are removed.
+        if self.committer.space() != SpaceLevel::Plenty {
+            return Err(StoreError::Full);
+        }
         let engine = Arc::clone(&self.engine);
         tokio::task::spawn_blocking(move || engine.purge())
             .await

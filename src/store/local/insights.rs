@@ -47,7 +47,7 @@ impl<E: Engine> Insights for LocalStore<E> {
 
     async fn put_review(&self, session_id: SessionId, review: Review) -> StoreResult<bool> {
         self.committer
-            .write(move |txn| reviews::put(txn, session_id, &review))
+            .write_for_client(move |txn| reviews::put(txn, session_id, &review))
             .await
     }
 

@@ -18,7 +18,7 @@ impl<E: Engine> Journal for LocalStore<E> {
         received_at: TimestampMs,
     ) -> StoreResult<Appended> {
         self.committer
-            .run(batch.as_bytes().len(), Durability::Synced, move |txn| {
+            .run_for_client(batch.as_bytes().len(), Durability::Synced, move |txn| {
                 journal::append(txn, session_id, seq, &batch, received_at)
             })
             .await

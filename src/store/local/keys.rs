@@ -12,7 +12,7 @@ use crate::tables::keys;
 impl<E: Engine> Keys for LocalStore<E> {
     async fn organization(&self, candidate: Organization) -> StoreResult<Organization> {
         self.committer
-            .write(move |txn| keys::organization(txn, candidate))
+            .write_for_client(move |txn| keys::organization(txn, candidate))
             .await
     }
 
@@ -22,7 +22,7 @@ impl<E: Engine> Keys for LocalStore<E> {
 
     async fn put_key(&self, hash: [u8; 32], record: KeyRecord) -> StoreResult<()> {
         self.committer
-            .write(move |txn| keys::put(txn, &hash, &record))
+            .write_for_client(move |txn| keys::put(txn, &hash, &record))
             .await
     }
 

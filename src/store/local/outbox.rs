@@ -29,7 +29,7 @@ impl<E: Engine> Outbox for LocalStore<E> {
 
     async fn create_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool> {
         self.committer
-            .write(move |txn| endpoints::create(txn, &endpoint))
+            .write_for_client(move |txn| endpoints::create(txn, &endpoint))
             .await
     }
 
@@ -120,7 +120,7 @@ impl<E: Engine> Outbox for LocalStore<E> {
         at: TimestampMs,
     ) -> StoreResult<RetryOutcome> {
         self.committer
-            .write(move |txn| deliveries::ask(txn, tenant, id, at))
+            .write_for_client(move |txn| deliveries::ask(txn, tenant, id, at))
             .await
     }
 
@@ -142,7 +142,9 @@ impl<E: Engine> Outbox for LocalStore<E> {
         if !dry_run && !chosen.is_empty() {
             let done = self
                 .committer
-                .write(move |txn| deliveries::request_bulk_retry(txn, tenant, &chosen, at))
+                .write_for_client(move |txn| {
+                    deliveries::request_bulk_retry(txn, tenant, &chosen, at)
+                })
                 .await?;
             asked.count = done.count;
         }

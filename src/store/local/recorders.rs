@@ -10,7 +10,7 @@ use crate::tables::recorders;
 impl<E: Engine> Recorders for LocalStore<E> {
     async fn create_recorder(&self, id: RecorderId, data: Vec<u8>) -> StoreResult<()> {
         self.committer
-            .write(move |txn| recorders::create(txn, id, &data))
+            .write_for_client(move |txn| recorders::create(txn, id, &data))
             .await
     }
 
@@ -25,7 +25,7 @@ impl<E: Engine> Recorders for LocalStore<E> {
         data: Vec<u8>,
     ) -> StoreResult<bool> {
         self.committer
-            .write(move |txn| recorders::change(txn, id, version, &data))
+            .write_for_client(move |txn| recorders::change(txn, id, version, &data))
             .await
     }
 

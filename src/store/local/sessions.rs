@@ -44,7 +44,7 @@ where
 impl<E: Engine> Sessions for LocalStore<E> {
     async fn start(&self, new: NewSession) -> StoreResult<StartOutcome> {
         self.committer
-            .write(move |txn| sessions::start(txn, new))
+            .write_for_client(move |txn| sessions::start(txn, new))
             .await
     }
 
@@ -85,7 +85,7 @@ impl<E: Engine> Sessions for LocalStore<E> {
 
     async fn attach_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<bool> {
         self.committer
-            .write(move |txn| sessions::attach_pod(txn, session_id, &pod))
+            .write_for_client(move |txn| sessions::attach_pod(txn, session_id, &pod))
             .await
     }
 

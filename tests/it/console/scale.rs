@@ -217,6 +217,7 @@ async fn fill(folder: &Folder) -> String {
     let now = SystemClock.now();
     std::fs::create_dir_all(folder.store()).unwrap();
     let store = EmbeddedStore::open(OpenOptions {
+        reserve_bytes: porchlight_schema::limits::STORE_RESERVE_BYTES_DEFAULT,
         path: folder.store(),
         on_durable: Arc::new(|_, _, _| {}),
         on_fatal: Arc::new(|reason| panic!("{reason}")),
