@@ -24,6 +24,8 @@ use porchlight_schema::limits::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::transport::address::Cidr;
+
 pub use duration::HumanDuration;
 pub use limits::Limits;
 pub use map::Map;

@@ -32,7 +32,7 @@ pub(super) enum Here {
 }
 
 impl Here {
-    const ALL: [(Self, &'static str, &'static str, Icon); 7] = [
+    const ALL: [(Self, &'static str, &'static str, Icon); 8] = [
         (Self::Overview, "", "Overview", Icon::Overview),
         (Self::Board, "/board", "Live board", Icon::Live),
         (Self::Sessions, "/sessions", "Sessions", Icon::Sessions),

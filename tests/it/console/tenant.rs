@@ -7,7 +7,7 @@ use super::visitor::{Seen, http};
 use crate::server::{Folder, Server, porchlight, successful};
 
 /// Every page that is one for every organization.
-pub(crate) const PAGES: [&str; 11] = [
+pub(crate) const PAGES: [&str; 12] = [
     "/console",
     "/console/sessions",
     "/console/sessions?status=recording&reason=FULL_ATTEMPT",

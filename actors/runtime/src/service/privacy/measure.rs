@@ -48,7 +48,7 @@ impl Service {
                 let Some((tenant, rest)) = tenant_of(&document.key) else {
                     continue;
                 };
-                let ownership = &self.registry().inner().ownership;
+                let ownership = &self.registry().ports().ownership;
                 let is_ours = ownership
                     .generation(tenant.organization_id.shard())
                     .is_some();
