@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The deadline of one answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum number of attempts after 429 and 503, each after the requested wait.
-const TRIES: u32 = 20;
+const ATTEMPTS_MAX: u32 = 20;
 
 /// A client of one service with one key.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ impl Client {
         key: &str,
         body: Option<String>,
     ) -> anyhow::Result<(StatusCode, String)> {
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS_MAX {
             let mut request = self
                 .http
                 .request(method.clone(), format!("{}{path}", self.url))
@@ -76,7 +76,7 @@ impl Client {
             }
             return Ok((status, answer.text().await?));
         }
-        bail!("{method} {path}: the service refused the request {TRIES} times because of its load")
+        bail!("{method} {path}: the service refused the request {ATTEMPTS_MAX} times because of its load")
     }
 
     async fn json(

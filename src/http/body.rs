@@ -258,7 +258,7 @@ fn too_slow(is_whole: bool) -> Problem {
 fn too_large(bytes_max: usize, when: &str) -> Problem {
     Problem::new(
         Code::BodyTooLarge,
-        format!("The body may have {bytes_max} bytes {when}."),
+        format!("The body may have at most {bytes_max} bytes {when}."),
     )
 }
 

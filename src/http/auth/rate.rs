@@ -83,7 +83,7 @@ impl RateLimit {
     }
 }
 
-/// A wait in whole seconds, at least one.
+/// Rounds a wait up to whole seconds, at least one.
 fn whole_seconds(wait: Duration) -> u32 {
     wait.as_secs_f64().ceil().max(1.0) as u32
 }

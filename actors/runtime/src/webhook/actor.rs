@@ -89,7 +89,7 @@ impl WebhookActor {
         ctx.spawn(reading);
     }
 
-    /// Takes in the endpoint as stored. Returns `false` if there is nothing (more) to do here.
+    /// Applies the endpoint that was read. Returns `false` if the actor has no work left.
     fn take_endpoint(
         &mut self,
         ctx: &mut Context<Self>,

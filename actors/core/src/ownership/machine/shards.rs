@@ -1,4 +1,4 @@
-//! Claims, moves and releases.
+//! The part of the ownership machine that claims, moves and releases shards.
 
 use porchlight_schema::ids::Shard;
 
