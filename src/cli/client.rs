@@ -76,7 +76,9 @@ impl Client {
             }
             return Ok((status, answer.text().await?));
         }
-        bail!("{method} {path}: the service refused the request {ATTEMPTS_MAX} times because of its load")
+        bail!(
+            "{method} {path}: the service refused the request {ATTEMPTS_MAX} times because of its load"
+        )
     }
 
     async fn json(

@@ -36,7 +36,7 @@ pub struct CreateKeyRequest {
     pub env: String,
     /// `secret` or `client`.
     pub kind: String,
-    /// A name that distinguishes the key for people.
+    /// A name by which people recognise the key.
     #[serde(default)]
     pub name: Option<String>,
     /// Life of the key in milliseconds; `None`: until revoked.
@@ -110,7 +110,7 @@ pub struct ListedKey {
     pub expires_at: Option<TimestampMs>,
     /// The time of revocation.
     pub revoked_at: Option<TimestampMs>,
-    /// A name that distinguishes the key for people.
+    /// A name by which people recognise the key.
     #[serde(default)]
     pub name: Option<String>,
     /// The hour in which the key was last used.

@@ -16,7 +16,7 @@ use super::record;
 /// Maximum size of one write to the copy, in bytes.
 const CHUNK_BYTES: usize = 1024 * 1024;
 
-/// Why a backup failed. The partial copy is removed; the store is untouched.
+/// The error of a backup. The partial copy is removed; the store is untouched.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The target folder is not empty.

@@ -1,5 +1,5 @@
-//! The wires between nodes: a proxy before each node, which all others dial, so that a wire can be
-//! cut or muted.
+//! The connections between nodes: all others dial a proxy in front of each node, so that a test can
+//! cut or mute a connection.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
