@@ -122,7 +122,7 @@ async fn submit(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     }
 }
 
-/// A request. 200.
+/// Returns a privacy request. 200.
 async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let privacy = call.state.service.privacy(tenant);

@@ -365,7 +365,7 @@ fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h st
         return Ok(None);
     };
     if values.next().is_some() {
-        return Err(invalid("A credential's header is there twice."));
+        return Err(invalid("A credential header appears twice."));
     }
     value.to_str().map(Some).map_err(|_| unknown())
 }

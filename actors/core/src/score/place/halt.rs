@@ -20,7 +20,7 @@ struct Halt {
 
 /// Returns a halt near the address in which the phone did not move on foot, although the app
 /// reported a drop-off or the vehicle drove on. The phone was then left in the vehicle, which is
-/// genuine, and shows nothing about the courier's actions.
+/// common, and shows nothing about the courier's actions.
 pub(super) fn not_carried(scene: &ScoringContext<'_>, places: &Places) -> Option<(u32, u32)> {
     let marked = places
         .drop_off
