@@ -253,27 +253,27 @@ pub fn share_exceeded(exceeded: ShareExceeded) -> Problem {
     let (code, detail) = match exceeded.share {
         Share::InFlightBytes => (
             Code::TenantInFlightBytes,
-            "Too many request bytes of your organization are on their way.",
+            "Your organization has too many request bytes in flight.",
         ),
         Share::Requests => (
             Code::TenantRequests,
-            "Too many requests of your organization are being answered.",
+            "Your organization has too many requests in flight.",
         ),
         Share::Sockets => (
             Code::TenantSockets,
-            "Too many WebSockets of your organization are open.",
+            "Your organization has too many open WebSockets.",
         ),
         Share::EventStreams => (
             Code::TenantEventStreams,
-            "Too many event streams of your organization are open.",
+            "Your organization has too many open event streams.",
         ),
         Share::LiveSessions => (
             Code::TenantLiveSessions,
-            "Too many sessions of your organization record.",
+            "Your organization has too many sessions in progress.",
         ),
         Share::Lists => (
             Code::TenantLists,
-            "Too many lists of your organization are being read.",
+            "Your organization reads too many lists at the same time.",
         ),
         Share::SessionStarts => (
             Code::TenantSessionStarts,

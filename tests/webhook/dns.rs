@@ -1,4 +1,4 @@
-//! Webhooks and DNS: names that do not resolve, servers that are late or silent, and our own resolver that is away.
+//! Webhooks and DNS: names that do not resolve, slow or silent servers, and an unavailable resolver.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
