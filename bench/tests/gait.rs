@@ -1,6 +1,6 @@
 //! The shipped weights can be reproduced from the feature file without the recordings.
 
-#![expect(clippy::unwrap_used, reason = "a test that can not go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::io::Read as _;
 use std::path::Path;

@@ -215,7 +215,7 @@ fn check_webhooks(received: &[String], deliveries: &BTreeMap<String, Value>) {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one story, told in order")]
+#[expect(clippy::too_many_lines, reason = "the steps of one scenario, in order")]
 fn a_killed_migration_to_the_cluster_resumes_and_completes() {
     let (old_folder, folder) = (Folder::new(), Folder::new());
     let Some(mut variables) = variables(folder.path()) else {

@@ -152,7 +152,7 @@ async fn other_way(node: String) -> String {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one story, told in order")]
+#[expect(clippy::too_many_lines, reason = "the steps of one scenario, in order")]
 fn a_secured_cluster_works_and_refuses_other_clients() {
     let folder = Folder::new();
     let place = folder.path();

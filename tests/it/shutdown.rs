@@ -64,7 +64,7 @@ pub(crate) async fn in_flight_bytes(server: &Server) -> u64 {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one story, told in order")]
+#[expect(clippy::too_many_lines, reason = "the steps of one scenario, in order")]
 fn requests_in_flight_are_answered_and_new_ones_refused() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);

@@ -269,7 +269,7 @@ impl<'r> Run<'r> {
 
     #[expect(
         clippy::too_many_arguments,
-        reason = "what is true, what is believed, and the chance of it"
+        reason = "the true value, the reported value, and the probability"
     )]
     fn in_the_dark(
         &mut self,

@@ -31,10 +31,7 @@ impl Sample {
 /// A position fix. Phones send a negative speed or course for "none".
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(
-    missing_docs,
-    reason = "the fields are those of contract section 3 and say no more here"
-)]
+#[expect(missing_docs, reason = "the fields are those of contract section 3")]
 pub struct Fix {
     pub lat: f64,
     pub lng: f64,
@@ -59,10 +56,7 @@ pub struct Fix {
     rename_all = "lowercase",
     rename_all_fields = "camelCase"
 )]
-#[expect(
-    missing_docs,
-    reason = "the fields are those of contract section 3 and say no more here"
-)]
+#[expect(missing_docs, reason = "the fields are those of contract section 3")]
 pub enum Reading {
     /// A position fix.
     Location(Fix),

@@ -72,7 +72,7 @@ impl NeighbourResult {
         };
         let (alone, beside) = (p99(&self.alone), p99(&self.beside));
         format!(
-            "p99 {alone} ms alone, {beside} ms beside ({:.2} times); {} and {} not taken; the other tenant was refused {} times",
+            "p99 {alone} ms alone, {beside} ms with the other tenant ({:.2} times); {} and {} not accepted; the other tenant was refused {} times",
             beside / alone,
             missing(&self.alone),
             missing(&self.beside),

@@ -43,7 +43,7 @@ impl StreamsResult {
     #[must_use]
     pub fn text(&self) -> String {
         format!(
-            "{:.0} bytes for each event stream, {:.0} for each WebSocket; ingest p99 {} ms before, {} ms beside them",
+            "{:.0} bytes for each event stream, {:.0} for each WebSocket; ingest p99 {} ms before, {} ms with all of them open",
             self.bytes_per_event_stream,
             self.bytes_per_socket,
             self.without.latency.p99_ms,
