@@ -72,7 +72,7 @@ pub struct Server {
     /// Number of HTTP threads; 0: one per core.
     pub workers: usize,
     /// The public base URL of the API, for links in answers (`https://api.example.com`); empty: the
-    /// address that it listens on.
+    /// address on which the service listens. Required if `cluster.advertise` is set.
     pub public_url: String,
     /// Addresses of proxies, as CIDRs, whose `Forwarded` and `X-Forwarded-For` name the client.
     pub trusted_proxies: Vec<String>,
@@ -252,7 +252,7 @@ pub struct Secrets {
 pub struct Cluster {
     /// `host:port` at which the other nodes reach this one; empty: a single process.
     pub advertise: String,
-    /// Address on which it listens for them; empty: the port of `advertise` on its host.
+    /// Address on which it listens for them; empty: the same as `advertise`.
     pub listen: String,
     /// File with the secret that all nodes share; required if `advertise` is set. The node sends
     /// requests with it.

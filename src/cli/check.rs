@@ -13,12 +13,6 @@ use crate::{telemetry, transport};
 /// Checks that all referenced files exist and are readable, as `serve` would.
 pub(super) fn files_of(config: &Config) -> anyhow::Result<()> {
     telemetry::filter(&config.log.filter)?;
-    if !config.cluster.advertise.is_empty() && config.server.public_url.is_empty() {
-        bail!(
-            "server.public_url: must be set when several nodes run (cluster.advertise), so that a link in an answer of one node \
-             leads to all of them"
-        );
-    }
     if !config.secrets.key_files.is_empty() {
         SecretKeys::load(&config.secrets.key_files).context("secrets.key_files")?;
     }

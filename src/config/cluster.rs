@@ -63,6 +63,11 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         let detail = "must be given with cluster.advertise: the same on all nodes";
         return Err(invalid("cluster.secret_file", detail));
     }
+    if config.server.public_url.is_empty() {
+        let detail = "must be set with cluster.advertise, the same on all nodes: otherwise each node puts its own \
+                      address into links, and the same insight has another body and another ETag at each node";
+        return Err(invalid("server.public_url", detail));
+    }
     Ok(())
 }
 
@@ -75,6 +80,7 @@ mod tests {
         config.store.kind = StoreKind::Cql;
         config.cluster.advertise = "node-1.internal:7400".to_owned();
         config.cluster.secret_file = "/etc/porchlight/cluster-secret".into();
+        config.server.public_url = "https://api.example.com".to_owned();
         change(&mut config);
         match check(&config) {
             Ok(()) => None,
@@ -84,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_needs_a_shared_store_a_name_and_a_secret() {
+    fn a_node_needs_a_shared_store_a_name_a_secret_and_a_public_url() {
         assert_eq!(refused(|_| {}), None);
         assert_eq!(
             refused(|config| config.store.kind = StoreKind::Embedded),
@@ -102,10 +108,22 @@ mod tests {
             Some("cluster.secret_file")
         );
         assert_eq!(
+            refused(|config| config.server.public_url.clear()),
+            Some("server.public_url")
+        );
+        assert_eq!(
             refused(|config| config.cluster.listen = "7400".to_owned()),
             Some("cluster.listen")
         );
         assert_eq!(refused(|config| config.cluster = Cluster::default()), None);
+        assert_eq!(
+            refused(|config| {
+                config.cluster = Cluster::default();
+                config.server.public_url.clear();
+            }),
+            None,
+            "a single process needs no public URL"
+        );
         assert_eq!(
             refused(|config| {
                 config.cluster = Cluster::default();

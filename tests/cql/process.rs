@@ -48,6 +48,8 @@ pub(crate) fn node(
     let mut variables = shared.to_vec();
     variables.push(("PORCHLIGHT__CLUSTER__ADVERTISE", free.unwrap().to_string()));
     variables.push(("PORCHLIGHT__CLUSTER__SECRET_FILE", secret));
+    let public_url = "https://api.example.com".to_owned();
+    variables.push(("PORCHLIGHT__SERVER__PUBLIC_URL", public_url));
     variables
 }
 

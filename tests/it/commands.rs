@@ -107,6 +107,26 @@ fn a_configuration_with_a_missing_file_is_refused() {
 }
 
 #[test]
+fn a_node_of_a_cluster_without_a_public_url_is_refused() {
+    for arguments in [&["check-config"][..], &["serve"]] {
+        let (code, message) = refused(
+            arguments,
+            &[
+                ("PORCHLIGHT__STORE__KIND", "cql"),
+                ("PORCHLIGHT__SECRETS__KEY_FILES", "/nowhere/file"),
+                ("PORCHLIGHT__CLUSTER__ADVERTISE", "node-1.internal:7400"),
+                ("PORCHLIGHT__CLUSTER__SECRET_FILE", "/nowhere/file"),
+            ],
+        );
+        assert_eq!(code, Some(1), "{message}");
+        assert!(
+            message.contains("server.public_url: must be set with cluster.advertise"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
 fn a_fault_is_reported_once() {
     for (variable, value, told_once) in [
         (

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::cql_process::{borrowed, node, variables};
 use crate::crash::undisturbed;
 use crate::phone::{Client, Place, Sent};
@@ -221,8 +223,57 @@ async fn labelled(server: &Server, name: &str, label: &str) -> f64 {
         .sum()
 }
 
-/// Sends deliveries through two nodes in turn. Checks that all insights are as from one process,
-/// and returns how many batches were forwarded, and how many forwards failed.
+/// Returns the body of a session's insight at one node, and its `ETag`.
+async fn insight_bytes(server: &Server, key: &str, session_id: &str) -> (Vec<u8>, String) {
+    let url = format!("{}/v1/sessions/{session_id}/insights", server.api);
+    let answer = http().get(url).header("Service-Key", key).send().await;
+    let answer = answer.unwrap();
+    assert_eq!(answer.status(), 200);
+    let etag = answer.headers()["ETag"].to_str().unwrap().to_owned();
+    (answer.bytes().await.unwrap().to_vec(), etag)
+}
+
+/// Asserts that two nodes answer with the same insight, byte for byte, under the same `ETag`.
+/// Returns the insight.
+async fn same_insight_at_both(nodes: [&Server; 2], key: &str, session_id: &str) -> Value {
+    let [one, other] = nodes.map(|node| insight_bytes(node, key, session_id));
+    let (one, other) = (one.await, other.await);
+    assert_eq!(one, other, "the insight of {session_id} at two nodes");
+    let insight: Value = serde_json::from_slice(&one.0).unwrap();
+    let link = insight["pathImageUrl"].as_str().unwrap();
+    assert!(link.starts_with("https://api.example.com/v1/"), "{link}");
+    insight
+}
+
+/// Repeats the last batch of a completed session under the next number, and waits until an insight
+/// includes it.
+async fn add_late_batch(client: &Client, nodes: [&Server; 2], key: &str, session: &Sent) {
+    let session_id = &session.session_id;
+    let before = same_insight_at_both(nodes, key, session_id).await;
+    let (seq, body) = session.acknowledged.iter().max().unwrap();
+    let mut late: Value = serde_json::from_str(body).unwrap();
+    late["seq"] = (seq + 1).into();
+    let path = format!("/v1/sessions/{session_id}/telemetry");
+    let sent = client
+        .until_answered(&path, Some(&late.to_string()), None)
+        .await;
+    assert_eq!(sent.0, 202, "{}", sent.1);
+    let began = Instant::now();
+    loop {
+        let (body, _) = insight_bytes(nodes[0], key, session_id).await;
+        let insight: Value = serde_json::from_slice(&body).unwrap();
+        if insight["updatedAt"] != before["updatedAt"] && insight["status"] == "ready" {
+            break;
+        }
+        assert!(began.elapsed() < MOVED_WITHIN, "not scored again");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    same_insight_at_both(nodes, key, session_id).await;
+}
+
+/// Sends deliveries through two nodes in turn. Checks that all insights are as from one process and
+/// the same at both nodes, and returns how many batches were forwarded, and how many forwards
+/// failed.
 fn sent_through_two(can_talk: bool) -> Option<(f64, f64)> {
     let (folders, mut of_nodes) = two()?;
     if !can_talk {
@@ -251,7 +302,14 @@ fn sent_through_two(can_talk: bool) -> Option<(f64, f64)> {
             "the insight of delivery {}",
             session.number
         );
+        block_on(same_insight_at_both(
+            [&first, &second],
+            &key,
+            &session.session_id,
+        ));
     }
+    let late = add_late_batch(&client, [&first, &second], &key, &sent[0]);
+    block_on(late);
     let name = "porchlight_peer_hand_overs_total";
     let (mut taken, mut failed) = (0.0, 0.0);
     for server in [&first, &second] {

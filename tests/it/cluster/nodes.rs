@@ -80,6 +80,10 @@ impl Nodes {
                 ("PORCHLIGHT__CLUSTER__LISTEN", listens.to_string()),
                 ("PORCHLIGHT__CLUSTER__SECRET_FILE", secret.clone()),
                 (
+                    "PORCHLIGHT__SERVER__PUBLIC_URL",
+                    "https://api.example.com".to_owned(),
+                ),
+                (
                     "PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES",
                     "127.0.0.0/8,::1/128".to_owned(),
                 ),
