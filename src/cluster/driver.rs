@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use porchlight_core::ownership::{Change, Effect, Input, NodeName, Outcome, OwnershipMachine};
+use porchlight_core::ownership::{
+    Change, Effect, Input, NodeName, Outcome, OwnershipMachine, TICK_MS_MAX,
+};
 use porchlight_observe::cluster::{ChangeOutcome, ClusterMetrics, NodesChange, ShardMove};
 use porchlight_ports::NodesTable;
 use porchlight_schema::ids::{Shard, ShardSet};
@@ -15,8 +17,9 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::View;
 
-/// The interval of the machine's ticks. The machine requires at least two per second.
-const TICK: Duration = Duration::from_millis(400);
+/// The interval of the machine's ticks.
+const TICK: Duration = Duration::from_millis(250);
+const _: () = assert!(TICK.as_millis() < TICK_MS_MAX as u128);
 /// The time for which the driver gathers claimed shards before it starts their work together.
 const GATHERED_WITHIN: Duration = Duration::from_millis(50);
 /// The pause before another attempt to start the work of shards.

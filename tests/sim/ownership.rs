@@ -7,6 +7,7 @@ mod judge;
 mod store;
 
 use cluster::{Cluster, Fault};
+use porchlight_core::ownership::{GONE_MS, HEARTBEAT_MS, MEMBERS_READ_MS, STALL_MS_MAX};
 
 use crate::chance::Chance;
 
@@ -60,9 +61,8 @@ fn play(seed: u64) {
     cluster.run_until(SETTLED_MS + REST_MS);
     cluster.judge().is_at_rest(&cluster, "rested");
     assert_eq!(cluster.judge().moves(), moves, "something moves at rest");
-    // Each node writes a heartbeat every three of its own seconds, and nothing else (clocks run up
-    // to a tenth fast).
-    let beats = (nodes as u64) * (REST_MS / 3_000 + 2) * 11 / 10;
+    // Each node writes its heartbeats, and nothing else (clocks run up to a tenth fast).
+    let beats = (nodes as u64) * (REST_MS / HEARTBEAT_MS + 2) * 11 / 10;
     assert!(
         cluster.changes() - changes <= beats,
         "more than heartbeats at rest"
@@ -120,8 +120,34 @@ fn shards_of_a_killed_node_fail_over_within_the_design_time() {
             for_ms: 100_000,
         },
     );
-    // 20 s without a heartbeat, counted from the read of the last one; a heartbeat interval to
-    // notice; the claims.
-    cluster.run_until(15_000 + 20_000 + 3_000 + 3_000);
+    // `GONE_MS` without a heartbeat, counted from the read of the last one and by a clock that may
+    // run a tenth slow; two intervals of reads; the claims.
+    cluster.run_until(15_000 + GONE_MS * 10 / 9 + 2 * MEMBERS_READ_MS + 1_000);
     assert_eq!(cluster.held(0) + cluster.held(1), 256);
+}
+
+#[test]
+fn a_short_stall_of_a_node_or_of_the_store_moves_nothing() {
+    // A fifth of the seeds: each run has six stalls.
+    for seed in seeds().step_by(5) {
+        let mut chance = Chance::of(&[seed, 0x57a1]);
+        let mut cluster = Cluster::without_slow_answers(seed, 3);
+        cluster.run_until(20_000);
+        let moves = cluster.judge().moves();
+        let mut at_ms = 20_000;
+        for _ in 0..6 {
+            // Stalls are far enough apart for the next heartbeat.
+            at_ms += chance.between(7_000, 12_000) as u64;
+            let for_ms = chance.between(100, STALL_MS_MAX as i64 - 100) as u64;
+            let node = chance.between(0, 2) as usize;
+            let stall = match chance.between(0, 1) {
+                0 => Fault::Pause { node, for_ms },
+                _ => Fault::Stall { for_ms },
+            };
+            cluster.plan(at_ms, stall);
+        }
+        cluster.run_until(at_ms + 20_000);
+        assert_eq!(cluster.judge().moves(), moves, "PORCHLIGHT_SIM_SEED={seed}");
+        cluster.judge().is_at_rest(&cluster, "stalled");
+    }
 }

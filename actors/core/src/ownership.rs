@@ -8,8 +8,8 @@
 //!
 //! - **Clock rule.** Clocks of two nodes are never compared. An owner acts until [`FENCE_MS`] after
 //!   the *start* of its last successful heartbeat. An observer declares a member dead when its own
-//!   clock has seen no new heartbeat for [`GONE_MS`]. The difference of 8 s allows a difference in
-//!   clock rates far beyond any real one.
+//!   clock has seen no new heartbeat for [`GONE_MS`]. The difference of 1.5 s allows clock rates
+//!   that differ by a fifth, far more than real ones.
 //! - **One row decides.** Marking a member dead is a conditional write on the same row as the
 //!   member's conditional heartbeats, so one of the two fails.
 //! - **Generations.** A claim raises the shard's generation with a conditional write. Later writes
@@ -29,12 +29,24 @@ pub use placement::best;
 use porchlight_schema::ids::Shard;
 
 /// Time between two heartbeats, milliseconds.
-pub const HEARTBEAT_MS: u64 = 3_000;
+pub const HEARTBEAT_MS: u64 = 1_000;
+/// Time between two reads of all members, milliseconds. A plain read costs far less than a
+/// heartbeat, and a shorter interval finds a dead member sooner.
+pub const MEMBERS_READ_MS: u64 = 500;
 /// The time for which an owner may act after the start of its last successful heartbeat,
-/// milliseconds.
-pub const FENCE_MS: u64 = 12_000;
+/// milliseconds. A node or a database that stalls for [`STALL_MS_MAX`] loses nothing.
+pub const FENCE_MS: u64 = 6_000;
 /// The time without a new heartbeat after which observers declare a member dead, milliseconds.
-pub const GONE_MS: u64 = 20_000;
+pub const GONE_MS: u64 = 7_500;
+/// The longest stall of a node or of the database, in milliseconds, after which no shard moves.
+pub const STALL_MS_MAX: u64 = 4_000;
+/// Maximum time between two ticks of the machine, in milliseconds.
+pub const TICK_MS_MAX: u64 = 300;
+/// The time after which an unanswered join is requested again, milliseconds. It exceeds the
+/// database's deadline for a conditional write.
+pub const JOIN_AGAIN_MS: u64 = 6_000;
+/// The time after which an unanswered read that resolves a doubt is requested again, milliseconds.
+pub const DOUBT_AGAIN_MS: u64 = 3_000;
 /// How long a joined member waits for shards, milliseconds. Nodes that start together see each
 /// other first, so that no shard is claimed and moved right away. It exceeds one heartbeat.
 pub const SETTLE_MS: u64 = 4_000;
@@ -49,7 +61,14 @@ pub const CLAIMS_IN_FLIGHT_MAX: usize = 32;
 /// The maximum number of shards that a node drains concurrently in planned moves.
 pub const DRAINS_IN_FLIGHT_MAX: usize = 16;
 
-const _: () = assert!(HEARTBEAT_MS * 3 < FENCE_MS && FENCE_MS + 5_000 < GONE_MS);
+const _: () = assert!(
+    HEARTBEAT_MS + TICK_MS_MAX + STALL_MS_MAX < FENCE_MS,
+    "an owner still acts after a stall"
+);
+const _: () = assert!(
+    FENCE_MS * 11 < GONE_MS * 9,
+    "an owner stops before it is declared dead, even if its clock runs a tenth slow and the observer's a tenth fast"
+);
 const _: () = assert!(SETTLE_MS > HEARTBEAT_MS);
 
 /// Milliseconds of this process's monotonic clock, which also counts while the process is

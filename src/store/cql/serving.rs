@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::TryFutureExt;
-use porchlight_core::ownership::{FENCE_MS, HEARTBEAT_MS, Incarnation, NodeName};
+use porchlight_core::ownership::{Incarnation, NodeName};
 use porchlight_ports::{StoreError, StoreResult};
 use scylla::statement::prepared::PreparedStatement;
 
@@ -24,9 +24,9 @@ use super::{Inner, schema, state};
 use crate::committer::OnFatal;
 
 /// The interval at which a serving process verifies that it still serves.
-const WATCH_EVERY: Duration = Duration::from_millis(HEARTBEAT_MS);
+const WATCH_EVERY: Duration = Duration::from_secs(3);
 /// The time that active nodes need to notice that a single process has started.
-const NODES_END_WITHIN: Duration = Duration::from_millis(FENCE_MS);
+const NODES_END_WITHIN: Duration = Duration::from_secs(12);
 /// The row that counts the starts of single processes.
 const ALONE: &str = "alone";
 

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use porchlight_core::ownership::{
-    Change, Effect, Input, Member, MonotonicMs, NodeName, Outcome, OwnershipMachine,
+    Change, Effect, Input, Member, MonotonicMs, NodeName, Outcome, OwnershipMachine, TICK_MS_MAX,
 };
 use porchlight_schema::ids::Shard;
 
@@ -29,6 +29,8 @@ pub(super) enum Fault {
     CutOff { node: usize, for_ms: u64 },
     /// No node can reach the store.
     Outage { for_ms: u64 },
+    /// The store executes nothing, and everything that has arrived afterwards.
+    Stall { for_ms: u64 },
 }
 
 #[derive(Debug)]
@@ -90,6 +92,9 @@ pub(super) struct Cluster {
     chance: Chance,
     unknown_permille: u64,
     outage_until_ms: u64,
+    stall_until_ms: u64,
+    /// The share of answers that take seconds.
+    slow_permille: u64,
     changes: u64,
     judge: RefCell<Judge>,
 }
@@ -121,6 +126,8 @@ impl Cluster {
             chance,
             unknown_permille,
             outage_until_ms: 0,
+            stall_until_ms: 0,
+            slow_permille: 20,
             changes: 0,
             judge: RefCell::default(),
         };
@@ -128,6 +135,13 @@ impl Cluster {
             let at_ms = cluster.chance.between(0, 2_000) as u64;
             cluster.at(at_ms, Event::Begin(node));
         }
+        cluster
+    }
+
+    /// Creates a cluster whose store answers within milliseconds.
+    pub(super) fn without_slow_answers(seed: u64, nodes: usize) -> Self {
+        let mut cluster = Self::new(seed, nodes, 0);
+        cluster.slow_permille = 0;
         cluster
     }
 
@@ -152,9 +166,11 @@ impl Cluster {
         self.at(at_ms, Event::Fault(fault));
     }
 
-    /// Ends all timeouts, cuts and pauses; nodes that are down come back.
+    /// Ends all timeouts, slow answers, cuts and pauses; nodes that are down come back. Two slow
+    /// answers in a row are longer than the longest harmless stall and may move shards.
     pub(super) fn calm(&mut self) {
         self.unknown_permille = 0;
+        self.slow_permille = 0;
         self.outage_until_ms = 0;
         let now_ms = self.now_ms;
         for node in 0..self.len() {
@@ -218,7 +234,7 @@ impl Cluster {
             Event::Begin(node) => self.begin(node),
             Event::Tick(node, life) if self.is_living(node, life) => {
                 if !self.postponed(node, Event::Tick(node, life)) {
-                    self.after(400, 600, Event::Tick(node, life));
+                    self.after(200, TICK_MS_MAX as i64, Event::Tick(node, life));
                     self.feed(node, Input::Tick);
                 }
             }
@@ -299,6 +315,7 @@ impl Cluster {
             }
             Fault::CutOff { node, for_ms } => self.nodes[node].cut_off_until_ms = now_ms + for_ms,
             Fault::Outage { for_ms } => self.outage_until_ms = now_ms + for_ms,
+            Fault::Stall { for_ms } => self.stall_until_ms = now_ms + for_ms,
         }
     }
 
@@ -395,6 +412,10 @@ impl Cluster {
     }
 
     fn on_store(&mut self, node: usize, life: u64, id: u64) {
+        if self.stall_until_ms > self.now_ms {
+            let at_ms = self.stall_until_ms;
+            return self.at(at_ms, Event::Store(node, life, id));
+        }
         let is_away =
             self.outage_until_ms > self.now_ms || self.nodes[node].cut_off_until_ms > self.now_ms;
         if is_away {
@@ -441,7 +462,8 @@ impl Cluster {
             Asked::Owner(shard) => Input::Owner(shard, self.tables.owner(shard)),
         };
         // Mostly fast; an occasional answer is slow, so that its data is stale.
-        let slowest_ms = if self.chance.permille(20) { 4_000 } else { 60 };
+        let is_slow = self.chance.permille(self.slow_permille);
+        let slowest_ms = if is_slow { 4_000 } else { 60 };
         self.after(1, slowest_ms, Event::Answer(node, life, input));
     }
 }

@@ -9,8 +9,8 @@ use super::membership::Membership;
 use super::placement::Placement;
 use super::slot::Slot;
 use super::{
-    Change, Effect, FENCE_MS, HEARTBEAT_MS, Incarnation, Input, Member, MemberRow, MemberStatus,
-    MonotonicMs, NodeName, OWNERS_READ_MS, Outcome,
+    Change, Effect, FENCE_MS, HEARTBEAT_MS, Incarnation, Input, JOIN_AGAIN_MS, MEMBERS_READ_MS,
+    Member, MemberRow, MemberStatus, MonotonicMs, NodeName, OWNERS_READ_MS, Outcome,
 };
 
 /// Number of random low bits of an incarnation. They keep two processes that start with one name at
@@ -49,7 +49,7 @@ struct Lease {
 
 /// Decides which shards one node holds.
 ///
-/// Give it every answer and at least two ticks per second, and perform its effects. Ask
+/// Give it every answer and a tick at least every [`TICK_MS_MAX`](super::TICK_MS_MAX), and perform its effects. Ask
 /// [`Self::holds`] before every action for a shard.
 #[derive(Debug, Clone)]
 pub struct OwnershipMachine {
@@ -64,6 +64,7 @@ pub struct OwnershipMachine {
     owners_known: bool,
     beat_due: MonotonicMs,
     owners_due: MonotonicMs,
+    members_due: MonotonicMs,
     leaving: bool,
     /// Whether the final effect was returned.
     left_asked: bool,
@@ -84,6 +85,7 @@ impl OwnershipMachine {
             owners_known: false,
             beat_due: MonotonicMs::default(),
             owners_due: MonotonicMs::default(),
+            members_due: MonotonicMs::default(),
             leaving: false,
             left_asked: false,
         }
@@ -214,6 +216,10 @@ impl OwnershipMachine {
                         },
                     }));
                 }
+                if now >= self.members_due {
+                    self.members_due = now.plus_ms(MEMBERS_READ_MS);
+                    effects.push(Effect::ReadMembers { serial: false });
+                }
                 if now >= self.owners_due {
                     self.owners_due = now.plus_ms(OWNERS_READ_MS);
                     effects.push(Effect::ReadOwners);
@@ -298,7 +304,7 @@ impl OwnershipMachine {
         self.beat_due = now.plus_ms(HEARTBEAT_MS);
         self.owners_known = false;
         self.owners_due = now;
-        effects.push(Effect::ReadMembers { serial: false });
+        self.members_due = now;
     }
 
     fn on_beat(&mut self, member: &Member, beat: u64, outcome: Outcome, effects: &mut Vec<Effect>) {
@@ -312,10 +318,11 @@ impl OwnershipMachine {
         if outcome == Outcome::Applied {
             lease.good = lease.beat_started;
         }
-        // Refused: the row says whether this node was marked dead or replaced. Unknown: the row
-        // says whether the write was applied.
-        let serial = outcome != Outcome::Applied;
-        effects.push(Effect::ReadMembers { serial });
+        if outcome != Outcome::Applied {
+            // Refused: the row says whether this node was marked dead or replaced. Unknown: the row
+            // says whether the write was applied.
+            effects.push(Effect::ReadMembers { serial: true });
+        }
     }
 
     fn on_members(&mut self, now: MonotonicMs, rows: Vec<MemberRow>, effects: &mut Vec<Effect>) {
@@ -334,7 +341,7 @@ impl OwnershipMachine {
                         self.enter(now, member, started, effects);
                     }
                     // The row is not there yet: the answer to the join, or the next read, decides.
-                    _ if now.since_ms(started) < HEARTBEAT_MS * 2 => {}
+                    _ if now.since_ms(started) < JOIN_AGAIN_MS => {}
                     _ => self.join(now, effects),
                 }
             }
