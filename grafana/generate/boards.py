@@ -410,6 +410,12 @@ def store():
         ("CQL cluster", [
             panel("Lightweight transactions", "Transactions by outcome. In doubt: the cluster did not answer in time, and a "
                   "serial read resolved the outcome.", "ops", [(rate("porchlight_store_lightweight_total", "outcome"), "{{outcome}}")], width=24),
+            panel("Statements on a CQL cluster", "Statements by kind.", "ops",
+                  [(rate("porchlight_store_statements_total", "kind"), "{{kind}}")]),
+            panel("Rows read from a CQL cluster", "Rows that reads returned.", "rowsps",
+                  [("sum(rate(porchlight_store_rows_read_total{$$}[$__rate_interval]))", "rows")]),
+            panel("Warnings about the database", "1 for each property of the database that makes the service slower or less safe. The log says how to change it.", "short",
+                  [("max by (reason) (porchlight_store_database_warnings{$$})", "{{reason}}")]),
         ]),
     ])
 
@@ -447,7 +453,7 @@ def nodes():
                   [("sum by (instance) (porchlight_cluster_shards_owned{$$})", "{{instance}}")], stack=True),
             panel("Members", "Members of the cluster, as seen by each node.", "short",
                   [("max by (instance) (porchlight_cluster_members{$$})", "{{instance}}")]),
-            panel("Age of the last successful heartbeat", "At 12 s a node stops acting; at 20 s the others take its shards.", "s",
+            panel("Age of the last successful heartbeat", "At 6 s a node stops acting; at 7.5 s the others take its shards.", "s",
                   [("max by (instance) (porchlight_cluster_heartbeat_age_seconds{$$})", "{{instance}}")]),
             panel("Moves of shards", "Shards that a node gained or released. Lost: the lease expired, or another node claimed the shard.", "ops",
                   [(rate("porchlight_cluster_shard_moves_total", "move"), "{{move}}")], stack=True),

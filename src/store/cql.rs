@@ -3,6 +3,9 @@
 //!
 //! ```text
 //! connect.rs       the session, TLS, and the limits of each kind of statement
+//! topology.rs      refuses a database that is set up so that answers could be wrong
+//! lives.rs         times to live of rows
+//! counts.rs        counts of statements by kind
 //! schema.rs        migrations, each applied once even if several nodes start at the same time
 //! statements.rs    all statements, prepared once
 //! db.rs            running statements: one row, many rows, a write, a lightweight transaction; mapping of errors
@@ -59,6 +62,7 @@
 //! walk.
 
 mod connect;
+mod counts;
 mod db;
 mod deliveries;
 mod documents;
@@ -71,6 +75,7 @@ mod key_check;
 mod keys;
 mod lists;
 mod live_sessions;
+mod lives;
 mod memory;
 mod nodes;
 mod outbox;
@@ -84,6 +89,7 @@ mod slots;
 mod state;
 mod statements;
 mod tls;
+mod topology;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -92,29 +98,20 @@ use std::time::Duration;
 use porchlight_ports::{Clock, Ownership, SingleNode, StoreError, StoreResult};
 
 pub use connect::{CqlOpenError, CqlOptions};
+pub use counts::StatementCounts;
 pub use import::{ImportedMessage, ImportedSession};
 pub use schema::is_keyspace;
 pub use serving::written_generation;
 pub use tls::CqlTls;
+pub use topology::Refusal;
 
 use super::committer::{OnDurable, OnFatal};
 use connect::Profiles;
 use db::Db;
+pub(crate) use lives::Lives;
 use memory::Memory;
 use statements::Statements;
 
-/// Additional life of rows that are written long before the session's end, so that they do not
-/// expire first.
-const SLACK: Duration = Duration::from_secs(86_400);
-/// Life of snapshots, which may be discarded at any time.
-const SNAPSHOTS: Duration = Duration::from_secs(2 * 86_400);
-/// Life of outbox rows: longer than a paused webhook holds a message. The last retry is due at most
-/// 26.4 hours after the attempt before it.
-const OUTBOX: Duration = Duration::from_secs(8 * 86_400);
-const _: () = assert!(
-    OUTBOX.as_secs() * 1_000 >= porchlight_schema::limits::HELD_MS_MAX as u64 + 86_400_000,
-    "the row of a held message outlives the time for which it is held by a day"
-);
 /// Number of threads that serve the database connections.
 const THREADS: usize = 2;
 /// Deadline for operations of one session or message: phones are answered within five seconds
@@ -123,33 +120,6 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(4_500);
 /// The time for which a close waits for operations in flight: slightly longer than the longest
 /// statement.
 const CLOSE_WITHIN: Duration = Duration::from_secs(6);
-
-/// Time to live of rows, in seconds as the statements expect it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Lives {
-    retained: i32,
-    live: i32,
-    slots: i32,
-    snapshots: i32,
-    outbox: i32,
-    idempotency: i32,
-}
-
-impl Lives {
-    fn of(options: &CqlOptions) -> Self {
-        // Both databases refuse more than twenty years.
-        let seconds = |life: Duration| life.as_secs().clamp(60, 20 * 365 * 86_400) as i32;
-        let idempotency_ms = porchlight_schema::limits::IDEMPOTENCY_MS.unsigned_abs();
-        Self {
-            retained: seconds(options.retention + options.session_max + SLACK),
-            live: seconds(options.session_max + 3 * SLACK),
-            slots: seconds(options.retention + options.session_max + 3 * SLACK),
-            snapshots: seconds(SNAPSHOTS),
-            outbox: seconds(OUTBOX),
-            idempotency: seconds(Duration::from_millis(idempotency_ms) + SLACK / 24),
-        }
-    }
-}
 
 /// The role in which a process opens the store.
 pub enum Role {
@@ -260,6 +230,12 @@ impl CqlStore {
         self.inner.epoch
     }
 
+    /// The statements that this process has executed since it opened the store.
+    #[must_use]
+    pub fn statements(&self) -> StatementCounts {
+        self.inner.db.counts.now()
+    }
+
     /// The shards that this process owns, and the generations under which it writes.
     #[must_use]
     pub fn ownership(&self) -> Arc<dyn Ownership> {
@@ -365,10 +341,7 @@ impl Inner {
         schema::prepare(&session, &options).await?;
         let profiles = Profiles::new(options.ingest_within);
         let statements = Statements::prepare(&session, &profiles).await?;
-        let db = Db {
-            session,
-            statements,
-        };
+        let db = Db::new(session, statements);
         let (epoch, ownership, on_durable, on_fatal) = match role {
             Role::Serving {
                 on_durable,
@@ -401,7 +374,7 @@ impl Inner {
         };
         let inner = Self {
             db,
-            lives: Lives::of(&options),
+            lives: Lives::of(&options, clock.now()),
             memory: Memory::default(),
             epoch,
             ownership,

@@ -1,5 +1,6 @@
 //! Tests the store on a CQL cluster, and its promises beyond the suite.
 
+mod costs;
 mod nodes;
 
 use std::sync::Arc;

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use porchlight_core::webhook::{AttemptDetails, AttemptResult, Change, State, Update};
 use porchlight_ports::{
-    Covered, Insights, Journal, Keys, Note, Organization, Outbox, PodRow, Sessions, StoredInsight,
+    Collection, Covered, DocumentKind, Documents, Insights, Journal, Keys, Note, Organization,
+    Outbox, PodRow, Recorders, Sessions, StoredInsight,
 };
-use porchlight_schema::ids::{EndpointId, KeyId, SessionId, ShardSet};
+use porchlight_schema::ids::{EndpointId, KeyId, RecorderId, SessionId, ShardSet};
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::key::{KeyKind, KeyRecord, Role as KeyRole};
 use porchlight_schema::message::MessageEvent;
+use porchlight_schema::review::{Review, ReviewState};
 use porchlight_schema::session::{Pod, PodType, Tenant};
 use porchlight_schema::time::TimestampMs;
 use porchlight_store::cql::{CqlStore, Role};
@@ -52,6 +54,16 @@ fn insight() -> StoredInsight {
         },
         known: vec![1],
         dropped: DroppedSamples::default(),
+    }
+}
+
+fn review() -> Review {
+    Review {
+        state: ReviewState::Reviewed,
+        note: Some("seen".to_owned()),
+        by: None,
+        reviewed_at: T0,
+        key_id: KeyId::new(T0, 7),
     }
 }
 
@@ -141,9 +153,27 @@ async fn everything_moves_once_and_the_sessions_continue() {
     let to = CqlStore::open(options, Role::Beside, Arc::new(SystemClock))
         .await
         .unwrap();
+    let recorder = RecorderId::new(T0, u128::from(fresh()));
+    let created = from.create_recorder(recorder, b"first".to_vec()).await;
+    created.unwrap();
+    let changed = from.change_recorder(recorder, 1, b"changed".to_vec()).await;
+    assert!(changed.unwrap());
+    assert!(from.put_review(ids[3], review()).await.unwrap());
+    for kind in [DocumentKind::PrivacyMark, DocumentKind::ErasureLog] {
+        let (collection, data) = (Collection::of_service(kind), Some(b"document".to_vec()));
+        let replaced = from.replace_document(collection, b"key".to_vec(), None, data);
+        assert!(replaced.await.unwrap());
+    }
     let done = migrate(&from, &to, |_| {}).await.unwrap();
     assert_eq!((done.customers, done.sessions, done.were_there), (4, 5, 0));
     assert_eq!((done.batches, done.messages), (20, 5 + 3 + 2));
+    let moved = to.recorder(recorder).await.unwrap().unwrap();
+    assert_eq!((moved.version, moved.data), (2, b"changed".to_vec()));
+    assert_eq!(to.review(ids[3]).await.unwrap(), Some(review()));
+    for kind in [DocumentKind::PrivacyMark, DocumentKind::ErasureLog] {
+        let document = to.document(Collection::of_service(kind), b"key".to_vec());
+        assert_eq!(document.await.unwrap(), Some(b"document".to_vec()));
+    }
     let again = migrate(&from, &to, |_| {}).await.unwrap();
     assert_eq!((again.sessions, again.were_there), (0, 5));
     assert_eq!((again.batches, again.messages), (20, 10));
@@ -183,6 +213,14 @@ async fn everything_moves_once_and_the_sessions_continue() {
         .map(|message| message.number)
         .collect();
     assert_eq!(numbers, [0, 1]);
+    // A session that the embedded store has erased since is not forgotten in the cluster.
+    let without = Folder::new();
+    let without = open(without.path()).unwrap();
+    let unknown = migrate(&without, &to, |_| {}).await;
+    assert!(
+        matches!(unknown, Err(MigrateError::Unknown { .. })),
+        "{unknown:?}"
+    );
     // Data written to the cluster since then is neither overwritten nor ignored.
     let differs = migrate(&from, &to, |_| {}).await;
     assert!(

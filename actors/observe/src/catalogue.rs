@@ -10,7 +10,7 @@ use super::peer::{Forwarded, LiveOutcome, Nudged, PeerAnswer, PeerRoute};
 use super::privacy::{PrivacyOutcome, PrivacyType};
 use super::resolver::{LookUpOutcome, PermitPoolKind};
 use super::shares::Share;
-use super::store::{ClockState, LightweightOutcome, StoreOutcome};
+use super::store::{ClockState, DatabaseWarning, LightweightOutcome, StatementKind, StoreOutcome};
 use super::streams::{MessageOutcome, StreamEnd, StreamKind};
 use super::webhook::{AttemptOutcome, Finished, Kept, StoreCall};
 use super::{
@@ -220,6 +220,12 @@ catalogue! {
             ["outcome": StoreOutcome::VALUES], "Write operations, by outcome.";
         STORE_LIGHTWEIGHT_TOTAL = Counter, Count, "porchlight_store_lightweight_total"
             ["outcome": LightweightOutcome::VALUES], "Lightweight transactions on a CQL cluster, by outcome.";
+        STORE_STATEMENTS_TOTAL = Counter, Count, "porchlight_store_statements_total"
+            ["kind": StatementKind::VALUES], "Statements that a CQL cluster executed, by kind.";
+        STORE_ROWS_READ_TOTAL = Counter, Count, "porchlight_store_rows_read_total"
+            [], "Rows that a CQL cluster returned.";
+        STORE_DATABASE_WARNINGS = Gauge, Count, "porchlight_store_database_warnings"
+            ["reason": DatabaseWarning::VALUES], "1 for each property of the database that makes the service slower or less safe; the log says how to change it.";
         STORE_QUEUE_OPERATIONS = Gauge, Count, "porchlight_store_queue_operations"
             [], "Write operations that wait for the committer.";
         STORE_DISK_BYTES = Gauge, Bytes, "porchlight_store_disk_bytes"
@@ -253,7 +259,7 @@ catalogue! {
         CLUSTER_MEMBERS = Gauge, Count, "porchlight_cluster_members"
             [], "Members of the cluster in this node's view, including itself.";
         CLUSTER_HEARTBEAT_AGE_SECONDS = Gauge, Seconds, "porchlight_cluster_heartbeat_age_seconds"
-            [], "Time since the start of this node's last successful heartbeat; it stops acting at 12 s.";
+            [], "Time since the start of this node's last successful heartbeat; it stops acting at 6 s.";
         CLUSTER_SHARD_MOVES_TOTAL = Counter, Count, "porchlight_cluster_shard_moves_total"
             ["move": ShardMove::VALUES], "Shards that this node gained or lost.";
         CLUSTER_TAKE_OVER_SECONDS = Histogram, Seconds, "porchlight_cluster_take_over_seconds"

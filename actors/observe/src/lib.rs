@@ -347,6 +347,7 @@ pub fn install() {
     let store = store::StoreMetrics::get();
     store.queue.set(0.0);
     store.touch_retention_clock();
+    store.touch_database_warnings();
     store.disk.set(0.0);
     store.disk_free.set(f64::NAN);
     store.last_backup.set(0.0);

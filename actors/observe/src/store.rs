@@ -33,6 +33,28 @@ label! {
 }
 
 label! {
+    /// The kind of a statement on a CQL cluster.
+    StatementKind {
+        /// A read of few rows.
+        Read = "read",
+        /// A read of many rows, page by page.
+        Scan = "scan",
+        /// A plain write.
+        Write = "write",
+        /// A lightweight transaction.
+        Lightweight = "lightweight",
+    }
+}
+
+label! {
+    /// A property of the database that makes the service slower or less safe.
+    DatabaseWarning {
+        /// Cassandra runs lightweight transactions with its first Paxos implementation.
+        PaxosVariant = "paxos_variant",
+    }
+}
+
+label! {
     /// The wall clock compared with the stored times: old sessions are deleted only while both
     /// agree.
     ClockState {
@@ -62,6 +84,10 @@ pub struct StoreMetrics {
     pub last_backup: Gauge,
     /// Damaged rows that the service found and skipped.
     pub unreadable: Counter,
+    /// Rows that a CQL cluster returned.
+    pub rows_read: Counter,
+    statements: Vec<Counter>,
+    database_warnings: Vec<Gauge>,
     operations: Vec<Counter>,
     lightweight: Vec<Counter>,
     retention_clock: Vec<Gauge>,
@@ -78,6 +104,8 @@ impl StoreMetrics {
     fn new() -> Self {
         let operations = |outcome: &StoreOutcome| metrics::counter!(name::STORE_OPERATIONS_TOTAL, "outcome" => outcome.as_str());
         let lightweight = |outcome: &LightweightOutcome| metrics::counter!(name::STORE_LIGHTWEIGHT_TOTAL, "outcome" => outcome.as_str());
+        let statements = |kind: &StatementKind| metrics::counter!(name::STORE_STATEMENTS_TOTAL, "kind" => kind.as_str());
+        let warnings = |reason: &DatabaseWarning| metrics::gauge!(name::STORE_DATABASE_WARNINGS, "reason" => reason.as_str());
         let clock = |state: &ClockState| metrics::gauge!(name::STORE_RETENTION_CLOCK, "state" => state.as_str());
         Self {
             commit: metrics::histogram!(name::STORE_COMMIT_SECONDS),
@@ -87,6 +115,9 @@ impl StoreMetrics {
             disk_free: metrics::gauge!(name::STORE_DISK_FREE_BYTES),
             last_backup: metrics::gauge!(name::STORE_LAST_BACKUP_TIMESTAMP_SECONDS),
             unreadable: metrics::counter!(name::STORE_UNREADABLE_ROWS_TOTAL),
+            rows_read: metrics::counter!(name::STORE_ROWS_READ_TOTAL),
+            statements: StatementKind::ALL.iter().map(statements).collect(),
+            database_warnings: DatabaseWarning::ALL.iter().map(warnings).collect(),
             operations: StoreOutcome::ALL.iter().map(operations).collect(),
             lightweight: LightweightOutcome::ALL.iter().map(lightweight).collect(),
             retention_clock: ClockState::ALL.iter().map(clock).collect(),
@@ -105,6 +136,23 @@ impl StoreMetrics {
         for gauge in &self.retention_clock {
             gauge.increment(0.0);
         }
+    }
+
+    /// Makes the series of the warnings appear without changing their values.
+    pub(super) fn touch_database_warnings(&self) {
+        for gauge in &self.database_warnings {
+            gauge.increment(0.0);
+        }
+    }
+
+    /// Shows that the database has this property.
+    pub fn on_database_warning(&self, reason: DatabaseWarning) {
+        self.database_warnings[reason as usize].set(1.0);
+    }
+
+    /// Counts a statement on a CQL cluster.
+    pub fn on_statement(&self, kind: StatementKind) {
+        self.statements[kind as usize].increment(1);
     }
 
     /// Counts a lightweight transaction.

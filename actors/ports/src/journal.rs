@@ -103,6 +103,10 @@ pub trait Journal: Send + Sync {
         received_at: TimestampMs,
     ) -> StoreResult<Appended>;
 
+    /// Learns that another node has written a batch of a session that this process owns, so that the
+    /// next batch needs no read. Stores that no other process writes to have nothing to learn.
+    fn learn_forwarded(&self, _session_id: SessionId, _seq: u32) {}
+
     /// The highest `seq` of a session and the time at which that batch was received; `None` without
     /// batches.
     async fn newest(&self, session_id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>>;

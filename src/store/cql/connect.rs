@@ -1,6 +1,6 @@
 //! The connection to the cluster, and the limits of each kind of statement.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use scylla::client::execution_profile::{ExecutionProfile, ExecutionProfileHandle};
@@ -9,6 +9,7 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::errors::{NewSessionError, PrepareError};
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
+use scylla::policies::timestamp_generator::{MonotonicTimestampGenerator, TimestampGenerator};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::unprepared::Statement;
 use scylla::statement::{Consistency, SerialConsistency};
@@ -25,6 +26,17 @@ const PAGE_ROWS: i32 = 500;
 /// Rows per page of the journal: a batch has about 1 KB, and 300 KB at worst.
 const JOURNAL_PAGE_ROWS: i32 = 64;
 
+/// Gives every write of this process a later timestamp than the one before. Without it the database
+/// nodes' clocks decide which of two writes of one row counts, and the later one may lose.
+/// Lightweight transactions keep the timestamps of the database.
+static TIMESTAMPS: LazyLock<Arc<MonotonicTimestampGenerator>> =
+    LazyLock::new(|| Arc::new(MonotonicTimestampGenerator::new()));
+
+/// Returns the next timestamp of a write, in microseconds of the Unix epoch.
+pub(super) fn next_timestamp_us() -> i64 {
+    TIMESTAMPS.next_timestamp()
+}
+
 /// The address of the cluster and the credentials.
 #[derive(Clone)]
 pub struct CqlOptions {
@@ -34,7 +46,8 @@ pub struct CqlOptions {
     pub keyspace: String,
     /// Replication factor of a keyspace that this process creates.
     pub replication_factor: u32,
-    /// The data centre that this service uses; `None`: the one of the first node that answers.
+    /// The data centre that this service uses; `None`: any node's. It is required if replicas are in
+    /// several.
     pub datacenter: Option<String>,
     /// User and password; `None`: no authentication.
     pub user: Option<(String, SecretString)>,
@@ -69,6 +82,9 @@ pub enum CqlOpenError {
     /// A statement does not match the tables.
     #[error("a statement cannot be prepared: {1}")]
     Prepare(#[source] PrepareError, &'static str),
+    /// The database is set up so that answers could be wrong.
+    #[error(transparent)]
+    Unsafe(#[from] super::topology::Refusal),
     /// The tables cannot be migrated.
     #[error("the tables cannot be brought up to date: {0}")]
     Schema(String),
@@ -193,7 +209,8 @@ pub(super) async fn connect(options: &CqlOptions) -> Result<Session, CqlOpenErro
         .fetch_schema_metadata(true)
         // Tables are created one after the other; the code waits for schema agreement once, at the
         // end.
-        .auto_await_schema_agreement(false);
+        .auto_await_schema_agreement(false)
+        .timestamp_generator(Arc::clone(&TIMESTAMPS) as Arc<dyn TimestampGenerator>);
     if let Some(datacenter) = &options.datacenter {
         builder = builder.prefer_datacenter(datacenter.clone());
     }

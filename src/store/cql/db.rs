@@ -1,9 +1,11 @@
 //! Runs statements: few rows, many rows, a write, a lightweight transaction. Maps the database's
 //! errors.
 
+use std::sync::Arc;
+
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
-use porchlight_observe::store::{LightweightOutcome, StoreMetrics};
+use porchlight_observe::store::{LightweightOutcome, StatementKind, StoreMetrics};
 use porchlight_ports::{StoreError, StoreResult};
 use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;
@@ -15,7 +17,12 @@ use scylla::value::{CqlValue, Row};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::connect::next_timestamp_us;
+use super::counts::Counts;
 use super::statements::Statements;
+
+/// How far the timestamp of an erasure lies ahead of the clock, in microseconds: one day.
+const ERASED_AHEAD_US: i64 = 86_400 * 1_000_000;
 
 /// The number of the blob format: postcard. Every format ever written stays readable.
 const FORMAT: u8 = 1;
@@ -24,6 +31,8 @@ const FORMAT: u8 = 1;
 pub(super) struct Db {
     pub(super) session: Session,
     pub(super) statements: Statements,
+    /// Counts of executed statements. It is shared with the streams of rows, which outlive a call.
+    pub(super) counts: Arc<Counts>,
 }
 
 /// The outcome of a lightweight transaction.
@@ -87,17 +96,28 @@ fn from_execution(error: ExecutionError) -> StoreError {
 }
 
 impl Db {
+    pub(super) fn new(session: Session, statements: Statements) -> Self {
+        Self {
+            session,
+            statements,
+            counts: Arc::default(),
+        }
+    }
+
     /// Reads few rows, as a whole.
     async fn answer(
         &self,
         statement: &PreparedStatement,
         values: impl SerializeRow,
     ) -> StoreResult<QueryRowsResult> {
+        self.counts.on_statement(StatementKind::Read);
         let answer = self.session.execute_unpaged(statement, values).await;
-        answer
+        let rows = answer
             .map_err(from_execution)?
             .into_rows_result()
-            .map_err(StoreError::unavailable)
+            .map_err(StoreError::unavailable)?;
+        self.counts.on_rows(rows.rows_num());
+        Ok(rows)
     }
 
     /// Reads at most one row.
@@ -137,11 +157,14 @@ impl Db {
     where
         R: for<'f, 'm> DeserializeRow<'f, 'm> + Send + 'static,
     {
+        self.counts.on_statement(StatementKind::Scan);
         let pager = self.session.execute_iter(statement.clone(), values).await;
         let rows = pager
             .map_err(StoreError::unavailable)?
             .rows_stream()
             .map_err(StoreError::unavailable)?;
+        let counts = Arc::clone(&self.counts);
+        let rows = rows.inspect_ok(move |_row| counts.on_rows(1));
         Ok(rows.map_err(StoreError::unavailable).boxed())
     }
 
@@ -165,8 +188,21 @@ impl Db {
         statement: &PreparedStatement,
         values: impl SerializeRow,
     ) -> StoreResult<()> {
+        self.counts.on_statement(StatementKind::Write);
         let answer = self.session.execute_unpaged(statement, values).await;
         answer.map(drop).map_err(from_execution)
+    }
+
+    /// Runs a delete that also covers writes of nodes whose clock is ahead, and writes of the next
+    /// day that did not know of the erasure.
+    pub(super) async fn erase(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> StoreResult<()> {
+        let mut statement = statement.clone();
+        statement.set_timestamp(Some(next_timestamp_us() + ERASED_AHEAD_US));
+        self.write(&statement, values).await
     }
 
     /// Runs a lightweight transaction.
@@ -176,6 +212,7 @@ impl Db {
         values: impl SerializeRow,
     ) -> StoreResult<Lwt> {
         let metrics = StoreMetrics::get();
+        self.counts.on_statement(StatementKind::Lightweight);
         let answer = self.session.execute_unpaged(statement, values).await;
         let rows = match answer {
             Ok(answer) => answer.into_rows_result().map_err(StoreError::unavailable)?,

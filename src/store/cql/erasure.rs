@@ -1,4 +1,6 @@
-//! Erasing one session: its partitions and rows are deleted, the session's own row last.
+//! Erasing one session: its partitions and rows are deleted, the session's own row last. The deletes
+//! carry a timestamp that lies a day ahead: they also cover rows of a node whose clock is ahead, and
+//! writes of nodes that do not know of the erasure yet.
 //!
 //! The database removes deleted data from its files when it compacts them after `gc_grace_seconds`. Rows of
 //! the outbox that name the session stay until they expire: they hold IDs only.
@@ -86,7 +88,7 @@ impl Inner {
         let buckets = self.buckets(session_id, 0).await?;
         let deletes = buckets.into_iter().map(|bucket| {
             let values = (key.as_slice(), bucket);
-            self.db.write(&self.db.statements.batches_delete, values)
+            self.db.erase(&self.db.statements.batches_delete, values)
         });
         try_join_all(deletes).await.map(drop)
     }
@@ -96,10 +98,10 @@ impl Inner {
         let (tenant, id) = (tenant_key(message.tenant), message.id.to_bytes());
         let slot = slot_of(message.id.made_at(), SLOT_MS);
         let listed = (tenant.as_slice(), slot, id.as_slice());
-        self.db.write(&statements.delivery_delete, listed).await?;
+        self.db.erase(&statements.delivery_delete, listed).await?;
         self.unlist_failed(message.tenant, message.id).await?;
         for statement in [&statements.message_id_delete, &statements.attempts_delete] {
-            self.db.write(statement, (id.as_slice(),)).await?;
+            self.db.erase(statement, (id.as_slice(),)).await?;
         }
         Ok(())
     }
@@ -120,13 +122,13 @@ impl Inner {
             &statements.learned_by_delete,
             &statements.reviews_delete,
         ];
-        try_join_all(partitions.map(|statement| self.db.write(statement, (session,)))).await?;
+        try_join_all(partitions.map(|statement| self.db.erase(statement, (session,)))).await?;
         let tenant = tenant_key(start.tenant);
         let (tenant, at) = (tenant.as_slice(), start.created_at.0);
         let hour = slot_of(start.created_at, HOUR_MS);
         let values = (tenant, hour, at, session);
         let all = &statements.organization_list_delete;
-        self.db.write(all, values).await?;
+        self.db.erase(all, values).await?;
         let (delivery, rider) = (hash(&start.delivery_id), hash(&start.external_rider_id));
         let named = [
             (&statements.delivery_list_delete, delivery),
@@ -134,19 +136,19 @@ impl Inner {
         ];
         for (statement, hash) in &named {
             let values = (tenant, hash.as_slice(), at, session);
-            self.db.write(statement, values).await?;
+            self.db.erase(statement, values).await?;
         }
         let (shard, day) = shard_and_day(start.session_id);
         let values = (shard, day, session);
         for statement in [&statements.live_delete, &statements.behind_delete_all] {
-            self.db.write(statement, values).await?;
+            self.db.erase(statement, values).await?;
         }
         let state = &statements.state_delete;
         match self.db.lightweight(state, (session,)).await? {
             Lwt::Applied | Lwt::Refused => {}
             Lwt::InDoubt(error) => return Err(error),
         }
-        self.db.write(&statements.session_delete, (session,)).await
+        self.db.erase(&statements.session_delete, (session,)).await
     }
 
     async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>> {

@@ -1,18 +1,19 @@
 //! Imports another store's data with its numbers and times. The session's row comes last, so an
 //! interrupted import of a session starts over; every write is idempotent.
 
+use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::webhook::{AttemptResult, Index, ManualRetry, State as MessageState};
 use porchlight_ports::{
-    DeliveryRow, Endpoint, JournalEntry, Note, Outbox, PodRow, StoreError, StoreResult,
-    StoredInsight,
+    DeliveryRow, Endpoint, JournalEntry, Note, Outbox, PodRow, RecorderRow, StoreError,
+    StoreResult, StoredInsight,
 };
-use porchlight_schema::ids::{EndpointId, SessionId};
+use porchlight_schema::ids::{EndpointId, RecorderId, SessionId};
 use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::{SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
 
-use super::db::encode;
+use super::db::{Lwt, encode, id_bytes};
 use super::journal::note_bytes;
 use super::live_sessions::shard_and_day;
 use super::outbox::Cursor;
@@ -169,6 +170,31 @@ impl CqlStore {
         self.inner.remember(hash, remembered).await.map(drop)
     }
 
+    /// Imports a recorder. An existing one is from an earlier run, or has changed since.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be written.
+    pub async fn import_recorder(&self, id: RecorderId, row: RecorderRow) -> StoreResult<()> {
+        self.carry_out_all(|inner| async move { inner.import_recorder(id, &row).await })
+            .await
+    }
+
+    /// The ids of all sessions, in no order.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read.
+    pub async fn session_ids(&self) -> StoreResult<BoxStream<'static, StoreResult<SessionId>>> {
+        let db = &self.inner.db;
+        let rows = db.stream::<(Vec<u8>,)>(&db.statements.sessions_all, ());
+        let ids = rows.await?.map(|row| {
+            let (id,) = row?;
+            Ok(SessionId::from_bytes(id_bytes("sessions", &id)?))
+        });
+        Ok(ids.boxed())
+    }
+
     /// Imports learned data.
     ///
     /// # Errors
@@ -212,7 +238,13 @@ impl Inner {
         // An existing row belongs to an earlier import or has changed since.
         let data = encode(&state)?;
         let values = (key.as_slice(), 1_i64, data.as_slice(), life);
-        self.db.lightweight(&statements.state_make, values).await?;
+        let made = self.db.lightweight(&statements.state_make, values).await?;
+        if let Lwt::InDoubt(error) = made {
+            // A serial read completes the transaction or rules it out. Without a state the session
+            // would count as live; the next run imports it again, because its row comes last.
+            let stored = self.serial_state(session_id).await?;
+            stored.ok_or(error)?;
+        }
         self.list_session(start).await?;
         if session.needs_rescoring {
             self.mark_rescore(session_id, b"import").await?;

@@ -1,9 +1,8 @@
 //! The journal, notes and snapshots.
 
 mod head;
-
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+mod row;
+mod tip;
 
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -12,7 +11,7 @@ use porchlight_ports::{
     StoreResult,
 };
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{BATCH_SEQ_MAX, JOURNAL_READ_BYTES_MAX, REMOTE_SESSION_TTL_MS};
+use porchlight_schema::limits::{BATCH_SEQ_MAX, JOURNAL_READ_BYTES_MAX};
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
@@ -20,87 +19,11 @@ use super::live_sessions::shard_and_day;
 use super::slots::{Owner, Way};
 use super::{CqlStore, Inner};
 pub(super) use head::Head;
+pub(super) use row::note_bytes;
+use row::{bucket_of, cell, entry, note_of, number, parts, payload};
 
-/// Batches per partition: about 4 MB.
-const BUCKET_SEQS: u32 = 4_096;
 /// Maximum number of a session's notes that are read.
 const NOTES_MAX: usize = 65_536;
-/// The format of journal rows: format, time received (8 bytes, big-endian), packed batch.
-const FORMAT: u8 = 1;
-const HEAD_BYTES: usize = 9;
-
-fn bucket_of(seq: u32) -> i32 {
-    cell(seq / BUCKET_SEQS)
-}
-
-/// A number as a cell. Batch numbers are small.
-fn cell(number: u32) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
-}
-
-fn number(cell: i32) -> StoreResult<u32> {
-    u32::try_from(cell).map_err(|_| StoreError::Corrupt("telemetry: a negative number".to_owned()))
-}
-
-fn payload(batch: &PackedBatch, received_at: TimestampMs) -> Vec<u8> {
-    let bytes = batch.as_bytes();
-    let mut payload = Vec::with_capacity(HEAD_BYTES + bytes.len());
-    payload.push(FORMAT);
-    payload.extend_from_slice(&received_at.0.to_be_bytes());
-    payload.extend_from_slice(bytes);
-    payload
-}
-
-fn parts(payload: &[u8]) -> StoreResult<(TimestampMs, &[u8])> {
-    let corrupt = |what: &str| StoreError::Corrupt(format!("telemetry: {what}"));
-    match payload.split_first() {
-        Some((&FORMAT, rest)) => rest
-            .split_first_chunk::<8>()
-            .map(|(at, batch)| (TimestampMs(i64::from_be_bytes(*at)), batch))
-            .ok_or_else(|| corrupt("too short")),
-        _ => Err(corrupt("unknown format")),
-    }
-}
-
-fn entry(seq: u32, payload: &[u8]) -> StoreResult<JournalEntry> {
-    let (received_at, batch) = parts(payload)?;
-    let batch = PackedBatch::from_bytes(Arc::from(batch));
-    Ok(JournalEntry {
-        seq,
-        received_at,
-        batch: batch.map_err(|error| StoreError::Corrupt(format!("telemetry: {error}")))?,
-    })
-}
-
-/// A note's bytes, which sort as notes do.
-pub(super) fn note_bytes(note: Note) -> Vec<u8> {
-    match note {
-        Note::Skipped { first, last } => {
-            let mut bytes = vec![0];
-            bytes.extend(first.to_be_bytes());
-            bytes.extend(last.to_be_bytes());
-            bytes
-        }
-        Note::Quarantined { seq } => {
-            let mut bytes = vec![1];
-            bytes.extend(seq.to_be_bytes());
-            bytes
-        }
-    }
-}
-
-fn note_of(bytes: &[u8]) -> Option<Note> {
-    let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?));
-    match bytes.split_first()? {
-        (0, rest) if rest.len() == 8 => Some(Note::Skipped {
-            first: number(rest.get(..4)?)?,
-            last: number(rest.get(4..)?)?,
-        }),
-        (1, rest) => Some(Note::Quarantined { seq: number(rest)? }),
-        _ => None,
-    }
-}
-
 impl Inner {
     async fn append(
         &self,
@@ -110,14 +33,15 @@ impl Inner {
         received_at: TimestampMs,
     ) -> StoreResult<Appended> {
         let _turn = self.memory.batches.lock(&(session_id, seq)).await;
-        let tip = self.tip(session_id).await?;
+        let tip = self.current_tip(session_id, seq).await?;
         if tip.erased {
             return Ok(Appended::Erased);
         }
+        let doubtful = self.memory.doubtful.get(&(session_id, seq));
         let (key, hash) = (session_id.to_bytes(), batch.hash());
         let place = (key.as_slice(), bucket_of(seq), cell(seq));
         let is_above = tip.highest.is_none_or(|highest| seq > highest);
-        if !is_above || tip.ended || self.may_need_rescoring(tip) {
+        if !is_above || tip.ended || doubtful.is_some() {
             let statement = &self.db.statements.batch_hashes;
             let there: Vec<(Vec<u8>,)> = self.db.rows(statement, place, usize::MAX).await?;
             if !there.is_empty() {
@@ -132,16 +56,19 @@ impl Inner {
                     Appended::Conflict
                 });
             }
+            self.rule_out(place, doubtful.unwrap_or_default(), &hash)
+                .await?;
         }
         let entry = JournalEntry {
             seq,
             received_at,
             batch,
         };
-        self.put_batch(session_id, &entry).await?;
-        self.memory.tips.change(&session_id, |tip| {
-            tip.highest = Some(tip.highest.map_or(seq, |highest| highest.max(seq)));
-        });
+        if let Err(error) = self.put_batch(session_id, &entry).await {
+            self.doubt(session_id, seq, hash);
+            return Err(error);
+        }
+        self.memory.tips.change(&session_id, |tip| tip.raise(seq));
         // The session may have ended in the meantime.
         let tip = self.memory.tips.get(&session_id).unwrap_or(tip);
         self.mark_late(session_id, tip, &hash).await?;
@@ -173,45 +100,12 @@ impl Inner {
         self.db.write(&self.db.statements.batch_put, row).await
     }
 
-    /// Whether other nodes may have accepted batches that this process does not know. Then a number
-    /// that is new here may belong to another batch.
-    fn may_need_rescoring(&self, tip: Head) -> bool {
-        let believed = Duration::from_millis(REMOTE_SESSION_TTL_MS);
-        self.ownership.is_shared() && tip.read_at.is_none_or(|at| at.elapsed() >= believed)
-    }
-
     /// Marks a completed session because a batch arrived late.
     async fn mark_late(&self, session_id: SessionId, tip: Head, hash: &[u8]) -> StoreResult<()> {
         if tip.ended {
             self.mark_rescore(session_id, hash).await?;
         }
         Ok(())
-    }
-
-    /// The known state of a session's journal, read if it is not cached.
-    async fn tip(&self, session_id: SessionId) -> StoreResult<Head> {
-        if let Some(tip) = self.memory.tips.get(&session_id) {
-            return Ok(tip);
-        }
-        let _turn = self.memory.loading.lock(&session_id).await;
-        if let Some(tip) = self.memory.tips.get(&session_id) {
-            return Ok(tip);
-        }
-        let read_at = Some(Instant::now());
-        let tip = Head {
-            highest: self.highest(session_id).await?,
-            ended: false,
-            read_at,
-            erased: false,
-        };
-        self.memory.tips.put(session_id, tip);
-        // The state is read after the tip is cached, so that a later end finds the tip and updates it.
-        let state = self.state(session_id).await?;
-        let ended = state.is_some_and(|state| state.end.is_some());
-        self.memory
-            .tips
-            .change(&session_id, |tip| tip.ended |= ended);
-        Ok(Head { ended, ..tip })
     }
 
     /// The partitions of a session's journal from this one on: the first always exists, the others are listed.
@@ -233,18 +127,6 @@ impl Inner {
         Ok(buckets)
     }
 
-    async fn highest(&self, session_id: SessionId) -> StoreResult<Option<u32>> {
-        let key = session_id.to_bytes();
-        for bucket in self.buckets(session_id, 0).await?.into_iter().rev() {
-            let values = (key.as_slice(), bucket);
-            let row: Option<(i32,)> = self.db.row(&self.db.statements.batch_last, values).await?;
-            if let Some((seq,)) = row {
-                return number(seq).map(Some);
-            }
-        }
-        Ok(None)
-    }
-
     async fn newest(&self, session_id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>> {
         let Some(seq) = self.highest(session_id).await? else {
             return Ok(None);
@@ -257,6 +139,19 @@ impl Inner {
     }
 
     async fn read(
+        &self,
+        session_id: SessionId,
+        from_seq: u32,
+        limit: usize,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        let entries = self.read_entries(session_id, from_seq, limit).await?;
+        if let Some(last) = entries.last() {
+            self.learn_batch(session_id, last.seq);
+        }
+        Ok(entries)
+    }
+
+    async fn read_entries(
         &self,
         session_id: SessionId,
         from_seq: u32,
@@ -379,6 +274,10 @@ impl Journal for CqlStore {
             |inner| async move { inner.append(session_id, seq, batch, received_at).await },
         )
         .await
+    }
+
+    fn learn_forwarded(&self, session_id: SessionId, seq: u32) {
+        self.inner.learn_batch(session_id, seq);
     }
 
     async fn newest(&self, session_id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>> {

@@ -19,6 +19,9 @@ const SLOTS_MAX: usize = 65_536;
 /// Maximum number of endpoints with a cached mark.
 const MARKS_MAX: usize = 16_384;
 
+/// Maximum number of batches whose write failed and is remembered.
+const DOUBTFUL_MAX: usize = 65_536;
+
 /// A map of bounded size in two generations: when the newer is full, the older is dropped, so that
 /// used entries stay.
 pub(super) struct Recent<K, V> {
@@ -104,6 +107,8 @@ pub(super) struct Memory {
     pub(super) slots: Recent<(Vec<u8>, i64), ()>,
     /// The slots up to which outboxes are empty.
     pub(super) marks: Recent<EndpointId, i64>,
+    /// Hashes of batches whose write failed and may still have happened, by session and number.
+    pub(super) doubtful: Recent<(SessionId, u32), Vec<[u8; 32]>>,
     /// Serializes readers of one session's tip.
     pub(super) loading: Stripes,
     /// Serializes writers of one batch.
@@ -121,6 +126,7 @@ impl Default for Memory {
             cursors: Recent::new(CURSORS_MAX),
             slots: Recent::new(SLOTS_MAX),
             marks: Recent::new(MARKS_MAX),
+            doubtful: Recent::new(DOUBTFUL_MAX),
             loading: Stripes::new(),
             batches: Stripes::new(),
             states: Stripes::new(),

@@ -30,6 +30,11 @@ const HINTS_AT_ONCE: usize = 64;
 /// Maximum number of hints, and of failed messages, that are counted per endpoint.
 const DEPTH_WALKED_MAX: usize = DEPTH_COUNTED_MAX as usize;
 
+/// The first slot that may still receive rows, at this time.
+fn settled_slot(now: TimestampMs) -> i64 {
+    slot_of(now.plus_ms(-SETTLED_MS), SLOT_MS)
+}
+
 /// The owner of an outbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OutboxOf {
@@ -198,8 +203,15 @@ impl Inner {
         Ok(found)
     }
 
-    /// The first slot of an outbox that may contain valid hints.
+    /// The first slot of an outbox that may contain valid hints. A stored mark that is not in the
+    /// past comes from a clock that was ahead, and does not count: other nodes still write hints into
+    /// the slots before it.
     async fn mark(&self, endpoint_id: EndpointId) -> StoreResult<i64> {
+        let settled = settled_slot(self.clock.now());
+        Ok(self.stored_mark(endpoint_id).await?.min(settled))
+    }
+
+    async fn stored_mark(&self, endpoint_id: EndpointId) -> StoreResult<i64> {
         if let Some(mark) = self.memory.marks.get(&endpoint_id) {
             return Ok(mark);
         }
@@ -211,11 +223,22 @@ impl Inner {
         Ok(mark)
     }
 
-    /// Advances the mark past settled slots that are empty.
+    /// The time by the clock of this process or of the database, whichever is earlier.
+    async fn earlier_clock(&self) -> StoreResult<TimestampMs> {
+        let own = self.clock.now();
+        let row: Option<(i64,)> = self.db.row(&self.db.statements.clock_get, ()).await?;
+        Ok(row.map_or(own, |(database_ms,)| own.min(TimestampMs(database_ms))))
+    }
+
+    /// Advances the mark past settled slots that are empty. A clock of this process that is ahead
+    /// must not move it past hints that others write now.
     async fn advance(&self, outbox: OutboxOf) -> StoreResult<i64> {
         let endpoint_id = outbox.endpoint_id;
         let mark = self.mark(endpoint_id).await?;
-        let settled = slot_of(self.clock.now().plus_ms(-SETTLED_MS), SLOT_MS);
+        let settled = settled_slot(self.earlier_clock().await?);
+        if settled <= mark {
+            return Ok(mark.min(settled));
+        }
         let mut advanced = mark;
         let mut first_left = settled;
         for kind in [

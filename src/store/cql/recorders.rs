@@ -32,8 +32,24 @@ impl Inner {
     }
 
     async fn create_recorder(&self, id: RecorderId, data: Vec<u8>) -> StoreResult<()> {
-        let (key, data) = (id.to_bytes(), encode(&data)?);
-        let values = (key.as_slice(), 1_i64, data.as_slice(), self.lives.retained);
+        let row = RecorderRow { version: 1, data };
+        self.import_recorder(id, &row).await
+    }
+
+    /// Creates a recorder with its version, unless there is one.
+    pub(super) async fn import_recorder(
+        &self,
+        id: RecorderId,
+        row: &RecorderRow,
+    ) -> StoreResult<()> {
+        let (key, data) = (id.to_bytes(), encode(&row.data)?);
+        let version = i64::try_from(row.version).unwrap_or(i64::MAX);
+        let values = (
+            key.as_slice(),
+            version,
+            data.as_slice(),
+            self.lives.retained,
+        );
         let make = &self.db.statements.recorder_make;
         match self.db.lightweight(make, values).await? {
             Lwt::Applied | Lwt::Refused => Ok(()),

@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 
 use super::connect::{CqlOpenError, CqlOptions};
 use super::state::pause;
+use super::topology;
 
 /// The migrations, in order. A released migration never changes.
 const MIGRATIONS: [(i32, &str); 6] = [
@@ -77,6 +78,7 @@ pub(super) async fn prepare(session: &Session, options: &CqlOptions) -> Result<(
         }
         pause().await;
     }
+    topology::check(session, options).await?;
     migrate(session).await
 }
 

@@ -188,6 +188,12 @@ impl Inner {
         Ok(stored.map(|(_, state)| state))
     }
 
+    /// A session's state after every transaction in flight is complete.
+    pub(super) async fn serial_state(&self, session_id: SessionId) -> StoreResult<Option<State>> {
+        let stored = self.versioned_state(session_id, true).await?;
+        Ok(stored.map(|(_, state)| state))
+    }
+
     /// Changes a session's state as `decide` says, once, and returns the answer and the new state.
     /// `decide` runs again if a competing writer was faster.
     pub(super) async fn change_state<T: Send>(

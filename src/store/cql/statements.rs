@@ -26,6 +26,7 @@ macro_rules! statements {
 statements! {
     // Sessions and their state.
     session_put: Write = "INSERT INTO sessions (session, data) VALUES (?, ?) USING TTL ?";
+    sessions_all: Scan = "SELECT session FROM sessions";
     session_get: Read = "SELECT data FROM sessions WHERE session = ?";
     state_get: Read = "SELECT version, data FROM session_state WHERE session = ?";
     state_serial: Serial = "SELECT version, data FROM session_state WHERE session = ?";
@@ -64,6 +65,7 @@ statements! {
     // The journal.
     batch_put: Ingest = "INSERT INTO telemetry (session, bucket, seq, hash, data) VALUES (?, ?, ?, ?, ?) USING TTL ?";
     batch_hashes: Read = "SELECT hash FROM telemetry WHERE session = ? AND bucket = ? AND seq = ?";
+    batch_delete: Write = "DELETE FROM telemetry WHERE session = ? AND bucket = ? AND seq = ? AND hash = ?";
     batches_from: Journal = "SELECT seq, data FROM telemetry WHERE session = ? AND bucket = ? AND seq >= ?";
     batch_last: Read = "SELECT seq FROM telemetry WHERE session = ? AND bucket = ? ORDER BY seq DESC, hash DESC LIMIT 1";
     batch_first_of: Read = "SELECT data FROM telemetry WHERE session = ? AND bucket = ? AND seq = ? LIMIT 1";
@@ -132,6 +134,9 @@ statements! {
     keys_get: Scan = "SELECT data FROM api_keys";
     key_id_put: Write = "INSERT INTO api_key_ids (id, hash) VALUES (?, ?)";
     key_id_get: Read = "SELECT hash FROM api_key_ids WHERE id = ?";
+    // The coordinator's clock, in milliseconds of the Unix epoch. The function's name is valid in all
+    // supported versions.
+    clock_get: Read = "SELECT toUnixTimestamp(now()) FROM system.local";
     generation_make: Lwt = "INSERT INTO generations (name, generation) VALUES (?, 1) IF NOT EXISTS";
     generation_raise: Lwt = "UPDATE generations SET generation = ? WHERE name = ? IF generation = ?";
     generation_get: Read = "SELECT generation FROM generations WHERE name = ?";

@@ -26,10 +26,10 @@ use crate::fixtures::{T0, batch, end_at, message, new_session, put_endpoint, sta
 
 /// An owner of all shards in the generation set by a test, or of no shard if it is 0.
 #[derive(Default)]
-struct Owner(AtomicU64);
+pub struct Owner(AtomicU64);
 
 impl Owner {
-    fn acts_in(&self, generation: u64) {
+    pub fn acts_in(&self, generation: u64) {
         self.0.store(generation, Ordering::Release);
     }
 }

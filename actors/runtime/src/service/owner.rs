@@ -21,6 +21,7 @@ impl Service {
     pub fn accept_forwarded(&self, session_id: SessionId, seq: u32, batch: PackedBatch) -> bool {
         let is_ours = self.registry().acts_for(session_id);
         if is_ours {
+            self.store().learn_forwarded(session_id, seq);
             self.registry().deliver(session_id, seq, batch);
         }
         is_ours

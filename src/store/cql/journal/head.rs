@@ -1,6 +1,8 @@
 //! Caches this process's knowledge of a session's journal.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use porchlight_schema::limits::REMOTE_SESSION_TTL_MS;
 
 /// This process's knowledge of a session's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -11,6 +13,8 @@ pub(in super::super) struct Head {
     pub(in super::super) ended: bool,
     /// The time of the last read of the journal; `None` if it was not read yet.
     pub(super) read_at: Option<Instant>,
+    /// The generation in which this process owned the session's shard when it last read the journal.
+    pub(super) owned_in: Option<u64>,
     /// This process has erased the session.
     pub(super) erased: bool,
 }
@@ -22,5 +26,50 @@ impl Head {
             erased: true,
             ..Self::default()
         }
+    }
+
+    /// Whether this knowledge includes the batches that other nodes accepted, given the generation
+    /// in which this process owns the session's shard now.
+    ///
+    /// The owner learns of them by their forwards, and by its reads of the journal when a forward is
+    /// lost. Other nodes learn nothing, so their knowledge is current for a short time only.
+    pub(super) fn is_current(&self, generation: Option<u64>) -> bool {
+        let is_owner = generation.is_some() && generation == self.owned_in;
+        let believed = Duration::from_millis(REMOTE_SESSION_TTL_MS);
+        is_owner || self.read_at.is_some_and(|at| at.elapsed() < believed)
+    }
+
+    /// Includes a batch with this number.
+    pub(super) fn raise(&mut self, seq: u32) {
+        self.highest = Some(self.highest.map_or(seq, |highest| highest.max(seq)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owner_stays_current_and_other_nodes_do_not() {
+        let Some(long_ago) = Instant::now().checked_sub(Duration::from_secs(60)) else {
+            return;
+        };
+        let head = Head {
+            read_at: Some(long_ago),
+            owned_in: Some(7),
+            ..Head::default()
+        };
+        assert!(head.is_current(Some(7)));
+        assert!(
+            !head.is_current(Some(8)),
+            "another node owned it in between"
+        );
+        assert!(!head.is_current(None), "another node owns it now");
+        let read_now = Head {
+            read_at: Some(Instant::now()),
+            owned_in: None,
+            ..head
+        };
+        assert!(read_now.is_current(None));
     }
 }

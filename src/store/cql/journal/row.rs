@@ -1,0 +1,85 @@
+//! Rows of the journal and of notes, as bytes.
+
+use std::sync::Arc;
+
+use porchlight_ports::{JournalEntry, Note, StoreError, StoreResult};
+use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::time::TimestampMs;
+
+/// Batches per partition: about 4 MB.
+const BUCKET_SEQS: u32 = 4_096;
+/// The format of journal rows: format, time received (8 bytes, big-endian), packed batch.
+const FORMAT: u8 = 1;
+const HEAD_BYTES: usize = 9;
+
+pub(super) fn bucket_of(seq: u32) -> i32 {
+    cell(seq / BUCKET_SEQS)
+}
+
+/// A number as a cell. Batch numbers are small.
+pub(super) fn cell(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+pub(super) fn number(cell: i32) -> StoreResult<u32> {
+    u32::try_from(cell).map_err(|_| StoreError::Corrupt("telemetry: a negative number".to_owned()))
+}
+
+pub(super) fn payload(batch: &PackedBatch, received_at: TimestampMs) -> Vec<u8> {
+    let bytes = batch.as_bytes();
+    let mut payload = Vec::with_capacity(HEAD_BYTES + bytes.len());
+    payload.push(FORMAT);
+    payload.extend_from_slice(&received_at.0.to_be_bytes());
+    payload.extend_from_slice(bytes);
+    payload
+}
+
+pub(super) fn parts(payload: &[u8]) -> StoreResult<(TimestampMs, &[u8])> {
+    let corrupt = |what: &str| StoreError::Corrupt(format!("telemetry: {what}"));
+    match payload.split_first() {
+        Some((&FORMAT, rest)) => rest
+            .split_first_chunk::<8>()
+            .map(|(at, batch)| (TimestampMs(i64::from_be_bytes(*at)), batch))
+            .ok_or_else(|| corrupt("too short")),
+        _ => Err(corrupt("unknown format")),
+    }
+}
+
+pub(super) fn entry(seq: u32, payload: &[u8]) -> StoreResult<JournalEntry> {
+    let (received_at, batch) = parts(payload)?;
+    let batch = PackedBatch::from_bytes(Arc::from(batch));
+    Ok(JournalEntry {
+        seq,
+        received_at,
+        batch: batch.map_err(|error| StoreError::Corrupt(format!("telemetry: {error}")))?,
+    })
+}
+
+/// A note's bytes, which sort as notes do.
+pub(in super::super) fn note_bytes(note: Note) -> Vec<u8> {
+    match note {
+        Note::Skipped { first, last } => {
+            let mut bytes = vec![0];
+            bytes.extend(first.to_be_bytes());
+            bytes.extend(last.to_be_bytes());
+            bytes
+        }
+        Note::Quarantined { seq } => {
+            let mut bytes = vec![1];
+            bytes.extend(seq.to_be_bytes());
+            bytes
+        }
+    }
+}
+
+pub(super) fn note_of(bytes: &[u8]) -> Option<Note> {
+    let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?));
+    match bytes.split_first()? {
+        (0, rest) if rest.len() == 8 => Some(Note::Skipped {
+            first: number(rest.get(..4)?)?,
+            last: number(rest.get(4..)?)?,
+        }),
+        (1, rest) => Some(Note::Quarantined { seq: number(rest)? }),
+        _ => None,
+    }
+}

@@ -1,0 +1,115 @@
+//! Times to live of rows.
+
+use std::time::Duration;
+
+use porchlight_schema::limits::{HELD_MS_MAX, IDEMPOTENCY_MS};
+use porchlight_schema::time::TimestampMs;
+
+use super::CqlOptions;
+
+/// Additional life of rows that are written long before the session's end, so that they do not
+/// expire first.
+const SLACK: Duration = Duration::from_secs(86_400);
+/// Life of snapshots, which may be discarded at any time.
+const SNAPSHOTS: Duration = Duration::from_secs(2 * 86_400);
+/// Life of outbox rows: longer than a paused webhook holds a message. The last retry is due at most
+/// 26.4 hours after the attempt before it.
+const OUTBOX: Duration = Duration::from_secs(8 * 86_400);
+const _: () = assert!(
+    OUTBOX.as_secs() * 1_000 >= HELD_MS_MAX as u64 + 86_400_000,
+    "the row of a held message outlives the time for which it is held by a day"
+);
+/// The shortest life of a row, in seconds.
+const LIFE_SEC_MIN: i64 = 60;
+/// The longest time to live that both databases accept, in seconds: twenty years.
+const LIFE_SEC_MAX: i64 = 20 * 365 * 86_400;
+/// The last second at which a row may expire: Cassandra stores the expiry in 31 bits and refuses a
+/// write that expires later (19 January 2038).
+const EXPIRY_SEC_MAX: i64 = i32::MAX as i64 - 1;
+/// The time for which a process may run before it computes the lives again, in seconds. A row that
+/// it writes at the end of this time still expires before [`EXPIRY_SEC_MAX`].
+const RUN_SEC_MAX: i64 = 366 * 86_400;
+
+/// Time to live of rows, in seconds as the statements expect it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lives {
+    pub(super) retained: i32,
+    pub(super) live: i32,
+    pub(super) slots: i32,
+    pub(super) snapshots: i32,
+    pub(super) outbox: i32,
+    pub(super) idempotency: i32,
+}
+
+impl Lives {
+    /// Returns the lives of rows that a process writes which starts at `now`. A life that would end
+    /// after the year 2038 is shortened, because Cassandra would refuse the write.
+    pub(super) fn of(options: &CqlOptions, now: TimestampMs) -> Self {
+        let left_sec = EXPIRY_SEC_MAX - now.0.div_euclid(1_000) - RUN_SEC_MAX;
+        let longest_sec = left_sec.clamp(LIFE_SEC_MIN, LIFE_SEC_MAX);
+        let seconds = |life: Duration| {
+            let wanted_sec = i64::try_from(life.as_secs()).unwrap_or(i64::MAX);
+            wanted_sec.clamp(LIFE_SEC_MIN, longest_sec) as i32
+        };
+        let idempotency = Duration::from_millis(IDEMPOTENCY_MS.unsigned_abs());
+        let retained = options.retention + options.session_max + SLACK;
+        if i64::try_from(retained.as_secs()).unwrap_or(i64::MAX) > longest_sec {
+            tracing::warn!(
+                days = longest_sec / 86_400,
+                "store.retention is longer than the database can keep rows: they expire earlier"
+            );
+        }
+        Self {
+            retained: seconds(retained),
+            live: seconds(options.session_max + 3 * SLACK),
+            slots: seconds(options.retention + options.session_max + 3 * SLACK),
+            snapshots: seconds(SNAPSHOTS),
+            outbox: seconds(OUTBOX),
+            idempotency: seconds(idempotency + SLACK / 24),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 22 November 2026, in milliseconds of the Unix epoch.
+    const NOW: TimestampMs = TimestampMs(1_795_305_600_000);
+
+    fn lives(retention_days: u64) -> Lives {
+        let options = CqlOptions {
+            nodes: Vec::new(),
+            keyspace: String::new(),
+            replication_factor: 1,
+            datacenter: None,
+            user: None,
+            tls: None,
+            ingest_within: Duration::from_secs(1),
+            retention: Duration::from_secs(retention_days * 86_400),
+            session_max: Duration::from_secs(12 * 3_600),
+        };
+        Lives::of(&options, NOW)
+    }
+
+    #[test]
+    fn rows_live_for_the_retention_the_longest_session_and_a_day() {
+        assert_eq!(lives(90).retained, 91 * 86_400 + 12 * 3_600);
+    }
+
+    #[test]
+    fn no_row_expires_after_the_last_second_that_cassandra_can_store() {
+        for retention_days in [90, 3_650, 4_000, 7_300, 36_500] {
+            let lives = lives(retention_days);
+            let last_write_sec = NOW.0 / 1_000 + RUN_SEC_MAX;
+            for life_sec in [lives.retained, lives.slots, lives.live, lives.outbox] {
+                assert!(last_write_sec + i64::from(life_sec) <= EXPIRY_SEC_MAX);
+                assert!(life_sec > 0);
+            }
+        }
+        assert!(
+            lives(36_500).retained > 9 * 365 * 86_400,
+            "not cut further than necessary"
+        );
+    }
+}

@@ -1,0 +1,320 @@
+//! Tests what operations cost the database, in statements and rows, and that doubtful writes and
+//! wrong clocks lose nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use porchlight_core::webhook::{Change, State, Update};
+use porchlight_ports::{
+    Appended, Clock, Covered, Insights, Journal, Outbox, Sessions, StoredInsight,
+};
+use porchlight_schema::ids::{EndpointId, SessionId};
+use porchlight_schema::insight::{DroppedSamples, InsightRecord};
+use porchlight_schema::limits::REMOTE_SESSION_TTL_MS;
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+use porchlight_store::cql::{CqlOpenError, CqlStore, Refusal, Role, StatementCounts};
+use porchlight_world::SystemClock;
+use scylla::client::session_builder::SessionBuilder;
+
+use super::nodes::Owner;
+use super::options;
+use crate::cql_server::CqlServer;
+use crate::fixtures::{T0, batch, end_at, message, new_session, put_endpoint, start, tenant};
+
+/// A wall clock that is ahead of the machine's by these milliseconds.
+struct Ahead(i64);
+
+impl Clock for Ahead {
+    fn now(&self) -> TimestampMs {
+        SystemClock.now().plus_ms(self.0)
+    }
+
+    fn uptime_ms(&self) -> i64 {
+        SystemClock.uptime_ms()
+    }
+}
+
+/// Opens a node that owns all shards in this generation; 0: none.
+async fn node(keyspace: &str, generation: u64, clock: Ahead) -> Option<Arc<CqlStore>> {
+    let owner = Owner::default();
+    owner.acts_in(generation);
+    let role = Role::Node {
+        on_durable: Arc::new(|_, _, _| {}),
+        on_fatal: Arc::new(|_| {}),
+        ownership: Arc::new(owner),
+    };
+    let options = options(keyspace.to_owned())?;
+    let store = CqlStore::open(options, role, Arc::new(clock)).await;
+    Some(store.unwrap())
+}
+
+fn insight(batches: u32) -> StoredInsight {
+    StoredInsight {
+        record: InsightRecord {
+            revision: 1,
+            score: None,
+            error_message: Some("none".to_owned()),
+            pod: None,
+            updated_at: T0,
+        },
+        covered: Covered {
+            batches,
+            ..Covered::default()
+        },
+        known: vec![1],
+        dropped: DroppedSamples::default(),
+    }
+}
+
+/// Runs an operation, and returns its result and the statements that it cost.
+async fn cost<T>(store: &CqlStore, work: impl Future<Output = T>) -> (T, StatementCounts) {
+    let before = store.statements();
+    let done = work.await;
+    (done, store.statements() - before)
+}
+
+/// Records that the oldest waiting message of a session was delivered.
+async fn deliver(store: &CqlStore, tenant: Tenant, endpoint_id: EndpointId, id: SessionId) {
+    let lane = store.lane(tenant, endpoint_id, id, None).await.unwrap();
+    let before = lane.waiting[0];
+    let mut after = before;
+    after.attempts = 1;
+    after.state = State::Delivered;
+    let update = Update {
+        before,
+        after,
+        report: None,
+    };
+    let change = Change {
+        updates: vec![update],
+        hand_done: None,
+    };
+    let committed = store.commit(tenant, endpoint_id, id, change).await;
+    committed.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_costs_its_owner_one_write() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(owner) = node(&keyspace, 1, Ahead(0)).await else {
+        return;
+    };
+    let other = node(&keyspace, 0, Ahead(0)).await.unwrap();
+    let start = start(tenant(), T0);
+    let id = start.session_id;
+    owner.start(new_session(&start)).await.unwrap();
+    let put = async |store: &CqlStore, seq, number| {
+        let appended = store.append(id, seq, batch(number), T0);
+        appended.await.unwrap()
+    };
+    assert_eq!(put(&owner, 0, 0).await, Appended::New);
+    // Longer than any node believes what it has read.
+    tokio::time::sleep(Duration::from_millis(REMOTE_SESSION_TTL_MS + 100)).await;
+    let one_write = StatementCounts {
+        writes: 1,
+        ..StatementCounts::default()
+    };
+    for seq in 1..=10 {
+        let (appended, counts) = cost(&owner, put(&owner, seq, seq)).await;
+        assert_eq!((appended, counts), (Appended::New, one_write), "{seq}");
+    }
+    // What another node accepts is forwarded to the owner, which needs no read to know it.
+    assert_eq!(put(&other, 11, 11).await, Appended::New);
+    owner.learn_forwarded(id, 11);
+    assert_eq!(put(&owner, 11, 99).await, Appended::Conflict);
+    let (appended, counts) = cost(&owner, put(&owner, 12, 12)).await;
+    assert_eq!((appended, counts), (Appended::New, one_write));
+    // Another node reads once, however much the owner has written since.
+    tokio::time::sleep(Duration::from_millis(REMOTE_SESSION_TTL_MS + 100)).await;
+    let (appended, counts) = cost(&other, put(&other, 13, 13)).await;
+    assert_eq!(appended, Appended::New);
+    assert_eq!((counts.writes, counts.reads, counts.scans), (1, 1, 0));
+    let (_, counts) = cost(&other, put(&other, 14, 14)).await;
+    assert_eq!(counts, one_write);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_costs_a_known_number_of_statements() {
+    let Some(store) = node(&CqlServer::fresh_keyspace(), 1, Ahead(0)).await else {
+        return;
+    };
+    let tenant = tenant();
+    put_endpoint(&*store, tenant, true).await;
+    let endpoint_id = store.endpoint(tenant).await.unwrap().unwrap().id;
+    // The first session of an hour also lists the hour and the outbox's slot.
+    let warm = start(tenant, T0);
+    store.start(new_session(&warm)).await.unwrap();
+    let start = start(tenant, T0.plus_ms(1));
+    let id = start.session_id;
+    let mut table = Vec::new();
+    let mut sum = StatementCounts::default();
+    let mut note = |step: &'static str, counts: StatementCounts| {
+        sum.reads += counts.reads;
+        sum.scans += counts.scans;
+        sum.writes += counts.writes;
+        sum.lightweight += counts.lightweight;
+        sum.rows += counts.rows;
+        table.push((step, counts));
+    };
+    let (started, counts) = cost(&store, store.start(new_session(&start))).await;
+    started.unwrap();
+    note("start", counts);
+    let (_, counts) = cost(&store, async {
+        for seq in 0..10 {
+            let appended = store.append(id, seq, batch(seq), T0).await.unwrap();
+            assert_eq!(appended, Appended::New);
+        }
+    })
+    .await;
+    note("ten batches", counts);
+    let batches = counts;
+    let body = message(MessageEvent::SessionStopped);
+    let (ended, counts) = cost(&store, store.end(id, end_at(T0), None, body)).await;
+    ended.unwrap();
+    note("stop", counts);
+    let body = message(MessageEvent::InsightUpdated);
+    let committing = store.commit_insight(id, insight(10), body, Vec::new());
+    let (committed, counts) = cost(&store, committing).await;
+    assert!(committed.unwrap());
+    note("insight", counts);
+    let (_, counts) = cost(&store, async {
+        for _ in 0..3 {
+            deliver(&store, tenant, endpoint_id, id).await;
+        }
+    })
+    .await;
+    note("three webhooks", counts);
+    table.push(("all", sum));
+    println!("| step | reads | scans | writes | LWT | rows |");
+    for (step, counts) in &table {
+        println!(
+            "| {step} | {} | {} | {} | {} | {} |",
+            counts.reads, counts.scans, counts.writes, counts.lightweight, counts.rows
+        );
+    }
+    // The first batch of a session reads its journal's head and its state.
+    assert_eq!((batches.writes, batches.lightweight), (10, 0));
+    assert!(batches.reads + batches.scans <= 3, "{batches:?}");
+    assert_eq!(sum.lightweight, 2, "the end and the insight");
+    assert!(sum.writes <= SESSION_WRITES_MAX, "{sum:?}");
+    assert!(sum.reads + sum.scans <= SESSION_READS_MAX, "{sum:?}");
+}
+
+/// Writes of a session with ten batches and three webhooks.
+const SESSION_WRITES_MAX: u64 = 41;
+/// Reads of the same session.
+const SESSION_READS_MAX: u64 = 25;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_ahead_hides_no_message_of_other_nodes() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(ahead) = node(&keyspace, 1, Ahead(40 * 60_000)).await else {
+        return;
+    };
+    let on_time = node(&keyspace, 0, Ahead(0)).await.unwrap();
+    let tenant = tenant();
+    put_endpoint(&*ahead, tenant, true).await;
+    let endpoint_id = ahead.endpoint(tenant).await.unwrap().unwrap().id;
+    let old = start(tenant, T0);
+    ahead.start(new_session(&old)).await.unwrap();
+    deliver(&ahead, tenant, endpoint_id, old.session_id).await;
+    let everything = Some((TimestampMs(i64::MIN), 100));
+    let list = async || {
+        let due = Some((ahead_now(), 100));
+        let listing = ahead.listing(tenant, endpoint_id, everything, due, None, 0);
+        listing.await.unwrap().ready.unwrap()
+    };
+    // A complete listing moves the mark past what is finished.
+    assert_eq!(list().await, []);
+    let new = start(tenant, SystemClock.now());
+    let mut session = new_session(&new);
+    session.message.created_at = new.created_at;
+    on_time.start(session).await.unwrap();
+    let found = list().await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].1, new.session_id);
+}
+
+fn ahead_now() -> TimestampMs {
+    Ahead(40 * 60_000).now()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_in_doubt_never_displaces_an_acknowledged_one() {
+    let Some(server) = CqlServer::apart(1) else {
+        return;
+    };
+    let keyspace = CqlServer::fresh_keyspace();
+    let mut options = options(keyspace.clone()).unwrap();
+    options.nodes.clone_from(&server.nodes);
+    options.replication_factor = 1;
+    options.ingest_within = Duration::from_millis(500);
+    let role = Role::Serving {
+        on_durable: Arc::new(|_, _, _| {}),
+        on_fatal: Arc::new(|_| {}),
+    };
+    let store = CqlStore::open(options, role, Arc::new(SystemClock)).await;
+    let store = store.unwrap();
+    let [first, second] = [T0, T0.plus_ms(1)].map(|at| start(tenant(), at));
+    for start in [&first, &second] {
+        store.start(new_session(start)).await.unwrap();
+        let appended = store.append(start.session_id, 0, batch(0), T0).await;
+        assert_eq!(appended.unwrap(), Appended::New);
+    }
+    // The same bytes in another session: the row that may appear late.
+    let appended = store.append(second.session_id, 1, batch(7), T0).await;
+    assert_eq!(appended.unwrap(), Appended::New);
+    let before_us = SystemClock.now().0 * 1_000;
+    server.only_node().unwrap().signal("-STOP");
+    let doubtful = store.append(first.session_id, 1, batch(7), T0).await;
+    server.only_node().unwrap().signal("-CONT");
+    assert!(doubtful.is_err(), "{doubtful:?}");
+    let answer = loop {
+        match store.append(first.session_id, 1, batch(8), T0).await {
+            Ok(answer) => break answer,
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    };
+    let expected = match answer {
+        // The doubtful batch had been written, and stays.
+        Appended::Conflict => batch(7),
+        Appended::New => batch(8),
+        other => panic!("{other:?}"),
+    };
+    // The doubtful write arrives again, as from a replica that was away.
+    let nodes = SessionBuilder::new().known_nodes(&server.nodes);
+    let session = nodes.build().await.unwrap();
+    session.use_keyspace(&keyspace, false).await.unwrap();
+    let key = second.session_id.to_bytes();
+    let select = "SELECT hash, data FROM telemetry WHERE session = ? AND bucket = 0 AND seq = 1";
+    let row = session.query_unpaged(select, (key.as_slice(),)).await;
+    let row = row.unwrap().into_rows_result().unwrap();
+    let (hash, data): (Vec<u8>, Vec<u8>) = row.first_row().unwrap();
+    let insert = "INSERT INTO telemetry (session, bucket, seq, hash, data) VALUES (?, 0, 1, ?, ?) \
+                  USING TIMESTAMP ?";
+    let key = first.session_id.to_bytes();
+    let values = (key.as_slice(), hash, data, before_us);
+    session.query_unpaged(insert, values).await.unwrap();
+    let stored = store.read(first.session_id, 1, 10).await.unwrap();
+    assert_eq!(stored.len(), 1);
+    assert_eq!(stored[0].batch.hash(), expected.hash(), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_data_center_without_replicas_is_refused() {
+    let Some(mut options) = options(CqlServer::fresh_keyspace()) else {
+        return;
+    };
+    options.datacenter = Some("elsewhere".to_owned());
+    let opened = CqlStore::open(options, Role::Beside, Arc::new(SystemClock)).await;
+    let error = opened.err().unwrap();
+    assert!(
+        matches!(
+            &error,
+            CqlOpenError::Unsafe(Refusal::NoReplicas { named, .. }) if named == "elsewhere"
+        ),
+        "{error}"
+    );
+}
