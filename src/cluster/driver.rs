@@ -18,8 +18,9 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::View;
 
 /// The interval of the machine's ticks.
-const TICK: Duration = Duration::from_millis(250);
-const _: () = assert!(TICK.as_millis() < TICK_MS_MAX as u128);
+const TICK: Duration = Duration::from_millis(TICK_MS);
+const TICK_MS: u64 = 250;
+const _: () = assert!(TICK_MS < TICK_MS_MAX);
 /// The time for which the driver gathers claimed shards before it starts their work together.
 const GATHERED_WITHIN: Duration = Duration::from_millis(50);
 /// The pause before another attempt to start the work of shards.

@@ -135,8 +135,8 @@ pub(super) async fn check(session: &Session, options: &CqlOptions) -> Result<(),
         StoreMetrics::get().on_database_warning(warning);
         match warning {
             DatabaseWarning::PaxosVariant => tracing::warn!(
-                "Cassandra does not run lightweight transactions with paxos_variant: v2. Each takes one more \
-                 round trip between replicas, and during a change of the ring two may both be applied. Set \
+                "Cassandra does not run lightweight transactions with paxos_variant: v2. Each takes four round \
+                 trips between replicas instead of two, and one may be lost while nodes join or leave. Set \
                  paxos_variant: v2 and paxos_state_purging: repaired on all nodes, and run paxos repairs"
             ),
         }

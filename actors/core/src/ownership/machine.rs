@@ -49,8 +49,8 @@ struct Lease {
 
 /// Decides which shards one node holds.
 ///
-/// Give it every answer and a tick at least every [`TICK_MS_MAX`](super::TICK_MS_MAX), and perform its effects. Ask
-/// [`Self::holds`] before every action for a shard.
+/// Give it every answer and a tick at least every [`TICK_MS_MAX`](super::TICK_MS_MAX), and perform
+/// its effects. Ask [`Self::holds`] before every action for a shard.
 #[derive(Debug, Clone)]
 pub struct OwnershipMachine {
     node: NodeName,
