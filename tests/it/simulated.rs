@@ -26,7 +26,8 @@ async fn ask(
         .request(method.clone(), format!("{}{path}", server.api))
         .header("Service-Key", key);
     if let Some(body) = body {
-        request = request.json(&body);
+        let typed = request.header("Content-Type", "application/json");
+        request = typed.body(body.to_string());
     }
     let answer = request.send().await.unwrap();
     let (status, text) = (answer.status(), answer.text().await.unwrap());
