@@ -31,7 +31,7 @@ const LIVES: [(i64, &str); 4] = [
 /// The lifetime that is chosen at first, in seconds.
 const LIFE_SEC_DEFAULT: i64 = 86_400;
 /// The interval at which the page fetches the status, in milliseconds.
-const REFRESH_MS: u32 = 3_000;
+const REFRESH_MS: u32 = 5_000;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
     page(config, "/recorders", form_page);
