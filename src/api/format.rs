@@ -140,7 +140,7 @@ pub(super) async fn schema(http: HttpRequest) -> Result<HttpResponse, Problem> {
 fn unsupported() -> Problem {
     let problem = Problem::new(
         Code::UnsupportedMediaType,
-        "This takes application/json in UTF-8, or application/x-protobuf.",
+        "The body must be application/json in UTF-8, or application/x-protobuf.",
     );
     problem.with_header(
         ACCEPT,

@@ -135,7 +135,7 @@ impl Drawings {
         if let Some(drawn) = self.kept(key) {
             return Ok(drawn);
         }
-        let busy = |_| Problem::new(Code::Overloaded, "Too many pictures are being drawn.");
+        let busy = |_| Problem::new(Code::Overloaded, "Too many path images are being drawn.");
         let _admitted = self.admitted.try_acquire().map_err(busy)?;
         let _turn = self.drawing.acquire().await.map_err(Problem::internal)?;
         // Another request may have drawn it in the meantime.
@@ -228,7 +228,7 @@ async fn path_image(
             .is_ok_and(|signature| images.is_signed(session_id, signature))
     });
     let session_id = session_id
-        .ok_or_else(|| Problem::new(Code::Forbidden, "The link's signature is not right."))?;
+        .ok_or_else(|| Problem::new(Code::Forbidden, "The link's signature is invalid."))?;
     let service = &call.state.service;
     let row = service.find_shown(session_id).await?;
     let row = row.ok_or_else(session_not_found)?;

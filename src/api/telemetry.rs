@@ -111,7 +111,7 @@ pub(super) fn not_decoded(format: Format, error: DecodeError) -> Problem {
         }
         DecodeError::TooManySamples => Problem::new(
             Code::TooManySamples,
-            format!("A batch may have {BATCH_SAMPLES_MAX} samples."),
+            format!("A batch may have at most {BATCH_SAMPLES_MAX} samples."),
         ),
     }
 }

@@ -132,7 +132,7 @@ fn accept(request: &HttpRequest) -> Result<HeaderValue, Problem> {
     };
     verify_handshake(request.head()).map_err(|error| match error {
         HandshakeError::NoVersionHeader | HandshakeError::UnsupportedVersion => {
-            required("Version 13 of the WebSocket protocol is spoken here.")
+            required("Only version 13 of the WebSocket protocol is supported.")
                 .with_header(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"))
         }
         HandshakeError::BadWebsocketKey => Problem::new(

@@ -33,7 +33,7 @@ const KINDS: [(Kind, &str); 8] = [
     ),
     (Kind::NeverCame, "never reached the address"),
     (Kind::WrongAddress, "at the door of another house"),
-    (Kind::SpoofedWalk, "the fixes walk, the body does not"),
+    (Kind::SpoofedWalk, "the fixes walk, but the phone does not"),
 ];
 /// The street map: a synthetic town in the Atlantic, written by `bench/src/bin/town.rs`.
 const TOWN: &[u8] = include_bytes!("../map/town.pmtiles");

@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .create(&staged)
         .with_context(|| {
             format!(
-                "{} cannot be made; if an interrupted restore has left it, remove it",
+                "{} cannot be created; if it is left from an interrupted restore, remove it",
                 staged.display()
             )
         })?;
@@ -105,7 +105,7 @@ fn is_free(to: &Path) -> anyhow::Result<()> {
     match fs::read_dir(to) {
         Ok(mut entries) => match entries.next() {
             Some(_) => bail!(
-                "{} is not empty: move it away first, a restore replaces nothing",
+                "{} is not empty; move it first, because restore does not replace data",
                 to.display()
             ),
             None => Ok(()),

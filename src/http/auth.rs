@@ -99,7 +99,7 @@ impl Caller {
         match self {
             Self::Session(own) if session_id != Some(*own) => Err(Problem::new(
                 Code::OtherSession,
-                "A session token is good for its own session only.",
+                "The session token belongs to another session.",
             )),
             _ => Ok(()),
         }
@@ -249,9 +249,10 @@ impl Authenticator {
     ///
     /// 401: not a token of this service; 429: too many requests with it.
     pub fn recorder(&self, token: &str) -> Result<RecorderId, Problem> {
-        let id = self.tokens.check_recorder(token).map_err(|_| {
-            invalid("This recording link is not one of this service, or is incomplete.")
-        })?;
+        let id = self
+            .tokens
+            .check_recorder(token)
+            .map_err(|_| invalid("The recording link is unknown or incomplete."))?;
         let counted = self.count_by(&id.to_bytes());
         counted.map_err(|limited| limited.problem)?;
         Ok(id)
@@ -342,18 +343,18 @@ fn presented(headers: &HeaderMap) -> Result<&str, Problem> {
     let own = single(headers, &SERVICE_KEY)?;
     let bearer = match single(headers, &AUTHORIZATION)? {
         Some(value) => Some(
-            bearer(value).ok_or_else(|| invalid("Authorization must be of the scheme Bearer."))?,
+            bearer(value).ok_or_else(|| invalid("Authorization must use the scheme Bearer."))?,
         ),
         None => None,
     };
     match (own, bearer) {
         (Some(own), Some(bearer)) if own != bearer => Err(invalid(
-            "Service-Key and Authorization say different things.",
+            "Service-Key and Authorization contain different credentials.",
         )),
         (Some(credential), _) | (None, Some(credential)) => Ok(credential),
         (None, None) => Err(Problem::new(
             Code::CredentialMissing,
-            "Give a key as Service-Key, or as Authorization: Bearer.",
+            "Missing credentials. Send a key as Service-Key, or as Authorization: Bearer.",
         )),
     }
 }

@@ -95,7 +95,7 @@ pub fn media(
     if !is_media(headers, media) {
         let problem = Problem::new(
             Code::UnsupportedMediaType,
-            format!("This takes {media} in UTF-8."),
+            format!("The body must be {media} in UTF-8."),
         );
         return Err(problem.with_header(ACCEPT, HeaderValue::from_static(media)));
     }
@@ -241,14 +241,14 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Chunks<S> {
         }
         item.transpose().map_err(|error| match error {
             PayloadError::Overflow => Problem::new(Code::BodyTooLarge, "The body is too large."),
-            _ => Problem::new(Code::MalformedBody, "The body ended before it was whole."),
+            _ => Problem::new(Code::MalformedBody, "The body ended too early."),
         })
     }
 }
 
 fn too_slow(is_whole: bool) -> Problem {
     let detail = if is_whole {
-        "The body was not whole in time."
+        "The body did not arrive in time."
     } else {
         "The body stopped arriving for too long."
     };

@@ -101,7 +101,7 @@ impl<K: Hash + Eq + Copy> ConnectionLimiter<K> {
             return Err(Problem::new(
                 Code::TooManyStreams,
                 format!(
-                    "{} connections of this kind are open already.",
+                    "{} connections of this kind are already open.",
                     self.each_max
                 ),
             ));

@@ -144,10 +144,7 @@ impl Problem {
     /// An error on our side; `source` goes to the log and not to the caller.
     #[must_use]
     pub fn internal(source: impl fmt::Display) -> Self {
-        let mut problem = Self::new(
-            Code::Internal,
-            "Something went wrong on our side; it was noted.",
-        );
+        let mut problem = Self::new(Code::Internal, "An internal error occurred. It was logged.");
         problem.0.source = Some(source.to_string());
         problem
     }
@@ -155,7 +152,7 @@ impl Problem {
     /// The path does not exist.
     #[must_use]
     pub fn not_found() -> Self {
-        Self::new(Code::NotFound, "There is nothing at this path.")
+        Self::new(Code::NotFound, "There is no endpoint at this path.")
     }
 
     /// The path does not support the method; `allowed` lists the supported ones (`GET, HEAD`).
@@ -163,7 +160,7 @@ impl Problem {
     pub fn method_not_allowed(allowed: &'static str) -> Self {
         Self::new(
             Code::MethodNotAllowed,
-            format!("This path takes {allowed}."),
+            format!("This path allows only {allowed}."),
         )
         .with_header(ALLOW, HeaderValue::from_static(allowed))
     }
@@ -267,7 +264,7 @@ impl From<StoreError> for Problem {
         match error {
             StoreError::Overloaded => Self::new(
                 Code::Overloaded,
-                "The store has too much to do; nothing was changed.",
+                "The store is overloaded; nothing was changed.",
             ),
             StoreError::Full => Self::new(
                 Code::StoreFull,

@@ -160,7 +160,7 @@ pub enum ReceiptError {
     #[error("the receipt was signed with another key")]
     OtherKey,
     /// The receipt's text does not match its signature.
-    #[error("the signature does not fit: the receipt was changed")]
+    #[error("the signature does not match: the receipt was changed")]
     Signature,
     /// The statement is too large to sign.
     #[error("the statement has more than {RECEIPT_BYTES_MAX} bytes")]

@@ -47,7 +47,7 @@ pub enum NameRefused {
     #[error("the name resolves to an address that is not permitted")]
     Address,
     /// Our resolver is unavailable.
-    #[error("our resolver does not answer")]
+    #[error("the DNS resolver of the service does not answer")]
     ResolverAway,
     /// The tenant, or all tenants together, have too many lookups in flight.
     #[error("too many names are being looked up")]

@@ -154,7 +154,7 @@ fn signed(call: &RequestContext) -> Result<Option<ArchiveLink<'_>>, Problem> {
 /// 403 for an invalid signature; 404 if the link has expired, or the request has no archive; 406; 429; 503.
 pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Problem> {
     let link = signed(&call)?
-        .ok_or_else(|| Problem::new(Code::Forbidden, "The link's signature is not right."))?;
+        .ok_or_else(|| Problem::new(Code::Forbidden, "The link's signature is invalid."))?;
     let service = &call.state.service;
     if service.now() >= link.expires_at {
         let detail = "The link has expired. Submit another access request.";

@@ -66,7 +66,7 @@ impl RateLimit {
                 let wait_sec = whole_seconds(wait);
                 let problem = Problem::new(
                     Code::RateLimited,
-                    "This credential has sent more requests in a second than its rate allows.",
+                    "Rate limit exceeded: this credential sent too many requests within a second.",
                 );
                 Err(Limited {
                     problem: problem.retry_after_sec(u64::from(wait_sec)),

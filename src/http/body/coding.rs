@@ -39,6 +39,6 @@ impl Coding {
 pub(super) fn malformed(_: io::Error) -> Problem {
     Problem::new(
         Code::MalformedBody,
-        "The body is not in the coding that Content-Encoding says.",
+        "The body does not have the encoding that Content-Encoding names.",
     )
 }

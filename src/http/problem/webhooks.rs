@@ -15,7 +15,7 @@ impl From<ConfigureError> for Problem {
             ConfigureError::None => not_configured(),
             ConfigureError::Exists => Self::new(
                 Code::WebhookExists,
-                "There is a webhook already; PUT changes it.",
+                "A webhook already exists; use PUT to change it.",
             ),
             ConfigureError::OverlapRuns => Self::new(
                 Code::OverlapRunning,
@@ -36,11 +36,11 @@ impl From<ConfigureError> for Problem {
             ),
             ConfigureError::Busy => Self::new(
                 Code::RateLimited,
-                "Too many URLs of yours are being checked; nothing was changed.",
+                "Your organization has too many URL checks in progress; nothing was changed.",
             ),
             ConfigureError::Contended => Self::new(
                 Code::Conflict,
-                "The webhook was changed by others meanwhile; nothing was changed by this request.",
+                "The webhook was changed by another request; this request changed nothing.",
             ),
             ConfigureError::Url(UrlRefused::Unavailable) => Self::new(
                 Code::Overloaded,
@@ -59,7 +59,7 @@ impl From<TestError> for Problem {
             TestError::NoEndpoint => not_configured(),
             TestError::Busy => Self::new(
                 Code::RateLimited,
-                "Too many test events of yours are under way.",
+                "Your organization has too many test events in flight.",
             ),
             TestError::Store(error) => error.into(),
             TestError::Secret => Self::internal(error),
