@@ -277,7 +277,7 @@ impl OwnershipMachine {
             return;
         }
         match outcome {
-            Outcome::Applied => self.enter(now, joined.clone(), asked, effects),
+            Outcome::Applied => self.enter(now, joined.clone(), asked),
             Outcome::Refused => {
                 self.seat = MembershipState::Seeking;
                 self.beat_due = now.plus_ms(HEARTBEAT_MS);
@@ -287,13 +287,7 @@ impl OwnershipMachine {
         }
     }
 
-    fn enter(
-        &mut self,
-        now: MonotonicMs,
-        member: Member,
-        good: MonotonicMs,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn enter(&mut self, now: MonotonicMs, member: Member, good: MonotonicMs) {
         self.seat = MembershipState::In(Lease {
             member,
             good,
@@ -338,7 +332,7 @@ impl OwnershipMachine {
                 let (member, started) = (member.clone(), *started);
                 match row {
                     Some(row) if row.member == member && row.standing != MemberStatus::Gone => {
-                        self.enter(now, member, started, effects);
+                        self.enter(now, member, started);
                     }
                     // The row is not there yet: the answer to the join, or the next read, decides.
                     _ if now.since_ms(started) < JOIN_AGAIN_MS => {}
