@@ -45,6 +45,30 @@ fn field(request: &str, pointer: &str) -> String {
     text.unwrap_or_default().to_owned()
 }
 
+/// Sends the test event, and reads everything that the customer can read about the sessions of
+/// these `insight.updated` requests.
+async fn read_everything(server: &Server, key: &str, insights: &[String]) {
+    let ask = async |method, path: &str, body| ask(server, key, method, path, body).await;
+    let test = ask(Method::POST, "/v1/webhooks/test", None).await;
+    assert!(test.contains("\"statusCode\":200"), "{test}");
+    for request in insights {
+        let session = format!("/v1/sessions/{}", field(request, "/data/sessionId"));
+        ask(Method::GET, &session, None).await;
+        for part in ["insights", "evidence", "acknowledged"] {
+            ask(Method::GET, &format!("{session}/{part}"), None).await;
+        }
+    }
+    for path in ["/v1/sessions?limit=200", "/v1/webhooks"] {
+        ask(Method::GET, path, None).await;
+    }
+    let list = ask(Method::GET, "/v1/webhooks/deliveries?limit=200", None).await;
+    let list: Value = serde_json::from_str(&list).unwrap();
+    for row in list["data"].as_array().unwrap() {
+        let id = row["id"].as_str().unwrap();
+        ask(Method::GET, &format!("/v1/webhooks/deliveries/{id}"), None).await;
+    }
+}
+
 /// Simulates this number of deliveries, and checks what the customer receives and reads. One
 /// request of each event, the test event, and one answer of each path are printed as they are.
 fn check(deliveries: usize) {
@@ -76,7 +100,7 @@ fn check(deliveries: usize) {
     let began = Instant::now();
     while received().len() < 3 * deliveries {
         assert!(began.elapsed() < WITHIN, "{} received", received().len());
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::park_timeout(Duration::from_millis(50));
     }
     let mut received = received();
     received
@@ -94,27 +118,7 @@ fn check(deliveries: usize) {
         assert_eq!(of.len(), deliveries, "{event}");
     }
     received.retain(|request| field(request, "/event") == "insight.updated");
-    block_on(async {
-        let ask = async |method, path: &str, body| ask(&server, &key, method, path, body).await;
-        let test = ask(Method::POST, "/v1/webhooks/test", None).await;
-        assert!(test.contains("\"statusCode\":200"), "{test}");
-        for request in &received {
-            let session = format!("/v1/sessions/{}", field(request, "/data/sessionId"));
-            ask(Method::GET, &session, None).await;
-            for part in ["insights", "evidence", "acknowledged"] {
-                ask(Method::GET, &format!("{session}/{part}"), None).await;
-            }
-        }
-        for path in ["/v1/sessions?limit=200", "/v1/webhooks"] {
-            ask(Method::GET, path, None).await;
-        }
-        let list = ask(Method::GET, "/v1/webhooks/deliveries?limit=200", None).await;
-        let list: Value = serde_json::from_str(&list).unwrap();
-        for row in list["data"].as_array().unwrap() {
-            let id = row["id"].as_str().unwrap();
-            ask(Method::GET, &format!("/v1/webhooks/deliveries/{id}"), None).await;
-        }
-    });
+    block_on(read_everything(&server, &key, &received));
     let requests = requests.lock().unwrap();
     let test = requests
         .iter()
