@@ -311,7 +311,8 @@ pub const PEER_ASKED_MAX: usize = 256;
 
 // --- Path images ------------------------------------------------------------------------------------------------
 
-/// Number of path images that a node caches, about 150 KB each; the oldest is evicted.
+/// Number of path images that a node caches, about 150 KB each, or 400 KB on a street map; the
+/// oldest is evicted.
 pub const PICTURES_KEPT_MAX: usize = 64;
 /// Maximum number of path images that a node draws at the same time.
 pub const PICTURES_DRAWN_AT_ONCE_MAX: usize = 2;

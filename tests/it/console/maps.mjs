@@ -97,6 +97,7 @@ const steps = {
     const id = (await call("GET", "/v1/sessions?limit=1")).data[0].sessionId;
     await page.goto(`${root}/console/sessions/${id}`);
     const first = await settled(page);
+    await page.locator(".street-map").scrollIntoViewIfNeeded();
     const box = await page.locator(".street-map canvas").boundingBox();
     await page.mouse.move(box.x + 300, box.y + 200);
     await page.mouse.down();
