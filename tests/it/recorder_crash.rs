@@ -80,7 +80,7 @@ async fn push(client: &Client, number: usize, enough: &AtomicBool) -> App {
         if enough.load(Ordering::Relaxed) {
             break;
         }
-        let (end, body) = message(number % 2 == 0, next, began_ms);
+        let (end, body) = message(number.is_multiple_of(2), next, began_ms);
         let path = format!("{link}/{end}");
         let is_repeated = next % 7 == 3;
         for _ in 0..=u32::from(is_repeated) {
