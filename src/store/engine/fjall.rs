@@ -21,6 +21,7 @@ pub(crate) mod acknowledged;
 mod purge;
 
 use std::ops::{Bound, ControlFlow};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -58,14 +59,36 @@ impl From<fjall::Error> for EngineError {
                 | LsmError::InvalidHeader(_)
                 | LsmError::InvalidTag(_)
                 | LsmError::InvalidTrailer
+                | LsmError::InvalidVersion(_)
+                | LsmError::Unrecoverable
+                | LsmError::Utf8(_)
                 | LsmError::Decompress(_),
             )
             | fjall::Error::JournalRecovery(_)
             | fjall::Error::InvalidTag(_)
             | fjall::Error::InvalidTrailer
             | fjall::Error::Decompress(_) => Self::Corrupt(error.to_string()),
+            fjall::Error::Storage(LsmError::Io(ref io)) | fjall::Error::Io(ref io)
+                if is_damage(io) =>
+            {
+                Self::Corrupt(error.to_string())
+            }
             error => Self::Failed(Box::new(error)),
         }
+    }
+}
+
+/// Returns whether a file was read but has other content than was written.
+fn is_damage(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{InvalidData, UnexpectedEof};
+    matches!(error.kind(), InvalidData | UnexpectedEof)
+}
+
+/// Runs a read of fjall, which panics over some damaged blocks instead of returning an error.
+fn read<T>(read: impl FnOnce() -> fjall::Result<T>) -> Result<T, EngineError> {
+    match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(read) => Ok(read?),
+        Err(_) => Err(EngineError::Corrupt("fjall panicked over a block".into())),
     }
 }
 
@@ -220,7 +243,7 @@ impl FjallEngine {
 impl Engine for FjallEngine {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError> {
         self.with(|opened| {
-            let value = opened.keyspace(space).get(key)?;
+            let value = read(|| opened.keyspace(space).get(key))?;
             Ok(value.map(|value| value.to_vec()))
         })
     }
@@ -244,11 +267,13 @@ impl Engine for FjallEngine {
             let mut rows = opened
                 .keyspace(space)
                 .range::<&[u8], _>((Bound::Included(range.from.as_slice()), upper));
-            while let Some(row) = match order {
-                Order::Ascending => rows.next(),
-                Order::Descending => rows.next_back(),
-            } {
-                let (key, value) = row.into_inner()?;
+            while let Some((key, value)) = read(|| {
+                let row = match order {
+                    Order::Ascending => rows.next(),
+                    Order::Descending => rows.next_back(),
+                };
+                row.map(|row| row.into_inner()).transpose()
+            })? {
                 if let ControlFlow::Break(()) = visit(&key, &value) {
                     break;
                 }
