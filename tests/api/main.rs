@@ -37,5 +37,6 @@ mod recorders;
 mod roles;
 mod server;
 mod shares;
+mod stored_rows;
 mod strict;
 mod websocket;
