@@ -19,10 +19,7 @@ const MAY_BE_EMPTY: [(&str, &str); 4] = [
         "Time of a request between nodes",
         "a single process asks no other node",
     ),
-    (
-        "Time to take shards up",
-        "a process that is alone takes none up",
-    ),
+    ("Failover time", "a process that is alone takes none up"),
     (
         "Duration of a lookup",
         "the receiver's name needs no DNS server",
