@@ -19,16 +19,40 @@ pub(super) fn shard_and_day(session_id: SessionId) -> (i16, i64) {
     (i16::from(session_id.shard().0), day)
 }
 
+/// The rows that are read at least of each shard, if it has that many.
+const SHARD_ROWS_MIN: usize = 8;
+
+/// The number of rows to read of each shard for `limit` sessions: twice an even share, so that
+/// uneven shards rarely need another page.
+fn rows_per_shard(limit: usize, shards: usize) -> usize {
+    let share = limit.div_ceil(shards.max(1));
+    (2 * share).max(SHARD_ROWS_MIN)
+}
+
+/// Merges the first `per_shard` sessions of each shard in order of id, and returns whether these are
+/// all. The result ends where a shard that has more sessions was cut off, because one of its next
+/// sessions may come before the later ones of other shards.
+fn merge_shards(shards: Vec<Vec<SessionId>>, per_shard: usize) -> (Vec<SessionId>, bool) {
+    let cut_off = shards.iter().filter(|ids| ids.len() >= per_shard);
+    let end = cut_off.filter_map(|ids| ids.last()).min().copied();
+    let mut ids: Vec<_> = shards.into_iter().flatten().collect();
+    ids.retain(|id| end.is_none_or(|end| *id <= end));
+    ids.sort_unstable();
+    ids.dedup();
+    (ids, end.is_none())
+}
+
 impl Inner {
     /// Up to `limit` sessions of these shards after `after`, in order of id, from one of the two
-    /// tables.
-    pub(super) async fn by_day_and_shard(
+    /// tables, and whether these are all. The rows read are proportional to the sessions returned,
+    /// plus [`SHARD_ROWS_MIN`] for each shard.
+    async fn by_day_and_shard(
         &self,
         lives: bool,
         of: ShardSet,
         after: Option<SessionId>,
         limit: usize,
-    ) -> StoreResult<Vec<SessionId>> {
+    ) -> StoreResult<(Vec<SessionId>, bool)> {
         let statements = &self.db.statements;
         let (days, statement) = if lives {
             (Owner::LiveDays, &statements.live_after)
@@ -38,6 +62,7 @@ impl Inner {
         let from = after.map_or(i64::MIN, |after| slot_of(after.made_at(), DAY_MS));
         let after = after.map_or_else(Vec::new, |after| after.to_bytes().to_vec());
         let mut found = Vec::new();
+        let mut are_all = true;
         for day in self.slots(days, from, i64::MAX, Way::Up).await? {
             let shards = if lives {
                 Owner::LiveShards(day)
@@ -49,29 +74,36 @@ impl Inner {
                 .into_iter()
                 .filter_map(|shard| u8::try_from(shard).ok());
             let shards = shards.filter(|&shard| of.contains(Shard(shard)));
-            let reading = shards.map(|shard| {
-                let values = (i16::from(shard), day, after.as_slice());
-                self.db.rows::<(Vec<u8>,)>(statement, values, limit)
+            let shards: Vec<u8> = shards.collect();
+            let wanted = limit.saturating_sub(found.len());
+            let per_shard = rows_per_shard(wanted, shards.len());
+            let limit_cell = i32::try_from(per_shard).unwrap_or(i32::MAX);
+            let reading = shards.into_iter().map(|shard| {
+                let values = (i16::from(shard), day, after.as_slice(), limit_cell);
+                self.db.rows::<(Vec<u8>,)>(statement, values, per_shard)
             });
             let reading: Vec<_> = reading.collect();
             let rows: Vec<_> = stream::iter(reading)
                 .buffer_unordered(AT_ONCE)
                 .try_collect()
                 .await?;
-            let ids = rows
-                .into_iter()
-                .flatten()
-                .map(|(id,)| id_bytes("sessions", &id));
-            let mut ids: Vec<_> = ids.collect::<StoreResult<_>>()?;
-            ids.sort_unstable();
-            ids.dedup();
-            found.extend(ids.into_iter().map(SessionId::from_bytes));
-            if found.len() >= limit {
+            let ids = rows.into_iter().map(|rows| {
+                let ids = rows.into_iter().map(|(id,)| {
+                    let id = id_bytes("sessions", &id)?;
+                    Ok(SessionId::from_bytes(id))
+                });
+                ids.collect::<StoreResult<Vec<_>>>()
+            });
+            let ids: Vec<_> = ids.collect::<StoreResult<_>>()?;
+            let (ids, are_all_of_day) = merge_shards(ids, per_shard);
+            found.extend(ids);
+            if !are_all_of_day || found.len() >= limit {
+                are_all = false;
                 break;
             }
         }
         found.truncate(limit);
-        Ok(found)
+        Ok((found, are_all))
     }
 
     /// The first `limit` sessions of one of the two tables, after `after`, that pass `look`.
@@ -89,8 +121,7 @@ impl Inner {
         let mut told = Vec::new();
         while told.len() < limit {
             let wanted = limit - told.len();
-            let ids = self.by_day_and_shard(lives, shards, after, wanted).await?;
-            let whole = ids.len() < wanted;
+            let (ids, whole) = self.by_day_and_shard(lives, shards, after, wanted).await?;
             after = ids.last().copied().or(after);
             let looking: Vec<_> = ids.into_iter().map(|id| look(self, id)).collect();
             let found: Vec<_> = stream::iter(looking)
@@ -176,5 +207,63 @@ impl Inner {
             None => false,
         };
         Ok((!cleared).then_some(session_id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::time::TimestampMs;
+
+    use super::*;
+
+    /// Pages through shards of these sizes, and returns all sessions found and the rows read.
+    fn paged(shards: &[Vec<SessionId>], limit: usize) -> (Vec<SessionId>, usize) {
+        let (mut found, mut rows) = (Vec::new(), 0);
+        loop {
+            let after = found.last().copied();
+            let per_shard = rows_per_shard(limit, shards.len());
+            let page = shards.iter().map(|ids| {
+                let later = ids
+                    .iter()
+                    .filter(|id| after.is_none_or(|after| **id > after));
+                later.take(per_shard).copied().collect::<Vec<_>>()
+            });
+            let page: Vec<_> = page.collect();
+            rows += page.iter().map(Vec::len).sum::<usize>();
+            let (mut ids, are_all) = merge_shards(page, per_shard);
+            let is_cut = ids.len() > limit;
+            ids.truncate(limit);
+            found.extend(ids);
+            if are_all && !is_cut {
+                return (found, rows);
+            }
+        }
+    }
+
+    #[test]
+    fn pages_return_each_session_once_and_read_a_bounded_number_of_rows() {
+        let sizes = [vec![0, 0, 0], vec![1, 700, 3], vec![400; 16], vec![5_000]];
+        for sizes in sizes {
+            let mut all = Vec::new();
+            let shards: Vec<Vec<SessionId>> = sizes
+                .iter()
+                .enumerate()
+                .map(|(shard, &size)| {
+                    let ids = (0..size).map(|number: i64| {
+                        let at = TimestampMs(1_763_636_100_000 + number * 7 + shard as i64);
+                        SessionId::new(at, number as u128)
+                    });
+                    let ids: Vec<_> = ids.collect();
+                    all.extend(ids.iter().copied());
+                    ids
+                })
+                .collect();
+            all.sort_unstable();
+            let (found, rows) = paged(&shards, 100);
+            assert_eq!(found, all);
+            let pages = all.len() / 100 + 2;
+            let most = 8 * all.len() + pages * shards.len() * SHARD_ROWS_MIN;
+            assert!(rows <= most, "{rows} rows for {} sessions", all.len());
+        }
     }
 }
