@@ -70,6 +70,7 @@ pub(super) async fn prepare(session: &Session, options: &CqlOptions) -> Result<(
     if !is_keyspace(&options.keyspace) {
         return Err(CqlOpenError::Keyspace);
     }
+    topology::check_name(session, options)?;
     // While nodes create a keyspace concurrently, it may appear, vanish and appear again.
     let began = tokio::time::Instant::now();
     while let Err(error) = begin(session, options).await {

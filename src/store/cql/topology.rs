@@ -125,6 +125,25 @@ fn has_lwt_on_tablets(version: &str) -> bool {
     }
 }
 
+/// The data centres of all nodes that the driver knows.
+fn data_centers(session: &Session) -> BTreeSet<String> {
+    let state = session.get_cluster_state();
+    let nodes = state.get_nodes_info().iter();
+    nodes.filter_map(|node| node.datacenter.clone()).collect()
+}
+
+/// Refuses a named data centre that has no nodes: no statement would find a node to go to.
+pub(super) fn check_name(session: &Session, options: &CqlOptions) -> Result<(), Refusal> {
+    let nodes_in = data_centers(session);
+    match &options.datacenter {
+        Some(named) if !nodes_in.contains(named) => Err(Refusal::NoReplicas {
+            named: named.clone(),
+            present: nodes_in.into_iter().collect::<Vec<_>>().join(", "),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Reads the facts and refuses an unsafe database.
 pub(super) async fn check(session: &Session, options: &CqlOptions) -> Result<(), CqlOpenError> {
     session.refresh_metadata().await.map_err(unreadable)?;
@@ -154,8 +173,7 @@ async fn read(session: &Session, options: &CqlOptions) -> Result<Option<Topology
     let Some(keyspace) = state.get_keyspace(&options.keyspace) else {
         return Ok(None);
     };
-    let nodes = state.get_nodes_info().iter();
-    let nodes_in: BTreeSet<String> = nodes.filter_map(|node| node.datacenter.clone()).collect();
+    let nodes_in = data_centers(session);
     let replication = match &keyspace.strategy {
         Strategy::NetworkTopologyStrategy {
             datacenter_repfactors,
