@@ -1,8 +1,6 @@
 //! The input of scoring is the same with the events of the live machine as with detected ones, over
 //! simulated deliveries of every kind.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 #[path = "support/address.rs"]
 mod address;
 

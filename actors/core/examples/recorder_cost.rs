@@ -3,7 +3,8 @@
 //! porchlight-core --example recorder_cost`.
 #![expect(
     clippy::unwrap_used,
-    reason = "a tool for developers: what is wrong stops it"
+    clippy::disallowed_methods,
+    reason = "a tool for developers: it measures time, and an error stops it"
 )]
 
 use std::hint::black_box;
