@@ -1,27 +1,21 @@
 //! Reads every row of a store and reports damaged rows. It quarantines them on request.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::io;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
 
 use porchlight_ports::{StoreError, StoreResult};
-use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::CHECK_DAMAGED_ROWS_MAX;
-use porchlight_world::private_file::sync_folder;
 use serde::{Deserialize, Serialize};
 
 use super::engine::{Engine, EngineError, KeyRange, Order, Space};
 use super::local::LocalStore;
+use super::quarantine::{self, QUARANTINE_FILE};
 use super::record;
 use super::tables::{journal, kinds};
 use super::txn::Txn;
 
-/// The file next to the store to which damaged rows are appended.
-const QUARANTINE_FILE: &str = "quarantined.tsv";
-/// Held while the file of quarantined rows is written.
-static QUARANTINE: Mutex<()> = Mutex::new(());
 /// The number of rows read from the engine per page.
 const PAGE_ROWS: usize = 1_000;
 
@@ -263,47 +257,9 @@ fn remove_if_damaged(txn: &mut Txn<'_>, space: Space, key: Vec<u8>) -> StoreResu
     Ok(is_damaged)
 }
 
-/// Removes the quarantined rows of an erased session from the file in the store's folder.
-pub(super) fn forget_quarantined(folder: &Path, session_id: SessionId) -> io::Result<()> {
-    let file = folder.join(QUARANTINE_FILE);
-    let _only = QUARANTINE.lock().unwrap_or_else(PoisonError::into_inner);
-    let text = match std::fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let id = session_id.to_string();
-    let is_about = |line: &str| {
-        line.split('\t')
-            .nth(1)
-            .is_some_and(|name| name.contains(&id))
-    };
-    let kept: String = text
-        .split_inclusive('\n')
-        .filter(|line| !is_about(line))
-        .collect();
-    if kept.len() == text.len() {
-        return Ok(());
-    }
-    let staged = folder.join(format!("{QUARANTINE_FILE}.new"));
-    let mut written =
-        private(std::fs::OpenOptions::new().write(true).truncate(true)).open(&staged)?;
-    written.write_all(kept.as_bytes())?;
-    written.sync_all()?;
-    std::fs::rename(&staged, &file)?;
-    sync_folder(folder)
-}
-
-/// Makes the file private to its owner when it is created.
-fn private(options: &mut std::fs::OpenOptions) -> &mut std::fs::OpenOptions {
-    use std::os::unix::fs::OpenOptionsExt;
-    options.create(true).mode(0o600)
-}
-
 /// Appends a damaged row durably to the file: kind, id, space, key, value and reason, separated by
 /// tabs; key and value in hexadecimal digits.
 fn append(file: &std::path::Path, row: &DamagedRow, value: &[u8]) -> io::Result<()> {
-    let _only = QUARANTINE.lock().unwrap_or_else(PoisonError::into_inner);
     let DamagedRow {
         kind,
         id,
@@ -313,10 +269,7 @@ fn append(file: &std::path::Path, row: &DamagedRow, value: &[u8]) -> io::Result<
     } = row;
     let (space, value) = (space.as_str(), record::hex(value));
     let line = format!("{kind}\t{id}\t{space}\t{key}\t{value}\t{reason}\n");
-    let mut open = private(std::fs::OpenOptions::new().append(true)).open(file)?;
-    open.write_all(line.as_bytes())?;
-    open.sync_all()?;
-    file.parent().map_or(Ok(()), sync_folder)
+    quarantine::append(file, &line)
 }
 
 /// Decodes the bytes from hexadecimal digits.

@@ -78,6 +78,7 @@ mod journal_heads;
 pub mod local;
 pub mod memory;
 pub mod migrate;
+mod quarantine;
 mod record;
 pub mod tables;
 pub mod txn;

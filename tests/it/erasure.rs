@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::json::decode_batch;
 use serde_json::{Value, json};
 

@@ -8,8 +8,8 @@ use porchlight_schema::limits::SWEEP_STEP_ROWS_MAX;
 use porchlight_schema::session::Tenant;
 
 use super::LocalStore;
-use crate::check::forget_quarantined;
 use crate::engine::Engine;
+use crate::quarantine;
 use crate::tables::{erasure, insights, recorders};
 
 #[async_trait]
@@ -29,7 +29,7 @@ impl<E: Engine> Erasure for LocalStore<E> {
                 continue;
             }
             if let Some(folder) = self.folder.clone() {
-                let forget = move || forget_quarantined(&folder, session_id);
+                let forget = move || quarantine::forget(&folder, session_id);
                 tokio::task::spawn_blocking(forget)
                     .await
                     .map_err(StoreError::unavailable)?

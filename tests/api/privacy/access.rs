@@ -76,7 +76,6 @@ async fn a_completed_access_request_offers_an_archive_of_the_subject() {
         "evidence.json",
         "insight.json",
         "path.png",
-        "places.json",
         "review.json",
         "session.json",
         "telemetry.ndjson",
@@ -109,8 +108,6 @@ async fn a_completed_access_request_offers_an_archive_of_the_subject() {
     );
     let acknowledged = json(&format!("{folder}/acknowledged.json"));
     assert_eq!(acknowledged["nextSeq"], 3);
-    let places = json(&format!("{folder}/places.json"));
-    assert!(places[0]["kind"].is_string(), "{places}");
     let recorders = json("recorders.json");
     assert_eq!(recorders.as_array().unwrap().len(), 1, "{recorders}");
     assert_eq!(recorders[0]["externalRiderId"], "rider-1");
