@@ -9,7 +9,7 @@ use porchlight_schema::key::{Permission, Role};
 use porchlight_schema::session::Env;
 use porchlight_schema::time::TimestampMs;
 
-use super::assets::{ICON, SCRIPT, STYLE};
+use super::assets::{ICON, SCRIPT, STYLE, address};
 use super::form::WORD;
 use super::route::ROOT;
 use super::words;
@@ -173,9 +173,9 @@ fn document(title: &str, class: &str, head: Markup, body: Markup) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title) " · Porchlight" }
-                link rel="stylesheet" href=(STYLE.address());
-                link rel="icon" type="image/svg+xml" href=(ICON.address());
-                script type="module" src=(SCRIPT.address()) {}
+                link rel="stylesheet" href=(address(&STYLE));
+                link rel="icon" type="image/svg+xml" href=(address(&ICON));
+                script type="module" src=(address(&SCRIPT)) {}
                 (head)
             }
             body class=(class) {

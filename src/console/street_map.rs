@@ -9,7 +9,7 @@ use porchlight_http::problem::{Code, Problem};
 use porchlight_map::TileId;
 use porchlight_picture::map_tile;
 
-use super::assets::MAP_SCRIPT;
+use super::assets::{MAP_SCRIPT, address};
 use super::route::{ROOT, page};
 use super::signed_in::SignedInRequest;
 use super::state::Console;
@@ -57,7 +57,7 @@ async fn square(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
 
 /// Renders the head element of a page with a map.
 pub(super) fn head() -> Markup {
-    html! { script type="module" src=(MAP_SCRIPT.address()) {} }
+    html! { script type="module" src=(address(&MAP_SCRIPT)) {} }
 }
 
 /// Renders the element that the script turns into a map. It stays hidden without the script.

@@ -7,6 +7,7 @@
 //!
 //! **HEAD** is answered wherever GET is (RFC 9110, section 9.3.2): see [`route::get`].
 
+pub mod asset;
 pub mod audit;
 pub mod auth;
 pub mod body;

@@ -12,7 +12,7 @@ use maud::{DOCTYPE, Markup, html};
 use porchlight_actors::service::Recorder;
 use serde_json::json;
 
-use super::assets::{SCRIPT, STYLE};
+use super::assets::{SCRIPT, STYLE, path};
 use super::status::recorder_of;
 use porchlight_http::problem::Problem;
 use porchlight_http::recorder;
@@ -91,9 +91,9 @@ fn render(url: &str, recorder: &Recorder, status: &str) -> Markup {
                 meta name="robots" content="noindex";
                 noscript { meta http-equiv="refresh" content="10"; }
                 title { "Record a delivery · Porchlight" }
-                link rel="stylesheet" href=(STYLE.path());
+                link rel="stylesheet" href=(path(&STYLE));
                 link rel="icon" href="data:,";
-                script type="module" src=(SCRIPT.path()) {}
+                script type="module" src=(path(&SCRIPT)) {}
             }
             body {
                 main {
