@@ -131,8 +131,13 @@ async fn a_batch_costs_its_owner_one_write() {
     let (appended, counts) = cost(&other, put(&other, 13, 13)).await;
     assert_eq!(appended, Appended::New);
     assert_eq!((counts.writes, counts.reads, counts.scans), (1, 1, 0));
-    let (_, counts) = cost(&other, put(&other, 14, 14)).await;
-    assert_eq!(counts, one_write);
+    // On a slow machine the time may pass between two appends, so one of several must need no read.
+    let mut costs = Vec::new();
+    for seq in 14..=18 {
+        let (_, counts) = cost(&other, put(&other, seq, seq)).await;
+        costs.push(counts);
+    }
+    assert!(costs.contains(&one_write), "{costs:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
