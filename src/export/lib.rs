@@ -14,7 +14,7 @@
 //! | `sessions/ID/evidence.json` | the evidence of the insight |
 //! | `sessions/ID/path.png` | its path, drawn |
 //! | `sessions/ID/review.json` | the review of its decision by a person |
-//! | `sessions/ID/acknowledged.json` | the numbers of the batches that its phone was told are stored |
+//! | `sessions/ID/acknowledged.json` | the numbers of the batches that were acknowledged to its phone |
 //! | `sessions/ID/messages.json` | the webhook messages about it, with their payloads and attempts |
 //! | `sessions/ID/places.json` | what it contributed to the knowledge of its place |
 //! | `recorders.json` | the recorders that were created for the person |
@@ -100,7 +100,7 @@ pub struct ExportedSession<'a> {
     pub path_png: Option<&'a [u8]>,
     /// The review of the decision.
     pub review: Option<ReviewView<'a>>,
-    /// The batches that the phone was told are stored, as the API shows them.
+    /// The batches that were acknowledged to the phone, as the API shows them.
     pub acknowledged: Option<serde_json::Value>,
     /// The webhook messages about the session, as the API shows them.
     pub messages: Vec<serde_json::Value>,

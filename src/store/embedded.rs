@@ -117,7 +117,7 @@ impl EmbeddedStore {
             return Err(OpenError::Unfinished(path));
         }
         let io = |error| OpenError::Io(path.clone(), error);
-        // What the journals hold will be written to tables once more.
+        // The engine will write the content of the journals to tables again.
         let is_full = disk.measure(journals_bytes(&path)) == SpaceLevel::Exhausted;
         let background = if is_full && Self::is_in(&path) {
             Background::Dormant

@@ -450,7 +450,7 @@ function board(root) {
     return seconds < 60 ? `${seconds} s ago` : seconds < 3600 ? `${Math.floor(seconds / 60)} min ago` : `${Math.floor(seconds / 3600)} h ago`;
   }
 
-  // A bounded number of rows is written anew; the others are on the map and on the page of sessions.
+  // A bounded number of rows is rewritten; the others are on the map and on the page of sessions.
   const rows = () => {
     const newest = [...sessions.values()].sort((a, b) => (b.heard ?? 0) - (a.heard ?? 0) || (a.id < b.id ? -1 : 1)).slice(0, most);
     const body = table.tBodies[0];

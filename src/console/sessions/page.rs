@@ -39,7 +39,7 @@ struct Shown {
     image: Option<String>,
     /// The age of the events in seconds, if the node that runs the session could not be reached.
     age_sec: Option<u32>,
-    /// What was known of the place when the session was scored.
+    /// The knowledge about the place when the session was scored.
     known: Option<Knowledge>,
     /// The samples that no detector saw; `None` until the session is scored.
     dropped: Option<DroppedSamples>,

@@ -46,7 +46,7 @@ async function sound(page, name) {
   assert.ok(!(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)), `${name} is wider than the screen`);
 }
 
-// What the canvas shows, as a number that differs between drawings.
+// The content of the canvas as a number that differs between drawings.
 const drawing = (page) => page.evaluate(() => {
   const canvas = document.querySelector(".street-map canvas");
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);

@@ -1,5 +1,5 @@
 //! Lists of erased sessions, with which a customer finds its own copies. The ids are kept as salted
-//! hashes only: whoever has a copy of a session knows its id and can recognise it.
+//! hashes only: a holder of a copy of a session knows its id and can recognise it.
 
 use porchlight_core::privacy::{PrivacyRequest, RecordedSubject};
 use porchlight_ports::{Collection, DocumentKind, StoreResult};
