@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use porchlight_ports::{Endpoint, MessageBody, NewSession, Outbox, SealedSecret, Store};
+use porchlight_ports::{
+    Covered, Endpoint, MessageBody, NewSession, Outbox, SealedSecret, Store, StoredInsight,
+};
 use porchlight_schema::ids::{EndpointId, OrganizationId, SessionId};
+use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch};
 use porchlight_schema::sample::{Pressure, Sample, Steps};
@@ -213,6 +216,25 @@ pub fn end_at(completed_at: TimestampMs) -> SessionEnd {
         ended_at: completed_at.plus_ms(-5),
         completed_at,
         reason: EndReason::Stopped,
+    }
+}
+
+/// Returns the insight of a session that could not be scored, which covers this number of batches.
+pub fn insight(batches: u32) -> StoredInsight {
+    StoredInsight {
+        record: InsightRecord {
+            revision: 1,
+            score: None,
+            error_message: Some("none".to_owned()),
+            pod: None,
+            updated_at: T0,
+        },
+        covered: Covered {
+            batches,
+            ..Covered::default()
+        },
+        known: vec![1],
+        dropped: DroppedSamples::default(),
     }
 }
 

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use porchlight_core::webhook::{AttemptDetails, AttemptResult, Change, State, Update};
 use porchlight_ports::{
-    Collection, Covered, DocumentKind, Documents, Insights, Journal, Keys, Note, Organization,
-    Outbox, PodRow, Recorders, Sessions, StoredInsight,
+    Collection, DocumentKind, Documents, Insights, Journal, Keys, Note, Organization, Outbox,
+    PodRow, Recorders, Sessions,
 };
 use porchlight_schema::ids::{EndpointId, KeyId, RecorderId, SessionId, ShardSet};
-use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::key::{KeyKind, KeyRecord, Role as KeyRole};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::review::{Review, ReviewState};
@@ -21,7 +20,8 @@ use porchlight_world::SystemClock;
 use crate::cql::options;
 use crate::cql_server::CqlServer;
 use crate::fixtures::{
-    Folder, T0, batch, end_at, fresh, message, new_session, open, put_endpoint, start, tenant,
+    Folder, T0, batch, end_at, fresh, insight, message, new_session, open, put_endpoint, start,
+    tenant,
 };
 
 fn key(tenant: Tenant, revoked_at: Option<TimestampMs>) -> KeyRecord {
@@ -36,24 +36,6 @@ fn key(tenant: Tenant, revoked_at: Option<TimestampMs>) -> KeyRecord {
         name: None,
         last_used_at: None,
         role: KeyRole::Admin,
-    }
-}
-
-fn insight() -> StoredInsight {
-    StoredInsight {
-        record: InsightRecord {
-            revision: 1,
-            score: None,
-            error_message: Some("none".to_owned()),
-            pod: None,
-            updated_at: T0,
-        },
-        covered: Covered {
-            batches: 4,
-            ..Covered::default()
-        },
-        known: vec![1],
-        dropped: DroppedSamples::default(),
     }
 }
 
@@ -107,7 +89,7 @@ async fn fill(store: &porchlight_store::EmbeddedStore, tenant: Tenant) -> Vec<Se
         let learned = vec![([7; 32], b"place".to_vec())];
         assert!(
             store
-                .commit_insight(id, insight(), body, learned)
+                .commit_insight(id, insight(4), body, learned)
                 .await
                 .unwrap()
         );

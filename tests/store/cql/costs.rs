@@ -5,11 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use porchlight_core::webhook::{Change, State, Update};
-use porchlight_ports::{
-    Appended, Clock, Covered, Insights, Journal, Outbox, Sessions, StoredInsight,
-};
+use porchlight_ports::{Appended, Clock, Insights, Journal, Outbox, Sessions};
 use porchlight_schema::ids::{EndpointId, SessionId};
-use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::limits::REMOTE_SESSION_TTL_MS;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
@@ -21,7 +18,9 @@ use scylla::client::session_builder::SessionBuilder;
 use super::nodes::Owner;
 use super::options;
 use crate::cql_server::CqlServer;
-use crate::fixtures::{T0, batch, end_at, message, new_session, put_endpoint, start, tenant};
+use crate::fixtures::{
+    T0, batch, end_at, insight, message, new_session, put_endpoint, start, tenant,
+};
 
 /// A wall clock that is ahead of the machine's by these milliseconds.
 struct Ahead(i64);
@@ -48,24 +47,6 @@ async fn node(keyspace: &str, generation: u64, clock: Ahead) -> Option<Arc<CqlSt
     let options = options(keyspace.to_owned())?;
     let store = CqlStore::open(options, role, Arc::new(clock)).await;
     Some(store.unwrap())
-}
-
-fn insight(batches: u32) -> StoredInsight {
-    StoredInsight {
-        record: InsightRecord {
-            revision: 1,
-            score: None,
-            error_message: Some("none".to_owned()),
-            pod: None,
-            updated_at: T0,
-        },
-        covered: Covered {
-            batches,
-            ..Covered::default()
-        },
-        known: vec![1],
-        dropped: DroppedSamples::default(),
-    }
 }
 
 /// Runs an operation, and returns its result and the statements that it cost.
