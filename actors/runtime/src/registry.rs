@@ -4,7 +4,7 @@
 //! A handle exists for every session in progress, an actor only for a session that was active recently. Deadlines are
 //! armed for handles, so a silent session ends in time without an actor.
 //!
-//! Each concept has its own type: [`directory`](self) the handles, [`admission`](self) the work in flight, `lanes` the
+//! Each concept has its own type: `directory` the handles, `admission` the work in flight, `lanes` the
 //! arbiters and deadlines, `watch` the watchers, `remote_sessions` the sessions of other nodes. `Registry` connects them.
 
 mod actors;

@@ -34,7 +34,7 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use crate::privacy::Restrictions;
-use crate::shards::LettingGo;
+use crate::shards::OwnShards;
 use crate::timers::Wheel;
 use actor::WebhookActor;
 pub use configuration::{ConfigureError, Made};
@@ -82,7 +82,7 @@ pub(crate) struct Inner {
     seal: Arc<dyn SecretSeal>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    ownership: Arc<dyn Ownership>,
+    shards: OwnShards,
     peers: Arc<dyn Peers>,
     arbiters: Vec<ArbiterHandle>,
     wheels: Mutex<Vec<Wheel<Tenant>>>,
@@ -91,7 +91,6 @@ pub(crate) struct Inner {
     certificates: DashMap<Tenant, (Arc<str>, TimestampMs)>,
     asked: DashMap<Tenant, usize>,
     draining: AtomicBool,
-    letting_go: LettingGo,
     pub(crate) restrictions: OnceLock<Restrictions>,
 }
 
@@ -203,7 +202,7 @@ impl Webhooks {
             seal: parts.seal,
             clock: parts.clock,
             entropy: parts.entropy,
-            ownership: parts.ownership,
+            shards: OwnShards::new(parts.ownership),
             peers: parts.peers,
             arbiters: arbiters.to_vec(),
             wheels: Mutex::default(),
@@ -211,7 +210,6 @@ impl Webhooks {
             certificates: DashMap::new(),
             asked: DashMap::new(),
             draining: AtomicBool::new(false),
-            letting_go: LettingGo::default(),
             restrictions: OnceLock::new(),
         });
         let wheel = |arbiter| {

@@ -101,19 +101,11 @@ impl Registry {
 
     /// Returns the events of a session in progress.
     pub async fn events(&self, handle: &Arc<Handle>) -> Result<LiveEvents, AskError> {
-        let asked = async {
-            loop {
-                if let Some(actor) = self.actor_of(handle)
-                    && let Ok(events) = actor.send(ReadEvents).await
-                {
-                    return events;
-                }
-                tokio::time::sleep(ASK_PAUSE).await;
-            }
-        };
-        tokio::time::timeout(ASK, asked)
-            .await
-            .map_err(|_elapsed| AskError)
+        self.ask(
+            handle,
+            |actor| async move { actor.send(ReadEvents).await.ok() },
+        )
+        .await
     }
 
     /// Returns at most `limit` changes of a session in progress, from number `number` on.
@@ -123,12 +115,24 @@ impl Registry {
         number: u32,
         limit: usize,
     ) -> Result<Vec<NumberedChange>, AskError> {
+        self.ask(handle, |actor| async move {
+            actor.send(ReadChanges { number, limit }).await.ok()?
+        })
+        .await
+    }
+
+    /// Asks the session's actor until it answers, for at most [`ASK`].
+    async fn ask<T, F: Future<Output = Option<T>>>(
+        &self,
+        handle: &Arc<Handle>,
+        question: impl Fn(Addr<SessionActor>) -> F,
+    ) -> Result<T, AskError> {
         let asked = async {
             loop {
                 if let Some(actor) = self.actor_of(handle)
-                    && let Ok(Some(changes)) = actor.send(ReadChanges { number, limit }).await
+                    && let Some(answer) = question(actor).await
                 {
-                    return changes;
+                    return answer;
                 }
                 tokio::time::sleep(ASK_PAUSE).await;
             }
@@ -210,13 +214,13 @@ impl Host for Inner {
     }
 
     fn generation(&self, session_id: SessionId) -> Option<u64> {
-        self.shards.generation(session_id)
+        self.shards.generation(session_id.shard())
     }
 
     fn drain_reason(&self, session_id: SessionId) -> StopReason {
         if self.admission.is_draining() {
             StopReason::Shutdown
-        } else if self.shards.acts_for(session_id) {
+        } else if self.shards.acts_for(session_id.shard()) {
             StopReason::Idle
         } else {
             StopReason::LostOwnership

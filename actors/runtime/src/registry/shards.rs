@@ -21,12 +21,12 @@ impl Registry {
     /// Returns the generation in which this process acts for a session now. Returns `None` if this
     /// process does not act for it.
     pub(crate) fn generation(&self, session_id: SessionId) -> Option<u64> {
-        self.inner.shards.generation(session_id)
+        self.inner.shards.generation(session_id.shard())
     }
 
     /// Returns whether this process acts for a session now and accepts its new batches.
     pub(crate) fn acts_for(&self, session_id: SessionId) -> bool {
-        self.inner.shards.acts_for(session_id)
+        self.inner.shards.acts_for(session_id.shard())
     }
 
     /// Returns whether other nodes may act for, and write to, the sessions of this node.

@@ -80,7 +80,7 @@ impl Watch {
     /// Waits like [`Watch::changed`], but at most a second if another node acts for the session,
     /// because nothing wakes the watcher here.
     pub async fn changed_anywhere(&mut self) {
-        if self.shards.acts_for(self.session_id) {
+        if self.shards.acts_for(self.session_id.shard()) {
             self.changed().await;
         } else {
             let patience = Duration::from_millis(EDGE_POLL_MS);

@@ -10,7 +10,6 @@ use porchlight_schema::limits::WHEEL_AHEAD_MS;
 use porchlight_schema::session::Tenant;
 
 use super::{Inner, WebhookCommand, Webhooks};
-use crate::shards;
 
 impl Webhooks {
     /// Takes up the waiting messages in the outboxes of these shards' tenants.
@@ -20,7 +19,7 @@ impl Webhooks {
     /// Returns an error if the store cannot be read. This may be called again.
     pub async fn take_shards(&self, shards: ShardSet) -> StoreResult<()> {
         let inner = &self.inner;
-        inner.letting_go.set(shards, false);
+        inner.shards.set_letting_go(shards, false);
         let until = inner.clock.now().plus_ms(WHEEL_AHEAD_MS as i64);
         for work in inner.outbox.work(shards, until).await? {
             if inner.acts_for(work.tenant) {
@@ -35,7 +34,7 @@ impl Webhooks {
     /// same id.
     pub async fn drain_shards(&self, shards: ShardSet, within: Duration) {
         let inner = &self.inner;
-        inner.letting_go.set(shards, true);
+        inner.shards.set_letting_go(shards, true);
         for tenant in inner.tenants_of(shards) {
             inner.tell_one_that_is(tenant, WebhookCommand::Drain);
         }
@@ -52,7 +51,7 @@ impl Webhooks {
     /// Stops all work in flight for these shards' tenants immediately.
     pub fn drop_shards(&self, shards: ShardSet) {
         let inner = &self.inner;
-        inner.letting_go.set(shards, true);
+        inner.shards.set_letting_go(shards, true);
         for tenant in inner.tenants_of(shards) {
             inner.tell_one_that_is(tenant, WebhookCommand::Drop);
         }
@@ -62,15 +61,14 @@ impl Webhooks {
 impl Inner {
     /// Returns whether this process sends a tenant's messages and takes on new ones.
     pub(super) fn acts_for(&self, tenant: Tenant) -> bool {
-        let shard = tenant.organization_id.shard();
-        self.ownership.generation(shard).is_some() && !self.letting_go.contains(shard)
+        self.shards.acts_for(tenant.organization_id.shard())
     }
 
     /// Returns whether this process may send for a tenant at this moment, even if it is the last
     /// time.
     pub(super) fn may_send(&self, tenant: Tenant) -> bool {
         let shard = tenant.organization_id.shard();
-        let may = self.ownership.generation(shard).is_some();
+        let may = self.shards.generation(shard).is_some();
         if !may {
             ClusterMetrics::get().on_stale(Stale::Send);
         }
@@ -84,7 +82,7 @@ impl Inner {
 
     /// Returns the shards for whose tenants this process sends.
     pub(super) fn own(&self) -> ShardSet {
-        shards::own(self.ownership.as_ref(), &self.letting_go)
+        self.shards.acting()
     }
 
     fn tenants_of(&self, shards: ShardSet) -> Vec<Tenant> {
