@@ -78,6 +78,8 @@ mod live_sessions;
 mod lives;
 mod memory;
 mod nodes;
+mod open_error;
+mod options;
 mod outbox;
 mod recorders;
 mod relay;
@@ -97,13 +99,13 @@ use std::time::Duration;
 
 use porchlight_ports::{Clock, Ownership, SingleNode, StoreError, StoreResult};
 
-pub use connect::{CqlOpenError, CqlOptions};
 pub use counts::StatementCounts;
 pub use import::{ImportedMessage, ImportedSession};
+pub use open_error::{CqlOpenError, Refusal};
+pub use options::CqlOptions;
 pub use schema::is_keyspace;
 pub use serving::written_generation;
 pub use tls::CqlTls;
-pub use topology::Refusal;
 
 use super::committer::{OnDurable, OnFatal};
 use connect::Profiles;

@@ -65,6 +65,7 @@ pub mod recorders;
 pub(crate) mod restrictions;
 pub mod retention;
 pub(crate) mod reviews;
+pub mod session_index;
 pub mod sessions;
 pub mod snapshots;
 

@@ -8,6 +8,7 @@
 //! weights, for raw `imu` and for the reduced `motion` alike. The training program computes its
 //! features with the same functions.
 
+mod choice;
 mod features;
 mod model;
 // Generated, and formatted by the generator.
@@ -18,11 +19,12 @@ mod model;
 )]
 mod weights;
 
+pub use choice::Models;
 pub use features::{
     IMU_FEATURES, IMU_NAMES, ImuSignal, MOTION_FEATURES, MOTION_NAMES, MotionHistory, SecondBrief,
     imu_features,
 };
-pub use model::{Evidence, GaitModels, Logistic, Models};
+pub use model::{Evidence, GaitModels, Logistic};
 pub use weights::VERSION;
 
 /// One second of raw acceleration as the models see it.

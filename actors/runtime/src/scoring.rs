@@ -8,6 +8,7 @@
 mod job;
 mod knowledge;
 mod known;
+mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,10 +27,10 @@ use porchlight_observe::{ActorKind, Fact, MessageKind, Metrics, Outcome, StopRea
 use porchlight_ports::{Clock, Store, Wake};
 
 pub use job::ScoreError;
-pub(crate) use job::replay;
 pub use knowledge::Contributions;
 pub(crate) use knowledge::{contributions, forget, keys_of};
 use known::AskLive;
+pub(crate) use replay::replay;
 
 /// The first pause after a failure. Each further pause is twice as long, up to [`PAUSE_MAX`].
 const PAUSE_FIRST: Duration = Duration::from_millis(200);

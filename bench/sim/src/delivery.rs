@@ -3,10 +3,10 @@
 use porchlight_schema::insight::ReasonCode;
 use serde_json::{Value, json};
 
-use super::phone::Kit;
-use super::rng::Draw;
+use super::phone::{Kit, MotionSensor, Phone};
+use super::rng::{Draw, Rng};
 use super::sample::{Reading, Sample, rounded};
-use super::scenario::{Kind, Plan, Scenario, silence};
+use super::scenario::{Kind, Plan, Scenario, forge, silence};
 use super::script::Mode;
 use super::stream::{Batches, Loss};
 use super::truth::{self, Truth, gps_events};
@@ -46,8 +46,47 @@ pub struct Delivery {
     pub truth: Truth,
 }
 
+impl Scenario {
+    /// Simulates the delivery.
+    #[must_use]
+    pub fn deliver(self) -> Delivery {
+        self.deliver_at(None)
+    }
+
+    /// Simulates the delivery on a known street that runs east: the vehicle passes this point, in
+    /// degrees of latitude and longitude, and the building stands north of it. Everything else is
+    /// as in [`Self::deliver`].
+    #[must_use]
+    pub fn deliver_beside(self, street_deg: (f64, f64)) -> Delivery {
+        self.deliver_at(Some(street_deg))
+    }
+
+    fn deliver_at(self, street_deg: Option<(f64, f64)>) -> Delivery {
+        let seed = self.seed.wrapping_mul(64).wrapping_add(self.kind as u64);
+        let mut draw = Draw::new(Rng::new(seed, 1), self.set);
+        let mut world = World::draw(&mut draw);
+        if let Some(street_deg) = street_deg {
+            world.place_beside(street_deg);
+        }
+        let mut phone = Phone::draw(&mut draw, self.kit.or(self.kind.kit()));
+        if self.kind == Kind::MotionOnly && phone.kit.motion == MotionSensor::None {
+            phone.kit.motion = MotionSensor::Motion;
+        }
+        if self.kind == Kind::SpoofedWalk && self.kit.is_none() {
+            phone.kit = self.spoofers_kit(phone.kit);
+        }
+        if self.kind == Kind::HandledPhone {
+            phone = phone.handled(&mut Draw::new(Rng::new(self.seed, 5), self.set));
+        }
+        let plan = self.act(&world, &mut draw);
+        let mut samples = phone.record(&plan.script, plan.claims.as_ref(), &world, seed);
+        forge(self.kind, &plan, &world, &mut draw, &mut samples);
+        Delivery::assemble(self, phone.kit, &world, plan, samples, &mut draw)
+    }
+}
+
 impl Delivery {
-    pub(super) fn assemble(
+    fn assemble(
         scenario: Scenario,
         kit: Kit,
         world: &World,

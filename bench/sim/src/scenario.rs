@@ -6,13 +6,12 @@ mod forgery;
 use porchlight_schema::insight::ReasonCode;
 
 use super::courier::Courier;
-use super::delivery::Delivery;
-use super::phone::{Kit, MotionSensor, Phone};
+use super::phone::{Kit, MotionSensor};
 use super::rng::{Draw, ParameterSet, Rng};
 use super::world::{Place, World};
 
 pub(super) use acts::Plan;
-pub(super) use forgery::silence;
+pub(super) use forgery::{forge, silence};
 
 /// A kind of delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,7 +129,7 @@ impl Kind {
     }
 
     /// Returns the sensors that the kind requires.
-    fn kit(self) -> Option<Kit> {
+    pub(super) fn kit(self) -> Option<Kit> {
         match self {
             Self::NoBarometer => Some(Kit {
                 barometer: false,
@@ -172,46 +171,9 @@ impl Scenario {
         }
     }
 
-    /// Simulates the delivery.
-    #[must_use]
-    pub fn deliver(self) -> Delivery {
-        self.deliver_at(None)
-    }
-
-    /// Simulates the delivery on a known street that runs east: the vehicle passes this point, in
-    /// degrees of latitude and longitude, and the building stands north of it. Everything else is
-    /// as in [`Self::deliver`].
-    #[must_use]
-    pub fn deliver_beside(self, street_deg: (f64, f64)) -> Delivery {
-        self.deliver_at(Some(street_deg))
-    }
-
-    fn deliver_at(self, street_deg: Option<(f64, f64)>) -> Delivery {
-        let seed = self.seed.wrapping_mul(64).wrapping_add(self.kind as u64);
-        let mut draw = Draw::new(Rng::new(seed, 1), self.set);
-        let mut world = World::draw(&mut draw);
-        if let Some(street_deg) = street_deg {
-            world.place_beside(street_deg);
-        }
-        let mut phone = Phone::draw(&mut draw, self.kit.or(self.kind.kit()));
-        if self.kind == Kind::MotionOnly && phone.kit.motion == MotionSensor::None {
-            phone.kit.motion = MotionSensor::Motion;
-        }
-        if self.kind == Kind::SpoofedWalk && self.kit.is_none() {
-            phone.kit = self.spoofers_kit(phone.kit);
-        }
-        if self.kind == Kind::HandledPhone {
-            phone = phone.handled(&mut Draw::new(Rng::new(self.seed, 5), self.set));
-        }
-        let plan = self.act(&world, &mut draw);
-        let mut samples = phone.record(&plan.script, plan.claims.as_ref(), &world, seed);
-        forgery::forge(self.kind, &plan, &world, &mut draw, &mut samples);
-        Delivery::assemble(self, phone.kit, &world, plan, samples, &mut draw)
-    }
-
     /// Returns the kit of a spoofing phone: some lack a step counter, and some send no motion data.
     /// The draw uses its own generator, so that everything else stays unchanged.
-    fn spoofers_kit(self, kit: Kit) -> Kit {
+    pub(super) fn spoofers_kit(self, kit: Kit) -> Kit {
         let mut draw = Draw::new(Rng::new(self.seed, 4), self.set);
         let one_of_ten = draw.whole(0, 9);
         Kit {

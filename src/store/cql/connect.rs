@@ -6,16 +6,17 @@ use std::time::Duration;
 use scylla::client::execution_profile::{ExecutionProfile, ExecutionProfileHandle};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
-use scylla::errors::{NewSessionError, PrepareError};
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::policies::timestamp_generator::{MonotonicTimestampGenerator, TimestampGenerator};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::unprepared::Statement;
 use scylla::statement::{Consistency, SerialConsistency};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 
-use super::tls::{self, CqlTls, TlsError};
+use super::open_error::CqlOpenError;
+use super::options::CqlOptions;
+use super::tls;
 
 /// Deadline for a lightweight transaction and for a read of single rows.
 const CONTROL_WITHIN: Duration = Duration::from_secs(5);
@@ -35,82 +36,6 @@ static TIMESTAMPS: LazyLock<Arc<MonotonicTimestampGenerator>> =
 /// Returns the next timestamp of a write, in microseconds of the Unix epoch.
 pub(super) fn next_timestamp_us() -> i64 {
     TIMESTAMPS.next_timestamp()
-}
-
-/// The address of the cluster and the credentials.
-#[derive(Clone)]
-pub struct CqlOptions {
-    /// Contact points, `host:port`. The driver discovers the other nodes.
-    pub nodes: Vec<String>,
-    /// The keyspace, which is created if absent.
-    pub keyspace: String,
-    /// Replication factor of a keyspace that this process creates.
-    pub replication_factor: u32,
-    /// The data centre that this service uses; `None`: any node's. It is required if replicas are in
-    /// several.
-    pub datacenter: Option<String>,
-    /// User and password; `None`: no authentication.
-    pub user: Option<(String, SecretString)>,
-    /// TLS settings; `None`: no TLS.
-    pub tls: Option<CqlTls>,
-    /// Deadline for a journal write. A write that misses it may still have happened.
-    pub ingest_within: Duration,
-    /// The time for which a session is kept after its end.
-    pub retention: Duration,
-    /// Maximum duration of a session.
-    pub session_max: Duration,
-}
-
-impl std::fmt::Debug for CqlOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CqlOptions")
-            .field("nodes", &self.nodes)
-            .field("keyspace", &self.keyspace)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The error of connecting to the cluster.
-#[derive(Debug, thiserror::Error)]
-pub enum CqlOpenError {
-    /// No node answers, or no node accepts the credentials.
-    #[error("the CQL cluster cannot be reached: {0}")]
-    Connect(String),
-    /// The certificates cannot be used.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// A statement does not match the tables.
-    #[error("a statement cannot be prepared: {1}")]
-    Prepare(#[source] PrepareError, &'static str),
-    /// The database is set up so that answers could be wrong.
-    #[error(transparent)]
-    Unsafe(#[from] super::topology::Refusal),
-    /// The tables cannot be migrated.
-    #[error("the tables cannot be brought up to date: {0}")]
-    Schema(String),
-    /// The store cannot be read or written.
-    #[error("the CQL cluster does not answer as it should")]
-    Store(#[from] porchlight_ports::StoreError),
-    /// A thread cannot be started, or panicked.
-    #[error("the store's threads cannot be started")]
-    Thread,
-    /// A thread cannot be started.
-    #[error("the store's threads cannot be started")]
-    Io(#[from] std::io::Error),
-    /// The name of the keyspace is invalid.
-    #[error("the keyspace's name must be letters, digits and underscores, at most 48")]
-    Keyspace,
-}
-
-impl From<NewSessionError> for CqlOpenError {
-    /// Each of the driver's errors repeats the one below it, so the innermost says everything.
-    fn from(error: NewSessionError) -> Self {
-        let mut lowest: &dyn std::error::Error = &error;
-        while let Some(below) = lowest.source() {
-            lowest = below;
-        }
-        Self::Connect(lowest.to_string())
-    }
 }
 
 /// The kind of a statement, which determines its deadline and whether it may be sent twice.

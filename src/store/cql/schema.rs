@@ -14,7 +14,8 @@ use scylla::statement::unprepared::Statement;
 use scylla::statement::{Consistency, SerialConsistency};
 use sha2::{Digest, Sha256};
 
-use super::connect::{CqlOpenError, CqlOptions};
+use super::open_error::CqlOpenError;
+use super::options::CqlOptions;
 use super::state::pause;
 use super::topology;
 

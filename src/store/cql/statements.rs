@@ -3,7 +3,8 @@
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 
-use super::connect::{CqlOpenError, Kind, Profiles};
+use super::connect::{Kind, Profiles};
+use super::open_error::CqlOpenError;
 
 macro_rules! statements {
     ($($name:ident: $kind:ident = $text:expr;)*) => {

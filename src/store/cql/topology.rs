@@ -9,7 +9,8 @@ use porchlight_observe::store::{DatabaseWarning, StoreMetrics};
 use scylla::client::session::Session;
 use scylla::cluster::metadata::Strategy;
 
-use super::connect::{CqlOpenError, CqlOptions};
+use super::open_error::{CqlOpenError, Refusal};
+use super::options::CqlOptions;
 
 /// The first ScyllaDB release whose lightweight transactions work on tables with tablets: year and
 /// number (release notes of ScyllaDB 2025.4).
@@ -42,37 +43,6 @@ struct Topology {
     replication: Replication,
     /// The data centre that the configuration names.
     named: Option<String>,
-}
-
-/// Why a database is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Replicas are in several data centres and none is named.
-    #[error(
-        "store.cql.datacenter: the keyspace has replicas in several data centres ({0}). Name the one that all nodes of \
-         this service use; otherwise a write that one data centre has confirmed is missing in another one"
-    )]
-    NoneNamed(String),
-    /// The named data centre has no replicas.
-    #[error("store.cql.datacenter: the keyspace has no replicas in \"{named}\", only in {present}")]
-    NoReplicas {
-        /// The name in the configuration.
-        named: String,
-        /// The data centres that have replicas.
-        present: String,
-    },
-    /// Replicas are placed without regard to data centres, and there are several.
-    #[error(
-        "the keyspace uses SimpleStrategy on nodes in several data centres ({0}): a quorum of one data centre may have \
-         no replica of a row. Change it to NetworkTopologyStrategy, and run a repair"
-    )]
-    SimpleStrategy(String),
-    /// Lightweight transactions do not work on the keyspace.
-    #[error(
-        "the keyspace has tablets, and lightweight transactions do not work with tablets on ScyllaDB {0}: create the \
-         keyspace WITH tablets = {{'enabled': false}}, or use ScyllaDB 2025.4 or newer"
-    )]
-    Tablets(String),
 }
 
 /// Decides whether the database is safe to use, and returns what to warn about.

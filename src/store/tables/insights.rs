@@ -3,7 +3,7 @@
 use porchlight_ports::{Covered, MessageBody, StoreError, StoreResult, StoredInsight};
 use porchlight_schema::ids::SessionId;
 
-use super::{Key, behind, journal, messages, sessions};
+use super::{Key, behind, journal, outbox, sessions};
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
 
@@ -47,7 +47,7 @@ pub(crate) fn commit(
         txn.put(Space::State, by_session, Vec::new());
         txn.put(Space::State, learned_key(&key), value);
     }
-    messages::commit(txn, start.tenant, session_id, message)?;
+    outbox::announce(txn, start.tenant, session_id, message)?;
     match present(txn.as_read(), session_id) {
         Ok(present) if present != insight.covered => {}
         // If its rows are unreadable, no better insight can be expected.

@@ -5,41 +5,16 @@ use std::ops::ControlFlow;
 use porchlight_ports::{Page, SessionFilter, SessionRow, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::LIST_SCANNED_ROWS_MAX;
-use porchlight_schema::session::{SessionStart, SessionStatus, Tenant};
+use porchlight_schema::session::{SessionStatus, Tenant};
 use porchlight_schema::time::TimestampMs;
 
+use super::session_index::place;
 use super::{Key, session_at_end, sessions};
-use crate::engine::{KeyRange, Space};
-use crate::txn::{Read, Scan, Txn};
+use crate::engine::KeyRange;
+use crate::txn::{Read, Scan};
 
 /// The number of index rows per read.
 const CHUNK_ROWS: usize = 256;
-
-fn prefixes(start: &SessionStart) -> [Key; 3] {
-    [
-        Key::of(b't').tenant(start.tenant),
-        Key::of(b'd').tenant(start.tenant).text(&start.delivery_id),
-        Key::of(b'r')
-            .tenant(start.tenant)
-            .text(&start.external_rider_id),
-    ]
-}
-
-/// The keys of a session's rows in the three indexes.
-pub(crate) fn index_keys(start: &SessionStart) -> [Vec<u8>; 3] {
-    prefixes(start).map(|prefix| place(prefix, start.created_at, start.session_id))
-}
-
-fn place(prefix: Key, created_at: TimestampMs, session_id: SessionId) -> Vec<u8> {
-    prefix.time(created_at).session(session_id).build()
-}
-
-/// Adds a session to the indexes.
-pub(crate) fn add(txn: &mut Txn<'_>, start: &SessionStart) {
-    for key in index_keys(start) {
-        txn.put(Space::State, key, Vec::new());
-    }
-}
 
 /// The narrowest index for a filter.
 fn index(tenant: Tenant, filter: &SessionFilter) -> Vec<u8> {

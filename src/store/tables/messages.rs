@@ -1,14 +1,13 @@
-//! Messages: numbered within their session without gaps, committed together with their cause.
+//! Messages, which are numbered within their session without gaps.
 
-use porchlight_ports::{MessageBody, StoreResult};
+use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::message::Message;
-use porchlight_schema::session::Tenant;
 
-use super::{Key, endpoints, outbox};
+use super::Key;
 use crate::engine::{KeyRange, Space};
 use crate::record::corrupt;
-use crate::txn::{Read, Row, Scan, Txn};
+use crate::txn::{Read, Row, Scan};
 
 /// The key of a message.
 #[must_use]
@@ -28,7 +27,8 @@ pub fn range(session_id: SessionId) -> KeyRange {
     KeyRange::prefix(Key::of(b'm').session(session_id).build())
 }
 
-fn next_number(read: &dyn Read, session_id: SessionId) -> StoreResult<u32> {
+/// The number of the next message of a session.
+pub(crate) fn next_number(read: &dyn Read, session_id: SessionId) -> StoreResult<u32> {
     let last = read.rows(&Scan::state(range(session_id), 1).descending())?;
     match last.first() {
         None => Ok(0),
@@ -37,32 +37,6 @@ fn next_number(read: &dyn Read, session_id: SessionId) -> StoreResult<u32> {
             None => Err(corrupt(Space::State, &row.key, "key too short")),
         },
     }
-}
-
-/// Queues a message under the session's next number, if the tenant has a webhook.
-pub(crate) fn commit(
-    txn: &mut Txn<'_>,
-    tenant: Tenant,
-    session_id: SessionId,
-    body: MessageBody,
-) -> StoreResult<()> {
-    let Some(endpoint_id) = endpoints::wanting(txn.as_read(), tenant)? else {
-        return Ok(());
-    };
-    let number = next_number(txn.as_read(), session_id)?;
-    outbox::enqueue(
-        txn,
-        &Message {
-            id: MessageId::derived(body.created_at, session_id, number),
-            tenant,
-            session_id,
-            number,
-            event: body.event,
-            created_at: body.created_at,
-            body: body.body,
-        },
-        endpoint_id,
-    )
 }
 
 /// A session's messages in order.

@@ -12,7 +12,7 @@ use porchlight_core::webhook::{
     AttemptResult, Change, Index, Lane, Listing, ManualRetry, Queued, State,
 };
 use porchlight_observe::webhook::WebhookMetrics;
-use porchlight_ports::{DeliveryRow, Depth, StoreError, StoreResult, Work};
+use porchlight_ports::{DeliveryRow, Depth, MessageBody, StoreError, StoreResult, Work};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::DEPTH_COUNTED_MAX;
 use porchlight_schema::message::Message;
@@ -94,6 +94,33 @@ fn attempt_key(id: MessageId, attempt: u32) -> Vec<u8> {
 }
 
 // --- Into the outbox -----------------------------------------------------------------------------------------------
+
+/// Queues a message under the session's next number, if the tenant has a webhook. The
+/// caller commits it together with its cause.
+pub(crate) fn announce(
+    txn: &mut Txn<'_>,
+    tenant: Tenant,
+    session_id: SessionId,
+    body: MessageBody,
+) -> StoreResult<()> {
+    let Some(endpoint_id) = endpoints::wanting(txn.as_read(), tenant)? else {
+        return Ok(());
+    };
+    let number = messages::next_number(txn.as_read(), session_id)?;
+    enqueue(
+        txn,
+        &Message {
+            id: MessageId::derived(body.created_at, session_id, number),
+            tenant,
+            session_id,
+            number,
+            event: body.event,
+            created_at: body.created_at,
+            body: body.body,
+        },
+        endpoint_id,
+    )
+}
 
 /// Stores a message and queues it for this endpoint.
 pub fn enqueue(txn: &mut Txn<'_>, message: &Message, endpoint_id: EndpointId) -> StoreResult<()> {

@@ -6,8 +6,8 @@ use porchlight_schema::message::Message;
 use porchlight_schema::time::TimestampMs;
 
 use super::{
-    behind, insights, journal, lists, messages, notes, outbox, restrictions, reviews,
-    session_at_end, sessions, snapshots, time_from,
+    behind, insights, journal, messages, notes, outbox, restrictions, reviews, session_at_end,
+    session_index, sessions, snapshots, time_from,
 };
 use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
@@ -129,7 +129,7 @@ pub(super) fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreRes
     // If the start is unreadable, the lists keep its rows, which then name a deleted session.
     let start = sessions::start_of(txn.as_read(), session_id);
     if let Some(start) = readable(start, session_id, "the start of an old session")? {
-        for key in lists::index_keys(&start) {
+        for key in session_index::index_keys(&start) {
             txn.delete(Space::State, key);
         }
     }

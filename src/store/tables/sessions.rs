@@ -7,7 +7,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
-use super::{Key, behind, idempotency, lists, messages, session_at_end};
+use super::{Key, behind, idempotency, outbox, session_at_end, session_index};
 use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
@@ -96,11 +96,11 @@ pub(crate) fn start(txn: &mut Txn<'_>, new: NewSession) -> StoreResult<StartOutc
     }
     txn.put_state(start_key(session_id), &start)?;
     txn.put(Space::State, live_key(session_id), Vec::new());
-    lists::add(txn, &start);
+    session_index::add(txn, &start);
     if let Some(idempotency) = &idempotency {
         idempotency::remember(txn, tenant, idempotency, session_id, start.created_at)?;
     }
-    messages::commit(txn, tenant, session_id, message)?;
+    outbox::announce(txn, tenant, session_id, message)?;
     Ok(StartOutcome::Created)
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn end(
             txn.put_state(pod_key(session_id), &pod)?;
         }
     }
-    messages::commit(txn, row.start.tenant, session_id, message)?;
+    outbox::announce(txn, row.start.tenant, session_id, message)?;
     behind::mark(txn, session_id);
     txn.tips.end(session_id);
     Ok(Some(EndOutcome { end, first: true }))

@@ -1,8 +1,6 @@
-//! Logistic models, and the choice between the shipped models and the models that leave a source
-//! out.
+//! Logistic models of gait, and the weight of their results as evidence.
 
 use super::features::{IMU_FEATURES, MOTION_FEATURES};
-use super::weights;
 
 /// A logistic model of `N` features.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,32 +64,4 @@ pub struct GaitModels {
     pub imu_evidence: Evidence,
     /// The influence of `motion` on the decoder.
     pub motion_evidence: Evidence,
-}
-
-/// The models that a session uses. Live sessions use the shipped models; an evaluation uses models
-/// fitted without the source that it judges.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Models(&'static GaitModels);
-
-impl Default for Models {
-    fn default() -> Self {
-        Self(&weights::SHIPPED)
-    }
-}
-
-impl Models {
-    /// Returns the models that were fitted without the source of a recording, by the recording's
-    /// name, which begins with its source. Returns `None` for a source that the training does not
-    /// use: the shipped models never saw it.
-    #[must_use]
-    pub fn without_source_of(recording: &str) -> Option<Self> {
-        let mut left_out = weights::LEFT_OUT.iter();
-        left_out
-            .find(|(source, _)| recording.starts_with(source))
-            .map(|(_, models)| Self(models))
-    }
-
-    pub(crate) fn get(self) -> &'static GaitModels {
-        self.0
-    }
 }

@@ -7,11 +7,12 @@ use super::doorstep::{Doorstep, Horizontal, Vertical};
 use super::evidence_log::{EvidenceLog, words};
 use super::outcome::{is_near_on_foot, is_stay_at_door};
 use super::place::Places;
-use super::place::stays::{SAME_FLOOR_M, Stay};
+use super::place::stays::Stay;
 use super::scoring_context::{ScoringContext, end_of};
 use crate::score::parameters::door::attempts::{
     ASIDE_M, LEFT_HEIGHT_M, LEFT_M, LEFT_SECONDS, LEFT_WALK_M,
 };
+use crate::score::parameters::place::stays::SAME_FLOOR_M;
 
 /// The visits, and the time at the door during the visit with the drop-off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -10,7 +10,6 @@ use porchlight_schema::event::{Direction, Event, EventType, Metadata, seconds};
 use super::evidence_log::{EvidenceLog, words};
 use super::height::{Rise, rise};
 use super::place::Places;
-use super::place::stays::SAME_FLOOR_M;
 use super::scoring_context::{Foot, ScoringContext, end_of, overlap_ms};
 use crate::floors::{Building, Estimate, Measured, PlaceKind, STOREY_M};
 use crate::score::parameters::door::climb::{
@@ -18,6 +17,7 @@ use crate::score::parameters::door::climb::{
     HEARD_LEAST_SEC, HEARD_SHARE, INSTANT_MS, PRESSURE_GAP_MS, STAIRS_MPS, STEEP_M, STEEP_MS,
     UNEXPLAINED_M, UNEXPLAINED_MS,
 };
+use crate::score::parameters::place::stays::SAME_FLOOR_M;
 
 /// A climb or descent.
 #[derive(Debug, Clone, PartialEq)]

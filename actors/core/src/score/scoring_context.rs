@@ -3,7 +3,7 @@
 use porchlight_schema::event::{Event, EventType};
 
 use super::ScoreInput;
-use super::height::HeightTrack;
+use super::height::{HeightTrack, Level};
 use super::jumps::{self, Jump};
 use super::position::{Estimate, SIGMA_LEAST_M, fused, mean_of};
 use crate::geo::Place;
@@ -12,6 +12,7 @@ use crate::score::parameters::place::scene::{
     INDOOR_NEAR_MS, NO_PAUSE_MS, ON_FOOT_LEAST_MS, STAIRS_SHARE, STEP_M, STEP_OF_DRIVE_MS,
     STILL_ACCEL_STD, USABLE_ACCURACY_M, WALK_MPS, WAY_TO_DISTANCE,
 };
+use crate::score::parameters::place::stays::BEFORE_MS;
 use crate::window::{Fix, WINDOW_MS, Window};
 
 /// A period on foot, from the first step after a vehicle to the last one before the next.
@@ -198,6 +199,12 @@ impl<'a> ScoringContext<'a> {
             place: anchor.place,
             sigma_m,
         })
+    }
+
+    /// Returns the level on which a period on foot began.
+    pub(crate) fn level_before(&self, foot: Foot) -> Option<Level> {
+        let to_ms = foot.from_ms.saturating_add(BEFORE_MS);
+        self.height.level(foot.from_ms, to_ms)
     }
 
     /// Returns the distance of an estimate from the address, and the combined uncertainty of both.

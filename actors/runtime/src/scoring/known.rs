@@ -16,7 +16,7 @@ use porchlight_observe::{Fact, ReplayCheck};
 use porchlight_ports::{Store, StoreError};
 use porchlight_schema::ids::SessionId;
 
-use super::job::{READ_BATCHES, apply, replay};
+use super::replay::{READ_BATCHES, apply, replay};
 
 /// One in this many sessions is checked against a replay; every session in debug builds.
 const CHECK_INTERVAL: u32 = if cfg!(debug_assertions) { 1 } else { 1_000 };

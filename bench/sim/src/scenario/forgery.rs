@@ -9,7 +9,7 @@ use crate::sample::{Fix, Reading, Sample, rounded};
 use crate::world::World;
 
 /// Changes the samples as the kind requires.
-pub(super) fn forge(
+pub(crate) fn forge(
     kind: Kind,
     plan: &Plan,
     world: &World,

@@ -5,10 +5,9 @@ use porchlight_schema::event::EventType;
 use crate::geo::Place;
 use crate::score::MarkName;
 use crate::score::height::{Level, rise};
-pub(crate) use crate::score::parameters::place::stays::SAME_FLOOR_M;
 use crate::score::parameters::place::stays::{
-    BEFORE_MS, ELEVATOR_WAIT_MS, FIDGET_MS, MARKED_LEAST_MS, MARKED_SPAN_MS, MERGED_MS,
-    MERGED_WALK_M, REVERSAL_M, STEPS_AWAY_MS, USUAL_MS,
+    ELEVATOR_WAIT_MS, FIDGET_MS, MARKED_LEAST_MS, MARKED_SPAN_MS, MERGED_MS, MERGED_WALK_M,
+    REVERSAL_M, SAME_FLOOR_M, STEPS_AWAY_MS, USUAL_MS,
 };
 use crate::score::parameters::weights::stay as points;
 use crate::score::position::Estimate;
@@ -343,7 +342,7 @@ fn points_of(scene: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> f64 {
         sum += points::NEAR * (1.0 - f64::from(distance_m / (3.0 * sigma_m).max(50.0))).max(0.0);
     }
     let foot = super::foot_at(scene, stay.from_ms);
-    let before = foot.and_then(|foot| level_before(scene, foot));
+    let before = foot.and_then(|foot| scene.level_before(foot));
     if foot.is_some_and(|foot| is_farthest(scene, foot, stay, all)) {
         sum += points::FARTHEST;
     }
@@ -371,12 +370,6 @@ fn origin(scene: &ScoringContext<'_>, foot: Foot) -> Option<Place> {
         foot.from_ms.saturating_add(2_000),
     )?;
     Some(estimate.place)
-}
-
-/// Returns the level on which a period on foot began.
-pub(super) fn level_before(scene: &ScoringContext<'_>, foot: Foot) -> Option<Level> {
-    let to_ms = foot.from_ms.saturating_add(BEFORE_MS);
-    scene.height.level(foot.from_ms, to_ms)
 }
 
 fn is_farthest(scene: &ScoringContext<'_>, foot: Foot, stay: &Stay, all: &[Stay]) -> bool {

@@ -1,6 +1,6 @@
 //! Finds a stay on another floor that only the height shows.
 
-use super::stays::{SAME_FLOOR_M, level_before};
+use crate::score::parameters::place::stays::SAME_FLOOR_M;
 use crate::score::parameters::place::upstairs::{FLOOR_M_MIN, GAP_MS, LEAST_MS};
 use crate::score::scoring_context::{Body, Foot, ScoringContext, body};
 
@@ -17,7 +17,7 @@ pub(super) fn find(scene: &ScoringContext<'_>, foot: Foot) -> Option<(u32, u32)>
     if told * 2 >= windows.len() {
         return None;
     }
-    let before = level_before(scene, foot)?;
+    let before = scene.level_before(foot)?;
     let levels = scene.height.levels(foot.from_ms, foot.to_ms);
     let away_m = |height_m: f32| (height_m - before.height_m).abs();
     let farthest = levels

@@ -1,0 +1,115 @@
+//! Reads a session's journal and replays its batches, without the batches at which a detector panics.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use porchlight_core::context::SessionContext;
+use porchlight_core::session::replay::{Replay, Replayed};
+use porchlight_observe::Fact;
+use porchlight_ports::{JournalEntry, Note, Store, StoreError};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::SCORING_QUARANTINES_MAX;
+
+/// The number of batches read from the journal per query.
+pub(super) const READ_BATCHES: usize = 256;
+
+/// Reads a session's batches in order. Quarantines a batch that makes a detector panic, and writes
+/// a note, as the live session does; the batch may have come too late for the live session. Returns
+/// `None` if the panic is not caused by a batch, or by too many.
+pub(crate) async fn replay(
+    store: &dyn Store,
+    context: &SessionContext,
+    session_id: SessionId,
+) -> Result<Option<Replayed>, StoreError> {
+    let notes = store.notes(session_id).await?;
+    let quarantined = notes.iter().filter_map(|note| match *note {
+        Note::Quarantined { seq } => Some(seq),
+        Note::Skipped { .. } => None,
+    });
+    let mut quarantined: BTreeSet<u32> = quarantined.collect();
+    for _ in 0..SCORING_QUARANTINES_MAX {
+        match replay_without(store, context, session_id, &quarantined).await? {
+            Ok(replay) => {
+                return Ok(catch_unwind(AssertUnwindSafe(|| replay.finish())).ok());
+            }
+            Err(Poisonous { seq }) => {
+                store.note(session_id, Note::Quarantined { seq }).await?;
+                Fact::BatchQuarantined { session_id, seq }.record();
+                quarantined.insert(seq);
+            }
+        }
+    }
+    Ok(None)
+}
+
+async fn replay_without<'c>(
+    store: &dyn Store,
+    context: &'c SessionContext,
+    session_id: SessionId,
+    quarantined: &BTreeSet<u32>,
+) -> Result<Result<Replay<'c>, Poisonous>, StoreError> {
+    let mut replay = Replay::new(context);
+    let mut from_seq = 0;
+    loop {
+        let page = store.read(session_id, from_seq, READ_BATCHES).await?;
+        let Some(last) = page.last() else {
+            return Ok(Ok(replay));
+        };
+        from_seq = last.seq.saturating_add(1);
+        let applied = apply(&page, |entry| {
+            if quarantined.contains(&entry.seq) {
+                replay.quarantined(entry.seq);
+            } else {
+                replay.batch(entry.seq, &entry.batch);
+            }
+        });
+        if let Err(poisonous) = applied {
+            return Ok(Err(poisonous));
+        }
+    }
+}
+
+/// A batch at which a detector panicked, and would panic again.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Poisonous {
+    seq: u32,
+}
+
+/// Applies batches one by one, up to the first that causes a panic.
+pub(super) fn apply(
+    page: &[JournalEntry],
+    mut one: impl FnMut(&JournalEntry),
+) -> Result<(), Poisonous> {
+    for entry in page {
+        // The half-changed state is discarded.
+        catch_unwind(AssertUnwindSafe(|| one(entry)))
+            .map_err(|_panic| Poisonous { seq: entry.seq })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::sample::packed::BatchBuilder;
+    use porchlight_schema::time::TimestampMs;
+
+    use super::*;
+
+    #[test]
+    fn the_faulty_batch_is_found_and_earlier_ones_are_applied() {
+        let entry = |seq| JournalEntry {
+            seq,
+            received_at: TimestampMs(0),
+            batch: BatchBuilder::default().pack(),
+        };
+        let page: Vec<_> = [3, 4, 7, 8].map(entry).into();
+        let mut applied = Vec::new();
+        let outcome = apply(&page, |entry| {
+            assert_ne!(entry.seq, 7, "an ordered panic");
+            applied.push(entry.seq);
+        });
+        assert_eq!(outcome, Err(Poisonous { seq: 7 }));
+        assert_eq!(applied, [3, 4]);
+        assert_eq!(apply(&page, |_| {}), Ok(()));
+    }
+}
