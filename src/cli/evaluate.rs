@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use flate2::read::MultiGzDecoder;
-use porchlight_core::evaluate::{
-    Evaluation, Fields, Recording, Seconds, fields_text, judged, text,
-};
 use porchlight_core::gait::Models;
+use porchlight_evaluation::{Evaluation, Fields, Recording, Seconds, fields_text, judged, text};
 use porchlight_sim::ParameterSet;
 use serde::Serialize;
 

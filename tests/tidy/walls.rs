@@ -4,13 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use crate::imports::{imports, module_path};
 use crate::{files, none, root};
-
-/// Import cycles that are still to be cut, each by the first of its modules in the crate.
-const CIRCLES_LEFT: [(&str, &[&str]); 2] = [
-    ("actors", &["registry", "session"]),
-    ("sim", &["delivery", "scenario"]),
-];
 
 type Names = BTreeSet<String>;
 /// The imports of each module, each with the file that contains it.
@@ -111,80 +106,48 @@ fn library(of: &Crate, all: &[Crate]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the names at `place`: one, or those of a group in braces.
-fn named(code: &str, place: usize) -> Vec<String> {
-    let word = |text: &str| -> String {
-        let letters = text.trim_start().chars();
-        letters
-            .take_while(|letter| letter.is_alphanumeric() || *letter == '_')
-            .collect()
-    };
-    let rest = &code[place..];
-    if !rest.starts_with('{') {
-        return vec![word(rest)];
+/// Returns the imports between the files of a crate. A module and the modules below it are one
+/// unit, so an import between them does not count.
+fn file_arrows(library: &BTreeMap<String, String>) -> BTreeMap<String, Names> {
+    let modules: BTreeMap<Vec<String>, &String> = library
+        .keys()
+        .map(|file| (module_path(file), file))
+        .collect();
+    let mut arrows = BTreeMap::new();
+    for (own, &file) in &modules {
+        let to = imports(&library[file], own).into_iter();
+        // The file of a path is that of its longest beginning that is a module.
+        let to = to.filter_map(|path| {
+            (1..=path.len())
+                .rev()
+                .find_map(|length| modules.get_key_value(&path[..length]))
+        });
+        let to = to.filter(|(path, _)| !path.starts_with(own) && !own.starts_with(path));
+        let to: Names = to.map(|(_, &file)| file.clone()).collect();
+        arrows.insert(file.clone(), to);
     }
-    let (mut depth, mut found, mut begins) = (0, Vec::new(), 1);
-    for (at, letter) in rest.char_indices() {
-        match letter {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 || depth == 1 && letter == ',' {
-            found.push(word(&rest[begins..at]));
-            begins = at + 1;
-        }
-        if depth == 0 {
-            break;
-        }
-    }
-    found
-}
-
-/// Returns the top modules that a file names; `depth` is the number of names in its own path.
-fn imports(code: &str, depth: usize) -> Vec<String> {
-    let mut found = Vec::new();
-    for word in ["crate::", "super::"] {
-        for (place, _) in code.match_indices(word) {
-            let before = code[..place].chars().next_back();
-            if before.is_some_and(|b| b.is_alphanumeric() || b == '_' || b == ':') {
-                continue;
-            }
-            let (mut at, mut ups) = (place + word.len(), 1);
-            while word == "super::" && code[at..].starts_with(word) {
-                at += word.len();
-                ups += 1;
-            }
-            if word == "crate::" || ups == depth {
-                found.extend(named(code, at));
-            }
-        }
-    }
-    found
+    arrows
 }
 
 /// Returns the imports between the top modules of a crate, without the crate's root.
 fn arrows(of: &Crate, all: &[Crate]) -> Arrows {
     let library = library(of, all);
-    let path = |file: &str| -> Vec<String> {
-        let names = file.trim_end_matches(".rs").split('/');
-        names.map(str::to_owned).collect()
-    };
     let is_root = |name: &str| name == "lib" || name == "main";
     let mut arrows = Arrows::new();
     for file in library.keys() {
-        let module = path(file)[0].clone();
+        let module = module_path(file)[0].clone();
         if !is_root(&module) {
             arrows.entry(module).or_default();
         }
     }
     let modules: Names = arrows.keys().cloned().collect();
     for (file, code) in &library {
-        let path = path(file);
+        let path = module_path(file);
         let Some(own) = arrows.get_mut(&path[0]) else {
             continue;
         };
-        let names = imports(code, path.len()).into_iter();
+        let paths = imports(code, &path).into_iter();
+        let names = paths.filter_map(|path| path.into_iter().next());
         for name in names.filter(|name| modules.contains(name) && *name != path[0]) {
             let file = format!("{}/{file}", of.sources());
             own.entry(name).or_insert(file);
@@ -354,12 +317,27 @@ fn there_are_no_import_cycles() {
             .collect();
         for circle in circles(&arrows) {
             let names: Vec<_> = circle.iter().map(String::as_str).collect();
-            if !CIRCLES_LEFT.contains(&(one.name.as_str(), names.as_slice())) {
-                found.push(format!("porchlight-{}: {}", one.name, names.join(", ")));
-            }
+            found.push(format!("porchlight-{}: {}", one.name, names.join(", ")));
         }
     }
     none("modules import each other in a circle", &found);
+}
+
+#[test]
+fn no_files_import_each_other_in_a_circle() {
+    let crates = crates();
+    let mut found = Vec::new();
+    for one in &crates {
+        for circle in circles(&file_arrows(&library(one, &crates))) {
+            let names: Vec<_> = circle.iter().map(String::as_str).collect();
+            found.push(format!(
+                "{}: {}. Move what both need to a file of its own",
+                one.sources(),
+                names.join(", ")
+            ));
+        }
+    }
+    none("files import each other in a circle", &found);
 }
 
 #[test]
@@ -371,8 +349,26 @@ fn a_wrong_import_is_refused_and_its_home_is_named() {
     assert!(refusal(one("console"), "http", &crates).is_none());
     let code =
         "use super::super::{a::B, c, d::{E, F}};\nuse crate::g::H;\nlet x = super::super::i::j();";
-    assert_eq!(imports(code, 2), ["g", "a", "c", "d", "i"]);
-    assert_eq!(imports(code, 1), ["g"]);
+    let named = |path: &[&str]| {
+        let path: Vec<_> = path.iter().map(|&name| name.to_owned()).collect();
+        let found = imports(code, &path).into_iter();
+        found.map(|path| path.join("::")).collect::<Vec<_>>()
+    };
+    let all = ["g::H", "a::B", "c", "d::E", "d::F", "i::j"];
+    assert_eq!(named(&["x", "y"]), all);
+    let below = ["g::H", "x::a::B", "x::c", "x::d::E", "x::d::F", "x::i::j"];
+    assert_eq!(named(&["x", "y", "z"]), below);
+    let files = [
+        ("a.rs", "use crate::b::c::D;"),
+        ("b.rs", "mod c; use crate::a::A;"),
+        ("b/c.rs", "use super::d::X; use super::E;"),
+        ("b/d.rs", "use super::c::{D, self};"),
+    ];
+    let files = files.map(|(file, code)| (file.to_owned(), code.to_owned()));
+    assert_eq!(
+        circles(&file_arrows(&files.into())),
+        [names("b/c.rs b/d.rs")]
+    );
     let circle = [("a", "b"), ("b", "c"), ("c", "b")];
     let circle = circle.map(|(from, to)| (from.to_owned(), names(to)));
     assert_eq!(circles(&circle.into()), [names("b c")]);

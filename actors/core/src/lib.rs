@@ -5,7 +5,6 @@ pub mod audit;
 pub mod context;
 pub mod detect;
 pub mod disk_space;
-pub mod evaluate;
 pub mod event_log;
 pub mod floors;
 pub mod gait;

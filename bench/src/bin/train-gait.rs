@@ -12,9 +12,9 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use porchlight_bench::gait::{Label, Row, Rows, folds, judge, report};
-use porchlight_core::evaluate::{Labels, Recording};
 use porchlight_core::gait::GaitSecond;
 use porchlight_core::intake::gait_seconds;
+use porchlight_evaluation::{Labels, Recording};
 use porchlight_schema::event::EventType;
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_sim::{Kind, Kit, MotionSensor, ParameterSet, Scenario};
@@ -183,7 +183,7 @@ fn add(rows: &mut Rows, number: u32, recording: &Recording) -> anyhow::Result<()
 
 fn label(labels: &Labels, t_ms: u32, margin_sec: f64) -> Label {
     let from_sec = f64::from(t_ms) / 1_000.0;
-    let holds = |segment: &&porchlight_core::evaluate::Segment| {
+    let holds = |segment: &&porchlight_evaluation::Segment| {
         let to_sec = segment.t_end.unwrap_or(segment.t_start);
         segment.t_start + margin_sec <= from_sec && from_sec + 1.0 + margin_sec <= to_sec
     };

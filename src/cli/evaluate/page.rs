@@ -6,8 +6,8 @@ mod drawing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use porchlight_core::evaluate::{Facts, Judged, Verdict};
 use porchlight_core::window::Window;
+use porchlight_evaluation::{Facts, Judged, Verdict};
 use porchlight_schema::event::EventType;
 use porchlight_schema::insight::Score;
 

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Context;
-use porchlight_core::evaluate::{
-    Evaluation, Fields, Labels, Recording, Seconds, fields_text, text,
-};
+use porchlight_evaluation::{Evaluation, Fields, Labels, Recording, Seconds, fields_text, text};
 use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_sim::{Delivery, End, Kind, Loss, ParameterSet, Scenario};

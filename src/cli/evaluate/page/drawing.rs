@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use porchlight_core::evaluate::{Judged, Verdict};
 use porchlight_core::window::Window;
+use porchlight_evaluation::{Judged, Verdict};
 use porchlight_schema::event::EventType;
 
 use super::Shown;

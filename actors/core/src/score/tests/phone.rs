@@ -5,10 +5,14 @@
 use std::fmt::Write as _;
 
 use porchlight_schema::insight::Score;
+use porchlight_schema::sample::json::decode_sample;
+use porchlight_schema::sample::packed::BatchBuilder;
+use porchlight_schema::session::{Address, PodType, Point};
 use serde_json::{Value, json};
 
-use crate::evaluate::Recording;
-use crate::score::Scored;
+use crate::context::SessionContext;
+use crate::score::{Knowledge, PodInput, ScoreInput, Scored, score_and_learn};
+use crate::session::replay::Replay;
 
 /// The metres in a degree of latitude, on the sphere.
 const DEGREE_M: f64 = 111_195.0;
@@ -50,7 +54,7 @@ pub(super) struct Phone {
     silent: bool,
     lines: String,
     without: Vec<&'static str>,
-    start: Value,
+    address: Address,
     /// Whether the platform marks fixes as simulated.
     pub(super) mock: bool,
     /// Whether the body lies on a table, regardless of the positions.
@@ -100,7 +104,18 @@ impl Phone {
             silent: false,
             lines: String::new(),
             without: Vec::new(),
-            start: json!({ "address": { "line1": "1 Street", "city": "Town", "country": "DE", "lat": LAT, "lng": LNG } }),
+            address: Address {
+                line1: "1 Street".to_owned(),
+                city: "Town".to_owned(),
+                country: "DE".to_owned(),
+                point: Point { lat: LAT, lng: LNG },
+                unit: None,
+                floor: None,
+                accuracy_m: Address::ACCURACY_M_DEFAULT,
+                storey_height_m: None,
+                entrance: None,
+                gates: Vec::new(),
+            },
             mock: false,
             lies: false,
             soft: false,
@@ -123,9 +138,25 @@ impl Phone {
         }
     }
 
-    /// Adds a field to the address.
+    /// Sets a field of the address, by its name in the API.
     pub(super) fn address(mut self, name: &str, value: Value) -> Self {
-        self.start["address"][name] = value;
+        let point = |value: &Value| Point {
+            lat: value["lat"].as_f64().unwrap(),
+            lng: value["lng"].as_f64().unwrap(),
+        };
+        let number = || value.as_f64().unwrap();
+        let address = &mut self.address;
+        match name {
+            "lat" => address.point.lat = number(),
+            "lng" => address.point.lng = number(),
+            "unit" => address.unit = value.as_str().map(str::to_owned),
+            "floor" => address.floor = Some(number() as i16),
+            "accuracyM" => address.accuracy_m = number() as f32,
+            "storeyHeightM" => address.storey_height_m = Some(number() as f32),
+            "entrance" => address.entrance = Some(point(&value)),
+            "gates" => address.gates = value.as_array().unwrap().iter().map(point).collect(),
+            other => panic!("an address has no field {other}"),
+        }
         self
     }
 
@@ -342,15 +373,32 @@ impl Phone {
     }
 
     pub(super) fn scored(&self) -> Scored {
-        let labels = json!({
-            "start": self.start,
-            "endSec": self.t + self.ends_after,
-            "timedOut": self.timed_out,
-            "pod": self.pod,
-        });
+        let mut builder = BatchBuilder::default();
         let lines = self.lines.as_bytes().split(|&byte| byte == b'\n');
-        let recording = Recording::read("plain", labels.to_string().as_bytes(), lines).unwrap();
-        recording.score(&recording.replayed())
+        for line in lines.filter(|line| !line.is_empty()) {
+            decode_sample(line, &mut builder).unwrap();
+        }
+        let context = SessionContext::of_address(&self.address, None);
+        let mut replay = Replay::new(&context);
+        replay.batch(0, &builder.pack());
+        let replayed = replay.finish();
+        let duration_ms = ((self.t + self.ends_after) * 1_000.0) as u32;
+        score_and_learn(&ScoreInput {
+            context: &context,
+            windows: &replayed.windows,
+            events: &replayed.events,
+            marks: &replayed.marks,
+            system: &replayed.system,
+            pod: self.pod.then_some(PodInput {
+                pod_type: PodType::Photo,
+                t_ms: Some(duration_ms),
+            }),
+            duration_ms,
+            timed_out: self.timed_out,
+            missing_batches: replayed.missing_batches,
+            quarantined_batches: 0,
+            known: &Knowledge::default(),
+        })
     }
 
     pub(super) fn score(&self) -> Score {

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use porchlight_schema::event::EventType;
 use serde::Serialize;
 
-use super::interval::interval;
-use super::{Detected, Labels};
-use crate::window::{WINDOW_MS, Window};
+use crate::interval::interval;
+use crate::labels::{Detected, Labels};
+use porchlight_core::window::{WINDOW_MS, Window};
 
 /// The ends of labels are not exact to the second: seconds closer to an end than this are not
 /// counted.
@@ -42,7 +42,7 @@ impl Share {
     /// Returns the share, or `None` if there are no seconds.
     #[must_use]
     pub fn value(self) -> Option<f64> {
-        super::share(self.right, self.all)
+        crate::quantile::share(self.right, self.all)
     }
 }
 

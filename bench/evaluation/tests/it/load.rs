@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::disallowed_methods,
     reason = "a test reads files, and stops where it cannot"
 )]
 
@@ -10,7 +9,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use porchlight_core::evaluate::{Detected, Recording};
+use porchlight_evaluation::{Detected, Recording};
 use porchlight_schema::sample::Kind;
 
 /// Returns the folder of the recordings, or `None` if this machine does not have them.

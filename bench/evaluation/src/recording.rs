@@ -6,11 +6,11 @@ use porchlight_schema::sample::{Kind, Sample};
 use porchlight_schema::session::{Address, Device, PodType, Point};
 use serde_json::Value;
 
-use super::{Detected, Labels};
-use crate::context::SessionContext;
-use crate::score::{Knowledge, PodInput, ScoreInput, Scored, score_and_learn};
-use crate::session::replay::{Replay, Replayed};
-use crate::timeline::Timeline;
+use crate::labels::{Detected, Labels};
+use porchlight_core::context::SessionContext;
+use porchlight_core::score::{Knowledge, PodInput, ScoreInput, Scored, score_and_learn};
+use porchlight_core::session::replay::{Replay, Replayed};
+use porchlight_core::timeline::Timeline;
 
 /// The reason why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -1,14 +1,13 @@
 //! Runs the detectors on real labelled recordings, prints the table, and checks the minimum
 //! quality.
 
-#[path = "recordings/load.rs"]
-mod load;
-
 use std::path::Path;
 
-use porchlight_core::evaluate::{Evaluation, text};
+use porchlight_evaluation::{Evaluation, text};
 use porchlight_schema::event::EventType;
 use porchlight_schema::sample::Kind;
+
+use crate::load;
 
 fn evaluate(folder: &Path, prefixes: &[&str], without: &[Kind]) -> Evaluation {
     let mut evaluation = Evaluation::default();

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Claim, Evaluation, Field, Fields, Floors, Tally, Time, quantile};
+use crate::evaluation::Evaluation;
+use crate::fields::{Claim, Field, Fields, Floors, Time};
+use crate::quantile::quantile;
+use crate::tally::Tally;
 
 fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))

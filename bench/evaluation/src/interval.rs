@@ -28,8 +28,8 @@ pub(super) fn interval<T>(
         return None;
     }
     Some((
-        super::quantile(&figures, 0.025)?,
-        super::quantile(&figures, 0.975)?,
+        crate::quantile::quantile(&figures, 0.025)?,
+        crate::quantile::quantile(&figures, 0.975)?,
     ))
 }
 

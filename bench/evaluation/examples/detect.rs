@@ -4,10 +4,10 @@
     reason = "a tool for developers may stop on an error"
 )]
 
-#[path = "../tests/recordings/load.rs"]
+#[path = "../tests/it/load.rs"]
 mod load;
 
-use porchlight_core::evaluate::{Evaluation, text};
+use porchlight_evaluation::{Evaluation, text};
 use porchlight_schema::sample::Kind;
 
 fn main() {

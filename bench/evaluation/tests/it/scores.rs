@@ -1,13 +1,6 @@
 //! Scores recordings of real phones, all of which are genuine.
 
-#[path = "recordings/load.rs"]
-#[expect(
-    dead_code,
-    reason = "labels of events, and running detectors against them, are in the test next to this one"
-)]
-mod load;
-
-use load::{folder, load, names};
+use crate::load::{folder, load, names};
 
 /// The families with positions or pressure; families that only recorded a gait contain no delivery.
 const FAMILIES: [&str; 5] = ["nyc_", "ipin23_", "lift_", "goal_", "vehicle_"];

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use porchlight_schema::insight::ReasonCode;
 use serde::{Deserialize, Serialize};
 
-use crate::score::Scored;
+use porchlight_core::score::Scored;
 
 /// The truth about a whole session; each field is `None` if the source does not know it.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -230,7 +230,7 @@ impl Fields {
     /// genuine sessions, or `None` if either set is empty.
     #[must_use]
     pub fn fraud_recall(&self) -> Option<f64> {
-        let bar = super::quantile(&self.fraud_honest, 0.999)?;
+        let bar = crate::quantile::quantile(&self.fraud_honest, 0.999)?;
         let above = self.fraud_untrue.iter().filter(|&&score| score > bar);
         let count = self.fraud_untrue.len();
         (count > 0).then(|| above.count() as f64 / count as f64)

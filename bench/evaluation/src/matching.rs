@@ -1,8 +1,9 @@
 //! Matches the detections of one type in one recording to its labels.
 
-use porchlight_schema::event::EventType;
+use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 
-use super::{Detected, Labels, Segment, Tally, floors_and_direction};
+use crate::labels::{Detected, Labels, Segment};
+use crate::tally::Tally;
 
 /// A period of time, seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -373,6 +374,15 @@ fn measure(tally: &mut Tally, segment: &Segment, own: Stretch, detected: &Detect
     if let (Some(direction), Some(truth)) = (direction, segment.metadata.direction) {
         tally.directions.0 += u32::from(direction == truth);
         tally.directions.1 += 1;
+    }
+}
+
+fn floors_and_direction(event: &Event) -> (Option<u16>, Option<Direction>) {
+    match event.metadata {
+        Metadata::Climb {
+            floors, direction, ..
+        } => (floors, Some(direction)),
+        _ => (None, None),
     }
 }
 

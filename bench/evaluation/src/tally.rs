@@ -1,0 +1,125 @@
+//! Counts of one event type, and the figures computed from them.
+
+use serde::Serialize;
+
+use crate::interval::interval;
+use crate::quantile::share;
+
+/// The counts of one event type.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tally {
+    /// The number of labels that the streams can show.
+    pub labels: u32,
+    /// Labels that the recording cannot show: it lacks the stream, is silent for most of the label,
+    /// or the label is shorter than an event.
+    pub not_decidable: u32,
+    /// Detections within such labels, which count as neither right nor wrong.
+    pub detections_apart: u32,
+    /// The number of labels found.
+    pub found: u32,
+    /// The number of found labels in recordings where the type is complete.
+    pub found_where_complete: u32,
+    /// The number of detections inside the spans where the type is complete.
+    pub detections: u32,
+    /// The number of additional detections into which labels were split.
+    pub fragments: u32,
+    /// The number of additional labels that were merged by one detection.
+    pub merges: u32,
+    /// The absolute errors of the starts and ends of matches, seconds.
+    pub boundary_errors_sec: Vec<f64>,
+    /// The time from a label's start to the opening of its detection, seconds.
+    pub latencies_sec: Vec<f64>,
+    /// The errors in floors, where the number is known.
+    pub floors_off: Vec<i32>,
+    /// The number of correct directions, and the number of known directions.
+    pub directions: (u32, u32),
+    /// The confidence of each detection, and whether it was correct.
+    pub confidences: Vec<(f64, bool)>,
+    /// The labels, found labels, found labels where complete, and detections of each recording that
+    /// has any.
+    pub by_recording: Vec<[u32; 4]>,
+}
+
+impl Tally {
+    /// Returns the mean confidence of the detections with a confidence in a range, the share of
+    /// them that is correct, and their number. Returns `None` if the range contains no detections.
+    #[must_use]
+    pub fn reliability(&self, range: std::ops::Range<f64>) -> Option<(f64, f64, u32)> {
+        let within = self
+            .confidences
+            .iter()
+            .filter(|(confidence, _)| range.contains(confidence));
+        let (sum, right, count) = within.fold((0.0, 0, 0), |(sum, right, count), one| {
+            (sum + one.0, right + u32::from(one.1), count + 1)
+        });
+        let right = share(right, count)?;
+        Some((sum / f64::from(count), right, count))
+    }
+
+    /// Returns the labels, found labels, found labels where complete, and detections.
+    pub(crate) fn counts(&self) -> [u32; 4] {
+        [
+            self.labels,
+            self.found,
+            self.found_where_complete,
+            self.detections,
+        ]
+    }
+
+    /// Returns the 95 % interval of [`Tally::f1`] over resampled recordings.
+    #[must_use]
+    pub fn f1_interval(&self) -> Option<(f64, f64)> {
+        interval(&self.by_recording, |drawn| {
+            let mut sum = Self::default();
+            for [labels, found, found_where_complete, detections] in drawn {
+                sum.labels += labels;
+                sum.found += found;
+                sum.found_where_complete += found_where_complete;
+                sum.detections += detections;
+            }
+            sum.f1()
+        })
+    }
+
+    /// Returns the share of correct detections, or `None` without detections.
+    #[must_use]
+    pub fn precision(&self) -> Option<f64> {
+        share(self.found_where_complete, self.detections)
+    }
+
+    /// Returns the share of found labels, or `None` without labels.
+    #[must_use]
+    pub fn recall(&self) -> Option<f64> {
+        share(self.found, self.labels)
+    }
+
+    /// Returns the harmonic mean of precision and recall.
+    #[must_use]
+    pub fn f1(&self) -> Option<f64> {
+        let (precision, recall) = (self.precision()?, self.recall()?);
+        Some(if precision + recall > 0.0 {
+            2.0 * precision * recall / (precision + recall)
+        } else {
+            0.0
+        })
+    }
+
+    /// Returns the expected calibration error: the mean distance between confidence and share of
+    /// correct detections, by tenths of confidence.
+    #[must_use]
+    pub fn calibration_error(&self) -> Option<f64> {
+        let mut bins = [(0.0_f64, 0.0_f64, 0.0_f64); 10];
+        for &(confidence, is_right) in &self.confidences {
+            let place = ((confidence * 10.0) as usize).min(9);
+            if let Some((sum, right, count)) = bins.get_mut(place) {
+                *sum += confidence;
+                *right += f64::from(u8::from(is_right));
+                *count += 1.0;
+            }
+        }
+        let count: f64 = bins.iter().map(|bin| bin.2).sum();
+        let off: f64 = bins.iter().map(|(sum, right, _)| (sum - right).abs()).sum();
+        (count > 0.0).then(|| off / count)
+    }
+}
