@@ -18,9 +18,6 @@ mod events;
 mod expect;
 mod explanation;
 mod fields;
-#[path = "../shapes/fixed.rs"]
-#[expect(dead_code, reason = "the tests of webhooks use the rest")]
-mod fixed;
 mod insights;
 mod lifecycle;
 mod lists;
@@ -40,3 +37,5 @@ mod shares;
 mod stored_rows;
 mod strict;
 mod websocket;
+
+use porchlight_support::fixed;

@@ -16,12 +16,6 @@ mod console;
 #[cfg(test)]
 mod cql;
 #[cfg(test)]
-#[path = "../cql/process.rs"]
-mod cql_process;
-#[cfg(test)]
-#[path = "../cql/server.rs"]
-mod cql_server;
-#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod damaged_rows;
@@ -29,9 +23,6 @@ mod damaged_rows;
 mod dashboards;
 #[cfg(test)]
 mod erasure;
-#[cfg(test)]
-#[path = "../shapes/fixed.rs"]
-mod fixed;
 #[cfg(test)]
 mod full_disk;
 #[cfg(test)]
@@ -51,17 +42,11 @@ mod phone;
 #[cfg(test)]
 mod power_cut;
 #[cfg(test)]
-#[path = "../webhook/receiver.rs"]
-#[expect(dead_code, reason = "the tests of webhooks use all of it")]
-mod receiver;
-#[cfg(test)]
 mod recorder_crash;
 #[cfg(test)]
 mod released;
 #[cfg(test)]
 mod secured;
-#[cfg(test)]
-mod server;
 #[cfg(test)]
 mod shutdown;
 #[cfg(test)]
@@ -70,3 +55,6 @@ mod simulated;
 mod streams;
 #[cfg(test)]
 mod wrong_clock;
+
+#[cfg(test)]
+use porchlight_support::{cql_process, cql_server, fixed, receiver, server};

@@ -14,9 +14,6 @@
 mod committing;
 mod conformance;
 mod cql;
-#[path = "../cql/server.rs"]
-#[expect(dead_code, reason = "the black-box tests use all of it")]
-mod cql_server;
 mod damage;
 mod fixtures;
 mod guards;
@@ -24,6 +21,8 @@ mod measure;
 mod migrating;
 mod model;
 mod retention;
+
+use porchlight_support::cql_server;
 
 mod suite {
     use super::conformance;

@@ -7,17 +7,9 @@
 )]
 
 mod cql;
-#[path = "../cql/process.rs"]
-mod cql_process;
-#[path = "../cql/server.rs"]
-#[expect(dead_code, reason = "the other black-box tests use all of it")]
-mod cql_server;
 mod customer;
 mod dns;
 mod examples;
-#[path = "../shapes/fixed.rs"]
-#[expect(dead_code, reason = "the tests of the API use the rest")]
-mod fixed;
 mod flow;
 mod hostile;
 mod http2;
@@ -26,9 +18,8 @@ mod name_server;
 mod process;
 mod receiver;
 mod restricted;
-#[path = "../it/server.rs"]
-#[expect(dead_code, reason = "the other black-box tests use all of it")]
-mod server;
 mod service;
 mod signatures;
 mod world;
+
+use porchlight_support::{cql_process, fixed, server};

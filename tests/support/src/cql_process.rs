@@ -7,12 +7,12 @@ use crate::cql_server::CqlServer;
 
 /// Returns the variables of a configuration with a dedicated keyspace, or `None` if there is no
 /// server. The key file is in `folder`.
-pub(crate) fn variables(folder: &Path) -> Option<Vec<(&'static str, String)>> {
+pub fn variables(folder: &Path) -> Option<Vec<(&'static str, String)>> {
     Some(variables_of(CqlServer::get()?, folder))
 }
 
 /// Returns the variables of a configuration on this server.
-pub(crate) fn variables_of(server: &CqlServer, folder: &Path) -> Vec<(&'static str, String)> {
+pub fn variables_of(server: &CqlServer, folder: &Path) -> Vec<(&'static str, String)> {
     let key = folder.join("secret");
     std::fs::write(&key, "5e".repeat(32)).unwrap();
     vec![
@@ -37,10 +37,7 @@ pub(crate) fn variables_of(server: &CqlServer, folder: &Path) -> Vec<(&'static s
 }
 
 /// Returns the variables of one of several nodes; `folder` is the node's own.
-pub(crate) fn node(
-    shared: &[(&'static str, String)],
-    folder: &Path,
-) -> Vec<(&'static str, String)> {
+pub fn node(shared: &[(&'static str, String)], folder: &Path) -> Vec<(&'static str, String)> {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
     let secret = folder.join("cluster-secret");
     std::fs::write(&secret, "ab".repeat(32)).unwrap();
@@ -54,7 +51,7 @@ pub(crate) fn node(
 }
 
 /// Borrows the variables in the form that a test's command line takes.
-pub(crate) fn borrowed<'v>(variables: &'v [(&'static str, String)]) -> Vec<(&'v str, &'v str)> {
+pub fn borrowed<'v>(variables: &'v [(&'static str, String)]) -> Vec<(&'v str, &'v str)> {
     let borrow = |(name, value): &'v (&'static str, String)| (*name, value.as_str());
     variables.iter().map(borrow).collect()
 }

@@ -13,15 +13,15 @@ use serde_json::Value;
 const START_WITHIN: Duration = Duration::from_secs(180);
 
 /// Returns the binary under test.
-pub(crate) fn binary() -> PathBuf {
+pub fn binary() -> PathBuf {
     std::env::var_os("PORCHLIGHT_BIN").map_or_else(
-        || PathBuf::from(env!("CARGO_BIN_EXE_porchlight")),
+        || crate::target::profile_folder().join("porchlight"),
         PathBuf::from,
     )
 }
 
 /// Returns a command of the binary that inherits nothing of this process's configuration.
-pub(crate) fn porchlight() -> Command {
+pub fn porchlight() -> Command {
     let mut command = Command::new(binary());
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("PORCHLIGHT") {
@@ -32,10 +32,11 @@ pub(crate) fn porchlight() -> Command {
 }
 
 /// A folder that is removed at the end.
-pub(crate) struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
-    pub(crate) fn new() -> Self {
+    /// Creates a folder that no other test uses.
+    pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("porchlight-it-{}-{number}", std::process::id());
@@ -44,12 +45,13 @@ impl Folder {
         Self(path)
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Returns the path of the folder.
+    pub fn path(&self) -> &Path {
         &self.0
     }
 
     /// Returns the path of the store of this folder's server.
-    pub(crate) fn store(&self) -> PathBuf {
+    pub fn store(&self) -> PathBuf {
         self.0.join("data")
     }
 }
@@ -61,20 +63,20 @@ impl Drop for Folder {
 }
 
 /// A running server. It is killed when this is dropped.
-pub(crate) struct Server {
+pub struct Server {
     child: Child,
     store: PathBuf,
     /// The server's log lines since it was ready.
     lines: Arc<Mutex<Vec<Value>>>,
     /// The public API, with its scheme.
-    pub(crate) api: String,
+    pub api: String,
     /// The operators' listener, with its scheme.
-    pub(crate) ops: String,
+    pub ops: String,
 }
 
 impl Server {
     /// Starts a server on the folder's store, with these additional variables of its configuration.
-    pub(crate) fn start(folder: &Folder, variables: &[(&str, &str)]) -> Self {
+    pub fn start(folder: &Folder, variables: &[(&str, &str)]) -> Self {
         let store = folder.store();
         let mut child = porchlight()
             .args(["serve", "--listen", "127.0.0.1:0"])
@@ -120,7 +122,7 @@ impl Server {
     }
 
     /// Returns the line with this message about this session, once it is logged.
-    pub(crate) fn logged(&self, message: &str, session_id: &str) -> Value {
+    pub fn logged(&self, message: &str, session_id: &str) -> Value {
         let is_it = |line: &&Value| line["message"] == message && line["session"] == session_id;
         let began = Instant::now();
         loop {
@@ -133,12 +135,12 @@ impl Server {
     }
 
     /// Returns `HOST:PORT` of the public API.
-    pub(crate) fn address(&self) -> &str {
+    pub fn address(&self) -> &str {
         self.api.trim_start_matches("http://")
     }
 
     /// Creates a new key of the test's organization with the command line, while the server runs.
-    pub(crate) fn key(&self, kind: &str) -> String {
+    pub fn key(&self, kind: &str) -> String {
         let made = porchlight()
             .args([
                 "keys", "create", "--init", "--org", "it", "--env", "sandbox", "--kind", kind,
@@ -151,30 +153,30 @@ impl Server {
     }
 
     /// Sends SIGKILL, as in a crash.
-    pub(crate) fn kill(mut self) {
+    pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     /// Returns the process id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Sends a signal, such as `-STOP`.
-    pub(crate) fn signal(&self, signal: &str) {
+    pub fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args([signal, &pid]).status().unwrap();
         assert!(sent.success());
     }
 
     /// Sends SIGTERM, without waiting.
-    pub(crate) fn terminate(&self) {
+    pub fn terminate(&self) {
         self.signal("-TERM");
     }
 
     /// Waits until the process has ended, for at most `within`.
-    pub(crate) fn ended(mut self, within: Duration) -> ExitStatus {
+    pub fn ended(mut self, within: Duration) -> ExitStatus {
         let began = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -186,13 +188,13 @@ impl Server {
     }
 
     /// Sends SIGTERM, and waits for the end.
-    pub(crate) fn stop(self) {
+    pub fn stop(self) {
         self.terminate();
         assert!(self.ended(Duration::from_secs(40)).success());
     }
 
     /// Returns the memory of the process, in KiB.
-    pub(crate) fn resident_kib(&self) -> u64 {
+    pub fn resident_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status
             .lines()
@@ -210,14 +212,14 @@ impl Drop for Server {
 }
 
 /// Returns the output of a command, and asserts that it succeeded.
-pub(crate) fn successful(output: Output) -> String {
+pub fn successful(output: Output) -> String {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {error}", output.status);
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// Runs a test's requests.
-pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
+pub fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -227,7 +229,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// Returns a client that waits no longer than a phone would.
-pub(crate) fn http() -> reqwest::Client {
+pub fn http() -> reqwest::Client {
     reqwest::Client::builder()
         .timeout(Duration::from_secs(20))
         .no_proxy()

@@ -62,16 +62,16 @@ rm -rf "$folder""#;
 
 /// A node that was started here. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub struct Node {
     /// The address of the node as `host:port`.
-    pub(crate) address: String,
+    pub address: String,
     folder: PathBuf,
     keeper: Mutex<Child>,
 }
 
 impl Node {
     /// Sends the node a signal, such as `-STOP`.
-    pub(crate) fn signal(&self, signal: &str) {
+    pub fn signal(&self, signal: &str) {
         let pid = std::fs::read_to_string(self.folder.join("pid")).unwrap();
         let sent = Command::new("kill").args([signal, pid.trim()]).status();
         assert!(sent.unwrap().success());
@@ -83,7 +83,7 @@ impl Node {
     }
 
     /// Kills the node immediately; the data on its disk remains.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         self.command("kill");
         while self.folder.join("pid").exists() {
             std::thread::park_timeout(Duration::from_millis(10));
@@ -91,7 +91,7 @@ impl Node {
     }
 
     /// Starts a killed node, and waits until it accepts connections.
-    pub(crate) fn start(&self) {
+    pub fn start(&self) {
         self.command("start");
         self.wait().unwrap();
     }
@@ -129,25 +129,25 @@ impl Node {
 
 /// A running CQL server.
 #[derive(Debug)]
-pub(crate) struct CqlServer {
+pub struct CqlServer {
     /// The nodes of the server, each as `host:port`.
-    pub(crate) nodes: Vec<String>,
+    pub nodes: Vec<String>,
     /// The replication factor for keyspaces.
-    pub(crate) replication_factor: u32,
+    pub replication_factor: u32,
     /// The nodes that were started here.
-    pub(crate) started: Vec<Node>,
+    pub started: Vec<Node>,
 }
 
 impl CqlServer {
     /// Returns the server of this test binary, or `None` if none is available, which has been
     /// printed then.
-    pub(crate) fn get() -> Option<&'static Self> {
+    pub fn get() -> Option<&'static Self> {
         static SERVER: OnceLock<Result<CqlServer, String>> = OnceLock::new();
         or_left_out(SERVER.get_or_init(Self::find).as_ref())
     }
 
     /// Returns a keyspace name that no other run uses.
-    pub(crate) fn fresh_keyspace() -> String {
+    pub fn fresh_keyspace() -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -155,7 +155,7 @@ impl CqlServer {
     }
 
     /// Returns the node, if it is the only one and was started here.
-    pub(crate) fn only_node(&self) -> Option<&Node> {
+    pub fn only_node(&self) -> Option<&Node> {
         match self.started.as_slice() {
             [node] => Some(node),
             _ => None,
@@ -164,14 +164,14 @@ impl CqlServer {
 
     /// Starts a server with a dedicated single node and these additional settings. Returns `None`
     /// if no server can be started. It accepts connections before it authenticates clients.
-    pub(crate) fn beside(settings: impl FnOnce(&str) -> String) -> Option<Self> {
+    pub fn beside(settings: impl FnOnce(&str) -> String) -> Option<Self> {
         let libraries = or_left_out(libraries())?;
         let (hosts, name) = next_hosts(1);
         Some(Self::started(libraries, &hosts, &name, &settings(&hosts[0])).unwrap())
     }
 
     /// Starts a server with `count` nodes of its own. Returns `None` if none can be started.
-    pub(crate) fn apart(count: u32) -> Option<Self> {
+    pub fn apart(count: u32) -> Option<Self> {
         let libraries = or_left_out(libraries())?;
         let (hosts, name) = next_hosts(count);
         let server = Self::started(libraries, &hosts, &name, "").unwrap();
@@ -256,7 +256,7 @@ fn libraries() -> Result<&'static Path, &'static String> {
 }
 
 fn fetched_libraries() -> Result<PathBuf, String> {
-    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join(FOLDER);
+    let cache = crate::target::folder().join("tmp").join(FOLDER);
     let (libraries, fetched) = (cache.join("lib"), cache.join("fetched"));
     if std::env::var_os("PATH").is_none() || !answers("java") {
         return Err("there is no Java".to_owned());
@@ -270,7 +270,7 @@ fn fetched_libraries() -> Result<PathBuf, String> {
     let output = format!("-DoutputDirectory={}", libraries.display());
     let fetching = Command::new("mvn")
         .args(["-q", "-B", "-f"])
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cql/pom.xml"))
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../cql/pom.xml"))
         .args(["dependency:copy-dependencies", "-DincludeScope=runtime"])
         .arg(output)
         .output()

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/schema/fixed-shapes.schema.json"
+        "/../../schema/fixed-shapes.schema.json"
     );
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 });
@@ -90,7 +90,7 @@ fn assert_none(found: &[String], text: &str) {
 
 /// Asserts that the text is JSON of this shape, and that its integers have no fraction.
 #[track_caller]
-pub(crate) fn assert_shape(shape: &str, text: &str) {
+pub fn assert_shape(shape: &str, text: &str) {
     let value: Value = serde_json::from_str(text).unwrap();
     let mut found = violations(shape, &value);
     found.extend(fractions(text));
@@ -99,20 +99,20 @@ pub(crate) fn assert_shape(shape: &str, text: &str) {
 
 /// Asserts that the raw body of a webhook request conforms to the contract.
 #[track_caller]
-pub(crate) fn assert_webhook_body(body: &str) {
+pub fn assert_webhook_body(body: &str) {
     assert_shape("WebhookBody", body);
 }
 
 /// Asserts that the body of a raw HTTP request to a receiver conforms to the contract.
 #[track_caller]
-pub(crate) fn assert_webhook_request(request: &str) {
+pub fn assert_webhook_request(request: &str) {
     let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     assert_webhook_body(body);
 }
 
 /// Asserts that the data of a message of the event stream conforms to the contract.
 #[track_caller]
-pub(crate) fn assert_stream_message(event: &str, data: &str) {
+pub fn assert_stream_message(event: &str, data: &str) {
     let mut value: Value = serde_json::from_str(data).unwrap();
     let mut found = fractions(data);
     match event {
@@ -145,7 +145,7 @@ fn session_violations(session: &Value) -> Vec<String> {
 /// Asserts that a successful answer has the shape that the contract fixes for its path; other
 /// answers are not checked.
 #[track_caller]
-pub(crate) fn assert_answer(method: &str, path: &str, status: u16, text: &str) {
+pub fn assert_answer(method: &str, path: &str, status: u16, text: &str) {
     if !(200..300).contains(&status) || !path.starts_with("/v1/") || method == "HEAD" {
         return;
     }

@@ -1,0 +1,15 @@
+//! Shared parts of the test programs: the real binary as a process, a CQL server, a receiver of
+//! webhooks, and the shapes fixed by the contract.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::new_without_default,
+    reason = "only tests use this crate, and a test ends where something is wrong"
+)]
+
+pub mod cql_process;
+pub mod cql_server;
+pub mod fixed;
+pub mod receiver;
+pub mod server;
+mod target;
