@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::ids::SessionId;
+use crate::limits::PRIVACY_REQUEST_ID_CHARS_MAX;
 
 /// The type of a privacy request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -57,6 +58,15 @@ impl RequestStatus {
         ("cancelled", Self::Cancelled),
         ("failed", Self::Failed),
     ];
+}
+
+/// Returns whether a text is a valid id of a request: it fits into a path without being escaped.
+#[must_use]
+pub fn is_request_id(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:~@-".contains(&byte);
+    (1..=PRIVACY_REQUEST_ID_CHARS_MAX).contains(&text.len())
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.bytes().all(is_allowed)
 }
 
 /// The domain of the hash of a subject, which distinguishes it from other hashes of the same text.

@@ -16,6 +16,7 @@ mod docs;
 mod events;
 mod explanation;
 mod format;
+mod hold;
 mod insights;
 mod ndjson;
 mod path_image;
@@ -48,6 +49,7 @@ pub fn routes(drawings: Data<Drawings>) -> impl Fn(&mut ServiceConfig) + Clone {
         for resource in recorders::resources()
             .into_iter()
             .chain(privacy::resources())
+            .chain([hold::hold_resource()])
         {
             config.service(resource);
         }

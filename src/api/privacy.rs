@@ -6,7 +6,7 @@ mod samples;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, Resource, web};
-use porchlight_actors::service::{NewRequest, Submitted};
+use porchlight_actors::service::{NewRequest, Submitted, parse_position};
 use porchlight_core::privacy::{PrivacyRequest, RecordedSubject};
 use porchlight_http::audit;
 use porchlight_http::body::Limits;
@@ -20,16 +20,13 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     PRIVACY_REASON_CHARS_MAX, PRIVACY_REQUEST_ID_CHARS_MAX, TEXT_CHARS_MAX,
 };
-use porchlight_schema::privacy::{Counts, RequestStatus, RequestType, Subject, hex};
+use porchlight_schema::privacy::{Counts, RequestStatus, RequestType, Subject, hex, is_request_id};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
 use serde_json::Value;
 
 pub(super) use archive::Archives;
-
-/// The length of the position in a cursor, in bytes.
-const POSITION_BYTES: usize = 40;
 
 /// Returns the resources with their routes.
 pub(super) fn resources() -> Vec<Resource> {
@@ -119,6 +116,10 @@ async fn submit(mut call: RequestContext) -> Result<HttpResponse, Problem> {
             Code::RequestIdReused,
             "Another privacy request has this requestId.",
         )),
+        Submitted::Held => Err(Problem::new(
+            Code::LegalHold,
+            "A legal hold protects a session of the subject.",
+        )),
     }
 }
 
@@ -143,7 +144,7 @@ async fn list(call: RequestContext) -> Result<HttpResponse, Problem> {
     let mut query = Query::of(call.http.query_string());
     let status = query.closed("status", &RequestStatus::ALL);
     let limit = query.limit();
-    let after = query.read("cursor", "is not a cursor of this list", position);
+    let after = query.read("cursor", "is not a cursor of this list", parse_position);
     query.done()?;
     let _share = call.begin_list(tenant)?;
     let privacy = call.state.service.privacy(tenant);
@@ -184,27 +185,6 @@ fn not_found() -> Problem {
         Code::PrivacyRequestNotFound,
         "The privacy request does not exist.",
     )
-}
-
-/// Decodes the position of a cursor from lowercase hex.
-fn position(text: &str) -> Option<Vec<u8>> {
-    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    if text.len() != 2 * POSITION_BYTES || !text.bytes().all(is_hex) {
-        return None;
-    }
-    let bytes = (0..POSITION_BYTES).map(|index| {
-        let digits = text.get(2 * index..2 * index + 2)?;
-        u8::from_str_radix(digits, 16).ok()
-    });
-    bytes.collect()
-}
-
-/// Returns whether a text is a valid request id: it must fit into a path without being escaped.
-fn is_request_id(text: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:~@-".contains(&byte);
-    (1..=PRIVACY_REQUEST_ID_CHARS_MAX).contains(&text.len())
-        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
-        && text.bytes().all(is_allowed)
 }
 
 fn new_request(body: &Value) -> Result<NewRequest, Problem> {

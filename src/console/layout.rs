@@ -28,11 +28,12 @@ pub(super) enum Here {
     Webhook,
     Keys,
     Recorders,
+    Privacy,
     Audit,
 }
 
 impl Here {
-    const ALL: [(Self, &'static str, &'static str, Icon); 8] = [
+    const ALL: [(Self, &'static str, &'static str, Icon); 9] = [
         (Self::Overview, "", "Overview", Icon::Overview),
         (Self::Board, "/board", "Live board", Icon::Live),
         (Self::Sessions, "/sessions", "Sessions", Icon::Sessions),
@@ -50,6 +51,7 @@ impl Here {
             "Try it with a phone",
             Icon::Phone,
         ),
+        (Self::Privacy, "/privacy", "Privacy requests", Icon::Privacy),
         (Self::Audit, "/audit", "Audit log", Icon::Info),
     ];
 }

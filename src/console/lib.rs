@@ -27,6 +27,7 @@ mod live_sessions;
 mod names;
 mod overview;
 mod painting;
+mod privacy;
 mod recorders;
 mod return_to;
 mod route;
@@ -78,6 +79,7 @@ pub fn routes(console: Data<Console>) -> impl Fn(&mut ServiceConfig) + Clone {
             .configure(keys::routes)
             .configure(recorders::routes)
             .configure(audit::routes)
+            .configure(privacy::routes)
             .configure(board::routes)
             .configure(street_map::routes)
             .default_service(web::to(|| async {

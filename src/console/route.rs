@@ -28,7 +28,7 @@ pub(crate) fn needed(http: &HttpRequest) -> Permission {
 
 /// The actions under which requests are recorded in the audit log, by method and pattern. The other pages show no
 /// personal data.
-const AUDITED: [(bool, &str, Action); 24] = [
+const AUDITED: [(bool, &str, Action); 31] = [
     (true, "/console", Action::ListSessions),
     (true, "/console/sessions", Action::ListSessions),
     (true, "/console/board", Action::ViewConsole),
@@ -42,6 +42,27 @@ const AUDITED: [(bool, &str, Action); 24] = [
     ),
     (true, "/console/deliveries/{id}", Action::ReadDelivery),
     (true, "/console/recorders/{id}", Action::ReadRecorder),
+    (true, "/console/privacy", Action::ReadPrivacyRequest),
+    (
+        true,
+        "/console/privacy/{id}/receipt",
+        Action::ReadPrivacyRequest,
+    ),
+    (
+        false,
+        "/console/privacy/confirm",
+        Action::ReadPrivacyRequest,
+    ),
+    (
+        false,
+        "/console/privacy/create",
+        Action::CreatePrivacyRequest,
+    ),
+    (
+        false,
+        "/console/privacy/{id}/cancel",
+        Action::CancelPrivacyRequest,
+    ),
     (false, "/console/recorders/create", Action::CreateRecorder),
     (
         false,
@@ -49,6 +70,12 @@ const AUDITED: [(bool, &str, Action); 24] = [
         Action::DeleteRecorder,
     ),
     (false, "/console/sessions/{id}/review", Action::WriteReview),
+    (false, "/console/sessions/{id}/hold", Action::PlaceHold),
+    (
+        false,
+        "/console/sessions/{id}/release-hold",
+        Action::ReleaseHold,
+    ),
     (false, "/console/deliveries/retry", Action::RetryDeliveries),
     (
         false,

@@ -1,6 +1,7 @@
 //! Sessions: the list, and the page of one session with all its data.
 
 mod explanation;
+mod hold;
 mod insight;
 mod live;
 mod map;
@@ -57,6 +58,8 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     super::route::page(config, "/sessions/{id}/live", live::stream);
     super::route::page(config, "/sessions/{id}/explanation", explanation::show);
     super::route::act(config, "/sessions/{id}/review", explanation::review);
+    super::route::act(config, "/sessions/{id}/hold", hold::place);
+    super::route::act(config, "/sessions/{id}/release-hold", hold::release);
 }
 
 /// The outcomes by which sessions can be filtered.

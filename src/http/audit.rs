@@ -49,6 +49,12 @@ pub fn action_of(route: Route, method: &Method) -> Option<Action> {
         Route::SessionEvents => read(Action::ReadEvents),
         Route::PathImage => read(Action::ReadImage),
         Route::SessionReview => Some(Action::WriteReview),
+        // The answer to GET says only whether there is a hold.
+        Route::SessionHold => match *method {
+            Method::PUT => Some(Action::PlaceHold),
+            Method::DELETE => Some(Action::ReleaseHold),
+            _ => None,
+        },
         Route::Recorders => Some(Action::CreateRecorder),
         Route::Recorder if is_read => Some(Action::ReadRecorder),
         Route::Recorder => Some(Action::DeleteRecorder),

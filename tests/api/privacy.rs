@@ -2,6 +2,7 @@
 //! status.
 
 mod access;
+mod hold;
 mod trail;
 
 use std::time::Duration;

@@ -7,6 +7,7 @@ mod doors;
 mod maps;
 mod pages;
 mod phone;
+mod privacy;
 mod roles;
 mod scale;
 mod tenant;

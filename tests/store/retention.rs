@@ -167,24 +167,19 @@ async fn expired_idempotency_keys_are_removed() {
     );
 }
 
-#[tokio::test]
-async fn a_restricted_session_stays_until_it_is_released() {
+/// Checks that a sweep keeps a session while the subject has this mark.
+async fn stays_while_marked(subject_of: impl Fn(&SessionStart) -> Subject, mark: Mark) {
     let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
     let tenant = tenant();
     let frozen = whole_session(&store, tenant, 3, 0).await;
     let old = whole_session(&store, tenant, 3, 1).await;
-    let subject = Subject::DeliveryId(frozen.delivery_id.clone());
     let mut key = vec![1];
     key.extend(tenant.organization_id.to_bytes());
     // The fixtures' tenants are in production.
     key.push(1);
-    key.extend(subject.key());
+    key.extend(subject_of(&frozen).key());
     let marks = Collection::of_service(DocumentKind::PrivacyMark);
-    let mark = serde_json::to_vec(&Mark {
-        restricted: true,
-        ..Mark::default()
-    });
-    let mark = Some(mark.unwrap());
+    let mark = Some(serde_json::to_vec(&mark).unwrap());
     let change = |from: Option<Vec<u8>>, to: Option<Vec<u8>>| {
         store.replace_document(marks, key.clone(), from, to)
     };
@@ -196,4 +191,23 @@ async fn a_restricted_session_stays_until_it_is_released() {
     assert!(change(mark, None).await.unwrap());
     assert_eq!(store.sweep(before, 10).await.unwrap(), 1);
     assert!(store.find(frozen.session_id).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_restricted_session_stays_until_it_is_released() {
+    let mark = Mark {
+        restricted: true,
+        ..Mark::default()
+    };
+    let delivery = |start: &SessionStart| Subject::DeliveryId(start.delivery_id.clone());
+    stays_while_marked(delivery, mark).await;
+}
+
+#[tokio::test]
+async fn a_held_session_stays_until_the_hold_is_released() {
+    let mark = Mark {
+        held: true,
+        ..Mark::default()
+    };
+    stays_while_marked(|start| Subject::SessionId(start.session_id), mark).await;
 }

@@ -86,6 +86,10 @@ actions! {
     TestWebhook = "webhook.test";
     /// A decision was reviewed.
     WriteReview = "review.write";
+    /// A legal hold was placed on a session.
+    PlaceHold = "hold.place";
+    /// The legal hold of a session was released.
+    ReleaseHold = "hold.release";
     /// A page of the console with personal data was opened.
     ViewConsole = "console.view";
     /// A key was created.

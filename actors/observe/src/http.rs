@@ -36,6 +36,8 @@ label! {
         SessionExplanation = "/v1/sessions/{id}/explanation",
         /// `PUT /v1/sessions/{id}/review`
         SessionReview = "/v1/sessions/{id}/review",
+        /// Every method of `/v1/sessions/{id}/hold`
+        SessionHold = "/v1/sessions/{id}/hold",
         /// `GET /v1/audit`
         Audit = "/v1/audit",
         /// The path image in both formats.

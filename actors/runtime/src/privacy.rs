@@ -1,5 +1,5 @@
-//! The marks of subjects (restricted, suppressed, being erased) that this process knows. Every request asks them, so they
-//! are kept in memory and read from the store when they have changed.
+//! The marks of subjects (restricted, suppressed, held, being erased) that this process knows. Every
+//! request asks them, so they are kept in memory and read from the store when they have changed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,6 +77,13 @@ impl Marks {
     #[must_use]
     pub fn has_any(&self, tenant: Tenant) -> bool {
         self.known().contains_key(&tenant)
+    }
+
+    /// Returns whether any session of the tenant is under a legal hold.
+    pub(crate) fn has_hold(&self, tenant: Tenant) -> bool {
+        let known = self.known();
+        let marks = known.get(&tenant);
+        marks.is_some_and(|marks| marks.values().any(|mark| mark.held))
     }
 
     /// Returns what callers may do with a session.

@@ -33,7 +33,7 @@ pub use feed::FeedState;
 pub use porchlight_core::timeline::NumberedChange;
 pub use privacy::{
     LoggedErasure, NewRequest, PrivacySettings, RequestPage, SignReceipt, Submitted, TenantPrivacy,
-    apply_erasures, logged_erasures,
+    apply_erasures, logged_erasures, parse_position,
 };
 pub use recorder::{RecordError, Recorder, RecorderOrder};
 pub use telemetry::{IngestError, Target};

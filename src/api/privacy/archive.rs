@@ -14,14 +14,13 @@ use actix_web::http::header::{
 };
 use actix_web::web::{Data, Query};
 use porchlight_core::audit::{Action, Actor, ActorKind};
-use porchlight_core::privacy::{PrivacyRequest, RecordedSubject};
+use porchlight_core::privacy::PrivacyRequest;
 use porchlight_http::audit;
 use porchlight_http::links::ArchiveLink;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::request_context::RequestContext;
 use porchlight_schema::ids::OrganizationId;
-use porchlight_schema::limits::{ACCESS_ARCHIVES_AT_ONCE_MAX, ACCESS_DOWNLOAD_MS};
-use porchlight_schema::privacy::{RequestStatus, RequestType};
+use porchlight_schema::limits::ACCESS_ARCHIVES_AT_ONCE_MAX;
 use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 use serde::Deserialize;
@@ -101,22 +100,13 @@ struct Parameters {
     signature: String,
 }
 
-/// Returns when the archive of a request expires; `None` if the request has no archive.
-fn expires_at(request: &PrivacyRequest) -> Option<TimestampMs> {
-    let has_archive = request.request_type == RequestType::Access
-        && request.status == RequestStatus::Completed
-        && matches!(request.subject, RecordedSubject::Clear(_));
-    let completed_at = request.completed_at.filter(|_| has_archive)?;
-    Some(completed_at.plus_ms(ACCESS_DOWNLOAD_MS))
-}
-
 /// Returns the link to the archive of a request; `None` before the archive exists and after the link has expired.
 pub(super) fn link(
     call: &RequestContext,
     tenant: Tenant,
     request: &PrivacyRequest,
 ) -> Option<String> {
-    let expires_at = expires_at(request)?;
+    let expires_at = request.archive_expires_at()?;
     if call.state.service.now() >= expires_at {
         return None;
     }
@@ -162,7 +152,7 @@ pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Probl
     }
     let tenant = link.tenant;
     let request = service.privacy(tenant).find(link.request_id).await?;
-    let request = request.filter(|request| expires_at(request) == Some(link.expires_at));
+    let request = request.filter(|request| request.archive_expires_at() == Some(link.expires_at));
     let request = request.ok_or_else(not_found)?;
     call.accepts("application", "zip")?;
     let actor = Actor::of_kind(ActorKind::Link);

@@ -19,6 +19,7 @@ pub(crate) enum Icon {
     Webhook,
     Keys,
     Phone,
+    Privacy,
     Check,
     Cross,
     Info,
@@ -47,6 +48,9 @@ impl Icon {
             }
             Self::Phone => {
                 "M5 1.500h6a1 1 0 0 1 1 1v11a1 1 0 0 1-1 1h-6a1 1 0 0 1-1-1v-11a1 1 0 0 1 1-1zM7 12.500h2"
+            }
+            Self::Privacy => {
+                "M8 1.800l5 2v4c0 3.200-2.100 5.400-5 6.400-2.900-1-5-3.200-5-6.400v-4zM5.800 8l1.700 1.700L10.500 6.500"
             }
             Self::Check => "M3 8.500l3.200 3.200L13 5",
             Self::Cross => "M4 4l8 8M12 4l-8 8",

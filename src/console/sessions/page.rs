@@ -19,7 +19,7 @@ use super::super::state::Console;
 use super::super::{audit, deliveries, guard, street_map, words};
 use super::map::{Drawn, maps};
 use super::trace::Trace;
-use super::{insight, live, scores, series, street, timeline, trace};
+use super::{hold, insight, live, scores, series, street, timeline, trace};
 
 /// The maximum number of messages shown for one session; a session causes a handful.
 const MESSAGES: u32 = 50;
@@ -43,6 +43,8 @@ struct Shown {
     known: Option<Knowledge>,
     /// The samples that no detector saw; `None` until the session is scored.
     dropped: Option<DroppedSamples>,
+    /// Whether the session is under a legal hold.
+    held: bool,
 }
 
 impl Shown {
@@ -127,8 +129,10 @@ async fn read(visit: &SignedInRequest) -> Result<Shown, Problem> {
     let mut messages = webhooks.deliveries(&filter, MESSAGES, None).await?.rows;
     messages.reverse();
     let endpoint = webhooks.endpoint().await?.map(|endpoint| endpoint.id);
+    let held = service.privacy(visit.tenant()).is_held(session_id);
     Ok(Shown {
         row,
+        held,
         record,
         events,
         pod,
@@ -177,6 +181,7 @@ fn page(frame: &Frame<'_>, console: &Console, shown: &Shown) -> Markup {
             @if let Some(dropped) = shown.dropped.filter(|dropped| dropped.total() > 0) { p.faint { (dropped_samples(dropped)) } }
             (audit::of_session(&row.start.session_id.to_string()))
         }
+        (hold::card(frame, row.start.session_id, shown.held))
     }
 }
 

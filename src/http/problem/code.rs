@@ -95,6 +95,8 @@ codes! {
     BodyTimeout = REQUEST_TIMEOUT, "body_timeout", "Body too slow";
     /// The session, courier or delivery is restricted: a privacy request froze it until it is released.
     Restricted = CONFLICT, "restricted", "Restricted";
+    /// A legal hold protects a session of the subject. Release the hold before you request the erasure.
+    LegalHold = CONFLICT, "legal_hold", "Legal hold";
     /// The privacy request has started or has ended, and cannot be cancelled.
     NotPending = CONFLICT, "not_pending", "Not pending";
     /// Another request is changing the same object, or has changed it. Read it again and retry.

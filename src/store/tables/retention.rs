@@ -25,7 +25,7 @@ pub(crate) enum Step {
     Begun,
     /// A session was removed.
     Removed,
-    /// A session is restricted and stays. The next step begins after this row.
+    /// A session is restricted or under a legal hold, and stays. The next step begins after this row.
     Kept(Vec<u8>),
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn completed(read: &dyn Read, max: u64) -> StoreResult<u64> {
 }
 
 /// Removes the oldest completed session after the row `after` if it was completed before `before`,
-/// unless it is restricted. Each call removes at most `rows_max` rows. The row that names the
+/// unless it is restricted or under a legal hold. Each call removes at most `rows_max` rows. The row that names the
 /// session is removed last, so that an interrupted sweep continues where it stopped.
 pub(crate) fn step(
     txn: &mut Txn<'_>,
@@ -83,7 +83,7 @@ pub(crate) fn step(
         let start = sessions::start_of(txn.as_read(), session_id);
         let start = readable(start, session_id, "the start of an old session")?;
         if let Some(start) = start
-            && restrictions::is_restricted(txn.as_read(), &start)?
+            && restrictions::is_kept(txn.as_read(), &start)?
         {
             return Ok(Step::Kept(row.key));
         }

@@ -28,6 +28,7 @@ fn a_page_offers_what_the_role_allows_and_nothing_else() {
                 ("/console/keys", is_admin),
                 ("/console/webhook", is_admin),
                 ("/console/recorders", is_admin),
+                ("/console/privacy", is_admin),
                 (explanation.as_str(), is_admin),
                 ("/console/sessions", false),
                 ("/console/audit", false),
@@ -45,10 +46,23 @@ fn a_page_offers_what_the_role_allows_and_nothing_else() {
             }
             let fields = [("state", "reviewed"), ("note", "seen")];
             let review = format!("/console/sessions/{id}/review");
+            let hold = format!("/console/sessions/{id}/hold");
+            let release = format!("/console/sessions/{id}/release-hold");
+            let access = [
+                ("requestId", "a1"),
+                ("type", "access"),
+                ("kind", "sessionId"),
+                ("subject", id.as_str()),
+            ];
             for (path, fields, done) in [
                 (review.as_str(), &fields[..], 303),
                 ("/console/keys/create", &[("kind", "viewer")][..], 200),
                 ("/console/webhook/pause", &[][..], 200),
+                ("/console/privacy/confirm", &access[..], 200),
+                ("/console/privacy/create", &access[..], 303),
+                ("/console/privacy/a1/cancel", &[][..], 303),
+                (hold.as_str(), &[][..], 303),
+                (release.as_str(), &[][..], 303),
                 (
                     "/console/recorders/create",
                     &[("rider", "me"), ("position", "52.52, 13.405")][..],

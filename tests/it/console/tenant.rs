@@ -7,7 +7,7 @@ use super::visitor::{Seen, http};
 use crate::server::{Folder, Server, porchlight, successful};
 
 /// Every page that is one for every organization.
-pub(crate) const PAGES: [&str; 12] = [
+pub(crate) const PAGES: [&str; 14] = [
     "/console",
     "/console/sessions",
     "/console/sessions?status=recording&reason=FULL_ATTEMPT",
@@ -19,6 +19,8 @@ pub(crate) const PAGES: [&str; 12] = [
     "/console/keys",
     "/console/recorders",
     "/console/audit",
+    "/console/privacy",
+    "/console/privacy?status=pending",
     "/console/board",
 ];
 

@@ -62,12 +62,33 @@ async fn recorder(server: &Server, key: &str) -> String {
     made["recorderId"].as_str().unwrap().to_owned()
 }
 
+/// Returns the id of a completed erasure of another courier, after asking for the data of this one.
+async fn erasure(server: &Server, key: &str) -> String {
+    let path = "/v1/privacy/requests";
+    for (id, request_type, rider) in [("a1", "access", NEEDLE), ("e1", "erasure", "nobody")] {
+        let subject = json!({ "externalRiderId": rider });
+        let body = json!({ "requestId": id, "type": request_type, "subject": subject });
+        api(server, Method::POST, path, key, Some(&body)).await;
+    }
+    for _ in 0..200 {
+        let shown = api(server, Method::GET, &format!("{path}/e1"), key, None).await;
+        if shown["status"] == "completed" {
+            return "e1".to_owned();
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the erasure is not completed");
+}
+
 #[test]
 fn every_page_that_shows_personal_data_is_on_the_audit_log() {
     let folder = Folder::new();
     let server = Server::start(
         &folder,
-        &[("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", "127.0.0.0/8")],
+        &[
+            ("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", "127.0.0.0/8"),
+            ("PORCHLIGHT__PRIVACY__DELAY", "0s"),
+        ],
     );
     let key = server.key("secret");
     let mut pages = Vec::new();
@@ -87,12 +108,14 @@ fn every_page_that_shows_personal_data_is_on_the_audit_log() {
         let id = session(&server, &key, NEEDLE).await;
         let delivery = delivery(&server, &key).await;
         let recorder = recorder(&server, &key).await;
+        let erasure = erasure(&server, &key).await;
         let visitor = Visitor::sign_in(&server, &key).await;
         let (mut shown, mut before) = (Vec::new(), lines(&server, &key).await);
         for page in &pages {
             let object = match page.split('/').nth(1) {
                 Some("deliveries") => &delivery,
                 Some("recorders") => &recorder,
+                Some("privacy") => &erasure,
                 _ => &id,
             };
             let path = format!("/console{}", page.replace("{id}", object));
@@ -116,6 +139,7 @@ fn every_page_that_shows_personal_data_is_on_the_audit_log() {
             "/sessions/{id}",
             "/deliveries/{id}",
             "/recorders/{id}",
+            "/privacy",
         ] {
             assert!(shown.contains(&page), "{page} shows nothing: {shown:?}");
         }

@@ -17,6 +17,10 @@ pub struct Mark {
     /// The time up to which the subject's sessions are being erased, by time of creation.
     #[serde(default)]
     pub erased_until: Option<TimestampMs>,
+    /// Whether a legal hold protects the session from retention and erasure. Only the mark of a single
+    /// session can be held.
+    #[serde(default)]
+    pub held: bool,
 }
 
 /// The access that callers have to a session.
@@ -47,6 +51,12 @@ impl Mark {
         } else {
             Standing::Open
         }
+    }
+
+    /// Returns whether retention must keep a session that this mark covers.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        self.restricted || self.held
     }
 
     /// Returns the subjects whose marks cover a session.

@@ -1,6 +1,7 @@
 //! Defines a privacy request and determines its next step.
 
 use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::ACCESS_DOWNLOAD_MS;
 use porchlight_schema::privacy::{Counts, HashedSubject, RequestStatus, RequestType, Subject};
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
@@ -133,6 +134,8 @@ pub enum Outcome {
     Done,
     /// The marks were written, and the other nodes will know of them by this time.
     Marked(TimestampMs),
+    /// A legal hold protects a session of the subject. No mark was left behind and nothing was erased.
+    Held,
     /// The next page of sessions and their counts. An empty page means that no sessions are left.
     Planned(Vec<SessionId>, Counts),
     /// The number of objects removed.
@@ -245,6 +248,10 @@ impl PrivacyRequest {
                 RequestType::Erasure => Stage::Settling(settled_at),
                 _ => Stage::Counting(None),
             },
+            (Stage::Marking, Outcome::Held) => {
+                self.end(RequestStatus::Failed, now);
+                Stage::Done
+            }
             (Stage::Settling(_) | Stage::Erasing(_), Outcome::Planned(page, counts)) => {
                 self.counts.add(counts);
                 if page.is_empty() {
@@ -290,6 +297,17 @@ impl PrivacyRequest {
         if status == RequestStatus::Completed {
             self.completed_at = Some(now);
         }
+    }
+
+    /// Returns the time at which the archive of an access request expires, or `None` if the request
+    /// offers no archive.
+    #[must_use]
+    pub fn archive_expires_at(&self) -> Option<TimestampMs> {
+        let has_archive = self.request_type == RequestType::Access
+            && self.status == RequestStatus::Completed
+            && matches!(self.subject, RecordedSubject::Clear(_));
+        let completed_at = self.completed_at.filter(|_| has_archive)?;
+        Some(completed_at.plus_ms(ACCESS_DOWNLOAD_MS))
     }
 
     /// Replaces the subject with its salted hash and drops the reason, which may name a person.
@@ -403,6 +421,17 @@ mod tests {
         begun.begin(TimestampMs(4_000));
         assert_eq!(begun.cancel(TimestampMs(4_000)), Err(NotPending));
         assert_eq!(begun.status, RequestStatus::InProgress);
+    }
+
+    #[test]
+    fn an_erasure_of_a_held_session_fails_and_erases_nothing() {
+        let mut request = request(RequestType::Erasure);
+        let now = TimestampMs(4_000);
+        request.begin(now);
+        request.record(Outcome::Held, now);
+        assert_eq!(request.status, RequestStatus::Failed);
+        assert_eq!(request.completed_at, None);
+        assert_eq!(request.step(now), Step::Over);
     }
 
     #[test]

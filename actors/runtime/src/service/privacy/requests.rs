@@ -42,6 +42,8 @@ pub enum Submitted {
     Repeated(Box<PrivacyRequest>),
     /// Another request has this id.
     Differs,
+    /// A legal hold protects a session of the subject, so it cannot be erased.
+    Held,
 }
 
 /// A page of a tenant's requests, newest first.
@@ -51,6 +53,23 @@ pub struct RequestPage {
     pub requests: Vec<PrivacyRequest>,
     /// The position after which the next page begins; `None` at the end.
     pub next: Option<Vec<u8>>,
+}
+
+/// The length of a position, bytes.
+const POSITION_BYTES: usize = 40;
+
+/// Decodes a position of [`RequestPage::next`] from lowercase hex.
+#[must_use]
+pub fn parse_position(text: &str) -> Option<Vec<u8>> {
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if text.len() != 2 * POSITION_BYTES || !text.bytes().all(is_hex) {
+        return None;
+    }
+    let bytes = (0..POSITION_BYTES).map(|index| {
+        let digits = text.get(2 * index..2 * index + 2)?;
+        u8::from_str_radix(digits, 16).ok()
+    });
+    bytes.collect()
 }
 
 /// The privacy requests of one tenant, created by [`Service::privacy`].
@@ -127,6 +146,10 @@ impl TenantPrivacy<'_> {
         let hash = id_hash(&new.request_id);
         if let Some(stored) = self.find(&new.request_id).await? {
             return self.repeated(&new, stored).await;
+        }
+        let is_erasure = new.request_type == RequestType::Erasure;
+        if is_erasure && self.has_hold(&new.subject, self.service.now()).await? {
+            return Ok(Submitted::Held);
         }
         let salt = self
             .service

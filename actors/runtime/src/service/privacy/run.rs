@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use porchlight_core::audit::{Action, Actor, ActorKind, Line};
-use porchlight_core::privacy::{Outcome, PrivacyRequest, Step};
+use porchlight_core::privacy::{Mark, Outcome, PrivacyRequest, Step};
 use porchlight_ports::{Document, StoreError, StoreResult};
 use porchlight_schema::limits::{
     PRIVACY_MARKS_REFRESH_MS, PRIVACY_REQUESTS_AT_ONCE_MAX, PRIVACY_SETTLE_ALONE_MS,
@@ -289,9 +289,7 @@ impl TenantPrivacy<'_> {
             Step::Unmark(subject) => {
                 if request.request_type == RequestType::Erasure {
                     let marks = &service.privacy.marks;
-                    let unmark = |mark: &mut porchlight_core::privacy::Mark| {
-                        mark.erased_until = None;
-                    };
+                    let unmark = |mark: &mut Mark| mark.erased_until = None;
                     marks.change(store, tenant, &subject, unmark).await?;
                 }
                 Outcome::Done
@@ -300,7 +298,8 @@ impl TenantPrivacy<'_> {
         })
     }
 
-    /// Logs the beginning of an erasure, and changes the subject's mark.
+    /// Changes the subject's mark, and logs the beginning of an erasure. An erasure of a held session
+    /// leaves neither a mark nor an entry in the log.
     async fn mark(
         &self,
         request: &PrivacyRequest,
@@ -309,17 +308,23 @@ impl TenantPrivacy<'_> {
     ) -> StoreResult<Outcome> {
         let (service, tenant) = (self.service, self.tenant);
         let store = service.store().as_ref();
-        if request.request_type == RequestType::Erasure
-            && let Some(entry) = LoggedErasure::of(tenant, request, until)
-        {
-            entry.write(store).await?;
+        let marks = &service.privacy.marks;
+        if request.request_type == RequestType::Erasure {
+            let begin = |mark: &mut Mark| mark.erased_until = mark.erased_until.max(Some(until));
+            marks.change(store, tenant, subject, begin).await?;
+            // The mark is written before the holds are read; see `hold`.
+            if self.has_hold(subject, until).await? {
+                let withdraw = |mark: &mut Mark| mark.erased_until = None;
+                marks.change(store, tenant, subject, withdraw).await?;
+                return Ok(Outcome::Held);
+            }
+            if let Some(entry) = LoggedErasure::of(tenant, request, until) {
+                entry.write(store).await?;
+            }
         }
         let (request_type, suppress) = (request.request_type, request.suppress);
-        let change = |mark: &mut porchlight_core::privacy::Mark| match request_type {
-            RequestType::Erasure => {
-                mark.erased_until = mark.erased_until.max(Some(until));
-                mark.suppressed |= suppress;
-            }
+        let change = |mark: &mut Mark| match request_type {
+            RequestType::Erasure => mark.suppressed |= suppress,
             RequestType::Restriction => {
                 mark.restricted = true;
                 mark.suppressed |= suppress;
@@ -330,7 +335,6 @@ impl TenantPrivacy<'_> {
             }
             RequestType::Access => {}
         };
-        let marks = &service.privacy.marks;
         marks.change(store, tenant, subject, change).await?;
         service.registry().wake_all_watchers();
         let settle_ms = if service.registry().is_shared() {

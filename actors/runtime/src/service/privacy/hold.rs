@@ -1,0 +1,80 @@
+//! Legal holds: a held session is neither deleted by retention nor erased.
+//!
+//! A hold and an erasure may begin at the same time, on different nodes. Each writes its mark first
+//! and then looks for the mark of the other, so at least one of them finds the other and is refused.
+
+use porchlight_core::privacy::{Mark, Standing};
+use porchlight_ports::StoreResult;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::privacy::Subject;
+use porchlight_schema::session::SessionStart;
+use porchlight_schema::time::TimestampMs;
+
+use super::{TenantPrivacy, erase};
+
+/// The number of sessions examined per query.
+const SESSIONS_AT_ONCE: usize = 500;
+
+impl TenantPrivacy<'_> {
+    /// Returns whether a session is under a legal hold.
+    #[must_use]
+    pub fn is_held(&self, session_id: SessionId) -> bool {
+        let marks = &self.service.privacy.marks;
+        marks.has_any(self.tenant) && marks.of(self.tenant, &Subject::SessionId(session_id)).held
+    }
+
+    /// Places a legal hold on a session of this tenant, or releases it. May be repeated. Returns
+    /// `false`, and leaves no hold behind, if the session is being erased.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails; the change may or may not have happened.
+    pub async fn set_hold(&self, start: &SessionStart, held: bool) -> StoreResult<bool> {
+        self.write_hold(start.session_id, held).await?;
+        let is_erased = self.service.standing(start) == Standing::Erased
+            || self.service.find(start.session_id).await?.is_none();
+        if held && is_erased {
+            self.write_hold(start.session_id, false).await?;
+        }
+        Ok(!is_erased)
+    }
+
+    async fn write_hold(&self, session_id: SessionId, held: bool) -> StoreResult<()> {
+        let store = self.service.store().as_ref();
+        let subject = Subject::SessionId(session_id);
+        let change = |mark: &mut Mark| mark.held = held;
+        let marks = &self.service.privacy.marks;
+        marks.change(store, self.tenant, &subject, change).await
+    }
+
+    /// Returns whether a legal hold protects any session of the subject that was created up to
+    /// `until`. Reads the marks that other nodes have changed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub(super) async fn has_hold(
+        &self,
+        subject: &Subject,
+        until: TimestampMs,
+    ) -> StoreResult<bool> {
+        let store = self.service.store().as_ref();
+        let marks = &self.service.privacy.marks;
+        marks.refresh(store).await?;
+        if !marks.has_hold(self.tenant) {
+            return Ok(false);
+        }
+        let mut after = None;
+        loop {
+            let page = erase::page(store, self.tenant, subject, until, after, SESSIONS_AT_ONCE);
+            let (rows, next) = page.await?;
+            if rows.iter().any(|row| self.is_held(row.start.session_id)) {
+                return Ok(true);
+            }
+            if next.is_none() {
+                return Ok(false);
+            }
+            after = next;
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Privacy requests: the list, the form, the confirmation, cancelling, and the receipt of an
+//! erasure. `/v1/privacy/requests` does the same for programs.
+
+mod form;
+mod list;
+
+use actix_web::HttpResponse;
+use actix_web::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use actix_web::web::ServiceConfig;
+use porchlight_actors::service::Submitted;
+use porchlight_core::privacy::PrivacyRequest;
+use porchlight_http::audit;
+use porchlight_http::problem::{Code, Problem};
+
+use super::guard;
+use super::route::{ROOT, act, page};
+use super::signed_in::SignedInRequest;
+use form::Entered;
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    page(config, "/privacy", list::show);
+    act(config, "/privacy/confirm", form::confirm);
+    act(config, "/privacy/create", create);
+    act(config, "/privacy/{id}/cancel", cancel);
+    page(config, "/privacy/{id}/receipt", receipt);
+}
+
+fn not_found() -> Problem {
+    Problem::new(
+        Code::PrivacyRequestNotFound,
+        "The privacy request does not exist.",
+    )
+}
+
+/// The request in the path.
+async fn of_path(visit: &SignedInRequest) -> Result<PrivacyRequest, Problem> {
+    let privacy = visit.state.service.privacy(visit.tenant());
+    let request = privacy.find(visit.in_path("id")).await?;
+    request.ok_or_else(not_found)
+}
+
+/// Submits a confirmed request. An erasure must repeat the identifier of its subject.
+async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let form = visit.form().await?;
+    let entered = Entered::of(&form);
+    let new = match entered.request() {
+        Ok(new) => new,
+        Err(said) => return list::answer(&visit, Some(&said), &entered).await,
+    };
+    if !entered.is_confirmed(&form) {
+        let said = "Nothing was erased: the identifier that you entered again does not match.";
+        return form::confirmation(&visit, &entered, &new, Some(said)).await;
+    }
+    audit::created(&visit.http, &new.request_id);
+    let privacy = visit.state.service.privacy(visit.tenant());
+    match privacy.submit(new).await? {
+        Submitted::New(_) | Submitted::Repeated(_) => {
+            Ok(guard::see(&format!("{ROOT}/privacy?done=created")))
+        }
+        Submitted::Differs => Err(Problem::new(
+            Code::RequestIdReused,
+            "Another privacy request has this id. Go back and choose another one.",
+        )),
+        Submitted::Held => Err(Problem::new(
+            Code::LegalHold,
+            "A legal hold protects a session of the subject. Release the hold on the session's page first.",
+        )),
+    }
+}
+
+async fn cancel(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    visit.form().await?;
+    let privacy = visit.state.service.privacy(visit.tenant());
+    match privacy.cancel(visit.in_path("id")).await? {
+        Some(Ok(())) => Ok(guard::see(&format!("{ROOT}/privacy?done=cancelled"))),
+        Some(Err(_not_pending)) => Err(Problem::new(
+            Code::NotPending,
+            "The request has started or finished, and cannot be cancelled.",
+        )),
+        None => Err(not_found()),
+    }
+}
+
+/// Downloads the receipt of a completed erasure.
+async fn receipt(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let request = of_path(&visit).await?;
+    let receipt = request.receipt.ok_or_else(|| {
+        Problem::new(
+            Code::PrivacyRequestNotFound,
+            "The request has no receipt: only a completed erasure has one.",
+        )
+    })?;
+    Ok(HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, "application/jose"))
+        .insert_header((CONTENT_DISPOSITION, "attachment; filename=\"receipt.jws\""))
+        .body(receipt))
+}

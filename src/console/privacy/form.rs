@@ -1,0 +1,249 @@
+//! The form for a privacy request, and the page on which the visitor confirms it. An erasure is
+//! submitted only after the identifier of its subject was entered a second time.
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use maud::{Markup, html};
+use porchlight_actors::service::NewRequest;
+use porchlight_http::problem::Problem;
+use porchlight_ports::SessionFilter;
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{
+    PRIVACY_REASON_CHARS_MAX, PRIVACY_REQUEST_ID_CHARS_MAX, TEXT_CHARS_MAX,
+};
+use porchlight_schema::privacy::{RequestType, Subject, is_request_id};
+
+use super::super::form::Form;
+use super::super::guard;
+use super::super::layout::{Frame, Here, Notice, notice};
+use super::super::route::ROOT;
+use super::super::signed_in::SignedInRequest;
+use super::list;
+
+/// The number of sessions that the confirmation counts.
+const SESSIONS_COUNTED_MAX: u32 = 200;
+/// The kinds of subjects by the fields of the API, and their labels.
+const SUBJECTS: [(&str, &str); 3] = [
+    ("externalRiderId", "courier"),
+    ("deliveryId", "delivery"),
+    ("sessionId", "session"),
+];
+
+/// Returns the label of a kind of subjects.
+pub(super) fn subject_label(field: &str) -> &str {
+    let named = SUBJECTS.iter().find(|(name, _)| *name == field);
+    named.map_or(field, |(_, label)| label)
+}
+
+/// The submitted texts.
+#[derive(Default)]
+pub(super) struct Entered {
+    request_id: String,
+    request_type: String,
+    kind: String,
+    subject: String,
+    suppress: bool,
+    reason: String,
+}
+
+impl Entered {
+    pub(super) fn of(form: &Form) -> Self {
+        let text = |name| form.get(name).trim().to_owned();
+        Self {
+            request_id: text("requestId"),
+            request_type: text("type"),
+            kind: text("kind"),
+            subject: text("subject"),
+            suppress: form.get("suppress") == "yes",
+            reason: text("reason"),
+        }
+    }
+
+    /// Returns the request, or the sentence about the first wrong field.
+    pub(super) fn request(&self) -> Result<NewRequest, String> {
+        let types = RequestType::ALL.iter();
+        let chosen = types
+            .into_iter()
+            .find(|(name, _)| *name == self.request_type);
+        let (_, request_type) = *chosen.ok_or("Choose the type of the request.")?;
+        if !is_request_id(&self.request_id) {
+            return Err(format!(
+                "The id of the request has 1 to {PRIVACY_REQUEST_ID_CHARS_MAX} letters, digits or characters of ._:~@-, and \
+                 begins with a letter or digit."
+            ));
+        }
+        if !(1..=TEXT_CHARS_MAX).contains(&self.subject.chars().count()) {
+            return Err(format!(
+                "Enter the id of the subject, with at most {TEXT_CHARS_MAX} characters."
+            ));
+        }
+        if self.reason.chars().count() > PRIVACY_REASON_CHARS_MAX {
+            return Err(format!(
+                "The reason has at most {PRIVACY_REASON_CHARS_MAX} characters."
+            ));
+        }
+        let subject = match self.kind.as_str() {
+            "externalRiderId" => Subject::ExternalRiderId(self.subject.clone()),
+            "deliveryId" => Subject::DeliveryId(self.subject.clone()),
+            "sessionId" => {
+                let id: Option<SessionId> = self.subject.parse().ok();
+                Subject::SessionId(id.ok_or("The id of a session begins with ses_.")?)
+            }
+            _ => return Err("Choose the kind of subject.".to_owned()),
+        };
+        let is_rider = matches!(subject, Subject::ExternalRiderId(_));
+        let may_suppress = matches!(
+            request_type,
+            RequestType::Erasure | RequestType::Restriction
+        );
+        if self.suppress && !(is_rider && may_suppress) {
+            return Err(
+                "Only the erasure or restriction of a courier can refuse new sessions.".to_owned(),
+            );
+        }
+        Ok(NewRequest {
+            request_id: self.request_id.clone(),
+            request_type,
+            subject,
+            suppress: self.suppress,
+            reason: Some(self.reason.clone()).filter(|reason| !reason.is_empty()),
+        })
+    }
+
+    /// Returns whether the visitor has confirmed the request.
+    pub(super) fn is_confirmed(&self, form: &Form) -> bool {
+        self.request_type != "erasure" || form.get("confirm").trim() == self.subject
+    }
+
+    /// The texts as hidden fields.
+    fn hidden(&self) -> Markup {
+        let fields = [
+            ("requestId", &self.request_id),
+            ("type", &self.request_type),
+            ("kind", &self.kind),
+            ("subject", &self.subject),
+            ("reason", &self.reason),
+        ];
+        html! {
+            @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
+            @if self.suppress { input type="hidden" name="suppress" value="yes"; }
+        }
+    }
+}
+
+/// Renders the form for a new request.
+pub(super) fn new_request(frame: &Frame<'_>, entered: &Entered) -> Markup {
+    let id = match entered.request_id.as_str() {
+        // Repeating the form within a second repeats the same request.
+        "" => format!("console-{}", frame.now.0 / 1_000),
+        id => id.to_owned(),
+    };
+    html! {
+        details.card open[!entered.subject.is_empty()] {
+            summary { "New request" }
+            form.filters method="post" action={ (ROOT) "/privacy/confirm" } {
+                (frame.field())
+                div { label for="type" { "Type" } select #type name="type" {
+                    @for (name, one) in RequestType::ALL { option value=(name) selected[name == entered.request_type] { (list::type_name(one)) } }
+                } }
+                div { label for="kind" { "Of a" } select #kind name="kind" {
+                    @for (name, label) in SUBJECTS { option value=(name) selected[name == entered.kind] { (label) } }
+                } }
+                div.grow { label for="subject" { "Id of the subject" } input #subject name="subject" value=(entered.subject) required maxlength=(TEXT_CHARS_MAX) autocomplete="off" spellcheck="false"; }
+                div.grow { label for="requestId" { "Id of the request (kept for ever: no names)" } input #requestId.mono name="requestId" value=(id) required maxlength=(PRIVACY_REQUEST_ID_CHARS_MAX) autocomplete="off" spellcheck="false"; }
+                div.grow { label for="reason" { "Reason (optional)" } input #reason name="reason" value=(entered.reason) maxlength=(PRIVACY_REASON_CHARS_MAX) autocomplete="off"; }
+                div { label for="suppress" { "New sessions of the courier" } select #suppress name="suppress" {
+                    option value="" { "stay allowed" }
+                    option value="yes" selected[entered.suppress] { "are refused" }
+                } }
+                button.primary { "Continue" }
+            }
+        }
+    }
+}
+
+pub(super) async fn confirm(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let entered = Entered::of(&visit.form().await?);
+    match entered.request() {
+        Ok(new) => confirmation(&visit, &entered, &new, None).await,
+        Err(said) => list::answer(&visit, Some(&said), &entered).await,
+    }
+}
+
+/// Renders what the request will do, and the form that submits it.
+pub(super) async fn confirmation(
+    visit: &SignedInRequest,
+    entered: &Entered,
+    new: &NewRequest,
+    wrong: Option<&str>,
+) -> Result<HttpResponse, Problem> {
+    let sessions = sessions(visit, &new.subject).await?;
+    let frame = visit.frame();
+    let is_erasure = new.request_type == RequestType::Erasure;
+    let body = html! {
+        p.crumbs { a href={ (ROOT) "/privacy" } { "Privacy requests" } }
+        header.title { h1 { "Confirm: " (list::type_name(new.request_type)) } }
+        @if let Some(wrong) = wrong { (notice(Notice::Bad, wrong)) }
+        section.card {
+            p { (effect(new.request_type)) }
+            @if new.suppress { p { "New sessions of this courier will be refused." } }
+            dl.facts {
+                dt { "Subject" } dd.break { (subject_label(&entered.kind)) " " span.mono { (entered.subject) } }
+                dt { "Visible sessions" } dd { (sessions) }
+                dt { "Request" } dd.mono.break { (entered.request_id) }
+            }
+            form.stack method="post" action={ (ROOT) "/privacy/create" } {
+                (frame.field())
+                (entered.hidden())
+                @if is_erasure {
+                    label for="confirm" { "Enter the id of the subject again to confirm the erasure" }
+                    input #confirm.mono name="confirm" required autocomplete="off" spellcheck="false";
+                }
+                button class=(if is_erasure { "bad" } else { "primary" }) { @if is_erasure { "Erase permanently" } @else { "Submit the request" } }
+            }
+            p { a href={ (ROOT) "/privacy" } { "Go back without changing anything" } }
+        }
+    };
+    let status = wrong.map_or(StatusCode::OK, |_| StatusCode::UNPROCESSABLE_ENTITY);
+    Ok(guard::html(
+        status,
+        frame.page(Here::Privacy, "Confirm", body),
+    ))
+}
+
+fn effect(request_type: RequestType) -> &'static str {
+    match request_type {
+        RequestType::Erasure => {
+            "All data of the subject is removed: sessions, telemetry, insights, messages and recorders. This cannot be undone. \
+             The request can be cancelled for a few seconds."
+        }
+        RequestType::Access => {
+            "All data of the subject is offered as an archive to download for 24 hours."
+        }
+        RequestType::Restriction => {
+            "The sessions of the subject are frozen: nothing is shown, changed, sent or deleted until you release them."
+        }
+        RequestType::Release => {
+            "Restriction and suppression of the subject are lifted, and held webhooks are sent."
+        }
+    }
+}
+
+/// Counts the sessions of a subject that the visitor can see, as text.
+async fn sessions(visit: &SignedInRequest, subject: &Subject) -> Result<String, Problem> {
+    let mut filter = SessionFilter::default();
+    match subject {
+        Subject::ExternalRiderId(id) => filter.external_rider_id = Some(id.clone()),
+        Subject::DeliveryId(id) => filter.delivery_id = Some(id.clone()),
+        Subject::SessionId(id) => {
+            let found = visit.sessions().find(*id).await?;
+            return Ok(u8::from(found.is_some()).to_string());
+        }
+    }
+    let sessions = visit.sessions();
+    let page = sessions.list(&filter, SESSIONS_COUNTED_MAX, None).await?;
+    Ok(match page.next {
+        Some(_) => format!("{} or more", page.rows.len()),
+        None => page.rows.len().to_string(),
+    })
+}

@@ -1,0 +1,229 @@
+//! The page with the privacy requests of the tenant and the form for a new one.
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use maud::{Markup, html};
+use porchlight_actors::service::parse_position;
+use porchlight_core::privacy::{PrivacyRequest, RecordedSubject};
+use porchlight_http::links::ArchiveLink;
+use porchlight_http::problem::Problem;
+use porchlight_http::query::Query;
+use porchlight_schema::privacy::{Counts, RequestStatus, RequestType, hex};
+
+use super::super::guard;
+use super::super::layout::{Frame, Here, Icon, Notice, empty, icon, next_page, notice, time};
+use super::super::route::ROOT;
+use super::super::signed_in::SignedInRequest;
+use super::form::{self, Entered};
+
+/// The number of requests per page.
+const ROWS: usize = 50;
+
+/// The part of the page's address that selects requests.
+#[derive(Default)]
+struct Selected {
+    status: Option<RequestStatus>,
+    after: Option<Vec<u8>>,
+}
+
+impl Selected {
+    fn of(visit: &SignedInRequest) -> Self {
+        let mut query = Query::of(visit.http.query_string());
+        Self {
+            status: query.closed("status", &RequestStatus::ALL),
+            after: query.read("after", "", parse_position),
+        }
+    }
+
+    fn address(&self, after: Option<&[u8]>) -> String {
+        let mut address = format!("{ROOT}/privacy?");
+        if let Some(status) = self.status {
+            address.push_str(&format!("status={}&", status_name(status)));
+        }
+        if let Some(after) = after {
+            address.push_str(&format!("after={}", hex(after)));
+        }
+        address
+    }
+}
+
+pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    render(&visit, None, &Entered::default()).await
+}
+
+/// Renders the page again with a sentence about what is wrong with the submitted form.
+pub(super) async fn answer(
+    visit: &SignedInRequest,
+    wrong: Option<&str>,
+    entered: &Entered,
+) -> Result<HttpResponse, Problem> {
+    render(visit, wrong, entered).await
+}
+
+async fn render(
+    visit: &SignedInRequest,
+    wrong: Option<&str>,
+    entered: &Entered,
+) -> Result<HttpResponse, Problem> {
+    let selected = Selected::of(visit);
+    let privacy = visit.state.service.privacy(visit.tenant());
+    let page = privacy.page(selected.status, ROWS, selected.after.clone());
+    let page = page.await?;
+    let done = Query::of(visit.http.query_string()).text("done", 16);
+    let done = done.and_then(|done| match done.as_str() {
+        "created" => Some("The request was submitted."),
+        "cancelled" => Some("The request was cancelled. Nothing was changed."),
+        _ => None,
+    });
+    let frame = visit.frame();
+    let older = page
+        .next
+        .as_deref()
+        .map(|next| selected.address(Some(next)));
+    let newest = selected.after.as_ref().map(|_| selected.address(None));
+    let body = html! {
+        header.title { h1 { "Privacy requests" } }
+        p.lead { "Erase, hand out, freeze or release the personal data of a courier, a delivery or a session." }
+        @if let Some(done) = done { (notice(Notice::Good, done)) }
+        @if let Some(wrong) = wrong { (notice(Notice::Bad, wrong)) }
+        @if frame.may_change() { (form::new_request(&frame, entered)) }
+        (filter(selected.status))
+        @if page.requests.is_empty() {
+            (empty("No requests", html! { "Requests that match will be listed here." }))
+        } @else { (table(visit, &frame, &page.requests)) }
+        (next_page(older, newest))
+    };
+    let status = wrong.map_or(StatusCode::OK, |_| StatusCode::UNPROCESSABLE_ENTITY);
+    let page = frame.page(Here::Privacy, "Privacy requests", body);
+    Ok(guard::html(status, page))
+}
+
+fn filter(status: Option<RequestStatus>) -> Markup {
+    html! {
+        form.filters method="get" action={ (ROOT) "/privacy" } role="search" aria-label="Privacy requests" {
+            div { label for="status" { "Status" } select #status name="status" {
+                option value="" { "any" }
+                @for (name, one) in RequestStatus::ALL { option value=(name) selected[status == Some(one)] { (words(one)) } }
+            } }
+            button { "Filter" }
+        }
+    }
+}
+
+fn table(visit: &SignedInRequest, frame: &Frame<'_>, requests: &[PrivacyRequest]) -> Markup {
+    html! {
+        div.table { table {
+            caption.hidden { "Privacy requests, newest first" }
+            thead { tr { th scope="col" { "Request" } th scope="col" { "Subject" } th scope="col" { "Status" } th scope="col" { "Received" } th.opt scope="col" { "Affected" } th scope="col" { span.hidden { "Actions" } } } }
+            tbody { @for request in requests { (row(visit, frame, request)) } }
+        } }
+    }
+}
+
+fn row(visit: &SignedInRequest, frame: &Frame<'_>, request: &PrivacyRequest) -> Markup {
+    html! { tr {
+        td { (type_name(request.request_type)) span.sub.mono.break { (request.request_id) } }
+        td.break { (subject(request)) }
+        td { (status(request.status)) @if let Some(at) = request.completed_at { span.sub { (time(at, frame.now)) } } }
+        td { (time(request.received_at, frame.now)) }
+        td.opt { (counts(&request.counts)) }
+        td { (actions(visit, frame, request)) }
+    } }
+}
+
+fn subject(request: &PrivacyRequest) -> Markup {
+    html! {
+        @match &request.subject {
+            RecordedSubject::Clear(subject) => {
+                @let (kind, id) = subject.parts();
+                (form::subject_label(kind)) " " span.mono { (id) }
+            }
+            RecordedSubject::Hashed(hashed) => span.faint title={ "sha256:" (hashed.salt) ":" (hashed.hash) } { "erased; kept as a hash" },
+        }
+    }
+}
+
+/// Renders the affected objects, one line for each class of data.
+fn counts(counts: &Counts) -> Markup {
+    let classes = [
+        ("sessions", counts.sessions),
+        ("batches of telemetry", counts.telemetry),
+        ("insights", counts.insights),
+        ("path images", counts.images),
+        ("messages", counts.messages),
+        ("observations of places", counts.places),
+        ("keys", counts.keys),
+    ];
+    let affected = classes.iter().filter(|(_, count)| *count > 0);
+    html! { @for (class, count) in affected { span.sub { (count) " " (class) } } }
+}
+
+fn actions(visit: &SignedInRequest, frame: &Frame<'_>, request: &PrivacyRequest) -> Markup {
+    let archive = || {
+        let expires_at = request.archive_expires_at()?;
+        let link = ArchiveLink {
+            tenant: visit.tenant(),
+            request_id: &request.request_id,
+            expires_at,
+        };
+        let images = visit
+            .state
+            .images
+            .as_ref()
+            .filter(|_| frame.now < expires_at)?;
+        let url = images.archive_url(&link)?;
+        Some(url.get(url.find("/v1/")?..)?.to_owned())
+    };
+    html! {
+        @if request.receipt.is_some() { a.button.quiet href={ (ROOT) "/privacy/" (request.request_id) "/receipt" } download="receipt.jws" { "Receipt" } }
+        @if let Some(archive) = archive() { a.button.quiet href=(archive) { "Download the archive" } }
+        @if request.status == RequestStatus::Pending && frame.may_change() {
+            form method="post" action={ (ROOT) "/privacy/" (request.request_id) "/cancel" } {
+                (frame.field())
+                button { "Cancel" span.hidden { " the request " (request.request_id) } }
+            }
+        }
+    }
+}
+
+/// The name of a type on the pages.
+pub(super) fn type_name(request_type: RequestType) -> &'static str {
+    match request_type {
+        RequestType::Erasure => "Erasure",
+        RequestType::Access => "Access",
+        RequestType::Restriction => "Restriction",
+        RequestType::Release => "Release",
+    }
+}
+
+fn status_name(status: RequestStatus) -> &'static str {
+    let named = RequestStatus::ALL.iter().find(|(_, one)| *one == status);
+    named.map_or("", |(name, _)| name)
+}
+
+fn words(status: RequestStatus) -> &'static str {
+    match status {
+        RequestStatus::Pending => "pending",
+        RequestStatus::InProgress => "in progress",
+        RequestStatus::Completed => "completed",
+        RequestStatus::Cancelled => "cancelled",
+        RequestStatus::Failed => "failed",
+    }
+}
+
+fn status(status: RequestStatus) -> Markup {
+    let (class, glyph) = match status {
+        RequestStatus::Pending => ("wait", Icon::Wait),
+        RequestStatus::InProgress => ("again", Icon::Again),
+        RequestStatus::Completed => ("good", Icon::Check),
+        RequestStatus::Cancelled => ("dim", Icon::Minus),
+        RequestStatus::Failed => ("bad", Icon::Cross),
+    };
+    let title = match status {
+        RequestStatus::Failed => {
+            Some("A legal hold was placed on a session of the subject, so nothing was erased.")
+        }
+        _ => None,
+    };
+    html! { span class={ "state " (class) } title=[title] { (icon(glyph)) (words(status)) } }
+}

@@ -1,0 +1,49 @@
+//! The legal hold of a session: its state on the session's page, and the actions that place and
+//! release it. `PUT` and `DELETE /v1/sessions/{id}/hold` do the same for programs.
+
+use actix_web::HttpResponse;
+use maud::{Markup, html};
+use porchlight_http::problem::Problem;
+use porchlight_http::request_context::session_not_found;
+use porchlight_schema::ids::SessionId;
+
+use super::super::guard;
+use super::super::layout::Frame;
+use super::super::route::ROOT;
+use super::super::signed_in::SignedInRequest;
+
+pub(super) async fn place(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    set(visit, true).await
+}
+
+pub(super) async fn release(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+    set(visit, false).await
+}
+
+async fn set(mut visit: SignedInRequest, held: bool) -> Result<HttpResponse, Problem> {
+    visit.form().await?;
+    let row = visit.session().await?;
+    let privacy = visit.state.service.privacy(visit.tenant());
+    if !privacy.set_hold(&row.start, held).await? {
+        return Err(session_not_found());
+    }
+    let id = row.start.session_id;
+    Ok(guard::see(&format!("{ROOT}/sessions/{id}#hold")))
+}
+
+/// Renders whether a session is held, and the form that changes it if the role allows that.
+pub(super) fn card(frame: &Frame<'_>, session_id: SessionId, held: bool) -> Markup {
+    let action = if held { "release-hold" } else { "hold" };
+    html! {
+        details.card #hold open[held] { summary { "Legal hold" @if held { ": this session is held" } }
+            @if held { p { "This session is neither deleted by retention nor erased until the hold is released." } }
+            @else { p.help { "A hold keeps this session with all its data: retention does not delete it, and it cannot be erased." } }
+            @if frame.may_change() {
+                form method="post" action={ (ROOT) "/sessions/" (session_id) "/" (action) } {
+                    (frame.field())
+                    button { @if held { "Release the hold" } @else { "Place a legal hold" } }
+                }
+            }
+        }
+    }
+}

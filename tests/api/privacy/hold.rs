@@ -1,0 +1,112 @@
+//! Tests legal holds: a held session cannot be erased, whether the hold comes before the request or
+//! while it is pending.
+
+use super::*;
+
+async fn hold(server: &Server, method: Method, id: &str) -> Answer {
+    let request = server.ask(method, &format!("/v1/sessions/{id}/hold"));
+    Answer::of(request.header("Service-Key", &server.keys.secret)).await
+}
+
+async fn status_after_ending(server: &Server, id: &str) -> String {
+    for _ in 0..1_000 {
+        let status = show(server, id).await.json["status"].clone();
+        if status != "pending" && status != "in_progress" {
+            return status.as_str().unwrap().to_owned();
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{:?}", show(server, id).await);
+}
+
+#[actix::test]
+async fn a_held_session_cannot_be_erased_until_the_hold_is_released() {
+    let server = server(0).await;
+    let held = server.scored_session().await;
+    let other = start_as(&server, "rider-2", "order-2").await;
+    let other = other.json["sessionId"].as_str().unwrap().to_owned();
+    let empty = json!({ "held": false });
+    assert_eq!(hold(&server, Method::GET, &held.id).await.json, empty);
+    for _ in 0..2 {
+        let placed = hold(&server, Method::PUT, &held.id).await;
+        assert_eq!(
+            (placed.status, &placed.json),
+            (200, &json!({ "held": true }))
+        );
+    }
+    let shown = hold(&server, Method::GET, &held.id).await;
+    assert_eq!(shown.json, json!({ "held": true }));
+
+    for (id, subject) in [
+        ("e1", json!({ "sessionId": held.id })),
+        ("e2", json!({ "externalRiderId": "rider-1" })),
+        ("e3", json!({ "deliveryId": "order-1" })),
+    ] {
+        let refused = submit(&server, &body(id, "erasure", subject)).await;
+        refused.is_problem(409, "legal_hold");
+        show(&server, id)
+            .await
+            .is_problem(404, "privacy_request_not_found");
+    }
+    let others = body("e4", "erasure", json!({ "externalRiderId": "rider-2" }));
+    perform(&server, &others).await;
+    assert_eq!(read(&server, &other).await, 404);
+    assert_eq!(reads(&server, &held.id).await, [200; 5]);
+
+    let mark = server.keys.client.clone();
+    let path = format!("/v1/sessions/{}/hold", held.id);
+    server
+        .get(&path, &mark)
+        .await
+        .is_problem(403, "secret_key_required");
+    hold(&server, Method::PUT, "ses_none")
+        .await
+        .is_problem(404, "session_not_found");
+    let released = hold(&server, Method::DELETE, &held.id).await;
+    assert_eq!((released.status, &released.json), (200, &empty));
+    let erasure = body("e2", "erasure", json!({ "externalRiderId": "rider-1" }));
+    perform(&server, &erasure).await;
+    assert_eq!(read(&server, &held.id).await, 404);
+    hold(&server, Method::PUT, &held.id)
+        .await
+        .is_problem(404, "session_not_found");
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_hold_stops_an_erasure_that_is_pending() {
+    let server = server(1_000).await;
+    let session = server.scored_session().await;
+    let erasure = body("e1", "erasure", json!({ "externalRiderId": "rider-1" }));
+    assert_eq!(submit(&server, &erasure).await.status, 202);
+    assert_eq!(hold(&server, Method::PUT, &session.id).await.status, 200);
+    assert_eq!(status_after_ending(&server, "e1").await, "failed");
+    let failed = show(&server, "e1").await.json;
+    assert_eq!(failed["counts"]["sessions"], 0, "{failed}");
+    assert_eq!(failed["completedAt"], Value::Null);
+    assert_eq!(failed["receipt"], Value::Null);
+    // A restored backup must keep the session as well.
+    let logged = logged_erasures(server.store.as_ref()).await.unwrap();
+    assert!(logged.is_empty(), "{logged:?}");
+    assert_eq!(reads(&server, &session.id).await, [200; 5]);
+    let started = start_as(&server, "rider-1", "order-9").await;
+    assert_eq!(started.status, 201);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn holds_are_in_the_audit_log() {
+    let server = server(0).await;
+    let session = server.start_session().await;
+    hold(&server, Method::PUT, &session.id).await;
+    hold(&server, Method::DELETE, &session.id).await;
+    server.service.audit().unwrap().flush().await;
+    for action in ["hold.place", "hold.release"] {
+        let path = format!("/v1/audit?action={action}");
+        let page = server.get(&path, &server.keys.secret).await;
+        let lines = page.json["data"].as_array().unwrap();
+        assert_eq!(lines.len(), 1, "{page:?}");
+        assert_eq!(lines[0]["object"], json!(session.id));
+    }
+    server.stop().await;
+}
