@@ -98,9 +98,10 @@ impl<'a> RequestView<'a> {
 async fn submit(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     call.accepts_json()?;
-    call.no_parameters()?;
     let body = call.body(Limits::REQUEST).await?;
-    let new = new_request(&fields::parse(&body)?)?;
+    let value = fields::parse(&body)?;
+    call.no_parameters()?;
+    let new = new_request(&value)?;
     audit::created(&call.http, &new.request_id);
     let service = &call.state.service;
     match service.privacy(tenant).submit(new).await? {

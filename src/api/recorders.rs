@@ -72,9 +72,9 @@ struct ShownRecorderView {
 async fn create(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     call.accepts_json()?;
-    call.no_parameters()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;
+    call.no_parameters()?;
     let order = order(tenant, &value, call.state.service.now())?;
     let recorder = call.state.service.create_recorder(order).await?;
     audit::created(&call.http, recorder.id);

@@ -53,9 +53,9 @@ pub(super) async fn telemetry(call: RequestContext) -> Result<HttpResponse, Prob
     let body = announced
         .read(call.payload, call.state.config.body_deadlines, grow)
         .await?;
-    request_context::no_parameters(&call.http)?;
     let decoded = decode(sent, &body)?;
     drop(body);
+    request_context::no_parameters(&call.http)?;
     together(service.ingest(&target, permit, decoded.seq, decoded.batch))
         .await
         .map_err(not_taken)?;

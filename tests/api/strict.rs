@@ -5,6 +5,7 @@ use porchlight_http::Settings;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::server::{Server, start_body};
 
 fn named(json: &Value, field: &str) -> Vec<String> {
@@ -52,6 +53,36 @@ async fn an_unknown_parameter_is_refused_by_name_in_check_order() {
     body["unknown"] = json!(1);
     let start = server.post("/v1/sessions/start", &secret, &body).await;
     assert_eq!(start.status, 201);
+    server.stop().await;
+}
+
+/// Query parameters are content (contract 9): the media type and the syntax of the body come first.
+#[actix::test]
+async fn an_unknown_parameter_is_reported_after_a_malformed_body() {
+    let server = Server::start().await;
+    let session = server.start_session().await.id;
+    for path in [
+        "/v1/sessions/start".to_owned(),
+        format!("/v1/sessions/{session}/telemetry"),
+        format!("/v1/sessions/{session}/pod"),
+        "/v1/sessions/stop".to_owned(),
+        "/v1/privacy/requests".to_owned(),
+        "/v1/recorders".to_owned(),
+    ] {
+        for (media_type, status, code) in [
+            ("text/plain", 415, "unsupported_media_type"),
+            ("application/json", 400, "malformed_json"),
+        ] {
+            let request = server
+                .ask(Method::POST, &format!("{path}?a=1"))
+                .header("Service-Key", &server.keys.secret)
+                .header("Content-Type", media_type)
+                .body("{");
+            let answer = Answer::of(request).await;
+            assert_eq!(answer.status, status, "{path}: {answer:?}");
+            answer.is_problem(status, code);
+        }
+    }
     server.stop().await;
 }
 
