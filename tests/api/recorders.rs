@@ -240,6 +240,8 @@ async fn invalid_app_payloads_are_refused() {
     let made = make(&server, &body()).await;
     for (app, body, status, code) in [
         ("sensor-logger", "x", 400, "malformed_body"),
+        ("sensor-logger", "{}", 422, "invalid_body"),
+        ("sensor-logger", r#"{"payload":5}"#, 422, "invalid_body"),
         ("traccar", "{", 400, "malformed_body"),
         ("traccar", "lat=1&lon=2", 422, "invalid_body"),
         ("owntracks", "x", 400, "malformed_body"),

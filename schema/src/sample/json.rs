@@ -10,6 +10,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+pub use fast::Scanner;
+
 use super::packed::{BatchBuilder, FixParts, PackedBatch};
 use super::{
     Activity, ActivityType, FieldError, Imu, Kind, Magnetic, Mark, Motion, Pressure, Provider,

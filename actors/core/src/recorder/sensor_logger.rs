@@ -2,97 +2,241 @@
 //!
 //! Format: `PUSHING.md` and `UNITS.md` of `tszheichoi/awesome-sensor-logger`. Times are nanoseconds since 1970; negative
 //! accuracies, speeds and bearings mean "none"; pressure is in millibars, which are hectopascals.
+//!
+//! A push is read in one pass by the scanner that also reads native batches. A push with an escape
+//! or a value of an unexpected type is read again by [`lenient`].
+
+mod lenient;
 
 use porchlight_schema::sample::Location;
-use serde::Deserialize;
+use porchlight_schema::sample::json::Scanner;
 
-use super::json::{Number, Text, Whole};
 use super::message::{
     Measured, Message, MessageNumber, PayloadError, activity, digest_of, fix, not_negative,
 };
 use super::motion::Vectors;
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Push<'a> {
-    #[serde(default)]
-    message_id: Whole,
-    #[serde(default, borrow)]
-    session_id: Text<'a>,
-    #[serde(default, borrow)]
-    device_id: Text<'a>,
-    #[serde(borrow)]
-    payload: Vec<Entry<'a>>,
+/// The sensors of the app that are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sensor {
+    /// Acceleration without gravity.
+    Acceleration,
+    Gravity,
+    TotalAcceleration,
+    Gyroscope,
+    Magnetometer,
+    Location,
+    Barometer,
+    Pedometer,
+    Activity,
+    /// A text that the courier typed or chose.
+    Annotation,
 }
 
-#[derive(Deserialize)]
-struct Entry<'a> {
-    #[serde(default, borrow)]
-    name: Text<'a>,
-    #[serde(default)]
-    time: Whole,
-    #[serde(default, borrow)]
-    values: Values<'a>,
+impl Sensor {
+    /// The names that the app gives to the sensors; Android and iOS differ in case.
+    const NAMES: [(&'static str, Self); 10] = [
+        ("accelerometer", Self::Acceleration),
+        ("gravity", Self::Gravity),
+        ("totalacceleration", Self::TotalAcceleration),
+        ("gyroscope", Self::Gyroscope),
+        ("magnetometer", Self::Magnetometer),
+        ("location", Self::Location),
+        ("barometer", Self::Barometer),
+        ("pedometer", Self::Pedometer),
+        ("activity", Self::Activity),
+        ("annotation", Self::Annotation),
+    ];
+
+    fn from_name(name: &str) -> Option<Self> {
+        let mut names = Self::NAMES.iter();
+        let found = names.find(|(known, _)| name.eq_ignore_ascii_case(known));
+        found.map(|&(_, sensor)| sensor)
+    }
 }
 
-/// The fields of all supported sensors.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
+/// A number of a sensor's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    X,
+    Y,
+    Z,
+    Pressure,
+    Steps,
+    Latitude,
+    Longitude,
+    Altitude,
+    Speed,
+    Bearing,
+    HorizontalAccuracy,
+}
+
+/// The number of [`Field`]s.
+const FIELDS: usize = Field::HorizontalAccuracy as usize + 1;
+
+impl Field {
+    fn from_key(key: &[u8]) -> Option<Self> {
+        Some(match key {
+            b"x" => Self::X,
+            b"y" => Self::Y,
+            b"z" => Self::Z,
+            b"pressure" => Self::Pressure,
+            b"steps" => Self::Steps,
+            b"latitude" => Self::Latitude,
+            b"longitude" => Self::Longitude,
+            b"altitude" => Self::Altitude,
+            b"speed" => Self::Speed,
+            b"bearing" => Self::Bearing,
+            b"horizontalAccuracy" => Self::HorizontalAccuracy,
+            _ => return None,
+        })
+    }
+}
+
+/// The values of all supported sensors in one entry.
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Values<'a> {
-    x: Number,
-    y: Number,
-    z: Number,
-    pressure: Number,
-    steps: Number,
-    #[serde(borrow)]
-    activity: Text<'a>,
-    #[serde(borrow)]
-    confidence: Text<'a>,
-    #[serde(borrow)]
-    text: Text<'a>,
-    latitude: Number,
-    longitude: Number,
-    altitude: Number,
-    speed: Number,
-    bearing: Number,
-    horizontal_accuracy: Number,
+    /// The numbers by [`Field`]; NaN if absent.
+    numbers: [f64; FIELDS],
+    activity: &'a str,
+    confidence: &'a str,
+    /// The text of an annotation.
+    text: &'a str,
+}
+
+impl Default for Values<'_> {
+    fn default() -> Self {
+        Self {
+            numbers: [f64::NAN; FIELDS],
+            activity: "",
+            confidence: "",
+            text: "",
+        }
+    }
 }
 
 impl Values<'_> {
+    fn number(&self, field: Field) -> Option<f64> {
+        let number = self.numbers[field as usize];
+        number.is_finite().then_some(number)
+    }
+
     fn vector(&self) -> Option<[f32; 3]> {
-        Some([self.x.0? as f32, self.y.0? as f32, self.z.0? as f32])
+        let [x, y, z] = [Field::X, Field::Y, Field::Z].map(|field| self.number(field));
+        Some([x? as f32, y? as f32, z? as f32])
     }
 
     fn location(&self) -> Option<Location> {
+        let place = fix(
+            self.number(Field::Latitude)?,
+            self.number(Field::Longitude)?,
+        );
         Some(Location {
-            accuracy_m: not_negative(self.horizontal_accuracy.0),
-            altitude_m: self.altitude.0.map(|altitude| altitude as f32),
-            speed_mps: not_negative(self.speed.0),
-            bearing_deg: not_negative(self.bearing.0),
-            ..fix(self.latitude.0?, self.longitude.0?)
-        })
-    }
-
-    /// Returns the measurement of any sensor without vectors.
-    fn measured(&self, sensor: &str) -> Option<Measured> {
-        Some(match sensor {
-            "location" => Measured::Location(self.location()?),
-            "barometer" => Measured::Pressure(self.pressure.0? as f32),
-            "pedometer" => Measured::Steps(self.steps.0.filter(|&steps| steps >= 0.0)? as u32),
-            "activity" => Measured::Activity(activity(self.activity.as_str())?, self.confidence()),
-            _ => return None,
+            accuracy_m: not_negative(self.number(Field::HorizontalAccuracy)),
+            altitude_m: self.number(Field::Altitude).map(|altitude| altitude as f32),
+            speed_mps: not_negative(self.number(Field::Speed)),
+            bearing_deg: not_negative(self.number(Field::Bearing)),
+            ..place
         })
     }
 
     /// Returns the confidence: the app describes it in words, which are mapped to a third, two
     /// thirds and one.
     fn confidence(&self) -> f32 {
-        match self.confidence.as_str() {
+        match self.confidence {
             "low" => 0.33,
             "medium" => 0.67,
             "high" => 1.0,
             _ => 0.0,
         }
+    }
+}
+
+/// The entries of a push as they are read.
+#[derive(Debug, Default)]
+struct Entries {
+    message: Message,
+    vectors: Vectors,
+}
+
+impl Entries {
+    /// Adds the values of a sensor, measured at `at_ns` since 1970. A sensor that is not used, or
+    /// without a time or its values, is skipped.
+    #[inline]
+    fn add(&mut self, sensor: Option<Sensor>, at_ns: Option<i64>, values: &Values<'_>) {
+        let at_ns = at_ns.filter(|&at_ns| at_ns > 0);
+        let added = sensor
+            .zip(at_ns)
+            .and_then(|(sensor, at_ns)| self.add_values(sensor, at_ns, values));
+        if added.is_none() {
+            self.message.skip();
+        }
+    }
+
+    #[inline]
+    fn add_values(&mut self, sensor: Sensor, at_ns: i64, values: &Values<'_>) -> Option<()> {
+        let of_vectors = match sensor {
+            Sensor::Acceleration => &mut self.vectors.user,
+            Sensor::Gravity => &mut self.vectors.gravity,
+            Sensor::TotalAcceleration => &mut self.vectors.total,
+            Sensor::Gyroscope => &mut self.vectors.turn,
+            _ => return self.add_reading(sensor, at_ns / 1_000_000, values),
+        };
+        of_vectors.push((at_ns, values.vector()?));
+        Some(())
+    }
+
+    /// Adds a measurement of any sensor whose values are not combined into arrays.
+    fn add_reading(&mut self, sensor: Sensor, at_ms: i64, values: &Values<'_>) -> Option<()> {
+        let what = match sensor {
+            Sensor::Annotation => {
+                self.message.add_word(at_ms, values.text);
+                return Some(());
+            }
+            Sensor::Magnetometer => Measured::Magnetic(values.vector()?),
+            Sensor::Location => Measured::Location(values.location()?),
+            Sensor::Barometer => Measured::Pressure(values.number(Field::Pressure)? as f32),
+            Sensor::Pedometer => {
+                let steps = values.number(Field::Steps).filter(|&steps| steps >= 0.0)?;
+                Measured::Steps(steps as u32)
+            }
+            Sensor::Activity => Measured::Activity(activity(values.activity)?, values.confidence()),
+            _ => return None,
+        };
+        self.message.add(at_ms, what);
+        Some(())
+    }
+
+    /// Returns the message with the arrays of all vectors.
+    fn finish(mut self, origin: &Origin<'_>, payload: &[u8]) -> Message {
+        self.message.number = origin.number();
+        self.message.digest = match self.message.number {
+            // The number identifies the message; hashing the payload would take a large part of the
+            // time.
+            Some(MessageNumber { recording, number }) => {
+                digest_of(&[recording.to_be_bytes(), u64::from(number).to_be_bytes()].concat())
+            }
+            None => digest_of(payload),
+        };
+        self.vectors.into_arrays(&mut self.message);
+        self.message.sorted()
+    }
+}
+
+/// The fields of a push that identify the message.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Origin<'a> {
+    message_id: Option<i64>,
+    session_id: Option<&'a str>,
+    device_id: &'a str,
+}
+
+impl Origin<'_> {
+    fn number(&self) -> Option<MessageNumber> {
+        let session_id = self.session_id?;
+        let number = u32::try_from(self.message_id?).ok()?;
+        let recording = digest_of(format!("{session_id} {}", self.device_id).as_bytes());
+        Some(MessageNumber { recording, number })
     }
 }
 
@@ -102,46 +246,71 @@ impl Values<'_> {
 ///
 /// Returns an error if the payload is not JSON, or has no `payload`.
 pub fn read(payload: &[u8]) -> Result<Message, PayloadError> {
-    let push: Push<'_> = serde_json::from_slice(payload)
-        .map_err(|error| PayloadError::Malformed(error.to_string()))?;
-    let mut message = Message::of(payload);
-    let recording = (push.session_id.0.as_ref()).map(|session_id| {
-        digest_of(format!("{session_id} {}", push.device_id.as_str()).as_bytes())
-    });
-    let number = push.message_id.0.and_then(|id| u32::try_from(id).ok());
-    message.number = recording
-        .zip(number)
-        .map(|(recording, number)| MessageNumber { recording, number });
-    let mut vectors = Vectors::default();
-    for entry in &push.payload {
-        let sensor = entry.name.as_str().to_ascii_lowercase();
-        let Some(at_ns) = entry.time.0.filter(|&at_ns| at_ns > 0) else {
-            message.skip();
-            continue;
-        };
-        let vector = entry.values.vector();
-        let of_vectors = match sensor.as_str() {
-            "accelerometer" => Some(&mut vectors.user),
-            "gravity" => Some(&mut vectors.gravity),
-            "totalacceleration" => Some(&mut vectors.total),
-            "gyroscope" => Some(&mut vectors.turn),
-            _ => None,
-        };
-        let at_ms = at_ns / 1_000_000;
-        match (of_vectors, vector) {
-            (Some(of_vectors), Some(vector)) => of_vectors.push((at_ns, vector)),
-            (None, Some(vector)) if sensor == "magnetometer" => {
-                message.add(at_ms, Measured::Magnetic(vector));
-            }
-            (None, _) if sensor == "annotation" => {
-                message.add_word(at_ms, entry.values.text.as_str());
-            }
-            _ => match entry.values.measured(&sensor) {
-                Some(what) => message.add(at_ms, what),
-                None => message.skip(),
-            },
-        }
+    match scan(payload) {
+        Some(message) => Ok(message),
+        None => lenient::read(payload),
     }
-    vectors.into_arrays(&mut message);
-    Ok(message.sorted())
+}
+
+/// Reads a push in one pass. Returns `None` at the first irregularity.
+fn scan(payload: &[u8]) -> Option<Message> {
+    let mut scanner = Scanner::new(payload);
+    let mut origin = Origin::default();
+    let mut entries = None;
+    scanner.members(|scanner, key| match key {
+        b"messageId" => {
+            origin.message_id = Some(i64::try_from(scanner.whole_number()?).ok()?);
+            Some(())
+        }
+        b"sessionId" => {
+            origin.session_id = Some(scanner.text()?);
+            Some(())
+        }
+        b"deviceId" => {
+            origin.device_id = scanner.text()?;
+            Some(())
+        }
+        // A duplicate key is left to the lenient reader.
+        b"payload" if entries.is_none() => {
+            let mut read = Entries::default();
+            scanner.elements(|scanner| scan_entry(scanner, &mut read))?;
+            entries = Some(read);
+            Some(())
+        }
+        b"payload" => None,
+        _ => scanner.skip_scalar(),
+    })?;
+    scanner.end()?;
+    Some(entries?.finish(&origin, payload))
+}
+
+#[inline]
+fn scan_entry(scanner: &mut Scanner<'_>, entries: &mut Entries) -> Option<()> {
+    let (mut sensor, mut at_ns) = (None, None);
+    let mut values = Values::default();
+    scanner.members(|scanner, key| match key {
+        b"name" => {
+            sensor = Sensor::from_name(scanner.text()?);
+            Some(())
+        }
+        b"time" => {
+            at_ns = Some(i64::try_from(scanner.whole_number()?).ok()?);
+            Some(())
+        }
+        b"values" => scanner.members(|scanner, key| {
+            match key {
+                b"activity" => values.activity = scanner.text()?,
+                b"confidence" => values.confidence = scanner.text()?,
+                b"text" => values.text = scanner.text()?,
+                _ => match Field::from_key(key) {
+                    Some(field) => values.numbers[field as usize] = scanner.number()?,
+                    None => scanner.skip_scalar()?,
+                },
+            }
+            Some(())
+        }),
+        _ => scanner.skip_scalar(),
+    })?;
+    entries.add(sensor, at_ns, &values);
+    Some(())
 }

@@ -1,2 +1,3 @@
 mod formats;
 mod planning;
+mod sensor_logger;

@@ -13,7 +13,8 @@ mod scanner;
 use std::borrow::Cow;
 
 use layouts::{Layouts, Member};
-use scanner::Scanner;
+
+pub use scanner::Scanner;
 
 use super::{DecodedBatch, Fields, push};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};

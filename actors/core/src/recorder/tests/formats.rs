@@ -4,7 +4,7 @@ use porchlight_schema::sample::{ActivityType, Provider};
 
 use super::super::*;
 
-const T0_MS: i64 = 1_698_501_144_000;
+pub(super) const T0_MS: i64 = 1_698_501_144_000;
 
 fn fields(text: &str) -> Vec<(String, String)> {
     let pair = |pair: &str| {
@@ -14,14 +14,14 @@ fn fields(text: &str) -> Vec<(String, String)> {
     text.split('&').map(pair).collect()
 }
 
-fn location(reading: &Reading) -> porchlight_schema::sample::Location {
+pub(super) fn location(reading: &Reading) -> porchlight_schema::sample::Location {
     match &reading.what {
         Measured::Location(location) => *location,
         other => panic!("{other:?}"),
     }
 }
 
-fn near(value: Option<f32>, expected: f64) {
+pub(super) fn near(value: Option<f32>, expected: f64) {
     let value = value.unwrap();
     assert!(
         (f64::from(value) - expected).abs() < 1e-3,
@@ -29,235 +29,9 @@ fn near(value: Option<f32>, expected: f64) {
     );
 }
 
-fn only(message: &Message) -> &Reading {
+pub(super) fn only(message: &Message) -> &Reading {
     assert_eq!(message.readings.len(), 1, "{message:?}");
     &message.readings[0]
-}
-
-fn sensor(name: &str, values: &str) -> Message {
-    let payload = format!(
-        r#"{{"messageId":3,"sessionId":"s","deviceId":"d","payload":[{{"name":"{name}","time":1698501144401745123,"accuracy":3,"values":{values}}}]}}"#
-    );
-    sensor_logger::read(payload.as_bytes()).unwrap()
-}
-
-#[test]
-fn sensor_logger_position() {
-    let message = sensor(
-        "location",
-        r#"{"latitude":52.52,"longitude":13.405,"altitude":34.5,"altitudeAboveMeanSeaLevel":0.1,"speed":1.25,"bearing":271.5,
-            "horizontalAccuracy":4.5,"verticalAccuracy":3,"speedAccuracy":0.5,"bearingAccuracy":10}"#,
-    );
-    let reading = only(&message);
-    // Nanoseconds beyond 2^53 are read exactly.
-    assert_eq!(reading.at_ms, T0_MS + 401);
-    let fix = location(reading);
-    assert_eq!((fix.lat, fix.lng), (52.52, 13.405));
-    near(fix.altitude_m, 34.5);
-    near(fix.speed_mps, 1.25);
-    near(fix.bearing_deg, 271.5);
-    near(fix.accuracy_m, 4.5);
-    assert_eq!((fix.mock, fix.provider), (false, None));
-    let none = r#"{"latitude":1,"longitude":2,"speed":-1,"bearing":-1,"horizontalAccuracy":-1}"#;
-    let fix = location(only(&sensor("Location", none)));
-    assert_eq!(
-        (fix.speed_mps, fix.bearing_deg, fix.accuracy_m),
-        (None, None, None)
-    );
-    assert_eq!(fix.altitude_m, None);
-}
-
-#[test]
-fn sensor_logger_other_sensors() {
-    let pressure = sensor(
-        "barometer",
-        r#"{"pressure":1013.25,"relativeAltitude":0.4}"#,
-    );
-    assert_eq!(only(&pressure).what, Measured::Pressure(1_013.25));
-    let steps = sensor("pedometer", r#"{"steps":12}"#);
-    assert_eq!(only(&steps).what, Measured::Steps(12));
-    let magnetic = sensor("magnetometer", r#"{"x":20.5,"y":-3,"z":40}"#);
-    assert_eq!(only(&magnetic).what, Measured::Magnetic([20.5, -3.0, 40.0]));
-    for (word, activity_type) in [
-        ("walking", ActivityType::Walking),
-        ("running", ActivityType::Running),
-        ("cycling", ActivityType::Cycling),
-        ("automotive", ActivityType::Driving),
-        ("stationary", ActivityType::Still),
-        ("unknown", ActivityType::Unknown),
-    ] {
-        for (said, confidence) in [
-            ("low", 0.33),
-            ("medium", 0.67),
-            ("high", 1.0),
-            ("unknown", 0.0),
-        ] {
-            let values = format!(r#"{{"activity":"{word}","confidence":"{said}"}}"#);
-            let activity = sensor("activity", &values);
-            assert_eq!(
-                only(&activity).what,
-                Measured::Activity(activity_type, confidence)
-            );
-        }
-    }
-    let tilting = sensor("activity", r#"{"activity":"tilting","confidence":"high"}"#);
-    assert_eq!((tilting.readings.len(), tilting.skipped), (0, 1));
-    for unused in [
-        "battery",
-        "camera",
-        "orientation",
-        "wristmotion",
-        "microphone",
-    ] {
-        let unused = sensor(
-            unused,
-            r#"{"batteryLevel":0.5,"image":"x","qx":1,"dBFS":-20}"#,
-        );
-        assert_eq!((unused.readings.len(), unused.skipped), (0, 1));
-    }
-}
-
-#[test]
-fn sensor_logger_texts_are_marks_and_end_words_end_the_session() {
-    for (text, ends) in [
-        ("delivered", true),
-        (" Delivered ", true),
-        ("stop", true),
-        ("END", true),
-        ("arrived", false),
-        ("delivered it", false),
-    ] {
-        let values = format!(r#"{{"text":"{text}","millisecond_press_duration":80}}"#);
-        let message = sensor("annotation", &values);
-        assert_eq!(only(&message).what, Measured::Mark(text.trim().to_owned()));
-        let expected: &[i64] = if ends { &[T0_MS + 401] } else { &[] };
-        assert_eq!(message.ends_at_ms, expected, "{text}");
-    }
-    assert_eq!(sensor("annotation", r#"{"text":""}"#).readings, []);
-}
-
-#[test]
-fn sensor_logger_numbers_its_messages_within_a_recording() {
-    let read = |session: &str, id: &str| {
-        let text =
-            format!(r#"{{"messageId":{id},"sessionId":"{session}","deviceId":"d","payload":[]}}"#);
-        sensor_logger::read(text.as_bytes()).unwrap().number
-    };
-    let first = read("a", "0").unwrap();
-    assert_eq!(
-        read("a", "7").unwrap(),
-        MessageNumber { number: 7, ..first }
-    );
-    assert_ne!(read("b", "0").unwrap().recording, first.recording);
-    assert_eq!(read("a", "-1"), None);
-    assert_eq!(read("a", "\"x\""), None);
-}
-
-#[test]
-fn sensor_logger_motion_is_combined_with_gravity() {
-    let mut entries = Vec::new();
-    for n in 0..200_i64 {
-        let at_ns = T0_MS * 1_000_000 + n * 10_000_000;
-        entries.push(format!(
-            r#"{{"name":"accelerometer","time":{at_ns},"values":{{"x":0.5,"y":0.25,"z":1}}}}"#
-        ));
-        entries.push(format!(
-            r#"{{"name":"gravity","time":{at_ns},"values":{{"x":0,"y":0,"z":9.8}}}}"#
-        ));
-        entries.push(format!(
-            r#"{{"name":"gyroscope","time":{at_ns},"values":{{"x":0.1,"y":0.2,"z":0.3}}}}"#
-        ));
-    }
-    let text = format!(
-        r#"{{"messageId":0,"sessionId":"s","deviceId":"d","payload":[{}]}}"#,
-        entries.join(",")
-    );
-    let message = sensor_logger::read(text.as_bytes()).unwrap();
-    let starts: Vec<i64> = message
-        .readings
-        .iter()
-        .map(|reading| reading.at_ms)
-        .collect();
-    assert_eq!(starts, [T0_MS, T0_MS + 1_000]);
-    for reading in &message.readings {
-        let Measured::Imu(imu) = &reading.what else {
-            panic!("{reading:?}");
-        };
-        assert!((imu.hz - 100.0).abs() < 0.01, "{}", imu.hz);
-        assert_eq!(imu.accel[0].len(), 100);
-        assert!(imu.accel[0].iter().all(|&x| x == 0.5) && imu.accel[1].iter().all(|&y| y == 0.25));
-        assert!(imu.accel[2].iter().all(|&z| (z - 10.8).abs() < 1e-5));
-        let gyro = imu.gyro.as_ref().unwrap();
-        assert!(
-            gyro.iter()
-                .zip([0.1, 0.2, 0.3])
-                .all(|(axis, value)| axis.iter().all(|&one| one == value))
-        );
-    }
-    // If the phone also measures acceleration with gravity, that measurement counts.
-    let total = text.replace("accelerometer", "TotalAcceleration");
-    let message = sensor_logger::read(total.as_bytes()).unwrap();
-    let Measured::Imu(imu) = &message.readings[0].what else {
-        panic!("{message:?}");
-    };
-    assert_eq!(imu.accel[2][0], 1.0);
-    // Acceleration without gravity is useless.
-    let without = text.replace("gravity", "battery");
-    let message = sensor_logger::read(without.as_bytes()).unwrap();
-    assert_eq!((message.readings.len(), message.skipped), (0, 400));
-}
-
-#[test]
-fn motion_is_split_at_silences_and_thinned_above_the_rate_limit() {
-    let vectors = |times: &[i64]| {
-        let entry = |&ms: &i64| {
-            let at_ns = (T0_MS + ms) * 1_000_000;
-            format!(
-                r#"{{"name":"totalacceleration","time":{at_ns},"values":{{"x":0,"y":0,"z":9.8}}}}"#
-            )
-        };
-        let entries: Vec<String> = times.iter().map(entry).collect();
-        let text = format!(r#"{{"payload":[{}]}}"#, entries.join(","));
-        let message = sensor_logger::read(text.as_bytes()).unwrap();
-        let arrays = message.readings.iter().map(|reading| match &reading.what {
-            Measured::Imu(imu) => (reading.at_ms - T0_MS, imu.hz, imu.accel[0].len()),
-            other => panic!("{other:?}"),
-        });
-        (arrays.collect::<Vec<_>>(), message.skipped)
-    };
-    assert_eq!(
-        vectors(&[0, 20, 40, 500, 550, 600]),
-        (vec![(0, 50.0, 3), (500, 20.0, 3)], 0)
-    );
-    // A single value has no rate.
-    assert_eq!(vectors(&[0, 20, 40, 900]), (vec![(0, 50.0, 3)], 1));
-    let fast: Vec<i64> = (0..500).map(|n| n * 2).collect();
-    let (arrays, _) = vectors(&fast);
-    assert_eq!(arrays.len(), 1);
-    assert!(
-        (arrays[0].1 - 166.67).abs() < 0.1 && arrays[0].2 == 167,
-        "{arrays:?}"
-    );
-}
-
-#[test]
-fn invalid_sensor_logger_payloads_are_refused() {
-    for text in ["", "x", "[]", "{\"payload\":1}", "{\"payload\":[1]}"] {
-        let read = sensor_logger::read(text.as_bytes());
-        assert!(
-            matches!(read, Err(PayloadError::Malformed(_))),
-            "{text} {read:?}"
-        );
-    }
-    // A value of another type counts as absent.
-    let odd = sensor(
-        "location",
-        r#"{"latitude":"x","longitude":null,"speed":[]}"#,
-    );
-    assert_eq!((odd.readings.len(), odd.skipped), (0, 1));
-    let untimed =
-        sensor_logger::read(br#"{"payload":[{"name":"barometer","values":{"pressure":1000}}]}"#);
-    assert_eq!(untimed.unwrap().skipped, 1);
 }
 
 #[test]

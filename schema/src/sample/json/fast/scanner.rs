@@ -3,8 +3,11 @@
 
 use super::digits::{Short, run_of_digits};
 
-/// A position in a text.
-pub(super) struct Scanner<'a> {
+/// Reads JSON as machines write it, in one pass and without allocating. At the first irregularity
+/// (an escape, an unexpected nested value, invalid JSON) a method returns `None`; the caller then
+/// parses the text again with serde.
+#[derive(Debug)]
+pub struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
 }
@@ -46,7 +49,9 @@ const ENDS_STRING: [bool; 256] = {
 };
 
 impl<'a> Scanner<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    /// Creates a scanner at the beginning of a text.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
@@ -79,7 +84,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Succeeds if only white space follows.
-    pub(super) fn end(&mut self) -> Option<()> {
+    pub fn end(&mut self) -> Option<()> {
         self.space();
         (self.at == self.bytes.len()).then_some(())
     }
@@ -119,7 +124,8 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads an object: `each` gets every key and reads its value.
-    pub(super) fn members(
+    #[inline]
+    pub fn members(
         &mut self,
         mut each: impl FnMut(&mut Self, &'a [u8]) -> Option<()>,
     ) -> Option<()> {
@@ -133,7 +139,8 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads an array: `each` reads every element.
-    pub(super) fn elements(&mut self, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+    #[inline]
+    pub fn elements(&mut self, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         let mut goes_on = self.open(b'[', b']')?;
         while goes_on {
             each(self)?;
@@ -204,7 +211,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Consumes a string without escapes and returns it as text.
-    pub(super) fn text(&mut self) -> Option<&'a str> {
+    pub fn text(&mut self) -> Option<&'a str> {
         std::str::from_utf8(self.string()?).ok()
     }
 
@@ -222,7 +229,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Consumes a value that is not an object or an array.
-    pub(super) fn skip_scalar(&mut self) -> Option<()> {
+    pub fn skip_scalar(&mut self) -> Option<()> {
         match self.peek() {
             b'"' => self.text().map(drop),
             b'n' => self.null().then_some(()),
@@ -240,7 +247,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Consumes an integer without sign, fraction or exponent.
-    pub(super) fn whole_number(&mut self) -> Option<u64> {
+    pub fn whole_number(&mut self) -> Option<u64> {
         let from = self.at;
         let leading_zero = self.peek() == b'0';
         let length = self.digits();
@@ -254,7 +261,7 @@ impl<'a> Scanner<'a> {
 
     /// Consumes a number and returns the nearest double.
     #[inline]
-    pub(super) fn number(&mut self) -> Option<f64> {
+    pub fn number(&mut self) -> Option<f64> {
         let rest = self.bytes.get(self.at..)?;
         let negative = rest.first() == Some(&b'-');
         let from = usize::from(negative);
