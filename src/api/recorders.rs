@@ -11,6 +11,7 @@ use actix_web::{HttpResponse, Resource, web};
 use porchlight_actors::service::{Recorder, RecorderOrder};
 use porchlight_observe::http::Route;
 use porchlight_schema::ids::{RecorderId, SessionId};
+use porchlight_schema::key::Permission;
 use porchlight_schema::limits::{
     RECORDER_EXPIRES_SEC_DEFAULT, RECORDER_EXPIRES_SEC_MAX, RECORDER_EXPIRES_SEC_MIN,
     TEXT_CHARS_MAX,
@@ -23,6 +24,7 @@ use std::str::FromStr;
 
 use super::start::address;
 use porchlight_http::audit;
+use porchlight_http::auth::Caller;
 use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::{Code, Problem};
@@ -45,15 +47,24 @@ pub(super) fn resources() -> Vec<Resource> {
     resources
 }
 
-/// A recorder as it is answered.
+/// A recorder in a response.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RecorderView {
     recorder_id: RecorderId,
+    /// The link, which is a credential. `None` for a key that may not record deliveries itself.
+    #[serde(flatten)]
+    link: Option<LinkView>,
+    expires_at: TimestampMs,
+}
+
+/// The link of a recorder in its three forms.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LinkView {
     url: String,
     qr_svg: String,
     push_urls: Map<String, Value>,
-    expires_at: TimestampMs,
 }
 
 /// A recorder as it is answered, with the data that it has received.
@@ -78,7 +89,11 @@ async fn create(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let order = order(tenant, &value, call.state.service.now())?;
     let recorder = call.state.service.create_recorder(order).await?;
     audit::created(&call.http, recorder.id);
-    let view = view(&call, &recorder)?;
+    let view = RecorderView {
+        recorder_id: recorder.id,
+        link: Some(link(&call, &recorder)?),
+        expires_at: recorder.order.expires_at,
+    };
     let mut response = HttpResponse::Created();
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/recorders/{}", recorder.id)) {
         response.insert_header((LOCATION, location));
@@ -86,15 +101,25 @@ async fn create(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     request_context::json(response, &view)
 }
 
-/// A recorder. 200 `{…, sessionId, lastHeardAt, receiving}`.
+/// Returns a recorder. 200 `{…, sessionId, lastHeardAt, receiving}`; without the link if the role of
+/// the key only allows reading, because the link itself allows sending telemetry.
 async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
+    let caller = call.caller().await?;
+    let tenant = caller.secret()?;
     let recorder = of_path(&call, tenant).await?;
     call.accepts_json()?;
     call.no_parameters()?;
     let newest = recorder.state.newest();
+    let link = match &caller {
+        Caller::Key(key) if key.may(Permission::Change) => Some(link(&call, &recorder)?),
+        _ => None,
+    };
     let shown = ShownRecorderView {
-        recorder: view(&call, &recorder)?,
+        recorder: RecorderView {
+            recorder_id: recorder.id,
+            link,
+            expires_at: recorder.order.expires_at,
+        },
         session_id: newest.and_then(|newest| newest.session_id),
         last_heard_at: recorder.state.last_heard_at,
         receiving: receiving(&recorder, call.state.service.now()),
@@ -161,17 +186,15 @@ fn order(tenant: Tenant, body: &Value, now: TimestampMs) -> Result<RecorderOrder
     faults.none(order())
 }
 
-fn view(call: &RequestContext, recorder: &Recorder) -> Result<RecorderView, Problem> {
+fn link(call: &RequestContext, recorder: &Recorder) -> Result<LinkView, Problem> {
     let url = recorder::link(&call.state, &call.http, recorder.id);
     let push_urls = recorder::APPS.into_iter().map(|(name, end, _)| {
         let push_url = format!("{url}/{end}");
         (name.to_owned(), push_url.into())
     });
-    Ok(RecorderView {
-        recorder_id: recorder.id,
+    Ok(LinkView {
         qr_svg: recorder::qr_svg(&url)?,
         push_urls: push_urls.collect(),
-        expires_at: recorder.order.expires_at,
         url,
     })
 }

@@ -51,6 +51,31 @@ fn operations() -> Vec<(String, String)> {
     operations
 }
 
+/// The link of a recorder lets its holder send telemetry, which a role that only reads must not do.
+#[actix::test]
+async fn a_key_that_only_reads_does_not_get_the_link_of_a_recorder() {
+    let server = Server::start().await;
+    let body = json!({ "externalRiderId": "rider-1", "address": start_body()["address"] });
+    let made = server
+        .post("/v1/recorders", &server.keys.secret, &body)
+        .await;
+    let id = made.json["recorderId"].as_str().unwrap();
+    for role in Role::ALL {
+        let key = key(&server, role).await;
+        let shown = server.get(&format!("/v1/recorders/{id}"), &key).await;
+        assert_eq!(shown.status, 200, "{shown:?}");
+        assert_eq!(shown.json["recorderId"], made.json["recorderId"]);
+        assert_eq!(shown.json["expiresAt"], made.json["expiresAt"]);
+        for field in ["url", "qrSvg", "pushUrls"] {
+            let expected = (role == Role::Admin).then_some(&made.json[field]);
+            assert_eq!(shown.json.get(field), expected, "{role:?} {field}");
+        }
+        let token = made.json["url"].as_str().unwrap().rsplit('/').next();
+        assert_eq!(shown.text.contains(token.unwrap()), role == Role::Admin);
+    }
+    server.stop().await;
+}
+
 #[actix::test]
 async fn each_role_may_do_what_it_may_on_each_route() {
     let server = Server::start().await;
