@@ -91,34 +91,28 @@ const SALTS: [u64; SLOTS] = {
     salts
 };
 
-/// The smallest hashes of the pieces, one for each hash function.
-struct MinHashes {
-    slots: [u64; SLOTS],
-    pieces: u32,
-}
-
-impl MinHashes {
-    fn new() -> Self {
-        Self {
-            slots: [u64::MAX; SLOTS],
-            pieces: 0,
-        }
-    }
-
-    fn add(&mut self, piece: u64) {
-        self.pieces = self.pieces.saturating_add(1);
-        for (slot, salt) in self.slots.iter_mut().zip(SALTS) {
-            let hash = mixed(piece ^ salt);
-            // A condition, because the loop is slower in vectors: they lack this multiplication.
-            if hash < *slot {
-                *slot = hash;
+/// Returns the smallest hashes of the pieces, one for each hash function.
+///
+/// All pieces are hashed by one function before the next one, so that the smallest hash stays in a
+/// register.
+fn smallest_hashes(pieces: &[u64]) -> Vec<u64> {
+    let smallest = |salt: u64| {
+        let mut least = u64::MAX;
+        for piece in pieces {
+            let unfinished = unfinished(piece ^ salt);
+            // The upper bits of the hash are known, and nearly always greater than those of the
+            // smallest hash so far.
+            if unfinished <= least | CHANGED_LAST {
+                least = finished(unfinished).min(least);
             }
         }
-    }
+        least
+    };
+    SALTS.into_iter().map(smallest).collect()
+}
 
-    fn is_enough(&self) -> bool {
-        self.pieces >= PIECES_LEAST
-    }
+fn is_enough(pieces: &[u64]) -> bool {
+    pieces.len() >= PIECES_LEAST as usize
 }
 
 /// Returns the fingerprint of a session, or `None` if too few of its positions move. Simulated
@@ -126,7 +120,7 @@ impl MinHashes {
 #[must_use]
 pub fn trace_fingerprint(windows: &[Window]) -> Option<Fingerprint> {
     let positions = positions(windows);
-    if !positions.is_enough() {
+    if !is_enough(&positions) {
         return None;
     }
     let channels = [
@@ -143,13 +137,13 @@ pub fn trace_fingerprint(windows: &[Window]) -> Option<Fingerprint> {
         })),
     ];
     Some(Fingerprint {
-        slots: positions.slots.to_vec(),
-        pieces: positions.pieces,
+        slots: smallest_hashes(&positions),
+        pieces: u32::try_from(positions.len()).unwrap_or(u32::MAX),
         channels: channels
             .into_iter()
             .map(|channel| {
-                if channel.is_enough() {
-                    channel.slots.to_vec()
+                if is_enough(&channel) {
+                    smallest_hashes(&channel)
                 } else {
                     Vec::new()
                 }
@@ -176,35 +170,42 @@ fn both(one: f32, other: f32) -> u64 {
     u64::from(one.to_bits()) << 32 | u64::from(other.to_bits())
 }
 
-/// Hashes the runs of a channel. A repeated value counts once.
-fn channel(values: impl Iterator<Item = u64>) -> MinHashes {
-    let mut hashes = MinHashes::new();
-    let mut run: Vec<u64> = Vec::with_capacity(RUN + 1);
+/// Returns the pieces of a channel: the hashes of its runs. A repeated value counts once.
+fn channel(values: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut pieces = Vec::new();
+    let mut run = [0_u64; RUN];
+    let mut length = 0;
     for value in values {
-        if run.last() == Some(&value) {
+        if length > 0 && run[RUN - 1] == value {
             continue;
         }
-        if run.len() == RUN {
-            run.remove(0);
-        }
-        run.push(value);
-        if run.len() == RUN && is_varied(&run) {
-            hashes.add(run.iter().fold(0x9e37_79b9_7f4a_7c15, |hash, &value| {
+        run.copy_within(1.., 0);
+        run[RUN - 1] = value;
+        length = RUN.min(length + 1);
+        if length == RUN && is_varied(&run) {
+            pieces.push(run.iter().fold(0x9e37_79b9_7f4a_7c15, |hash, &value| {
                 mixed(hash ^ value.wrapping_mul(0xff51_afd7_ed55_8ccd))
             }));
         }
     }
-    hashes
+    pieces
 }
 
-fn is_varied(run: &[u64]) -> bool {
-    let is_first =
-        |(place, value): &(usize, &u64)| !run.iter().take(*place).any(|one| one == *value);
-    run.iter().enumerate().filter(is_first).count() >= DIFFERENT_LEAST
+/// Returns whether a run has enough different values. Compares all pairs without a condition, which
+/// takes less time than to stop at the first equal pair.
+fn is_varied(run: &[u64; RUN]) -> bool {
+    let mut different = 0;
+    for (place, value) in run.iter().enumerate() {
+        let before = run.iter().take(place);
+        let is_repeated = before.fold(false, |is_repeated, one| is_repeated | (one == value));
+        different += usize::from(!is_repeated);
+    }
+    different >= DIFFERENT_LEAST
 }
 
-fn positions(windows: &[Window]) -> MinHashes {
-    let mut hashes = MinHashes::new();
+/// Returns the pieces of the positions: the hashes of successive displacements.
+fn positions(windows: &[Window]) -> Vec<u64> {
+    let mut pieces = Vec::new();
     let mut recent: Vec<(f32, f32)> = Vec::with_capacity(PIECE + 1);
     let mut last: Option<&Fix> = None;
     for fix in fixes(windows) {
@@ -229,10 +230,10 @@ fn positions(windows: &[Window]) -> MinHashes {
         }
         recent.push(step);
         if let Some(piece) = piece_hash(&recent) {
-            hashes.add(piece);
+            pieces.push(piece);
         }
     }
-    hashes
+    pieces
 }
 
 fn piece_hash(steps: &[(f32, f32)]) -> Option<u64> {
@@ -256,8 +257,48 @@ fn piece_hash(steps: &[(f32, f32)]) -> Option<u64> {
 
 /// The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
 const fn mixed(value: u64) -> u64 {
+    finished(unfinished(value))
+}
+
+/// The finaliser without its last step. See [`CHANGED_LAST`].
+const fn unfinished(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
+    (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
+}
+
+/// The last step of the finaliser.
+const fn finished(value: u64) -> u64 {
+    value ^ (value >> LAST_SHIFT)
+}
+
+/// The distance of the shift in the last step of the finaliser.
+const LAST_SHIFT: u32 = 31;
+/// The bits that the last step of the finaliser changes. The bits above them are final before it.
+const CHANGED_LAST: u64 = u64::MAX >> LAST_SHIFT;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_hashes_are_those_of_all_pieces() {
+        let pieces: Vec<u64> = (0..3_000).map(|number| mixed(number * 7 + 1)).collect();
+        for (least, salt) in smallest_hashes(&pieces).into_iter().zip(SALTS) {
+            let expected = pieces.iter().map(|&piece| mixed(piece ^ salt)).min();
+            assert_eq!(Some(least), expected);
+        }
+    }
+
+    #[test]
+    fn a_run_is_varied_by_the_number_of_its_different_values() {
+        for different in 1..=RUN {
+            let mut run = [0_u64; RUN];
+            let values = (0..different as u64).cycle();
+            run.iter_mut()
+                .zip(values)
+                .for_each(|(to, value)| *to = value);
+            assert_eq!(is_varied(&run), different >= DIFFERENT_LEAST, "{run:?}");
+        }
+    }
 }
