@@ -13,7 +13,7 @@ const SHARED_FROM: usize = 4;
 const SPACED_FROM_PER_SEC: u32 = 8_000;
 /// Minimum distance between the starts of groups under such a load: half of a batch's latency
 /// then.
-const SPACE: Duration = Duration::from_millis(1);
+const SPACE: Duration = Duration::from_millis(2);
 
 /// Groups are spaced by [`WIDE_SPACE`] from this many writes per second on.
 const WIDELY_SPACED_FROM_PER_SEC: u32 = 1_200;
