@@ -11,8 +11,8 @@ use std::time::Duration;
 const SHARED_FROM: usize = 4;
 /// Groups are spaced by [`SPACE`] from this many writes per second on.
 const SPACED_FROM_PER_SEC: u32 = 8_000;
-/// Minimum distance between the starts of groups under such a load: half of a batch's latency
-/// then.
+/// Minimum distance between the starts of groups under such a load. A batch waits for half of it on
+/// average.
 const SPACE: Duration = Duration::from_millis(2);
 
 /// Groups are spaced by [`WIDE_SPACE`] from this many writes per second on.
