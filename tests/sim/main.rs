@@ -17,6 +17,8 @@ mod clock;
 #[cfg(test)]
 mod corpus;
 #[cfg(test)]
+mod deferral;
+#[cfg(test)]
 mod judge;
 #[cfg(test)]
 mod node;

@@ -53,14 +53,14 @@ impl Entropy for Counter {
 }
 
 /// The state that survives a kill and restart of the service.
-struct Place {
+pub(crate) struct Place {
     engine: MemoryEngine,
-    clock: Arc<SimClock>,
+    pub(crate) clock: Arc<SimClock>,
     max_ms: i64,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             engine: MemoryEngine::new(),
             clock: Arc::new(SimClock::new(WALL_MS)),
@@ -69,7 +69,7 @@ impl Place {
     }
 
     /// Runs one life of the service. At its end the process is killed: unsynced data is lost.
-    fn life<T, F: Future<Output = T>>(&mut self, inside: impl FnOnce(Node) -> F) -> T {
+    pub(crate) fn life<T, F: Future<Output = T>>(&mut self, inside: impl FnOnce(Node) -> F) -> T {
         let engine = self.engine.clone();
         let output = in_system(async {
             self.clock.run();
@@ -84,10 +84,10 @@ impl Place {
 }
 
 #[derive(Clone)]
-struct Node {
-    service: Service,
+pub(crate) struct Node {
+    pub(crate) service: Service,
     /// A store that answers immediately: virtual time does not advance while it works.
-    store: Arc<FaultyStore>,
+    pub(crate) store: Arc<FaultyStore>,
 }
 
 impl Node {
@@ -133,7 +133,7 @@ impl Node {
         Self { service, store }
     }
 
-    async fn begin(&self, recording: usize) -> SessionStart {
+    pub(crate) async fn begin(&self, recording: usize) -> SessionStart {
         let command = StartCommand {
             tenant: Tenant {
                 organization_id: OrganizationId::new(TimestampMs(WALL_MS), 7),
@@ -151,7 +151,12 @@ impl Node {
         self.service.start(command).await.unwrap()
     }
 
-    async fn send(&self, id: SessionId, seq: u32, batch: &PackedBatch) -> Result<(), IngestError> {
+    pub(crate) async fn send(
+        &self,
+        id: SessionId,
+        seq: u32,
+        batch: &PackedBatch,
+    ) -> Result<(), IngestError> {
         let target = self.service.target(id).await.unwrap().unwrap();
         let permit = self.service.admit(&target).unwrap();
         self.service
@@ -164,14 +169,14 @@ impl Node {
     }
 
     /// Returns the insight once nothing waits for scoring.
-    async fn insight(&self, id: SessionId) -> StoredInsight {
+    pub(crate) async fn insight(&self, id: SessionId) -> StoredInsight {
         while self.service.scoring_waiting() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         at_once(self.store.real.insight(id)).unwrap().unwrap()
     }
 
-    async fn stop(&self, id: SessionId, ended_at: Option<TimestampMs>) -> SessionRow {
+    pub(crate) async fn stop(&self, id: SessionId, ended_at: Option<TimestampMs>) -> SessionRow {
         let command = StopCommand {
             ended_at,
             pod: None,
@@ -181,7 +186,7 @@ impl Node {
 }
 
 /// Renders the insight as the API returns it, and the evidence, without the time of its creation.
-fn rendered(start: &SessionStart, insight: &StoredInsight) -> String {
+pub(crate) fn rendered(start: &SessionStart, insight: &StoredInsight) -> String {
     let view = InsightView::scored(start, &insight.record, None);
     let mut answer = serde_json::to_value(view).unwrap();
     let fields = answer.as_object_mut().unwrap();
@@ -197,20 +202,20 @@ fn has_timed_out(insight: &StoredInsight) -> bool {
 }
 
 /// Returns the duration of the recorded delivery.
-fn duration_ms(recording: usize) -> i64 {
+pub(crate) fn duration_ms(recording: usize) -> i64 {
     let batches = &CORPUS[recording].batches;
     let last_ms = batches.iter().map(PackedBatch::t_max_ms).max().unwrap();
     i64::from(last_ms) + 1_000
 }
 
-async fn at_its_time(start: &SessionStart, clock: &SimClock, batch: &PackedBatch) {
+pub(crate) async fn at_its_time(start: &SessionStart, clock: &SimClock, batch: &PackedBatch) {
     let ready_at = start.started_at.plus_ms(i64::from(batch.t_max_ms()));
     let left_ms = ready_at.since_ms(clock.now()).max(0);
     tokio::time::sleep(Duration::from_millis(left_ms as u64)).await;
 }
 
 /// Returns the insight of a phone that is never offline.
-fn never_offline(recording: usize) -> String {
+pub(crate) fn never_offline(recording: usize) -> String {
     let mut place = Place::new();
     let clock = Arc::clone(&place.clock);
     place.life(async |node: Node| {

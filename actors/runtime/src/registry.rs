@@ -9,6 +9,7 @@
 
 mod actors;
 mod admission;
+mod deferral;
 mod directory;
 mod ending;
 mod erased;

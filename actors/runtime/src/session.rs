@@ -27,6 +27,7 @@ use porchlight_observe::{
 use porchlight_ports::{JournalEntry, Note, Snapshot, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::time::TimestampMs;
 
 pub use handle::Handle;
 pub(crate) use handle::{Adopted, Slot};
@@ -167,10 +168,15 @@ impl SessionActor {
             let next_seq = running.machine.next_seq();
             self.handle.note_read(page, next_seq, running.is_caught_up);
         }
-        for JournalEntry { seq, batch, .. } in page {
+        for JournalEntry {
+            seq,
+            batch,
+            received_at,
+        } in page
+        {
             // The step is ignored: the only possible request of the machine here, to continue
             // reading, is already in progress.
-            if self.arrive(*seq, batch, ctx).is_none() {
+            if self.arrive(*seq, batch, *received_at, ctx).is_none() {
                 return;
             }
             self.handle.mark_known(*seq);
@@ -186,9 +192,15 @@ impl SessionActor {
         }
     }
 
-    /// Passes a batch to the machine. Returns `None` if the machine panicked and the actor is
+    /// Passes a batch, received at `received_at`, to the machine. Returns `None` if the machine panicked and the actor is
     /// stopping.
-    fn arrive(&mut self, seq: u32, batch: &PackedBatch, ctx: &mut Context<Self>) -> Option<Step> {
+    fn arrive(
+        &mut self,
+        seq: u32,
+        batch: &PackedBatch,
+        received_at: TimestampMs,
+        ctx: &mut Context<Self>,
+    ) -> Option<Step> {
         let running = self.running.as_mut()?;
         let Running {
             context, machine, ..
@@ -196,7 +208,7 @@ impl SessionActor {
         // A machine that panics is dropped, so that nothing sees it half changed.
         match catch_unwind(AssertUnwindSafe(|| machine.arrive(context, seq, batch))) {
             Ok(step) => {
-                if running.note_change(self.host.now()) {
+                if running.note_change(received_at) {
                     self.host.on_changed(self.handle.session_id);
                 }
                 Some(step)
@@ -322,7 +334,7 @@ impl Handler<BatchDurable> for SessionActor {
         Self::metrics()
             .wait
             .record(taken_up_at.duration_since(message.queued_at).as_secs_f64());
-        let step = self.arrive(message.seq, &message.batch, ctx);
+        let step = self.arrive(message.seq, &message.batch, self.host.now(), ctx);
         let outcome = if step.is_some() {
             Outcome::Ok
         } else {

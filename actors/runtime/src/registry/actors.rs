@@ -37,8 +37,12 @@ impl Registry {
         if slot.restarting {
             return;
         }
+        if self.may_defer(handle) {
+            self.defer(&mut slot, handle);
+            return;
+        }
         // This comes first because it replaces an actor that died with a full mailbox, and resets its count.
-        let Some(actor) = self.actor_in(&mut slot, handle) else {
+        let Some(actor) = self.current_actor(&mut slot, handle) else {
             return;
         };
         if handle.queued() >= SESSION_MAILBOX_MAX {
@@ -96,7 +100,7 @@ impl Registry {
         if slot.restarting {
             return None;
         }
-        self.actor_in(&mut slot, handle)
+        self.current_actor(&mut slot, handle)
     }
 
     /// Returns the events of a session in progress.
@@ -129,6 +133,7 @@ impl Registry {
     ) -> Result<T, AskError> {
         let asked = async {
             loop {
+                handle.note_request(self.inner.ports.clock.uptime_ms());
                 if let Some(actor) = self.actor_of(handle)
                     && let Some(answer) = question(actor).await
                 {

@@ -86,14 +86,16 @@ impl Registry {
         }
         let handle = self.inner.directory.ending(session_id)?;
         let actor = {
-            let slot = handle.slot();
+            let mut slot = handle.slot();
             if slot.restarting {
                 return None;
             }
             match (&slot.actor, &slot.frozen) {
-                (Some(actor), _) => actor.clone(),
-                (None, Some(frozen)) => return Running::activate(frozen)?.final_events(),
                 (None, None) => return None,
+                (None, Some(frozen)) if !handle.has_deferred() => {
+                    return Running::activate(frozen)?.final_events();
+                }
+                _ => self.current_actor(&mut slot, &handle)?,
             }
         };
         let asked = tokio::time::timeout(WAIT_MAX, actor.send(ReadFinal)).await;

@@ -37,6 +37,11 @@ impl Watchers {
         }
     }
 
+    /// Returns whether a session has a watcher.
+    pub(super) fn watches(&self, session_id: SessionId) -> bool {
+        self.count.load(Ordering::Relaxed) > 0 && self.sessions.contains_key(&session_id)
+    }
+
     /// Wakes the watchers of a session that may have something new.
     pub(super) fn wake(&self, session_id: SessionId) {
         if self.count.load(Ordering::Relaxed) > 0

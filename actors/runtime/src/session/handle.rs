@@ -38,6 +38,10 @@ pub struct Handle {
     /// The number of messages in the mailboxes of all sessions.
     mailboxes: Arc<AtomicU32>,
     behind: AtomicBool,
+    /// The number of batches in the journal that wait until somebody needs the events.
+    deferred: AtomicU32,
+    /// When the events were last requested, by the monotonic clock.
+    requested_at_ms: AtomicI64,
     /// The number after the highest batch that this node was notified of or has read.
     mark_known: AtomicU32,
     /// The usage of this node by the session's tenant.
@@ -88,6 +92,8 @@ impl Handle {
             queued: AtomicU32::new(0),
             mailboxes,
             behind: AtomicBool::new(false),
+            deferred: AtomicU32::new(0),
+            requested_at_ms: AtomicI64::new(i64::MIN),
             mark_known: AtomicU32::new(0),
             _live: usage.hold_anyway(Share::LiveSessions),
             usage,
@@ -205,6 +211,34 @@ impl Handle {
     /// Returns whether this node knows of batch `seq`.
     pub(crate) fn knows(&self, seq: u32) -> bool {
         self.mark_known.load(Ordering::Relaxed) > seq
+    }
+
+    /// Counts a batch that stays in the journal until somebody needs the events. Returns how many
+    /// there are now.
+    pub(crate) fn defer(&self) -> u32 {
+        self.deferred.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Returns whether batches were deferred since the last call. If so, the caller sends the actor
+    /// to the journal.
+    pub(crate) fn take_deferred(&self) -> bool {
+        self.deferred.swap(0, Ordering::Relaxed) > 0
+    }
+
+    /// Returns whether batches are deferred.
+    pub(crate) fn has_deferred(&self) -> bool {
+        self.deferred.load(Ordering::Relaxed) > 0
+    }
+
+    /// Records that the session's events are requested now, by the monotonic clock.
+    pub(crate) fn note_request(&self, uptime_ms: i64) {
+        self.requested_at_ms.fetch_max(uptime_ms, Ordering::Relaxed);
+    }
+
+    /// Returns how long ago the session's events were last requested, in milliseconds. The result is
+    /// very large if they never were.
+    pub(crate) fn since_request_ms(&self, uptime_ms: i64) -> i64 {
+        uptime_ms.saturating_sub(self.requested_at_ms.load(Ordering::Relaxed))
     }
 
     pub(crate) fn fall_behind(&self) {

@@ -63,13 +63,14 @@ impl Running {
         catch_unwind(AssertUnwindSafe(events)).ok()
     }
 
-    /// Notes the changes of a batch. Returns whether any event opened or closed.
-    pub(super) fn note_change(&mut self, now: TimestampMs) -> bool {
+    /// Notes the changes of a batch that was received at `received_at`. Returns whether any event
+    /// opened or closed.
+    pub(super) fn note_change(&mut self, received_at: TimestampMs) -> bool {
         let change_count = self.machine.change_count();
         let has_changed = self.seen != change_count;
         if has_changed {
             self.seen = change_count;
-            self.changed_at = Some(now);
+            self.changed_at = Some(received_at);
         }
         if self.machine.has_unsnapshotted() {
             self.unsnapshotted_since.get_or_insert_with(Instant::now);
