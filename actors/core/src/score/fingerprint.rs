@@ -102,7 +102,7 @@ fn smallest_hashes(pieces: &[u64]) -> Vec<u64> {
             let unfinished = unfinished(piece ^ salt);
             // The upper bits of the hash are known, and nearly always greater than those of the
             // smallest hash so far.
-            if unfinished <= least | CHANGED_LAST {
+            if unfinished <= least | changed_last() {
                 least = finished(unfinished).min(least);
             }
         }
@@ -260,7 +260,7 @@ const fn mixed(value: u64) -> u64 {
     finished(unfinished(value))
 }
 
-/// The finaliser without its last step. See [`CHANGED_LAST`].
+/// The finaliser without its last step. See [`changed_last`].
 const fn unfinished(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -269,13 +269,19 @@ const fn unfinished(value: u64) -> u64 {
 
 /// The last step of the finaliser.
 const fn finished(value: u64) -> u64 {
-    value ^ (value >> LAST_SHIFT)
+    value ^ last_shifted(value)
 }
 
-/// The distance of the shift in the last step of the finaliser.
-const LAST_SHIFT: u32 = 31;
-/// The bits that the last step of the finaliser changes. The bits above them are final before it.
-const CHANGED_LAST: u64 = u64::MAX >> LAST_SHIFT;
+/// Returns the bits that the last step of the finaliser combines with the value.
+const fn last_shifted(value: u64) -> u64 {
+    value >> 31
+}
+
+/// Returns the bits that the last step of the finaliser changes. The bits above them are final
+/// before it.
+const fn changed_last() -> u64 {
+    last_shifted(u64::MAX)
+}
 
 #[cfg(test)]
 mod tests {
