@@ -360,4 +360,16 @@ ALERTS = [
         quiet=[[s("scrape_samples_scraped", "4000x40")]],
         at="30m",
     ),
+    dict(
+        name="PorchlightClocksDiffer",
+        expr='max by (job, instance) (porchlight_cluster_clock_difference_seconds{job="porchlight"}) > 1',
+        wait="1m",
+        severity="ticket",
+        summary="The clocks of two nodes differ by more than a second.",
+        description="Times in answers depend on the node that answers. A node whose clock differs by more than 10 s does not join.",
+        runbook="clocks-differ",
+        dashboard="porchlight-nodes",
+        fires=[([s("porchlight_cluster_clock_difference_seconds", "2.5x20", 'direction="behind"')], [WHO])],
+        quiet=[[s("porchlight_cluster_clock_difference_seconds", "0.4x20", 'direction="behind"')]],
+    ),
 ]

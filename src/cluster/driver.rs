@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use porchlight_core::ownership::{
-    Change, Effect, Input, NodeName, Outcome, OwnershipMachine, TICK_MS_MAX,
+    CLOCK_REFUSE_MS, CLOCK_WARN_MS, Change, Effect, Input, MembersRead, MonotonicMs, NodeName,
+    Outcome, OwnershipMachine, TICK_MS_MAX,
 };
 use porchlight_observe::cluster::{ChangeOutcome, ClusterMetrics, NodesChange, ShardMove};
-use porchlight_ports::NodesTable;
+use porchlight_ports::{Clock, NodesTable};
 use porchlight_schema::ids::{Shard, ShardSet};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -71,6 +72,8 @@ pub struct DriverParts {
     pub replaced: Box<dyn FnOnce() + Send>,
     /// A random number that distinguishes processes with the same name.
     pub salt: u64,
+    /// The wall clock, which is compared with those of the other nodes.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Driver {
@@ -140,6 +143,21 @@ struct Running {
     /// The owners of other nodes' shards as last published.
     holders: Vec<Option<NodeName>>,
     members: Vec<NodeName>,
+    clock: Arc<dyn Clock>,
+    /// The last reported state of this node's clock.
+    clock_state: ClockState,
+}
+
+/// How this node's wall clock compares with those of the other nodes, as reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum ClockState {
+    /// The clocks may agree.
+    #[default]
+    Agrees,
+    /// The clock differs from another node's by more than [`CLOCK_WARN_MS`].
+    Differs,
+    /// This node does not join because of its clock.
+    Refused,
 }
 
 impl Running {
@@ -159,6 +177,8 @@ impl Running {
             tell_left: Some(tell_left),
             holders: Vec::new(),
             members: Vec::new(),
+            clock: parts.clock,
+            clock_state: ClockState::default(),
         }
     }
 
@@ -205,8 +225,15 @@ impl Running {
             match effect {
                 Effect::Change(change) => self.change(change),
                 Effect::ReadMembers { serial } => {
+                    let (started, clock) = (now, Arc::clone(&self.clock));
                     self.ask(move |store| async move {
-                        store.members(serial).await.map(Input::Members)
+                        let rows = store.members(serial).await?;
+                        let wall = clock.now();
+                        Ok(Input::Members(MembersRead {
+                            rows,
+                            started,
+                            wall,
+                        }))
                     });
                 }
                 Effect::ReadOwners => {
@@ -274,6 +301,44 @@ impl Running {
         metrics.members.set(self.members.len() as f64);
         if let Some(age_ms) = self.machine.heartbeat_age_ms(now) {
             metrics.heartbeat_age.set(age_ms as f64 / 1_000.0);
+        }
+        self.report_clock(now);
+    }
+
+    /// Reports how this node's wall clock compares with those of the other nodes, and logs each
+    /// change.
+    fn report_clock(&mut self, now: MonotonicMs) {
+        let (ahead_ms, behind_ms) = (
+            self.machine.clock_ahead_ms(),
+            self.machine.clock_behind_ms(),
+        );
+        let state = if self.machine.is_refused_for_its_clock(now) {
+            ClockState::Refused
+        } else if ahead_ms.max(behind_ms) > CLOCK_WARN_MS {
+            ClockState::Differs
+        } else {
+            ClockState::Agrees
+        };
+        let is_refused = state == ClockState::Refused;
+        ClusterMetrics::get().on_clock(ahead_ms, behind_ms, is_refused);
+        if state == self.clock_state {
+            return;
+        }
+        self.clock_state = state;
+        match state {
+            ClockState::Refused => tracing::error!(
+                ahead_ms,
+                behind_ms,
+                most_ms = CLOCK_REFUSE_MS,
+                "this node does not join: its clock differs too much from those of the members"
+            ),
+            ClockState::Differs => tracing::warn!(
+                ahead_ms,
+                behind_ms,
+                most_ms = CLOCK_WARN_MS,
+                "the clock of this node differs from that of another node"
+            ),
+            ClockState::Agrees => tracing::info!("the clocks of the nodes agree again"),
         }
     }
 

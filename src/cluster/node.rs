@@ -11,7 +11,7 @@ use porchlight_actors::webhook::Webhooks;
 use porchlight_ports::{Entropy, NodesTable, Peers};
 use porchlight_schema::ids::ShardSet;
 use porchlight_schema::limits::ATTEMPT_MS_MAX;
-use porchlight_world::SystemEntropy;
+use porchlight_world::{SystemClock, SystemEntropy};
 
 use super::driver::{Driver, DriverParts, ShardWorkload};
 use super::{PeerClient, PeerSecrets, PeerServer, View};
@@ -90,6 +90,7 @@ impl Node {
             }),
             replaced: Box::new(replaced),
             salt: SystemEntropy.random() as u64,
+            clock: Arc::new(SystemClock),
         });
         let driver = driver.context("the ownership thread cannot be started")?;
         self.joined = Some((server, driver));

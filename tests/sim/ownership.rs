@@ -7,7 +7,9 @@ mod judge;
 mod store;
 
 use cluster::{Cluster, Fault};
-use porchlight_core::ownership::{GONE_MS, HEARTBEAT_MS, MEMBERS_READ_MS, STALL_MS_MAX};
+use porchlight_core::ownership::{
+    CLOCK_WARN_MS, GONE_MS, HEARTBEAT_MS, MEMBERS_READ_MS, STALL_MS_MAX,
+};
 
 use crate::chance::Chance;
 
@@ -49,6 +51,10 @@ fn play(seed: u64) {
     let nodes = chance.between(1, 5) as usize;
     let unknown_permille = chance.choose(&[0, 0, 20, 100, 200]);
     let mut cluster = Cluster::new(seed, nodes, unknown_permille);
+    for node in 0..nodes {
+        // Far less than what keeps a node from joining.
+        cluster.set_wall_ahead_ms(node, chance.between(-4_000, 4_000));
+    }
     for (at_ms, fault) in faults(&mut chance, nodes) {
         cluster.plan(at_ms, fault);
     }
@@ -149,5 +155,54 @@ fn a_short_stall_of_a_node_or_of_the_store_moves_nothing() {
         cluster.run_until(at_ms + 20_000);
         assert_eq!(cluster.judge().moves(), moves, "PORCHLIGHT_SIM_SEED={seed}");
         cluster.judge().is_at_rest(&cluster, "stalled");
+    }
+}
+
+#[test]
+fn a_node_whose_clock_is_far_off_joins_once_it_is_set() {
+    for minutes in [-40, 40] {
+        let mut cluster = Cluster::new(11, 3, 0);
+        cluster.run_until(15_000);
+        cluster.plan(
+            15_000,
+            Fault::Kill {
+                node: 2,
+                for_ms: 500,
+            },
+        );
+        cluster.run_until(15_100);
+        cluster.set_wall_ahead_ms(2, minutes * 60_000);
+        for second in 16..60 {
+            cluster.run_until(second * 1_000);
+            assert_eq!(cluster.held(2), 0, "{minutes} min");
+        }
+        assert!(cluster.is_refused(2), "{minutes} min");
+        assert_eq!(cluster.held(0) + cluster.held(1), 256);
+        cluster.set_wall_ahead_ms(2, 0);
+        cluster.run_until(90_000);
+        assert!(!cluster.is_refused(2));
+        cluster.judge().is_at_rest(&cluster, "joined");
+    }
+}
+
+#[test]
+fn clocks_more_than_a_second_apart_are_noticed() {
+    // Reads are half a second apart, and answers take some time.
+    let noticed_ms = CLOCK_WARN_MS + 2 * MEMBERS_READ_MS as i64;
+    for seed in seeds().step_by(5) {
+        let mut cluster = Cluster::without_slow_answers(seed, 3);
+        cluster.run_until(20_000);
+        for node in 0..3 {
+            assert_eq!(cluster.clock_differences_ms(node), Some((0, 0)));
+        }
+        cluster.set_wall_ahead_ms(0, noticed_ms);
+        cluster.run_until(40_000);
+        for node in 1..3 {
+            let (_, behind_ms) = cluster.clock_differences_ms(node).unwrap();
+            assert!(
+                behind_ms > CLOCK_WARN_MS,
+                "PORCHLIGHT_SIM_SEED={seed}: {behind_ms}"
+            );
+        }
     }
 }

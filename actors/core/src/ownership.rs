@@ -6,7 +6,7 @@
 //!
 //! Three rules make ownership safe. Each one alone protects against a different fault:
 //!
-//! - **Clock rule.** Clocks of two nodes are never compared. An owner acts until [`FENCE_MS`] after
+//! - **Clock rule.** No decision about a shard compares the clocks of two nodes. An owner acts until [`FENCE_MS`] after
 //!   the *start* of its last successful heartbeat. An observer declares a member dead when its own
 //!   clock has seen no new heartbeat for [`GONE_MS`]. The difference of 1.5 s allows clock rates
 //!   that differ by a fifth, far more than real ones.
@@ -15,18 +15,24 @@
 //! - **Generations.** A claim raises the shard's generation with a conditional write. Later writes
 //!   of an owner with an older generation sort below and are never read.
 //!
+//! Nodes compare their wall clocks for another reason: times in answers come from them. A difference
+//! is reported, and a node whose clock is far off does not join.
+//!
 //! A node that restarts under its name gets its shards back immediately: only the process that
 //! could bind the name's address has that name.
 
+mod clocks;
 mod machine;
 mod membership;
 mod placement;
 mod slot;
 
+pub use clocks::{CLOCK_REFUSE_MS, CLOCK_WARN_MS, CLOCKS_COMPARED_WITHIN_MS};
 pub use machine::OwnershipMachine;
 pub use placement::best;
 
 use porchlight_schema::ids::Shard;
+use porchlight_schema::time::TimestampMs;
 
 /// Time between two heartbeats, milliseconds.
 pub const HEARTBEAT_MS: u64 = 1_000;
@@ -128,6 +134,20 @@ pub struct MemberRow {
     pub beat: u64,
     /// The status of the member.
     pub standing: MemberStatus,
+    /// The member's wall clock when it sent the heartbeat; `None` before its first heartbeat, and
+    /// if it is of a release that sends none.
+    pub clock: Option<TimestampMs>,
+}
+
+/// A read of all members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MembersRead {
+    /// All rows.
+    pub rows: Vec<MemberRow>,
+    /// The time at which the read was started.
+    pub started: MonotonicMs,
+    /// This node's wall clock when the read ended.
+    pub wall: TimestampMs,
 }
 
 /// A row of the table of owners. A shard without a row was never claimed: generation 0, no holder.
@@ -221,7 +241,7 @@ pub enum Input {
         outcome: Outcome,
     },
     /// All rows of members, read serially if the machine asked for that.
-    Members(Vec<MemberRow>),
+    Members(MembersRead),
     /// Rows of owners; shards that are missing were never claimed.
     Owners(Vec<OwnerRow>),
     /// One owner's row, read serially; `None` if the shard was never claimed.

@@ -4,7 +4,7 @@
 
 use metrics::Unit;
 
-use super::cluster::{ChangeOutcome, Found, NodesChange, ShardMove, Stale};
+use super::cluster::{ChangeOutcome, ClockDirection, Found, NodesChange, ShardMove, Stale};
 use super::http::{Method, Route, StatusClass};
 use super::peer::{Forwarded, LiveOutcome, Nudged, PeerAnswer, PeerRoute};
 use super::privacy::{PrivacyOutcome, PrivacyType};
@@ -260,6 +260,10 @@ catalogue! {
             [], "Members of the cluster in this node's view, including itself.";
         CLUSTER_HEARTBEAT_AGE_SECONDS = Gauge, Seconds, "porchlight_cluster_heartbeat_age_seconds"
             [], "Time since the start of this node's last successful heartbeat; it stops acting at 6 s.";
+        CLUSTER_CLOCK_DIFFERENCE_SECONDS = Gauge, Seconds, "porchlight_cluster_clock_difference_seconds"
+            ["direction": ClockDirection::VALUES], "How far this node's clock is at least ahead of, or behind, another node's.";
+        CLUSTER_CLOCK_REFUSED = Gauge, Count, "porchlight_cluster_clock_refused"
+            [], "1 while this node does not join because its clock differs from the other nodes' by more than 10 s.";
         CLUSTER_SHARD_MOVES_TOTAL = Counter, Count, "porchlight_cluster_shard_moves_total"
             ["move": ShardMove::VALUES], "Shards that this node gained or lost.";
         CLUSTER_TAKE_OVER_SECONDS = Histogram, Seconds, "porchlight_cluster_take_over_seconds"

@@ -76,6 +76,16 @@ label! {
     }
 }
 
+label! {
+    /// How this node's wall clock differs from another node's.
+    ClockDirection {
+        /// It is ahead.
+        Ahead = "ahead",
+        /// It is behind.
+        Behind = "behind",
+    }
+}
+
 /// The metric handles of the cluster.
 #[derive(Debug)]
 pub struct ClusterMetrics {
@@ -89,6 +99,9 @@ pub struct ClusterMetrics {
     pub accept_forwarded: Histogram,
     /// Sessions that were started with claimed shards.
     pub sessions_taken: Counter,
+    /// Whether this node does not join because its clock is wrong: 1 or 0.
+    join_refused: Gauge,
+    clock_differences: Vec<Gauge>,
     moves: Vec<Counter>,
     changes: Vec<Vec<Counter>>,
     stale: Vec<Counter>,
@@ -113,6 +126,7 @@ impl ClusterMetrics {
                 .collect()
         };
         let stale = |stale: &Stale| metrics::counter!(name::CLUSTER_STALE_REFUSED_TOTAL, "what" => stale.as_str());
+        let clock = |direction: &ClockDirection| metrics::gauge!(name::CLUSTER_CLOCK_DIFFERENCE_SECONDS, "direction" => direction.as_str());
         let found = |found: &Found| metrics::counter!(name::CLUSTER_FOUND_IN_STORE_TOTAL, "what" => found.as_str());
         Self {
             shards_owned: metrics::gauge!(name::CLUSTER_SHARDS_OWNED),
@@ -120,6 +134,8 @@ impl ClusterMetrics {
             heartbeat_age: metrics::gauge!(name::CLUSTER_HEARTBEAT_AGE_SECONDS),
             accept_forwarded: metrics::histogram!(name::CLUSTER_TAKE_OVER_SECONDS),
             sessions_taken: metrics::counter!(name::CLUSTER_SESSIONS_TAKEN_TOTAL),
+            join_refused: metrics::gauge!(name::CLUSTER_CLOCK_REFUSED),
+            clock_differences: ClockDirection::ALL.iter().map(clock).collect(),
             moves: ShardMove::ALL.iter().map(moves).collect(),
             changes: NodesChange::ALL.iter().map(changes).collect(),
             stale: Stale::ALL.iter().map(stale).collect(),
@@ -132,6 +148,19 @@ impl ClusterMetrics {
         self.shards_owned.set(0.0);
         self.members.set(0.0);
         self.heartbeat_age.set(0.0);
+        self.on_clock(0, 0, false);
+    }
+
+    /// Sets the certain differences between this node's wall clock and those of the other nodes, in
+    /// milliseconds, and whether the node does not join because of them.
+    pub fn on_clock(&self, ahead_ms: i64, behind_ms: i64, is_refused: bool) {
+        for (direction, ms) in [
+            (ClockDirection::Ahead, ahead_ms),
+            (ClockDirection::Behind, behind_ms),
+        ] {
+            self.clock_differences[direction as usize].set(ms as f64 / 1_000.0);
+        }
+        self.join_refused.set(f64::from(u8::from(is_refused)));
     }
 
     /// Counts shards that came or went.

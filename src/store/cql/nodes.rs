@@ -7,6 +7,7 @@ use porchlight_core::ownership::{
 };
 use porchlight_ports::{NodesTable, StoreError, StoreResult};
 use porchlight_schema::ids::Shard;
+use porchlight_schema::time::TimestampMs;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;
 
@@ -28,10 +29,10 @@ fn standing_cell(standing: MemberStatus) -> i8 {
     }
 }
 
-type MemberCells = (String, Option<i64>, Option<i64>, Option<i8>);
+type MemberCells = (String, Option<i64>, Option<i64>, Option<i8>, Option<i64>);
 type OwnerCells = (i16, Option<i64>, Option<String>, Option<i64>);
 
-fn member_row((node, incarnation, beat, standing): MemberCells) -> Option<MemberRow> {
+fn member_row((node, incarnation, beat, standing, clock): MemberCells) -> Option<MemberRow> {
     Some(MemberRow {
         member: Member {
             node: NodeName(node),
@@ -43,6 +44,7 @@ fn member_row((node, incarnation, beat, standing): MemberCells) -> Option<Member
             1 => MemberStatus::Leaving,
             _ => MemberStatus::Gone,
         },
+        clock: clock.map(TimestampMs),
     })
 }
 
@@ -98,6 +100,7 @@ impl Inner {
                 let values = (
                     cell(*beat),
                     standing_cell(*standing),
+                    self.clock.now().0,
                     CLUSTER,
                     member.node.0.as_str(),
                     cell(member.incarnation.0),

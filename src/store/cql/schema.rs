@@ -20,13 +20,14 @@ use super::state::pause;
 use super::topology;
 
 /// The migrations, in order. A released migration never changes.
-const MIGRATIONS: [(i32, &str); 6] = [
+const MIGRATIONS: [(i32, &str); 7] = [
     (1, include_str!("../../../schema/cql/0001_tables.cql")),
     (2, include_str!("../../../schema/cql/0002_nodes.cql")),
     (3, include_str!("../../../schema/cql/0003_recorders.cql")),
     (4, include_str!("../../../schema/cql/0004_key_check.cql")),
     (5, include_str!("../../../schema/cql/0005_documents.cql")),
     (6, include_str!("../../../schema/cql/0006_privacy.cql")),
+    (7, include_str!("../../../schema/cql/0007_clocks.cql")),
 ];
 
 /// The two tables that migrations need. Nodes that start at the same time create them concurrently.
@@ -215,7 +216,9 @@ async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
     for (number, text) in missing(&applied(session).await?).map_err(failed)? {
         for statement in statements(text) {
             renew_lock(session, me).await?;
-            run(session, &statement).await?;
+            if !is_added(session, &statement).await? {
+                run(session, &statement).await?;
+            }
         }
         agree(session).await?;
         let mut record =
@@ -229,6 +232,32 @@ async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
         tracing::info!(migration = number, "applied");
     }
     Ok(())
+}
+
+/// The table and the column of a statement that adds one column.
+fn added_column(statement: &str) -> Option<(&str, &str)> {
+    let mut words = statement.strip_prefix("ALTER TABLE ")?.split_whitespace();
+    let table = words.next()?;
+    let is_add = words.next()? == "ADD";
+    words
+        .next()
+        .filter(|_| is_add)
+        .map(|column| (table, column))
+}
+
+/// Whether the column that a statement adds exists already, because an earlier attempt was
+/// interrupted. Not both databases have `ADD IF NOT EXISTS`.
+async fn is_added(session: &Session, statement: &str) -> Result<bool, CqlOpenError> {
+    let (Some((table, column)), Some(keyspace)) = (added_column(statement), session.get_keyspace())
+    else {
+        return Ok(false);
+    };
+    session.refresh_metadata().await.map_err(failed)?;
+    let state = session.get_cluster_state();
+    let table = state
+        .get_keyspace(keyspace.as_str())
+        .and_then(|keyspace| keyspace.tables.get(table));
+    Ok(table.is_some_and(|table| table.columns.contains_key(column)))
 }
 
 /// Takes the lock; a serial read resolves a doubt.
@@ -335,10 +364,9 @@ mod tests {
             let statements = statements(text);
             assert!(!statements.is_empty());
             for statement in statements {
-                assert!(
-                    statement.contains("IF NOT EXISTS") || statement.starts_with("ALTER TABLE"),
-                    "{statement}"
-                );
+                let is_repeatable =
+                    statement.contains("IF NOT EXISTS") || added_column(&statement).is_some();
+                assert!(is_repeatable, "{statement}");
             }
         }
     }

@@ -178,11 +178,11 @@ statements! {
     // Members and owners.
     member_make: Lwt = "INSERT INTO members (cluster, node, incarnation, beat, standing) VALUES (?, ?, ?, 0, 0) IF NOT EXISTS";
     member_rejoin: Lwt = "UPDATE members SET incarnation = ?, beat = 0, standing = 0 WHERE cluster = ? AND node = ? IF incarnation = ?";
-    member_beat: Lwt = "UPDATE members SET beat = ?, standing = ? WHERE cluster = ? AND node = ? IF incarnation = ? AND standing != 2";
+    member_beat: Lwt = "UPDATE members SET beat = ?, standing = ?, clock = ? WHERE cluster = ? AND node = ? IF incarnation = ? AND standing != 2";
     member_gone: Lwt = "UPDATE members SET standing = 2 WHERE cluster = ? AND node = ? IF incarnation = ? AND beat = ?";
     member_leave: Lwt = "UPDATE members SET standing = 2 WHERE cluster = ? AND node = ? IF incarnation = ?";
-    members_get: Read = "SELECT node, incarnation, beat, standing FROM members WHERE cluster = ?";
-    members_serial: Serial = "SELECT node, incarnation, beat, standing FROM members WHERE cluster = ?";
+    members_get: Read = "SELECT node, incarnation, beat, standing, clock FROM members WHERE cluster = ?";
+    members_serial: Serial = "SELECT node, incarnation, beat, standing, clock FROM members WHERE cluster = ?";
     owner_make: Lwt = "INSERT INTO shard_owner (shard, generation, node, incarnation) VALUES (?, 1, ?, ?) IF NOT EXISTS";
     owner_claim: Lwt = "UPDATE shard_owner SET generation = ?, node = ?, incarnation = ? WHERE shard = ? IF generation = ?";
     owner_release: Lwt = "UPDATE shard_owner SET node = '' WHERE shard = ? IF generation = ? AND node = ? AND incarnation = ?";

@@ -1,13 +1,17 @@
 //! A cluster of nodes around one store, in virtual time.
 
+mod clocks;
+
 use std::cell::{Ref, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use porchlight_core::ownership::{
-    Change, Effect, Input, Member, MonotonicMs, NodeName, Outcome, OwnershipMachine, TICK_MS_MAX,
+    Change, Effect, Input, Member, MembersRead, MonotonicMs, NodeName, Outcome, OwnershipMachine,
+    TICK_MS_MAX,
 };
 use porchlight_schema::ids::Shard;
+use porchlight_schema::time::TimestampMs;
 
 use super::judge::Judge;
 use super::store::{Row, Tables, row_of};
@@ -42,6 +46,8 @@ struct Node {
     life: u64,
     clock_permille: u64,
     clock_from_ms: u64,
+    /// How far the node's wall clock is ahead of the true time.
+    wall_ahead_ms: i64,
     paused_until_ms: u64,
     cut_off_until_ms: u64,
     restart_after_ms: u64,
@@ -74,6 +80,8 @@ enum Event {
 struct Pending {
     asked: Asked,
     started: MonotonicMs,
+    /// The caller's wall clock at that time.
+    sent_at: TimestampMs,
     /// The caller gets an unknown outcome; the store still executes the request, unless it is
     /// overtaken.
     is_unknown: bool,
@@ -93,6 +101,8 @@ pub(super) struct Cluster {
     unknown_permille: u64,
     outage_until_ms: u64,
     stall_until_ms: u64,
+    /// When a node's wall clock was last set.
+    clocks_set_at_ms: u64,
     /// The share of answers that take seconds.
     slow_permille: u64,
     changes: u64,
@@ -109,6 +119,7 @@ impl Cluster {
                 life: 0,
                 clock_permille: chance.between(900, 1_100) as u64,
                 clock_from_ms: chance.between(0, 1_000_000) as u64,
+                wall_ahead_ms: 0,
                 paused_until_ms: 0,
                 cut_off_until_ms: 0,
                 restart_after_ms: 0,
@@ -127,6 +138,7 @@ impl Cluster {
             unknown_permille,
             outage_until_ms: 0,
             stall_until_ms: 0,
+            clocks_set_at_ms: 0,
             slow_permille: 20,
             changes: 0,
             judge: RefCell::default(),
@@ -334,6 +346,7 @@ impl Cluster {
         for effect in machine.handle(now, input) {
             self.perform(node, effect);
         }
+        self.check_clocks(node);
     }
 
     fn perform(&mut self, node: usize, effect: Effect) {
@@ -378,6 +391,7 @@ impl Cluster {
         let pending = Pending {
             asked,
             started: self.clock(node),
+            sent_at: self.wall(node),
             is_unknown,
             is_overtaken: false,
         };
@@ -443,7 +457,7 @@ impl Cluster {
             Asked::Change(change) => {
                 let never =
                     pending.is_overtaken || (pending.is_unknown && self.chance.permille(500));
-                let applied = !never && self.tables.apply(&change);
+                let applied = !never && self.tables.apply(&change, pending.sent_at);
                 if pending.is_unknown {
                     return;
                 }
@@ -457,7 +471,11 @@ impl Cluster {
                     },
                 }
             }
-            Asked::Members { .. } => Input::Members(self.tables.members()),
+            Asked::Members { .. } => Input::Members(MembersRead {
+                rows: self.tables.members(),
+                started: pending.started,
+                wall: self.wall(node),
+            }),
             Asked::Owners => Input::Owners(self.tables.owners()),
             Asked::Owner(shard) => Input::Owner(shard, self.tables.owner(shard)),
         };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use porchlight_core::ownership::{Change, Member, MemberRow, MemberStatus, NodeName, OwnerRow};
 use porchlight_schema::ids::Shard;
+use porchlight_schema::time::TimestampMs;
 
 #[derive(Debug, Default)]
 pub(super) struct Tables {
@@ -26,8 +27,9 @@ pub(super) fn row_of(change: &Change) -> Row {
 }
 
 impl Tables {
-    /// Applies the change if its condition holds. Returns whether it did.
-    pub(super) fn apply(&mut self, change: &Change) -> bool {
+    /// Applies the change if its condition holds. Returns whether it did. `sent_at` is the wall clock
+    /// of the node that requested it.
+    pub(super) fn apply(&mut self, change: &Change, sent_at: TimestampMs) -> bool {
         match change {
             Change::Join { member, after } => {
                 let found = self.members.get(&member.node);
@@ -40,6 +42,7 @@ impl Tables {
                         member: member.clone(),
                         beat: 0,
                         standing: MemberStatus::Up,
+                        clock: None,
                     },
                 );
                 true
@@ -51,6 +54,7 @@ impl Tables {
             } => self.of_life(member, |row| {
                 row.standing != MemberStatus::Gone && {
                     (row.beat, row.standing) = (*beat, *standing);
+                    row.clock = Some(sent_at);
                     true
                 }
             }),

@@ -9,7 +9,8 @@ use porchlight_core::ownership::{
 };
 use porchlight_core::webhook::{Change as LaneChange, Queued, State, Update};
 use porchlight_ports::{
-    Appended, Covered, Insights, Journal, NodesTable, Outbox, Ownership, Sessions, StoredInsight,
+    Appended, Clock, Covered, Insights, Journal, NodesTable, Outbox, Ownership, Sessions,
+    StoredInsight,
 };
 use porchlight_schema::ids::{SessionId, Shard, ShardSet};
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
@@ -117,13 +118,22 @@ async fn members_join_send_heartbeats_are_declared_dead_and_rejoin() {
         member,
         beat,
         standing,
+        clock: None,
     };
     let expected = [
         row(second, 1, MemberStatus::Up),
         row(member("b:1", 5), 0, MemberStatus::Gone),
     ];
-    assert_eq!(store.members(false).await.unwrap(), expected);
-    assert_eq!(store.members(true).await.unwrap(), expected);
+    for serially in [false, true] {
+        let mut rows = store.members(serially).await.unwrap();
+        let clocks = rows.iter_mut().map(|row| row.clock.take());
+        let clocks: Vec<_> = clocks.collect();
+        assert_eq!(rows, expected);
+        // Only a heartbeat carries the time of the sender's clock.
+        let sent_ago_ms = clocks[0].map(|sent_at| SystemClock.now().since_ms(sent_at));
+        assert!((0..60_000).contains(&sent_ago_ms.unwrap()));
+        assert_eq!(clocks[1], None);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,12 +5,13 @@ mod shards;
 use porchlight_schema::ids::Shard;
 use porchlight_schema::limits::SHARDS;
 
+use super::clocks::{ClockVerdict, Clocks};
 use super::membership::Membership;
 use super::placement::Placement;
 use super::slot::Slot;
 use super::{
     Change, Effect, FENCE_MS, HEARTBEAT_MS, Incarnation, Input, JOIN_AGAIN_MS, MEMBERS_READ_MS,
-    Member, MemberRow, MemberStatus, MonotonicMs, NodeName, OWNERS_READ_MS, Outcome,
+    Member, MemberStatus, MembersRead, MonotonicMs, NodeName, OWNERS_READ_MS, Outcome,
 };
 
 /// Number of random low bits of an incarnation. They keep two processes that start with one name at
@@ -57,6 +58,7 @@ pub struct OwnershipMachine {
     salt: u64,
     seat: MembershipState,
     members: Membership,
+    clocks: Clocks,
     placement: Placement,
     /// State of each shard, indexed by shard.
     slots: Vec<Slot>,
@@ -80,6 +82,7 @@ impl OwnershipMachine {
             salt,
             seat: MembershipState::Seeking,
             members: Membership::default(),
+            clocks: Clocks::default(),
             placement: Placement::default(),
             slots: vec![Slot::default(); SHARDS],
             owners_known: false,
@@ -149,6 +152,28 @@ impl OwnershipMachine {
         }
     }
 
+    /// Milliseconds by which this node's wall clock is at least ahead of another member's; 0 if it
+    /// may be ahead of none.
+    #[must_use]
+    pub fn clock_ahead_ms(&self) -> i64 {
+        self.clocks.ahead_ms()
+    }
+
+    /// Milliseconds by which this node's wall clock is at least behind another member's; 0 if it may
+    /// be behind none.
+    #[must_use]
+    pub fn clock_behind_ms(&self) -> i64 {
+        self.clocks.behind_ms()
+    }
+
+    /// Whether this node does not join because its wall clock differs from those of most members by
+    /// more than [`CLOCK_REFUSE_MS`](super::CLOCK_REFUSE_MS).
+    #[must_use]
+    pub fn is_refused_for_its_clock(&self, now: MonotonicMs) -> bool {
+        matches!(self.seat, MembershipState::Seeking)
+            && self.clocks.verdict(now) == ClockVerdict::Refuse
+    }
+
     /// Processes an input at time `now` and returns the effects to perform.
     pub fn handle(&mut self, now: MonotonicMs, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
@@ -163,7 +188,7 @@ impl OwnershipMachine {
                 change,
                 outcome,
             } => self.on_changed(now, started, change, outcome, &mut effects),
-            Input::Members(rows) => self.on_members(now, rows, &mut effects),
+            Input::Members(read) => self.on_members(now, read, &mut effects),
             Input::Owners(rows) => self.on_owners(rows, &mut effects),
             Input::Owner(shard, row) => self.on_owner(now, shard, row, &mut effects),
             Input::Drained(shard, generation) => self.on_drained(shard, generation, &mut effects),
@@ -319,8 +344,9 @@ impl OwnershipMachine {
         }
     }
 
-    fn on_members(&mut self, now: MonotonicMs, rows: Vec<MemberRow>, effects: &mut Vec<Effect>) {
-        let changed = self.members.read(now, rows);
+    fn on_members(&mut self, now: MonotonicMs, read: MembersRead, effects: &mut Vec<Effect>) {
+        self.clocks.read(now, &self.node, &read);
+        let changed = self.members.read(now, read.rows);
         if changed {
             self.owners_due = now;
         }
@@ -361,7 +387,13 @@ impl OwnershipMachine {
         }
     }
 
+    /// Requests to join, unless this node's clock differs too much from those of the members, or is
+    /// not compared with them yet. Then the node reads the members again later.
     fn join(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
+        if self.clocks.verdict(now) != ClockVerdict::Join {
+            self.seat = MembershipState::Seeking;
+            return;
+        }
         let after = self.members.incarnation(&self.node);
         let lives = after.map_or(0, |after| after.0 >> SALT_BITS) + 1;
         let salt = self.salt & ((1 << SALT_BITS) - 1);
