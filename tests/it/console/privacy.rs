@@ -69,13 +69,8 @@ fn an_erasure_is_confirmed_cancelled_and_proved() {
             .post("/console/privacy/create", &erasure("e1", RIDER))
             .await;
         assert_eq!(created.status, 303);
-        assert!(
-            visitor
-                .page("/console/privacy")
-                .await
-                .text
-                .contains("/console/privacy/e1/cancel")
-        );
+        let list = visitor.page("/console/privacy").await.text;
+        assert!(list.contains("/console/privacy/e1/cancel"), "{list}");
         let cancelled = visitor.post("/console/privacy/e1/cancel", &[]).await;
         assert_eq!(cancelled.status, 303);
         reaches(&server, &key, "e1", "cancelled").await;
@@ -84,14 +79,8 @@ fn an_erasure_is_confirmed_cancelled_and_proved() {
 
         let hold = format!("/console/sessions/{id}/hold");
         assert_eq!(visitor.post(&hold, &[]).await.status, 303);
-        let path = format!("/console/sessions/{id}");
-        assert!(
-            visitor
-                .page(&path)
-                .await
-                .text
-                .contains("this session is held")
-        );
+        let page = visitor.page(&format!("/console/sessions/{id}")).await.text;
+        assert!(page.contains("this session is held"), "{page}");
         let held = visitor
             .post("/console/privacy/create", &erasure("e2", RIDER))
             .await;
