@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use porchlight_ports::{KeyCheck, Keys, NodesTable, Outbox, Ownership, SingleNode, Store};
 use porchlight_schema::time::TimestampMs;
+use tokio::time::{Duration, Instant};
 
 use porchlight_store::cql::{CqlOpenError, CqlStore, Role};
 use porchlight_store::{EmbeddedStore, OnDurable, OnFatal, OpenError, OpenOptions};
@@ -26,6 +27,27 @@ pub enum StoreOpenError {
     /// The folder for the operators' token cannot be created.
     #[error("store.path: {0} cannot be made")]
     Folder(std::path::PathBuf, #[source] std::io::Error),
+}
+
+/// The time for which the server waits for a command that has the store open, milliseconds.
+const LOCK_WAIT_MS: u64 = 3_000;
+/// The interval between two attempts to open the store, milliseconds.
+const LOCK_RETRY_MS: u64 = 50;
+
+/// Opens the embedded store for serving. A command such as `keys create` may have it open for a
+/// moment, so the server waits for it before it gives up.
+async fn open_when_free(
+    options: impl Fn() -> OpenOptions,
+) -> Result<Arc<EmbeddedStore>, OpenError> {
+    let deadline = Instant::now() + Duration::from_millis(LOCK_WAIT_MS);
+    loop {
+        match EmbeddedStore::open(options()) {
+            Err(OpenError::Locked(_)) if Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(LOCK_RETRY_MS)).await;
+            }
+            opened => return opened,
+        }
+    }
 }
 
 /// An open store.
@@ -60,12 +82,15 @@ impl OpenStore {
         node: Option<Arc<dyn Ownership>>,
     ) -> Result<Self, StoreOpenError> {
         Ok(match config.store.kind {
-            StoreKind::Embedded => Self::Embedded(EmbeddedStore::open(OpenOptions {
-                path: config.store.path.clone(),
-                reserve_bytes: config.store.reserve_bytes,
-                on_durable,
-                on_fatal,
-            })?),
+            StoreKind::Embedded => Self::Embedded(
+                open_when_free(|| OpenOptions {
+                    path: config.store.path.clone(),
+                    reserve_bytes: config.store.reserve_bytes,
+                    on_durable: Arc::clone(&on_durable),
+                    on_fatal: Arc::clone(&on_fatal),
+                })
+                .await?,
+            ),
             StoreKind::Cql => {
                 let folder = &config.store.path;
                 std::fs::create_dir_all(folder)

@@ -46,8 +46,9 @@ enum Action {
         /// The validity of the key, such as 90d.
         #[arg(long)]
         expires: Option<HumanDuration>,
-        /// Create the store if it does not exist. Without this option a missing store is an error,
-        /// because the key would be unknown to the server.
+        /// Create the store in the default folder if it does not exist. Without this option a
+        /// missing store is an error there, because the server may use another folder. A store in
+        /// a configured folder is created without it.
         #[arg(long)]
         init: bool,
         /// Print `{id, key, organizationId, env, kind}` instead of the key alone.
@@ -137,7 +138,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 role: role.map(|role| role.as_str().to_owned()),
                 ..order(org, *env, *kind, name.as_deref(), *expires)?
             };
-            let made = create(&config.load()?, order, *init)?;
+            let loaded = config.load()?;
+            let may_init = *init || config.config.is_some() || names_store(&loaded);
+            let made = create(&loaded, order, may_init)?;
             if *json {
                 say!("{}", serde_json::to_string(&made)?)?;
             } else {
@@ -181,11 +184,18 @@ fn order(
     })
 }
 
-fn create(config: &Config, order: CreateKeyRequest, init: bool) -> anyhow::Result<CreatedKey> {
+/// Returns whether the configuration names the folder of the store instead of relying on the
+/// default, which depends on the working directory.
+fn names_store(config: &Config) -> bool {
+    config.store.path != Config::default().store.path
+}
+
+/// Creates a key. Without a running server, `may_init` decides whether a missing store is created.
+fn create(config: &Config, order: CreateKeyRequest, may_init: bool) -> anyhow::Result<CreatedKey> {
     match OpsClient::of(config)? {
         Some(server) => super::block_on(async move { server.create_key(&order).await }),
         None => {
-            if !init {
+            if !may_init {
                 has_store(config).context(
                     "no server of this configuration runs here; --init creates the store",
                 )?;

@@ -208,6 +208,10 @@ pub(crate) fn open_engine(
     let file = path.join(acknowledged::NAME);
     let io = |error| OpenError::Io(path.to_path_buf(), error);
     std::fs::create_dir_all(path).map_err(io)?;
+    // Processes open the folder one after another. Otherwise one could take the first start of
+    // another, still in progress, for one that was interrupted, and remove it.
+    let opening = std::fs::File::open(path).map_err(io)?;
+    opening.lock().map_err(io)?;
     remove_cut_off_start(path).map_err(io)?;
     let has_engine = folder.try_exists().map_err(io)?;
     let has_file = file.try_exists().map_err(io)?;

@@ -24,6 +24,8 @@ mod dashboards;
 #[cfg(test)]
 mod erasure;
 #[cfg(test)]
+mod first_key;
+#[cfg(test)]
 mod full_disk;
 #[cfg(test)]
 mod logs;
