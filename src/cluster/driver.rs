@@ -29,6 +29,10 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// The interval at which a node reconciles its shards with the store, which finds the changes of
 /// lost nudges.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// The number of shards that are reconciled together.
+const RECONCILED_TOGETHER: usize = 64;
+/// The pause after a group of shards, so that the reads are spread over time.
+const RECONCILE_PAUSE: Duration = Duration::from_secs(1);
 /// The interval, in reconciliations, at which all live sessions are read instead of only the marked
 /// ones.
 const LOOKS_THOROUGH_EVERY: u64 = 5;
@@ -448,18 +452,25 @@ async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn ShardWo
     }
 }
 
-/// Periodically reconciles this node's shards with the store.
+/// Periodically reconciles this node's shards with the store, a group at a time. A group that fails
+/// is reconciled in the next round, and does not hold up the others.
 async fn reconcile_shards(view: Arc<View>, tenants: Arc<dyn ShardWorkload>) {
-    for look in 1_u64.. {
+    for round in 1_u64.. {
         tokio::time::sleep(LOOK_EVERY).await;
+        let thoroughly = round % LOOKS_THOROUGH_EVERY == 0;
         let owned = ShardSet::ALL.iter().filter(|&shard| view.owns(shard));
-        let owned: ShardSet = owned.collect();
-        if owned.is_empty() {
-            continue;
-        }
-        let thoroughly = look % LOOKS_THOROUGH_EVERY == 0;
-        if let Err(error) = tenants.reconcile_shards(owned, thoroughly).await {
-            tracing::warn!(%error, "the shards of this node cannot be reconciled");
+        let owned: Vec<Shard> = owned.collect();
+        for group in owned.chunks(RECONCILED_TOGETHER) {
+            let owned = group.iter().copied().filter(|&shard| view.owns(shard));
+            let owned: ShardSet = owned.collect();
+            if owned.is_empty() {
+                continue;
+            }
+            if let Err(error) = tenants.reconcile_shards(owned, thoroughly).await {
+                let shards = owned.len();
+                tracing::warn!(%error, shards, "shards of this node cannot be reconciled");
+            }
+            tokio::time::sleep(RECONCILE_PAUSE).await;
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod costs;
 mod nodes;
+mod shards;
 
 use std::sync::Arc;
 use std::time::Duration;

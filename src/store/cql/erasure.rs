@@ -20,7 +20,7 @@ use porchlight_schema::session::{SessionStart, Tenant};
 use super::db::{Lwt, decode, id_bytes};
 use super::journal::Head;
 use super::lists::hash;
-use super::live_sessions::shard_and_day;
+use super::live_sessions::all_buckets;
 use super::sessions::Remembered;
 use super::slots::{HOUR_MS, SLOT_MS, slot_of, tenant_key};
 use super::{CqlStore, Inner};
@@ -138,10 +138,12 @@ impl Inner {
             let values = (tenant, hash.as_slice(), at, session);
             self.db.erase(statement, values).await?;
         }
-        let (shard, day) = shard_and_day(start.session_id);
-        let values = (shard, day, session);
-        for statement in [&statements.live_delete, &statements.behind_delete_all] {
-            self.db.erase(statement, values).await?;
+        let shard = i16::from(start.session_id.shard().0);
+        for bucket in all_buckets(start.session_id) {
+            let values = (shard, bucket, session);
+            for statement in [&statements.live_delete, &statements.behind_delete_all] {
+                self.db.erase(statement, values).await?;
+            }
         }
         let state = &statements.state_delete;
         match self.db.lightweight(state, (session,)).await? {

@@ -15,12 +15,12 @@ use porchlight_schema::time::TimestampMs;
 
 use super::db::{Lwt, encode, id_bytes};
 use super::journal::note_bytes;
-use super::live_sessions::shard_and_day;
+use super::live_sessions::Kind;
 use super::outbox::Cursor;
 use super::relay::number_cell;
 use super::sessions::Remembered;
+use super::slots::AT_ONCE;
 use super::slots::OutboxKind;
-use super::slots::{AT_ONCE, Owner};
 use super::state::{Official, SessionRecord, State};
 use super::{CqlStore, Inner};
 
@@ -250,13 +250,8 @@ impl Inner {
             self.mark_rescore(session_id, b"import").await?;
         }
         if session.end.is_none() {
-            let (shard, day) = shard_and_day(session_id);
-            self.list_slots(&[
-                (Owner::LiveDays, day),
-                (Owner::LiveShards(day), i64::from(shard)),
-            ])
-            .await?;
-            let values = (shard, day, key.as_slice(), self.lives.live);
+            let (shard, bucket) = self.open_bucket(Kind::Live, session_id).await?;
+            let values = (shard, bucket, key.as_slice(), self.lives.live);
             self.db.write(&statements.live_put, values).await?;
         }
         let data = encode(&record)?;

@@ -75,14 +75,13 @@ impl Inner {
         if committed {
             self.see_to("an insight's message", move |inner| {
                 let pending = state.pending.clone();
-                let end = state.end;
                 async move {
                     inner.relay(&pending).await?;
-                    if inner.may_be_joined_by_late(end) {
+                    if inner.may_be_joined_by_late(session_id) {
                         return Ok(());
                     }
                     inner
-                        .clear_rescoring_mark(session_id, covered)
+                        .clear_rescoring_mark(session_id, covered, None)
                         .await
                         .map(drop)
                 }

@@ -15,7 +15,7 @@ use porchlight_schema::limits::{BATCH_SEQ_MAX, JOURNAL_READ_BYTES_MAX};
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-use super::live_sessions::shard_and_day;
+use super::live_sessions::{Kind, buckets_to_clear};
 use super::slots::{Owner, Way};
 use super::{CqlStore, Inner};
 pub(super) use head::Head;
@@ -217,31 +217,32 @@ impl Inner {
 
     /// Marks that a session's insight may be out of date; the tag names the cause.
     pub(super) async fn mark_rescore(&self, session_id: SessionId, tag: &[u8]) -> StoreResult<()> {
-        let (shard, day) = shard_and_day(session_id);
-        self.list_slots(&[
-            (Owner::BehindDays, day),
-            (Owner::BehindShards(day), i64::from(shard)),
-        ])
-        .await?;
+        let (shard, bucket) = self.open_bucket(Kind::Behind, session_id).await?;
         let key = session_id.to_bytes();
-        let values = (shard, day, key.as_slice(), tag, self.lives.retained);
+        let values = (shard, bucket, key.as_slice(), tag, self.lives.retained);
         self.db.write(&self.db.statements.behind_put, values).await
     }
 
-    /// Removes the marks that an insight covers, which are those set before its data was counted. Returns whether it covers everything.
+    /// Removes the marks that an insight covers, which are those set before its data was counted.
+    /// Returns whether it covers everything. `found_in` is the bucket in which a mark was found.
     pub(super) async fn clear_rescoring_mark(
         &self,
         session_id: SessionId,
         covered: Covered,
+        found_in: Option<i64>,
     ) -> StoreResult<bool> {
-        let (shard, day) = shard_and_day(session_id);
+        let shard = i16::from(session_id.shard().0);
         let key = session_id.to_bytes();
         let statements = &self.db.statements;
-        let place = (shard, day, key.as_slice());
-        let marks: Vec<(Vec<u8>,)> = self
-            .db
-            .rows(&statements.behind_tags, place, usize::MAX)
-            .await?;
+        let mut buckets = buckets_to_clear(session_id, self.clock.now());
+        buckets.extend(found_in.filter(|bucket| !buckets.contains(bucket)));
+        let mut marks: Vec<(i64, Vec<u8>)> = Vec::new();
+        for bucket in buckets {
+            let place = (shard, bucket, key.as_slice());
+            let tags = self.db.rows(&statements.behind_tags, place, usize::MAX);
+            let tags: Vec<(Vec<u8>,)> = tags.await?;
+            marks.extend(tags.into_iter().map(|(tag,)| (bucket, tag)));
+        }
         let state = self.state(session_id).await?;
         let present = Covered {
             batches: self.count(session_id).await?,
@@ -253,8 +254,8 @@ impl Inner {
         if present != covered {
             return Ok(false);
         }
-        for (tag,) in marks {
-            let values = (shard, day, key.as_slice(), tag.as_slice());
+        for (bucket, tag) in marks {
+            let values = (shard, bucket, key.as_slice(), tag.as_slice());
             self.db.write(&statements.behind_delete, values).await?;
         }
         Ok(true)

@@ -8,6 +8,7 @@ use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::limits::JOURNAL_TIPS_MAX;
 
 use super::journal::Head;
+use super::live_sessions::{EmptyRead, Kind};
 use super::outbox::Cursor;
 
 /// Number of lock stripes: more than there are ever concurrent writers.
@@ -18,6 +19,12 @@ const CURSORS_MAX: usize = 65_536;
 const SLOTS_MAX: usize = 65_536;
 /// Maximum number of endpoints with a cached mark.
 const MARKS_MAX: usize = 16_384;
+
+/// Maximum number of buckets of live or marked sessions that are known to be empty: those of 256
+/// shards for two days.
+const EMPTY_BUCKETS_MAX: usize = 32_768;
+/// Maximum number of sessions of which is known when this process first saw their end.
+const ENDS_SEEN_MAX: usize = 65_536;
 
 /// Maximum number of batches whose write failed and is remembered.
 const DOUBTFUL_MAX: usize = 65_536;
@@ -109,6 +116,13 @@ pub(super) struct Memory {
     pub(super) marks: Recent<EndpointId, i64>,
     /// Hashes of batches whose write failed and may still have happened, by session and number.
     pub(super) doubtful: Recent<(SessionId, u32), Vec<[u8; 32]>>,
+    /// Buckets of live or marked sessions that were read and had no rows, by kind, shard and bucket.
+    /// `None` after a write of this process.
+    pub(super) empty_buckets: Recent<(Kind, u8, i64), Option<EmptyRead>>,
+    /// The hours up to which shards have no live or marked sessions.
+    pub(super) shard_marks: Recent<(Kind, u8), i64>,
+    /// When this process first saw that a session has ended, in milliseconds of its monotonic clock.
+    pub(super) ends_seen: Recent<SessionId, i64>,
     /// Serializes readers of one session's tip.
     pub(super) loading: Stripes,
     /// Serializes writers of one batch.
@@ -127,6 +141,9 @@ impl Default for Memory {
             slots: Recent::new(SLOTS_MAX),
             marks: Recent::new(MARKS_MAX),
             doubtful: Recent::new(DOUBTFUL_MAX),
+            empty_buckets: Recent::new(EMPTY_BUCKETS_MAX),
+            shard_marks: Recent::new(2_048),
+            ends_seen: Recent::new(ENDS_SEEN_MAX),
             loading: Stripes::new(),
             batches: Stripes::new(),
             states: Stripes::new(),

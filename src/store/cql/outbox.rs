@@ -224,7 +224,7 @@ impl Inner {
     }
 
     /// The time by the clock of this process or of the database, whichever is earlier.
-    async fn earlier_clock(&self) -> StoreResult<TimestampMs> {
+    pub(super) async fn earlier_clock(&self) -> StoreResult<TimestampMs> {
         let own = self.clock.now();
         let row: Option<(i64,)> = self.db.row(&self.db.statements.clock_get, ()).await?;
         Ok(row.map_or(own, |(database_ms,)| own.min(TimestampMs(database_ms))))

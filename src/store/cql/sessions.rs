@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::db::{Lwt, decode, encode};
-use super::live_sessions::shard_and_day;
+use super::live_sessions::{Entry, Kind, buckets_to_clear};
 use super::relay::Head;
-use super::slots::{Owner, tenant_key};
+use super::slots::tenant_key;
 use super::state::{Change, SessionRecord, State, TRIES_MAX, Verdict, message, pause};
 use super::{CqlStore, Inner};
 
@@ -92,15 +92,10 @@ impl Inner {
     /// Creates a session. Its own row comes last; without it nothing leads to the other rows.
     async fn make(&self, record: &SessionRecord, body: MessageBody) -> StoreResult<()> {
         let session_id = record.start.session_id;
-        let (shard, day) = shard_and_day(session_id);
-        self.list_slots(&[
-            (Owner::LiveDays, day),
-            (Owner::LiveShards(day), i64::from(shard)),
-        ])
-        .await?;
+        let (shard, bucket) = self.open_bucket(Kind::Live, session_id).await?;
         let key = session_id.to_bytes();
         let statements = &self.db.statements;
-        let live = (shard, day, key.as_slice(), self.lives.live);
+        let live = (shard, bucket, key.as_slice(), self.lives.live);
         let message = record
             .first
             .map(|endpoint_id| (message(&record.start, 0, body), endpoint_id));
@@ -280,9 +275,18 @@ impl Inner {
         if state.insight.is_none() {
             self.mark_rescore(session_id, b"end").await?;
         }
-        let (shard, day) = shard_and_day(session_id);
-        let key = session_id.to_bytes();
-        let values = (shard, day, key.as_slice());
+        self.saw_end(session_id);
+        for bucket in buckets_to_clear(session_id, self.clock.now()) {
+            self.delete_live(Entry { session_id, bucket }).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes a session's row from a bucket of the live sessions.
+    pub(super) async fn delete_live(&self, entry: Entry) -> StoreResult<()> {
+        let shard = i16::from(entry.session_id.shard().0);
+        let key = entry.session_id.to_bytes();
+        let values = (shard, entry.bucket, key.as_slice());
         self.db.write(&self.db.statements.live_delete, values).await
     }
 

@@ -2,7 +2,7 @@
 
 use futures_util::future::try_join_all;
 use porchlight_ports::StoreResult;
-use porchlight_schema::ids::{EndpointId, SessionId};
+use porchlight_schema::ids::{EndpointId, SessionId, Shard};
 use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 
@@ -12,7 +12,7 @@ use super::Inner;
 pub(super) const SLOT_MS: i64 = 600_000;
 /// An hour of a list of sessions.
 pub(super) const HOUR_MS: i64 = 3_600_000;
-/// A day of live sessions.
+/// A day of live sessions, as listed by earlier releases.
 pub(super) const DAY_MS: i64 = 86_400_000;
 /// Maximum number of an owner's slots that are read: ten-minute slots of more than a year.
 const SLOTS_READ_MAX: usize = 65_536;
@@ -46,14 +46,18 @@ pub(super) enum Owner {
     Sessions(Tenant),
     /// The partitions of a session's journal after the first.
     Journal(SessionId),
-    /// Days with live sessions.
-    LiveDays,
-    /// Shards with live sessions of this day.
+    /// Buckets with live sessions.
+    LiveBuckets,
+    /// Shards with live sessions in this bucket.
     LiveShards(i64),
-    /// Days with marked sessions.
-    BehindDays,
-    /// Shards with marked sessions of this day.
+    /// The hour up to which a shard has no live sessions.
+    LiveMark(Shard),
+    /// Buckets with marked sessions.
+    BehindBuckets,
+    /// Shards with marked sessions in this bucket.
     BehindShards(i64),
+    /// The hour up to which a shard has no marked sessions.
+    BehindMark(Shard),
 }
 
 impl Owner {
@@ -68,10 +72,12 @@ impl Owner {
             Self::Failed(tenant) => (b'F', tenant_key(tenant)),
             Self::Sessions(tenant) => (b'S', tenant_key(tenant)),
             Self::Journal(session_id) => (b'J', session_id.to_bytes().to_vec()),
-            Self::LiveDays => (b'L', Vec::new()),
-            Self::LiveShards(day) => (b'l', day.to_be_bytes().to_vec()),
-            Self::BehindDays => (b'B', Vec::new()),
-            Self::BehindShards(day) => (b'b', day.to_be_bytes().to_vec()),
+            Self::LiveBuckets => (b'L', Vec::new()),
+            Self::LiveShards(bucket) => (b'l', bucket.to_be_bytes().to_vec()),
+            Self::LiveMark(shard) => (b'm', vec![shard.0]),
+            Self::BehindBuckets => (b'B', Vec::new()),
+            Self::BehindShards(bucket) => (b'b', bucket.to_be_bytes().to_vec()),
+            Self::BehindMark(shard) => (b'n', vec![shard.0]),
         };
         let mut key = vec![letter];
         key.extend(rest);
@@ -138,5 +144,13 @@ impl Inner {
         let values = (key.as_slice(), from, to);
         let rows = self.db.rows::<(i64,)>(statement, values, SLOTS_READ_MAX);
         Ok(rows.await?.into_iter().map(|(slot,)| slot).collect())
+    }
+
+    /// The last slot of an owner.
+    pub(super) async fn last_slot(&self, owner: Owner) -> StoreResult<Option<i64>> {
+        let (key, statement) = (owner.key(), &self.db.statements.slots_down);
+        let values = (key.as_slice(), i64::MIN, i64::MAX);
+        let rows = self.db.rows::<(i64,)>(statement, values, 1).await?;
+        Ok(rows.first().map(|(slot,)| *slot))
     }
 }

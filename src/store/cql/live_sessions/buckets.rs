@@ -1,0 +1,414 @@
+//! The partitions of live and of marked sessions: a shard's sessions of one hour.
+//!
+//! An owner reads a shard from its **mark** on: the hour up to which the shard has nothing left. The
+//! mark is an hour that both the process's and the database's clock have left long ago, and a row
+//! that is written for a session created so long ago goes into the bucket [`OLD`], which the mark
+//! does not hide. So the clocks of two nodes may differ by hours, and no row is missed.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use porchlight_ports::{StoreError, StoreResult};
+use porchlight_schema::ids::{SessionId, Shard, ShardSet};
+use porchlight_schema::time::TimestampMs;
+
+use super::Inner;
+use crate::cql::db::id_bytes;
+use crate::cql::slots::{AT_ONCE, DAY_MS, HOUR_MS, Owner, Way, slot_of};
+
+/// The bucket of rows that were written long after their session's creation.
+const OLD: i64 = -1;
+/// The first bucket that is an hour. Smaller ones are days, which earlier releases wrote.
+const FIRST_HOUR: i64 = 100_000;
+/// The age of a session, in milliseconds, from which its rows go into [`OLD`]. Most sessions end
+/// before.
+const OLD_AFTER_MS: i64 = 14 * HOUR_MS;
+/// How long an hour must have been over before a mark passes it, milliseconds. The difference from
+/// [`OLD_AFTER_MS`] allows clocks that differ.
+const MARK_AFTER_MS: i64 = 18 * HOUR_MS;
+/// How long an hour must have been over before a read that found it empty is remembered,
+/// milliseconds.
+const CLOSED_AFTER_MS: i64 = HOUR_MS;
+/// How long such a read is remembered, milliseconds.
+const EMPTY_FOR_MS: i64 = 30 * 60_000;
+/// How long a read that found [`OLD`] empty is remembered, milliseconds. Other nodes may write into it
+/// at any time.
+const OLD_EMPTY_FOR_MS: i64 = 150_000;
+/// The rows that are read at least of each shard, if it has that many.
+const SHARD_ROWS_MIN: usize = 8;
+
+/// One of the two tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::cql) enum Kind {
+    /// Live sessions.
+    Live,
+    /// Sessions whose insight may miss data.
+    Behind,
+}
+
+impl Kind {
+    fn buckets(self) -> Owner {
+        match self {
+            Self::Live => Owner::LiveBuckets,
+            Self::Behind => Owner::BehindBuckets,
+        }
+    }
+
+    fn shards(self, bucket: i64) -> Owner {
+        match self {
+            Self::Live => Owner::LiveShards(bucket),
+            Self::Behind => Owner::BehindShards(bucket),
+        }
+    }
+
+    fn mark(self, shard: Shard) -> Owner {
+        match self {
+            Self::Live => Owner::LiveMark(shard),
+            Self::Behind => Owner::BehindMark(shard),
+        }
+    }
+}
+
+/// A read of a bucket that found no rows.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cql) struct EmptyRead {
+    /// The time of the read, in milliseconds of the process's monotonic clock.
+    at_ms: i64,
+    /// The generation in which this process owned the shard. Before it owned the shard, other nodes
+    /// worked on it.
+    generation: u64,
+}
+
+/// The bucket into which a row of a session is written at `now`.
+fn bucket_of(session_id: SessionId, now: TimestampMs) -> i64 {
+    let is_old = now.since_ms(session_id.made_at()) > OLD_AFTER_MS;
+    if is_old { OLD } else { hour_of(session_id) }
+}
+
+/// The buckets that may have rows of a session, seen at `now`. Earlier releases wrote into others.
+pub(in crate::cql) fn buckets_to_clear(session_id: SessionId, now: TimestampMs) -> Vec<i64> {
+    let mut buckets = vec![hour_of(session_id)];
+    // An hour less, because another node's clock may have been ahead.
+    if now.since_ms(session_id.made_at()) > OLD_AFTER_MS - HOUR_MS {
+        buckets.push(OLD);
+    }
+    buckets
+}
+
+/// All buckets that may ever have had rows of a session.
+pub(in crate::cql) fn all_buckets(session_id: SessionId) -> [i64; 3] {
+    let day = slot_of(session_id.made_at(), DAY_MS);
+    [hour_of(session_id), day, OLD]
+}
+
+fn hour_of(session_id: SessionId) -> i64 {
+    slot_of(session_id.made_at(), HOUR_MS).max(FIRST_HOUR)
+}
+
+/// The end of a bucket; rows of [`OLD`] may be of any time.
+fn end_ms(bucket: i64) -> i64 {
+    match bucket {
+        OLD => i64::MAX,
+        day if day < FIRST_HOUR => day.saturating_add(1).saturating_mul(DAY_MS),
+        hour => hour.saturating_add(1).saturating_mul(HOUR_MS),
+    }
+}
+
+/// A row of one of the two tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::cql) struct Entry {
+    pub(in crate::cql) session_id: SessionId,
+    /// The bucket in which the row was found.
+    pub(in crate::cql) bucket: i64,
+}
+
+/// The first rows of some partitions, in any order.
+#[derive(Debug, Default)]
+struct Rows {
+    entries: Vec<Entry>,
+    /// The session after which rows may be missing, because a partition has more.
+    cut: Option<SessionId>,
+}
+
+impl Rows {
+    /// Adds the first `read_max` rows of a partition.
+    fn add(&mut self, rows: Vec<Entry>, read_max: usize) {
+        if rows.len() >= read_max {
+            self.cut_after(rows.last().map(|entry| entry.session_id));
+        }
+        self.entries.extend(rows);
+    }
+
+    fn cut_after(&mut self, session_id: Option<SessionId>) {
+        self.cut = match (self.cut, session_id) {
+            (Some(first), Some(second)) => Some(first.min(second)),
+            (first, second) => first.or(second),
+        };
+    }
+
+    fn join(&mut self, other: Self) {
+        self.cut_after(other.cut);
+        self.entries.extend(other.entries);
+    }
+
+    /// The entries in order of id, each session once, up to the place where rows may be missing; and
+    /// whether these are all.
+    fn in_order(mut self, limit: usize) -> (Vec<Entry>, bool) {
+        if let Some(cut) = self.cut {
+            self.entries.retain(|entry| entry.session_id <= cut);
+        }
+        self.entries.sort_unstable();
+        self.entries.dedup_by_key(|entry| entry.session_id);
+        let are_all = self.cut.is_none() && self.entries.len() <= limit;
+        self.entries.truncate(limit);
+        (self.entries, are_all)
+    }
+}
+
+/// A read of some shards.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    kind: Kind,
+    after: Option<SessionId>,
+    limit: usize,
+    /// The earlier of the process's and the database's clock.
+    now: TimestampMs,
+}
+
+/// The number of rows to read of each shard for `limit` sessions: twice an even share, so that
+/// uneven shards rarely need another page.
+fn rows_per_shard(limit: usize, shards: usize) -> usize {
+    let share = limit.div_ceil(shards.max(1));
+    (2 * share).max(SHARD_ROWS_MIN)
+}
+
+impl Inner {
+    /// Lists a bucket before a row of a session is written into it, and returns the row's partition:
+    /// shard and bucket.
+    pub(in crate::cql) async fn open_bucket(
+        &self,
+        kind: Kind,
+        session_id: SessionId,
+    ) -> StoreResult<(i16, i64)> {
+        let shard = session_id.shard();
+        let bucket = bucket_of(session_id, self.clock.now());
+        let places = [
+            (kind.buckets(), bucket),
+            (kind.shards(bucket), i64::from(shard.0)),
+        ];
+        self.list_slots(&places).await?;
+        let place = (kind, shard.0, bucket);
+        self.memory
+            .empty_buckets
+            .change(&place, |read| *read = None);
+        Ok((i16::from(shard.0), bucket))
+    }
+
+    /// Up to `limit` sessions of these shards after `after`, in order of id, from one of the two
+    /// tables, and whether these are all. Hours in which a shard has nothing left are not read.
+    pub(super) async fn entries(
+        &self,
+        kind: Kind,
+        of: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<(Vec<Entry>, bool)> {
+        let now = self.earlier_clock().await?;
+        let wanted = Wanted {
+            kind,
+            after,
+            limit,
+            now,
+        };
+        let marks = self.shard_marks(kind, of).await?;
+        let first_mark = marks.values().min().copied().unwrap_or(0);
+        let from = after.map_or(0, hour_of).max(first_mark).max(FIRST_HOUR);
+        let (early, hours) = futures_util::future::try_join(
+            self.slots(kind.buckets(), i64::MIN, FIRST_HOUR - 1, Way::Up),
+            self.slots(kind.buckets(), from, i64::MAX, Way::Up),
+        )
+        .await?;
+        let early = early
+            .into_iter()
+            .filter(|&bucket| end_ms(bucket) > first_mark.saturating_mul(HOUR_MS));
+        let early: Vec<_> = early.collect();
+        // Without buckets before it, a new mark would save nothing.
+        let has_days = early.iter().any(|&bucket| bucket != OLD);
+        let passed = match hours.first() {
+            _ if has_days => first_mark,
+            Some(&hour) => hour,
+            None => i64::MAX,
+        };
+        let mut found = Rows::default();
+        // For each shard, the first hour that is not known to be empty.
+        let mut left: BTreeMap<u8, i64> = BTreeMap::new();
+        for bucket in early {
+            found.join(self.bucket(wanted, bucket, &marks, &mut left).await?);
+        }
+        let mut is_cut = false;
+        let mut of_hours = 0;
+        for hour in hours {
+            if is_cut || of_hours >= limit {
+                let last = found.entries.iter().filter(|entry| entry.bucket < hour);
+                let last = last.filter(|entry| entry.bucket >= FIRST_HOUR);
+                let last = last.map(|entry| entry.session_id).max();
+                found.cut_after(last);
+                for shard in of.iter() {
+                    left.entry(shard.0).or_insert(hour);
+                }
+                break;
+            }
+            let some = self.bucket(wanted, hour, &marks, &mut left).await?;
+            of_hours += some.entries.len();
+            is_cut = some.cut.is_some();
+            found.join(some);
+        }
+        if after.is_none() {
+            self.advance_marks(wanted, &marks, &left, passed).await?;
+        }
+        Ok(found.in_order(limit))
+    }
+
+    /// The first rows of one bucket, of the shards that have rows in it.
+    async fn bucket(
+        &self,
+        wanted: Wanted,
+        bucket: i64,
+        marks: &BTreeMap<u8, i64>,
+        left: &mut BTreeMap<u8, i64>,
+    ) -> StoreResult<Rows> {
+        let Wanted {
+            kind, after, now, ..
+        } = wanted;
+        let owner = kind.shards(bucket);
+        let uptime_ms = self.clock.uptime_ms();
+        let generation = |shard: u8| self.ownership.generation(Shard(shard));
+        let empty_for_ms = match bucket {
+            OLD => OLD_EMPTY_FOR_MS,
+            _ => EMPTY_FOR_MS,
+        };
+        let is_empty = |shard: u8| {
+            let read = self.memory.empty_buckets.get(&(kind, shard, bucket));
+            read.flatten().is_some_and(|read| {
+                uptime_ms - read.at_ms < empty_for_ms && generation(shard) == Some(read.generation)
+            })
+        };
+        if marks.keys().all(|&shard| is_empty(shard)) {
+            return Ok(Rows::default());
+        }
+        let shards = self.slots(owner, 0, i64::from(u8::MAX), Way::Up).await?;
+        let shards = shards
+            .into_iter()
+            .filter_map(|shard| u8::try_from(shard).ok());
+        let shards = shards.filter(|&shard| {
+            let mark = marks.get(&shard);
+            mark.is_some_and(|mark| end_ms(bucket) > mark.saturating_mul(HOUR_MS))
+                && !is_empty(shard)
+        });
+        let shards: Vec<u8> = shards.collect();
+        let per_shard = rows_per_shard(wanted.limit, shards.len());
+        let reading: Vec<_> = shards
+            .into_iter()
+            .map(|shard| async move {
+                let rows = self
+                    .partition(kind, shard, bucket, after, per_shard)
+                    .await?;
+                Ok::<_, StoreError>((shard, rows))
+            })
+            .collect();
+        let parts: Vec<(u8, Vec<Entry>)> = stream::iter(reading)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?;
+        let is_closed = bucket == OLD || now.0 > end_ms(bucket).saturating_add(CLOSED_AFTER_MS);
+        let mut found = Rows::default();
+        for (shard, rows) in parts {
+            if !rows.is_empty() && bucket != OLD {
+                let hour = match bucket {
+                    day if day < FIRST_HOUR => day.saturating_mul(DAY_MS / HOUR_MS),
+                    hour => hour,
+                };
+                let first = left.entry(shard).or_insert(hour);
+                *first = hour.min(*first);
+            } else if rows.is_empty()
+                && after.is_none()
+                && is_closed
+                && let Some(generation) = generation(shard)
+            {
+                let read = EmptyRead {
+                    at_ms: uptime_ms,
+                    generation,
+                };
+                let place = (kind, shard, bucket);
+                self.memory.empty_buckets.put(place, Some(read));
+            }
+            found.add(rows, per_shard);
+        }
+        Ok(found)
+    }
+
+    async fn partition(
+        &self,
+        kind: Kind,
+        shard: u8,
+        bucket: i64,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> StoreResult<Vec<Entry>> {
+        let statement = match kind {
+            Kind::Live => &self.db.statements.live_after,
+            Kind::Behind => &self.db.statements.behind_after,
+        };
+        let after = after.map_or_else(Vec::new, |after| after.to_bytes().to_vec());
+        let limit_cell = i32::try_from(limit).unwrap_or(i32::MAX);
+        let values = (i16::from(shard), bucket, after.as_slice(), limit_cell);
+        let rows = self.db.rows::<(Vec<u8>,)>(statement, values, limit).await?;
+        rows.into_iter()
+            .map(|(id,)| {
+                let session_id = SessionId::from_bytes(id_bytes("sessions", &id)?);
+                Ok(Entry { session_id, bucket })
+            })
+            .collect()
+    }
+
+    /// The mark of each of these shards.
+    async fn shard_marks(&self, kind: Kind, of: ShardSet) -> StoreResult<BTreeMap<u8, i64>> {
+        let reading = of.iter().map(|shard| async move {
+            let place = (kind, shard.0);
+            if let Some(mark) = self.memory.shard_marks.get(&place) {
+                return Ok((shard.0, mark));
+            }
+            let mark = self.last_slot(kind.mark(shard)).await?.unwrap_or(0);
+            self.memory.shard_marks.put(place, mark);
+            Ok((shard.0, mark))
+        });
+        let reading: Vec<_> = reading.collect();
+        let marks = stream::iter(reading).buffer_unordered(AT_ONCE);
+        marks.try_collect().await
+    }
+
+    /// Moves marks of this process's own shards past hours in which nothing is left. `passed` is the
+    /// first listed hour: below it a new mark would save nothing.
+    async fn advance_marks(
+        &self,
+        wanted: Wanted,
+        marks: &BTreeMap<u8, i64>,
+        left: &BTreeMap<u8, i64>,
+        passed: i64,
+    ) -> StoreResult<()> {
+        let latest = slot_of(wanted.now.plus_ms(-MARK_AFTER_MS), HOUR_MS);
+        for (&shard, &mark) in marks {
+            let mark_to = left.get(&shard).map_or(latest, |&hour| hour.min(latest));
+            let is_own = self.ownership.generation(Shard(shard)).is_some();
+            if mark_to > mark.max(passed) && is_own {
+                let owner = wanted.kind.mark(Shard(shard));
+                self.list_slots(&[(owner, mark_to)]).await?;
+                self.memory.shard_marks.put((wanted.kind, shard), mark_to);
+            }
+        }
+        Ok(())
+    }
+}
