@@ -1,6 +1,7 @@
 //! Tests the store on a CQL cluster, and its promises beyond the suite.
 
 mod costs;
+mod doubts;
 mod nodes;
 mod shards;
 
