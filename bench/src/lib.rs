@@ -1,6 +1,7 @@
 //! Benchmarks of the service: a load generator (feature `load`) and micro benchmarks.
 
 pub mod body;
+pub mod confidence;
 pub mod gait;
 #[cfg(feature = "load")]
 pub mod load;

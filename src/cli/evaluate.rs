@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use flate2::read::MultiGzDecoder;
+use porchlight_core::confidence::Confidences;
 use porchlight_core::gait::Models;
 use porchlight_evaluation::{Evaluation, Fields, Recording, Seconds, fields_text, judged, text};
 use porchlight_sim::ParameterSet;
@@ -113,6 +114,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let shown = report.plain.add(&recording).with_context(|| name.clone())?;
             let mut unseen = recording;
             unseen.context.models = Models::without_source_of(name).unwrap_or_default();
+            unseen.context.confidences = Confidences::without_source_of(name).unwrap_or_default();
             report.left_out.add(&unseen).with_context(|| name.clone())?;
             if arguments.html.is_some() {
                 page.add(&shown);

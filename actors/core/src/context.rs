@@ -3,6 +3,7 @@
 use porchlight_schema::session::{Address, Device, SessionStart};
 use serde::{Deserialize, Serialize};
 
+use crate::confidence::Confidences;
 use crate::floors::PlaceKind;
 use crate::gait::Models;
 use crate::geo::{LocalFrame, Place};
@@ -29,6 +30,9 @@ pub struct SessionContext {
     /// The learned models that judge the gait: the shipped ones, except in an evaluation.
     #[serde(skip)]
     pub models: Models,
+    /// The learned confidence of events: the shipped table, except in an evaluation.
+    #[serde(skip)]
+    pub confidences: Confidences,
 }
 
 impl SessionContext {
@@ -58,6 +62,7 @@ impl SessionContext {
                 .map(|device| device.sensors.clone())
                 .unwrap_or_default(),
             models: Models::default(),
+            confidences: Confidences::default(),
         }
     }
 }

@@ -4,6 +4,7 @@
 mod backtracking;
 mod confidence;
 mod constants;
+mod counter_lag;
 mod decode;
 mod frame;
 mod gate;

@@ -2,6 +2,7 @@
 
 pub mod admission;
 pub mod audit;
+pub mod confidence;
 pub mod context;
 pub mod detect;
 pub mod disk_space;

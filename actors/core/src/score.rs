@@ -159,7 +159,7 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
         events,
         metrics,
         evidence: ledger.into_entries(),
-        weights: format!("{}+{}", parameters::VERSION, crate::gait::VERSION),
+        weights: versions(),
         has_path: scene.fixes.len() >= 2,
     };
     Scored {
@@ -168,6 +168,16 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
         entrance_ms: places.entrance.map(|entrance| entrance.at_ms),
         at_door_ms: attempts.door.map(|_| attempts.at_door_ms),
     }
+}
+
+/// Returns the versions of the parameters and of the learned models.
+fn versions() -> String {
+    format!(
+        "{}+{}+{}",
+        parameters::VERSION,
+        crate::gait::VERSION,
+        crate::confidence::VERSION
+    )
 }
 
 fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut EvidenceLog) -> Metrics {

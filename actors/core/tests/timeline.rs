@@ -22,6 +22,9 @@ mod fooled;
 #[path = "timeline/modes.rs"]
 mod modes;
 
+#[path = "timeline/sparse.rs"]
+mod sparse;
+
 #[path = "timeline/handled.rs"]
 mod handled;
 

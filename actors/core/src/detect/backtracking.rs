@@ -77,7 +77,7 @@ impl Detector for BacktrackingDetector {
     ) {
         let drive = log.newest_event(EventType::Driving);
         if drive.is_some_and(|drive| drive.t_end_ms.is_none()) {
-            self.end(log);
+            self.end(context, log);
             *self = Self::default();
             return;
         }
@@ -90,7 +90,7 @@ impl Detector for BacktrackingDetector {
         let changes_floor = log.open_event(EventType::Stairs).is_some()
             || log.open_event(EventType::Elevator).is_some();
         if changes_floor {
-            self.end(log);
+            self.end(context, log);
             self.trail = Trail::default();
             // A courier who has changed floors is in the building: the next path in the open leads
             // back.
@@ -150,8 +150,8 @@ impl Detector for BacktrackingDetector {
         }
     }
 
-    fn finish(&mut self, _context: &SessionContext, _t_ms: u32, log: &mut EventLog) {
-        self.end(log);
+    fn finish(&mut self, context: &SessionContext, _t_ms: u32, log: &mut EventLog) {
+        self.end(context, log);
         *self = Self {
             is_return: self.is_return,
             ..Self::default()
@@ -220,7 +220,7 @@ impl BacktrackingDetector {
             && start_ms > retrace.turn_ms.saturating_add(VISIT_NEAR_MS)
         {
             retrace.last_ms = retrace.last_ms.min(start_ms);
-            self.end(log);
+            self.end(context, log);
         }
         let is_long = t_ms.saturating_sub(start_ms) >= STOPPED_MS_MIN + KIND_LAG_MS_MAX / 2;
         let is_new = observation.window.t_ms.saturating_sub(t_ms) <= VISIT_NEAR_MS;
@@ -302,7 +302,7 @@ impl BacktrackingDetector {
                     log.open(
                         EventType::Backtracking,
                         retrace.turn_ms,
-                        confidence::of_retraced(0.0),
+                        confidence::of_retraced(context.confidences, 0.0),
                         retrace.metadata(),
                     );
                 }
@@ -310,7 +310,7 @@ impl BacktrackingDetector {
             (Some(retrace), _) => {
                 retrace.misses += 1;
                 if retrace.misses >= RETRACE_MISSES_MAX {
-                    self.end(log);
+                    self.end(context, log);
                 }
             }
         }
@@ -394,12 +394,12 @@ impl BacktrackingDetector {
         best.map(|(_, crumb)| crumb)
     }
 
-    fn end(&mut self, log: &mut EventLog) {
+    fn end(&mut self, context: &SessionContext, log: &mut EventLog) {
         if let Some(retrace) = self.retrace.take().filter(|retrace| retrace.is_open) {
             log.close(
                 EventType::Backtracking,
                 retrace.last_ms,
-                confidence::of_retraced(retrace.length_m - RETRACE_M_MIN),
+                confidence::of_retraced(context.confidences, retrace.length_m - RETRACE_M_MIN),
                 retrace.metadata(),
             );
         }

@@ -31,6 +31,13 @@ pub(super) const STEPS_WITHIN_MS: u32 = 4_000;
 pub(super) const STEPS_WITHIN_MS_MIN: u32 = 2_000;
 /// The consecutive seconds without a rise that show that a counter reports each second.
 pub(super) const STEPS_IDLE_SEC_MIN: u8 = 3;
+/// The longest delay of a step counter, seconds (Android: up to 10 s, research 2).
+pub(super) const COUNTER_LAG_SEC_MAX: usize = 10;
+/// The number of seconds by which another delay must agree better with the speed over ground to
+/// replace the one in use: three clear boundaries of a walk at one second each.
+pub(super) const COUNTER_LAG_CLEAR: i16 = 3;
+/// The number of seconds after which the counts of agreement are halved, so that newer ones decide.
+pub(super) const COUNTER_LAG_SCORE_MAX: u16 = 240;
 /// The share of the variance of acceleration faster than 100 ms from which a phone lies in a
 /// trouser pocket. Measured on the labelled walks (5 % to 95 %): front and back pockets 0.39 to
 /// 0.75; hand, arm, bag and neck 0.06 to 0.38 (and those swing little); a swinging hand below 0.1.
@@ -61,6 +68,22 @@ pub(super) const SCALE_HEIGHT_M: f32 = 8_434.0;
 pub(super) const HEIGHT_LEAP_M: f32 = 6.0;
 /// The longest silence of the barometer across which heights are compared (research 6.3).
 pub(super) const HEIGHT_GAP_MS: u32 = 20_000;
+/// The distance from a whole hectopascal up to which a reading counts as whole.
+pub(super) const WHOLE_HPA: f32 = 0.002;
+/// The share of whole readings, as numerator and denominator, from which the barometer is coarse: a
+/// fine one gives a whole reading in every hundredth.
+pub(super) const COARSE_SHARE: (u16, u16) = (4, 5);
+/// The number of seconds with pressure before which no barometer counts as coarse.
+pub(super) const COARSE_SEC_MIN: u16 = 5;
+/// The number of seconds after which the counts are halved, so that newer readings decide.
+pub(super) const COARSE_SEC_MAX: u16 = 240;
+/// The longest time between two readings of a barometer that are joined by a line, for phones that
+/// report pressure rarely. In a longer time an elevator can go and come back.
+pub(super) const HEIGHT_BRIDGE_MS: u32 = 12_000;
+/// The usual time between two heights from which the seconds between them wait for the next one.
+pub(super) const SPARSE_HEIGHT_MS: f32 = 1_500.0;
+/// The weight of a new interval in the usual time between two heights.
+pub(super) const HEIGHT_INTERVAL_NEW: f32 = 0.2;
 /// The spread of acceleration below which a second can be in a cabin, m/s².
 pub(super) const RIDE_QUIET_STD_MPS2: f32 = 0.40;
 /// The spread of acceleration that a push in progress may reach, m/s² (half of a change from 1.5 up
@@ -109,6 +132,8 @@ pub(super) const FIX_LEAP_MPS: f32 = 60.0;
 pub(super) const FIX_LEAP_ACCURACIES: f32 = 1.0;
 /// The number of consecutive leaps after which the place is a different one.
 pub(super) const FIX_LEAPS_MAX: u8 = 4;
+/// The weight of a new interval in the usual time between two fixes.
+pub(super) const INTERVAL_NEW: f32 = 0.15;
 /// The share of the accuracy of both fixes that is subtracted from a displacement.
 pub(super) const FIX_NOISE_SHARE: f32 = 0.7;
 /// The time over which rest by positions is judged.
@@ -272,6 +297,10 @@ pub(super) const PARKED_WALK_MS_MIN: u32 = 5_000;
 pub(super) const DRIVE_UNSEEN_LOG_ODDS: f32 = -0.15;
 /// The cost of entering a vehicle in a second without a speed: it must have been seen to move.
 pub(super) const DRIVE_UNSEEN_ENTRY_COST: f32 = 60.0;
+/// The usual time between two fixes from which a vehicle may be moving unseen between them.
+pub(super) const SPARSE_FIX_MS: f32 = 3_000.0;
+/// The number of usual intervals after a vehicle's speed for which it may still be moving.
+pub(super) const DRIVE_HOLDS_INTERVALS: f32 = 1.5;
 /// The highest speed over ground of climbing and riding, m/s: stairs are taken at 0.5.
 pub(super) const CLIMB_GROUND_SPEED_MPS: f32 = 1.1;
 /// The cost of climbing and riding for each further m/s, up to [`RATE_COST_MAX`].

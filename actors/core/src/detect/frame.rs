@@ -15,6 +15,8 @@ pub(super) struct Frame {
     /// Whether `gait` is from the body (imu, motion, steps) and not from positions, so that walking
     /// away from a vehicle would be seen.
     pub has_body: bool,
+    /// Whether only the phone's step counter measured the body.
+    pub by_counter: bool,
     /// Whether steps were seen, by cadence or by the phone's counter.
     pub has_steps: bool,
     /// Whether the body was pushed up or down, or shaken so much that a push cannot be recognised.
@@ -58,6 +60,12 @@ const HAS_SPEED: u16 = Counted::Speed.bit();
 const HAS_HEIGHT: u16 = 256;
 const HAS_CLIMB: u16 = 512;
 const IS_LOOSE: u16 = 1024;
+const BY_COUNTER: u16 = 2048;
+const HAS_JOINED: u16 = 4096;
+
+/// The share of the step counter's evidence that counts in a second whose speed is known: the
+/// counter may be 10 s late, and the speed is not.
+const COUNTER_SHARE: f32 = 0.5;
 
 /// Returns the value that `as` truncates to the nearest whole number. `f32::round` is a call where
 /// the processor has no instruction for it, and five calls would be a fifth of a second's cost.
@@ -83,6 +91,7 @@ impl KeptFrame {
             climb: 0,
             flags: flag(frame.has_body, HAS_BODY | SEES_WALK)
                 | flag(frame.has_steps, HAS_STEPS)
+                | flag(frame.by_counter, BY_COUNTER)
                 | flag(frame.has_push, HAS_PUSH)
                 | flag(frame.has_fix, HAS_FIX)
                 | flag(frame.sees_sky, SEES_SKY)
@@ -115,6 +124,32 @@ impl KeptFrame {
     /// Writes the evidence for gait or rest, log-odds.
     pub(super) fn put_gait(&mut self, gait: f32) {
         self.gait = rounded(gait * 64.0) as i8;
+    }
+
+    /// Writes a height that was not measured in this second itself, metres.
+    pub(super) fn put_height(&mut self, height_m: f32) {
+        self.height_m = height_m;
+        self.flags |= HAS_HEIGHT;
+    }
+
+    /// Joins the evidence of the phone's own speed, log-odds, to that of the step counter, if
+    /// nothing else measured the body.
+    pub(super) fn join_counter(&mut self, gait: f32) {
+        if self.has(BY_COUNTER) && !self.has(HAS_JOINED) {
+            self.put_gait(COUNTER_SHARE * self.gait() + gait);
+            self.flags |= HAS_JOINED;
+        }
+    }
+
+    /// Writes the step counter's evidence for gait or rest, log-odds, and whether steps were seen.
+    /// Evidence of the speed that was joined before is kept.
+    pub(super) fn put_counter(&mut self, gait: f32, has_steps: bool) {
+        let gait = if self.has(HAS_JOINED) {
+            COUNTER_SHARE * gait + self.gait()
+        } else {
+            gait
+        };
+        self.put_body(gait, has_steps);
     }
 
     /// Writes the body's evidence for gait or rest, log-odds, and whether steps were seen.
@@ -190,6 +225,12 @@ impl KeptFrame {
     #[inline]
     pub(super) fn has_body(&self) -> bool {
         self.has(HAS_BODY)
+    }
+
+    /// Returns whether only the step counter measured the body.
+    #[inline]
+    pub(super) fn is_by_counter(&self) -> bool {
+        self.has(BY_COUNTER)
     }
 
     /// Returns the bits of all that is counted of the second ([`Counted`]). A body that was not

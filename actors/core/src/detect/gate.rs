@@ -81,6 +81,8 @@ pub(super) struct GateDetector {
     /// The last place of the phone without a gait since such a movement, and the number of fixes of
     /// which it is the mean.
     vehicle: Option<(Place, u8)>,
+    /// Whether the phone has sent acceleration.
+    is_felt: bool,
 }
 
 impl Detector for GateDetector {
@@ -92,6 +94,7 @@ impl Detector for GateDetector {
         log: &mut EventLog,
     ) {
         let t_ms = observation.window.t_ms;
+        self.is_felt |= observation.window.motion.is_some();
         let drive = log.newest_event(EventType::Driving);
         let left_ms = drive.map_or(0, |drive| drive.t_end_ms.unwrap_or(t_ms));
         self.walk_from_ms = drive.map_or(0, |_| left_ms + GATE_LEFT_MS);
@@ -414,18 +417,9 @@ impl GateDetector {
             let metadata = Metadata::Gate {
                 wait_sec: (wait_ms + 500) / 1_000,
             };
-            log.open(
-                EventType::Gate,
-                pause.start_ms,
-                confidence::of_passage(log_odds),
-                metadata,
-            );
-            log.close(
-                EventType::Gate,
-                end_ms,
-                confidence::of_passage(log_odds),
-                metadata,
-            );
+            let confidence = confidence::of_passage(context.confidences, self.is_felt, log_odds);
+            log.open(EventType::Gate, pause.start_ms, confidence, metadata);
+            log.close(EventType::Gate, end_ms, confidence, metadata);
         }
     }
 }

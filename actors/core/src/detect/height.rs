@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    HEIGHT_GAP_MS, HEIGHT_LEAP_M, RIDE_ALONE_MPS, RIDE_ALONE_MS_MAX, RIDE_ALONE_MS_MIN,
-    RIDE_BASE_NEW, RIDE_DEAD_MPS2, RIDE_HEIGHT_M_MIN, RIDE_LOUD_SEC_MAX, RIDE_LOUD_STD_MPS2,
-    RIDE_OVERSHOOT, RIDE_PUSH_MS_MAX, RIDE_QUIET_STD_MPS2, RIDE_SETTLE_MPS2, RIDE_SETTLE_SEC,
-    RIDE_STOPPED_SHARE, SCALE_HEIGHT_M,
+    COARSE_SEC_MAX, COARSE_SEC_MIN, COARSE_SHARE, HEIGHT_GAP_MS, HEIGHT_LEAP_M, RIDE_ALONE_MPS,
+    RIDE_ALONE_MS_MAX, RIDE_ALONE_MS_MIN, RIDE_BASE_NEW, RIDE_DEAD_MPS2, RIDE_HEIGHT_M_MIN,
+    RIDE_LOUD_SEC_MAX, RIDE_LOUD_STD_MPS2, RIDE_OVERSHOOT, RIDE_PUSH_MS_MAX, RIDE_QUIET_STD_MPS2,
+    RIDE_SETTLE_MPS2, RIDE_SETTLE_SEC, RIDE_STOPPED_SHARE, SCALE_HEIGHT_M, WHOLE_HPA,
 };
 use crate::window::{BodyMotion, WINDOW_MS, Window};
 
@@ -18,6 +18,9 @@ pub(super) struct HeightTrack {
     last: Option<(u32, f32)>,
     /// The offset in metres that compensates leaps no body can make.
     offset_m: f32,
+    /// The number of seconds with a whole number of hectopascals, and of all seconds with pressure;
+    /// both are halved when they grow large.
+    whole: (u16, u16),
 }
 
 impl HeightTrack {
@@ -25,6 +28,10 @@ impl HeightTrack {
     /// without pressure.
     pub(super) fn observe(&mut self, window: &Window) -> Option<f32> {
         let pressure_hpa = window.pressure_hpa?;
+        if self.is_coarse(pressure_hpa) {
+            self.last = None;
+            return None;
+        }
         let reference_hpa = *self.reference_hpa.get_or_insert(pressure_hpa);
         let raw_m = SCALE_HEIGHT_M * libm::logf(reference_hpa / pressure_hpa) + self.offset_m;
         let mut height_m = raw_m;
@@ -40,6 +47,19 @@ impl HeightTrack {
         }
         self.last = Some((window.t_ms, height_m));
         Some(height_m)
+    }
+
+    /// Counts a second, and returns whether the barometer reports whole hectopascals, 8 m each: it
+    /// then shows no floors, and its steps look like elevators.
+    fn is_coarse(&mut self, pressure_hpa: f32) -> bool {
+        let is_whole = (pressure_hpa - (pressure_hpa + 0.5).floor()).abs() < WHOLE_HPA;
+        let (mut whole, mut all) = self.whole;
+        if all >= COARSE_SEC_MAX {
+            (whole, all) = (whole / 2, all / 2);
+        }
+        (whole, all) = (whole + u16::from(is_whole), all + 1);
+        self.whole = (whole, all);
+        all >= COARSE_SEC_MIN && whole * COARSE_SHARE.1 >= all * COARSE_SHARE.0
     }
 }
 

@@ -5,12 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
-    CLIMB_SPREAD_MPS, COLD_FIX_MS, DELAY_MAX, DELAY_MIN, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE,
-    DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX,
-    RATE_ERROR_SHARE, REST_HOLDS_MS, REST_LOG_ODDS, RIDE_MPS, RIDE_SLOW_COST, RIDE_USUAL_MPS,
-    SKY_ACCURACY_M, SKY_HOLDS_MS, SPEED_HOLDS_MS, STREET_SPEED_COST, STREET_SPEED_MPS,
-    UNMEASURED_RIDE_COST, WALK_LEVEL_SPREAD_MPS,
+    CLIMB_SPREAD_MPS, COLD_FIX_MS, DELAY_MAX, DELAY_MIN, DRIVE_HOLDS_INTERVALS, DRIVE_LOG_ODDS_MAX,
+    DRIVE_SLOPE, DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, HEIGHT_BRIDGE_MS, HEIGHT_INTERVAL_NEW,
+    LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE, REST_HOLDS_MS, REST_LOG_ODDS,
+    RIDE_MPS, RIDE_SLOW_COST, RIDE_USUAL_MPS, SKY_ACCURACY_M, SKY_HOLDS_MS, SPARSE_FIX_MS,
+    SPARSE_HEIGHT_MS, SPEED_HOLDS_MS, STREET_SPEED_COST, STREET_SPEED_MPS, UNMEASURED_RIDE_COST,
+    WALK_ACCURACY_M_MAX, WALK_LEVEL_SPREAD_MPS,
 };
+use super::counter_lag::CounterLag;
 use super::decode::{Decoder, Evidence};
 use super::frame::{Frame, KeptFrame};
 use super::height::{LoneRide, RideTrack};
@@ -22,7 +24,7 @@ use super::track::Arbiter;
 use super::{Detector, Observation};
 use crate::context::SessionContext;
 use crate::event_log::EventLog;
-use crate::window::WINDOW_MS;
+use crate::window::{WINDOW_MS, Window};
 
 /// The maximum number of waiting seconds. The height's slope and a leg's speed are known a little
 /// later.
@@ -39,6 +41,8 @@ pub(super) struct MovementDetector {
     /// The number of decoded seconds in `frames`.
     done: u8,
     has_body: bool,
+    /// The delay of the step counter, on a phone that sends nothing else about the body.
+    counter_lag: CounterLag,
     /// Whether a height was ever measured.
     has_height: bool,
     /// The time of the newest fix if it was good enough for one under the sky; 0 otherwise.
@@ -49,6 +53,12 @@ pub(super) struct MovementDetector {
     has_leg: bool,
     /// The newest second with a speed over ground, and that speed.
     lately: (u32, f32),
+    /// The newest second with any speed over ground, and that speed.
+    drove: (u32, f32),
+    /// The newest second with a height, and that height.
+    newest_height: Option<(u32, f32)>,
+    /// The usual time between two heights in milliseconds; 0 before the second one.
+    height_interval_ms: f32,
     /// A ride found without a barometer, and its last second, kept until that second is settled.
     lone_ride: Option<(u32, LoneRide)>,
     decoder: Decoder,
@@ -80,6 +90,7 @@ impl Detector for MovementDetector {
             t_ms: window.t_ms,
             gait: gait.log_odds,
             has_body: gait.is_measured,
+            by_counter: gait.is_measured && window.motion.is_none(),
             has_steps: gait.has_steps,
             has_push: self.ride.has_push(),
             has_fix: window.last_fix().is_some(),
@@ -90,10 +101,16 @@ impl Detector for MovementDetector {
             height_m,
             vehicle: vehicle_hint(window),
         };
-        if window.pressure_hpa.is_none() && ride.is_some() {
+        if ride.is_some() && !self.measures_height(window.t_ms) {
             self.lone_ride = ride;
         }
         self.append(KeptFrame::of(&frame));
+        if frame.by_counter {
+            self.shift_counter(window, gait.log_odds, gait.has_steps);
+        }
+        if let Some(height_m) = height_m {
+            self.bridge(window.t_ms, height_m);
+        }
         if let Some(kept) = self.before_newest() {
             if let Some((log_odds, has_steps)) = gait.before {
                 kept.put_body(log_odds, has_steps);
@@ -129,6 +146,8 @@ impl Detector for MovementDetector {
         self.done = 0;
         self.begun_ms = None;
         self.has_leg = false;
+        self.newest_height = None;
+        self.drove = (0, 0.0);
         // The evidence from before a silence does not apply to the place after it.
         self.ride = RideTrack::default();
         self.position = PositionTrack::default();
@@ -151,11 +170,73 @@ impl MovementDetector {
         if is_early && self.position.is_empty() {
             // The first fix shows whether the session began in a vehicle.
             DELAY_MAX
-        } else if self.has_body {
-            DELAY_MIN
         } else {
-            let interval = (self.position.usual_interval_ms() / WINDOW_MS as f32) as usize;
-            (DELAY_MIN + 2 * interval).min(DELAY_MAX)
+            let seconds = |interval_ms: f32| (interval_ms / WINDOW_MS as f32) as usize;
+            let by_height = if self.height_interval_ms > SPARSE_HEIGHT_MS {
+                DELAY_MIN + seconds(self.height_interval_ms) + 1
+            } else {
+                DELAY_MIN
+            };
+            let by_position = if self.has_body {
+                DELAY_MIN.max(self.counter_lag.seconds() + 1)
+            } else {
+                DELAY_MIN + 2 * seconds(self.position.usual_interval_ms())
+            };
+            by_height.max(by_position).min(DELAY_MAX)
+        }
+    }
+
+    /// Moves the step counter's evidence from the newest second to the one that it is about.
+    fn shift_counter(&mut self, window: &Window, log_odds: f32, has_steps: bool) {
+        let fix = window.last_fix().filter(|fix| fix.accuracy_known);
+        let speed_mps = fix
+            .filter(|fix| fix.accuracy_m <= WALK_ACCURACY_M_MAX)
+            .and_then(|fix| fix.speed_mps);
+        self.counter_lag.observe(has_steps, speed_mps);
+        let lag = self.counter_lag.seconds();
+        if lag == 0 {
+            return;
+        }
+        let place = self.frames.len().checked_sub(1 + lag);
+        if let Some(kept) = self.frames.last_mut() {
+            kept.put_body(0.0, false);
+        }
+        let place = place.filter(|&place| place >= usize::from(self.done));
+        if let Some(kept) = place.and_then(|place| self.frames.get_mut(place)) {
+            kept.put_counter(log_odds, has_steps);
+        }
+    }
+
+    /// Returns whether a barometer reports often enough to show a ride.
+    fn measures_height(&self, now_ms: u32) -> bool {
+        self.newest_height
+            .is_some_and(|(t_ms, _)| now_ms.saturating_sub(t_ms) <= HEIGHT_BRIDGE_MS)
+    }
+
+    /// Fills the waiting seconds between the previous height and the new one, whose seconds have no
+    /// height of their own because the barometer reports rarely. The height between two readings
+    /// counts as changing steadily.
+    fn bridge(&mut self, t_ms: u32, height_m: f32) {
+        let Some((before_ms, before_m)) = self.newest_height.replace((t_ms, height_m)) else {
+            return;
+        };
+        let apart_ms = t_ms.saturating_sub(before_ms);
+        let new = if self.height_interval_ms > 0.0 {
+            HEIGHT_INTERVAL_NEW
+        } else {
+            1.0
+        };
+        let apart = apart_ms.min(HEIGHT_BRIDGE_MS) as f32;
+        self.height_interval_ms += new * (apart - self.height_interval_ms);
+        if apart_ms <= WINDOW_MS || apart_ms > HEIGHT_BRIDGE_MS {
+            return;
+        }
+        let waiting = self.frames.get_mut(usize::from(self.done)..);
+        for kept in waiting.unwrap_or_default() {
+            if kept.t_ms() > before_ms && kept.t_ms() < t_ms {
+                let share = (kept.t_ms() - before_ms) as f32 / apart_ms as f32;
+                kept.put_height(before_m + share * (height_m - before_m));
+            }
         }
     }
 
@@ -184,6 +265,8 @@ impl MovementDetector {
         // The phone's own speed is instantaneous, so it applies since the previous fix.
         let early_ms = if leg.is_own { 0 } else { WINDOW_MS };
         let after_ms = leg.from_ms.saturating_sub(early_ms);
+        // A prompt counter needs no help.
+        let counter_is_late = self.counter_lag.seconds() > 0;
         let waiting = self.frames.get_mut(usize::from(self.done)..);
         for kept in waiting.unwrap_or_default().iter_mut().rev() {
             let middle_ms = kept.t_ms() + WINDOW_MS / 2;
@@ -207,9 +290,12 @@ impl MovementDetector {
             }
             if let Some(gait) = leg.gait
                 && holds
-                && !kept.has_body()
             {
-                kept.put_gait(gait);
+                if !kept.has_body() {
+                    kept.put_gait(gait);
+                } else if leg.sees_walk && is_within && counter_is_late {
+                    kept.join_counter(gait);
+                }
             }
         }
     }
@@ -220,6 +306,9 @@ impl MovementDetector {
             return;
         };
         let (t_ms, speed_mps) = (kept.t_ms(), kept.speed_mps());
+        if let Some(speed_mps) = speed_mps {
+            self.drove = (t_ms, speed_mps);
+        }
         // Behind a door, platforms report station fixes as satellite fixes: places jump while the
         // claimed accuracies stay small.
         match speed_mps.filter(|_| !kept.is_loose()) {
@@ -230,7 +319,9 @@ impl MovementDetector {
         let begun_ms = self.begun_ms.unwrap_or(t_ms);
         let before_fix = !self.has_leg && t_ms.saturating_sub(begun_ms) < COLD_FIX_MS;
         let rate = self.rate_mps(place);
-        let evidence = evidence_of(&kept, rate, self.lately.1, before_fix);
+        // A passenger is at rest, so rest shows nothing where a vehicle may be moving unseen.
+        let may_drive = before_fix || (speed_mps.is_none() && self.drove_lately(t_ms));
+        let evidence = evidence_of(&kept, rate, self.lately.1, may_drive);
         let is_unseen = speed_mps.is_none() && kept.vehicle() <= 0.0;
         let mut maybe_ms = self.ride.begun_ms();
         if let Some(height_m) = kept.height_m() {
@@ -255,6 +346,16 @@ impl MovementDetector {
             self.frames.drop_first(useless);
             self.done = DELAY_MIN as u8;
         }
+    }
+
+    /// Returns whether the newest speed was a vehicle's and the next fix is still to come, on a
+    /// phone that sends fixes rarely.
+    fn drove_lately(&self, t_ms: u32) -> bool {
+        let (at_ms, speed_mps) = self.drove;
+        let usual_ms = self.position.expected_interval_ms();
+        speed_mps >= DRIVE_SPEED_MPS
+            && usual_ms >= SPARSE_FIX_MS
+            && t_ms.saturating_sub(at_ms) as f32 <= DRIVE_HOLDS_INTERVALS * usual_ms
     }
 
     /// Returns the mean height of a second and its neighbours.
@@ -310,7 +411,7 @@ fn evidence_of(
     frame: &KeptFrame,
     rate: Option<(f32, f32)>,
     lately_mps: f32,
-    before_fix: bool,
+    may_drive: bool,
 ) -> Evidence {
     let (gait, vehicle, speed_mps) = (frame.gait(), frame.vehicle(), frame.speed_mps());
     // Fixes that are not from satellites jump. If a gait is felt, they are no evidence for a
@@ -362,8 +463,7 @@ fn evidence_of(
         // A changing place is as much evidence for a vehicle as for a walk.
         Some(_) if !frame.has_body() => drive + gait.max(0.0) + vehicle,
         Some(_) => drive + vehicle,
-        // A passenger is at rest, so until the first fix a session may have begun in a vehicle.
-        None if before_fix => DRIVE_UNSEEN_LOG_ODDS - gait + vehicle,
+        None if may_drive => DRIVE_UNSEEN_LOG_ODDS - gait + vehicle,
         None => DRIVE_UNSEEN_LOG_ODDS - gait.max(0.0) + vehicle,
     };
     [

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::constants::{
     DOPPLER_ACCURACY_M_MAX, DRIVE_SPEED_MPS, FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX,
     FIX_BASELINE_MS_MIN, FIX_LEAP_ACCURACIES, FIX_LEAP_MPS, FIX_LEAPS_MAX, FIX_NOISE_SHARE,
-    GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, REST_BASELINE_MS, REST_RADIUS_M,
-    REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
+    GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, INTERVAL_NEW, REST_BASELINE_MS,
+    REST_RADIUS_M, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
 };
 use super::row::Row;
 use crate::geo::Place;
@@ -29,6 +29,7 @@ pub(super) struct PositionTrack {
     /// The kept fixes, newest last, at least [`FIX_BASELINE_MS_MIN`] apart.
     crumbs: Row<Crumb, KEPT>,
     usual_interval_ms: f32,
+    newest_interval_ms: f32,
     last_ms: Option<u32>,
     /// The number of consecutive fixes that no vehicle could have reached from the newest crumb.
     leaps: u8,
@@ -61,6 +62,12 @@ impl PositionTrack {
     /// Returns the usual time between two fixes in milliseconds; 0 without fixes.
     pub(super) fn usual_interval_ms(&self) -> f32 {
         self.usual_interval_ms
+    }
+
+    /// Returns the time after which the next fix is expected, in milliseconds; 0 before the second
+    /// fix.
+    pub(super) fn expected_interval_ms(&self) -> f32 {
+        self.usual_interval_ms.max(self.newest_interval_ms)
     }
 
     /// Returns the heap size in bytes.
@@ -96,7 +103,8 @@ impl PositionTrack {
         let before_ms = self.last_ms;
         if let Some(last_ms) = self.last_ms {
             let interval_ms = (fix.t_ms.saturating_sub(last_ms) as f32).min(20_000.0);
-            self.usual_interval_ms += 0.15 * (interval_ms - self.usual_interval_ms);
+            self.usual_interval_ms += INTERVAL_NEW * (interval_ms - self.usual_interval_ms);
+            self.newest_interval_ms = interval_ms;
         }
         self.last_ms = Some(fix.t_ms);
         if fix.accuracy_m > FIX_ACCURACY_M_MAX {

@@ -31,6 +31,8 @@ pub(super) struct Run {
     pub(super) evidence: f32,
     /// The number of seconds by kind of observation.
     pub(super) tally: Tally,
+    /// The number of its own seconds in which only the step counter measured the body.
+    pub(super) counter_sec: u16,
     /// The number of seconds faster than any walk.
     pub(super) fast_sec: u16,
     /// The sum of the squared speeds over ground, in m²/s².
@@ -78,6 +80,7 @@ impl Run {
             own_end_ms: 0,
             evidence: 0.0,
             tally: Tally::default(),
+            counter_sec: 0,
             fast_sec: 0,
             speed_squared: 0.0,
             from_m: before_m,
@@ -103,6 +106,9 @@ impl Run {
             State::Drive => 1.0,
         };
         self.tally.count(frame.counted());
+        self.counter_sec = self
+            .counter_sec
+            .saturating_add(u16::from(frame.is_by_counter()));
         if let Some(speed_mps) = frame.speed_mps() {
             let is_fast = speed_mps > WALK_SPEED_MPS_MAX;
             self.fast_sec = self.fast_sec.saturating_add(u16::from(is_fast));
@@ -297,6 +303,7 @@ impl Run {
             self.own_end_ms = later.own_end_ms;
             self.evidence += later.evidence;
             self.tally.add(&later.tally, OF_ITS_STATE);
+            self.counter_sec = self.counter_sec.saturating_add(later.counter_sec);
             self.fast_sec = self.fast_sec.saturating_add(later.fast_sec);
         }
         self.tally.add(&later.tally, OF_ALL);
@@ -333,15 +340,19 @@ impl Run {
     }
 
     /// Returns the confidence of the run.
-    pub(super) fn confidence(&self) -> Confidence {
+    pub(super) fn confidence(&self, context: &SessionContext) -> Confidence {
         let seconds = (self.duration_ms() as f32 / WINDOW_MS as f32).max(1.0);
-        confidence::of(&Seen {
+        let seen = Seen {
             state: self.state,
             seconds,
             evidence: self.evidence / seconds,
             fix_sec: self.tally.of(Counted::Fix),
             by_body: self.is_by_body(),
+            by_counter: u32::from(self.counter_sec) * 2 * WINDOW_MS >= self.duration_ms(),
             has_height: self.to_m.is_some(),
-        })
+            height_m: self.rises(),
+            speed_mps: self.ground_m / f32::from(self.tally.of(Counted::Speed)).max(1.0),
+        };
+        confidence::of(context.confidences, &seen)
     }
 }

@@ -169,7 +169,7 @@ impl Arbiter {
         log.open(
             EventType::Elevator,
             run.start_ms,
-            run.confidence(),
+            run.confidence(context),
             run.metadata(context),
         );
         self.event = Some(run);
@@ -419,7 +419,7 @@ impl Arbiter {
         log.open(
             event_type(run.state),
             run.start_ms,
-            run.confidence(),
+            run.confidence(context),
             run.metadata(context),
         );
         self.event = Some(run);
@@ -440,7 +440,7 @@ fn close(context: &SessionContext, event: &Run, log: &mut EventLog) {
     log.close(
         event_type(event.state),
         event.end_ms,
-        event.confidence(),
+        event.confidence(context),
         event.metadata(context),
     );
 }

@@ -1,10 +1,10 @@
 //! Height from pressure, and floors from height.
 
 use crate::score::parameters::door::height::{
-    COARSE_SECONDS_LEAST, COMPARABLE_MS, DRIFT_M_PER_MIN, LEVEL_SIGMA_M, SCALE_HEIGHT_M,
+    BRIDGE_MS, COARSE_SECONDS_LEAST, COMPARABLE_MS, DRIFT_M_PER_MIN, LEVEL_SIGMA_M, SCALE_HEIGHT_M,
     SECONDS_LEAST, WHOLE_HPA,
 };
-use crate::window::Window;
+use crate::window::{WINDOW_MS, Window};
 
 /// A level: height above the first pressure, in metres.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,7 +37,9 @@ impl HeightTrack {
         };
         let mut levels: Vec<Level> = heard.iter().map(level).collect();
         levels.sort_by_key(|level| level.t_ms);
-        Self { levels }
+        Self {
+            levels: bridged(&levels),
+        }
     }
 
     /// Returns the levels of `from_ms..to_ms`.
@@ -60,6 +62,32 @@ impl HeightTrack {
             height_m: median.height_m,
         })
     }
+}
+
+/// Returns the levels with one for each second between two readings of a barometer that reports
+/// rarely. The height between them counts as changing steadily.
+fn bridged(levels: &[Level]) -> Vec<Level> {
+    let mut all: Vec<Level> = Vec::with_capacity(levels.len());
+    for &level in levels {
+        if let Some(&before) = all.last() {
+            let apart_ms = level.t_ms - before.t_ms;
+            let between = if apart_ms <= BRIDGE_MS {
+                (apart_ms / WINDOW_MS).saturating_sub(1)
+            } else {
+                0
+            };
+            all.extend((1..=between).map(|second| {
+                let past_ms = second * WINDOW_MS;
+                let share = past_ms as f32 / apart_ms as f32;
+                Level {
+                    t_ms: before.t_ms + past_ms,
+                    height_m: before.height_m + share * (level.height_m - before.height_m),
+                }
+            }));
+        }
+        all.push(level);
+    }
+    all
 }
 
 /// Returns whether the barometer reports whole hectopascals, 8 m each: then it cannot measure

@@ -22,8 +22,6 @@ mod terse;
 use porchlight_schema::event::{Event, EventType};
 use porchlight_schema::insight::{Evidence, ReasonCode, Score};
 
-use super::parameters;
-
 /// The outcome reason codes, including the code that replaces an outcome.
 const OUTCOMES: [ReasonCode; 5] = [
     ReasonCode::FullAttempt,
@@ -140,10 +138,7 @@ fn assert_evidence(name: &str, score: &Score) {
         assert!(entry.t_start <= entry.t_end, "{name}: {entry:?}");
         assert!(is_rounded(entry.points), "{name}: {entry:?}");
     }
-    assert_eq!(
-        score.weights,
-        format!("{}+{}", parameters::VERSION, crate::gait::VERSION)
-    );
+    assert_eq!(score.weights, super::versions());
 }
 
 /// Returns whether the text has four digits after a point: metres and seconds are never that exact,

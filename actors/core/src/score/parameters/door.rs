@@ -96,6 +96,9 @@ crate::parameters::table! {
         SCALE_HEIGHT_M: f64 = 8_434.0;
         /// The least number of seconds of pressure for measuring a level.
         SECONDS_LEAST: usize = 3;
+        /// The longest time between two readings of a barometer that are joined by a line, in
+        /// milliseconds, for phones that report pressure rarely.
+        BRIDGE_MS: u32 = 12_000;
         /// The pressure drift by weather, metres a minute: about 0.1 hPa in ten minutes (judgement,
         /// as fronts do more).
         DRIFT_M_PER_MIN: f32 = 0.08;

@@ -143,8 +143,9 @@ crate::parameters::table! {
         SAME_FLOOR_M: f32 = 1.6;
         /// The usual length of a stay at a door.
         USUAL_MS: core::ops::RangeInclusive<u32> = 5_000..=120_000;
-        /// The usual wait before an elevator.
-        ELEVATOR_WAIT_MS: u32 = 10_000;
+        /// The longest time from the end of the wait for an elevator to its start: walking into the
+        /// cabin, and the doors (as `GATE_TO_CABIN_MS`).
+        ELEVATOR_WAIT_MS: u32 = 16_000;
         /// The time from the beginning of a period on foot over which the initial level is taken.
         BEFORE_MS: u32 = 10_000;
         /// A courier who comes this much nearer to the vehicle is going back.

@@ -240,10 +240,12 @@ pub(crate) fn best(stays: &[Stay]) -> Option<usize> {
 
 /// Assigns points to every stay.
 pub(crate) fn judge(scene: &ScoringContext<'_>, stays: &mut [Stay]) {
-    let all = stays.to_vec();
     for stay in stays.iter_mut() {
         stay.marked = has_mark(scene, stay, MarkName::is_drop_off);
         stay.arrived = has_mark(scene, stay, |name| name == MarkName::Arrived);
+    }
+    let all = stays.to_vec();
+    for stay in stays.iter_mut() {
         stay.passage = !stay.marked && is_passage(scene, stay, &all);
         stay.points = points_of(scene, stay, &all);
     }
@@ -294,7 +296,7 @@ fn is_where_he_turned(scene: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> 
         && all
             .iter()
             .filter(|other| other.from_ms >= later.0 && other.to_ms <= later.1)
-            .all(is_at_vehicle)
+            .all(|other| !other.marked && is_at_vehicle(other))
         && goes_back(scene, foot, None, stay)
 }
 

@@ -55,3 +55,28 @@ fn a_drop_off_near_the_address_counts_on_its_floor() {
         );
     }
 }
+
+/// The courier rings at a flat, waits for the elevator a few steps beside that door, walks into the
+/// cabin, and its doors close slowly: only the time at the flat counts.
+#[test]
+fn the_wait_for_a_slow_elevator_is_not_time_at_the_door() {
+    for error in ERRORS {
+        let phone = floor(Phone::new(error, 5), 5);
+        let phone = come(phone).walk(0.0, -30.0).walk(0.0, -8.0).go_in();
+        let phone = phone.walk(0.0, 2.0).stay(12).climb(15.0, true);
+        let phone = phone.walk(4.0, 2.0).stay(30).mark("handed_over").stay(1);
+        let phone = phone.walk(0.0, 2.0).stay(25).walk(0.0, 7.0).stay(7);
+        let score = go(phone
+            .climb(-15.0, true)
+            .walk(0.0, -8.0)
+            .come_out()
+            .walk(0.0, -30.0))
+        .score();
+        let door = score.metrics.time_at_door_sec;
+        assert!(
+            door.is_some_and(|door| (door - 31.0_f64).abs() <= 5.0),
+            "{error:?}: {door:?} {:#?}",
+            score.events
+        );
+    }
+}

@@ -1,0 +1,89 @@
+//! Measures how late the phone's step counter is, from the receiver's own speed.
+
+use serde::{Deserialize, Serialize};
+
+use super::constants::{
+    COUNTER_LAG_CLEAR, COUNTER_LAG_SCORE_MAX, COUNTER_LAG_SEC_MAX, GAIT_BY_SPEED_MPS,
+    WALK_SPEED_MPS_MAX,
+};
+
+/// The number of delays that are compared, each a second longer than the one before.
+const LAGS: usize = COUNTER_LAG_SEC_MAX + 1;
+
+/// The delay of a step counter: the time shift at which its seconds of walking and rest agree best
+/// with those of the speed over ground.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct CounterLag {
+    /// A bit for each of the last seconds in which the speed was a walk's; the newest is the lowest.
+    walked: u16,
+    /// The same for the seconds in which it was that of rest.
+    rested: u16,
+    /// The number of seconds that agree with the counter less those that disagree, by delay.
+    scores: [i16; LAGS],
+    lag_sec: u8,
+}
+
+impl CounterLag {
+    /// Returns the delay in seconds; 0 until it is known.
+    pub(super) fn seconds(&self) -> usize {
+        usize::from(self.lag_sec)
+    }
+
+    /// Processes the next second. `walks` is the counter's evidence, and `speed_mps` is the speed
+    /// over ground if the phone's own is accurate.
+    pub(super) fn observe(&mut self, walks: bool, speed_mps: Option<f32>) {
+        let is_walk = |mps: &f32| (2.0 * GAIT_BY_SPEED_MPS..=WALK_SPEED_MPS_MAX).contains(mps);
+        let is_rest = |mps: &f32| *mps <= 0.5 * GAIT_BY_SPEED_MPS;
+        self.walked = self.walked << 1 | u16::from(speed_mps.as_ref().is_some_and(is_walk));
+        self.rested = self.rested << 1 | u16::from(speed_mps.as_ref().is_some_and(is_rest));
+        let (same, other) = if walks {
+            (self.walked, self.rested)
+        } else {
+            (self.rested, self.walked)
+        };
+        let mut best = usize::from(self.lag_sec).min(COUNTER_LAG_SEC_MAX);
+        let mut is_full = false;
+        for (lag, score) in self.scores.iter_mut().enumerate() {
+            *score += i16::from(same >> lag & 1 != 0) - i16::from(other >> lag & 1 != 0);
+            is_full |= score.unsigned_abs() >= COUNTER_LAG_SCORE_MAX;
+        }
+        for (lag, score) in self.scores.iter().enumerate() {
+            if *score > self.scores[best] + COUNTER_LAG_CLEAR {
+                best = lag;
+            }
+        }
+        // While the scores are close, the delay stays what it is.
+        self.lag_sec = best as u8;
+        if is_full {
+            self.scores = self.scores.map(|score| score / 2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A courier who walks and rests for 20 s each, with a counter that is late.
+    fn measured(late_sec: u32, has_speed: bool) -> usize {
+        let mut lag = CounterLag::default();
+        let walks = |t_sec: u32| t_sec / 20 % 2 == 1;
+        for t_sec in late_sec..300 {
+            let speed_mps = if walks(t_sec) { 1.3 } else { 0.1 };
+            lag.observe(walks(t_sec - late_sec), has_speed.then_some(speed_mps));
+        }
+        lag.seconds()
+    }
+
+    #[test]
+    fn the_delay_of_a_counter_is_measured_against_the_speed() {
+        for late_sec in [0, 3, 7, 10] {
+            assert!(measured(late_sec, true).abs_diff(late_sec as usize) <= 1);
+        }
+    }
+
+    #[test]
+    fn without_a_speed_a_counter_counts_as_prompt() {
+        assert_eq!(measured(9, false), 0);
+    }
+}

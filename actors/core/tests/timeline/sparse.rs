@@ -1,0 +1,204 @@
+//! Tests phones that report rarely, late or coarsely.
+
+use porchlight_schema::event::{Event, EventType, Metadata};
+use porchlight_schema::sample::{Pressure, Sample, Steps};
+
+use super::signals::{Act, Owned, Phone, context_at, events_of, of_type, samples};
+
+const WALK: Act = Act::Walk { heading_deg: 0.0 };
+const STAIRS: Act = Act::Stairs {
+    mps: 0.3,
+    heading_deg: 0.0,
+};
+
+/// Keeps one pressure reading in `every_sec` seconds.
+fn with_pressure_every(mut all: Vec<Owned>, every_sec: u32) -> Vec<Owned> {
+    let mut next_ms = 0;
+    all.retain(|owned| {
+        let Owned::Plain(Sample::Pressure(pressure)) = owned else {
+            return true;
+        };
+        let is_due = pressure.t_ms >= next_ms;
+        if is_due {
+            next_ms = pressure.t_ms + every_sec * 1_000 - 400;
+        }
+        is_due
+    });
+    all
+}
+
+/// Keeps one fix in `every_sec` seconds.
+fn with_fixes_every(mut all: Vec<Owned>, every_sec: u32) -> Vec<Owned> {
+    all.retain(|owned| match owned {
+        Owned::Plain(Sample::Location(fix)) => fix.t_ms / 1_000 % every_sec == 0,
+        _ => true,
+    });
+    all
+}
+
+fn floors(event: &Event) -> Option<u16> {
+    match event.metadata {
+        Metadata::Climb { floors, .. } => floors,
+        _ => None,
+    }
+}
+
+/// Returns the only event of a type, with its start and end in seconds.
+fn only(events: &[Event], event_type: EventType) -> (Event, u32, u32) {
+    let [event] = of_type(events, event_type)[..] else {
+        unreachable!("one {event_type:?}: {events:?}")
+    };
+    let end_ms = event.t_end_ms.unwrap_or(event.t_start_ms);
+    (event, event.t_start_ms / 1_000, end_ms / 1_000)
+}
+
+/// Three storeys of 3 m by stairs take 30 s. A barometer that reports every 3, 5 or 10 s measures
+/// them as well as one that reports each second.
+#[test]
+fn a_barometer_that_reports_rarely_still_shows_stairs() {
+    let script = [
+        (Act::Stay, 20),
+        (WALK, 30),
+        (STAIRS, 30),
+        (WALK, 15),
+        (Act::Stay, 30),
+    ];
+    for every_sec in [1, 2, 3, 5, 10] {
+        let all = with_pressure_every(samples(&script, Phone::ALL, 21), every_sec);
+        let events = events_of(&context_at(0.0, 0.0), &all, 60);
+        let (stairs, from_sec, to_sec) = only(&events, EventType::Stairs);
+        assert_eq!(floors(&stairs), Some(3), "every {every_sec} s: {events:?}");
+        assert!(
+            from_sec.abs_diff(50) <= 5 && to_sec.abs_diff(80) <= 5,
+            "every {every_sec} s: {events:?}"
+        );
+    }
+}
+
+#[test]
+fn a_barometer_that_reports_rarely_still_shows_a_ride() {
+    let script = [
+        (Act::Stay, 20),
+        (WALK, 30),
+        (Act::Stay, 12),
+        (Act::Ride { mps: 1.0 }, 15),
+        (Act::Stay, 6),
+        (WALK, 20),
+    ];
+    for every_sec in [1, 3, 5, 10] {
+        let all = with_pressure_every(samples(&script, Phone::ALL, 22), every_sec);
+        let events = events_of(&context_at(0.0, 0.0), &all, 60);
+        let (ride, from_sec, to_sec) = only(&events, EventType::Elevator);
+        assert_eq!(floors(&ride), Some(5), "every {every_sec} s: {events:?}");
+        assert!(
+            from_sec.abs_diff(62) <= 5.max(every_sec) && to_sec.abs_diff(77) <= 5.max(every_sec),
+            "every {every_sec} s: {events:?}"
+        );
+    }
+}
+
+/// Air pressure falls by 1 hPa within some minutes of a front, and a sensor that rounds to whole
+/// hectopascals then shows a leap of 8 m.
+#[test]
+fn a_barometer_of_whole_hectopascals_shows_no_floors() {
+    let script = [(Act::Stay, 20), (WALK, 60), (Act::Stay, 60), (WALK, 40)];
+    let mut all = samples(&script, Phone::ALL, 23);
+    for owned in &mut all {
+        if let Owned::Plain(Sample::Pressure(pressure)) = owned {
+            let front_hpa = pressure.t_ms as f32 / 1_000.0 / 110.0;
+            pressure.hpa = (1_013.4 - front_hpa).round();
+        }
+    }
+    let events = events_of(&context_at(0.0, 0.0), &all, 60);
+    for event_type in [EventType::Elevator, EventType::Stairs] {
+        assert_eq!(of_type(&events, event_type), [], "{events:?}");
+    }
+}
+
+/// A phone on the dashboard is at rest. Between two fixes nothing else shows that the vehicle moves.
+#[test]
+fn a_drive_with_a_rare_fix_is_one_drive() {
+    let drive = Act::Drive {
+        mps: 12.0,
+        climb_mps: 0.0,
+    };
+    let script = [(WALK, 30), (drive, 180), (WALK, 40), (Act::Stay, 30)];
+    let phone = Phone {
+        steps: false,
+        ..Phone::ALL
+    };
+    for every_sec in [10, 20] {
+        let all = with_fixes_every(samples(&script, phone, 24), every_sec);
+        let events = events_of(&context_at(0.0, 0.0), &all, 60);
+        let (_, from_sec, to_sec) = only(&events, EventType::Driving);
+        assert!(
+            from_sec.abs_diff(30) <= every_sec + 3 && to_sec.abs_diff(210) <= every_sec + 3,
+            "every {every_sec} s: {events:?}"
+        );
+    }
+}
+
+/// Step counters report up to 10 s late. The speed over ground shows by how much.
+#[test]
+fn a_late_step_counter_does_not_move_a_stay() {
+    let script = [
+        (Act::Stay, 30),
+        (WALK, 40),
+        (Act::Stay, 30),
+        (WALK, 40),
+        (Act::Stay, 40),
+        (WALK, 40),
+    ];
+    let phone = Phone {
+        imu: false,
+        pressure: false,
+        ..Phone::ALL
+    };
+    let prompt = samples(&script, phone, 25);
+    let late: Vec<Owned> = prompt
+        .iter()
+        .map(|owned| match owned {
+            Owned::Plain(Sample::Steps(steps)) => {
+                let then_ms = steps.t_ms.saturating_sub(9_000);
+                let then = prompt.iter().rev().find_map(|owned| match owned {
+                    Owned::Plain(Sample::Steps(then)) if then.t_ms <= then_ms => Some(then.count),
+                    _ => None,
+                });
+                Owned::Plain(Sample::Steps(Steps {
+                    count: then.unwrap_or(1_000),
+                    ..*steps
+                }))
+            }
+            other => other.clone(),
+        })
+        .collect();
+    let events = events_of(&context_at(0.0, 0.0), &late, 60);
+    let stays = of_type(&events, EventType::Stopped);
+    let found = stays.iter().any(|stay| {
+        let to_ms = stay.t_end_ms.unwrap_or(stay.t_start_ms);
+        stay.t_start_ms.abs_diff(140_000) <= 4_000 && to_ms.abs_diff(180_000) <= 4_000
+    });
+    assert!(found, "{events:?}");
+}
+
+/// A pressure reading after a long pause shows where the phone is, not how it came there.
+#[test]
+fn no_climb_is_invented_between_two_readings_that_are_far_apart() {
+    let script = [(Act::Stay, 20), (WALK, 80), (Act::Stay, 30)];
+    let mut all = samples(&script, Phone::ALL, 26);
+    all.retain(|owned| match owned {
+        Owned::Plain(Sample::Pressure(Pressure { t_ms, .. })) => !(30_000..70_000).contains(t_ms),
+        _ => true,
+    });
+    for owned in &mut all {
+        if let Owned::Plain(Sample::Pressure(pressure)) = owned
+            && pressure.t_ms >= 70_000
+        {
+            pressure.hpa -= 0.8;
+        }
+    }
+    let events = events_of(&context_at(0.0, 0.0), &all, 60);
+    for event_type in [EventType::Elevator, EventType::Stairs] {
+        assert_eq!(of_type(&events, event_type), [], "{events:?}");
+    }
+}
