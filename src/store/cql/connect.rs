@@ -147,3 +147,31 @@ pub(super) async fn connect(options: &CqlOptions) -> Result<Session, CqlOpenErro
     }
     Ok(builder.build().await?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_write_of_a_process_has_a_later_timestamp_than_all_before_it() {
+        let taking: Vec<_> = (0..4)
+            .map(|_| {
+                std::thread::spawn(|| {
+                    let taken = (0..20_000).map(|_| next_timestamp_us());
+                    taken.collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let mut all = Vec::new();
+        for taken in taking {
+            let taken = taken.join().unwrap();
+            assert!(taken.is_sorted_by(|earlier, later| earlier < later));
+            all.extend(taken);
+        }
+        let number = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), number, "no two writes share a timestamp");
+        assert!(next_timestamp_us() > all[number - 1]);
+    }
+}

@@ -130,9 +130,10 @@ async fn a_session_costs_a_known_number_of_statements() {
     put_endpoint(&*store, tenant, true).await;
     let endpoint_id = store.endpoint(tenant).await.unwrap().unwrap().id;
     // The first session of an hour also lists the hour and the outbox's slot.
-    let warm = start(tenant, T0);
+    let now = SystemClock.now();
+    let warm = start(tenant, now);
     store.start(new_session(&warm)).await.unwrap();
-    let start = start(tenant, T0.plus_ms(1));
+    let start = start(tenant, now.plus_ms(1));
     let id = start.session_id;
     let mut table = Vec::new();
     let mut sum = StatementCounts::default();
@@ -157,7 +158,7 @@ async fn a_session_costs_a_known_number_of_statements() {
     note("ten batches", counts);
     let batches = counts;
     let body = message(MessageEvent::SessionStopped);
-    let (ended, counts) = cost(&store, store.end(id, end_at(T0), None, body)).await;
+    let (ended, counts) = cost(&store, store.end(id, end_at(now), None, body)).await;
     ended.unwrap();
     note("stop", counts);
     let body = message(MessageEvent::InsightUpdated);
