@@ -54,6 +54,9 @@ impl Customer {
                 assert_eq!(caller.batch(id, seq).await.status, 202);
             }
         }
+        // The server saves a snapshot of a session whose events were requested when it stops.
+        let path = format!("/v1/sessions/{live}/insights");
+        assert_eq!(caller.get(&path).await.status, 200);
         let pod = json!({ "type": "note", "url": "https://example.com/pod" });
         let path = format!("/v1/sessions/{completed}/pod");
         assert_eq!(caller.post(&path, &pod).await.status, 200);
