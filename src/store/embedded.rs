@@ -7,6 +7,7 @@
 //!   secret.key     key that seals secrets, unless the configuration names others
 //! ```
 
+use std::fs::TryLockError;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -208,10 +209,13 @@ pub(crate) fn open_engine(
     let file = path.join(acknowledged::NAME);
     let io = |error| OpenError::Io(path.to_path_buf(), error);
     std::fs::create_dir_all(path).map_err(io)?;
-    // Processes open the folder one after another. Otherwise one could take the first start of
-    // another, still in progress, for one that was interrupted, and remove it.
+    // Only one process opens the folder at a time. Otherwise another one could take a first start
+    // in progress for an interrupted one, and remove it.
     let opening = std::fs::File::open(path).map_err(io)?;
-    opening.lock().map_err(io)?;
+    opening.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => OpenError::Locked(path.to_path_buf()),
+        TryLockError::Error(error) => io(error),
+    })?;
     remove_cut_off_start(path).map_err(io)?;
     let has_engine = folder.try_exists().map_err(io)?;
     let has_file = file.try_exists().map_err(io)?;
