@@ -153,7 +153,7 @@ impl App {
         start_privacy(&config, &service, &webhooks, &secrets).await?;
         telemetry::watch(&handles, &config.store.path);
 
-        let retention = start_retention(&config, &store).await?;
+        let retention = start_retention(&config, &store, &service).await?;
         let (public, api) = listener::serve(
             &config,
             cores,
@@ -300,6 +300,7 @@ async fn start_privacy(
     let released = webhooks.clone();
     let settings = PrivacySettings {
         erasure_delay_ms: config.privacy.delay.as_millis(),
+        retention: config.retention.bounds(config.store.retention),
         sign: Some(receipts::signer(secrets)),
         on_released: Arc::new(move |tenant| released.released(tenant)),
     };
@@ -307,20 +308,23 @@ async fn start_privacy(
     started.context("the privacy marks cannot be read")
 }
 
-/// Starts to delete old sessions, unless the store does so itself, as a CQL cluster does.
+/// Starts to delete old data.
 async fn start_retention(
     config: &Config,
     store: &OpenStore,
+    service: &Service,
 ) -> anyhow::Result<Arc<RetentionStatus>> {
     let status: Arc<RetentionStatus> = Arc::default();
-    if let Some(store) = store.embedded() {
-        if let Err(error) = store.last_backup().await {
-            tracing::error!(%error, "when the last backup was made cannot be read");
-        }
-        let retention_ms = config.store.retention.as_millis();
-        let sweeper = Sweeper::start(Arc::clone(store), retention_ms, Arc::clone(&status)).await?;
-        actix_rt::spawn(sweeper.run());
+    let embedded = store.embedded().cloned();
+    if let Some(store) = &embedded
+        && let Err(error) = store.last_backup().await
+    {
+        tracing::error!(%error, "when the last backup was made cannot be read");
     }
+    let retention_ms = config.store.retention.as_millis();
+    let service = service.clone();
+    let sweeper = Sweeper::start(embedded, service, retention_ms, Arc::clone(&status)).await?;
+    actix_rt::spawn(sweeper.run());
     Ok(status)
 }
 

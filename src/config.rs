@@ -9,6 +9,7 @@ mod environment;
 mod limits;
 mod map;
 mod privacy;
+mod retention;
 mod secrets;
 mod server;
 mod words;
@@ -30,6 +31,7 @@ pub use duration::HumanDuration;
 pub use limits::Limits;
 pub use map::Map;
 pub use privacy::Privacy;
+pub use retention::Retention;
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -51,6 +53,8 @@ pub struct Config {
     pub limits: Limits,
     /// The settings of privacy requests.
     pub privacy: Privacy,
+    /// The bounds of the retention that organizations choose.
+    pub retention: Retention,
     /// The street map.
     pub map: Map,
     /// The settings of the log.
@@ -342,6 +346,10 @@ impl Config {
             let detail = "must be 3d or more: webhooks are retried for more than a day";
             return invalid("store.retention", detail);
         }
+        if !self.retention.is_valid(self.store.retention) {
+            let detail = "must be whole days, 1d or more, and at most store.retention";
+            return invalid("retention.shortest", detail);
+        }
         if self.store.path.as_os_str().is_empty() {
             return invalid("store.path", "must name a folder");
         }
@@ -466,6 +474,8 @@ mod tests {
             ),
             ("[store]\nretention = \"0d\"", "store.retention"),
             ("[store]\nretention = \"71h\"", "store.retention"),
+            ("[retention]\nshortest = \"25h\"", "retention.shortest"),
+            ("[retention]\nshortest = \"91d\"", "retention.shortest"),
             ("[limits]\ntenant_requests = -1", "limits.tenant_requests"),
             ("[session]\nidle_timeout = \"0s\"", "session.idle_timeout"),
             ("[session]\nmax_duration = \"0s\"", "session.max_duration"),

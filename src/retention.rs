@@ -1,5 +1,6 @@
-//! Retention on the embedded store: each hour, a part of the sessions that are older than the
-//! retention is deleted.
+//! Retention: each hour, a part of the data that is older than the retention is deleted. On the
+//! embedded store this covers sessions older than `store.retention`, which a CQL database deletes by
+//! itself, and on both stores the data for which organizations have chosen a shorter retention.
 //!
 //! The first sweep waits for one interval, so that NTP has set the clock of a machine that just
 //! started. A sweep deletes nothing while the wall clock disagrees with the stored times
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use porchlight_actors::service::{Service, Swept};
 use porchlight_core::retention::{ClockDisagrees, RetentionGuard, sessions_max};
 use porchlight_observe::store::{ClockState, StoreMetrics};
 use porchlight_ports::{Clock, StoreResult};
@@ -49,9 +51,11 @@ impl RetentionStatus {
     }
 }
 
-/// Deletes sessions that are older than the retention.
+/// Deletes data that is older than the retention.
 pub struct Sweeper {
-    store: Arc<EmbeddedStore>,
+    /// The store, unless it deletes old sessions by itself.
+    store: Option<Arc<EmbeddedStore>>,
+    service: Service,
     retention_ms: i64,
     guard: RetentionGuard,
     status: Arc<RetentionStatus>,
@@ -72,14 +76,20 @@ impl Sweeper {
     ///
     /// Returns an error if the store cannot be read.
     pub async fn start(
-        store: Arc<EmbeddedStore>,
+        store: Option<Arc<EmbeddedStore>>,
+        service: Service,
         retention_ms: i64,
         status: Arc<RetentionStatus>,
     ) -> StoreResult<Self> {
-        let newest = store.newest_time().await?;
+        let newest = match &store {
+            Some(store) => store.newest_time().await?,
+            None => None,
+        };
+        let newest = newest.max(service.last_retention_sweep().await?);
         let guard = RetentionGuard::new(newest, SystemClock.now(), SystemClock.uptime_ms());
         let sweeper = Self {
             store,
+            service,
             retention_ms,
             guard,
             status,
@@ -121,29 +131,48 @@ impl Sweeper {
     }
 
     async fn sweep(&self) {
-        match self.sweep_sessions().await {
+        if let Some(store) = &self.store {
+            self.sweep_store(store).await;
+        }
+        match self.service.apply_retention().await {
+            Ok(swept) if swept == Swept::default() => {}
+            Ok(Swept {
+                telemetry,
+                messages,
+                sessions,
+            }) => tracing::info!(
+                telemetry,
+                messages,
+                sessions,
+                "data older than the chosen retention deleted, by number of sessions"
+            ),
+            Err(error) => {
+                tracing::warn!(%error, "data older than the chosen retention cannot be deleted");
+            }
+        }
+    }
+
+    async fn sweep_store(&self, store: &EmbeddedStore) {
+        match self.sweep_sessions(store).await {
             Ok(0) => {}
             Ok(sessions) => tracing::info!(sessions, "sessions older than the retention deleted"),
             Err(error) => tracing::warn!(%error, "old sessions cannot be deleted"),
         }
         let now = SystemClock.now();
-        if let Err(error) = self.store.sweep_idempotency_keys(now).await {
+        if let Err(error) = store.sweep_idempotency_keys(now).await {
             tracing::warn!(%error, "old idempotency keys cannot be deleted");
         }
-        if let Err(error) = self.store.sweep_recorders(now).await {
+        if let Err(error) = store.sweep_recorders(now).await {
             tracing::warn!(%error, "expired recorders cannot be deleted");
         }
-        if let Err(error) = self.store.sweep_outboxes().await {
+        if let Err(error) = store.sweep_outboxes().await {
             tracing::warn!(%error, "the outboxes of deleted webhooks cannot be deleted");
         }
     }
 
-    async fn sweep_sessions(&self) -> StoreResult<u64> {
-        let counted = self
-            .store
-            .completed_sessions(SWEEP_COUNTED_SESSIONS_MAX)
-            .await?;
+    async fn sweep_sessions(&self, store: &EmbeddedStore) -> StoreResult<u64> {
+        let counted = store.completed_sessions(SWEEP_COUNTED_SESSIONS_MAX).await?;
         let before = SystemClock.now().plus_ms(-self.retention_ms);
-        self.store.sweep(before, sessions_max(counted)).await
+        store.sweep(before, sessions_max(counted)).await
     }
 }

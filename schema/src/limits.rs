@@ -4,9 +4,11 @@
 //! contract name its section; the others are design choices.
 
 mod personal_data;
+mod retention;
 mod street_map;
 
 pub use personal_data::*;
+pub use retention::*;
 pub use street_map::*;
 
 // --- A batch on its way in (contract 3, 9) ---------------------------------------------------------------------

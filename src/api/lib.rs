@@ -23,6 +23,7 @@ mod path_image;
 mod pipeline;
 mod privacy;
 mod recorders;
+mod retention;
 mod sessions;
 mod start;
 mod stop;
@@ -49,7 +50,7 @@ pub fn routes(drawings: Data<Drawings>) -> impl Fn(&mut ServiceConfig) + Clone {
         for resource in recorders::resources()
             .into_iter()
             .chain(privacy::resources())
-            .chain([hold::hold_resource()])
+            .chain([hold::hold_resource(), retention::retention_resource()])
         {
             config.service(resource);
         }

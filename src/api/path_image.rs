@@ -211,7 +211,8 @@ async fn as_svg(call: RequestContext) -> Result<HttpResponse, Problem> {
 ///
 /// # Errors
 ///
-/// 403 for an invalid signature; 404 if the session is gone or has no path; 406; 503.
+/// 403 for an invalid signature; 404 if the session is gone or has no path; 406; 410 if the telemetry
+/// was deleted after its retention; 503.
 async fn path_image(
     call: RequestContext,
     form: &str,
@@ -248,6 +249,12 @@ async fn path_image(
         Action::ReadImage,
     )
     .await?;
+    if service.has_expired_telemetry(session_id).await? {
+        return Err(Problem::new(
+            Code::TelemetryExpired,
+            "The telemetry of the session was deleted after its retention, so its path cannot be drawn.",
+        ));
+    }
     let drawings = drawings(&call.http)?;
     let tag = drawings.tag(form, revision);
     let is_known = names(call.headers(), &tag);

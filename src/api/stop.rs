@@ -10,7 +10,7 @@ use porchlight_schema::session::{Pod, PodType, SessionView};
 
 use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
-use porchlight_http::problem::Problem;
+use porchlight_http::problem::{Code, Problem};
 use porchlight_http::request_context::{self, RequestContext, share_exceeded};
 
 /// Stops a session. 200: the completed session; the same for a completed one.
@@ -93,6 +93,10 @@ pub(super) async fn attach_pod(mut call: RequestContext) -> Result<HttpResponse,
 fn not_attached(error: AttachPodError) -> Problem {
     match error {
         AttachPodError::TenantFull(exceeded) => share_exceeded(exceeded),
+        AttachPodError::Expired => Problem::new(
+            Code::SessionCompleted,
+            "Data of the session was deleted after its retention, so it takes no proof of delivery.",
+        ),
         AttachPodError::Store(error) => error.into(),
     }
 }

@@ -55,6 +55,7 @@ pub fn action_of(route: Route, method: &Method) -> Option<Action> {
             Method::DELETE => Some(Action::ReleaseHold),
             _ => None,
         },
+        Route::Retention => (!is_read).then_some(Action::ChooseRetention),
         Route::Recorders => Some(Action::CreateRecorder),
         Route::Recorder if is_read => Some(Action::ReadRecorder),
         Route::Recorder => Some(Action::DeleteRecorder),

@@ -3,6 +3,7 @@
 
 mod access;
 mod hold;
+mod retention;
 mod trail;
 
 use std::time::Duration;
@@ -12,7 +13,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::server::{Server, Started, batch, config, insights, start_body, telemetry};
+use crate::server::{BOUNDS, Server, Started, batch, config, insights, start_body, telemetry};
 
 const REQUESTS: &str = "/v1/privacy/requests";
 
@@ -20,6 +21,7 @@ async fn server(delay_ms: i64) -> Server {
     let server = Server::with(config()).await;
     let settings = PrivacySettings {
         erasure_delay_ms: delay_ms,
+        retention: BOUNDS,
         sign: None,
         on_released: std::sync::Arc::new(|_| {}),
     };

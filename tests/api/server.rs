@@ -9,6 +9,7 @@ use actix_web::dev::ServerHandle;
 use actix_web::web::{Data, ServiceConfig};
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Permit, Ports, Service};
+use porchlight_core::retention::RetentionBounds;
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_core::shares::ShareLimits;
 use porchlight_http::client_address::TrustedProxies;
@@ -28,6 +29,12 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
+
+/// The bounds of the retention that the tests' organizations choose.
+pub(crate) const BOUNDS: RetentionBounds = RetentionBounds {
+    shortest_days: 1,
+    longest_days: 90,
+};
 
 /// The machine's time, plus the offset that a test adds to it.
 #[derive(Debug, Default)]

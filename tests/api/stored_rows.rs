@@ -23,7 +23,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::server::{Server, config, service, start_body};
+use crate::server::{BOUNDS, Server, config, service, start_body};
 
 const REQUESTS: &str = "/v1/privacy/requests";
 /// The tables of these kinds, by their byte: see `tables.rs` of the store.
@@ -85,6 +85,7 @@ async fn serve(rows: &str) -> Server {
     let server = Server::serve(service, store, clock, arbiters, config()).await;
     let settings = PrivacySettings {
         erasure_delay_ms: 0,
+        retention: BOUNDS,
         sign: None,
         on_released: Arc::new(|_| {}),
     };

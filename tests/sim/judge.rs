@@ -116,10 +116,7 @@ fn examine(world: &World, place: usize, store: &MemoryStore, id: SessionId) -> O
     }
     check_messages(world, place, store, id, insight.record.revision);
     let notes = at_once(store.notes(id)).unwrap();
-    let aside = notes.iter().filter_map(|note| match *note {
-        Note::Quarantined { seq } => Some(seq),
-        Note::Skipped { .. } => None,
-    });
+    let aside = notes.iter().filter_map(|note| note.quarantined());
     if !aside.eq(world.plan.scripts[place].aside) {
         world.broken(format!(
             "I1: session {place}: {notes:?}: batches without a fault were quarantined"

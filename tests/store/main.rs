@@ -21,6 +21,7 @@ mod measure;
 mod migrating;
 mod model;
 mod retention;
+mod stored_rows;
 
 use porchlight_support::cql_server;
 

@@ -90,6 +90,8 @@ actions! {
     PlaceHold = "hold.place";
     /// The legal hold of a session was released.
     ReleaseHold = "hold.release";
+    /// The retention of the organization's data was chosen.
+    ChooseRetention = "retention.choose";
     /// A page of the console with personal data was opened.
     ViewConsole = "console.view";
     /// A key was created.

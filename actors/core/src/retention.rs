@@ -5,6 +5,11 @@
 //! clock must agree with the newest stored time at the start of the process, advanced by a clock
 //! that does not jump.
 
+mod policy;
+
+pub use policy::{
+    DataClass, PolicyRefused, RetentionBounds, RetentionPolicy, Span, SweepProgress, next_span,
+};
 use porchlight_schema::limits::{
     RETENTION_CLOCK_DIFFERENCE_MS_MAX, RETENTION_CLOCK_TRUSTED_AFTER_MS, SWEEP_SESSIONS_PARTS,
 };

@@ -38,6 +38,8 @@ label! {
         SessionReview = "/v1/sessions/{id}/review",
         /// Every method of `/v1/sessions/{id}/hold`
         SessionHold = "/v1/sessions/{id}/hold",
+        /// Every method of `/v1/retention`
+        Retention = "/v1/retention",
         /// `GET /v1/audit`
         Audit = "/v1/audit",
         /// The path image in both formats.

@@ -25,6 +25,8 @@ pub enum DocumentKind {
     AuditHead = 7,
     /// Salted hashes of the ids of a tenant's erased sessions, by the hash of the request's id.
     ErasedSessions = 8,
+    /// Retention that tenants have chosen, by tenant, and the time of the last sweep.
+    Retention = 9,
 }
 
 /// A group of documents: one kind, of one tenant or of the whole service.
@@ -88,6 +90,7 @@ impl Collection {
             ),
             (DocumentKind::AuditHead, KIND_BYTES + TENANT_BYTES),
             (DocumentKind::ErasedSessions, KIND_BYTES + TENANT_BYTES),
+            (DocumentKind::Retention, KIND_BYTES),
         ];
         let first = key.first()?;
         let (_, bytes) = kinds.into_iter().find(|(kind, _)| *kind as u8 == *first)?;
@@ -172,6 +175,7 @@ mod tests {
                 .key(),
             Collection::of_service(DocumentKind::OpenPrivacyRequest).key(),
             Collection::of_tenant(DocumentKind::ErasedSessions, tenant(1, Env::Sandbox)).key(),
+            Collection::of_service(DocumentKind::Retention).key(),
             Collection::part_of_tenant(DocumentKind::AuditGroup, tenant(1, Env::Sandbox), 0).key(),
             Collection::part_of_tenant(DocumentKind::AuditGroup, tenant(1, Env::Sandbox), 1).key(),
         ];

@@ -42,6 +42,14 @@ pub trait Erasure: Send + Sync {
     /// batches and snapshots of the session are not stored.
     async fn erase_session(&self, session_id: SessionId) -> StoreResult<()>;
 
+    /// Removes the batches and snapshots of a completed session, and keeps everything else. Write
+    /// [`Note::TelemetryExpired`](super::Note) first.
+    async fn remove_telemetry(&self, session_id: SessionId) -> StoreResult<()>;
+
+    /// Removes the webhook messages of a completed session with their attempts, and keeps everything
+    /// else. Write [`Note::MessagesExpired`](super::Note) first.
+    async fn remove_messages(&self, session_id: SessionId) -> StoreResult<()>;
+
     /// Returns the keys of the learned rows that the session's first insight wrote. Empty for a session that was
     /// scored before these keys were recorded.
     async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>>;
@@ -60,8 +68,7 @@ pub trait Erasure: Send + Sync {
     -> StoreResult<RecorderPage>;
 
     /// Removes the tenant's idempotency keys whose session no longer exists. It examines at most
-    /// `limit` keys after `after`. A store that cannot list its keys removes nothing: they expire
-    /// within a day.
+    /// `limit` keys after `after`, which may be keys of other tenants.
     async fn erase_idempotency_keys(
         &self,
         tenant: Tenant,

@@ -49,6 +49,38 @@ pub enum Note {
         /// The `seq` of the batch.
         seq: u32,
     },
+    /// The batches are removed because the retention of telemetry has passed. The session keeps its
+    /// insight and is not scored again.
+    TelemetryExpired,
+    /// The webhook messages are removed because their retention has passed. The session sends no
+    /// further ones.
+    MessagesExpired,
+}
+
+impl Note {
+    /// The first and the last `seq` of a skipped gap.
+    #[must_use]
+    pub fn skipped(self) -> Option<(u32, u32)> {
+        match self {
+            Self::Skipped { first, last } => Some((first, last)),
+            _ => None,
+        }
+    }
+
+    /// The `seq` of a quarantined batch.
+    #[must_use]
+    pub fn quarantined(self) -> Option<u32> {
+        match self {
+            Self::Quarantined { seq } => Some(seq),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a part of the session was removed because its retention has passed.
+    #[must_use]
+    pub fn is_expiry(self) -> bool {
+        matches!(self, Self::TelemetryExpired | Self::MessagesExpired)
+    }
 }
 
 /// Numbers that follow one another, both ends included.

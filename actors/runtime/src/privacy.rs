@@ -79,6 +79,19 @@ impl Marks {
         self.known().contains_key(&tenant)
     }
 
+    /// Returns whether a restriction or a legal hold keeps retention from deleting a session.
+    pub(crate) fn keeps(&self, start: &SessionStart) -> bool {
+        let known = self.known();
+        let Some(marks) = known.get(&start.tenant) else {
+            return false;
+        };
+        let subjects = Mark::subjects_of(start);
+        let mut marks = subjects
+            .iter()
+            .filter_map(|subject| marks.get(&subject.key()));
+        marks.any(Mark::keeps)
+    }
+
     /// Returns whether any session of the tenant is under a legal hold.
     pub(crate) fn has_hold(&self, tenant: Tenant) -> bool {
         let known = self.known();

@@ -27,6 +27,7 @@ use porchlight_observe::{ActorKind, Fact, MessageKind, Metrics, Outcome, StopRea
 use porchlight_ports::{Clock, Store, Wake};
 
 pub use job::ScoreError;
+pub(crate) use job::is_settled;
 pub use knowledge::Contributions;
 pub(crate) use knowledge::{contributions, forget, keys_of};
 use known::AskLive;

@@ -7,6 +7,7 @@ mod owner;
 mod path;
 mod privacy;
 mod recorder;
+mod retention;
 mod session_ids;
 mod shards;
 mod telemetry;
@@ -36,6 +37,7 @@ pub use privacy::{
     apply_erasures, logged_erasures, parse_position,
 };
 pub use recorder::{RecordError, Recorder, RecorderOrder};
+pub use retention::{Swept, TenantRetention};
 pub use telemetry::{IngestError, Target};
 pub use tenant::TenantSessions;
 
@@ -94,6 +96,10 @@ pub enum AttachPodError {
     /// The tenant replaces PoDs of completed sessions faster than allowed.
     #[error(transparent)]
     TenantFull(#[from] ShareExceeded),
+    /// Data of the session was removed because its retention has passed, so that no new insight can be
+    /// computed.
+    #[error("the session can no longer be changed")]
+    Expired,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

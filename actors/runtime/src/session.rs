@@ -135,14 +135,8 @@ impl SessionActor {
                 }
             });
         let mut machine = restored.unwrap_or_else(|| SessionMachine::new(context));
-        let skipped = notes.iter().filter_map(|note| match *note {
-            Note::Skipped { first, last } => Some((first, last)),
-            Note::Quarantined { .. } => None,
-        });
-        let quarantined = notes.iter().filter_map(|note| match *note {
-            Note::Quarantined { seq } => Some(seq),
-            Note::Skipped { .. } => None,
-        });
+        let skipped = notes.iter().filter_map(|note| note.skipped());
+        let quarantined = notes.iter().filter_map(|note| note.quarantined());
         machine.recall(skipped, quarantined);
         machine
     }

@@ -45,6 +45,8 @@ struct Shown {
     dropped: Option<DroppedSamples>,
     /// Whether the session is under a legal hold.
     held: bool,
+    /// Whether the telemetry was removed after its retention.
+    has_expired: bool,
 }
 
 impl Shown {
@@ -130,9 +132,11 @@ async fn read(visit: &SignedInRequest) -> Result<Shown, Problem> {
     messages.reverse();
     let endpoint = webhooks.endpoint().await?.map(|endpoint| endpoint.id);
     let held = service.privacy(visit.tenant()).is_held(session_id);
+    let has_expired = row.end.is_some() && service.has_expired_telemetry(session_id).await?;
     Ok(Shown {
         row,
         held,
+        has_expired,
         record,
         events,
         pod,
@@ -167,10 +171,11 @@ fn page(frame: &Frame<'_>, console: &Console, shown: &Shown) -> Markup {
         }
         @if let Some(score) = score { section.card aria-labelledby="scores" { h2 #scores { "Scores" } (scores::tiles(score)) } }
         @if console.map.is_some() { section.card aria-labelledby="street" { h2 #street { "On the street map" } (street::map(console, &drawn, shown.known.as_ref())) } }
-        section.card #part-map data-part="" aria-labelledby="where" { h2 #where { "Where" } (maps(&drawn)) (image(shown.image.as_deref())) }
+        section.card #part-map data-part="" aria-labelledby="where" { h2 #where { "Where" } (maps(&drawn)) (image(shown.image.as_deref().filter(|_| !shown.has_expired))) }
         section.card #part-time data-part="" aria-labelledby="when" { h2 #when { "When" }
             @if shown.trace.is_cut { (notice(Notice::Note, "This session has more data than the page can draw: the curves and the map end early.")) }
-            @if shown.trace.samples == 0 { p.faint { "No telemetry yet." } } @else { (timeline::rows(&shown.events, &shown.trace, &series, length_ms)) }
+            @if shown.has_expired { (notice(Notice::Note, "The telemetry of this session was deleted after its retention. The insight stays.")) }
+            @if shown.trace.samples == 0 { @if !shown.has_expired { p.faint { "No telemetry yet." } } } @else { (timeline::rows(&shown.events, &shown.trace, &series, length_ms)) }
             (event_table(&shown.events, length_ms, console.map.is_some()))
         }
         @if let Some(score) = score { section.card aria-labelledby="why" { h2 #why { "Evidence" } (scores::evidence(score)) p { a href={ (ROOT) "/sessions/" (row.start.session_id) "/explanation" } { "Explanation for the courier, and human review" } } } }

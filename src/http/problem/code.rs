@@ -109,8 +109,10 @@ codes! {
     NotRetryable = CONFLICT, "not_retryable", "Not retryable";
     /// Another body was acknowledged under this `seq`.
     SeqConflict = CONFLICT, "seq_conflict", "Sequence number taken";
-    /// The session ended too long ago to accept telemetry.
+    /// The session ended too long ago to accept telemetry, or to accept a proof of delivery.
     SessionCompleted = CONFLICT, "session_completed", "Session completed";
+    /// The telemetry of the session was deleted because its retention has passed.
+    TelemetryExpired = GONE, "telemetry_expired", "Telemetry expired";
     /// The body is larger than the path accepts, as sent or unpacked.
     BodyTooLarge = PAYLOAD_TOO_LARGE, "body_too_large", "Body too large";
     /// The batch has too many samples.

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::TryStreamExt;
 use futures_util::future::try_join_all;
 use porchlight_ports::{
     Erasure, RecorderPage, RecorderRow, Removed, SessionRows, StoreError, StoreResult,
@@ -27,6 +26,8 @@ use super::{CqlStore, Inner};
 
 /// A row of `recorders`: id, version, data.
 type StoredRecorder = (Vec<u8>, Option<i64>, Option<Vec<u8>>);
+/// A row of `idempotency`: token, tenant, key, data.
+type StoredIdempotencyKey = (i64, Vec<u8>, Vec<u8>, Vec<u8>);
 
 impl Inner {
     async fn session_rows(self: Arc<Self>, session_id: SessionId) -> StoreResult<SessionRows> {
@@ -51,17 +52,46 @@ impl Inner {
         self.erase_rows(&record.start).await
     }
 
-    /// Deletes the tenant's idempotency keys whose session no longer exists. The table has no index
-    /// by tenant, so this reads the keys of the last day.
-    async fn erase_idempotency_keys(self: Arc<Self>, tenant: Tenant) -> StoreResult<u64> {
+    async fn remove_telemetry(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
+        self.erase_journal(session_id).await?;
+        let session = session_id.to_bytes();
+        let statement = &self.db.statements.snapshots_delete;
+        self.db.erase(statement, (session.as_slice(),)).await
+    }
+
+    async fn remove_messages(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
+        for message in &self.messages(session_id).await? {
+            self.erase_message(message).await?;
+        }
+        let (session, statements) = (session_id.to_bytes(), &self.db.statements);
+        let session = session.as_slice();
+        for statement in [&statements.messages_delete, &statements.cursor_delete] {
+            self.db.erase(statement, (session,)).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the tenant's idempotency keys whose session no longer exists, among the next `limit`
+    /// keys of all tenants: the table has no index by tenant. `after` is the token of the last
+    /// examined partition.
+    async fn erase_idempotency_keys(
+        self: Arc<Self>,
+        tenant: Tenant,
+        after: Option<Vec<u8>>,
+        limit: usize,
+    ) -> StoreResult<Removed<Vec<u8>>> {
         let statements = &self.db.statements;
-        let mut rows = self
-            .db
-            .stream::<(Vec<u8>, Vec<u8>, Vec<u8>)>(&statements.idempotency_all, ())
-            .await?;
+        let after = after.and_then(|token| Some(i64::from_be_bytes(token.try_into().ok()?)));
+        // No partition has the smallest token.
+        let from = after.unwrap_or(i64::MIN);
+        let values = (from, i32::try_from(limit).unwrap_or(i32::MAX));
+        let statement = &statements.idempotency_after;
+        let rows: Vec<StoredIdempotencyKey> = self.db.rows(statement, values, limit).await?;
+        let next = rows.last().filter(|_| rows.len() >= limit);
+        let next = next.map(|(token, ..)| token.to_be_bytes().to_vec());
         let own = tenant_key(tenant);
         let mut removed = 0;
-        while let Some((tenant, key, data)) = rows.try_next().await? {
+        for (_, tenant, key, data) in rows {
             if tenant != own {
                 continue;
             }
@@ -80,7 +110,10 @@ impl Inner {
                 Lwt::InDoubt(_) => return Err(StoreError::Overloaded),
             }
         }
-        Ok(removed)
+        Ok(Removed {
+            rows: removed,
+            next,
+        })
     }
 
     async fn erase_journal(&self, session_id: SessionId) -> StoreResult<()> {
@@ -219,6 +252,16 @@ impl Erasure for CqlStore {
             .await
     }
 
+    async fn remove_telemetry(&self, session_id: SessionId) -> StoreResult<()> {
+        self.carry_out_all(|inner| inner.remove_telemetry(session_id))
+            .await
+    }
+
+    async fn remove_messages(&self, session_id: SessionId) -> StoreResult<()> {
+        self.carry_out_all(|inner| inner.remove_messages(session_id))
+            .await
+    }
+
     async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>> {
         self.read(|inner| async move { inner.learned_by(session_id).await })
             .await
@@ -251,13 +294,11 @@ impl Erasure for CqlStore {
     async fn erase_idempotency_keys(
         &self,
         tenant: Tenant,
-        _after: Option<Vec<u8>>,
-        _limit: usize,
+        after: Option<Vec<u8>>,
+        limit: usize,
     ) -> StoreResult<Removed<Vec<u8>>> {
-        let rows = self
-            .carry_out_all(|inner| async move { inner.erase_idempotency_keys(tenant).await })
-            .await?;
-        Ok(Removed { rows, next: None })
+        self.carry_out_all(|inner| inner.erase_idempotency_keys(tenant, after, limit))
+            .await
     }
 
     async fn purge(&self) -> StoreResult<()> {

@@ -44,7 +44,7 @@ statements! {
     idempotency_get: Read = "SELECT data FROM idempotency WHERE tenant = ? AND key = ?";
     idempotency_serial: Serial = "SELECT data FROM idempotency WHERE tenant = ? AND key = ?";
     idempotency_change: Lwt = "UPDATE idempotency USING TTL ? SET data = ? WHERE tenant = ? AND key = ? IF data = ?";
-    idempotency_all: Scan = "SELECT tenant, key, data FROM idempotency";
+    idempotency_after: Scan = "SELECT token(tenant, key), tenant, key, data FROM idempotency WHERE token(tenant, key) > ? LIMIT ?";
     idempotency_delete: Lwt = "DELETE FROM idempotency WHERE tenant = ? AND key = ? IF data = ?";
     review_put: Write = "INSERT INTO reviews (session, data) VALUES (?, ?) USING TTL ?";
     review_get: Read = "SELECT data FROM reviews WHERE session = ?";

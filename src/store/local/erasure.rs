@@ -10,7 +10,8 @@ use porchlight_schema::session::Tenant;
 use super::LocalStore;
 use crate::engine::Engine;
 use crate::quarantine;
-use crate::tables::{erasure, insights, recorders};
+use crate::tables::{erasure, insights, recorders, retention};
+use crate::txn::Txn;
 
 #[async_trait]
 impl<E: Engine> Erasure for LocalStore<E> {
@@ -37,6 +38,20 @@ impl<E: Engine> Erasure for LocalStore<E> {
             }
             return Ok(());
         }
+    }
+
+    async fn remove_telemetry(&self, session_id: SessionId) -> StoreResult<()> {
+        let step = move |txn: &mut Txn<'_>| {
+            retention::remove_telemetry(txn, session_id, SWEEP_STEP_ROWS_MAX)
+        };
+        while self.committer.write(step).await? {}
+        Ok(())
+    }
+
+    async fn remove_messages(&self, session_id: SessionId) -> StoreResult<()> {
+        self.committer
+            .write(move |txn| retention::remove_messages(txn, session_id))
+            .await
     }
 
     async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>> {

@@ -22,6 +22,8 @@ pub(crate) fn put(txn: &mut Txn<'_>, session_id: SessionId, note: Note) -> Store
     let key = match note {
         Note::Skipped { first, last } => key.bytes(&[0]).number(first).number(last),
         Note::Quarantined { seq } => key.bytes(&[1]).number(seq),
+        Note::TelemetryExpired => key.bytes(&[2]),
+        Note::MessagesExpired => key.bytes(&[3]),
     }
     .build();
     if txn.as_read().has_state(&key)? {
@@ -30,7 +32,7 @@ pub(crate) fn put(txn: &mut Txn<'_>, session_id: SessionId, note: Note) -> Store
     txn.put_state(key, &note)
 }
 
-/// A session's notes in order: gaps by number, then quarantined batches by number.
+/// Returns a session's notes in order: gaps by number, quarantined batches by number, expired data.
 pub(crate) fn all(read: &dyn Read, session_id: SessionId) -> StoreResult<Vec<Note>> {
     read.rows(&Scan::state(range(session_id), usize::MAX))?
         .iter()

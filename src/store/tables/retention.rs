@@ -114,6 +114,31 @@ pub(super) fn remove_batches(
     Ok(more)
 }
 
+/// Removes up to `rows_max` batches of a session or, once no batch is left, its snapshot. Returns
+/// whether the session has more telemetry.
+pub(crate) fn remove_telemetry(
+    txn: &mut Txn<'_>,
+    session_id: SessionId,
+    rows_max: usize,
+) -> StoreResult<bool> {
+    if remove_batches(txn, session_id, rows_max)? {
+        return Ok(true);
+    }
+    for key in [journal::holes_key(session_id), snapshots::key(session_id)] {
+        txn.delete(Space::State, key);
+    }
+    Ok(false)
+}
+
+/// Removes the messages of a session with their attempts and their places in the outbox.
+pub(crate) fn remove_messages(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
+    for row in txn.rows(&Scan::keys(messages::range(session_id), usize::MAX))? {
+        remove_message_id(txn, session_id, &row.key)?;
+        txn.delete(Space::State, row.key);
+    }
+    Ok(())
+}
+
 /// Removes everything of a session but its batches, and the rows that list it as live or completed.
 pub(super) fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
     for range in [

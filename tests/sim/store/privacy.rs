@@ -17,6 +17,14 @@ impl Erasure for FaultyStore {
         self.real.erase_session(id).await
     }
 
+    async fn remove_telemetry(&self, id: SessionId) -> StoreResult<()> {
+        self.real.remove_telemetry(id).await
+    }
+
+    async fn remove_messages(&self, id: SessionId) -> StoreResult<()> {
+        self.real.remove_messages(id).await
+    }
+
     async fn learned_by(&self, id: SessionId) -> StoreResult<Vec<[u8; 32]>> {
         self.real.learned_by(id).await
     }

@@ -144,6 +144,11 @@ pub(super) async fn score(
         Some(stored) => knowledge::read(session_id, &stored.known),
         None => knowledge::recall(store, (&start, &end), fingerprint.as_ref()).await?,
     };
+    // The note is written before anything is removed, so a replay of a part of the journal is
+    // followed by a read that finds it.
+    if has_expired(store, session_id).await? {
+        return Ok(None);
+    }
     let dropped = replayed.as_ref().map(|replayed| replayed.dropped);
     let scored = replayed
         .and_then(|replayed| compute(&context, &replayed, &start, &end, pod.as_ref(), &known));
@@ -157,11 +162,7 @@ pub(super) async fn score(
         }
         _ => Vec::new(),
     };
-    let outcome = if scored.is_some() {
-        InsightOutcome::Ready
-    } else {
-        InsightOutcome::Failed
-    };
+    let outcome = outcome(scored.as_ref());
     let record = record(stored.as_ref(), scored, pod, clock.now());
     let revision = record.revision;
     let message = messages::insight_updated(&start, &record);
@@ -184,6 +185,39 @@ pub(super) async fn score(
     }
     .record();
     Ok(Some(start.tenant))
+}
+
+fn outcome(scored: Option<&Scored>) -> InsightOutcome {
+    match scored {
+        Some(_) => InsightOutcome::Ready,
+        None => InsightOutcome::Failed,
+    }
+}
+
+/// Returns whether a part of the session was removed because its retention has passed. Its insight is
+/// final.
+async fn has_expired(store: &dyn Store, session_id: SessionId) -> Result<bool, StoreError> {
+    let notes = store.notes(session_id).await?;
+    Ok(notes.iter().any(|note| note.is_expiry()))
+}
+
+/// Returns whether the insight of an ended session covers all its data or says that the session
+/// cannot be scored.
+///
+/// # Errors
+///
+/// Returns an error if the store fails.
+pub(crate) async fn is_settled(store: &dyn Store, row: &SessionRow) -> Result<bool, StoreError> {
+    let session_id = row.start.session_id;
+    let (Some(end), Some(stored)) = (&row.end, store.insight(session_id).await?) else {
+        return Ok(false);
+    };
+    if stored.record.error_message.is_some() || has_expired(store, session_id).await? {
+        return Ok(true);
+    }
+    let pod = store.pod(session_id).await?;
+    let covered = to_cover(store, session_id, end, pod.as_ref()).await?;
+    Ok(stored.covered == covered)
 }
 
 /// Returns the data that an insight of the session must cover now.

@@ -22,10 +22,7 @@ pub(crate) async fn replay(
     session_id: SessionId,
 ) -> Result<Option<Replayed>, StoreError> {
     let notes = store.notes(session_id).await?;
-    let quarantined = notes.iter().filter_map(|note| match *note {
-        Note::Quarantined { seq } => Some(seq),
-        Note::Skipped { .. } => None,
-    });
+    let quarantined = notes.iter().filter_map(|note| note.quarantined());
     let mut quarantined: BTreeSet<u32> = quarantined.collect();
     for _ in 0..SCORING_QUARANTINES_MAX {
         match replay_without(store, context, session_id, &quarantined).await? {

@@ -7,7 +7,7 @@ use porchlight_core::context::SessionContext;
 use porchlight_core::privacy::Standing;
 use porchlight_core::session::feed::Feed;
 use porchlight_core::timeline::NumberedChange;
-use porchlight_ports::{Note, SessionRow, StoreError, StoreResult};
+use porchlight_ports::{SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{FEEDS_COMPUTED_MAX, SCORING_QUARANTINES_MAX};
 use porchlight_schema::session::SessionEnd;
@@ -104,15 +104,8 @@ impl Service {
         static AT_WORK: Semaphore = Semaphore::const_new(FEEDS_COMPUTED_MAX);
         let _place = AT_WORK.acquire().await.map_err(StoreError::unavailable)?;
         let notes = self.store().notes(row.start.session_id).await?;
-        let given_up = notes.iter().filter_map(|note| match *note {
-            Note::Skipped { first, last } => Some((first, last)),
-            Note::Quarantined { .. } => None,
-        });
-        let given_up: Vec<_> = given_up.collect();
-        let put_aside = notes.iter().filter_map(|note| match *note {
-            Note::Quarantined { seq } => Some(seq),
-            Note::Skipped { .. } => None,
-        });
+        let given_up: Vec<_> = notes.iter().filter_map(|note| note.skipped()).collect();
+        let put_aside = notes.iter().filter_map(|note| note.quarantined());
         let mut put_aside: BTreeSet<u32> = put_aside.collect();
         let context = SessionContext::new(&row.start);
         for _ in 0..=SCORING_QUARANTINES_MAX {

@@ -266,16 +266,21 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Returns an error if the tenant replaces too many PoDs of completed sessions, or if the store
-    /// fails.
+    /// Returns an error if the tenant replaces too many PoDs of completed sessions, if data of the
+    /// session was removed because its retention has passed, or if the store fails.
     pub async fn attach_pod(&self, row: &SessionRow, pod: Pod) -> Result<Pod, AttachPodError> {
         let session_id = row.start.session_id;
-        if row.end.is_some()
-            && let Some(stored) = self.store().pod(session_id).await?
-            && stored.pod != pod
-        {
-            let uptime_ms = self.registry().ports().clock.uptime_ms();
-            self.usage(row.start.tenant).change_pod(uptime_ms)?;
+        if row.end.is_some() {
+            let stored = self.store().pod(session_id).await?;
+            let is_same = stored.as_ref().is_some_and(|stored| stored.pod == pod);
+            // A new insight could not be computed without the removed data.
+            if !is_same && self.has_expired_data(session_id).await? {
+                return Err(AttachPodError::Expired);
+            }
+            if stored.is_some() && !is_same {
+                let uptime_ms = self.registry().ports().clock.uptime_ms();
+                self.usage(row.start.tenant).change_pod(uptime_ms)?;
+            }
         }
         self.store()
             .attach_pod(

@@ -277,7 +277,10 @@ impl Service {
             pod: None,
         };
         match self.stop(&row, command).await {
-            Ok(_) | Err(StopError::EndedAtOutOfRange) => Ok(()),
+            // A stop without a PoD changes nothing in a session whose data has expired.
+            Ok(_) | Err(StopError::EndedAtOutOfRange | StopError::Pod(AttachPodError::Expired)) => {
+                Ok(())
+            }
             Err(StopError::Store(error) | StopError::Pod(AttachPodError::Store(error))) => {
                 Err(error.into())
             }

@@ -69,6 +69,8 @@ pub(in super::super) fn note_bytes(note: Note) -> Vec<u8> {
             bytes.extend(seq.to_be_bytes());
             bytes
         }
+        Note::TelemetryExpired => vec![2],
+        Note::MessagesExpired => vec![3],
     }
 }
 
@@ -80,6 +82,8 @@ pub(super) fn note_of(bytes: &[u8]) -> Option<Note> {
             last: number(rest.get(4..)?)?,
         }),
         (1, rest) => Some(Note::Quarantined { seq: number(rest)? }),
+        (2, []) => Some(Note::TelemetryExpired),
+        (3, []) => Some(Note::MessagesExpired),
         _ => None,
     }
 }

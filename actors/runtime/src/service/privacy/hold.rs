@@ -36,6 +36,10 @@ impl TenantPrivacy<'_> {
         if held && is_erased {
             self.write_hold(start.session_id, false).await?;
         }
+        if !held {
+            // Sweeps have left out the held session.
+            self.service.retention(self.tenant).sweep_again().await?;
+        }
         Ok(!is_erased)
     }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use porchlight_core::audit::{Action, Actor, ActorKind, Line};
 use porchlight_core::privacy::{Mark, Outcome, PrivacyRequest, Step};
+use porchlight_core::retention::RetentionBounds;
 use porchlight_ports::{Document, StoreError, StoreResult};
 use porchlight_schema::limits::{
     PRIVACY_MARKS_REFRESH_MS, PRIVACY_REQUESTS_AT_ONCE_MAX, PRIVACY_SETTLE_ALONE_MS,
@@ -15,6 +16,7 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::super::Service;
+use super::super::retention::DEFAULT_BOUNDS;
 use super::log::LoggedErasure;
 use super::{SignReceipt, TenantPrivacy, erase, measure, requests};
 use crate::audit::AuditFull;
@@ -35,6 +37,8 @@ pub struct PrivacySettings {
     /// The delay before an erasure or an access export begins, during which the request can be
     /// cancelled, milliseconds.
     pub erasure_delay_ms: i64,
+    /// The bounds within which organizations choose their retention.
+    pub retention: RetentionBounds,
     /// The function that signs receipts.
     pub sign: Option<SignReceipt>,
     /// The function called with a tenant when a restriction was lifted.
@@ -42,10 +46,11 @@ pub struct PrivacySettings {
 }
 
 impl Service {
-    pub(super) fn privacy_settings(&self) -> PrivacySettings {
+    pub(in crate::service) fn privacy_settings(&self) -> PrivacySettings {
         let settings = self.privacy.settings.get().cloned();
         settings.unwrap_or_else(|| PrivacySettings {
             erasure_delay_ms: 0,
+            retention: DEFAULT_BOUNDS,
             sign: None,
             on_released: std::sync::Arc::new(|_| {}),
         })
@@ -291,6 +296,10 @@ impl TenantPrivacy<'_> {
                     let marks = &service.privacy.marks;
                     let unmark = |mark: &mut Mark| mark.erased_until = None;
                     marks.change(store, tenant, &subject, unmark).await?;
+                }
+                if request.request_type == RequestType::Release {
+                    // Sweeps have left out the restricted sessions.
+                    service.retention(tenant).sweep_again().await?;
                 }
                 Outcome::Done
             }

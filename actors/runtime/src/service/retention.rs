@@ -1,0 +1,344 @@
+//! Retention that an organization chooses for its environment, within the operator's bounds.
+//!
+//! [`Service::apply_retention`] removes data that is older than chosen. The caller makes sure that
+//! the clock is right. Each step may be repeated: the progress is stored after the data is removed,
+//! and removing data that is gone changes nothing.
+
+use porchlight_core::privacy::Standing;
+use porchlight_core::retention::{
+    DataClass, PolicyRefused, RetentionBounds, RetentionPolicy, SweepProgress, next_span,
+};
+use porchlight_ports::{
+    Collection, DocumentKind, Note, SessionFilter, SessionRow, StoreError, StoreResult,
+};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{
+    RETENTION_DAYS_DEFAULT, RETENTION_SHORTEST_DAYS_MIN, RETENTION_STEP_MS,
+};
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+use serde::{Deserialize, Serialize};
+
+use super::Service;
+use crate::privacy::{tenant_key, tenant_of};
+use crate::scoring::is_settled;
+
+/// The number of policies read per query.
+const POLICIES_AT_ONCE: usize = 500;
+/// The number of sessions read per query.
+const SESSIONS_AT_ONCE: u32 = 200;
+/// The key of the document with the time of the last sweep. Keys of policies are longer.
+const LAST_SWEEP_KEY: [u8; 1] = [0];
+
+/// The policy of a tenant as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct StoredPolicy {
+    policy: RetentionPolicy,
+    #[serde(default)]
+    progress: SweepProgress,
+}
+
+/// The number of sessions from which a sweep removed data, by class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Swept {
+    /// Sessions whose telemetry was removed.
+    pub telemetry: u64,
+    /// Sessions whose messages were removed.
+    pub messages: u64,
+    /// Sessions that were removed completely.
+    pub sessions: u64,
+}
+
+impl Swept {
+    fn count(&mut self, class: DataClass) {
+        let counter = match class {
+            DataClass::Telemetry => &mut self.telemetry,
+            DataClass::Messages => &mut self.messages,
+            DataClass::Insight => &mut self.sessions,
+        };
+        *counter = counter.saturating_add(1);
+    }
+}
+
+/// The retention of one tenant, created by [`Service::retention`].
+#[derive(Debug, Clone, Copy)]
+pub struct TenantRetention<'s> {
+    service: &'s Service,
+    tenant: Tenant,
+}
+
+fn collection() -> Collection {
+    Collection::of_service(DocumentKind::Retention)
+}
+
+fn decode<'d, D: Deserialize<'d>>(bytes: &'d [u8]) -> StoreResult<D> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| StoreError::Corrupt(format!("a retention policy: {error}")))
+}
+
+fn encode(value: &impl Serialize) -> StoreResult<Vec<u8>> {
+    serde_json::to_vec(value).map_err(StoreError::unavailable)
+}
+
+impl TenantRetention<'_> {
+    /// Returns the chosen retention.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn policy(&self) -> StoreResult<RetentionPolicy> {
+        let stored = self.stored().await?;
+        let stored: Option<StoredPolicy> = stored.as_deref().map(decode).transpose()?;
+        Ok(stored.unwrap_or_default().policy)
+    }
+
+    async fn stored(&self) -> StoreResult<Option<Vec<u8>>> {
+        let store = self.service.store();
+        store.document(collection(), tenant_key(self.tenant)).await
+    }
+
+    /// Replaces the chosen retention. The next sweeps apply it to all sessions.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the bounds do not allow the policy, or if the store fails.
+    pub async fn choose(&self, policy: RetentionPolicy) -> StoreResult<Result<(), PolicyRefused>> {
+        if let Err(refused) = policy.check(&self.service.retention_bounds()) {
+            return Ok(Err(refused));
+        }
+        self.rewrite(|_| policy).await.map(Ok)
+    }
+
+    /// Lets the next sweeps begin with the oldest sessions, because they left out sessions that may
+    /// be deleted now.
+    pub(super) async fn sweep_again(&self) -> StoreResult<()> {
+        if self.stored().await?.is_none() {
+            return Ok(());
+        }
+        self.rewrite(|policy| policy).await
+    }
+
+    /// Replaces the policy and forgets the progress.
+    async fn rewrite(
+        &self,
+        change: impl Fn(RetentionPolicy) -> RetentionPolicy,
+    ) -> StoreResult<()> {
+        let store = self.service.store();
+        loop {
+            let stored = self.stored().await?;
+            let before: Option<StoredPolicy> = stored.as_deref().map(decode).transpose()?;
+            let policy = change(before.unwrap_or_default().policy);
+            let after = StoredPolicy {
+                policy,
+                progress: SweepProgress::default(),
+            };
+            let data = (policy != RetentionPolicy::default()).then(|| encode(&after));
+            let data = data.transpose()?;
+            let key = tenant_key(self.tenant);
+            if stored == data
+                || store
+                    .replace_document(collection(), key, stored, data)
+                    .await?
+            {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Service {
+    /// Returns access to the retention of this tenant.
+    #[must_use]
+    pub fn retention(&self, tenant: Tenant) -> TenantRetention<'_> {
+        TenantRetention {
+            service: self,
+            tenant,
+        }
+    }
+
+    /// Returns the bounds within which organizations choose their retention.
+    #[must_use]
+    pub fn retention_bounds(&self) -> RetentionBounds {
+        self.privacy_settings().retention
+    }
+
+    /// Returns the time of the last sweep of any process, which proves that the clock was right then.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn last_retention_sweep(&self) -> StoreResult<Option<TimestampMs>> {
+        let stored = self.store().document(collection(), LAST_SWEEP_KEY.to_vec());
+        stored.await?.as_deref().map(decode).transpose()
+    }
+
+    /// Removes the data that is older than the retention which its organization has chosen. Each call
+    /// covers at most a part of the stored time; see [`next_span`]. Call it only while the clock is
+    /// right.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails; removed data stays removed.
+    pub async fn apply_retention(&self) -> StoreResult<Swept> {
+        self.note_sweep().await?;
+        let (mut swept, mut after) = (Swept::default(), Some(LAST_SWEEP_KEY.to_vec()));
+        loop {
+            let page = self
+                .store()
+                .documents(collection(), after, POLICIES_AT_ONCE);
+            let page = page.await?;
+            let is_last = page.len() < POLICIES_AT_ONCE;
+            after = page.last().map(|document| document.key.clone());
+            for document in page {
+                let Some((tenant, _)) = tenant_of(&document.key) else {
+                    continue;
+                };
+                for class in DataClass::ALL {
+                    self.retention(tenant).sweep(class, &mut swept).await?;
+                }
+            }
+            if is_last {
+                return Ok(swept);
+            }
+        }
+    }
+
+    async fn note_sweep(&self) -> StoreResult<()> {
+        let (store, key) = (self.store(), LAST_SWEEP_KEY.to_vec());
+        let stored = store.document(collection(), key.clone()).await?;
+        let now = Some(encode(&self.now())?);
+        // Another node may have recorded its own sweep in the meantime.
+        let replaced = store.replace_document(collection(), key, stored, now);
+        replaced.await.map(drop)
+    }
+
+    /// Returns whether the telemetry of a session was removed because its retention has passed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn has_expired_telemetry(&self, session_id: SessionId) -> StoreResult<bool> {
+        let notes = self.store().notes(session_id).await?;
+        Ok(notes.contains(&Note::TelemetryExpired))
+    }
+
+    /// Returns whether any data of a session was removed because its retention has passed. Such a
+    /// session is not scored again.
+    pub(super) async fn has_expired_data(&self, session_id: SessionId) -> StoreResult<bool> {
+        let notes = self.store().notes(session_id).await?;
+        Ok(notes.iter().any(|note| note.is_expiry()))
+    }
+}
+
+impl TenantRetention<'_> {
+    /// Applies the policy for one class, in small spans of time.
+    async fn sweep(&self, class: DataClass, swept: &mut Swept) -> StoreResult<()> {
+        let (service, bounds) = (self.service, self.service.retention_bounds());
+        let Some(mut data) = self.stored().await? else {
+            return Ok(());
+        };
+        let mut stored: StoredPolicy = decode(&data)?;
+        let now = service.now();
+        let Some(span) = next_span(&stored.policy, stored.progress, class, &bounds, now) else {
+            return Ok(());
+        };
+        let mut from = span.from;
+        while from < span.to {
+            let ownership = &service.registry().ports().ownership;
+            let shard = self.tenant.organization_id.shard();
+            if service.is_draining() || ownership.generation(shard).is_none() {
+                return Ok(());
+            }
+            let to = span.to.min(from.plus_ms(RETENTION_STEP_MS));
+            let removed = self.sweep_span(class, from, to).await?;
+            for _ in 0..removed {
+                swept.count(class);
+            }
+            from = to;
+            if removed == 0 && from < span.to {
+                continue;
+            }
+            stored.progress.advance(class, to);
+            let next = encode(&stored)?;
+            let key = tenant_key(self.tenant);
+            let replaced =
+                service
+                    .store()
+                    .replace_document(collection(), key, Some(data), Some(next.clone()));
+            if !replaced.await? {
+                // The policy was changed: the next sweep reads it.
+                return Ok(());
+            }
+            data = next;
+        }
+        Ok(())
+    }
+
+    /// Removes the data of the sessions that were created within a span. Returns the number of
+    /// sessions from which it removed data.
+    async fn sweep_span(
+        &self,
+        class: DataClass,
+        from: TimestampMs,
+        to: TimestampMs,
+    ) -> StoreResult<u64> {
+        let filter = SessionFilter {
+            from: Some(from),
+            to: Some(to),
+            ..SessionFilter::default()
+        };
+        let (store, mut after, mut removed) = (self.service.store(), None, 0);
+        loop {
+            let page = store.list(self.tenant, &filter, SESSIONS_AT_ONCE, after);
+            let page = page.await?;
+            for row in &page.rows {
+                removed += u64::from(self.remove(class, row).await?);
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(removed),
+            }
+        }
+    }
+
+    /// Removes one class of data of a session. Returns `false` if the session keeps it: it has not
+    /// ended, it is restricted or held, or it is not scored yet.
+    async fn remove(&self, class: DataClass, row: &SessionRow) -> StoreResult<bool> {
+        let (service, session_id) = (self.service, row.start.session_id);
+        let store = service.store().as_ref();
+        if row.end.is_none()
+            || service.privacy.marks.keeps(&row.start)
+            || service.standing(&row.start) != Standing::Open
+        {
+            return Ok(false);
+        }
+        match class {
+            DataClass::Insight => {
+                service.registry().drop_erased(session_id);
+                store.erase_session(session_id).await?;
+                return Ok(true);
+            }
+            DataClass::Telemetry | DataClass::Messages => {
+                if !is_settled(store, row).await? {
+                    return Ok(false);
+                }
+            }
+        }
+        // The note comes first: from then on the session is not scored again, which would find less
+        // than the first time.
+        if class == DataClass::Telemetry {
+            store.note(session_id, Note::TelemetryExpired).await?;
+            store.remove_telemetry(session_id).await?;
+        } else {
+            store.note(session_id, Note::MessagesExpired).await?;
+            store.remove_messages(session_id).await?;
+        }
+        Ok(true)
+    }
+}
+
+/// The bounds of a service whose operator has set none.
+pub(super) const DEFAULT_BOUNDS: RetentionBounds = RetentionBounds {
+    shortest_days: RETENTION_SHORTEST_DAYS_MIN,
+    longest_days: RETENTION_DAYS_DEFAULT as u32,
+};

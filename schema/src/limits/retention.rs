@@ -1,0 +1,21 @@
+//! The limits of the retention that organizations choose.
+
+use super::HELD_MS_MAX;
+
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
+/// Shortest retention of telemetry that an operator may allow organizations to choose, days. A batch
+/// that arrives late and a changed proof of delivery are scored before.
+pub const RETENTION_SHORTEST_DAYS_MIN: u32 = 1;
+/// Shortest retention of webhook messages and of sessions that organizations may choose, days. The
+/// retries of a message and the longest time for which it is held are over by then.
+pub const RETENTION_MESSAGES_DAYS_MIN: u32 = 9;
+const _: () = assert!(
+    RETENTION_MESSAGES_DAYS_MIN as i64 * DAY_MS > HELD_MS_MAX + DAY_MS,
+    "a message is retried or held longer than it is kept"
+);
+/// Longest time from the creation of a session to its end that the retention chosen by an
+/// organization expects. Sessions that live longer are kept for `store.retention`.
+pub const RETENTION_SESSION_LIFE_MS: i64 = 3 * 24 * 3600 * 1000;
+/// Time by which a sweep of the chosen retention advances between two checks that it may go on.
+pub const RETENTION_STEP_MS: i64 = 3600 * 1000;

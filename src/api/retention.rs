@@ -1,0 +1,95 @@
+//! `GET` and `PUT /v1/retention`: for how long the data of sessions is kept.
+
+use actix_web::{HttpResponse, Resource, web};
+use porchlight_core::retention::{DataClass, RetentionBounds, RetentionPolicy};
+use porchlight_http::body::Limits;
+use porchlight_http::fields::{self, Faults, Fields};
+use porchlight_http::problem::Problem;
+use porchlight_http::request_context::{self, RequestContext};
+use porchlight_http::route::{get, resource};
+use porchlight_observe::http::Route;
+use serde::Serialize;
+use serde_json::Value;
+
+/// The chosen retention, and the bounds of the operator.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RetentionView {
+    #[serde(flatten)]
+    policy: RetentionPolicy,
+    bounds: BoundsView,
+}
+
+/// The shortest and the longest retention that can be chosen, days.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BoundsView {
+    shortest_telemetry_days: u32,
+    shortest_messages_days: u32,
+    shortest_insight_days: u32,
+    longest_days: u32,
+}
+
+impl RetentionView {
+    fn new(policy: RetentionPolicy, bounds: &RetentionBounds) -> Self {
+        Self {
+            policy,
+            bounds: BoundsView {
+                shortest_telemetry_days: bounds.shortest_days(DataClass::Telemetry),
+                shortest_messages_days: bounds.shortest_days(DataClass::Messages),
+                shortest_insight_days: bounds.shortest_days(DataClass::Insight),
+                longest_days: bounds.longest_days,
+            },
+        }
+    }
+}
+
+/// Returns the resource with its routes.
+pub(super) fn retention_resource() -> Resource {
+    resource(Route::Retention, "GET, HEAD, PUT")
+        .route(get().to(show))
+        .route(web::put().to(choose))
+}
+
+/// Returns the chosen retention. 200.
+async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
+    let tenant = call.secret().await?;
+    call.accepts_json()?;
+    call.no_parameters()?;
+    let service = &call.state.service;
+    let policy = service.retention(tenant).policy().await?;
+    let view = RetentionView::new(policy, &service.retention_bounds());
+    request_context::json(HttpResponse::Ok(), &view)
+}
+
+/// Replaces the chosen retention. 200 with the new one.
+async fn choose(mut call: RequestContext) -> Result<HttpResponse, Problem> {
+    let tenant = call.secret().await?;
+    call.accepts_json()?;
+    call.no_parameters()?;
+    let body = call.body(Limits::REQUEST).await?;
+    let value = fields::parse(&body)?;
+    let root = Fields::root(&value)?;
+    let mut faults = Faults::default();
+    root.only(&DataClass::ALL.map(DataClass::field), &mut faults);
+    let mut days = |class: DataClass| {
+        let detail = "must be a whole number of days";
+        let read = |value: &Value| value.as_u64().and_then(|days| u32::try_from(days).ok());
+        root.read(class.field(), detail, &mut faults, read)
+    };
+    let policy = RetentionPolicy {
+        telemetry_days: days(DataClass::Telemetry),
+        messages_days: days(DataClass::Messages),
+        insight_days: days(DataClass::Insight),
+    };
+    let service = &call.state.service;
+    let bounds = service.retention_bounds();
+    if let Err(refused) = policy.check(&bounds) {
+        faults.add(root.pointer(refused.class().field()), refused.to_string());
+    }
+    let policy = faults.none(Some(policy))?;
+    if let Err(refused) = service.retention(tenant).choose(policy).await? {
+        return Err(Problem::internal(refused));
+    }
+    request_context::json(HttpResponse::Ok(), &RetentionView::new(policy, &bounds))
+}

@@ -1,0 +1,140 @@
+//! Tests the retention that an organization chooses: it stays within the bounds, removes each class of
+//! data in time and nothing else, and leaves held sessions alone.
+
+use porchlight_actors::service::Swept;
+
+use super::*;
+
+const RETENTION: &str = "/v1/retention";
+const DAY_MIN: i64 = 24 * 60;
+
+async fn choose(server: &Server, body: Value) -> Answer {
+    let request = server.ask(Method::PUT, RETENTION);
+    let request = request.header("Service-Key", &server.keys.secret);
+    Answer::of(
+        request
+            .header("Content-Type", "application/json")
+            .body(body.to_string()),
+    )
+    .await
+}
+
+/// Sweeps until nothing is left to remove, and returns what was removed.
+async fn sweep(server: &Server) -> Swept {
+    let mut all = Swept::default();
+    // A sweep advances by a twentieth of the longest retention.
+    for _ in 0..25 {
+        let swept = server.service.apply_retention().await.unwrap();
+        all.telemetry += swept.telemetry;
+        all.messages += swept.messages;
+        all.sessions += swept.sessions;
+    }
+    all
+}
+
+#[actix::test]
+async fn a_retention_is_chosen_within_the_bounds() {
+    let server = server(0).await;
+    let shown = server.get(RETENTION, &server.keys.secret).await;
+    assert_eq!(
+        shown.json,
+        json!({
+            "telemetryDays": null, "messagesDays": null, "insightDays": null,
+            "bounds": {
+                "shortestTelemetryDays": 1, "shortestMessagesDays": 9, "shortestInsightDays": 9, "longestDays": 90,
+            },
+        })
+    );
+    for (body, pointer) in [
+        (json!({ "telemetryDays": 0 }), "/telemetryDays"),
+        (json!({ "telemetryDays": 91 }), "/telemetryDays"),
+        (json!({ "telemetryDays": 1.5 }), "/telemetryDays"),
+        (json!({ "messagesDays": 8 }), "/messagesDays"),
+        (json!({ "insightDays": 8 }), "/insightDays"),
+        (
+            json!({ "telemetryDays": 31, "insightDays": 30 }),
+            "/telemetryDays",
+        ),
+        (json!({ "auditDays": 30 }), "/auditDays"),
+    ] {
+        let refused = choose(&server, body).await;
+        refused.is_problem(422, "invalid_body");
+        assert_eq!(refused.json["errors"][0]["pointer"], pointer, "{refused:?}");
+    }
+    let chosen = choose(&server, json!({ "telemetryDays": 60, "messagesDays": 30 })).await;
+    assert_eq!(chosen.status, 200, "{chosen:?}");
+    let shown = server.get(RETENTION, &server.keys.secret).await;
+    assert_eq!(shown.json, chosen.json);
+    assert_eq!(
+        (&shown.json["telemetryDays"], &shown.json["insightDays"]),
+        (&json!(60), &Value::Null)
+    );
+    let others = server.get(RETENTION, &server.keys.other).await;
+    assert_eq!(others.json["telemetryDays"], Value::Null);
+    let reset = choose(&server, json!({})).await;
+    assert_eq!(reset.json["telemetryDays"], Value::Null);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn an_insight_stays_readable_without_its_telemetry() {
+    let server = server(0).await;
+    let session = server.scored_session().await;
+    let image = image_path(&server, &session.id).await;
+    let before = server
+        .get(&insights(&session.id), &server.keys.secret)
+        .await;
+    choose(&server, json!({ "telemetryDays": 2, "insightDays": 20 })).await;
+    server.clock.advance_min(4 * DAY_MIN);
+    assert_eq!(sweep(&server).await, Swept::default());
+    assert_eq!(server.get(&image, "").await.status, 200);
+
+    server.clock.advance_min(2 * DAY_MIN);
+    let swept = sweep(&server).await;
+    assert_eq!((swept.telemetry, swept.messages, swept.sessions), (1, 0, 0));
+    assert_eq!(sweep(&server).await, Swept::default());
+    let after = server
+        .get(&insights(&session.id), &server.keys.secret)
+        .await;
+    assert_eq!(after.json, before.json);
+    assert_eq!(reads(&server, &session.id).await, [200; 5]);
+    server
+        .get(&image, "")
+        .await
+        .is_problem(410, "telemetry_expired");
+    let pod = json!({ "type": "note", "url": "https://pod.example/late" });
+    let path = format!("/v1/sessions/{}/pod", session.id);
+    let late = server.post(&path, &server.keys.secret, &pod).await;
+    late.is_problem(409, "session_completed");
+
+    server.clock.advance_min(18 * DAY_MIN);
+    assert_eq!(sweep(&server).await.sessions, 1);
+    assert_eq!(reads(&server, &session.id).await, [404; 5]);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_held_session_keeps_everything_until_the_hold_is_released() {
+    let server = server(0).await;
+    let session = server.scored_session().await;
+    let path = format!("/v1/sessions/{}/hold", session.id);
+    let hold = async |method: Method| {
+        let request = server.ask(method, &path);
+        Answer::of(request.header("Service-Key", &server.keys.secret))
+            .await
+            .status
+    };
+    assert_eq!(hold(Method::PUT).await, 200);
+    choose(
+        &server,
+        json!({ "telemetryDays": 1, "messagesDays": 9, "insightDays": 9 }),
+    )
+    .await;
+    server.clock.advance_min(30 * DAY_MIN);
+    assert_eq!(sweep(&server).await, Swept::default());
+    assert_eq!(reads(&server, &session.id).await, [200; 5]);
+    assert_eq!(hold(Method::DELETE).await, 200);
+    assert_eq!(sweep(&server).await.sessions, 1);
+    assert_eq!(read(&server, &session.id).await, 404);
+    server.stop().await;
+}
