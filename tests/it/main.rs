@@ -18,6 +18,8 @@ mod cql;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod damaged_block;
+#[cfg(test)]
 mod damaged_rows;
 #[cfg(test)]
 mod dashboards;
