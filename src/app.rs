@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use actix_rt::{Arbiter, ArbiterHandle};
 use anyhow::{Context, anyhow};
+use porchlight_actors::registry::DEFER_FROM_BATCHES_PER_SEC;
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Ports, PrivacySettings, Service};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
@@ -376,6 +377,7 @@ fn build_service(
         arbiters: sessions.to_vec(),
         scoring: ScoringPool::start(scoring, shared, clock, wake),
         shares: config.limits.shares(),
+        defer_from_per_sec: DEFER_FROM_BATCHES_PER_SEC,
     });
     webhooks.restrict(service.restrictions());
     receiver

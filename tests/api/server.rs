@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use actix_rt::Arbiter;
 use actix_web::dev::ServerHandle;
 use actix_web::web::{Data, ServiceConfig};
+use porchlight_actors::registry::DEFER_FROM_BATCHES_PER_SEC;
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Permit, Ports, Service};
 use porchlight_core::retention::RetentionBounds;
@@ -175,6 +176,7 @@ pub(crate) fn service_of(
         arbiters: handles[..1].to_vec(),
         scoring,
         shares,
+        defer_from_per_sec: DEFER_FROM_BATCHES_PER_SEC,
     });
     (service, arbiters)
 }

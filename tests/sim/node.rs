@@ -161,6 +161,8 @@ impl Node<'_> {
             arbiters: vec![arbiter.clone()],
             scoring: ScoringPool::start(&[arbiter.clone(), arbiter], store, clock, wake),
             shares: ShareLimits::default(),
+            // Every batch of a session that nobody reads waits.
+            defer_from_per_sec: 0,
         })
     }
 

@@ -122,6 +122,8 @@ impl Node {
                 Arc::new(|_, _| {}),
             ),
             shares: ShareLimits::default(),
+            // Every batch of a session that nobody reads waits.
+            defer_from_per_sec: 0,
         });
         let receiver = service.clone();
         actix_rt::spawn(async move {

@@ -38,9 +38,11 @@ use crate::shards::OwnShards;
 
 pub(crate) use admission::{Admission, Counted};
 pub use admission::{AdmitError, Permit};
+pub use deferral::DEFER_FROM_BATCHES_PER_SEC;
 pub(crate) use remote_sessions::RemoteSession;
 pub use watch::Watch;
 
+use deferral::BatchRate;
 use directory::Directory;
 use lanes::Lanes;
 use reconcile_queue::ReconcileQueue;
@@ -67,6 +69,8 @@ struct Inner {
     /// Sessions that other nodes act for.
     remote: RemoteSessions,
     reconciles: ReconcileQueue,
+    rate: BatchRate,
+    defer_from_per_sec: u32,
     me: Weak<Inner>,
 }
 
@@ -106,6 +110,9 @@ pub struct Parts {
     pub scoring: ScoringPool,
     /// The shares of this node that one tenant may use.
     pub shares: ShareLimits,
+    /// The batches per second from which on the node leaves batches of sessions that nobody reads
+    /// in the journal; see [`DEFER_FROM_BATCHES_PER_SEC`].
+    pub defer_from_per_sec: u32,
 }
 
 impl Registry {
@@ -120,6 +127,8 @@ impl Registry {
             watchers: Arc::default(),
             remote: RemoteSessions::default(),
             reconciles: ReconcileQueue::default(),
+            rate: BatchRate::default(),
+            defer_from_per_sec: parts.defer_from_per_sec,
             me: Weak::clone(me),
         });
         // The wheels must not keep the registry alive, or neither would ever be dropped.

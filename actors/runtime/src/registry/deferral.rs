@@ -1,11 +1,13 @@
-//! Batches of sessions whose events nobody needs at present. They stay in the journal, where they
-//! are durable, and the session's machine reads them in one pass when somebody needs the events.
+//! Batches of sessions whose events nobody needs at present, on a busy node. They stay in the
+//! journal, where they are durable, and the session's machine reads them in one pass when somebody
+//! needs the events.
 //!
 //! Reading many batches of one session at once costs half as much as interrupting other work for
 //! each of them, and a session that nobody looks at before its end needs no machine at all: scoring
 //! reads the journal in any case.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use actix::Addr;
 
@@ -20,12 +22,45 @@ const DEFERRED_BATCHES_MAX: u32 = 256;
 /// milliseconds: a page or a program that shows a session asks again.
 const NEEDED_AFTER_REQUEST_MS: i64 = 15 * 1000;
 
+/// A node defers from this many batches per second on. Below it, every session gets each batch at
+/// once, which takes at most half a percent of a core: 20 µs for each batch
+/// (`bench/results/2026-11-23.md`).
+pub const DEFER_FROM_BATCHES_PER_SEC: u32 = 250;
+
+/// Measures the batches per second. Two threads that count at a change of the second may lose some.
+#[derive(Debug, Default)]
+pub(super) struct BatchRate {
+    second: AtomicI64,
+    in_this_second: AtomicU32,
+    in_last_second: AtomicU32,
+}
+
+impl BatchRate {
+    /// Counts a batch at this time of a monotonic clock. Returns the number of batches in the second
+    /// before.
+    fn count(&self, uptime_ms: i64) -> u32 {
+        let second = uptime_ms.div_euclid(1_000);
+        let counted = self.second.swap(second, Ordering::Relaxed);
+        if counted == second {
+            self.in_this_second.fetch_add(1, Ordering::Relaxed);
+        } else {
+            let before = self.in_this_second.swap(1, Ordering::Relaxed);
+            let is_next = counted.checked_add(1) == Some(second);
+            let last = if is_next { before } else { 0 };
+            self.in_last_second.store(last, Ordering::Relaxed);
+        }
+        self.in_last_second.load(Ordering::Relaxed)
+    }
+}
+
 impl Registry {
-    /// Returns whether nobody needs the events of a session at present. Other nodes answer from
-    /// snapshots while a node is away, so a node of several always keeps up with the journal.
+    /// Returns whether a batch may wait in the journal: the node is busy, and nobody needs the events
+    /// of its session at present. Other nodes answer from snapshots while a node is away, so a node
+    /// of several always keeps up with the journal.
     pub(super) fn may_defer(&self, handle: &Handle) -> bool {
         let uptime_ms = self.inner.ports.clock.uptime_ms();
-        handle.since_request_ms(uptime_ms) >= NEEDED_AFTER_REQUEST_MS
+        self.inner.rate.count(uptime_ms) >= self.inner.defer_from_per_sec
+            && handle.since_request_ms(uptime_ms) >= NEEDED_AFTER_REQUEST_MS
             && !self.is_shared()
             && !self.inner.watchers.watches(handle.session_id)
     }
@@ -54,5 +89,27 @@ impl Registry {
             send::send_catch_up(&actor);
         }
         Some(actor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_that_of_the_last_full_second() {
+        let rate = BatchRate::default();
+        let counts = |from_ms: i64, count: i64| -> Vec<u32> {
+            let times_ms = (0..count).map(|place| from_ms + place * 1_000 / count);
+            times_ms.map(|t_ms| rate.count(t_ms)).collect()
+        };
+        assert_eq!(counts(5_000, 3), [0, 0, 0]);
+        assert_eq!(counts(6_000, 2), [3, 3]);
+        assert_eq!(counts(7_000, 1), [2]);
+        assert_eq!(
+            counts(9_000, 2),
+            [0, 0],
+            "a second without batches lies between"
+        );
     }
 }
