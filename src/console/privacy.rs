@@ -1,6 +1,7 @@
 //! Privacy requests: the list, the form, the confirmation, cancelling, and the receipt of an
 //! erasure. `/v1/privacy/requests` does the same for programs.
 
+mod confirm;
 mod form;
 mod list;
 
@@ -19,7 +20,7 @@ use form::Entered;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
     page(config, "/privacy", list::show);
-    act(config, "/privacy/confirm", form::confirm);
+    act(config, "/privacy/confirm", confirm::confirm);
     act(config, "/privacy/create", create);
     act(config, "/privacy/{id}/cancel", cancel);
     page(config, "/privacy/{id}/receipt", receipt);
@@ -49,7 +50,7 @@ async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     };
     if !entered.is_confirmed(&form) {
         let said = "Nothing was erased: the identifier that you entered again does not match.";
-        return form::confirmation(&visit, &entered, &new, Some(said)).await;
+        return confirm::confirmation(&visit, &entered, &new, Some(said)).await;
     }
     audit::created(&visit.http, &new.request_id);
     let privacy = visit.state.service.privacy(visit.tenant());

@@ -52,7 +52,7 @@ pub enum SensorSet {
     ElevatorPushed,
     /// A drive by fixes, with acceleration or a step counter (mean speed, m/s).
     DrivingBody,
-    /// The same, by a fix every 7 s or less often (mean speed, m/s).
+    /// A drive by a fix every 7 s or less often, with acceleration or a step counter (mean speed, m/s).
     DrivingBodySparse,
     /// A drive by a fix every 3 s or more often, without other sensors (mean speed, m/s).
     DrivingDense,

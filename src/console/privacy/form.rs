@@ -1,12 +1,7 @@
-//! The form for a privacy request, and the page on which the visitor confirms it. An erasure is
-//! submitted only after the identifier of its subject was entered a second time.
+//! The form for a privacy request.
 
-use actix_web::HttpResponse;
-use actix_web::http::StatusCode;
 use maud::{Markup, html};
 use porchlight_actors::service::NewRequest;
-use porchlight_http::problem::Problem;
-use porchlight_ports::SessionFilter;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     PRIVACY_REASON_CHARS_MAX, PRIVACY_REQUEST_ID_CHARS_MAX, TEXT_CHARS_MAX,
@@ -14,14 +9,9 @@ use porchlight_schema::limits::{
 use porchlight_schema::privacy::{RequestType, Subject, is_request_id};
 
 use super::super::form::Form;
-use super::super::guard;
-use super::super::layout::{Frame, Here, Notice, notice};
+use super::super::layout::Frame;
 use super::super::route::ROOT;
-use super::super::signed_in::SignedInRequest;
-use super::list;
 
-/// The number of sessions that the confirmation counts.
-const SESSIONS_COUNTED_MAX: u32 = 200;
 /// The kinds of subjects by the fields of the API, and their labels.
 const SUBJECTS: [(&str, &str); 3] = [
     ("externalRiderId", "courier"),
@@ -35,13 +25,23 @@ pub(super) fn subject_label(field: &str) -> &str {
     named.map_or(field, |(_, label)| label)
 }
 
+/// Returns the name of a type on the pages.
+pub(super) fn type_name(request_type: RequestType) -> &'static str {
+    match request_type {
+        RequestType::Erasure => "Erasure",
+        RequestType::Access => "Access",
+        RequestType::Restriction => "Restriction",
+        RequestType::Release => "Release",
+    }
+}
+
 /// The submitted texts.
 #[derive(Default)]
 pub(super) struct Entered {
-    request_id: String,
+    pub(super) request_id: String,
     request_type: String,
-    kind: String,
-    subject: String,
+    pub(super) kind: String,
+    pub(super) subject: String,
     suppress: bool,
     reason: String,
 }
@@ -116,7 +116,7 @@ impl Entered {
     }
 
     /// The texts as hidden fields.
-    fn hidden(&self) -> Markup {
+    pub(super) fn hidden(&self) -> Markup {
         let fields = [
             ("requestId", &self.request_id),
             ("type", &self.request_type),
@@ -144,7 +144,7 @@ pub(super) fn new_request(frame: &Frame<'_>, entered: &Entered) -> Markup {
             form.filters method="post" action={ (ROOT) "/privacy/confirm" } {
                 (frame.field())
                 div { label for="type" { "Type" } select #type name="type" {
-                    @for (name, one) in RequestType::ALL { option value=(name) selected[name == entered.request_type] { (list::type_name(one)) } }
+                    @for (name, one) in RequestType::ALL { option value=(name) selected[name == entered.request_type] { (type_name(one)) } }
                 } }
                 div { label for="kind" { "Of a" } select #kind name="kind" {
                     @for (name, label) in SUBJECTS { option value=(name) selected[name == entered.kind] { (label) } }
@@ -160,90 +160,4 @@ pub(super) fn new_request(frame: &Frame<'_>, entered: &Entered) -> Markup {
             }
         }
     }
-}
-
-pub(super) async fn confirm(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let entered = Entered::of(&visit.form().await?);
-    match entered.request() {
-        Ok(new) => confirmation(&visit, &entered, &new, None).await,
-        Err(said) => list::answer(&visit, Some(&said), &entered).await,
-    }
-}
-
-/// Renders what the request will do, and the form that submits it.
-pub(super) async fn confirmation(
-    visit: &SignedInRequest,
-    entered: &Entered,
-    new: &NewRequest,
-    wrong: Option<&str>,
-) -> Result<HttpResponse, Problem> {
-    let sessions = sessions(visit, &new.subject).await?;
-    let frame = visit.frame();
-    let is_erasure = new.request_type == RequestType::Erasure;
-    let body = html! {
-        p.crumbs { a href={ (ROOT) "/privacy" } { "Privacy requests" } }
-        header.title { h1 { "Confirm: " (list::type_name(new.request_type)) } }
-        @if let Some(wrong) = wrong { (notice(Notice::Bad, wrong)) }
-        section.card {
-            p { (effect(new.request_type)) }
-            @if new.suppress { p { "New sessions of this courier will be refused." } }
-            dl.facts {
-                dt { "Subject" } dd.break { (subject_label(&entered.kind)) " " span.mono { (entered.subject) } }
-                dt { "Visible sessions" } dd { (sessions) }
-                dt { "Request" } dd.mono.break { (entered.request_id) }
-            }
-            form.stack method="post" action={ (ROOT) "/privacy/create" } {
-                (frame.field())
-                (entered.hidden())
-                @if is_erasure {
-                    label for="confirm" { "Enter the id of the subject again to confirm the erasure" }
-                    input #confirm.mono name="confirm" required autocomplete="off" spellcheck="false";
-                }
-                button class=(if is_erasure { "bad" } else { "primary" }) { @if is_erasure { "Erase permanently" } @else { "Submit the request" } }
-            }
-            p { a href={ (ROOT) "/privacy" } { "Go back without changing anything" } }
-        }
-    };
-    let status = wrong.map_or(StatusCode::OK, |_| StatusCode::UNPROCESSABLE_ENTITY);
-    Ok(guard::html(
-        status,
-        frame.page(Here::Privacy, "Confirm", body),
-    ))
-}
-
-fn effect(request_type: RequestType) -> &'static str {
-    match request_type {
-        RequestType::Erasure => {
-            "All data of the subject is removed: sessions, telemetry, insights, messages and recorders. This cannot be undone. \
-             The request can be cancelled for a few seconds."
-        }
-        RequestType::Access => {
-            "All data of the subject is offered as an archive to download for 24 hours."
-        }
-        RequestType::Restriction => {
-            "The sessions of the subject are frozen: nothing is shown, changed, sent or deleted until you release them."
-        }
-        RequestType::Release => {
-            "Restriction and suppression of the subject are lifted, and held webhooks are sent."
-        }
-    }
-}
-
-/// Counts the sessions of a subject that the visitor can see, as text.
-async fn sessions(visit: &SignedInRequest, subject: &Subject) -> Result<String, Problem> {
-    let mut filter = SessionFilter::default();
-    match subject {
-        Subject::ExternalRiderId(id) => filter.external_rider_id = Some(id.clone()),
-        Subject::DeliveryId(id) => filter.delivery_id = Some(id.clone()),
-        Subject::SessionId(id) => {
-            let found = visit.sessions().find(*id).await?;
-            return Ok(u8::from(found.is_some()).to_string());
-        }
-    }
-    let sessions = visit.sessions();
-    let page = sessions.list(&filter, SESSIONS_COUNTED_MAX, None).await?;
-    Ok(match page.next {
-        Some(_) => format!("{} or more", page.rows.len()),
-        None => page.rows.len().to_string(),
-    })
 }

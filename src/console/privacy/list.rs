@@ -8,7 +8,7 @@ use porchlight_core::privacy::{PrivacyRequest, RecordedSubject};
 use porchlight_http::links::ArchiveLink;
 use porchlight_http::problem::Problem;
 use porchlight_http::query::Query;
-use porchlight_schema::privacy::{Counts, RequestStatus, RequestType, hex};
+use porchlight_schema::privacy::{Counts, RequestStatus, hex};
 
 use super::super::guard;
 use super::super::layout::{Frame, Here, Icon, Notice, empty, icon, next_page, notice, time};
@@ -122,7 +122,7 @@ fn table(visit: &SignedInRequest, frame: &Frame<'_>, requests: &[PrivacyRequest]
 
 fn row(visit: &SignedInRequest, frame: &Frame<'_>, request: &PrivacyRequest) -> Markup {
     html! { tr {
-        td { (type_name(request.request_type)) span.sub.mono.break { (request.request_id) } }
+        td { (form::type_name(request.request_type)) span.sub.mono.break { (request.request_id) } }
         td.break { (subject(request)) }
         td { (status(request.status)) @if let Some(at) = request.completed_at { span.sub { (time(at, frame.now)) } } }
         td { (time(request.received_at, frame.now)) }
@@ -155,7 +155,7 @@ fn counts(counts: &Counts) -> Markup {
         ("keys", counts.keys),
     ];
     let affected = classes.iter().filter(|(_, count)| *count > 0);
-    html! { @for (class, count) in affected { span.sub { (count) " " (class) } } }
+    html! { @for (class, count) in affected { span.sub { (class) ": " (count) } } }
 }
 
 fn actions(visit: &SignedInRequest, frame: &Frame<'_>, request: &PrivacyRequest) -> Markup {
@@ -183,16 +183,6 @@ fn actions(visit: &SignedInRequest, frame: &Frame<'_>, request: &PrivacyRequest)
                 button { "Cancel" span.hidden { " the request " (request.request_id) } }
             }
         }
-    }
-}
-
-/// The name of a type on the pages.
-pub(super) fn type_name(request_type: RequestType) -> &'static str {
-    match request_type {
-        RequestType::Erasure => "Erasure",
-        RequestType::Access => "Access",
-        RequestType::Restriction => "Restriction",
-        RequestType::Release => "Release",
     }
 }
 

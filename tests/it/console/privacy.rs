@@ -94,7 +94,7 @@ fn an_erasure_is_confirmed_cancelled_and_proved() {
         assert_eq!(created.status, 303);
         reaches(&server, &key, "e2", "completed").await;
         let page = visitor.page("/console/privacy?status=completed").await.text;
-        assert!(page.contains("1 sessions") && page.contains("/console/privacy/e2/receipt"));
+        assert!(page.contains("sessions: 1") && page.contains("/console/privacy/e2/receipt"));
         assert!(!page.contains(RIDER), "{page}");
         let receipt = visitor.get("/console/privacy/e2/receipt").await;
         assert_eq!(receipt.status, 200);

@@ -16,7 +16,7 @@ const LAGS: usize = COUNTER_LAG_SEC_MAX + 1;
 pub(super) struct CounterLag {
     /// A bit for each of the last seconds in which the speed was a walk's; the newest is the lowest.
     walked: u16,
-    /// The same for the seconds in which it was that of rest.
+    /// A bit for each of the last seconds in which the speed was that of rest; the newest is the lowest.
     rested: u16,
     /// The number of seconds that agree with the counter less those that disagree, by delay.
     scores: [i16; LAGS],
