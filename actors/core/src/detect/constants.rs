@@ -75,6 +75,9 @@ pub(super) const WHOLE_HPA: f32 = 0.002;
 pub(super) const COARSE_SHARE: (u16, u16) = (4, 5);
 /// The number of seconds with pressure before which no barometer counts as coarse.
 pub(super) const COARSE_SEC_MIN: u16 = 5;
+/// The longest time between two whole readings that differ, for which they count as a leap: no body
+/// rises 8 m in it, so the barometer rounds.
+pub(super) const COARSE_LEAP_MS: u32 = 2_000;
 /// The number of seconds after which the counts are halved, so that newer readings decide.
 pub(super) const COARSE_SEC_MAX: u16 = 240;
 /// The longest time between two readings of a barometer that are joined by a line, for phones that

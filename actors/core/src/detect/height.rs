@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    COARSE_SEC_MAX, COARSE_SEC_MIN, COARSE_SHARE, HEIGHT_GAP_MS, HEIGHT_LEAP_M, RIDE_ALONE_MPS,
-    RIDE_ALONE_MS_MAX, RIDE_ALONE_MS_MIN, RIDE_BASE_NEW, RIDE_DEAD_MPS2, RIDE_HEIGHT_M_MIN,
-    RIDE_LOUD_SEC_MAX, RIDE_LOUD_STD_MPS2, RIDE_OVERSHOOT, RIDE_PUSH_MS_MAX, RIDE_QUIET_STD_MPS2,
-    RIDE_SETTLE_MPS2, RIDE_SETTLE_SEC, RIDE_STOPPED_SHARE, SCALE_HEIGHT_M, WHOLE_HPA,
+    COARSE_LEAP_MS, COARSE_SEC_MAX, COARSE_SEC_MIN, COARSE_SHARE, HEIGHT_GAP_MS, HEIGHT_LEAP_M,
+    RIDE_ALONE_MPS, RIDE_ALONE_MS_MAX, RIDE_ALONE_MS_MIN, RIDE_BASE_NEW, RIDE_DEAD_MPS2,
+    RIDE_HEIGHT_M_MIN, RIDE_LOUD_SEC_MAX, RIDE_LOUD_STD_MPS2, RIDE_OVERSHOOT, RIDE_PUSH_MS_MAX,
+    RIDE_QUIET_STD_MPS2, RIDE_SETTLE_MPS2, RIDE_SETTLE_SEC, RIDE_STOPPED_SHARE, SCALE_HEIGHT_M,
+    WHOLE_HPA,
 };
 use crate::window::{BodyMotion, WINDOW_MS, Window};
 
@@ -21,6 +22,10 @@ pub(super) struct HeightTrack {
     /// The number of seconds with a whole number of hectopascals, and of all seconds with pressure;
     /// both are halved when they grow large.
     whole: (u16, u16),
+    /// The newest second with a whole number of hectopascals, and that number.
+    newest_whole: Option<(u32, f32)>,
+    /// Whether the pressure has leapt from one whole number to another.
+    has_leapt: bool,
 }
 
 impl HeightTrack {
@@ -28,7 +33,7 @@ impl HeightTrack {
     /// without pressure.
     pub(super) fn observe(&mut self, window: &Window) -> Option<f32> {
         let pressure_hpa = window.pressure_hpa?;
-        if self.is_coarse(pressure_hpa) {
+        if self.is_coarse(window.t_ms, pressure_hpa) {
             self.last = None;
             return None;
         }
@@ -50,16 +55,24 @@ impl HeightTrack {
     }
 
     /// Counts a second, and returns whether the barometer reports whole hectopascals, 8 m each: it
-    /// then shows no floors, and its steps look like elevators.
-    fn is_coarse(&mut self, pressure_hpa: f32) -> bool {
-        let is_whole = (pressure_hpa - (pressure_hpa + 0.5).floor()).abs() < WHOLE_HPA;
+    /// then shows no floors, and its steps look like elevators. A pressure that stays at a whole
+    /// number shows nothing yet: it may be steady.
+    fn is_coarse(&mut self, t_ms: u32, pressure_hpa: f32) -> bool {
+        let whole_hpa = (pressure_hpa + 0.5).floor();
+        let is_whole = (pressure_hpa - whole_hpa).abs() < WHOLE_HPA;
+        if is_whole {
+            let before = self.newest_whole.replace((t_ms, whole_hpa));
+            self.has_leapt |= before.is_some_and(|(before_ms, before_hpa)| {
+                before_hpa != whole_hpa && t_ms.saturating_sub(before_ms) <= COARSE_LEAP_MS
+            });
+        }
         let (mut whole, mut all) = self.whole;
         if all >= COARSE_SEC_MAX {
             (whole, all) = (whole / 2, all / 2);
         }
         (whole, all) = (whole + u16::from(is_whole), all + 1);
         self.whole = (whole, all);
-        all >= COARSE_SEC_MIN && whole * COARSE_SHARE.1 >= all * COARSE_SHARE.0
+        self.has_leapt && all >= COARSE_SEC_MIN && whole * COARSE_SHARE.1 >= all * COARSE_SHARE.0
     }
 }
 

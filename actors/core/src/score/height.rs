@@ -93,11 +93,17 @@ fn bridged(levels: &[Level]) -> Vec<Level> {
 /// Returns whether the barometer reports whole hectopascals, 8 m each: then it cannot measure
 /// floors.
 fn is_coarse(heard: &[(u32, f32)]) -> bool {
-    let whole = heard
+    let is_whole = |hpa: f32| (hpa - hpa.round()).abs() < WHOLE_HPA;
+    let whole = heard.iter().filter(|(_, hpa)| is_whole(*hpa)).count();
+    // A steady pressure may be a whole number by chance: readings between whole numbers that come
+    // without a leap show a fine barometer.
+    let leaps = heard
         .iter()
-        .filter(|(_, hpa)| (hpa - hpa.round()).abs() < WHOLE_HPA)
-        .count();
-    heard.len() >= COARSE_SECONDS_LEAST && whole * 5 >= heard.len() * 4
+        .zip(heard.iter().skip(1))
+        .any(|(a, b)| is_whole(a.1) && is_whole(b.1) && a.1.round() != b.1.round());
+    heard.len() >= COARSE_SECONDS_LEAST
+        && whole * 5 >= heard.len() * 4
+        && (leaps || whole == heard.len())
 }
 
 /// A difference of two levels in metres, with its uncertainty (one standard deviation).

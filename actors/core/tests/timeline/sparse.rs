@@ -181,6 +181,27 @@ fn a_late_step_counter_does_not_move_a_stay() {
     assert!(found, "{events:?}");
 }
 
+/// The air may stand at a whole hectopascal while nobody climbs.
+#[test]
+fn a_fine_barometer_that_begins_at_a_whole_hectopascal_shows_stairs() {
+    let script = [(Act::Stay, 60), (WALK, 60), (STAIRS, 40), (Act::Stay, 30)];
+    let mut all = samples(&script, Phone::ALL, 27);
+    for owned in &mut all {
+        if let Owned::Plain(Sample::Pressure(pressure)) = owned {
+            // No noise: whole until the climb, then a steady fall.
+            let climbed_sec = f64::from(pressure.t_ms.clamp(120_000, 160_000) - 120_000) / 1_000.0;
+            pressure.hpa = (1_010.0 - climbed_sec * 0.024) as f32;
+        }
+    }
+    let events = events_of(&context_at(0.0, 0.0), &all, 60);
+    let stairs = of_type(&events, EventType::Stairs);
+    assert_eq!(stairs.len(), 1, "{events:?}");
+    assert!(
+        stairs[0].t_start_ms.abs_diff(120_000) <= 5_000,
+        "{events:?}"
+    );
+}
+
 /// A pressure reading after a long pause shows where the phone is, not how it came there.
 #[test]
 fn no_climb_is_invented_between_two_readings_that_are_far_apart() {
