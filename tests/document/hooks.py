@@ -46,6 +46,21 @@ def filter_case(ctx, case):
     return all(kind in KINDS for kind in kinds if isinstance(kind, str))
 
 
+# The bounds of the default configuration, days. The operator sets them, so the document states them only in prose.
+RETENTION_DAYS_MIN = {"telemetryDays": 1, "messagesDays": 9, "insightDays": 9}
+RETENTION_DAYS_MAX = 90
+
+
+def keep_within_bounds(body):
+    """Moves a chosen retention into the operator's bounds; no part of a session outlives its insight."""
+    longest = RETENTION_DAYS_MAX
+    for name, shortest in reversed(RETENTION_DAYS_MIN.items()):
+        if isinstance(body.get(name), int):
+            body[name] = min(max(body[name], shortest), longest)
+            if name == "insightDays":
+                longest = body[name]
+
+
 @schemathesis.hook
 def before_call(ctx, case, kwargs):
     """Makes a request that is valid by its schema also valid by the prose rules of the document."""
@@ -76,6 +91,8 @@ def before_call(ctx, case, kwargs):
         if body.get("type") not in ("erasure", "restriction") or "externalRiderId" not in body["subject"]:
             # Only the erasure or restriction of a courier can suppress.
             body.pop("suppress", None)
+    if body.keys() & RETENTION_DAYS_MIN.keys():
+        keep_within_bounds(body)
     samples = body.get("samples")
     # In a sequence of requests, a valid request may still contain an invalid sample.
     for sample in samples if isinstance(samples, list) else []:
