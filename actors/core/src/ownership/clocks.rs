@@ -114,7 +114,7 @@ impl Heartbeats {
     }
 }
 
-/// What the members' clocks say about joining.
+/// The decision whether the node may join, from the members' clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClockVerdict {
     /// Not all clocks are compared yet.
