@@ -7,3 +7,4 @@ pub mod gait;
 pub mod load;
 #[cfg(feature = "town")]
 pub mod town;
+mod version;
