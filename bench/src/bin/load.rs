@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use porchlight_bench::body::Mix;
 use porchlight_bench::load::closed::{self, Closed};
 use porchlight_bench::load::live::{self, Live};
-use porchlight_bench::load::neighbour::{self, Neighbour};
+use porchlight_bench::load::neighbour::{self, Conduct, Neighbour};
 use porchlight_bench::load::overload::{self, Overload};
 use porchlight_bench::load::process;
 use porchlight_bench::load::ratio::{self, Base, Ratio};
@@ -85,6 +85,10 @@ enum Command {
         /// Number of the second tenant's connections.
         #[arg(long, default_value_t = 1_000)]
         connections: u32,
+        /// The conduct of the second tenant: announce, tokens, ended, ndjson, zstd or websocket.
+        /// Without it, all of them in turns.
+        #[arg(long)]
+        conduct: Option<Conduct>,
         #[arg(long, default_value_t = 3)]
         rounds: u32,
     },
@@ -340,17 +344,23 @@ async fn run(command: Command) -> anyhow::Result<()> {
             per_sec,
             seconds,
             connections,
+            conduct,
             rounds,
         } => {
-            let result = neighbour::run(&Neighbour {
-                server,
-                per_sec,
-                duration: Duration::from_secs(seconds),
-                connections,
-                rounds,
-            })
-            .await?;
-            print(&result.text(), &result)
+            let all = conduct.map_or_else(|| Conduct::ALL.to_vec(), |one| vec![one]);
+            for conduct in all {
+                let result = neighbour::run(&Neighbour {
+                    server: server.clone(),
+                    per_sec,
+                    duration: Duration::from_secs(seconds),
+                    connections,
+                    conduct,
+                    rounds,
+                })
+                .await?;
+                print(&result.text(), &result)?;
+            }
+            Ok(())
         }
         Command::Streams {
             at,

@@ -3,26 +3,24 @@
 //! The first tenant sends at a steady rate, alone and then alongside a second tenant that opens as
 //! many connections as it can.
 
-use std::cell::Cell;
+mod conduct;
+
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use porchlight_schema::limits::{
+    KEY_REQUESTS_PER_SECOND_DEFAULT, TENANT_LIVE_SESSIONS_MAX, TENANT_SESSION_STARTS_PER_SEC,
+};
 use serde::Serialize;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 
-use super::http::Connection;
+pub use self::conduct::Conduct;
+use self::conduct::{Hostile, SILENT, Tally};
 use super::overload::{self, Overload, OverloadResult};
 use super::server::Server;
-use super::target::{Stream, Target};
-use crate::body::BatchWriter;
-
-/// The silence of a connection that has announced a body, slightly shorter than the service's
-/// limit.
-const SILENT: Duration = Duration::from_secs(9);
-/// The interval between the batches of a sending connection.
-const BATCH_EVERY: Duration = Duration::from_secs(1);
+use super::target::Target;
 
 /// The parameters of a neighbour run.
 #[derive(Debug, Clone)]
@@ -33,9 +31,10 @@ pub struct Neighbour {
     pub per_sec: f64,
     /// The duration of each of the two runs of a round.
     pub duration: Duration,
-    /// The second tenant's connections: half of them announce a body of 1 MiB and never send it,
-    /// half send one batch per second.
+    /// The number of the second tenant's connections.
     pub connections: u32,
+    /// The conduct of the second tenant.
+    pub conduct: Conduct,
     /// The number of rounds; each runs the first tenant alone, then alongside the second.
     pub rounds: u32,
 }
@@ -48,8 +47,14 @@ pub struct NeighbourResult {
     pub alone: Vec<OverloadResult>,
     /// The first tenant's results alongside the second, by round.
     pub beside: Vec<OverloadResult>,
-    /// The number of 429 responses to the second tenant.
+    /// The conduct of the second tenant.
+    pub conduct: String,
+    /// The number of the second tenant's requests that the service accepted.
+    pub second_accepted: u64,
+    /// The number of the second tenant's requests that the service refused.
     pub second_refused: u64,
+    /// The number of the second tenant's requests without a response.
+    pub second_failed: u64,
 }
 
 impl NeighbourResult {
@@ -72,103 +77,112 @@ impl NeighbourResult {
         };
         let (alone, beside) = (p99(&self.alone), p99(&self.beside));
         format!(
-            "p99 {alone} ms alone, {beside} ms with the other tenant ({:.2} times); {} and {} not accepted; the other tenant was refused {} times",
+            "{}: p99 {alone} ms alone, {beside} ms with the other tenant ({:.2} times); {} and {} not accepted; of the other tenant {} accepted, {} refused, {} without a response",
+            self.conduct,
             beside / alone,
             missing(&self.alone),
             missing(&self.beside),
+            self.second_accepted,
             self.second_refused,
+            self.second_failed,
         )
     }
 }
 
-/// Runs all rounds against a new service.
+/// Runs all rounds against a new service with the limits that it has by default.
 ///
 /// # Errors
 ///
 /// Returns an error if the service or a session fails to start.
 pub async fn run(load: &Neighbour) -> anyhow::Result<NeighbourResult> {
-    let server = Server::service(&load.server).await?;
+    let variables = [
+        (
+            "SERVER__RATE_LIMIT_PER_SECOND",
+            KEY_REQUESTS_PER_SECOND_DEFAULT.to_string(),
+        ),
+        (
+            "LIMITS__TENANT_SESSION_STARTS_PER_SECOND",
+            TENANT_SESSION_STARTS_PER_SEC.to_string(),
+        ),
+        (
+            "LIMITS__TENANT_LIVE_SESSIONS",
+            TENANT_LIVE_SESSIONS_MAX.to_string(),
+        ),
+    ];
+    let variables = variables.map(|(name, value)| (format!("PORCHLIGHT__{name}"), value));
+    let server = Server::service_with(&load.server, &variables).await?;
     let second = server.another_tenant()?;
     let first_load = Overload {
         per_sec: load.per_sec,
         duration: load.duration,
         connections: 64,
     };
-    let refused = Rc::new(Cell::new(0));
+    let tally = Arc::new(Tally::default());
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     for _ in 0..load.rounds {
         alone.push(overload::run(&server.target, server.pid(), first_load).await?);
-        let mut begun = Vec::new();
-        for _ in 0..load.connections {
-            let mut connection = Connection::new(second.address);
-            begun.push((second.begin(&mut connection).await?, connection));
-        }
-        let tasks = begun
-            .into_iter()
-            .enumerate()
-            .map(|(number, (stream, connection))| {
-                let (second, refused) = (second.clone(), Rc::clone(&refused));
-                if number % 2 == 0 {
-                    tokio::task::spawn_local(announce(second, stream, refused))
-                } else {
-                    tokio::task::spawn_local(send(second, stream, connection, refused))
-                }
-            });
-        let tasks: Vec<_> = tasks.collect();
+        let hostile = Running::begin(load, second.clone(), Arc::clone(&tally)).await?;
         beside.push(overload::run(&server.target, server.pid(), first_load).await?);
-        for task in tasks {
-            task.abort();
-        }
+        hostile.end();
         // By then the service has timed out the abandoned requests of the second tenant.
         tokio::time::sleep(2 * SILENT).await;
     }
     Ok(NeighbourResult {
         alone,
         beside,
-        second_refused: refused.get(),
+        conduct: load.conduct.to_string(),
+        second_accepted: tally.accepted.load(Ordering::Relaxed),
+        second_refused: tally.refused.load(Ordering::Relaxed),
+        second_failed: tally.failed.load(Ordering::Relaxed),
     })
 }
 
-/// Announces bodies in an endless loop and never sends them.
-async fn announce(target: Target, stream: Stream, refused: Rc<Cell<u64>>) {
-    let head = format!(
-        "POST {} HTTP/1.1\r\nhost: load\r\n{}content-type: application/json\r\ncontent-length: 1048576\r\n\r\n",
-        stream.path,
-        target.headers()
-    );
-    loop {
-        let Ok(mut connection) = TcpStream::connect(target.address).await else {
-            tokio::time::sleep(BATCH_EVERY).await;
-            continue;
-        };
-        if connection.write_all(head.as_bytes()).await.is_err() {
-            continue;
-        }
-        let mut answer = [0; 12];
-        let answered = tokio::time::timeout(SILENT, connection.read_exact(&mut answer)).await;
-        if answered.is_ok() && answer.ends_with(b"429") {
-            refused.set(refused.get() + 1);
-            tokio::time::sleep(BATCH_EVERY).await;
-        }
-    }
+/// The second tenant's connections, on a thread of their own: otherwise the first tenant would
+/// wait for them within the load generator.
+struct Running {
+    end: oneshot::Sender<()>,
+    thread: std::thread::JoinHandle<()>,
 }
 
-/// Sends one batch per second in an endless loop.
-async fn send(
-    target: Target,
-    mut stream: Stream,
-    mut connection: Connection,
-    refused: Rc<Cell<u64>>,
-) {
-    let (mut writer, headers) = (BatchWriter::default(), target.headers());
-    loop {
-        let body = writer.write(stream.seq);
-        let answer = connection.request("POST", &stream.path, &headers, body);
-        match answer.await {
-            Ok(answer) if answer.status == 202 => stream.seq += 1,
-            Ok(answer) if answer.status == 429 => refused.set(refused.get() + 1),
-            _ => {}
-        }
-        tokio::time::sleep(BATCH_EVERY).await;
+impl Running {
+    /// Starts all sessions and connections. Returns once all of them run.
+    async fn begin(load: &Neighbour, target: Target, tally: Arc<Tally>) -> anyhow::Result<Self> {
+        let (end, ended) = oneshot::channel();
+        let (begun, has_begun) = oneshot::channel();
+        let (conduct, connections) = (load.conduct, load.connections);
+        let thread = std::thread::spawn(move || {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = match runtime.enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(begun.send(Err(error.into()))),
+            };
+            let tasks = tokio::task::LocalSet::new();
+            tasks.block_on(&runtime, async {
+                let mut all = Vec::new();
+                for number in 0..connections {
+                    let place = (number, connections);
+                    match Hostile::begin(conduct, &target, place, &tally).await {
+                        Ok(hostile) => all.push(hostile),
+                        Err(error) => return drop(begun.send(Err(error))),
+                    }
+                }
+                for hostile in all {
+                    tokio::task::spawn_local(hostile.run(conduct));
+                }
+                // If nobody listens any more, the run has failed.
+                if begun.send(Ok(())).is_ok() {
+                    let _ = ended.await;
+                }
+            });
+        });
+        has_begun.await??;
+        Ok(Self { end, thread })
+    }
+
+    /// Drops all connections.
+    fn end(self) {
+        // An error means that the thread has already ended.
+        let _ = self.end.send(());
+        let _ = self.thread.join();
     }
 }

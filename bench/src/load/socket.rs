@@ -88,6 +88,24 @@ impl Socket {
         }
     }
 
+    /// Announces a binary message of `bytes` bytes without sending it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection fails.
+    pub async fn announce(&mut self, bytes: u16) -> anyhow::Result<()> {
+        let [high, low] = bytes.to_be_bytes();
+        let head = [BINARY, 0x80 | 126, high, low, 0, 0, 0, 0];
+        Ok(self.stream.write_all(&head).await?)
+    }
+
+    /// Waits until the server closes the connection, without answering its pings.
+    pub async fn until_closed(&mut self) {
+        while matches!(self.stream.read_buf(&mut self.received).await, Ok(1..)) {
+            self.received.clear();
+        }
+    }
+
     async fn frame(&mut self) -> anyhow::Result<(u8, Vec<u8>)> {
         loop {
             let (from, length) = match self.received.get(..4) {

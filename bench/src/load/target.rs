@@ -51,6 +51,19 @@ impl Target {
                 seq: 0,
             });
         }
+        let (stream, _) = self.begin_with_token(connection).await?;
+        Ok(stream)
+    }
+
+    /// Starts a session on the service. Returns its stream and its session token.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the service does not start the session.
+    pub async fn begin_with_token(
+        &self,
+        connection: &mut Connection,
+    ) -> anyhow::Result<(Stream, String)> {
         let answer = loop {
             let (path, headers) = ("/v1/sessions/start", self.headers());
             let start = connection.request("POST", path, &headers, START.as_bytes());
@@ -68,14 +81,14 @@ impl Target {
             String::from_utf8_lossy(&answer.body)
         );
         let session: Value = serde_json::from_slice(&answer.body)?;
-        let id = session
-            .get("sessionId")
-            .and_then(Value::as_str)
-            .context("no sessionId")?;
-        Ok(Stream {
+        let field = |name: &str| session.get(name).and_then(Value::as_str);
+        let id = field("sessionId").context("no sessionId")?;
+        let token = field("sessionToken").context("no sessionToken")?;
+        let stream = Stream {
             path: format!("/v1/sessions/{id}/telemetry"),
             seq: 0,
-        })
+        };
+        Ok((stream, token.to_owned()))
     }
 
     /// Begins all of a connection's streams.
