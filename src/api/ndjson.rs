@@ -28,14 +28,15 @@ use actix_web::{HttpResponse, rt};
 use porchlight_actors::service::{AdmitError, SharePermit, Target, TenantUsage};
 use porchlight_http::State;
 use porchlight_http::auth::Caller;
+use porchlight_http::background;
 use porchlight_http::body::stream::BodyStream;
 use porchlight_http::body::{self, Limits};
 use porchlight_http::problem::{Code, Problem};
-use porchlight_http::request_context::{RequestContext, session_not_found};
+use porchlight_http::request_context::{RequestContext, session_not_found, share_exceeded};
 use porchlight_observe::streams::{Open, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
-    ANSWER_WRITTEN_MS_MAX, BATCH_SENT_BYTES_MAX, BATCH_UNPACKED_BYTES_MAX,
+    ANSWER_WRITTEN_MS_MAX, BATCH_SENT_BYTES_MAX, BATCH_UNPACKED_BYTES_MAX, LARGE_BODY_BYTES,
     NDJSON_LINES_IN_FLIGHT_MAX, NDJSON_ROOM_MS_MAX, SESSION_IN_FLIGHT_MAX,
 };
 use porchlight_schema::sample::json::{DecodeError, DecodedBatch, DecodedLine, decode_line};
@@ -271,6 +272,10 @@ impl Gateway {
                     self.refuse(LineAnswer::of_none(), problem);
                 }
                 Line::Whole(line) if line.trim_ascii().is_empty() => {}
+                Line::Whole(line) if line.len() > LARGE_BODY_BYTES => {
+                    let line = Bytes::copy_from_slice(line);
+                    self.take_large_line(line).await;
+                }
                 Line::Whole(line) => {
                     let bytes = line.len();
                     let read = decode_line(line);
@@ -297,6 +302,24 @@ impl Gateway {
             && self.lines.give_up()
         {
             self.refuse(LineAnswer::of_none(), not_admitted(error));
+        }
+    }
+
+    /// Decodes a large line outside of the worker, when it has its turn.
+    async fn take_large_line(&mut self, line: Bytes) {
+        let (bytes, usage) = (line.len(), Arc::clone(&self.usage));
+        let turn = match self.pipeline.going_on(usage.large_body_turn()).await {
+            Ok(turn) => turn,
+            Err(exceeded) => {
+                return self.refuse(LineAnswer::of_none(), share_exceeded(exceeded));
+            }
+        };
+        let decoding = background::run(move || decode_line(&line));
+        let read = self.pipeline.going_on(decoding).await;
+        drop(turn);
+        match read {
+            Ok(read) => self.take_line(read, bytes).await,
+            Err(error) => self.refuse(LineAnswer::of_none(), Problem::internal(error)),
         }
     }
 

@@ -3,7 +3,9 @@
 //! held once, and a batch exists only in packed form.
 
 use actix_web::HttpResponse;
-use porchlight_actors::service::{AdmitError, IngestError};
+use porchlight_actors::service::{AdmitError, IngestError, Permit};
+use porchlight_http::background;
+use porchlight_http::body::{Account, Body};
 use porchlight_http::problem::{Code, Fault, Problem};
 use porchlight_http::queue_delay;
 use porchlight_http::request_context::{
@@ -11,7 +13,7 @@ use porchlight_http::request_context::{
 };
 use porchlight_http::waking::{together, yield_to_payload};
 use porchlight_observe::{BatchOutcome, Metrics};
-use porchlight_schema::limits::BATCH_SAMPLES_MAX;
+use porchlight_schema::limits::{BATCH_SAMPLES_MAX, LARGE_BODY_BYTES};
 use porchlight_schema::sample::json::{DecodeError, DecodedBatch};
 
 use super::format::{Format, Negotiated};
@@ -49,12 +51,11 @@ pub(super) async fn telemetry(call: RequestContext) -> Result<HttpResponse, Prob
             return Err(not_admitted(error));
         }
     };
-    let grow = |bytes| permit.grow(bytes).map_err(not_admitted);
+    let account = BodyAccount(&mut permit);
     let body = announced
-        .read(call.payload, call.state.config.body_deadlines, grow)
+        .read(call.payload, call.state.config.body_deadlines, account)
         .await?;
-    let decoded = decode(sent, &body)?;
-    drop(body);
+    let decoded = decode_body(sent, body, &mut permit).await?;
     request_context::no_parameters(&call.http)?;
     together(service.ingest(&target, permit, decoded.seq, decoded.batch))
         .await
@@ -77,6 +78,39 @@ pub(super) fn not_admitted(error: AdmitError) -> Problem {
         AdmitError::TenantFull(exceeded) => share_exceeded(exceeded),
         AdmitError::Draining => Problem::new(Code::Draining, "The service is stopping."),
     }
+}
+
+/// Counts a body by its permit.
+pub(super) struct BodyAccount<'p>(pub(super) &'p mut Permit);
+
+impl Account for BodyAccount<'_> {
+    fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.0.grow(bytes).map_err(not_admitted)
+    }
+
+    async fn begin_large(&mut self) -> Result<(), Problem> {
+        self.0.begin_large_body().await.map_err(not_admitted)
+    }
+}
+
+/// Decodes the batch in a body, and a large one outside of the worker when it has its turn.
+///
+/// # Errors
+///
+/// 400, 413, 422; 429 if no turn came in time.
+pub(super) async fn decode_body(
+    format: Format,
+    body: Body,
+    permit: &mut Permit,
+) -> Result<DecodedBatch, Problem> {
+    if body.len() <= LARGE_BODY_BYTES {
+        return decode(format, &body.into_bytes());
+    }
+    BodyAccount(permit).begin_large().await?;
+    let work = move || decode(format, &body.into_bytes());
+    let decoded = background::run(work).await.map_err(Problem::internal)?;
+    permit.end_large_body();
+    decoded
 }
 
 /// Decodes one batch and counts skipped samples.

@@ -48,8 +48,8 @@ use porchlight_observe::shares::Share;
 use porchlight_observe::streams::{MessageOutcome, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
-    ANSWER_WRITTEN_MS_MAX, BATCH_SENT_BYTES_MAX, SESSION_IN_FLIGHT_MAX, SOCKET_CLOSING_MS_MAX,
-    SOCKET_PING_MS, SOCKET_SILENCE_MS_MAX,
+    ANSWER_WRITTEN_MS_MAX, BATCH_SENT_BYTES_MAX, LARGE_BODY_BYTES, SESSION_IN_FLIGHT_MAX,
+    SOCKET_CLOSING_MS_MAX, SOCKET_PING_MS, SOCKET_SILENCE_MS_MAX,
 };
 use porchlight_schema::sample::json::DecodedBatch;
 use porchlight_schema::sample::proto;
@@ -59,7 +59,7 @@ use tokio_util::codec::{Decoder, Encoder};
 
 use super::format::Format;
 use super::pipeline::{Pipeline, Room};
-use super::telemetry::{decode, not_admitted};
+use super::telemetry::{decode, decode_body, not_admitted};
 use closing::Closing;
 
 /// Maximum number of answer chunks waiting to be written.
@@ -372,7 +372,12 @@ impl Socket {
         let permit = service.admit(&target).map_err(not_admitted)?;
         let mut permit = permit.having_waited(queue_delay::waited());
         permit.grow(bytes.len()).map_err(not_admitted)?;
-        let batch = decode(format, bytes)?;
+        let batch = if bytes.len() > LARGE_BODY_BYTES {
+            let body = Bytes::copy_from_slice(bytes).into();
+            decode_body(format, body, &mut permit).await?
+        } else {
+            decode(format, bytes)?
+        };
         Ok((target, permit, batch))
     }
 

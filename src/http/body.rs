@@ -64,6 +64,83 @@ pub struct Deadlines {
     pub whole: Duration,
 }
 
+/// The account of one body: counts its bytes and orders large bodies.
+pub trait Account {
+    /// Counts bytes that have arrived or were unpacked.
+    ///
+    /// # Errors
+    ///
+    /// 429 or 503 if the tenant or the node has too many bytes in flight.
+    fn grow(&mut self, bytes: usize) -> Result<(), Problem>;
+
+    /// Waits for the turn of a body that unpacks to more than
+    /// [`LARGE_BODY_BYTES`](porchlight_schema::limits::LARGE_BODY_BYTES).
+    ///
+    /// # Errors
+    ///
+    /// 429 if no turn came in time.
+    fn begin_large(&mut self) -> impl Future<Output = Result<(), Problem>>;
+}
+
+/// An account that only counts.
+impl<F: FnMut(usize) -> Result<(), Problem>> Account for F {
+    fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
+        self(bytes)
+    }
+
+    async fn begin_large(&mut self) -> Result<(), Problem> {
+        Ok(())
+    }
+}
+
+/// An unpacked body. A large one is in pieces, and making it contiguous takes time.
+#[derive(Debug)]
+pub struct Body {
+    pieces: Vec<Vec<u8>>,
+    /// The whole body, if there are no pieces.
+    whole: Bytes,
+}
+
+impl Body {
+    fn of_pieces(pieces: Vec<Vec<u8>>) -> Self {
+        Self {
+            pieces,
+            whole: Bytes::new(),
+        }
+    }
+
+    /// The number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pieces.iter().map(Vec::len).sum::<usize>() + self.whole.len()
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the body as one buffer.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        if self.pieces.is_empty() {
+            self.whole
+        } else {
+            self.pieces.concat().into()
+        }
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(whole: Bytes) -> Self {
+        Self {
+            pieces: Vec::new(),
+            whole,
+        }
+    }
+}
+
 /// The checked description of a body in its request's head.
 #[derive(Debug, Clone, Copy)]
 pub struct Announced {
@@ -139,30 +216,31 @@ pub fn announced(headers: &HeaderMap, limits: Limits) -> Result<Announced, Probl
 }
 
 impl Announced {
-    /// Reads the body and unpacks it. `grow` is called with the length of each piece that has arrived or was unpacked,
-    /// before the next one is read: the length that the head announces counts for nothing.
+    /// Reads the body and unpacks it. The account receives the length of each piece that has
+    /// arrived or was unpacked, before the next one is read: the length that the head announces
+    /// counts for nothing.
     ///
     /// # Errors
     ///
-    /// 408, 413, 400, or what `grow` says.
+    /// 408, 413, 400, or the error of the account.
     pub async fn read<S>(
         self,
         payload: S,
         deadlines: Deadlines,
-        mut grow: impl FnMut(usize) -> Result<(), Problem>,
-    ) -> Result<Bytes, Problem>
+        mut account: impl Account,
+    ) -> Result<Body, Problem>
     where
         S: Stream<Item = Result<Bytes, PayloadError>> + Unpin,
     {
-        let sent = self.read_sent(payload, deadlines, &mut grow).await?;
-        unpack::unpack(self.coding, sent, self.limits.unpacked_bytes, grow).await
+        let sent = self.read_sent(payload, deadlines, &mut account).await?;
+        unpack::unpack(self.coding, sent, self.limits.unpacked_bytes, account).await
     }
 
     async fn read_sent<S>(
         &self,
         payload: S,
         deadlines: Deadlines,
-        mut grow: impl FnMut(usize) -> Result<(), Problem>,
+        account: &mut impl Account,
     ) -> Result<Bytes, Problem>
     where
         S: Stream<Item = Result<Bytes, PayloadError>> + Unpin,
@@ -171,7 +249,7 @@ impl Announced {
         let Some(first) = chunks.next().await? else {
             return Ok(Bytes::new());
         };
-        grow(first.len())?;
+        account.grow(first.len())?;
         // The usual case: the body is complete, and nothing is copied.
         if self.length == Some(first.len()) {
             return Ok(first);
@@ -186,7 +264,7 @@ impl Announced {
             body.extend_from_slice(&chunk);
             next = chunks.next().await?;
             if let Some(chunk) = &next {
-                grow(chunk.len())?;
+                account.grow(chunk.len())?;
             }
         }
         Ok(body.freeze())

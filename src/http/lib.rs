@@ -10,6 +10,7 @@
 pub mod asset;
 pub mod audit;
 pub mod auth;
+pub mod background;
 pub mod body;
 pub mod client_address;
 pub mod connections;

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::audit;
 use super::auth::Caller;
-use super::body::{self, Announced, Limits};
+use super::body::{self, Announced, Body, Limits};
 use super::permission;
 use super::problem::{Code, Problem};
 use super::query::Query;
@@ -237,13 +237,9 @@ impl RequestContext {
     ///
     /// 413, 408, 400.
     pub async fn read(&mut self, announced: Announced) -> Result<Bytes, Problem> {
-        announced
-            .read(
-                self.payload.take(),
-                self.state.config.body_deadlines,
-                |_| Ok(()),
-            )
-            .await
+        let deadlines = self.state.config.body_deadlines;
+        let body = announced.read(self.payload.take(), deadlines, |_| Ok(()));
+        body.await.map(Body::into_bytes)
     }
 }
 

@@ -178,6 +178,36 @@ async fn decompressed_bytes_use_the_share_of_their_tenant() {
 }
 
 #[actix::test]
+async fn large_bodies_of_a_tenant_take_turns() {
+    let server = Server::with_shares(config(), small()).await;
+    let mut neighbour = Neighbour::of(&server).await;
+    // Each unpacks to 2 MiB, and the share of 4 MiB covers one of them beside the beginnings of the
+    // others. If all were unpacked at the same time, few would be completed.
+    let mut plain = batch(0).to_string().into_bytes();
+    plain.resize(2 * 1024 * 1024, b' ');
+    let packed = zstd::encode_all(&plain[..], 3).unwrap();
+    let mut sends = Vec::new();
+    for _ in 0..12 {
+        let session = server.start_session().await;
+        let request = server
+            .ask(Method::POST, &telemetry(&session.id))
+            .header("Service-Key", &session.token)
+            .header("Content-Type", "application/json")
+            .header("Content-Encoding", "zstd")
+            .body(packed.clone());
+        sends.push(Answer::of(request));
+    }
+    let (answers, ()) = tokio::join!(
+        futures_util::future::join_all(sends),
+        neighbour.is_served(&server)
+    );
+    for answer in answers {
+        assert_eq!(answer.status, 202, "{answer:?}");
+    }
+    server.stop().await;
+}
+
+#[actix::test]
 async fn unfinished_lines_use_the_share_of_their_tenant() {
     let server = Server::with_shares(config(), small()).await;
     let mut neighbour = Neighbour::of(&server).await;

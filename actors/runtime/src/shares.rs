@@ -5,6 +5,8 @@
 //! of tenants is bounded by the organizations that operators created, because only a valid
 //! credential names one.
 
+mod large_bodies;
+
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +15,10 @@ use porchlight_core::shares::{ShareLimits, TokenBucket};
 use porchlight_observe::shares::{Share, ShareMetrics};
 use porchlight_schema::limits::RETRY_AFTER_SEC;
 use porchlight_schema::session::Tenant;
+use tokio::sync::Semaphore;
+
+use large_bodies::LargeBodies;
+pub use large_bodies::LargeBodyTurn;
 
 /// A tenant has used up one of its shares of this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +35,8 @@ pub struct ShareExceeded {
 pub struct TenantShares {
     limits: ShareLimits,
     tenants: DashMap<Tenant, Arc<TenantUsage>>,
+    /// The turns of this node for large bodies.
+    large_bodies: Arc<Semaphore>,
 }
 
 /// The usage of this node by one tenant.
@@ -41,6 +49,7 @@ pub struct TenantUsage {
     batches: AtomicU32,
     session_starts: Option<Mutex<TokenBucket>>,
     pod_changes: Option<Mutex<TokenBucket>>,
+    large_bodies: LargeBodies,
 }
 
 /// A part of a tenant's share; given back when dropped.
@@ -57,6 +66,7 @@ impl TenantShares {
         Self {
             limits,
             tenants: DashMap::new(),
+            large_bodies: large_bodies::of_node(),
         }
     }
 
@@ -67,7 +77,8 @@ impl TenantShares {
             return Arc::clone(&usage);
         }
         let entry = self.tenants.entry(tenant);
-        Arc::clone(&entry.or_insert_with(|| Arc::new(TenantUsage::new(self.limits))))
+        let usage = || Arc::new(TenantUsage::new(self.limits, &self.large_bodies));
+        Arc::clone(&entry.or_insert_with(usage))
     }
 
     /// Publishes the limit of each share and its largest usage by one tenant as metrics.
@@ -101,13 +112,14 @@ fn limit_of(limits: &ShareLimits, share: Share) -> u64 {
 }
 
 impl TenantUsage {
-    pub(crate) fn new(limits: ShareLimits) -> Self {
+    fn new(limits: ShareLimits, large_bodies: &Arc<Semaphore>) -> Self {
         Self {
             limits,
             used: Default::default(),
             batches: AtomicU32::new(0),
             session_starts: limits.session_starts().map(Mutex::new),
             pod_changes: limits.pod_changes().map(Mutex::new),
+            large_bodies: LargeBodies::new(Arc::clone(large_bodies)),
         }
     }
 
@@ -163,6 +175,15 @@ impl TenantUsage {
     pub(crate) fn remove_bytes(&self, bytes: usize) {
         self.used(Share::InFlightBytes)
             .fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Waits for a turn to work on a large body.
+    ///
+    /// # Errors
+    ///
+    /// The tenant has so many large bodies in flight that no turn came in time.
+    pub async fn large_body_turn(&self) -> Result<LargeBodyTurn, ShareExceeded> {
+        self.large_bodies.turn().await
     }
 
     /// Batches between their last byte and their acknowledgement.

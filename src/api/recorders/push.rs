@@ -5,15 +5,17 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use actix_web::web::{self, Bytes};
 use actix_web::{HttpMessage, HttpResponse, Resource};
-use porchlight_actors::service::RecordError;
+use porchlight_actors::service::{Permit, RecordError};
 use porchlight_core::recorder::{
     Message, PayloadError, gpslogger, overland, owntracks, sensor_logger, traccar,
 };
 use porchlight_observe::http::Route;
 use porchlight_schema::ids::RecorderId;
+use porchlight_schema::limits::LARGE_BODY_BYTES;
 
-use super::super::telemetry::not_admitted;
-use porchlight_http::body::{self, Limits};
+use super::super::telemetry::{BodyAccount, not_admitted};
+use porchlight_http::background;
+use porchlight_http::body::{self, Account, Limits};
 use porchlight_http::middleware::Report;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::request_context::{RequestContext, restricted};
@@ -50,8 +52,9 @@ async fn sensor_logger_push(mut call: RequestContext) -> Result<HttpResponse, Pr
 
 async fn take_sensor_logger(call: &mut RequestContext) -> Result<(), Problem> {
     let id = recorder_of(call).await?;
-    let payload = read(call, id).await?;
-    take(call, id, sensor_logger::read(&payload)).await
+    let received = read(call, id).await?;
+    let message = received.parse(sensor_logger::read).await?;
+    take(call, id, message).await
 }
 
 fn shown_to_user(sentence: &'static str) -> HttpResponse {
@@ -70,12 +73,13 @@ fn shown_to_user(sentence: &'static str) -> HttpResponse {
 /// Traccar Client takes any 2xx.
 async fn traccar_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
-    let payload = read(&mut call, id).await?;
-    let first = payload.iter().find(|byte| !byte.is_ascii_whitespace());
+    let received = read(&mut call, id).await?;
+    let mut bytes = received.payload.iter();
+    let first = bytes.find(|byte| !byte.is_ascii_whitespace());
     let message = if matches!(first, Some(b'{' | b'[')) {
-        traccar::read_json(&payload)
+        received.parse(traccar::read_json).await?
     } else {
-        let (text, fields) = form(&call, &payload);
+        let (text, fields) = form(&call, &received.payload);
         traccar::read_form(&text, &fields)
     };
     take(&call, id, message).await.map(|()| answer("{}"))
@@ -84,17 +88,17 @@ async fn traccar_push(mut call: RequestContext) -> Result<HttpResponse, Problem>
 /// Answers a push of OwnTracks with the array of messages that it expects.
 async fn owntracks_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
-    let payload = read(&mut call, id).await?;
-    take(&call, id, owntracks::read(&payload))
-        .await
-        .map(|()| answer("[]"))
+    let received = read(&mut call, id).await?;
+    let message = received.parse(owntracks::read).await?;
+    take(&call, id, message).await.map(|()| answer("[]"))
 }
 
 /// Overland keeps the sent data unless it gets exactly this answer.
 async fn overland_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
-    let payload = read(&mut call, id).await?;
-    take(&call, id, overland::read(&payload))
+    let received = read(&mut call, id).await?;
+    let message = received.parse(overland::read).await?;
+    take(&call, id, message)
         .await
         .map(|()| answer(r#"{"result":"ok"}"#))
 }
@@ -102,8 +106,8 @@ async fn overland_push(mut call: RequestContext) -> Result<HttpResponse, Problem
 /// GPSLogger takes any 2xx.
 async fn gpslogger_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
-    let payload = read(&mut call, id).await?;
-    let (text, fields) = form(&call, &payload);
+    let received = read(&mut call, id).await?;
+    let (text, fields) = form(&call, &received.payload);
     take(&call, id, gpslogger::read(&text, &fields))
         .await
         .map(|()| answer("{}"))
@@ -126,7 +130,7 @@ pub(super) async fn recorder_of(call: &RequestContext) -> Result<RecorderId, Pro
 ///
 /// 401 for a recorder that was removed, 429 or 503 if the tenant or the node is full, and the
 /// errors of reading a body.
-async fn read(call: &mut RequestContext, id: RecorderId) -> Result<Bytes, Problem> {
+async fn read(call: &mut RequestContext, id: RecorderId) -> Result<Received, Problem> {
     let recorder = call.state.service.recorder(id).await?;
     let gone = || Problem::new(Code::CredentialInvalid, GONE);
     let usage = call
@@ -137,10 +141,39 @@ async fn read(call: &mut RequestContext, id: RecorderId) -> Result<Bytes, Proble
     let announced = body::announced(call.headers(), Limits::BATCH)?;
     let permit = call.state.service.reserve(&usage, 0);
     let mut permit = permit.map_err(not_admitted)?;
-    let grow = |bytes| permit.grow(bytes).map_err(not_admitted);
-    announced
-        .read(call.payload.take(), call.state.config.body_deadlines, grow)
-        .await
+    let (payload, deadlines) = (call.payload.take(), call.state.config.body_deadlines);
+    let account = BodyAccount(&mut permit);
+    let payload = announced.read(payload, deadlines, account).await?;
+    Ok(Received {
+        payload: payload.into_bytes(),
+        permit,
+    })
+}
+
+/// An unpacked payload with the permit that counts its bytes.
+struct Received {
+    payload: Bytes,
+    permit: Permit,
+}
+
+impl Received {
+    /// Parses the payload, and a large one outside of the worker when it has its turn.
+    ///
+    /// # Errors
+    ///
+    /// 429 if no turn came in time.
+    async fn parse(
+        mut self,
+        parse: fn(&[u8]) -> Result<Message, PayloadError>,
+    ) -> Result<Result<Message, PayloadError>, Problem> {
+        if self.payload.len() <= LARGE_BODY_BYTES {
+            return Ok(parse(&self.payload));
+        }
+        BodyAccount(&mut self.permit).begin_large().await?;
+        let payload = self.payload;
+        let work = move || parse(&payload);
+        background::run(work).await.map_err(Problem::internal)
+    }
 }
 
 /// The fields of the query, then those of the body; and their text.

@@ -5,10 +5,11 @@ use std::io::Read;
 
 use actix_web::web::Bytes;
 use flate2::bufread::MultiGzDecoder;
+use porchlight_schema::limits::LARGE_BODY_BYTES;
 
 use super::coding::{Coding, malformed};
 use super::inflate::Inflate;
-use super::too_large;
+use super::{Account, Body, too_large};
 use crate::problem::Problem;
 
 /// Bytes to unpack before they are counted and other requests run.
@@ -20,19 +21,69 @@ const USUAL_FACTOR: usize = 8;
 ///
 /// # Errors
 ///
-/// 413; 400 if it does not match the coding; or the error of `grow`.
+/// 413; 400 if it does not match the coding; or the error of the account.
 pub(super) async fn unpack(
     coding: Coding,
     sent: Bytes,
     bytes_max: usize,
-    grow: impl FnMut(usize) -> Result<(), Problem>,
-) -> Result<Bytes, Problem> {
+    account: impl Account,
+) -> Result<Body, Problem> {
     let room = (sent.len() * USUAL_FACTOR).min(STEP_BYTES);
     match coding {
-        Coding::Identity => Ok(sent),
-        Coding::Gzip => drain(MultiGzDecoder::new(&sent[..]), room, bytes_max, grow).await,
-        Coding::Zstd => step_by_step(coding, sent, room, bytes_max, grow).await,
+        Coding::Identity => Ok(sent.into()),
+        Coding::Gzip => drain(MultiGzDecoder::new(&sent[..]), room, bytes_max, account).await,
+        Coding::Zstd => step_by_step(coding, sent, room, bytes_max, account).await,
     }
+}
+
+/// The pieces that are unpacked so far. A large body in one buffer would be copied, and its memory
+/// mapped, again and again as the buffer grows, which takes milliseconds at a time.
+struct Pieces {
+    full: Vec<Vec<u8>>,
+    full_bytes: usize,
+    current: Vec<u8>,
+}
+
+impl Pieces {
+    fn with_room(bytes: usize) -> Self {
+        Self {
+            full: Vec::new(),
+            full_bytes: 0,
+            current: Vec::with_capacity(bytes),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.full_bytes + self.current.len()
+    }
+
+    /// Begins the next piece if the current one is full.
+    fn divide(&mut self) {
+        if self.current.len() >= STEP_BYTES {
+            self.full_bytes += self.current.len();
+            let next = Vec::with_capacity(STEP_BYTES);
+            self.full.push(std::mem::replace(&mut self.current, next));
+        }
+    }
+
+    fn into_body(mut self) -> Body {
+        if self.full.is_empty() {
+            return Body::from(Bytes::from(self.current));
+        }
+        self.full.push(self.current);
+        Body::of_pieces(self.full)
+    }
+}
+
+/// Lets other requests run before the next step, and waits for a turn if the body is large.
+async fn go_on(unpacked_bytes: usize, account: &mut impl Account) -> Result<(), Problem> {
+    if unpacked_bytes > LARGE_BODY_BYTES {
+        account.begin_large().await?;
+    }
+    if unpacked_bytes > 0 {
+        tokio::task::yield_now().await;
+    }
+    Ok(())
 }
 
 async fn step_by_step(
@@ -40,49 +91,49 @@ async fn step_by_step(
     mut sent: Bytes,
     room: usize,
     bytes_max: usize,
-    mut grow: impl FnMut(usize) -> Result<(), Problem>,
-) -> Result<Bytes, Problem> {
+    mut account: impl Account,
+) -> Result<Body, Problem> {
     let mut inflate = Inflate::new(coding)?;
-    let mut unpacked = Vec::with_capacity(room);
+    let mut unpacked = Pieces::with_room(room);
     while !sent.is_empty() || inflate.has_more() {
-        if !unpacked.is_empty() {
-            tokio::task::yield_now().await;
-        }
+        go_on(unpacked.len(), &mut account).await?;
         let before = unpacked.len();
-        inflate.step(&mut sent, &mut unpacked)?;
+        unpacked.divide();
+        inflate.step(&mut sent, &mut unpacked.current)?;
         if unpacked.len() > bytes_max {
             return Err(too_large(bytes_max, "unpacked"));
         }
-        grow(unpacked.len() - before)?;
+        account.grow(unpacked.len() - before)?;
     }
-    inflate.finish(&mut unpacked)?;
-    Ok(unpacked.into())
+    inflate.finish(&mut unpacked.current)?;
+    Ok(unpacked.into_body())
 }
 
 async fn drain(
     mut decoder: impl Read,
     room: usize,
     bytes_max: usize,
-    mut grow: impl FnMut(usize) -> Result<(), Problem>,
-) -> Result<Bytes, Problem> {
-    let mut unpacked = Vec::with_capacity(room);
+    mut account: impl Account,
+) -> Result<Body, Problem> {
+    let mut unpacked = Pieces::with_room(room);
     loop {
         // One byte beyond the limit shows that there is more.
         let step = STEP_BYTES.min(bytes_max + 1 - unpacked.len());
+        unpacked.divide();
         let before = unpacked.len();
         decoder
             .by_ref()
             .take(step as u64)
-            .read_to_end(&mut unpacked)
+            .read_to_end(&mut unpacked.current)
             .map_err(malformed)?;
         let read = unpacked.len() - before;
         if unpacked.len() > bytes_max {
             return Err(too_large(bytes_max, "unpacked"));
         }
-        grow(read)?;
+        account.grow(read)?;
         if read < step {
-            return Ok(unpacked.into());
+            return Ok(unpacked.into_body());
         }
-        tokio::task::yield_now().await;
+        go_on(unpacked.len(), &mut account).await?;
     }
 }

@@ -16,7 +16,7 @@ use porchlight_schema::limits::{
 use super::ingest_limiter::{IngestLimiter, UnderWay};
 use super::remote_sessions::RemoteShard;
 use crate::session::Handle;
-use crate::shares::{ShareExceeded, TenantShares, TenantUsage};
+use crate::shares::{LargeBodyTurn, ShareExceeded, TenantShares, TenantUsage};
 
 /// The reason why a batch was not admitted. The client may retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +44,8 @@ pub struct Permit {
     counted: Option<Counted>,
     bytes: usize,
     waited: Duration,
+    /// The turn for a large body, while it is unpacked and decoded.
+    turn: Option<LargeBodyTurn>,
 }
 
 /// The place where the batches of one session are counted.
@@ -240,6 +242,7 @@ impl Permit {
             counted: None,
             bytes: 0,
             waited: Duration::ZERO,
+            turn: None,
         }
     }
 
@@ -280,6 +283,26 @@ impl Permit {
             Metrics::get().on_batch(BatchOutcome::TenantFull);
             AdmitError::TenantFull(exceeded)
         })
+    }
+
+    /// Waits for the tenant's turn to work on a large body. Does nothing during the turn.
+    ///
+    /// # Errors
+    ///
+    /// The tenant has so many large bodies in flight that no turn came in time.
+    pub async fn begin_large_body(&mut self) -> Result<(), AdmitError> {
+        if self.turn.is_none() {
+            let turn = self.usage.large_body_turn().await;
+            self.turn = Some(turn.inspect_err(|_| {
+                Metrics::get().on_batch(BatchOutcome::TenantFull);
+            })?);
+        }
+        Ok(())
+    }
+
+    /// Ends the turn, if there is one: the body is decoded.
+    pub fn end_large_body(&mut self) {
+        self.turn = None;
     }
 }
 

@@ -1,0 +1,108 @@
+//! Turns for large bodies.
+//!
+//! Unpacking and decoding a large body takes milliseconds of processor time. A tenant works on one
+//! of them at a time and the node on few, so they delay other requests little, and a tenant that
+//! sends many at once completes one after the other instead of unpacking a part of each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use porchlight_observe::shares::Share;
+use porchlight_schema::limits::{
+    LARGE_BODY_TURN_MS_MAX, RETRY_AFTER_SEC, TENANT_LARGE_BODIES_AT_ONCE_MAX,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{ShareExceeded, exceeded};
+
+/// The turns of one tenant.
+#[derive(Debug)]
+pub(super) struct LargeBodies {
+    tenant: Arc<Semaphore>,
+    node: Arc<Semaphore>,
+}
+
+/// A turn to work on one large body; given back when dropped.
+#[derive(Debug)]
+pub struct LargeBodyTurn {
+    _tenant: OwnedSemaphorePermit,
+    _node: OwnedSemaphorePermit,
+}
+
+/// Returns the turns of a node: one for each two processors, and at least one.
+pub(super) fn of_node() -> Arc<Semaphore> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Arc::new(Semaphore::new((processors / 2).max(1)))
+}
+
+impl LargeBodies {
+    pub(super) fn new(node: Arc<Semaphore>) -> Self {
+        Self {
+            tenant: Arc::new(Semaphore::new(TENANT_LARGE_BODIES_AT_ONCE_MAX)),
+            node,
+        }
+    }
+
+    /// Waits for a turn. The bodies of a tenant take turns in their order, and the tenants among
+    /// each other: each waits for the node with one body only.
+    ///
+    /// # Errors
+    ///
+    /// No turn came within [`LARGE_BODY_TURN_MS_MAX`]: the tenant has too many bytes in flight.
+    pub(super) async fn turn(&self) -> Result<LargeBodyTurn, ShareExceeded> {
+        let (tenant, node) = (Arc::clone(&self.tenant), Arc::clone(&self.node));
+        let turn = async {
+            let tenant = tenant.acquire_owned().await.ok()?;
+            let node = node.acquire_owned().await.ok()?;
+            Some(LargeBodyTurn {
+                _tenant: tenant,
+                _node: node,
+            })
+        };
+        let patience = Duration::from_millis(LARGE_BODY_TURN_MS_MAX);
+        let turn = tokio::time::timeout(patience, turn).await.ok().flatten();
+        turn.ok_or_else(|| exceeded(Share::InFlightBytes, RETRY_AFTER_SEC))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tenant_with_many_large_bodies_leaves_the_next_turn_to_another() {
+        let node = Arc::new(Semaphore::new(1));
+        let (one, other) = (LargeBodies::new(Arc::clone(&node)), LargeBodies::new(node));
+        let first = one.turn().await.unwrap();
+        let order = std::sync::Mutex::new(Vec::new());
+        let wait = async |of: &LargeBodies, name| {
+            let turn = of.turn().await.unwrap();
+            order.lock().unwrap().push(name);
+            tokio::task::yield_now().await;
+            drop(turn);
+        };
+        let release = async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            drop(first);
+        };
+        tokio::join!(
+            wait(&one, "second of one"),
+            wait(&one, "third of one"),
+            wait(&other, "first of the other"),
+            release,
+        );
+        let order = order.into_inner().unwrap();
+        assert_eq!(order[0], "first of the other");
+        assert_eq!(order[1..], ["second of one", "third of one"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_without_a_turn_in_time_is_refused() {
+        let one = LargeBodies::new(Arc::new(Semaphore::new(1)));
+        let held = one.turn().await.unwrap();
+        let refused = one.turn().await.unwrap_err();
+        assert_eq!(refused.share, Share::InFlightBytes);
+        drop(held);
+        assert!(one.turn().await.is_ok());
+    }
+}
