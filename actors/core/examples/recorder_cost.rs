@@ -10,7 +10,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use porchlight_core::recorder::{Message, RecorderState, sensor_logger, traccar};
+use porchlight_core::recorder::{Message, RecorderState, overland, sensor_logger, traccar};
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_schema::time::TimestampMs;
 use serde_json::json;
@@ -91,6 +91,23 @@ fn traccar_case() -> Case {
     }
 }
 
+fn overland_case() -> Case {
+    let features: Vec<_> = (0..SECONDS)
+        .map(|second| {
+            let at = TimestampMs((BEGAN_MS + second * 1_000) as i64);
+            json!({ "type": "Feature", "geometry": { "type": "Point", "coordinates": [13.405, lat(second)] },
+                "properties": { "timestamp": at.to_string(), "horizontal_accuracy": 5.2, "altitude": 34.0,
+                    "speed": 1.4, "course": 3.0, "motion": ["walking"], "battery_level": 0.8, "wifi": "" } })
+        })
+        .collect();
+    Case {
+        name: "Overland, positions",
+        pushed: json!({ "locations": features }).to_string(),
+        read: |payload| overland::read(payload).unwrap(),
+        ..case("", false, false)
+    }
+}
+
 fn timed(work: impl FnOnce()) -> Duration {
     let began = Instant::now();
     work();
@@ -103,6 +120,7 @@ fn main() {
         case("Sensor Logger, positions, pressure and steps", true, false),
         case("Sensor Logger, all with motion at 25 Hz", true, true),
         traccar_case(),
+        overland_case(),
     ] {
         let (mut native, mut pushed) = (Duration::MAX, Duration::MAX);
         for _ in 0..TURNS {

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use porchlight_schema::sample::json::Scalar;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
@@ -149,6 +150,23 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 impl Text<'_> {
     pub(super) fn as_str(&self) -> &str {
         self.0.as_deref().unwrap_or_default()
+    }
+}
+
+/// Returns a number, even if it is written as a text.
+pub(super) fn number_of(scalar: Scalar<'_>) -> Option<f64> {
+    match scalar {
+        Scalar::Number(number) => finite(number),
+        Scalar::Text(text) => text.trim().parse().ok().and_then(finite),
+        Scalar::Bool(_) | Scalar::Null => None,
+    }
+}
+
+/// Returns a text; `None` for everything else.
+pub(super) fn text_of(scalar: Scalar<'_>) -> Option<&str> {
+    match scalar {
+        Scalar::Text(text) => Some(text),
+        _ => None,
     }
 }
 

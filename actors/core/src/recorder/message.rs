@@ -106,6 +106,14 @@ impl Message {
         }
     }
 
+    /// Sets the digest to that of `payload`.
+    pub(super) fn of_payload(self, payload: &[u8]) -> Self {
+        Self {
+            digest: digest_of(payload),
+            ..self
+        }
+    }
+
     pub(super) fn add(&mut self, at_ms: i64, what: Measured) {
         self.readings.push(Reading { at_ms, what });
     }

@@ -4,6 +4,8 @@
 //! A session ends with an ended trip, or with a feature whose property `action` is one of the end
 //! words.
 
+mod scan;
+
 use porchlight_schema::sample::ActivityType;
 use porchlight_schema::sample::Location;
 use serde_json::Value;
@@ -30,6 +32,14 @@ const MOTION_ORDER: [ActivityType; 5] = [
 ///
 /// Returns an error if the payload is not JSON, or has no `locations`.
 pub fn read(payload: &[u8]) -> Result<Message, PayloadError> {
+    match scan::scan(payload) {
+        Some(message) => Ok(message),
+        None => read_lenient(payload),
+    }
+}
+
+/// Reads a request that [`scan`] does not read: with escapes, or with values of unexpected types.
+pub(super) fn read_lenient(payload: &[u8]) -> Result<Message, PayloadError> {
     let value: Value = serde_json::from_slice(payload)
         .map_err(|error| PayloadError::Malformed(error.to_string()))?;
     let mut message = Message::of(payload);

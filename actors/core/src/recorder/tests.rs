@@ -1,3 +1,4 @@
 mod formats;
 mod planning;
+mod scanned;
 mod sensor_logger;

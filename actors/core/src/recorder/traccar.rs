@@ -4,7 +4,11 @@
 //! SDK's uploader. Speeds are in knots, but metres per second within `coords`. Times are seconds since 1970, or
 //! milliseconds when they are too large for seconds, or ISO 8601.
 
+mod scan;
+
 use porchlight_schema::sample::Location;
+use porchlight_schema::sample::json::Scalar;
+use porchlight_schema::time::TimestampMs;
 use serde_json::Value;
 
 use super::json::{number, text};
@@ -24,6 +28,9 @@ pub(super) fn time_ms(text: &str) -> Option<i64> {
     if let Ok(number) = text.parse::<f64>() {
         return time_of_number_ms(number);
     }
+    if let Ok(at) = text.parse::<TimestampMs>() {
+        return Some(at.0);
+    }
     // `+0100` without the colon, as iOS writes it, is ISO 8601 but not RFC 3339.
     let (head, tail) = text.split_at_checked(text.len().checked_sub(5)?)?;
     let mended = match tail.split_at_checked(3) {
@@ -37,9 +44,7 @@ pub(super) fn time_ms(text: &str) -> Option<i64> {
     };
     let mended = mended.replacen(' ', "T", 1);
     let parsed = mended.parse().or_else(|_| format!("{mended}Z").parse());
-    parsed
-        .ok()
-        .map(|at: porchlight_schema::time::TimestampMs| at.0)
+    parsed.ok().map(|at: TimestampMs| at.0)
 }
 
 fn time_of_number_ms(number: f64) -> Option<i64> {
@@ -49,6 +54,15 @@ fn time_of_number_ms(number: f64) -> Option<i64> {
 }
 
 /// Returns a time in JSON.
+pub(super) fn time_of_scalar(scalar: Scalar<'_>) -> Option<i64> {
+    match scalar {
+        Scalar::Number(number) => time_of_number_ms(number),
+        Scalar::Text(text) => time_ms(text),
+        Scalar::Bool(_) | Scalar::Null => None,
+    }
+}
+
+/// Returns a time in parsed JSON.
 pub(super) fn time_of(value: Option<&Value>) -> Option<i64> {
     match value? {
         Value::Number(number) => time_of_number_ms(number.as_f64()?),
@@ -117,6 +131,14 @@ fn add_event(message: &mut Message, at_ms: i64, event: &str) {
 ///
 /// Returns an error if the payload is not JSON, or neither an object nor an array.
 pub fn read_json(payload: &[u8]) -> Result<Message, PayloadError> {
+    match scan::scan(payload) {
+        Some(message) => Ok(message),
+        None => read_lenient(payload),
+    }
+}
+
+/// Reads a payload that [`scan`] does not read: with escapes, or with values of unexpected types.
+pub(super) fn read_lenient(payload: &[u8]) -> Result<Message, PayloadError> {
     let value: Value = serde_json::from_slice(payload)
         .map_err(|error| PayloadError::Malformed(error.to_string()))?;
     let mut message = Message::of(payload);

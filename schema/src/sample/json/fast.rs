@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use layouts::{Layouts, Member};
 
-pub use scanner::Scanner;
+pub use scanner::{Scalar, Scanner};
 
 use super::{DecodedBatch, Fields, push};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};

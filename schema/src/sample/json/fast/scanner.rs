@@ -12,6 +12,23 @@ pub struct Scanner<'a> {
     at: usize,
 }
 
+/// A value that is not an object or an array.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Scalar<'a> {
+    /// The value is `null`.
+    #[default]
+    Null,
+    /// The value is `true` or `false`.
+    Bool(bool),
+    /// A number, as the nearest double.
+    Number(f64),
+    /// A string without escapes.
+    Text(&'a str),
+}
+
+/// The depth of nested values that [`Scanner::skip_value`] skips.
+const SKIPPED_DEPTH_MAX: u8 = 8;
+
 /// A few bytes that are likely to occur again.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Expected {
@@ -64,7 +81,16 @@ impl<'a> Scanner<'a> {
         // Machines write no white space, so one comparison usually suffices.
         while self.peek() <= b' ' && matches!(self.peek(), b' ' | b'\n' | b'\t' | b'\r') {
             self.at += 1;
+            self.spaces();
         }
+    }
+
+    /// Consumes a long run of spaces, sixteen at a time. Only a hostile sender writes one.
+    fn spaces(&mut self) {
+        const SIXTEEN: [u8; 16] = [b' '; 16];
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let runs = rest.chunks_exact(16).take_while(|&run| run == SIXTEEN);
+        self.at += 16 * runs.count();
     }
 
     /// Consumes a byte if it is the current one.
@@ -221,7 +247,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Consumes a boolean.
-    pub(super) fn truth(&mut self) -> Option<bool> {
+    pub fn truth(&mut self) -> Option<bool> {
         if self.word(b"true") {
             return Some(true);
         }
@@ -229,12 +255,47 @@ impl<'a> Scanner<'a> {
     }
 
     /// Consumes a value that is not an object or an array.
+    #[inline]
+    pub fn scalar(&mut self) -> Option<Scalar<'a>> {
+        Some(match self.peek() {
+            b'"' => Scalar::Text(self.text()?),
+            b'n' => self.null().then_some(Scalar::Null)?,
+            b't' | b'f' => Scalar::Bool(self.truth()?),
+            _ => Scalar::Number(self.number()?),
+        })
+    }
+
+    /// Consumes a value that is not an object or an array.
     pub fn skip_scalar(&mut self) -> Option<()> {
-        match self.peek() {
-            b'"' => self.text().map(drop),
-            b'n' => self.null().then_some(()),
-            b't' | b'f' => self.truth().map(drop),
-            _ => self.number().map(drop),
+        self.scalar().map(drop)
+    }
+
+    /// Returns whether the next value is an object.
+    #[must_use]
+    pub fn is_object(&self) -> bool {
+        self.peek() == b'{'
+    }
+
+    /// Returns whether the next value is an array.
+    #[must_use]
+    pub fn is_array(&self) -> bool {
+        self.peek() == b'['
+    }
+
+    /// Consumes a value of any type, with up to eight levels of nested values.
+    pub fn skip_value(&mut self) -> Option<()> {
+        self.skip_nested(SKIPPED_DEPTH_MAX)
+    }
+
+    fn skip_nested(&mut self, depth: u8) -> Option<()> {
+        if self.is_object() {
+            let depth = depth.checked_sub(1)?;
+            self.members(|scanner, _| scanner.skip_nested(depth))
+        } else if self.is_array() {
+            let depth = depth.checked_sub(1)?;
+            self.elements(|scanner| scanner.skip_nested(depth))
+        } else {
+            self.skip_scalar()
         }
     }
 
