@@ -186,15 +186,24 @@ impl Counting {
 
     /// Returns the median and 99th percentile of the lags since the last call, in milliseconds.
     fn percentiles(&self) -> (f64, f64) {
-        let mut lags = std::mem::take(&mut *self.lags.lock().unwrap());
-        lags.sort_unstable();
-        let at = |part: usize| lags[(lags.len() - 1) * part / 100].as_secs_f64() * 1000.0;
-        (at(50), at(99))
+        percentiles(&mut self.take_lags())
+    }
+
+    /// Returns the lags since the last call.
+    fn take_lags(&self) -> Vec<Duration> {
+        std::mem::take(&mut *self.lags.lock().unwrap())
     }
 
     fn disorder(&self) -> usize {
         self.disorder.load(Ordering::SeqCst)
     }
+}
+
+/// Returns the median and the 99th percentile in milliseconds.
+fn percentiles(lags: &mut [Duration]) -> (f64, f64) {
+    lags.sort_unstable();
+    let at = |part: usize| lags[(lags.len() - 1) * part / 100].as_secs_f64() * 1000.0;
+    (at(50), at(99))
 }
 
 struct Bench {
