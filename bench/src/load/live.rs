@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::http::Connection;
-use super::process;
-use super::report::Counts;
+use super::report::{Counts, Latency};
 use super::target::{Stream, Target};
+use super::{elapsed_ns, process};
 use crate::body::{BatchWriter, Mix};
 
 /// The parameters of a run with live sessions.
@@ -43,6 +43,8 @@ pub struct LiveResult {
     pub after_bytes: Vec<u64>,
     /// The memory added per session by the end of the run in bytes.
     pub bytes_per_session: f64,
+    /// The latency of the accepted batches of the last round.
+    pub latency: Latency,
 }
 
 impl LiveResult {
@@ -55,7 +57,8 @@ impl LiveResult {
             self.bytes_per_session,
         );
         format!(
-            "{sessions} live sessions, {accepted} batches accepted, {bytes} bytes of resident memory each"
+            "{sessions} live sessions, {accepted} batches accepted, {bytes} bytes of resident memory each, p99 {} ms",
+            self.latency.p99_ms
         )
     }
 }
@@ -78,15 +81,22 @@ pub async fn run(target: &Target, pid: u32, load: Live) -> anyhow::Result<LiveRe
     let mut after_bytes = vec![process::resident_bytes(pid)?];
     let counts = Rc::new(RefCell::new(Counts::default()));
     let lanes = Rc::new(RefCell::new(lanes));
+    let accepted_ns = Rc::new(RefCell::new(Vec::new()));
     for _ in 0..load.rounds {
         let round_began = Instant::now();
-        tasks.run_until(round(target, load, &lanes, &counts)).await;
+        accepted_ns.borrow_mut().clear();
+        let log = Log {
+            counts: Rc::clone(&counts),
+            accepted_ns: Rc::clone(&accepted_ns),
+        };
+        tasks.run_until(round(target, load, &lanes, &log)).await;
         let rest = load.period.saturating_sub(round_began.elapsed());
         tokio::time::sleep(rest).await;
         after_bytes.push(process::resident_bytes(pid)?);
     }
     let last_bytes = after_bytes.last().copied().unwrap_or(before_bytes);
     let counts = counts.borrow().clone();
+    let latency = Latency::of(&mut accepted_ns.borrow_mut());
     Ok(LiveResult {
         sessions: sessions as u32,
         start_sec: (start_sec * 10.0).round() / 10.0,
@@ -94,7 +104,15 @@ pub async fn run(target: &Target, pid: u32, load: Live) -> anyhow::Result<LiveRe
         before_bytes,
         after_bytes,
         bytes_per_session: ((last_bytes as f64 - before_bytes as f64) / sessions as f64).round(),
+        latency,
     })
+}
+
+/// The responses to the batches.
+#[derive(Clone)]
+struct Log {
+    counts: Rc<RefCell<Counts>>,
+    accepted_ns: Rc<RefCell<Vec<u64>>>,
 }
 
 type Lane = (Connection, Vec<Stream>);
@@ -120,20 +138,15 @@ async fn start_all(target: &Target, connections: u32, share: u32) -> anyhow::Res
 }
 
 /// Sends one batch per session, spread evenly over nine tenths of the period.
-async fn round(
-    target: &Target,
-    load: Live,
-    lanes: &Rc<RefCell<Vec<Lane>>>,
-    counts: &Rc<RefCell<Counts>>,
-) {
+async fn round(target: &Target, load: Live, lanes: &Rc<RefCell<Vec<Lane>>>, log: &Log) {
     let Live { period, mix, .. } = load;
     let headers: Rc<str> = target.headers().into();
     let began = Instant::now();
     let busy = Rc::new(Cell::new(0_u32));
     let taken: Vec<Lane> = lanes.borrow_mut().drain(..).collect();
     for (mut connection, mut streams) in taken {
-        let (headers, counts, lanes, busy) =
-            (headers.clone(), counts.clone(), lanes.clone(), busy.clone());
+        let (headers, log, lanes, busy) =
+            (headers.clone(), log.clone(), lanes.clone(), busy.clone());
         busy.set(busy.get() + 1);
         tokio::task::spawn_local(async move {
             let mut writer = BatchWriter::of(mix);
@@ -142,15 +155,19 @@ async fn round(
                 let due = began + pause * turn;
                 tokio::time::sleep_until(due.into()).await;
                 let body = writer.write(stream.seq);
+                let sent = Instant::now();
                 match connection
                     .request("POST", &stream.path, &headers, body)
                     .await
                 {
                     Ok(answer) => {
-                        stream.seq += u32::from(answer.status == 202);
-                        counts.borrow_mut().answer(&answer);
+                        log.counts.borrow_mut().answer(&answer);
+                        if answer.status == 202 {
+                            stream.seq += 1;
+                            log.accepted_ns.borrow_mut().push(elapsed_ns(sent));
+                        }
                     }
-                    Err(_) => counts.borrow_mut().failed += 1,
+                    Err(_) => log.counts.borrow_mut().failed += 1,
                 }
             }
             lanes.borrow_mut().push((connection, streams));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::live::{self, Live};
+use super::live::{self, Live, LiveResult};
 use super::process;
 use super::server::Server;
 
@@ -32,6 +32,8 @@ pub struct RestartResult {
     pub ready_sec: Vec<f64>,
     /// The resident memory at that moment in bytes.
     pub resident_bytes: Vec<u64>,
+    /// The run before the first kill.
+    pub live: LiveResult,
 }
 
 impl RestartResult {
@@ -39,8 +41,9 @@ impl RestartResult {
     #[must_use]
     pub fn text(&self) -> String {
         format!(
-            "{} live sessions, killed: ready again after {:?} s",
-            self.sessions, self.ready_sec
+            "{}; killed: ready again after {:?} s",
+            self.live.text(),
+            self.ready_sec
         )
     }
 }
@@ -70,5 +73,6 @@ pub async fn run(run: &Restart) -> anyhow::Result<RestartResult> {
         sessions: live.sessions,
         ready_sec,
         resident_bytes,
+        live,
     })
 }

@@ -82,7 +82,8 @@ impl Server {
     }
 
     /// Starts the service on an embedded store in a new directory, with a secret key. The key's
-    /// rate limit is counted and checked as usual, but too high for the load to reach.
+    /// rate limit is counted and checked as usual, but too high for the load to reach, and the
+    /// shares of live sessions and of session starts are unlimited.
     ///
     /// # Errors
     ///
@@ -115,7 +116,7 @@ impl Server {
             variables: variables.to_vec(),
         };
         let config = format!(
-            "[server]\nlisten = \"{address}\"\nops_listen = \"{ops_address}\"\nrate_limit_per_second = 10000000\n[store]\npath = {:?}\n",
+            "[server]\nlisten = \"{address}\"\nops_listen = \"{ops_address}\"\nrate_limit_per_second = 10000000\n[limits]\ntenant_session_starts_per_second = 0\ntenant_live_sessions = 0\n[store]\npath = {:?}\n",
             service.folder.join("data"),
         );
         std::fs::write(service.config_path(), config)?;
