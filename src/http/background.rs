@@ -5,6 +5,9 @@
 //! slice of about 3 ms; Linux takes a thread of the policy `SCHED_IDLE` (sched(7)) off its processor
 //! as soon as a worker has something to do. The threads of the runtime's blocking pool are shared
 //! with reads of the store, so their priority cannot be lowered.
+//!
+//! On a node whose processors are busy without a pause, such a thread gets about 0.3 % of one: a large
+//! body then takes seconds, and the ones behind it are refused with 429 until the load falls.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 
