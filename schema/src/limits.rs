@@ -154,8 +154,8 @@ pub const TENANT_LISTS_AT_ONCE_MAX: u64 = 8;
 /// Bodies of more than [`LARGE_BODY_BYTES`] that are unpacked and decoded at the same time.
 pub const TENANT_LARGE_BODIES_AT_ONCE_MAX: usize = 1;
 /// A body or line of more bytes, unpacked, waits for its turn and is decoded outside of the workers: decoding this many
-/// takes about a quarter of a millisecond.
-pub const LARGE_BODY_BYTES: usize = 64 * 1024;
+/// takes about half a millisecond. About a minute of motion at 50 Hz has as many.
+pub const LARGE_BODY_BYTES: usize = 128 * 1024;
 /// Time for which a large body waits for its turn.
 pub const LARGE_BODY_TURN_MS_MAX: u64 = 5_000;
 /// Sessions started per second; the burst is [`SESSION_STARTS_BURST_FACTOR`] times as many.
