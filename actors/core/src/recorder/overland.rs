@@ -11,7 +11,7 @@ use porchlight_schema::sample::Location;
 use serde_json::Value;
 
 use super::json::{number, text};
-use super::message::{Measured, Message, PayloadError, activity, fix, not_negative};
+use super::message::{Measured, Message, PayloadError, activity, fix, is_end_word, not_negative};
 use super::traccar::time_of;
 
 /// The assumed confidence of the motion coprocessor, which does not report one.
@@ -50,42 +50,79 @@ pub(super) fn read_lenient(payload: &[u8]) -> Result<Message, PayloadError> {
     Ok(message.sorted())
 }
 
+/// The fields of one feature.
+#[derive(Debug, Clone, Copy, Default)]
+struct Feature<'a> {
+    kind: Option<&'a str>,
+    at_ms: Option<i64>,
+    end_ms: Option<i64>,
+    /// Longitude and latitude.
+    coordinates: [Option<f64>; 2],
+    accuracy: Option<f64>,
+    altitude: Option<f64>,
+    speed: Option<f64>,
+    course: Option<f64>,
+    /// The place of the state in [`MOTION_ORDER`].
+    motion: Option<usize>,
+    action: Option<&'a str>,
+}
+
+impl Feature<'_> {
+    fn add_to(&self, message: &mut Message) {
+        if self.kind == Some("trip") {
+            // The position of a trip is the place where it began; only its end matters.
+            return match self.end_ms {
+                Some(ended_at_ms) => message.add_word(ended_at_ms, "end"),
+                None => message.skip(),
+            };
+        }
+        let Some(at_ms) = self.at_ms else {
+            return message.skip();
+        };
+        if let [Some(lng), Some(lat)] = self.coordinates {
+            let location = Location {
+                accuracy_m: not_negative(self.accuracy),
+                altitude_m: self.altitude.map(|altitude| altitude as f32),
+                speed_mps: not_negative(self.speed),
+                bearing_deg: not_negative(self.course),
+                ..fix(lat, lng)
+            };
+            message.add(at_ms, Measured::Location(location));
+        }
+        if let Some(&state) = self.motion.and_then(|place| MOTION_ORDER.get(place)) {
+            message.add(at_ms, Measured::Activity(state, ACTIVITY_CONFIDENCE));
+        }
+        if let Some(action) = self.action.filter(|action| is_end_word(action)) {
+            message.add_word(at_ms, action);
+        }
+    }
+}
+
+/// Returns the place of a state of the app in [`MOTION_ORDER`].
+fn place_of_state(name: &str) -> Option<usize> {
+    let state = activity(name)?;
+    MOTION_ORDER.iter().position(|&known| known == state)
+}
+
 fn read_feature(message: &mut Message, feature: &Value) {
     let properties = feature.get("properties").unwrap_or(&Value::Null);
-    if text(properties, "type") == Some("trip") {
-        // The position of a trip is the place where it began; only its end matters.
-        match time_of(properties.get("end")) {
-            Some(ended_at_ms) => message.add_word(ended_at_ms, "end"),
-            None => message.skip(),
-        }
-        return;
-    }
-    let Some(at_ms) = time_of(properties.get("timestamp")) else {
-        return message.skip();
-    };
     let coordinate = |place: usize| {
         let coordinates = feature.get("geometry")?.get("coordinates")?;
         coordinates.get(place)?.as_f64()
     };
-    if let Some((lng, lat)) = coordinate(0).zip(coordinate(1)) {
-        let location = Location {
-            accuracy_m: not_negative(number(properties, "horizontal_accuracy")),
-            altitude_m: number(properties, "altitude").map(|altitude| altitude as f32),
-            speed_mps: not_negative(number(properties, "speed")),
-            bearing_deg: not_negative(number(properties, "course")),
-            ..fix(lat, lng)
-        };
-        message.add(at_ms, Measured::Location(location));
-    }
     let states = properties.get("motion").and_then(Value::as_array);
     let states = states.into_iter().flatten().filter_map(Value::as_str);
-    let states: Vec<_> = states.filter_map(activity).collect();
-    if let Some(&state) = MOTION_ORDER.iter().find(|state| states.contains(state)) {
-        message.add(at_ms, Measured::Activity(state, ACTIVITY_CONFIDENCE));
-    }
-    if let Some(action) = text(properties, "action")
-        && super::message::is_end_word(action)
-    {
-        message.add_word(at_ms, action);
-    }
+    let read = Feature {
+        kind: text(properties, "type"),
+        at_ms: time_of(properties.get("timestamp")),
+        end_ms: time_of(properties.get("end")),
+        coordinates: [coordinate(0), coordinate(1)],
+        accuracy: number(properties, "horizontal_accuracy"),
+        altitude: number(properties, "altitude"),
+        speed: number(properties, "speed"),
+        course: number(properties, "course"),
+        motion: states.filter_map(place_of_state).min(),
+        action: text(properties, "action"),
+    };
+    read.add_to(message);
 }

@@ -162,56 +162,89 @@ fn read_position(message: &mut Message, position: &Value) {
     }
 }
 
+/// The fields of one position.
+#[derive(Debug, Clone, Copy, Default)]
+struct Position<'a> {
+    at_ms: Option<i64>,
+    lat: Option<f64>,
+    lng: Option<f64>,
+    accuracy: Option<f64>,
+    altitude: Option<f64>,
+    speed: Option<f64>,
+    bearing: Option<f64>,
+    is_mock: bool,
+    event: Option<&'a str>,
+    extra_event: Option<&'a str>,
+    activity: Option<&'a str>,
+    activity_percent: Option<f64>,
+}
+
+impl Position<'_> {
+    /// Adds the position to a message; its speed is in units of `speed_mps` metres per second.
+    fn add_to(&self, message: &mut Message, speed_mps: f32) {
+        let Some(at_ms) = self.at_ms else {
+            return message.skip();
+        };
+        if let Some((lat, lng)) = self.lat.zip(self.lng) {
+            let location = Location {
+                accuracy_m: not_negative(self.accuracy),
+                altitude_m: self.altitude.map(|altitude| altitude as f32),
+                speed_mps: not_negative(self.speed).map(|speed| speed * speed_mps),
+                bearing_deg: not_negative(self.bearing),
+                mock: self.is_mock,
+                ..fix(lat, lng)
+            };
+            message.add(at_ms, Measured::Location(location));
+        }
+        if let Some(activity_type) = self.activity.and_then(activity) {
+            let percent = self.activity_percent.unwrap_or(0.0);
+            let confidence = (percent / 100.0).clamp(0.0, 1.0) as f32;
+            message.add(at_ms, Measured::Activity(activity_type, confidence));
+        }
+        for event in [self.event, self.extra_event].into_iter().flatten() {
+            add_event(message, at_ms, event);
+        }
+    }
+}
+
 /// Reads a position of the SDK: speed in knots.
 fn read_flat(message: &mut Message, position: &Value) {
-    let Some(at_ms) = time_of(position.get("timestamp")) else {
-        return message.skip();
+    let read = Position {
+        at_ms: time_of(position.get("timestamp")),
+        lat: number(position, "lat"),
+        lng: number(position, "lon"),
+        accuracy: number(position, "accuracy"),
+        altitude: number(position, "altitude"),
+        speed: number(position, "speed"),
+        bearing: number(position, "bearing"),
+        is_mock: is_true(position, "mock"),
+        event: text(position, "event"),
+        ..Position::default()
     };
-    if let Some((lat, lng)) = number(position, "lat").zip(number(position, "lon")) {
-        let speed_knots = not_negative(number(position, "speed"));
-        let location = Location {
-            accuracy_m: not_negative(number(position, "accuracy")),
-            altitude_m: number(position, "altitude").map(|altitude| altitude as f32),
-            speed_mps: speed_knots.map(|knots| knots * KNOT_MPS as f32),
-            bearing_deg: not_negative(number(position, "bearing")),
-            mock: position.get("mock").and_then(Value::as_bool) == Some(true),
-            ..fix(lat, lng)
-        };
-        message.add(at_ms, Measured::Location(location));
-    }
-    if let Some(event) = text(position, "event") {
-        add_event(message, at_ms, event);
-    }
+    read.add_to(message, KNOT_MPS as f32);
 }
 
 /// Reads a position with `coords`: speed in metres per second, or -1 for none.
 fn read_with_coords(message: &mut Message, location: &Value) {
-    let Some(at_ms) = time_of(location.get("timestamp")) else {
-        return message.skip();
+    let part = |name: &str| location.get(name).unwrap_or(&Value::Null);
+    let (coords, recognised) = (part("coords"), part("activity"));
+    let read = Position {
+        at_ms: time_of(location.get("timestamp")),
+        lat: number(coords, "latitude"),
+        lng: number(coords, "longitude"),
+        accuracy: number(coords, "accuracy"),
+        altitude: number(coords, "altitude"),
+        speed: number(coords, "speed"),
+        bearing: number(coords, "heading"),
+        is_mock: is_true(location, "mock"),
+        event: text(location, "event"),
+        extra_event: text(part("extras"), "event"),
+        activity: text(recognised, "type"),
+        activity_percent: number(recognised, "confidence"),
     };
-    let coords = location.get("coords").unwrap_or(&Value::Null);
-    if let Some((lat, lng)) = number(coords, "latitude").zip(number(coords, "longitude")) {
-        let is_mock = |name: &str| location.get(name).and_then(Value::as_bool) == Some(true);
-        let fix = Location {
-            accuracy_m: not_negative(number(coords, "accuracy")),
-            altitude_m: number(coords, "altitude").map(|altitude| altitude as f32),
-            speed_mps: not_negative(number(coords, "speed")),
-            bearing_deg: not_negative(number(coords, "heading")),
-            mock: is_mock("mock"),
-            ..fix(lat, lng)
-        };
-        message.add(at_ms, Measured::Location(fix));
-    }
-    if let Some(recognised) = location.get("activity")
-        && let Some(activity_type) = text(recognised, "type").and_then(activity)
-    {
-        let percent = number(recognised, "confidence").unwrap_or(0.0);
-        let confidence = (percent / 100.0).clamp(0.0, 1.0) as f32;
-        message.add(at_ms, Measured::Activity(activity_type, confidence));
-    }
-    let attributes = location.get("extras").unwrap_or(&Value::Null);
-    let events = [text(location, "event"), text(attributes, "event")];
-    for event in events.into_iter().flatten() {
-        add_event(message, at_ms, event);
-    }
+    read.add_to(message, 1.0);
+}
+
+fn is_true(object: &Value, name: &str) -> bool {
+    object.get(name).and_then(Value::as_bool) == Some(true)
 }

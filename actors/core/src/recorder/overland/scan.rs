@@ -1,60 +1,12 @@
 //! Reads a request in one pass, as the app writes it. Every function returns `None` at an
 //! irregularity; the request is then read by [`super::read_lenient`], with the same result.
 
-use porchlight_schema::sample::Location;
 use porchlight_schema::sample::json::{Scalar, Scanner};
 
-use super::{ACTIVITY_CONFIDENCE, MOTION_ORDER};
+use super::{Feature, place_of_state};
 use crate::recorder::json::{number_of, text_of};
-use crate::recorder::message::{Measured, Message, activity, fix, is_end_word, not_negative};
+use crate::recorder::message::Message;
 use crate::recorder::traccar::time_of_scalar;
-
-/// The fields of one feature.
-#[derive(Debug, Clone, Copy, Default)]
-struct Feature<'a> {
-    kind: Option<&'a str>,
-    at_ms: Option<i64>,
-    end_ms: Option<i64>,
-    /// Longitude and latitude.
-    coordinates: [Option<f64>; 2],
-    accuracy: Option<f64>,
-    altitude: Option<f64>,
-    speed: Option<f64>,
-    course: Option<f64>,
-    /// The place of the state in [`MOTION_ORDER`].
-    motion: Option<usize>,
-    action: Option<&'a str>,
-}
-
-impl Feature<'_> {
-    fn add_to(&self, message: &mut Message) {
-        if self.kind == Some("trip") {
-            return match self.end_ms {
-                Some(ended_at_ms) => message.add_word(ended_at_ms, "end"),
-                None => message.skip(),
-            };
-        }
-        let Some(at_ms) = self.at_ms else {
-            return message.skip();
-        };
-        if let [Some(lng), Some(lat)] = self.coordinates {
-            let location = Location {
-                accuracy_m: not_negative(self.accuracy),
-                altitude_m: self.altitude.map(|altitude| altitude as f32),
-                speed_mps: not_negative(self.speed),
-                bearing_deg: not_negative(self.course),
-                ..fix(lat, lng)
-            };
-            message.add(at_ms, Measured::Location(location));
-        }
-        if let Some(&state) = self.motion.and_then(|place| MOTION_ORDER.get(place)) {
-            message.add(at_ms, Measured::Activity(state, ACTIVITY_CONFIDENCE));
-        }
-        if let Some(action) = self.action.filter(|action| is_end_word(action)) {
-            message.add_word(at_ms, action);
-        }
-    }
-}
 
 /// Reads the features of a request.
 pub(super) fn scan(payload: &[u8]) -> Option<Message> {
@@ -130,9 +82,7 @@ fn scan_properties<'a>(scanner: &mut Scanner<'a>, feature: &mut Feature<'a>) -> 
             b"motion" => {
                 motions += 1;
                 scanner.elements(|scanner| {
-                    let state = text_of(scanner.scalar()?).and_then(activity);
-                    let place = state
-                        .and_then(|state| MOTION_ORDER.iter().position(|&known| known == state));
+                    let place = text_of(scanner.scalar()?).and_then(place_of_state);
                     feature.motion = feature.motion.into_iter().chain(place).min();
                     Some(())
                 })?;

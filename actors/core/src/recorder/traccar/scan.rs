@@ -1,57 +1,11 @@
 //! Reads JSON in one pass, as the apps write it. Every function returns `None` at an irregularity;
 //! the payload is then read by [`super::read_lenient`], with the same result.
 
-use porchlight_schema::sample::Location;
 use porchlight_schema::sample::json::Scanner;
 
-use super::{KNOT_MPS, add_event, time_of_scalar};
+use super::{KNOT_MPS, Position, time_of_scalar};
 use crate::recorder::json::{number_of, text_of};
-use crate::recorder::message::{Measured, Message, activity, fix, not_negative};
-
-/// The fields of one position.
-#[derive(Debug, Clone, Copy, Default)]
-struct Position<'a> {
-    at_ms: Option<i64>,
-    lat: Option<f64>,
-    lng: Option<f64>,
-    accuracy: Option<f64>,
-    altitude: Option<f64>,
-    speed: Option<f64>,
-    bearing: Option<f64>,
-    is_mock: bool,
-    event: Option<&'a str>,
-    extra_event: Option<&'a str>,
-    activity: Option<&'a str>,
-    activity_percent: Option<f64>,
-}
-
-impl Position<'_> {
-    /// Adds the position to a message; its speed is in units of `speed_mps` metres per second.
-    fn add_to(&self, message: &mut Message, speed_mps: f32) {
-        let Some(at_ms) = self.at_ms else {
-            return message.skip();
-        };
-        if let Some((lat, lng)) = self.lat.zip(self.lng) {
-            let location = Location {
-                accuracy_m: not_negative(self.accuracy),
-                altitude_m: self.altitude.map(|altitude| altitude as f32),
-                speed_mps: not_negative(self.speed).map(|speed| speed * speed_mps),
-                bearing_deg: not_negative(self.bearing),
-                mock: self.is_mock,
-                ..fix(lat, lng)
-            };
-            message.add(at_ms, Measured::Location(location));
-        }
-        if let Some(activity_type) = self.activity.and_then(activity) {
-            let percent = self.activity_percent.unwrap_or(0.0);
-            let confidence = (percent / 100.0).clamp(0.0, 1.0) as f32;
-            message.add(at_ms, Measured::Activity(activity_type, confidence));
-        }
-        for event in [self.event, self.extra_event].into_iter().flatten() {
-            add_event(message, at_ms, event);
-        }
-    }
-}
+use crate::recorder::message::Message;
 
 /// Reads one position or an array of positions.
 pub(super) fn scan(payload: &[u8]) -> Option<Message> {
