@@ -5,6 +5,7 @@ pub mod confidence;
 pub mod gait;
 #[cfg(feature = "load")]
 pub mod load;
+mod names;
 #[cfg(feature = "town")]
 pub mod town;
 mod version;

@@ -347,7 +347,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
             conduct,
             rounds,
         } => {
-            let all = conduct.map_or_else(|| Conduct::ALL.to_vec(), |one| vec![one]);
+            let all = conduct.map_or_else(Conduct::all, |one| vec![one]);
             for conduct in all {
                 let result = neighbour::run(&Neighbour {
                     server: server.clone(),

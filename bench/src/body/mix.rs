@@ -5,6 +5,8 @@ use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
+use crate::names;
+
 /// Length of the minute that repeats, milliseconds.
 pub(super) const CYCLE_MS: u32 = 60_000;
 /// The step count at the start of a session.
@@ -40,17 +42,13 @@ impl FromStr for Mix {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = NAMES.into_iter().find(|(name, _)| *name == text);
-        found
-            .map(|(_, mix)| mix)
-            .ok_or_else(|| format!("one of {}", NAMES.map(|(name, _)| name).join(", ")))
+        names::find(&NAMES, text)
     }
 }
 
 impl fmt::Display for Mix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = NAMES.into_iter().find(|(_, mix)| mix == self);
-        f.write_str(found.map_or("", |(name, _)| name))
+        f.write_str(names::name_of(&NAMES, self))
     }
 }
 

@@ -13,6 +13,7 @@ use super::http::{Answer, Connection};
 use super::socket::Socket;
 use super::target::{Stream, Target};
 use crate::body::{BatchWriter, Mix};
+use crate::names;
 
 /// Number of lines in an NDJSON request.
 pub(super) const LINES: usize = 32;
@@ -45,17 +46,13 @@ impl FromStr for Format {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = NAMES.into_iter().find(|(name, _)| *name == text);
-        found
-            .map(|(_, format)| format)
-            .ok_or_else(|| format!("one of {}", NAMES.map(|(name, _)| name).join(", ")))
+        names::find(&NAMES, text)
     }
 }
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = NAMES.into_iter().find(|(_, format)| format == self);
-        f.write_str(found.map_or("", |(name, _)| name))
+        f.write_str(names::name_of(&NAMES, self))
     }
 }
 

@@ -17,6 +17,7 @@ use super::super::http::Connection;
 use super::super::socket::Socket;
 use super::super::target::{Stream, Target};
 use crate::body::BatchWriter;
+use crate::names;
 
 /// The silence of a connection that has announced a body, slightly shorter than the service's
 /// limit.
@@ -69,32 +70,24 @@ const NAMES: [(&str, Conduct); 6] = [
 ];
 
 impl Conduct {
-    /// Every conduct.
-    pub const ALL: [Self; 6] = [
-        Self::Announce,
-        Self::Tokens,
-        Self::Ended,
-        Self::Ndjson,
-        Self::Zstd,
-        Self::Websocket,
-    ];
+    /// Returns every conduct.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        NAMES.map(|(_, conduct)| conduct).to_vec()
+    }
 }
 
 impl FromStr for Conduct {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = NAMES.into_iter().find(|(name, _)| *name == text);
-        found
-            .map(|(_, conduct)| conduct)
-            .ok_or_else(|| format!("one of {}", NAMES.map(|(name, _)| name).join(", ")))
+        names::find(&NAMES, text)
     }
 }
 
 impl fmt::Display for Conduct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = NAMES.into_iter().find(|(_, conduct)| conduct == self);
-        f.write_str(found.map_or("", |(name, _)| name))
+        f.write_str(names::name_of(&NAMES, self))
     }
 }
 
@@ -189,6 +182,17 @@ impl Hostile {
         opened
     }
 
+    /// Opens a WebSocket. Counts a refusal, waits and returns `None` if that fails.
+    async fn open_socket(&self, headers: &str) -> Option<Socket> {
+        let opened = Socket::open(self.address, &self.stream.path, headers).await;
+        let opened = opened.ok();
+        if opened.is_none() {
+            self.tally.count(Some(429));
+            tokio::time::sleep(BATCH_EVERY).await;
+        }
+        opened
+    }
+
     /// Waits for a response on a connection that sends nothing more, and counts it.
     async fn await_refusal(&self, opened: &mut TcpStream) {
         let mut answer = [0; 12];
@@ -242,10 +246,7 @@ impl Hostile {
 
     async fn unfinished_message(self) {
         loop {
-            let opened = Socket::open(self.address, &self.stream.path, &self.headers).await;
-            let Ok(mut opened) = opened else {
-                self.tally.count(Some(429));
-                tokio::time::sleep(BATCH_EVERY).await;
+            let Some(mut opened) = self.open_socket(&self.headers).await else {
                 continue;
             };
             self.tally.count(Some(200));
@@ -312,10 +313,7 @@ impl Hostile {
         let mut writer = BatchWriter::default();
         let headers = format!("content-type: application/x-protobuf\r\n{}", self.headers);
         loop {
-            let opened = Socket::open(self.address, &self.stream.path, &headers).await;
-            let Ok(mut opened) = opened else {
-                self.tally.count(Some(429));
-                tokio::time::sleep(BATCH_EVERY).await;
+            let Some(mut opened) = self.open_socket(&headers).await else {
                 continue;
             };
             while let Ok((answer, again)) = opened
@@ -337,7 +335,7 @@ mod tests {
 
     #[test]
     fn every_conduct_has_a_name() {
-        for conduct in Conduct::ALL {
+        for conduct in Conduct::all() {
             assert_eq!(conduct.to_string().parse(), Ok(conduct));
         }
         assert!("".parse::<Conduct>().is_err());
