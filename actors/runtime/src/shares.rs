@@ -181,7 +181,7 @@ impl TenantUsage {
     ///
     /// # Errors
     ///
-    /// The tenant has so many large bodies in flight that no turn came in time.
+    /// No turn came in time: the tenant has too many large bodies in flight.
     pub async fn large_body_turn(&self) -> Result<LargeBodyTurn, ShareExceeded> {
         self.large_bodies.turn().await
     }

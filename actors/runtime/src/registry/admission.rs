@@ -289,7 +289,7 @@ impl Permit {
     ///
     /// # Errors
     ///
-    /// The tenant has so many large bodies in flight that no turn came in time.
+    /// No turn came in time: the tenant has too many large bodies in flight.
     pub async fn begin_large_body(&mut self) -> Result<(), AdmitError> {
         if self.turn.is_none() {
             let turn = self.usage.large_body_turn().await;
