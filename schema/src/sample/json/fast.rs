@@ -9,6 +9,7 @@
 mod digits;
 mod layouts;
 mod scanner;
+mod words;
 
 use std::borrow::Cow;
 

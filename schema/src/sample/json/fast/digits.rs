@@ -1,10 +1,12 @@
 //! Parses digits in groups of eight, by arithmetic on one register.
 
+use super::words::EACH;
+
 /// Parses the digits from a position on; returns their value combined with `so_far`, and the end.
-/// More than 18 digits overflow.
+/// More than 19 digits overflow.
 pub(super) fn run_of_digits(bytes: &[u8], from: usize, so_far: u64) -> (u64, usize) {
     let (mut number, mut to) = (so_far, from);
-    if let Some(eight) = bytes.get(from..).and_then(|rest| rest.first_chunk()) {
+    while let Some(eight) = bytes.get(to..).and_then(|rest| rest.first_chunk()) {
         let (value, count) = leading_digits(*eight);
         number = number
             .wrapping_mul(WHOLE_POWERS.get(count).copied().unwrap_or(1))
@@ -126,9 +128,6 @@ fn digits_and_others(bytes: [u8; 8]) -> (u64, u64) {
     let others = (((digits & (EACH * 0x7f)) + EACH * 0x76) | digits) & (EACH * 0x80);
     (digits, others)
 }
-
-/// The lowest bit of each byte.
-const EACH: u64 = 0x0101_0101_0101_0101;
 
 /// The number formed by the digits at the start of eight bytes, and the number of digits, computed
 /// on one register.
