@@ -21,8 +21,8 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 pub use reader::BatchReader;
-pub use writer::BatchBuilder;
-pub(super) use writer::{FixParts, with_builder};
+pub(super) use writer::FixParts;
+pub use writer::{BatchBuilder, with_builder};
 
 use column::Cursor;
 

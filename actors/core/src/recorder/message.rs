@@ -1,7 +1,7 @@
 //! A parsed message of a recording app.
 
 use porchlight_schema::limits::MARK_NAME_CHARS_MAX;
-use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch};
+use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch, with_builder};
 use porchlight_schema::sample::{
     Activity, ActivityType, Imu, Location, Magnetic, Mark, Pressure, Provider, Sample, Steps,
 };
@@ -221,12 +221,23 @@ impl Reading {
 
 /// Packs the readings of a session that started at `started_at_ms`; invalid readings are counted.
 pub(super) fn pack(readings: &[Reading], started_at_ms: i64, skipped: u32) -> PackedBatch {
-    let mut batch = BatchBuilder::default();
-    batch.skip(skipped);
-    for reading in readings {
-        if !reading.pack(started_at_ms, &mut batch) {
-            batch.skip(1);
+    with_builder(bytes_of(readings), |batch| {
+        batch.skip(skipped);
+        for reading in readings {
+            if !reading.pack(started_at_ms, batch) {
+                batch.skip(1);
+            }
         }
-    }
-    batch.pack()
+        batch.pack()
+    })
+}
+
+/// Returns the size of readings in memory.
+fn bytes_of(readings: &[Reading]) -> usize {
+    let arrays = readings.iter().filter_map(|reading| match &reading.what {
+        Measured::Imu(imu) => Some(imu.accel.iter().chain(imu.gyro.iter().flatten())),
+        _ => None,
+    });
+    let values: usize = arrays.flatten().map(Vec::len).sum();
+    size_of_val(readings) + values * size_of::<f32>()
 }

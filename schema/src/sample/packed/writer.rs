@@ -54,12 +54,9 @@ thread_local! {
 /// Larger thread-local buffers are released after use.
 const KEPT_BYTES_MAX: usize = 256 * 1024;
 
-/// Lends the thread's builder, empty, for decoding `input_bytes` bytes, so that a batch allocates
-/// only its packed form.
-pub(in crate::sample) fn with_builder<T>(
-    input_bytes: usize,
-    read: impl FnOnce(&mut BatchBuilder) -> T,
-) -> T {
+/// Lends the thread's builder, empty, for decoding or packing `input_bytes` bytes, so that a batch
+/// allocates only its packed form.
+pub fn with_builder<T>(input_bytes: usize, read: impl FnOnce(&mut BatchBuilder) -> T) -> T {
     BUILDER.with_borrow_mut(|builder| {
         builder.clear();
         let batch = read(builder);
