@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-pub use fast::{Scalar, Scanner};
+pub use fast::{Keys, Scalar, Scanner};
 
 use super::packed::{BatchBuilder, FixParts, PackedBatch};
 use super::{

@@ -9,7 +9,7 @@
 mod lenient;
 
 use porchlight_schema::sample::Location;
-use porchlight_schema::sample::json::Scanner;
+use porchlight_schema::sample::json::{Keys, Scanner};
 
 use super::message::{
     Measured, Message, MessageNumber, PayloadError, activity, digest_of, fix, not_negative,
@@ -33,9 +33,12 @@ enum Sensor {
     Annotation,
 }
 
+/// The number of [`Sensor`]s.
+const SENSORS: usize = Sensor::Annotation as usize + 1;
+
 impl Sensor {
     /// The names that the app gives to the sensors; Android and iOS differ in case.
-    const NAMES: [(&'static str, Self); 10] = [
+    const NAMES: [(&'static str, Self); SENSORS] = [
         ("accelerometer", Self::Acceleration),
         ("gravity", Self::Gravity),
         ("totalacceleration", Self::TotalAcceleration),
@@ -74,23 +77,65 @@ enum Field {
 /// The number of [`Field`]s.
 const FIELDS: usize = Field::HorizontalAccuracy as usize + 1;
 
-impl Field {
-    fn from_key(key: &[u8]) -> Option<Self> {
-        Some(match key {
-            b"x" => Self::X,
-            b"y" => Self::Y,
-            b"z" => Self::Z,
-            b"pressure" => Self::Pressure,
-            b"steps" => Self::Steps,
-            b"latitude" => Self::Latitude,
-            b"longitude" => Self::Longitude,
-            b"altitude" => Self::Altitude,
-            b"speed" => Self::Speed,
-            b"bearing" => Self::Bearing,
-            b"horizontalAccuracy" => Self::HorizontalAccuracy,
-            _ => return None,
-        })
+/// The meaning of a key of an entry.
+#[derive(Debug, Clone, Copy)]
+enum EntryKey {
+    Name,
+    Time,
+    Values,
+    Unused,
+}
+
+impl EntryKey {
+    fn of(key: &[u8]) -> Self {
+        match key {
+            b"name" => Self::Name,
+            b"time" => Self::Time,
+            b"values" => Self::Values,
+            _ => Self::Unused,
+        }
     }
+}
+
+/// The meaning of a key of a sensor's values.
+#[derive(Debug, Clone, Copy)]
+enum ValueKey {
+    Number(Field),
+    Activity,
+    Confidence,
+    Text,
+    Unused,
+}
+
+impl ValueKey {
+    fn of(key: &[u8]) -> Self {
+        match key {
+            b"x" => Self::Number(Field::X),
+            b"y" => Self::Number(Field::Y),
+            b"z" => Self::Number(Field::Z),
+            b"pressure" => Self::Number(Field::Pressure),
+            b"steps" => Self::Number(Field::Steps),
+            b"latitude" => Self::Number(Field::Latitude),
+            b"longitude" => Self::Number(Field::Longitude),
+            b"altitude" => Self::Number(Field::Altitude),
+            b"speed" => Self::Number(Field::Speed),
+            b"bearing" => Self::Number(Field::Bearing),
+            b"horizontalAccuracy" => Self::Number(Field::HorizontalAccuracy),
+            b"activity" => Self::Activity,
+            b"confidence" => Self::Confidence,
+            b"text" => Self::Text,
+            _ => Self::Unused,
+        }
+    }
+}
+
+/// The keys of a push's entries, and of the values of each [`Sensor`].
+#[derive(Debug, Default)]
+struct EntryKeys<'a> {
+    entry: Keys<'a, EntryKey>,
+    values: [Keys<'a, ValueKey>; SENSORS],
+    /// The keys of values that stand before the sensor's name, or belong to an unused sensor.
+    others: Keys<'a, ValueKey>,
 }
 
 /// The values of all supported sensors in one entry.
@@ -272,8 +317,8 @@ fn scan(payload: &[u8]) -> Option<Message> {
         }
         // A duplicate key is left to the lenient reader.
         b"payload" if entries.is_none() => {
-            let mut read = Entries::default();
-            scanner.elements(|scanner| scan_entry(scanner, &mut read))?;
+            let (mut read, mut keys) = (Entries::default(), EntryKeys::default());
+            scanner.elements(|scanner| scan_entry(scanner, &mut keys, &mut read))?;
             entries = Some(read);
             Some(())
         }
@@ -285,32 +330,44 @@ fn scan(payload: &[u8]) -> Option<Message> {
 }
 
 #[inline]
-fn scan_entry(scanner: &mut Scanner<'_>, entries: &mut Entries) -> Option<()> {
+fn scan_entry<'a>(
+    scanner: &mut Scanner<'a>,
+    keys: &mut EntryKeys<'a>,
+    entries: &mut Entries,
+) -> Option<()> {
     let (mut sensor, mut at_ns) = (None, None);
     let mut values = Values::default();
-    scanner.members(|scanner, key| match key {
-        b"name" => {
-            sensor = Sensor::from_name(scanner.text()?);
-            Some(())
-        }
-        b"time" => {
-            at_ns = Some(i64::try_from(scanner.whole_number()?).ok()?);
-            Some(())
-        }
-        b"values" => scanner.members(|scanner, key| {
-            match key {
-                b"activity" => values.activity = scanner.text()?,
-                b"confidence" => values.confidence = scanner.text()?,
-                b"text" => values.text = scanner.text()?,
-                _ => match Field::from_key(key) {
-                    Some(field) => values.numbers[field as usize] = scanner.number()?,
-                    None => scanner.skip_scalar()?,
-                },
+    scanner.members_like(&mut keys.entry, EntryKey::of, |scanner, key| {
+        match key {
+            EntryKey::Name => sensor = Sensor::from_name(scanner.text()?),
+            EntryKey::Time => at_ns = Some(i64::try_from(scanner.whole_number()?).ok()?),
+            EntryKey::Values => {
+                let of_sensor = sensor.and_then(|sensor| keys.values.get_mut(sensor as usize));
+                let keys = of_sensor.unwrap_or(&mut keys.others);
+                scan_values(scanner, keys, &mut values)?;
             }
-            Some(())
-        }),
-        _ => scanner.skip_scalar(),
+            EntryKey::Unused => scanner.skip_scalar()?,
+        }
+        Some(())
     })?;
     entries.add(sensor, at_ns, &values);
     Some(())
+}
+
+#[inline]
+fn scan_values<'a>(
+    scanner: &mut Scanner<'a>,
+    keys: &mut Keys<'a, ValueKey>,
+    values: &mut Values<'a>,
+) -> Option<()> {
+    scanner.members_like(keys, ValueKey::of, |scanner, key| {
+        match key {
+            ValueKey::Number(field) => values.numbers[field as usize] = scanner.number()?,
+            ValueKey::Activity => values.activity = scanner.text()?,
+            ValueKey::Confidence => values.confidence = scanner.text()?,
+            ValueKey::Text => values.text = scanner.text()?,
+            ValueKey::Unused => scanner.skip_scalar()?,
+        }
+        Some(())
+    })
 }

@@ -7,6 +7,7 @@
 //! reused, so a batch allocates only its packed form.
 
 mod digits;
+mod keys;
 mod layouts;
 mod scanner;
 mod words;
@@ -15,6 +16,7 @@ use std::borrow::Cow;
 
 use layouts::{Layouts, Member};
 
+pub use keys::Keys;
 pub use scanner::{Scalar, Scanner};
 
 use super::{DecodedBatch, Fields, push};

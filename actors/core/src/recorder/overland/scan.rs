@@ -1,21 +1,88 @@
 //! Reads a request in one pass, as the app writes it. Every function returns `None` at an
 //! irregularity; the request is then read by [`super::read_lenient`], with the same result.
 
-use porchlight_schema::sample::json::{Scalar, Scanner};
+use porchlight_schema::sample::json::{Keys, Scalar, Scanner};
 
 use super::{Feature, place_of_state};
 use crate::recorder::json::{number_of, text_of};
 use crate::recorder::message::Message;
 use crate::recorder::traccar::time_of_scalar;
 
+/// The meaning of a key of a feature or of its geometry.
+#[derive(Debug, Clone, Copy)]
+enum FeatureKey {
+    Geometry,
+    Coordinates,
+    Properties,
+    Unused,
+}
+
+impl FeatureKey {
+    fn of(key: &[u8]) -> Self {
+        match key {
+            b"geometry" => Self::Geometry,
+            b"properties" => Self::Properties,
+            _ => Self::Unused,
+        }
+    }
+
+    fn of_geometry(key: &[u8]) -> Self {
+        match key {
+            b"coordinates" => Self::Coordinates,
+            _ => Self::Unused,
+        }
+    }
+}
+
+/// The meaning of a key of a feature's properties.
+#[derive(Debug, Clone, Copy)]
+enum Property {
+    Kind,
+    At,
+    End,
+    Accuracy,
+    Altitude,
+    Speed,
+    Course,
+    Action,
+    Motion,
+    Unused,
+}
+
+impl Property {
+    fn of(key: &[u8]) -> Self {
+        match key {
+            b"type" => Self::Kind,
+            b"timestamp" => Self::At,
+            b"end" => Self::End,
+            b"horizontal_accuracy" => Self::Accuracy,
+            b"altitude" => Self::Altitude,
+            b"speed" => Self::Speed,
+            b"course" => Self::Course,
+            b"action" => Self::Action,
+            b"motion" => Self::Motion,
+            _ => Self::Unused,
+        }
+    }
+}
+
+/// The keys of a request's features.
+#[derive(Debug, Default)]
+struct FeatureKeys<'a> {
+    feature: Keys<'a, FeatureKey>,
+    geometry: Keys<'a, FeatureKey>,
+    properties: Keys<'a, Property>,
+}
+
 /// Reads the features of a request.
 pub(super) fn scan(payload: &[u8]) -> Option<Message> {
     let mut scanner = Scanner::new(payload);
     let (mut message, mut has_locations) = (Message::default(), false);
+    let mut keys = FeatureKeys::default();
     scanner.members(|scanner, key| match key {
         b"locations" if !has_locations => {
             has_locations = true;
-            scanner.elements(|scanner| scan_feature(scanner, &mut message))
+            scanner.elements(|scanner| scan_feature(scanner, &mut keys, &mut message))
         }
         // A duplicate key is left to the lenient reader.
         b"locations" => None,
@@ -25,31 +92,47 @@ pub(super) fn scan(payload: &[u8]) -> Option<Message> {
     has_locations.then(|| message.of_payload(payload).sorted())
 }
 
-fn scan_feature(scanner: &mut Scanner<'_>, message: &mut Message) -> Option<()> {
+fn scan_feature<'a>(
+    scanner: &mut Scanner<'a>,
+    keys: &mut FeatureKeys<'a>,
+    message: &mut Message,
+) -> Option<()> {
     let mut feature = Feature::default();
     let (mut geometries, mut properties) = (0, 0);
-    scanner.members(|scanner, key| match key {
-        b"geometry" => {
-            geometries += 1;
-            let mut lists = 0;
-            scanner.members(|scanner, key| match key {
-                b"coordinates" => {
-                    lists += 1;
-                    scan_coordinates(scanner, &mut feature.coordinates)
-                }
-                _ => scanner.skip_value(),
-            })?;
-            (lists <= 1).then_some(())
-        }
-        b"properties" => {
-            properties += 1;
-            scan_properties(scanner, &mut feature)
-        }
-        _ => scanner.skip_value(),
-    })?;
+    scanner.members_like(
+        &mut keys.feature,
+        FeatureKey::of,
+        |scanner, key| match key {
+            FeatureKey::Geometry => {
+                geometries += 1;
+                scan_geometry(scanner, &mut keys.geometry, &mut feature.coordinates)
+            }
+            FeatureKey::Properties => {
+                properties += 1;
+                scan_properties(scanner, &mut keys.properties, &mut feature)
+            }
+            FeatureKey::Coordinates | FeatureKey::Unused => scanner.skip_value(),
+        },
+    )?;
     (geometries <= 1 && properties <= 1).then_some(())?;
     feature.add_to(message);
     Some(())
+}
+
+fn scan_geometry<'a>(
+    scanner: &mut Scanner<'a>,
+    keys: &mut Keys<'a, FeatureKey>,
+    coordinates: &mut [Option<f64>; 2],
+) -> Option<()> {
+    let mut lists = 0;
+    scanner.members_like(keys, FeatureKey::of_geometry, |scanner, key| match key {
+        FeatureKey::Coordinates => {
+            lists += 1;
+            scan_coordinates(scanner, coordinates)
+        }
+        _ => scanner.skip_value(),
+    })?;
+    (lists <= 1).then_some(())
 }
 
 fn scan_coordinates(scanner: &mut Scanner<'_>, coordinates: &mut [Option<f64>; 2]) -> Option<()> {
@@ -67,19 +150,23 @@ fn scan_coordinates(scanner: &mut Scanner<'_>, coordinates: &mut [Option<f64>; 2
     })
 }
 
-fn scan_properties<'a>(scanner: &mut Scanner<'a>, feature: &mut Feature<'a>) -> Option<()> {
+fn scan_properties<'a>(
+    scanner: &mut Scanner<'a>,
+    keys: &mut Keys<'a, Property>,
+    feature: &mut Feature<'a>,
+) -> Option<()> {
     let mut motions = 0;
-    scanner.members(|scanner, key| {
+    scanner.members_like(keys, Property::of, |scanner, key| {
         match key {
-            b"type" => feature.kind = text_of(scanner.scalar()?),
-            b"timestamp" => feature.at_ms = time_of_scalar(scanner.scalar()?),
-            b"end" => feature.end_ms = time_of_scalar(scanner.scalar()?),
-            b"horizontal_accuracy" => feature.accuracy = number_of(scanner.scalar()?),
-            b"altitude" => feature.altitude = number_of(scanner.scalar()?),
-            b"speed" => feature.speed = number_of(scanner.scalar()?),
-            b"course" => feature.course = number_of(scanner.scalar()?),
-            b"action" => feature.action = text_of(scanner.scalar()?),
-            b"motion" => {
+            Property::Kind => feature.kind = text_of(scanner.scalar()?),
+            Property::At => feature.at_ms = time_of_scalar(scanner.scalar()?),
+            Property::End => feature.end_ms = time_of_scalar(scanner.scalar()?),
+            Property::Accuracy => feature.accuracy = number_of(scanner.scalar()?),
+            Property::Altitude => feature.altitude = number_of(scanner.scalar()?),
+            Property::Speed => feature.speed = number_of(scanner.scalar()?),
+            Property::Course => feature.course = number_of(scanner.scalar()?),
+            Property::Action => feature.action = text_of(scanner.scalar()?),
+            Property::Motion => {
                 motions += 1;
                 scanner.elements(|scanner| {
                     let place = text_of(scanner.scalar()?).and_then(place_of_state);
@@ -87,7 +174,7 @@ fn scan_properties<'a>(scanner: &mut Scanner<'a>, feature: &mut Feature<'a>) -> 
                     Some(())
                 })?;
             }
-            _ => scanner.skip_value()?,
+            Property::Unused => scanner.skip_value()?,
         }
         Some(())
     })?;

@@ -1,41 +1,79 @@
 //! Reads JSON in one pass, as the apps write it. Every function returns `None` at an irregularity;
 //! the payload is then read by [`super::read_lenient`], with the same result.
 
-use porchlight_schema::sample::json::Scanner;
+use porchlight_schema::sample::json::{Keys, Scanner};
 
 use super::{KNOT_MPS, Position, time_of_scalar};
 use crate::recorder::json::{number_of, text_of};
 use crate::recorder::message::Message;
 
+/// The meaning of a key of a position in the SDK's form.
+#[derive(Debug, Clone, Copy)]
+enum PositionKey {
+    At,
+    Lat,
+    Lng,
+    Accuracy,
+    Altitude,
+    Speed,
+    Bearing,
+    Mock,
+    Event,
+    Location,
+    Unused,
+}
+
+impl PositionKey {
+    fn of(key: &[u8]) -> Self {
+        match key {
+            b"timestamp" => Self::At,
+            b"lat" => Self::Lat,
+            b"lon" => Self::Lng,
+            b"accuracy" => Self::Accuracy,
+            b"altitude" => Self::Altitude,
+            b"speed" => Self::Speed,
+            b"bearing" => Self::Bearing,
+            b"mock" => Self::Mock,
+            b"event" => Self::Event,
+            b"location" => Self::Location,
+            _ => Self::Unused,
+        }
+    }
+}
+
 /// Reads one position or an array of positions.
 pub(super) fn scan(payload: &[u8]) -> Option<Message> {
     let mut scanner = Scanner::new(payload.trim_ascii_start());
-    let mut message = Message::default();
+    let (mut message, mut keys) = (Message::default(), Keys::default());
     if scanner.is_array() {
-        scanner.elements(|scanner| scan_position(scanner, &mut message))?;
+        scanner.elements(|scanner| scan_position(scanner, &mut keys, &mut message))?;
     } else {
-        scan_position(&mut scanner, &mut message)?;
+        scan_position(&mut scanner, &mut keys, &mut message)?;
     }
     scanner.end()?;
     Some(message.of_payload(payload).sorted())
 }
 
-fn scan_position(scanner: &mut Scanner<'_>, message: &mut Message) -> Option<()> {
+fn scan_position<'a>(
+    scanner: &mut Scanner<'a>,
+    keys: &mut Keys<'a, PositionKey>,
+    message: &mut Message,
+) -> Option<()> {
     let (mut position, mut has_location) = (Position::default(), false);
-    scanner.members(|scanner, key| {
+    scanner.members_like(keys, PositionKey::of, |scanner, key| {
         match key {
-            b"timestamp" => position.at_ms = time_of_scalar(scanner.scalar()?),
-            b"lat" => position.lat = number_of(scanner.scalar()?),
-            b"lon" => position.lng = number_of(scanner.scalar()?),
-            b"accuracy" => position.accuracy = number_of(scanner.scalar()?),
-            b"altitude" => position.altitude = number_of(scanner.scalar()?),
-            b"speed" => position.speed = number_of(scanner.scalar()?),
-            b"bearing" => position.bearing = number_of(scanner.scalar()?),
-            b"mock" => position.is_mock = scanner.truth()?,
-            b"event" => position.event = text_of(scanner.scalar()?),
+            PositionKey::At => position.at_ms = time_of_scalar(scanner.scalar()?),
+            PositionKey::Lat => position.lat = number_of(scanner.scalar()?),
+            PositionKey::Lng => position.lng = number_of(scanner.scalar()?),
+            PositionKey::Accuracy => position.accuracy = number_of(scanner.scalar()?),
+            PositionKey::Altitude => position.altitude = number_of(scanner.scalar()?),
+            PositionKey::Speed => position.speed = number_of(scanner.scalar()?),
+            PositionKey::Bearing => position.bearing = number_of(scanner.scalar()?),
+            PositionKey::Mock => position.is_mock = scanner.truth()?,
+            PositionKey::Event => position.event = text_of(scanner.scalar()?),
             // Fields beside a location do not count; a second location is left to the lenient
             // reader.
-            b"location" if !has_location => {
+            PositionKey::Location if !has_location => {
                 has_location = true;
                 if scanner.is_array() {
                     scanner.elements(|scanner| scan_with_coords(scanner, message))?;
@@ -43,8 +81,8 @@ fn scan_position(scanner: &mut Scanner<'_>, message: &mut Message) -> Option<()>
                     scan_with_coords(scanner, message)?;
                 }
             }
-            b"location" => return None,
-            _ => scanner.skip_value()?,
+            PositionKey::Location => return None,
+            PositionKey::Unused => scanner.skip_value()?,
         }
         Some(())
     })?;

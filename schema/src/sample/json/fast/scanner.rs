@@ -40,7 +40,21 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    const BYTES: usize = 16;
+    /// The maximum number of bytes.
+    pub(super) const BYTES: usize = 16;
+
+    /// Returns `None` if there are too many bytes.
+    pub(super) fn of(expected: &[u8]) -> Option<Self> {
+        let mut bytes = [0; Self::BYTES];
+        bytes.get_mut(..expected.len())?.copy_from_slice(expected);
+        Some(Self {
+            bytes: u128::from_le_bytes(bytes),
+            mask: u128::MAX
+                .checked_shr(128 - 8 * expected.len() as u32)
+                .unwrap_or(0),
+            length: expected.len(),
+        })
+    }
 }
 
 /// Powers of ten that are exact doubles.
@@ -174,29 +188,34 @@ impl<'a> Scanner<'a> {
     /// The bytes consumed since a position, for comparison with later input; `None` if there are too
     /// many.
     pub(super) fn expected_since(&self, from: usize) -> Option<Expected> {
-        let passed = self.bytes.get(from..self.at)?;
-        let mut bytes = [0; Expected::BYTES];
-        bytes.get_mut(..passed.len())?.copy_from_slice(passed);
-        Some(Expected {
-            bytes: u128::from_le_bytes(bytes),
-            mask: u128::MAX
-                .checked_shr(128 - 8 * passed.len() as u32)
-                .unwrap_or(0),
-            length: passed.len(),
-        })
+        Expected::of(self.since(from))
     }
 
-    /// Consumes the expected bytes if they follow. Near the end of the text it never matches.
+    /// The bytes consumed since a position.
+    pub(super) fn since(&self, from: usize) -> &'a [u8] {
+        self.bytes.get(from..self.at).unwrap_or_default()
+    }
+
+    /// Consumes the expected bytes, and white space after them, if they follow. Near the end of the
+    /// text it never matches.
     #[inline]
     pub(super) fn pass_expected(&mut self, expected: Expected) -> bool {
-        let here = self
-            .bytes
-            .get(self.at..)
-            .and_then(|rest| rest.first_chunk::<{ Expected::BYTES }>());
+        self.pass_long_expected(expected, &[])
+    }
+
+    /// Like [`Self::pass_expected`], for the expected bytes and `tail` after them.
+    #[inline(always)]
+    pub(super) fn pass_long_expected(&mut self, expected: Expected, tail: &[u8]) -> bool {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let here = rest.first_chunk::<{ Expected::BYTES }>();
         let same = here
-            .is_some_and(|here| (u128::from_le_bytes(*here) ^ expected.bytes) & expected.mask == 0);
+            .is_some_and(|here| (u128::from_le_bytes(*here) ^ expected.bytes) & expected.mask == 0)
+            && (tail.is_empty()
+                || rest
+                    .get(expected.length..)
+                    .is_some_and(|rest| rest.starts_with(tail)));
         if same {
-            self.at += expected.length;
+            self.at += expected.length + tail.len();
             self.space();
         }
         same
