@@ -67,6 +67,12 @@ const POWERS: [f64; 19] = [
 /// therefore correctly rounded (Clinger, 1990).
 const EXACT_MAX: u64 = 1 << 53;
 
+/// Returns whether the bytes are UTF-8.
+#[inline]
+fn is_text(string: &[u8]) -> bool {
+    string.is_ascii() || std::str::from_utf8(string).is_ok()
+}
+
 impl<'a> Scanner<'a> {
     /// Creates a scanner at the beginning of a text.
     #[must_use]
@@ -153,6 +159,7 @@ impl<'a> Scanner<'a> {
     /// Consumes a key and its colon.
     pub(super) fn key(&mut self) -> Option<&'a [u8]> {
         let key = self.string()?;
+        is_text(key).then_some(())?;
         self.space();
         self.pass(b':').then_some(())?;
         self.space();
@@ -283,7 +290,7 @@ impl<'a> Scanner<'a> {
             return self.scalar().map(drop);
         }
         let string = self.string()?;
-        (string.is_ascii() || std::str::from_utf8(string).is_ok()).then_some(())
+        is_text(string).then_some(())
     }
 
     /// Returns whether the next value is an object.

@@ -64,6 +64,19 @@ fn malformed_input_is_rejected() {
     }
 }
 
+#[test]
+fn only_utf_8_is_a_text() {
+    let texts: [&[u8]; 3] = [b"{\"\xff\":1}", b"{\"a\":\"\xff\"}", b"{\"a\":[\"\xff\"]}"];
+    for text in texts {
+        let mut scanner = Scanner::new(text);
+        let read = scanner.members(|scanner, _| scanner.skip_value());
+        assert_eq!(read, None, "{text:?}");
+    }
+    let mut scanner = Scanner::new("{\"ä\":\"ö\"}".as_bytes());
+    let read = scanner.members(|scanner, _| scanner.skip_value());
+    assert_eq!(read, Some(()));
+}
+
 proptest! {
     /// The parsed number equals serde_json's, to the last bit.
     #[test]
