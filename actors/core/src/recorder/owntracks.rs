@@ -4,7 +4,9 @@
 //! kilometres per hour, `p` in kilopascals, and `steps` counts the steps between `from` and `to`.
 //! Unused types are accepted and ignored.
 
-use porchlight_schema::sample::Location;
+mod scan;
+
+use porchlight_schema::sample::{ActivityType, Location};
 use serde_json::Value;
 
 use super::json::{number, text};
@@ -24,94 +26,142 @@ const ACTIVITY_CONFIDENCE: f32 = 0.5;
 ///
 /// Returns an error if the payload is not a JSON object, or if a position has no time.
 pub fn read(payload: &[u8]) -> Result<Message, PayloadError> {
-    let mut message = Message::of(payload);
+    match scan::scan(payload) {
+        Some(report) => report.message(payload),
+        None => read_lenient(payload),
+    }
+}
+
+/// Reads a message that [`scan`] does not read: an empty one, or one with escapes or with values of
+/// unexpected types.
+pub(super) fn read_lenient(payload: &[u8]) -> Result<Message, PayloadError> {
     if payload.iter().all(u8::is_ascii_whitespace) {
-        return Ok(message);
+        return Ok(Message::of(payload));
     }
     let value: Value = serde_json::from_slice(payload)
         .map_err(|error| PayloadError::Malformed(error.to_string()))?;
     if !value.is_object() {
         return Err(PayloadError::Missing("_type"));
     }
-    let at_ms = time_of(value.get("tst"));
-    match text(&value, "_type") {
-        Some("location") => {
-            let at_ms = at_ms.ok_or(PayloadError::Missing("tst"))?;
-            read_location(&mut message, &value, at_ms);
-        }
-        Some("steps") => read_steps(&mut message, &value, at_ms),
-        Some("transition") => match at_ms {
-            Some(at_ms) => read_transition(&mut message, &value, at_ms),
-            None => message.skip(),
-        },
-        // The position of a waypoint is that of a region, not of the phone.
-        Some("waypoint") => {
-            if let Some((at_ms, desc)) = at_ms.zip(text(&value, "desc")) {
-                message.add_word(at_ms, desc);
-            }
-        }
-        _ => message.skip(),
-    }
-    Ok(message.sorted())
+    let activities = value.get("motionactivities").and_then(Value::as_array);
+    let names = activities.into_iter().flatten().filter_map(Value::as_str);
+    let report = Report {
+        kind: text(&value, "_type"),
+        at_ms: time_of(value.get("tst")),
+        from_ms: time_of(value.get("from")),
+        to_ms: time_of(value.get("to")),
+        lat: number(&value, "lat"),
+        lng: number(&value, "lon"),
+        accuracy: number(&value, "acc"),
+        altitude: number(&value, "alt"),
+        speed_kmh: number(&value, "vel"),
+        course: number(&value, "cog"),
+        pressure_kpa: number(&value, "p"),
+        steps: number(&value, "steps"),
+        activity: names.filter_map(activity).next(),
+        poi: text(&value, "poi"),
+        desc: text(&value, "desc"),
+    };
+    report.message(payload)
 }
 
-fn read_location(message: &mut Message, value: &Value, at_ms: i64) {
-    if let Some((lat, lng)) = number(value, "lat").zip(number(value, "lon")) {
-        let location = Location {
-            accuracy_m: not_negative(number(value, "acc")),
-            altitude_m: number(value, "alt").map(|altitude| altitude as f32),
-            speed_mps: not_negative(number(value, "vel")).map(|kmh| kmh * KMH_MPS),
-            bearing_deg: not_negative(number(value, "cog")),
-            ..fix(lat, lng)
-        };
-        message.add(at_ms, Measured::Location(location));
-    } else {
-        message.skip();
+/// The fields of a message.
+#[derive(Debug, Clone, Copy, Default)]
+struct Report<'a> {
+    kind: Option<&'a str>,
+    at_ms: Option<i64>,
+    from_ms: Option<i64>,
+    to_ms: Option<i64>,
+    lat: Option<f64>,
+    lng: Option<f64>,
+    accuracy: Option<f64>,
+    altitude: Option<f64>,
+    speed_kmh: Option<f64>,
+    course: Option<f64>,
+    pressure_kpa: Option<f64>,
+    steps: Option<f64>,
+    /// The first recognised activity that describes motion.
+    activity: Option<ActivityType>,
+    poi: Option<&'a str>,
+    desc: Option<&'a str>,
+}
+
+impl Report<'_> {
+    fn message(&self, payload: &[u8]) -> Result<Message, PayloadError> {
+        let mut message = Message::of(payload);
+        match self.kind {
+            Some("location") => {
+                let at_ms = self.at_ms.ok_or(PayloadError::Missing("tst"))?;
+                self.add_location(&mut message, at_ms);
+            }
+            Some("steps") => self.add_steps(&mut message),
+            Some("transition") => match self.at_ms {
+                Some(at_ms) => self.add_transition(&mut message, at_ms),
+                None => message.skip(),
+            },
+            // The position of a waypoint is that of a region, not of the phone.
+            Some("waypoint") => {
+                if let Some((at_ms, desc)) = self.at_ms.zip(self.desc) {
+                    message.add_word(at_ms, desc);
+                }
+            }
+            _ => message.skip(),
+        }
+        Ok(message.sorted())
     }
-    if let Some(kpa) = number(value, "p") {
-        message.add(at_ms, Measured::Pressure((kpa * KPA_HPA) as f32));
-    }
-    let activities = value.get("motionactivities").and_then(Value::as_array);
-    let recognised = activities.into_iter().flatten().filter_map(Value::as_str);
-    if let Some(activity_type) = recognised.filter_map(activity).next() {
-        message.add(
-            at_ms,
-            Measured::Activity(activity_type, ACTIVITY_CONFIDENCE),
-        );
-    }
-    for word in ["poi", "desc"] {
-        if let Some(word) = text(value, word) {
+
+    fn add_location(&self, message: &mut Message, at_ms: i64) {
+        if let Some((lat, lng)) = self.lat.zip(self.lng) {
+            let location = Location {
+                accuracy_m: not_negative(self.accuracy),
+                altitude_m: self.altitude.map(|altitude| altitude as f32),
+                speed_mps: not_negative(self.speed_kmh).map(|kmh| kmh * KMH_MPS),
+                bearing_deg: not_negative(self.course),
+                ..fix(lat, lng)
+            };
+            message.add(at_ms, Measured::Location(location));
+        } else {
+            message.skip();
+        }
+        if let Some(kpa) = self.pressure_kpa {
+            message.add(at_ms, Measured::Pressure((kpa * KPA_HPA) as f32));
+        }
+        if let Some(activity_type) = self.activity {
+            message.add(
+                at_ms,
+                Measured::Activity(activity_type, ACTIVITY_CONFIDENCE),
+            );
+        }
+        for word in [self.poi, self.desc].into_iter().flatten() {
             message.add_word(at_ms, word);
         }
     }
-}
 
-/// Reads the crossing of a region's border: the position is optional, and `wtst` is the time at which
-/// the region was made.
-fn read_transition(message: &mut Message, value: &Value, at_ms: i64) {
-    if let Some((lat, lng)) = number(value, "lat").zip(number(value, "lon")) {
-        let location = Location {
-            accuracy_m: not_negative(number(value, "acc")),
-            ..fix(lat, lng)
-        };
-        message.add(at_ms, Measured::Location(location));
-    }
-    if let Some(desc) = text(value, "desc") {
-        message.add_word(at_ms, desc);
-    }
-}
-
-/// Reads the steps between two times as a count that begins at 0, since a decreasing count is a
-/// restart.
-fn read_steps(message: &mut Message, value: &Value, at_ms: Option<i64>) {
-    let steps = number(value, "steps").filter(|&steps| steps >= 0.0);
-    let to_ms = time_of(value.get("to")).or(at_ms);
-    let from_ms = time_of(value.get("from"));
-    match (steps, from_ms, to_ms) {
-        (Some(steps), Some(from_ms), Some(to_ms)) if from_ms < to_ms => {
-            message.add(from_ms, Measured::Steps(0));
-            message.add(to_ms, Measured::Steps(steps as u32));
+    /// Adds the crossing of a region's border: the position is optional, and `wtst` is the time at
+    /// which the region was made.
+    fn add_transition(&self, message: &mut Message, at_ms: i64) {
+        if let Some((lat, lng)) = self.lat.zip(self.lng) {
+            let location = Location {
+                accuracy_m: not_negative(self.accuracy),
+                ..fix(lat, lng)
+            };
+            message.add(at_ms, Measured::Location(location));
         }
-        _ => message.skip(),
+        if let Some(desc) = self.desc {
+            message.add_word(at_ms, desc);
+        }
+    }
+
+    /// Adds the steps between two times as a count that begins at 0, since a decreasing count is a
+    /// restart.
+    fn add_steps(&self, message: &mut Message) {
+        let steps = self.steps.filter(|&steps| steps >= 0.0);
+        match (steps, self.from_ms, self.to_ms.or(self.at_ms)) {
+            (Some(steps), Some(from_ms), Some(to_ms)) if from_ms < to_ms => {
+                message.add(from_ms, Measured::Steps(0));
+                message.add(to_ms, Measured::Steps(steps as u32));
+            }
+            _ => message.skip(),
+        }
     }
 }

@@ -121,7 +121,63 @@ fn feature() -> impl Strategy<Value = Value> {
     })
 }
 
+/// A message of OwnTracks, most often of a used type.
+fn report() -> impl Strategy<Value = Value> {
+    object(&[
+        (
+            "_type",
+            &[
+                r#""location""#,
+                r#""location""#,
+                r#""steps""#,
+                r#""transition""#,
+                r#""waypoint""#,
+                r#""lwt""#,
+            ],
+        ),
+        ("tst", TIMES),
+        ("from", &["1698501144", "1698501100"]),
+        ("to", &["1698501150"]),
+        ("lat", NUMBERS),
+        ("lon", NUMBERS),
+        ("acc", NUMBERS),
+        ("alt", NUMBERS),
+        ("vel", NUMBERS),
+        ("cog", NUMBERS),
+        ("p", &["101.325", "-1", r#""99""#]),
+        ("steps", &["12", "0", "-1"]),
+        (
+            "motionactivities",
+            &[
+                r#"["?","walking","driving"]"#,
+                "[]",
+                r#"[1,"still"]"#,
+                "null",
+            ],
+        ),
+        ("poi", EVENTS),
+        ("desc", EVENTS),
+        ("inregions", &[r#"["home"]"#]),
+    ])
+    .prop_map(Value::Object)
+}
+
 proptest! {
+    #[test]
+    fn owntracks_is_read_alike(report in report(), is_repeated in any::<bool>()) {
+        let mut payload = report.to_string();
+        if is_repeated {
+            // The last of equal keys counts.
+            let again = r#","vel":3,"poi":null,"motionactivities":["running"]}"#;
+            payload.truncate(payload.len() - 1);
+            payload.push_str(if payload.len() > 1 { again } else { "}" });
+        }
+        prop_assert_eq!(
+            owntracks::read(payload.as_bytes()),
+            owntracks::read_lenient(payload.as_bytes())
+        );
+    }
+
     #[test]
     fn traccar_json_is_read_alike(
         positions in proptest::collection::vec(prop_oneof![flat(), with_coords()], 0..4),
