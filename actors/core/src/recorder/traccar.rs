@@ -25,11 +25,11 @@ pub type Fields = [(String, String)];
 /// Parses a time in the apps' formats into milliseconds since 1970.
 pub(super) fn time_ms(text: &str) -> Option<i64> {
     let text = text.trim();
-    if let Ok(number) = text.parse::<f64>() {
-        return time_of_number_ms(number);
-    }
     if let Ok(at) = text.parse::<TimestampMs>() {
         return Some(at.0);
+    }
+    if let Ok(number) = text.parse::<f64>() {
+        return time_of_number_ms(number);
     }
     // `+0100` without the colon, as iOS writes it, is ISO 8601 but not RFC 3339.
     let (head, tail) = text.split_at_checked(text.len().checked_sub(5)?)?;
