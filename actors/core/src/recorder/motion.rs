@@ -108,7 +108,8 @@ impl Vectors {
                 finish(array.take(), message);
             }
             let turn = nearest(&self.turn, at_ns, turn_place);
-            let (_, imu) = array.get_or_insert_with(|| (at_ns, empty(hz, turn.is_some())));
+            let (_, imu) =
+                array.get_or_insert_with(|| (at_ns, empty(hz, stretch.len(), turn.is_some())));
             for (axis, value) in imu.accel.iter_mut().zip(vector) {
                 axis.push(value);
             }
@@ -122,11 +123,14 @@ impl Vectors {
     }
 }
 
-fn empty(hz: f32, with_turn: bool) -> ImuArrays {
+/// Returns arrays with room for a second, or for all `values` if they are fewer.
+fn empty(hz: f32, values: usize, with_turn: bool) -> ImuArrays {
+    let room = values.min(hz as usize + 1);
+    let axes = || std::array::from_fn(|_| Vec::with_capacity(room));
     ImuArrays {
         hz,
-        accel: Default::default(),
-        gyro: with_turn.then(Default::default),
+        accel: axes(),
+        gyro: with_turn.then(axes),
     }
 }
 

@@ -51,9 +51,9 @@ impl Sensor {
         ("annotation", Self::Annotation),
     ];
 
-    fn from_name(name: &str) -> Option<Self> {
+    fn from_name(name: &[u8]) -> Option<Self> {
         let mut names = Self::NAMES.iter();
-        let found = names.find(|(known, _)| name.eq_ignore_ascii_case(known));
+        let found = names.find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
         found.map(|&(_, sensor)| sensor)
     }
 }
@@ -339,7 +339,14 @@ fn scan_entry<'a>(
     let mut values = Values::default();
     scanner.members_like(&mut keys.entry, EntryKey::of, |scanner, key| {
         match key {
-            EntryKey::Name => sensor = Sensor::from_name(scanner.text()?),
+            EntryKey::Name => {
+                let name = scanner.string()?;
+                sensor = Sensor::from_name(name);
+                // The names of the used sensors need no check.
+                if sensor.is_none() {
+                    std::str::from_utf8(name).ok()?;
+                }
+            }
             EntryKey::Time => at_ns = Some(i64::try_from(scanner.whole_number()?).ok()?),
             EntryKey::Values => {
                 let of_sensor = sensor.and_then(|sensor| keys.values.get_mut(sensor as usize));

@@ -92,7 +92,7 @@ pub(super) fn read(payload: &[u8]) -> Result<Message, PayloadError> {
     })?;
     let mut entries = Entries::default();
     for entry in &push.payload {
-        let sensor = Sensor::from_name(entry.name.as_str());
+        let sensor = Sensor::from_name(entry.name.as_str().as_bytes());
         let values = entry.values.as_ref().map(EntryValues::as_values);
         entries.add(sensor, entry.time.0, &values.unwrap_or_default());
     }

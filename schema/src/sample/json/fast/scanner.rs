@@ -245,9 +245,9 @@ impl<'a> Scanner<'a> {
         same
     }
 
-    /// Consumes a string without escapes and returns its content.
+    /// Consumes a string without escapes and returns its content, which may not be UTF-8.
     #[inline]
-    fn string(&mut self) -> Option<&'a [u8]> {
+    pub fn string(&mut self) -> Option<&'a [u8]> {
         let rest = self.bytes.get(self.at..)?.strip_prefix(b"\"")?;
         let (string, after) = rest.split_at_checked(plain_length(rest))?;
         (after.first() == Some(&b'"')).then_some(())?;
