@@ -1,7 +1,8 @@
 //! Unpacks bodies in steps. Each step is counted before the next, and other requests run in
-//! between: a megabyte that unpacks to a gigabyte costs one step more than the limit.
+//! between: a megabyte that unpacks to a gigabyte costs one step more than the limit. A large body
+//! is unpacked outside of the worker, in longer steps.
 
-use std::io::Read;
+use std::io::{Cursor, Read};
 
 use actix_web::web::Bytes;
 use flate2::bufread::MultiGzDecoder;
@@ -10,10 +11,13 @@ use porchlight_schema::limits::LARGE_BODY_BYTES;
 use super::coding::{Coding, malformed};
 use super::inflate::Inflate;
 use super::{Account, Body, too_large};
+use crate::background;
 use crate::problem::Problem;
 
 /// Bytes to unpack before they are counted and other requests run.
 const STEP_BYTES: usize = 64 * 1024;
+/// Steps of a large body that are unpacked and then counted together.
+const STEPS_OUTSIDE: usize = 16;
 /// Usual ratio of a JSON batch to its compressed form, for the initial buffer.
 const USUAL_FACTOR: usize = 8;
 
@@ -28,11 +32,26 @@ pub(super) async fn unpack(
     bytes_max: usize,
     account: impl Account,
 ) -> Result<Body, Problem> {
-    let room = (sent.len() * USUAL_FACTOR).min(STEP_BYTES);
+    let unpacked = Pieces::with_room((sent.len() * USUAL_FACTOR).min(STEP_BYTES));
     match coding {
         Coding::Identity => Ok(sent.into()),
-        Coding::Gzip => drain(MultiGzDecoder::new(&sent[..]), room, bytes_max, account).await,
-        Coding::Zstd => step_by_step(coding, sent, room, bytes_max, account).await,
+        Coding::Gzip => {
+            let unpacking = Unpacking {
+                unpacker: MultiGzDecoder::new(Cursor::new(sent)),
+                unpacked,
+                bytes_max,
+            };
+            unpacking.complete(account).await
+        }
+        Coding::Zstd => {
+            let inflate = Inflate::new(coding)?;
+            let unpacking = Unpacking {
+                unpacker: Zstd { sent, inflate },
+                unpacked,
+                bytes_max,
+            };
+            unpacking.complete(account).await
+        }
     }
 }
 
@@ -75,65 +94,95 @@ impl Pieces {
     }
 }
 
-/// Lets other requests run before the next step, and waits for a turn if the body is large.
-async fn go_on(unpacked_bytes: usize, account: &mut impl Account) -> Result<(), Problem> {
-    if unpacked_bytes > LARGE_BODY_BYTES {
-        account.begin_large().await?;
-    }
-    if unpacked_bytes > 0 {
-        tokio::task::yield_now().await;
-    }
-    Ok(())
+/// A coding that is unpacked in steps.
+trait Unpacker: Send + 'static {
+    /// Appends about [`STEP_BYTES`] more, and not more than one byte beyond `bytes_max` if the
+    /// coding can stop there. Returns whether the body is complete.
+    ///
+    /// # Errors
+    ///
+    /// 400 if the body does not match its coding.
+    fn step(&mut self, unpacked: &mut Pieces, bytes_max: usize) -> Result<bool, Problem>;
 }
 
-async fn step_by_step(
-    coding: Coding,
-    mut sent: Bytes,
-    room: usize,
-    bytes_max: usize,
-    mut account: impl Account,
-) -> Result<Body, Problem> {
-    let mut inflate = Inflate::new(coding)?;
-    let mut unpacked = Pieces::with_room(room);
-    while !sent.is_empty() || inflate.has_more() {
-        go_on(unpacked.len(), &mut account).await?;
-        let before = unpacked.len();
-        unpacked.divide();
-        inflate.step(&mut sent, &mut unpacked.current)?;
-        if unpacked.len() > bytes_max {
-            return Err(too_large(bytes_max, "unpacked"));
+struct Zstd {
+    sent: Bytes,
+    inflate: Inflate,
+}
+
+impl Unpacker for Zstd {
+    fn step(&mut self, unpacked: &mut Pieces, _bytes_max: usize) -> Result<bool, Problem> {
+        let is_complete = self.sent.is_empty() && !self.inflate.has_more();
+        if is_complete {
+            self.inflate.finish(&mut unpacked.current)?;
+        } else {
+            self.inflate.step(&mut self.sent, &mut unpacked.current)?;
         }
-        account.grow(unpacked.len() - before)?;
+        Ok(is_complete)
     }
-    inflate.finish(&mut unpacked.current)?;
-    Ok(unpacked.into_body())
 }
 
-async fn drain(
-    mut decoder: impl Read,
-    room: usize,
-    bytes_max: usize,
-    mut account: impl Account,
-) -> Result<Body, Problem> {
-    let mut unpacked = Pieces::with_room(room);
-    loop {
+impl Unpacker for MultiGzDecoder<Cursor<Bytes>> {
+    fn step(&mut self, unpacked: &mut Pieces, bytes_max: usize) -> Result<bool, Problem> {
         // One byte beyond the limit shows that there is more.
         let step = STEP_BYTES.min(bytes_max + 1 - unpacked.len());
-        unpacked.divide();
-        let before = unpacked.len();
-        decoder
+        let read = self
             .by_ref()
             .take(step as u64)
             .read_to_end(&mut unpacked.current)
             .map_err(malformed)?;
-        let read = unpacked.len() - before;
-        if unpacked.len() > bytes_max {
-            return Err(too_large(bytes_max, "unpacked"));
+        Ok(read < step)
+    }
+}
+
+/// A body that is being unpacked.
+struct Unpacking<U> {
+    unpacker: U,
+    unpacked: Pieces,
+    bytes_max: usize,
+}
+
+impl<U: Unpacker> Unpacking<U> {
+    /// Unpacks up to `steps` steps. Returns whether the body is complete.
+    fn run(&mut self, steps: usize) -> Result<bool, Problem> {
+        for _ in 0..steps {
+            self.unpacked.divide();
+            let is_complete = self.unpacker.step(&mut self.unpacked, self.bytes_max)?;
+            if self.unpacked.len() > self.bytes_max {
+                return Err(too_large(self.bytes_max, "unpacked"));
+            }
+            if is_complete {
+                return Ok(true);
+            }
         }
-        account.grow(read)?;
-        if read < step {
-            return Ok(unpacked.into_body());
+        Ok(false)
+    }
+
+    /// Unpacks the whole body: the first steps on this thread, and the rest of a large body on a
+    /// thread of low priority when the body has its turn.
+    async fn complete(mut self, mut account: impl Account) -> Result<Body, Problem> {
+        loop {
+            let before = self.unpacked.len();
+            let is_complete = if before > LARGE_BODY_BYTES {
+                account.begin_large().await?;
+                let work = move || {
+                    let is_complete = self.run(STEPS_OUTSIDE);
+                    (self, is_complete)
+                };
+                let (unpacking, is_complete) =
+                    background::run(work).await.map_err(Problem::internal)?;
+                self = unpacking;
+                is_complete?
+            } else {
+                if before > 0 {
+                    tokio::task::yield_now().await;
+                }
+                self.run(1)?
+            };
+            account.grow(self.unpacked.len() - before)?;
+            if is_complete {
+                return Ok(self.unpacked.into_body());
+            }
         }
-        go_on(unpacked.len(), &mut account).await?;
     }
 }
