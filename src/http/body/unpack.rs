@@ -36,21 +36,12 @@ pub(super) async fn unpack(
     match coding {
         Coding::Identity => Ok(sent.into()),
         Coding::Gzip => {
-            let unpacking = Unpacking {
-                unpacker: MultiGzDecoder::new(Cursor::new(sent)),
-                unpacked,
-                bytes_max,
-            };
-            unpacking.complete(account).await
+            let unpacker = MultiGzDecoder::new(Cursor::new(sent));
+            complete(unpacker, unpacked, bytes_max, account).await
         }
         Coding::Zstd => {
             let inflate = Inflate::new(coding)?;
-            let unpacking = Unpacking {
-                unpacker: Zstd { sent, inflate },
-                unpacked,
-                bytes_max,
-            };
-            unpacking.complete(account).await
+            complete(Zstd { sent, inflate }, unpacked, bytes_max, account).await
         }
     }
 }
@@ -157,32 +148,41 @@ impl<U: Unpacker> Unpacking<U> {
         }
         Ok(false)
     }
+}
 
-    /// Unpacks the whole body: the first steps on this thread, and the rest of a large body on a
-    /// thread of low priority when the body has its turn.
-    async fn complete(mut self, mut account: impl Account) -> Result<Body, Problem> {
-        loop {
-            let before = self.unpacked.len();
-            let is_complete = if before > LARGE_BODY_BYTES {
-                account.begin_large().await?;
-                let work = move || {
-                    let is_complete = self.run(STEPS_OUTSIDE);
-                    (self, is_complete)
-                };
-                let (unpacking, is_complete) =
-                    background::run(work).await.map_err(Problem::internal)?;
-                self = unpacking;
-                is_complete?
-            } else {
-                if before > 0 {
-                    tokio::task::yield_now().await;
-                }
-                self.run(1)?
+/// Unpacks the whole body: the first steps on this thread, and the rest of a large body on a thread
+/// of low priority when the body has its turn.
+async fn complete(
+    unpacker: impl Unpacker,
+    unpacked: Pieces,
+    bytes_max: usize,
+    mut account: impl Account,
+) -> Result<Body, Problem> {
+    let mut unpacking = Unpacking {
+        unpacker,
+        unpacked,
+        bytes_max,
+    };
+    loop {
+        let before = unpacking.unpacked.len();
+        let is_complete = if before > LARGE_BODY_BYTES {
+            account.begin_large().await?;
+            let work = move || {
+                let is_complete = unpacking.run(STEPS_OUTSIDE);
+                (unpacking, is_complete)
             };
-            account.grow(self.unpacked.len() - before)?;
-            if is_complete {
-                return Ok(self.unpacked.into_body());
+            let done = background::run(work).await.map_err(Problem::internal)?;
+            unpacking = done.0;
+            done.1?
+        } else {
+            if before > 0 {
+                tokio::task::yield_now().await;
             }
+            unpacking.run(1)?
+        };
+        account.grow(unpacking.unpacked.len() - before)?;
+        if is_complete {
+            return Ok(unpacking.unpacked.into_body());
         }
     }
 }
