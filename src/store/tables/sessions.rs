@@ -1,7 +1,8 @@
 //! Sessions: their start, end and PoD.
 
 use porchlight_ports::{
-    EndOutcome, Idempotency, MessageBody, NewSession, PodRow, SessionRow, StartOutcome, StoreResult,
+    EndOutcome, Idempotency, MessageBody, NewSession, PodRow, SessionRow, StartOutcome, StoreError,
+    StoreResult,
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
@@ -11,6 +12,10 @@ use super::{Key, behind, idempotency, outbox, session_at_end, session_index};
 use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
+
+/// Maximum number of starts to read in a range for each session in progress; see
+/// [`starts_of_live`].
+const STARTS_PER_LIVE_MAX: usize = 4;
 
 pub(crate) fn start_key(session_id: SessionId) -> Vec<u8> {
     Key::of(b's').session(session_id).build()
@@ -190,19 +195,55 @@ pub(crate) fn live(
     if let Some(after) = after {
         range = range.after(&live_key(after));
     }
-    let mut sessions = Vec::new();
     loop {
         let rows = read.rows(&Scan::keys(range.clone(), limit))?;
-        for session_id in rows.iter().filter_map(|row| session_at_end(&row.key)) {
-            // A session that was swept between the two reads is left out.
-            sessions.extend(find_readable(read, session_id)?);
-        }
+        let live: Vec<_> = rows
+            .iter()
+            .filter_map(|row| session_at_end(&row.key))
+            .collect();
+        let sessions = starts_of_live(read, &live)?;
         match rows.last() {
             // All of them are unreadable: an empty page would end the list.
             Some(last) if sessions.is_empty() => range = range.after(&last.key),
             _ => return Ok(sessions),
         }
     }
+}
+
+/// The starts of these sessions, in order of id. The row of a session in progress is removed with
+/// the write that ends it, so the ends are not read. A session that is unreadable, or was swept
+/// meanwhile, is left out.
+///
+/// A range of rows is read in less time than the same rows one by one: with the ends, they were
+/// half of a start with a million sessions. It is used unless most of the rows in the range belong
+/// to sessions that have ended.
+fn starts_of_live(read: &dyn Read, live: &[SessionId]) -> StoreResult<Vec<SessionRow>> {
+    let (Some(&first), Some(&last)) = (live.first(), live.last()) else {
+        return Ok(Vec::new());
+    };
+    let range = KeyRange {
+        from: start_key(first),
+        to: KeyRange::prefix(start_key(last)).to,
+    };
+    let rows = match read.rows(&Scan::state(range, live.len() * STARTS_PER_LIVE_MAX)) {
+        Ok(rows) => rows,
+        // One of them is unreadable.
+        Err(StoreError::Corrupt(_)) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let mut rows = rows.into_iter().peekable();
+    let mut sessions = Vec::with_capacity(live.len());
+    for &session_id in live {
+        let key = start_key(session_id);
+        while rows.next_if(|row| row.key < key).is_some() {}
+        let start = match rows.next_if(|row| row.key == key) {
+            Some(row) => row.decode().map(Some),
+            None => start_of(read, session_id),
+        };
+        let start = readable(start, session_id, "a session")?;
+        sessions.extend(start.map(|start| SessionRow { start, end: None }));
+    }
+    Ok(sessions)
 }
 
 /// Returns the current state of a session, or `None` if it does not exist or is unreadable.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 use porchlight_observe::cluster::{ClusterMetrics, Found};
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::ShardSet;
@@ -51,20 +51,24 @@ impl Service {
     /// Returns an error if the store cannot be read.
     async fn adopt_live(&self, shards: ShardSet) -> StoreResult<Vec<Arc<Handle>>> {
         let registry = self.registry();
-        let mut after = None;
+        let read = |after| self.store().live(shards, after, TAKEN_PAGE);
         let mut adopted = Vec::new();
-        loop {
-            let page = self.store().live(shards, after, TAKEN_PAGE).await?;
-            let Some(last) = page.last() else {
-                return Ok(adopted);
-            };
-            after = Some(last.start.session_id);
+        let mut page = read(None).await?;
+        while let Some(last) = page.last() {
+            let mut next = read(Some(last.start.session_id));
+            // The store begins to read the next page while the sessions of this one are adopted.
+            let early = (&mut next).now_or_never();
             let ours = page.iter().filter(|row| {
                 let session_id = row.start.session_id;
                 registry.acts_for(session_id) && registry.handle(session_id).is_none()
             });
             adopted.extend(ours.map(|row| registry.adopt_without_activity(row)));
+            page = match early {
+                Some(page) => page?,
+                None => next.await?,
+            };
         }
+        Ok(adopted)
     }
 
     async fn score_marked(&self, shards: ShardSet) -> StoreResult<()> {
