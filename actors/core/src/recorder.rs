@@ -13,6 +13,7 @@ pub mod overland;
 pub mod owntracks;
 pub mod sensor_logger;
 mod state;
+mod time;
 pub mod traccar;
 
 pub use message::{ImuArrays, Measured, Message, MessageNumber, PayloadError, Reading};

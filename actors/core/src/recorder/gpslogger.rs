@@ -6,7 +6,8 @@
 use porchlight_schema::sample::Location;
 
 use super::message::{Measured, Message, PayloadError, fix, not_negative, provider};
-use super::traccar::{Fields, time_ms};
+use super::time::time_ms;
+use super::traccar::Fields;
 
 /// Reads a query or a form; `payload` is its text. A payload without a position is a sign of life.
 ///

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::json::{number, text};
 use super::message::{Measured, Message, PayloadError, activity, fix, is_end_word, not_negative};
-use super::traccar::time_of;
+use super::time::time_of;
 
 /// The assumed confidence of the motion coprocessor, which does not report one.
 const ACTIVITY_CONFIDENCE: f32 = 0.5;

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::json::{number, text};
 use super::message::{Measured, Message, PayloadError, activity, fix, not_negative};
-use super::traccar::time_of;
+use super::time::time_of;
 
 /// The number of metres per second in a kilometre per hour.
 const KMH_MPS: f32 = 1.0 / 3.6;

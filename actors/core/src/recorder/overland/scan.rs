@@ -6,13 +6,12 @@ use porchlight_schema::sample::json::{Keys, Scalar, Scanner};
 use super::{Feature, place_of_state};
 use crate::recorder::json::{number_of, text_of};
 use crate::recorder::message::Message;
-use crate::recorder::traccar::time_of_scalar;
+use crate::recorder::time::time_of_scalar;
 
-/// The meaning of a key of a feature or of its geometry.
+/// The meaning of a key of a feature.
 #[derive(Debug, Clone, Copy)]
 enum FeatureKey {
     Geometry,
-    Coordinates,
     Properties,
     Unused,
 }
@@ -22,13 +21,6 @@ impl FeatureKey {
         match key {
             b"geometry" => Self::Geometry,
             b"properties" => Self::Properties,
-            _ => Self::Unused,
-        }
-    }
-
-    fn of_geometry(key: &[u8]) -> Self {
-        match key {
-            b"coordinates" => Self::Coordinates,
             _ => Self::Unused,
         }
     }
@@ -70,7 +62,8 @@ impl Property {
 #[derive(Debug, Default)]
 struct FeatureKeys<'a> {
     feature: Keys<'a, FeatureKey>,
-    geometry: Keys<'a, FeatureKey>,
+    /// Whether a key of a geometry is that of its coordinates.
+    geometry: Keys<'a, bool>,
     properties: Keys<'a, Property>,
 }
 
@@ -111,7 +104,7 @@ fn scan_feature<'a>(
                 properties += 1;
                 scan_properties(scanner, &mut keys.properties, &mut feature)
             }
-            FeatureKey::Coordinates | FeatureKey::Unused => scanner.skip_value(),
+            FeatureKey::Unused => scanner.skip_value(),
         },
     )?;
     (geometries <= 1 && properties <= 1).then_some(())?;
@@ -121,16 +114,18 @@ fn scan_feature<'a>(
 
 fn scan_geometry<'a>(
     scanner: &mut Scanner<'a>,
-    keys: &mut Keys<'a, FeatureKey>,
+    keys: &mut Keys<'a, bool>,
     coordinates: &mut [Option<f64>; 2],
 ) -> Option<()> {
     let mut lists = 0;
-    scanner.members_like(keys, FeatureKey::of_geometry, |scanner, key| match key {
-        FeatureKey::Coordinates => {
+    let is_coordinates = |key: &[u8]| key == b"coordinates";
+    scanner.members_like(keys, is_coordinates, |scanner, is_coordinates| {
+        if is_coordinates {
             lists += 1;
             scan_coordinates(scanner, coordinates)
+        } else {
+            scanner.skip_value()
         }
-        _ => scanner.skip_value(),
     })?;
     (lists <= 1).then_some(())
 }

@@ -6,7 +6,7 @@ use porchlight_schema::sample::json::Scanner;
 use super::Report;
 use crate::recorder::json::{number_of, text_of};
 use crate::recorder::message::activity;
-use crate::recorder::traccar::time_of_scalar;
+use crate::recorder::time::time_of_scalar;
 
 /// Reads the fields of a message.
 pub(super) fn scan(payload: &[u8]) -> Option<Report<'_>> {

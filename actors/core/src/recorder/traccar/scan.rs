@@ -3,9 +3,10 @@
 
 use porchlight_schema::sample::json::{Keys, Scanner};
 
-use super::{KNOT_MPS, Position, time_of_scalar};
+use super::{KNOT_MPS, Position};
 use crate::recorder::json::{number_of, text_of};
 use crate::recorder::message::Message;
+use crate::recorder::time::time_of_scalar;
 
 /// The meaning of a key of a position in the SDK's form.
 #[derive(Debug, Clone, Copy)]
