@@ -9,9 +9,11 @@
 mod ground;
 mod layout;
 mod legend;
+mod letters;
 mod map;
 mod map_tile;
 mod marks;
+mod palette;
 pub mod png;
 mod profile;
 pub mod svg;

@@ -235,7 +235,8 @@ fn measure_a_path_image_on_a_map() {
         }
         took_ms.sort_by(|a, b| a[2].total_cmp(&b[2]));
         let (half, most) = (took_ms[150], took_ms[297]);
-        println!("draw, + SVG, + PNG in ms: p50 {half:.1?}, p99 {most:.1?}");
+        let kilobytes = png::png(&draw_on(&track, &score, ground)).unwrap().len() / 1_000;
+        println!("draw, + SVG, + PNG in ms: p50 {half:.1?}, p99 {most:.1?}; {kilobytes} kB");
     };
     for ground in [None, Some(Ground { map: &map, origin })] {
         rounds(ground);

@@ -1,0 +1,184 @@
+//! A picture's pixels as places in a palette of at most 256 colours, which is a third of the bytes
+//! of red, green and blue.
+
+use std::collections::HashMap;
+
+/// The most colours of a palette in a PNG file.
+const MAX_COLOURS: usize = 256;
+/// The number of bits of a place in the table of recent colours.
+const RECENT_BITS: u32 = 10;
+
+/// The number of pixels that are compared at once.
+const BLOCK: usize = 32;
+
+type Rgb = [u8; 3];
+/// Red, green, blue and opacity.
+type Pixel = [u8; 4];
+
+/// Pixels as places in a palette.
+pub(super) struct Indexed {
+    /// Red, green and blue of each colour.
+    pub(super) palette: Vec<u8>,
+    /// For each pixel the place of its colour in the palette.
+    pub(super) places: Vec<u8>,
+}
+
+/// Returns the pixels as places in a palette. If there are more than 256 colours, the rarest ones
+/// (edges between two shapes) become the nearest of the others.
+pub(super) fn indexed(pixels: &[Pixel]) -> Indexed {
+    let mut colours = Colours::default();
+    let runs = runs(pixels, |pixel| colours.number_of(pixel));
+    let mut counts = vec![0_u64; colours.all.len()];
+    for (number, length) in &runs {
+        counts[*number as usize] += u64::from(*length);
+    }
+    let (palette, place_of) = reduced(&colours.all, &counts);
+    let mut places = Vec::with_capacity(pixels.len());
+    for (number, length) in runs {
+        let place = place_of[number as usize];
+        places.resize(places.len() + length as usize, place);
+    }
+    Indexed {
+        palette: palette.concat(),
+        places,
+    }
+}
+
+/// Returns the number of the colour of each run of pixels, and the length of the run.
+fn runs(mut pixels: &[Pixel], mut number_of: impl FnMut(Pixel) -> u32) -> Vec<(u32, u32)> {
+    let mut runs = Vec::new();
+    while let Some(first) = pixels.first() {
+        // Whole blocks first, which the compiler compares with wide instructions.
+        let bits = |pixel: &Pixel| u32::from_le_bytes(*pixel);
+        let differs = |pixel: &Pixel| bits(pixel) ^ bits(first);
+        let blocks = pixels
+            .chunks_exact(BLOCK)
+            .take_while(|block| block.iter().fold(0, |all, pixel| all | differs(pixel)) == 0);
+        let whole = blocks.count() * BLOCK;
+        let rest = pixels[whole..].iter();
+        let length = whole + rest.take_while(|pixel| differs(pixel) == 0).count();
+        runs.push((number_of(*first), length as u32));
+        pixels = &pixels[length..];
+    }
+    runs
+}
+
+/// The colours that were seen, numbered in the order of their first pixel.
+struct Colours {
+    all: Vec<Rgb>,
+    numbers: HashMap<Rgb, u32>,
+    /// A colour and its number by a hash of the colour: most pixels have a recent one.
+    recent: Vec<Option<(Rgb, u32)>>,
+}
+
+impl Default for Colours {
+    fn default() -> Self {
+        Self {
+            all: Vec::new(),
+            numbers: HashMap::new(),
+            recent: vec![None; 1 << RECENT_BITS],
+        }
+    }
+}
+
+impl Colours {
+    fn number_of(&mut self, [red, green, blue, _]: Pixel) -> u32 {
+        let colour = [red, green, blue];
+        let bits = u32::from_le_bytes([red, green, blue, 0]);
+        // Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, 6.4).
+        let slot = (bits.wrapping_mul(0x9E37_79B1) >> (u32::BITS - RECENT_BITS)) as usize;
+        if let Some((recent, number)) = self.recent[slot]
+            && recent == colour
+        {
+            return number;
+        }
+        let next = self.all.len() as u32;
+        let number = *self.numbers.entry(colour).or_insert(next);
+        if number == next {
+            self.all.push(colour);
+        }
+        self.recent[slot] = Some((colour, number));
+        number
+    }
+}
+
+/// Returns the most frequent colours, and for each colour the place of the nearest one of them.
+fn reduced(all: &[Rgb], counts: &[u64]) -> (Vec<Rgb>, Vec<u8>) {
+    let mut by_count: Vec<usize> = (0..all.len()).collect();
+    // The sort is stable, so the same pixels give the same palette.
+    by_count.sort_by_key(|number| std::cmp::Reverse(counts[*number]));
+    let (kept, rare) = by_count.split_at(by_count.len().min(MAX_COLOURS));
+    let palette: Vec<Rgb> = kept.iter().map(|number| all[*number]).collect();
+    let mut place_of = vec![0_u8; all.len()];
+    for (place, number) in kept.iter().enumerate() {
+        place_of[*number] = place as u8;
+    }
+    for number in rare {
+        place_of[*number] = nearest(&palette, all[*number]);
+    }
+    (palette, place_of)
+}
+
+fn nearest(palette: &[Rgb], colour: Rgb) -> u8 {
+    let distance = |other: &Rgb| -> u32 {
+        let channels = other.iter().zip(colour);
+        channels.map(|(a, b)| u32::from(a.abs_diff(b)).pow(2)).sum()
+    };
+    let places = palette.iter().enumerate();
+    let nearest = places.min_by_key(|(_, other)| distance(other));
+    nearest.map_or(0, |(place, _)| place as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pixel([red, green, blue]: Rgb) -> Pixel {
+        [red, green, blue, 255]
+    }
+
+    fn painted(indexed: &Indexed) -> Vec<Rgb> {
+        let colour = |place: &u8| {
+            let at = usize::from(*place) * 3;
+            [0, 1, 2].map(|channel| indexed.palette[at + channel])
+        };
+        indexed.places.iter().map(colour).collect()
+    }
+
+    #[test]
+    fn rare_colours_become_the_nearest_frequent_one() {
+        // 300 greys and blues: the first 256 twice, the others once.
+        let colour = |number: u32| {
+            [
+                (number % 256) as u8,
+                (number % 256) as u8,
+                (number / 256) as u8,
+            ]
+        };
+        let twice = (0..256).flat_map(|number| [number, number]);
+        let colours: Vec<Rgb> = twice.chain(256..300).map(colour).collect();
+        let pixels: Vec<_> = colours.iter().copied().map(pixel).collect();
+        let painted = painted(&indexed(&pixels));
+        assert_eq!(painted[..512], colours[..512]);
+        for (painted, colour) in painted[512..].iter().zip(&colours[512..]) {
+            assert_eq!(*painted, [colour[0], colour[1], 0]);
+        }
+    }
+
+    proptest! {
+        /// A picture of at most 256 colours keeps every pixel.
+        #[test]
+        fn few_colours_are_kept(
+            colours in proptest::collection::vec(any::<Rgb>(), 1..=256),
+            order in proptest::collection::vec(any::<prop::sample::Index>(), 1..400),
+        ) {
+            let pixels: Vec<Rgb> = order.iter().map(|index| *index.get(&colours)).collect();
+            let opaque: Vec<_> = pixels.iter().copied().map(pixel).collect();
+            let indexed = indexed(&opaque);
+            prop_assert!(indexed.palette.len() <= 3 * MAX_COLOURS);
+            prop_assert_eq!(painted(&indexed), pixels);
+        }
+    }
+}
