@@ -58,6 +58,14 @@ def rule(alert):
     }
 
 
+def at(alert):
+    return alert.get("at", "18m")
+
+
+def after_min(alert):
+    return int(at(alert).removesuffix("m"))
+
+
 def test(alert, series, expected):
     found = [{"exp_labels": {**labels, "severity": alert["severity"]}, "exp_annotations": annotations(alert)}
              for labels in expected]
@@ -65,7 +73,7 @@ def test(alert, series, expected):
         "interval": alert.get("interval", "1m"),
         "input_series": [{"series": name, "values": values} for name, values in series],
         "alert_rule_test": [
-            {"eval_time": alert.get("at", "18m"), "alertname": alert["name"], "exp_alerts": found}
+            {"eval_time": at(alert), "alertname": alert["name"], "exp_alerts": found}
         ],
     }
 
@@ -94,6 +102,8 @@ def files():
     burning = slos.alerts()
     fast = [alert for alert in burning if alert["severity"] == "page"]
     slow = [alert for alert in burning if alert["severity"] != "page"]
+    within_days = [alert for alert in alerts.ALERTS if after_min(alert) >= 600]
+    within_minutes = [alert for alert in alerts.ALERTS if after_min(alert) < 600]
     rules = {"groups": [{"name": "porchlight-objectives", "rules": slos.recording_rules()}]}
     firing = {
         "groups": [
@@ -106,7 +116,8 @@ def files():
         "rules/alerts.yaml": firing,
         "rules/tests/budgets-fast.yaml": suite(["recording", "alerts"], "5m", fast),
         "rules/tests/budgets-slow.yaml": suite(["recording", "alerts"], "30m", slow),
-        "rules/tests/causes.yaml": suite(["alerts"], "1m", alerts.ALERTS),
+        "rules/tests/causes-fast.yaml": suite(["alerts"], "1m", within_minutes),
+        "rules/tests/causes-slow.yaml": suite(["alerts"], "10m", within_days),
     }.items():
         yield HERE / name, MADE + yaml(value) + "\n"
     for made in boards.all_boards(slos.SLOS):
