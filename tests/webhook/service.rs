@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use porchlight_core::webhook::signature::service_signature;
+use porchlight_schema::limits::{ENDPOINT_IN_FLIGHT_MAX, ENDPOINT_SLOW_IN_FLIGHT_MAX};
 use serde_json::{Value, json};
 
 use crate::examples::{assert_documented, split};
@@ -440,8 +441,10 @@ async fn kills_lose_nothing_and_keep_the_order() {
         acknowledged.len()
     );
     println!("ready and first message, in ms after the start of the process: {back_after:?}");
+    // Attempts that take longer than usual while others wait, as on a machine that stalls, hold slow permits.
+    let in_flight_max = ENDPOINT_IN_FLIGHT_MAX + ENDPOINT_SLOW_IN_FLIGHT_MAX;
     assert!(
-        repeats as u64 <= crashes * 32,
+        repeats as u64 <= crashes * in_flight_max as u64,
         "{repeats} messages came twice"
     );
     server.stop();
