@@ -96,7 +96,7 @@ pub(super) fn draw(track: &Track, score: &Score, picture: &mut Picture) {
     };
     shapes.push(small(
         foot,
-        "Arrows show which way it was gone.",
+        "Arrows show the direction.",
         Anchor::Start,
     ));
 }
