@@ -142,7 +142,7 @@ fn a_delivery_matches_the_reference_picture() {
     let before = std::fs::read_to_string(golden).unwrap_or_default();
     assert!(
         text == before,
-        "the picture has changed: look at it after PORCHLIGHT_REGENERATE=1 cargo test -p porchlight-core --lib picture, \
+        "the picture has changed: look at it after PORCHLIGHT_REGENERATE=1 cargo test -p porchlight-picture --lib, \
          and raise VERSION"
     );
 }
