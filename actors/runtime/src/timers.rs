@@ -11,10 +11,6 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio_util::time::{DelayQueue, delay_queue};
 
-/// The most keys that a wheel arms before it looks for keys that are due. A start with many sessions arms each of
-/// them, and a look costs more than an arming.
-const ARMED_AT_ONCE: usize = 256;
-
 /// Arms keys on one arbiter.
 #[derive(Debug, Clone)]
 pub struct Wheel<K> {
@@ -46,20 +42,15 @@ async fn turn<K: Hash + Eq + Clone>(
 ) {
     let mut queue: DelayQueue<K> = DelayQueue::new();
     let mut keys: HashMap<K, delay_queue::Key> = HashMap::new();
-    let mut arms = Vec::with_capacity(ARMED_AT_ONCE);
     loop {
         tokio::select! {
-            received = armed.recv_many(&mut arms, ARMED_AT_ONCE) => {
-                if received == 0 {
-                    return;
-                }
-                for (key, delay) in arms.drain(..) {
-                    match keys.get(&key) {
-                        Some(place) => queue.reset(place, delay),
-                        None => {
-                            let place = queue.insert(key.clone(), delay);
-                            keys.insert(key, place);
-                        }
+            arm = armed.recv() => {
+                let Some((key, delay)) = arm else { return };
+                match keys.get(&key) {
+                    Some(place) => queue.reset(place, delay),
+                    None => {
+                        let place = queue.insert(key.clone(), delay);
+                        keys.insert(key, place);
                     }
                 }
             }
