@@ -94,11 +94,7 @@ pub(super) fn draw(track: &Track, score: &Score, picture: &mut Picture) {
         x: row.x,
         y: row.y + ROW_PX + 2.0,
     };
-    shapes.push(small(
-        foot,
-        "Arrows show the direction.",
-        Anchor::Start,
-    ));
+    shapes.push(small(foot, "Arrows show the direction.", Anchor::Start));
 }
 
 fn beside(row: At) -> At {
