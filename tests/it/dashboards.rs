@@ -181,10 +181,9 @@ fn every_alert_links_to_the_runbook_and_a_dashboard() {
         .filter_map(|line| line.strip_prefix("## "))
         .map(|heading| heading.to_lowercase().replace(' ', "-"))
         .collect();
-    let tests: String = ["budgets-fast", "budgets-slow", "causes"]
-        .iter()
-        .map(|name| root().join(format!("grafana/rules/tests/{name}.yaml")))
-        .map(|file| std::fs::read_to_string(file).unwrap())
+    let tests: String = std::fs::read_dir(root().join("grafana/rules/tests"))
+        .unwrap()
+        .map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap())
         .collect();
     for rule in rules("alerts.yaml").iter().filter(|rule| rule.is_alert) {
         let value = |key: &str| {
