@@ -158,6 +158,8 @@ pub const TENANT_LARGE_BODIES_AT_ONCE_MAX: usize = 1;
 pub const LARGE_BODY_BYTES: usize = 128 * 1024;
 /// Time for which a large body waits for its turn.
 pub const LARGE_BODY_TURN_MS_MAX: u64 = 5_000;
+/// Time after which a thread of usual priority does the work on a large body, if no thread of low priority has begun it.
+pub const LARGE_BODY_STARVED_MS: u64 = 250;
 /// Sessions started per second; the burst is [`SESSION_STARTS_BURST_FACTOR`] times as many.
 pub const TENANT_SESSION_STARTS_PER_SEC: u32 = 1_000;
 /// The burst factor of [`TENANT_SESSION_STARTS_PER_SEC`].

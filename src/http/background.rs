@@ -6,11 +6,15 @@
 //! as soon as a worker has something to do. The threads of the runtime's blocking pool are shared
 //! with reads of the store, so their priority cannot be lowered.
 //!
-//! On a node whose processors are busy without a pause, such a thread gets about 0.3 % of one: a large
-//! body then takes seconds, and the ones behind it are refused with 429 until the load falls.
+//! On a node whose processors are busy without a pause, such a thread gets about 0.3 % of one. Work
+//! that no thread has begun after [`LARGE_BODY_STARVED_MS`] therefore goes to the blocking pool: large
+//! bodies are slow on a busy node, but they are completed. Work that a thread has begun stays with it,
+//! because a process without privileges cannot raise the priority of a thread.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError, mpsc};
+use std::time::Duration;
 
+use porchlight_schema::limits::LARGE_BODY_STARVED_MS;
 use thread_priority::ThreadPriority;
 use tokio::sync::oneshot;
 
@@ -20,6 +24,8 @@ use tokio::sync::oneshot;
 pub struct EndedEarly;
 
 type Work = Box<dyn FnOnce() + Send>;
+/// Work that waits for a thread; empty once a thread has begun it.
+type Waiting = Arc<Mutex<Option<Work>>>;
 
 /// Runs `work` on a thread of low priority and returns its result. The callers limit the number of
 /// concurrent calls: see `LargeBodyTurn`.
@@ -30,22 +36,22 @@ type Work = Box<dyn FnOnce() + Send>;
 pub async fn run<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, EndedEarly> {
-    let Some(queue) = queue() else {
+    static THREADS: OnceLock<Option<Threads>> = OnceLock::new();
+    let Some(threads) = THREADS.get_or_init(Threads::start) else {
         return Ok(work());
     };
-    let (done, result) = oneshot::channel();
-    let work = Box::new(move || {
-        // An error means that the client has left.
-        let _left = done.send(work());
-    });
-    queue.send(work).map_err(|_| EndedEarly)?;
-    result.await.map_err(|_| EndedEarly)
+    let starved_after = Duration::from_millis(LARGE_BODY_STARVED_MS);
+    threads.run(work, starved_after).await
 }
 
-/// Returns the queue of the threads, which the first call starts; `None` if no thread starts.
-fn queue() -> Option<&'static mpsc::Sender<Work>> {
-    static QUEUE: OnceLock<Option<mpsc::Sender<Work>>> = OnceLock::new();
-    let queue = QUEUE.get_or_init(|| {
+/// The threads of low priority, one for each processor.
+struct Threads {
+    queue: mpsc::Sender<Waiting>,
+}
+
+impl Threads {
+    /// Starts the threads. Returns `None` if no thread starts.
+    fn start() -> Option<Self> {
         let (queue, waiting) = mpsc::channel();
         let waiting = Arc::new(Mutex::new(waiting));
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -55,23 +61,65 @@ fn queue() -> Option<&'static mpsc::Sender<Work>> {
             thread.spawn(move || serve(&waiting)).is_ok()
         };
         let started = (0..threads).map(start).filter(|&is_started| is_started);
-        (started.count() > 0).then_some(queue)
-    });
-    queue.as_ref()
+        (started.count() > 0).then_some(Self { queue })
+    }
+
+    /// Runs `work` on one of the threads, or on the blocking pool if none of them has begun it after
+    /// `starved_after`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the work panicked.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+        starved_after: Duration,
+    ) -> Result<T, EndedEarly> {
+        let (done, mut result) = oneshot::channel();
+        let work: Work = Box::new(move || {
+            // An error means that the client has left.
+            let _left = done.send(work());
+        });
+        let waiting = Arc::new(Mutex::new(Some(work)));
+        self.queue
+            .send(Arc::clone(&waiting))
+            .map_err(|_| EndedEarly)?;
+        if let Ok(result) = tokio::time::timeout(starved_after, &mut result).await {
+            return result.map_err(|_| EndedEarly);
+        }
+        if let Some(work) = take_if_free(&waiting) {
+            // The work reports its result by the channel.
+            drop(tokio::task::spawn_blocking(work));
+        }
+        result.await.map_err(|_| EndedEarly)
+    }
 }
 
-fn serve(waiting: &Mutex<mpsc::Receiver<Work>>) {
+/// Takes work that no thread has begun. A worker never waits for a thread of low priority, so work
+/// that a thread is about to take stays with that thread.
+fn take_if_free(waiting: &Mutex<Option<Work>>) -> Option<Work> {
+    match waiting.try_lock() {
+        Ok(mut work) => work.take(),
+        Err(TryLockError::Poisoned(work)) => work.into_inner().take(),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+fn serve(queue: &Mutex<mpsc::Receiver<Waiting>>) {
     lower_priority();
     loop {
+        let waiting = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(waiting) = waiting else {
+            return;
+        };
         let work = waiting
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .recv();
-        let Ok(work) = work else {
-            return;
-        };
-        // The caller learns of a panic from the dropped channel; the thread goes on.
-        let _panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            .take();
+        if let Some(work) = work {
+            // The caller learns of a panic from the dropped channel; the thread goes on.
+            let _panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        }
     }
 }
 
@@ -105,6 +153,37 @@ mod tests {
         assert_eq!(run(|| 7).await.unwrap(), 7);
     }
 
+    #[tokio::test]
+    async fn work_that_no_thread_begins_is_done_by_the_blocking_pool() {
+        let threads = Threads::start().unwrap();
+        let patience = Duration::from_secs(3600);
+        let count = std::thread::available_parallelism().map_or(1, usize::from);
+        // Each thread of low priority begins work that lasts until the end of the test.
+        let (begun, mut has_begun) = tokio::sync::mpsc::unbounded_channel();
+        let (release, held) = mpsc::channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        let hold = |_| {
+            let (begun, held) = (begun.clone(), Arc::clone(&held));
+            let work = move || {
+                begun.send(()).unwrap();
+                held.lock().unwrap().recv().unwrap_err();
+            };
+            threads.run(work, patience)
+        };
+        let all_held = futures_util::future::join_all((0..count).map(hold));
+        let beside = async {
+            for _ in 0..count {
+                has_begun.recv().await.unwrap();
+            }
+            let name = || std::thread::current().name().map(str::to_owned);
+            let by = threads.run(name, Duration::from_millis(1)).await.unwrap();
+            assert_ne!(by.as_deref(), Some("large-bodies"));
+            drop(release);
+        };
+        let (held, ()) = tokio::join!(all_held, beside);
+        assert!(held.iter().all(Result::is_ok));
+    }
+
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn the_threads_run_only_when_no_other_thread_wants_the_processor() {
@@ -113,7 +192,9 @@ mod tests {
             ThreadSchedulePolicy::Normal,
             thread_schedule_policy,
         };
-        let idle = run(thread_schedule_policy).await.unwrap().unwrap();
+        let threads = Threads::start().unwrap();
+        let idle = threads.run(thread_schedule_policy, Duration::from_secs(3600));
+        let idle = idle.await.unwrap().unwrap();
         let usual = thread_schedule_policy().unwrap();
         assert_eq!((idle, usual), (Normal(Idle), Normal(Other)));
     }
