@@ -350,6 +350,10 @@ impl Config {
             let detail = "must be whole days, 1d or more, and at most store.retention";
             return invalid("retention.shortest", detail);
         }
+        if !self.retention.is_audit_valid() {
+            let detail = "must be whole days, from 30d to 400d";
+            return invalid("retention.shortest_audit", detail);
+        }
         if self.store.path.as_os_str().is_empty() {
             return invalid("store.path", "must name a folder");
         }
@@ -476,6 +480,14 @@ mod tests {
             ("[store]\nretention = \"71h\"", "store.retention"),
             ("[retention]\nshortest = \"25h\"", "retention.shortest"),
             ("[retention]\nshortest = \"91d\"", "retention.shortest"),
+            (
+                "[retention]\nshortest_audit = \"29d\"",
+                "retention.shortest_audit",
+            ),
+            (
+                "[retention]\nshortest_audit = \"401d\"",
+                "retention.shortest_audit",
+            ),
             ("[limits]\ntenant_requests = -1", "limits.tenant_requests"),
             ("[session]\nidle_timeout = \"0s\"", "session.idle_timeout"),
             ("[session]\nmax_duration = \"0s\"", "session.max_duration"),

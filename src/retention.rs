@@ -140,11 +140,13 @@ impl Sweeper {
                 telemetry,
                 messages,
                 sessions,
+                audit_groups,
             }) => tracing::info!(
                 telemetry,
                 messages,
                 sessions,
-                "data older than the chosen retention deleted, by number of sessions"
+                audit_groups,
+                "data older than its retention deleted, by number of sessions and of groups of audit lines"
             ),
             Err(error) => {
                 tracing::warn!(%error, "data older than the chosen retention cannot be deleted");

@@ -1,13 +1,14 @@
-//! `GET` and `PUT /v1/retention`: for how long the data of sessions is kept.
+//! `GET` and `PUT /v1/retention`: for how long the data of sessions and the audit log are kept.
 
 use actix_web::{HttpResponse, Resource, web};
-use porchlight_core::retention::{DataClass, RetentionBounds, RetentionPolicy};
+use porchlight_core::retention::{AUDIT_FIELD, DataClass, RetentionBounds, RetentionPolicy};
 use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::Problem;
 use porchlight_http::request_context::{self, RequestContext};
 use porchlight_http::route::{get, resource};
 use porchlight_observe::http::Route;
+use porchlight_schema::limits::AUDIT_DAYS_MAX;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -28,6 +29,8 @@ struct BoundsView {
     shortest_messages_days: u32,
     shortest_insight_days: u32,
     longest_days: u32,
+    shortest_audit_days: u32,
+    longest_audit_days: u32,
 }
 
 impl RetentionView {
@@ -39,6 +42,8 @@ impl RetentionView {
                 shortest_messages_days: bounds.shortest_days(DataClass::Messages),
                 shortest_insight_days: bounds.shortest_days(DataClass::Insight),
                 longest_days: bounds.longest_days,
+                shortest_audit_days: bounds.shortest_audit_days,
+                longest_audit_days: AUDIT_DAYS_MAX,
             },
         }
     }
@@ -71,21 +76,23 @@ async fn choose(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let value = fields::parse(&body)?;
     let root = Fields::root(&value)?;
     let mut faults = Faults::default();
-    root.only(&DataClass::ALL.map(DataClass::field), &mut faults);
-    let mut days = |class: DataClass| {
+    let [telemetry, messages, insight] = DataClass::ALL.map(DataClass::field);
+    root.only(&[telemetry, messages, insight, AUDIT_FIELD], &mut faults);
+    let mut days = |field: &str| {
         let detail = "must be a whole number of days";
         let read = |value: &Value| value.as_u64().and_then(|days| u32::try_from(days).ok());
-        root.read(class.field(), detail, &mut faults, read)
+        root.read(field, detail, &mut faults, read)
     };
     let policy = RetentionPolicy {
-        telemetry_days: days(DataClass::Telemetry),
-        messages_days: days(DataClass::Messages),
-        insight_days: days(DataClass::Insight),
+        telemetry_days: days(telemetry),
+        messages_days: days(messages),
+        insight_days: days(insight),
+        audit_days: days(AUDIT_FIELD),
     };
     let service = &call.state.service;
     let bounds = service.retention_bounds();
     if let Err(refused) = policy.check(&bounds) {
-        faults.add(root.pointer(refused.class().field()), refused.to_string());
+        faults.add(root.pointer(refused.field()), refused.to_string());
     }
     let policy = faults.none(Some(policy))?;
     if let Err(refused) = service.retention(tenant).choose(policy).await? {

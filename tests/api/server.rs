@@ -35,6 +35,7 @@ use crate::answer::Answer;
 pub(crate) const BOUNDS: RetentionBounds = RetentionBounds {
     shortest_days: 1,
     longest_days: 90,
+    shortest_audit_days: 180,
 };
 
 /// The machine's time, plus the offset that a test adds to it.

@@ -11,7 +11,7 @@ mod verify;
 use std::net::IpAddr;
 
 use porchlight_schema::ids::{KeyId, OrganizationId};
-use porchlight_schema::limits::AUDIT_GROUP_LINES_MAX;
+use porchlight_schema::limits::{AUDIT_GROUP_LINES_MAX, AUDIT_SWEEP_MS_MAX};
 use porchlight_schema::privacy::RequestType;
 use porchlight_schema::session::Env;
 use porchlight_schema::time::TimestampMs;
@@ -217,6 +217,14 @@ pub fn line_hash(previous: &Hash, line: &Line) -> Hash {
     hash.update("\n");
     hash.update(json);
     hash.finalize().into()
+}
+
+/// Returns the time up to which a sweep at `now` removes groups, if the chain keeps lines for
+/// `kept_ms` and its oldest group ends at `oldest`; `None` if no group has expired.
+#[must_use]
+pub fn expires_until(oldest: TimestampMs, kept_ms: i64, now: TimestampMs) -> Option<TimestampMs> {
+    let expired = now.plus_ms(-kept_ms);
+    (oldest <= expired).then(|| expired.min(oldest.plus_ms(AUDIT_SWEEP_MS_MAX)))
 }
 
 /// Bytes as hexadecimal digits.

@@ -8,7 +8,8 @@
 mod policy;
 
 pub use policy::{
-    DataClass, PolicyRefused, RetentionBounds, RetentionPolicy, Span, SweepProgress, next_span,
+    AUDIT_FIELD, DataClass, PolicyRefused, RetentionBounds, RetentionPolicy, Span, SweepProgress,
+    next_span,
 };
 use porchlight_schema::limits::{
     RETENTION_CLOCK_DIFFERENCE_MS_MAX, RETENTION_CLOCK_TRUSTED_AFTER_MS, SWEEP_SESSIONS_PARTS,

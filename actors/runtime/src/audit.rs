@@ -8,6 +8,7 @@
 //! without being recorded.
 
 mod chain;
+mod expire;
 mod read;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use porchlight_schema::session::Tenant;
 use tokio::sync::{mpsc, oneshot};
 
 use chain::Chains;
+pub(crate) use expire::expire;
 pub use read::{AuditPage, ChainReport, Outcome, verify_all};
 
 /// The pause before the writer retries a write that the store did not accept.

@@ -4,9 +4,18 @@
 pub const ACCESS_ARCHIVE_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Maximum number of sessions in an access archive.
 pub const ACCESS_ARCHIVE_SESSIONS_MAX: usize = 10_000;
-/// The time for which a line of the audit log is kept: 400 days, so that a full year remains
-/// available.
-pub const AUDIT_KEPT_MS: i64 = 400 * 24 * 3_600 * 1_000;
+/// The days for which a line of the audit log is kept, unless its organization has chosen fewer. A
+/// full year remains available.
+pub const AUDIT_DAYS_MAX: u32 = 400;
+/// [`AUDIT_DAYS_MAX`] in milliseconds.
+pub const AUDIT_KEPT_MS: i64 = AUDIT_DAYS_MAX as i64 * 24 * 3_600 * 1_000;
+/// The fewest days for the audit log that an operator may allow organizations to choose. An
+/// investigation often begins weeks after the act.
+pub const AUDIT_DAYS_MIN: u32 = 30;
+/// The fewest days for the audit log that organizations may choose, unless the operator allows others.
+pub const AUDIT_SHORTEST_DAYS_DEFAULT: u32 = 180;
+/// The part of the audit log, by its time, that one sweep removes at most.
+pub const AUDIT_SWEEP_MS_MAX: i64 = 20 * 24 * 3_600 * 1_000;
 /// Maximum number of lines in one group of the audit log, which is one stored row.
 pub const AUDIT_GROUP_LINES_MAX: usize = 64;
 /// The number of groups stored in one part: one partition of at most about 4 MiB on a CQL cluster.

@@ -1,6 +1,7 @@
 //! Tests the retention that an organization chooses: it stays within the bounds, removes each class of
-//! data in time and nothing else, and leaves held sessions alone.
+//! data in time and nothing else, leaves held sessions alone, and applies to the audit log.
 
+use porchlight_actors::audit::Outcome;
 use porchlight_actors::service::Swept;
 
 use super::*;
@@ -28,6 +29,7 @@ async fn sweep(server: &Server) -> Swept {
         all.telemetry += swept.telemetry;
         all.messages += swept.messages;
         all.sessions += swept.sessions;
+        all.audit_groups += swept.audit_groups;
     }
     all
 }
@@ -39,9 +41,10 @@ async fn a_retention_is_chosen_within_the_bounds() {
     assert_eq!(
         shown.json,
         json!({
-            "telemetryDays": null, "messagesDays": null, "insightDays": null,
+            "telemetryDays": null, "messagesDays": null, "insightDays": null, "auditDays": null,
             "bounds": {
                 "shortestTelemetryDays": 1, "shortestMessagesDays": 9, "shortestInsightDays": 9, "longestDays": 90,
+                "shortestAuditDays": 180, "longestAuditDays": 400,
             },
         })
     );
@@ -55,7 +58,9 @@ async fn a_retention_is_chosen_within_the_bounds() {
             json!({ "telemetryDays": 31, "insightDays": 30 }),
             "/telemetryDays",
         ),
-        (json!({ "auditDays": 30 }), "/auditDays"),
+        (json!({ "auditDays": 179 }), "/auditDays"),
+        (json!({ "auditDays": 401 }), "/auditDays"),
+        (json!({ "imageDays": 30 }), "/imageDays"),
     ] {
         let refused = choose(&server, body).await;
         refused.is_problem(422, "invalid_body");
@@ -136,5 +141,52 @@ async fn a_held_session_keeps_everything_until_the_hold_is_released() {
     assert_eq!(hold(Method::DELETE).await, 200);
     assert_eq!(sweep(&server).await.sessions, 1);
     assert_eq!(read(&server, &session.id).await, 404);
+    server.stop().await;
+}
+
+/// Returns the number of lines of the audit log, and checks its chain.
+async fn audit_lines(server: &Server) -> usize {
+    let log = server.service.audit().unwrap();
+    for report in log.verify().await.unwrap() {
+        assert!(matches!(report.outcome, Outcome::Whole(_)), "{report:?}");
+    }
+    let answer = server.get("/v1/audit", &server.keys.secret).await;
+    answer.json["data"].as_array().unwrap().len()
+}
+
+#[actix::test]
+async fn lines_of_the_audit_log_expire_after_the_chosen_retention() {
+    let server = server(0).await;
+    let session = server.scored_session().await;
+    let read = async || {
+        let path = insights(&session.id);
+        let answer = server.get(&path, &server.keys.secret).await;
+        assert_eq!(answer.status, 200);
+        server.service.audit().unwrap().flush().await;
+    };
+    choose(&server, json!({ "auditDays": 180 })).await;
+    read().await;
+    let early = audit_lines(&server).await;
+    assert!(early >= 2, "{early}");
+    server.clock.advance_min(100 * DAY_MIN);
+    read().await;
+    assert_eq!(audit_lines(&server).await, early + 1);
+    server.clock.advance_min(79 * DAY_MIN);
+    assert_eq!(sweep(&server).await, Swept::default());
+    assert_eq!(audit_lines(&server).await, early + 1);
+
+    server.clock.advance_min(2 * DAY_MIN);
+    assert!(sweep(&server).await.audit_groups >= 1);
+    assert_eq!(audit_lines(&server).await, 1);
+    assert_eq!(sweep(&server).await, Swept::default());
+    // The missing lines are not taken for removed ones, even if lines are kept longer from now on.
+    choose(&server, json!({})).await;
+    read().await;
+    assert_eq!(audit_lines(&server).await, 3);
+    server.clock.advance_min(401 * DAY_MIN);
+    assert!(sweep(&server).await.audit_groups >= 2);
+    assert_eq!(audit_lines(&server).await, 0);
+    read().await;
+    assert_eq!(audit_lines(&server).await, 1);
     server.stop().await;
 }

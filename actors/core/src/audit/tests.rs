@@ -37,7 +37,7 @@ fn end(groups: &[Group]) -> Head {
 }
 
 fn verify(groups: &[Group], noted: Head) -> Result<Verified, Fault> {
-    let mut verifier = Verifier::new(NOW.plus_ms(86_400_000), noted);
+    let mut verifier = Verifier::new(NOW.plus_ms(86_400_000 - AUDIT_KEPT_MS), noted);
     for group in groups {
         verifier.check(group)?;
     }
@@ -91,7 +91,7 @@ fn missing_groups_are_found_unless_they_expired() {
         missing(2)
     );
     assert_eq!(verify(&groups[..2], noted), Err(Fault::Cut { expected: 3 }));
-    let mut later = Verifier::new(NOW.plus_ms(AUDIT_KEPT_MS + 86_400_000), noted);
+    let mut later = Verifier::new(NOW.plus_ms(86_400_000), noted);
     later.check(&groups[1]).unwrap();
     later.check(&groups[2]).unwrap();
     assert_eq!(later.finish().unwrap().lines, 2);
@@ -102,6 +102,19 @@ fn missing_groups_are_found_unless_they_expired() {
     );
     assert_eq!(verify(&[], Head::EMPTY).unwrap().lines, 0);
     assert_eq!(verify(&[], noted), Err(Fault::Cut { expected: 3 }));
+}
+
+#[test]
+fn a_sweep_removes_a_bounded_part_of_the_expired_time() {
+    const DAY_MS: i64 = 86_400_000;
+    let until = |oldest_days: i64, kept_days: i64| {
+        expires_until(NOW.plus_ms(-oldest_days * DAY_MS), kept_days * DAY_MS, NOW)
+            .map(|until| NOW.since_ms(until) / DAY_MS)
+    };
+    assert_eq!(until(29, 30), None);
+    assert_eq!(until(30, 30), Some(30));
+    assert_eq!(until(45, 30), Some(30));
+    assert_eq!(until(400, 30), Some(380));
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Checks a chain of the audit log, group by group.
 
-use porchlight_schema::limits::AUDIT_KEPT_MS;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
@@ -62,18 +61,19 @@ pub struct Verified {
 /// Checks the groups of a chain in order.
 #[derive(Debug)]
 pub struct Verifier {
-    now: TimestampMs,
+    expired_until: TimestampMs,
     noted: Head,
     head: Option<Head>,
     lines: u64,
 }
 
 impl Verifier {
-    /// Begins a check at `now`. `noted` is a head that the chain has reached; the chain may have grown since.
+    /// Begins a check. Groups whose lines are not younger than `expired_until` may be missing at the beginning. `noted` is
+    /// a head that the chain has reached; the chain may have grown since.
     #[must_use]
-    pub fn new(now: TimestampMs, noted: Head) -> Self {
+    pub fn new(expired_until: TimestampMs, noted: Head) -> Self {
         Self {
-            now,
+            expired_until,
             noted,
             head: None,
             lines: 0,
@@ -89,7 +89,7 @@ impl Verifier {
         let number = group.number;
         match self.head {
             // Older groups expire as a whole. The group itself says how old the line before it is.
-            None if number > 0 && group.previous_at > self.now.plus_ms(-AUDIT_KEPT_MS) => {
+            None if number > 0 && group.previous_at > self.expired_until => {
                 return Err(Fault::MissingBefore { group: number });
             }
             None => {}
@@ -128,7 +128,7 @@ impl Verifier {
     /// [`Fault::Cut`].
     pub fn finish(self) -> Result<Verified, Fault> {
         // A chain whose groups have all expired has nothing left to check.
-        let has_expired = self.head.is_none() && self.noted.at <= self.now.plus_ms(-AUDIT_KEPT_MS);
+        let has_expired = self.head.is_none() && self.noted.at <= self.expired_until;
         let head = self.head.unwrap_or(Head::EMPTY);
         if head.next < self.noted.next && !has_expired {
             return Err(Fault::Cut {

@@ -5,14 +5,18 @@
 //! longest retention in one step, so that a wrong policy cannot delete everything at once.
 
 use porchlight_schema::limits::{
-    RETENTION_MESSAGES_DAYS_MIN, RETENTION_SESSION_LIFE_MS, SWEEP_SESSIONS_PARTS,
+    AUDIT_DAYS_MAX, AUDIT_KEPT_MS, RETENTION_MESSAGES_DAYS_MIN, RETENTION_SESSION_LIFE_MS,
+    SWEEP_SESSIONS_PARTS,
 };
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
 const DAY_MS: i64 = 24 * 3_600_000;
 
-/// A class of data that has a retention of its own.
+/// The field of the audit log's retention in the API.
+pub const AUDIT_FIELD: &str = "auditDays";
+
+/// A class of a session's data that has a retention of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DataClass {
@@ -46,6 +50,8 @@ pub struct RetentionBounds {
     pub shortest_days: u32,
     /// The longest retention, which also applies where an organization has chosen nothing.
     pub longest_days: u32,
+    /// The shortest retention of the audit log. The longest is [`AUDIT_DAYS_MAX`].
+    pub shortest_audit_days: u32,
 }
 
 impl RetentionBounds {
@@ -62,8 +68,8 @@ impl RetentionBounds {
     }
 }
 
-/// The number of days for which each class is kept after the end of the session; `None`: as long as
-/// the operator keeps sessions.
+/// The number of days for which each class is kept: data of a session after its end, a line of the
+/// audit log after its time. `None`: the longest possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RetentionPolicy {
@@ -73,6 +79,9 @@ pub struct RetentionPolicy {
     pub messages_days: Option<u32>,
     /// The retention of the session and its insight.
     pub insight_days: Option<u32>,
+    /// The retention of the audit log.
+    #[serde(default)]
+    pub audit_days: Option<u32>,
 }
 
 /// The error of a policy that the bounds do not allow.
@@ -81,8 +90,8 @@ pub enum PolicyRefused {
     /// A retention is too short or too long.
     #[error("must be a whole number of days from {shortest} to {longest}")]
     OutOfBounds {
-        /// The class of data.
-        class: DataClass,
+        /// The field of the API.
+        field: &'static str,
         /// The shortest retention that is allowed, days.
         shortest: u32,
         /// The longest retention that is allowed, days.
@@ -97,11 +106,12 @@ pub enum PolicyRefused {
 }
 
 impl PolicyRefused {
-    /// The class of data that is wrong.
+    /// The field of the API that is wrong.
     #[must_use]
-    pub fn class(&self) -> DataClass {
+    pub fn field(&self) -> &'static str {
         match self {
-            Self::OutOfBounds { class, .. } | Self::OutlivesSession { class } => *class,
+            Self::OutOfBounds { field, .. } => field,
+            Self::OutlivesSession { class } => class.field(),
         }
     }
 }
@@ -117,30 +127,56 @@ impl RetentionPolicy {
         }
     }
 
+    /// The time for which a line of the audit log is kept, ms.
+    #[must_use]
+    pub fn audit_kept_ms(&self) -> i64 {
+        self.audit_days
+            .map_or(AUDIT_KEPT_MS, |days| i64::from(days) * DAY_MS)
+    }
+
     /// Checks the policy against the bounds.
     ///
     /// # Errors
     ///
-    /// Returns the first wrong class.
+    /// Returns the first wrong field.
     pub fn check(&self, bounds: &RetentionBounds) -> Result<(), PolicyRefused> {
+        if let Some(days) = self.audit_days {
+            within(
+                AUDIT_FIELD,
+                days,
+                bounds.shortest_audit_days,
+                AUDIT_DAYS_MAX,
+            )?;
+        }
         for class in DataClass::ALL {
             let Some(days) = self.days(class) else {
                 continue;
             };
             let (shortest, longest) = (bounds.shortest_days(class), bounds.longest_days);
-            if !(shortest..=longest).contains(&days) {
-                return Err(PolicyRefused::OutOfBounds {
-                    class,
-                    shortest,
-                    longest,
-                });
-            }
+            within(class.field(), days, shortest, longest)?;
             if self.insight_days.is_some_and(|insight| days > insight) {
                 return Err(PolicyRefused::OutlivesSession { class });
             }
         }
         Ok(())
     }
+}
+
+/// Checks a retention of `days`.
+fn within(
+    field: &'static str,
+    days: u32,
+    shortest: u32,
+    longest: u32,
+) -> Result<(), PolicyRefused> {
+    if (shortest..=longest).contains(&days) {
+        return Ok(());
+    }
+    Err(PolicyRefused::OutOfBounds {
+        field,
+        shortest,
+        longest,
+    })
 }
 
 /// The time up to which a sweep has applied a policy, by creation of the session; `None`: it has not
@@ -211,6 +247,7 @@ mod tests {
     const BOUNDS: RetentionBounds = RetentionBounds {
         shortest_days: 1,
         longest_days: 90,
+        shortest_audit_days: 180,
     };
     const NOW: TimestampMs = TimestampMs(1_800_000_000_000);
 
@@ -228,8 +265,18 @@ mod tests {
         assert_eq!(telemetry(90).check(&BOUNDS), Ok(()));
         for days in [0, 91] {
             let refused = telemetry(days).check(&BOUNDS).unwrap_err();
-            assert_eq!(refused.class(), DataClass::Telemetry);
+            assert_eq!(refused.field(), "telemetryDays");
         }
+        let audit = |days| RetentionPolicy {
+            audit_days: Some(days),
+            ..RetentionPolicy::default()
+        };
+        for days in [179, 401] {
+            let refused = audit(days).check(&BOUNDS).unwrap_err();
+            assert_eq!(refused.field(), "auditDays");
+        }
+        assert_eq!(audit(180).check(&BOUNDS), Ok(()));
+        assert_eq!(audit(400).check(&BOUNDS), Ok(()));
         let messages = |days| RetentionPolicy {
             messages_days: Some(days),
             ..RetentionPolicy::default()

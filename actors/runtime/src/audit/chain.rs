@@ -15,7 +15,7 @@ use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
-/// The key of the only document in a collection of heads.
+/// The key of the document with the extent in a collection of heads.
 const HEAD_KEY: &[u8] = b"head";
 /// The maximum number of attempts to append a group behind groups of other nodes before the caller
 /// must retry later.
@@ -48,15 +48,15 @@ pub(super) fn tenant_key(tenant: Tenant) -> Vec<u8> {
     key
 }
 
-fn corrupt(error: &impl std::fmt::Display) -> StoreError {
+pub(super) fn corrupt(error: &impl std::fmt::Display) -> StoreError {
     StoreError::Corrupt(format!("audit log: {error}"))
 }
 
-fn heads(tenant: Tenant) -> Collection {
+pub(super) fn heads(tenant: Tenant) -> Collection {
     Collection::of_tenant(DocumentKind::AuditHead, tenant)
 }
 
-fn part(tenant: Tenant, part: u64) -> Collection {
+pub(super) fn part(tenant: Tenant, part: u64) -> Collection {
     Collection::part_of_tenant(DocumentKind::AuditGroup, tenant, part)
 }
 
@@ -87,7 +87,7 @@ pub(super) async fn groups_from(
     documents.iter().map(group_of).collect()
 }
 
-fn group_of(document: &Document) -> StoreResult<Group> {
+pub(super) fn group_of(document: &Document) -> StoreResult<Group> {
     Group::decode(&document.data).map_err(|error| corrupt(&error))
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::AuditLog;
 use super::chain::{extent, groups_from, noted_extent};
+use super::expire::expired_until;
 
 /// A page of the log, newest line first.
 #[derive(Debug, Clone)]
@@ -167,7 +168,8 @@ async fn verify_chain(
     now: TimestampMs,
 ) -> StoreResult<Result<Verified, Fault>> {
     let noted = noted_extent(store, tenant).await?;
-    let mut verifier = Verifier::new(now, noted.head);
+    let expired_until = expired_until(store, tenant, now).await?;
+    let mut verifier = Verifier::new(expired_until, noted.head);
     let mut part = noted.first_part;
     loop {
         let groups = groups_from(store, tenant, part * AUDIT_PART_GROUPS).await?;

@@ -13,13 +13,15 @@ use porchlight_ports::{
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
-    RETENTION_DAYS_DEFAULT, RETENTION_SHORTEST_DAYS_MIN, RETENTION_STEP_MS,
+    AUDIT_SHORTEST_DAYS_DEFAULT, RETENTION_DAYS_DEFAULT, RETENTION_SHORTEST_DAYS_MIN,
+    RETENTION_STEP_MS,
 };
-use porchlight_schema::session::Tenant;
+use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
 use super::Service;
+use crate::audit;
 use crate::privacy::{tenant_key, tenant_of};
 use crate::scoring::is_settled;
 
@@ -38,7 +40,7 @@ struct StoredPolicy {
     progress: SweepProgress,
 }
 
-/// The number of sessions from which a sweep removed data, by class.
+/// The work of a sweep: the number of sessions from which it removed data, by class, and of groups of audit lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Swept {
     /// Sessions whose telemetry was removed.
@@ -47,6 +49,8 @@ pub struct Swept {
     pub messages: u64,
     /// Sessions that were removed completely.
     pub sessions: u64,
+    /// Groups of lines that were removed from audit logs.
+    pub audit_groups: u64,
 }
 
 impl Swept {
@@ -172,8 +176,8 @@ impl Service {
         stored.await?.as_deref().map(decode).transpose()
     }
 
-    /// Removes the data that is older than the retention which its organization has chosen. Each call
-    /// covers at most a part of the stored time; see [`next_span`]. Call it only while the clock is
+    /// Removes the data that is older than the retention which its organization has chosen, and lines
+    /// of audit logs that are older than theirs. Each call covers at most a part of the stored time; see [`next_span`]. Call it only while the clock is
     /// right.
     ///
     /// # Errors
@@ -198,9 +202,39 @@ impl Service {
                 }
             }
             if is_last {
-                return Ok(swept);
+                break;
             }
         }
+        swept.audit_groups = self.expire_audit_logs().await?;
+        Ok(swept)
+    }
+
+    /// Removes the lines of audit logs that are older than their retention, of organizations that
+    /// this node owns.
+    async fn expire_audit_logs(&self) -> StoreResult<u64> {
+        let (store, mut removed) = (self.store(), 0_u64);
+        for organization in store.organizations().await? {
+            for env in Env::ALL {
+                let organization_id = organization.id;
+                let retention = self.retention(Tenant {
+                    organization_id,
+                    env,
+                });
+                if !retention.may_sweep() {
+                    continue;
+                }
+                let kept_ms = retention.policy().await?.audit_kept_ms();
+                match audit::expire(store, retention.tenant, kept_ms, self.now()).await {
+                    Ok(groups) => removed = removed.saturating_add(groups),
+                    // The check of the log reports it; the logs of others expire nevertheless.
+                    Err(StoreError::Corrupt(error)) => {
+                        tracing::warn!(%error, "an audit log with an unreadable row does not expire");
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(removed)
     }
 
     async fn note_sweep(&self) -> StoreResult<()> {
@@ -231,6 +265,13 @@ impl Service {
 }
 
 impl TenantRetention<'_> {
+    /// Returns whether this node sweeps the data of the tenant now.
+    fn may_sweep(&self) -> bool {
+        let ownership = &self.service.registry().ports().ownership;
+        let shard = self.tenant.organization_id.shard();
+        !self.service.is_draining() && ownership.generation(shard).is_some()
+    }
+
     /// Applies the policy for one class, in small spans of time.
     async fn sweep(&self, class: DataClass, swept: &mut Swept) -> StoreResult<()> {
         let (service, bounds) = (self.service, self.service.retention_bounds());
@@ -244,9 +285,7 @@ impl TenantRetention<'_> {
         };
         let mut from = span.from;
         while from < span.to {
-            let ownership = &service.registry().ports().ownership;
-            let shard = self.tenant.organization_id.shard();
-            if service.is_draining() || ownership.generation(shard).is_none() {
+            if !self.may_sweep() {
                 return Ok(());
             }
             let to = span.to.min(from.plus_ms(RETENTION_STEP_MS));
@@ -341,4 +380,5 @@ impl TenantRetention<'_> {
 pub(super) const DEFAULT_BOUNDS: RetentionBounds = RetentionBounds {
     shortest_days: RETENTION_SHORTEST_DAYS_MIN,
     longest_days: RETENTION_DAYS_DEFAULT as u32,
+    shortest_audit_days: AUDIT_SHORTEST_DAYS_DEFAULT,
 };

@@ -1,0 +1,105 @@
+//! Removes the groups of a chain that are older than its retention.
+
+use std::sync::Arc;
+
+use porchlight_core::audit::expires_until;
+use porchlight_ports::{Document, Store, StoreResult};
+use porchlight_schema::limits::{AUDIT_KEPT_MS, AUDIT_PART_GROUPS};
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+
+use super::chain::{corrupt, group_of, heads, noted_extent, part};
+
+/// The key of the document with the time up to which groups were removed.
+const EXPIRED_KEY: &[u8] = b"expired";
+
+/// Removes groups whose lines are all older than `kept_ms`, at most a part of them in one call.
+/// Returns the number of removed groups. May be repeated after a crash.
+///
+/// # Errors
+///
+/// Returns an error if the store fails or a group cannot be decoded.
+pub(crate) async fn expire(
+    store: &Arc<dyn Store>,
+    tenant: Tenant,
+    kept_ms: i64,
+    now: TimestampMs,
+) -> StoreResult<u64> {
+    let extent = noted_extent(store, tenant).await?;
+    let (mut removed, mut until) = (0, None);
+    for number in extent.first_part..=extent.head.next / AUDIT_PART_GROUPS {
+        for document in documents(store, tenant, number).await? {
+            let group = group_of(&document)?;
+            let until = match until {
+                Some(until) => until,
+                None => {
+                    let Some(expired) = expires_until(group.head().at, kept_ms, now) else {
+                        return Ok(removed);
+                    };
+                    // From here on, a check accepts that older groups are missing.
+                    note(store, tenant, expired).await?;
+                    *until.insert(expired)
+                }
+            };
+            // A group behind the noted end may be the only trace of its number.
+            if group.head().at > until || group.number >= extent.head.next {
+                return Ok(removed);
+            }
+            let Document { key, data } = document;
+            let collection = part(tenant, number);
+            let gone = store.replace_document(collection, key, Some(data), None);
+            removed += u64::from(gone.await?);
+        }
+    }
+    Ok(removed)
+}
+
+async fn documents(
+    store: &Arc<dyn Store>,
+    tenant: Tenant,
+    number: u64,
+) -> StoreResult<Vec<Document>> {
+    let limit = usize::try_from(AUDIT_PART_GROUPS).unwrap_or(usize::MAX);
+    store.documents(part(tenant, number), None, limit).await
+}
+
+/// Returns the time up to which groups may be missing at `now`.
+pub(super) async fn expired_until(
+    store: &Arc<dyn Store>,
+    tenant: Tenant,
+    now: TimestampMs,
+) -> StoreResult<TimestampMs> {
+    let (noted, _) = noted(store, tenant).await?;
+    Ok(noted.max(now.plus_ms(-AUDIT_KEPT_MS)))
+}
+
+/// Reads the stored time, and its bytes.
+async fn noted(
+    store: &Arc<dyn Store>,
+    tenant: Tenant,
+) -> StoreResult<(TimestampMs, Option<Vec<u8>>)> {
+    let stored = store.document(heads(tenant), EXPIRED_KEY.to_vec()).await?;
+    let until = match &stored {
+        Some(bytes) => postcard::from_bytes(bytes).map_err(|error| corrupt(&error))?,
+        None => TimestampMs(0),
+    };
+    Ok((until, stored))
+}
+
+/// Records that groups up to a time are removed.
+async fn note(store: &Arc<dyn Store>, tenant: Tenant, until: TimestampMs) -> StoreResult<()> {
+    loop {
+        let (noted, stored) = noted(store, tenant).await?;
+        if noted >= until {
+            return Ok(());
+        }
+        let data = postcard::to_allocvec(&until).map_err(|error| corrupt(&error))?;
+        let key = EXPIRED_KEY.to_vec();
+        if store
+            .replace_document(heads(tenant), key, stored, Some(data))
+            .await?
+        {
+            return Ok(());
+        }
+    }
+}
