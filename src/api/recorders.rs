@@ -109,7 +109,13 @@ async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
     let recorder = of_path(&call, tenant).await?;
     call.accepts_json()?;
     call.no_parameters()?;
-    let newest = recorder.state.newest();
+    let service = &call.state.service;
+    let session_id = recorder.state.newest().and_then(|newest| newest.session_id);
+    // A restricted session is not shown, and neither is its data.
+    let is_hidden = match session_id {
+        Some(session_id) => service.find_shown(session_id).await?.is_none(),
+        None => false,
+    };
     let link = match &caller {
         Caller::Key(key) if key.may(Permission::Change) => Some(link(&call, &recorder)?),
         _ => None,
@@ -120,9 +126,13 @@ async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
             link,
             expires_at: recorder.order.expires_at,
         },
-        session_id: newest.and_then(|newest| newest.session_id),
-        last_heard_at: recorder.state.last_heard_at,
-        receiving: receiving(&recorder, call.state.service.now()),
+        session_id: session_id.filter(|_| !is_hidden),
+        last_heard_at: recorder.state.last_heard_at.filter(|_| !is_hidden),
+        receiving: if is_hidden {
+            Map::new()
+        } else {
+            receiving(&recorder, service.now())
+        },
     };
     request_context::json(HttpResponse::Ok(), &shown)
 }

@@ -374,6 +374,39 @@ async fn a_restricted_session_is_frozen_until_it_is_released() {
 }
 
 #[actix::test]
+async fn a_recorder_does_not_show_a_restricted_session() {
+    let server = server(0).await;
+    let recorder = json!({ "externalRiderId": "rider-1", "address": start_body()["address"] });
+    let recorder = server
+        .post("/v1/recorders", &server.keys.secret, &recorder)
+        .await;
+    let url = recorder.json["url"].as_str().unwrap();
+    let now = porchlight_ports::Clock::now(&*server.clock).0 / 1_000;
+    let link = &url[url.find("/r/").unwrap()..];
+    let push = format!("{link}/traccar?id=1&lat=51.38&lon=-2.36&timestamp={now}");
+    let pushed = Answer::of(server.ask(Method::POST, &push)).await;
+    assert_eq!(pushed.status, 200, "{pushed:?}");
+    let path = format!(
+        "/v1/recorders/{}",
+        recorder.json["recorderId"].as_str().unwrap()
+    );
+    let shown = async || server.get(&path, &server.keys.secret).await.json;
+    let before = shown().await;
+    assert!(before["sessionId"].is_string(), "{before}");
+    let subject = json!({ "externalRiderId": "rider-1" });
+    perform(&server, &body("r1", "restriction", subject.clone())).await;
+    let frozen = shown().await;
+    assert_eq!(frozen["recorderId"], before["recorderId"]);
+    for field in ["sessionId", "lastHeardAt"] {
+        assert_eq!(frozen[field], Value::Null, "{frozen}");
+    }
+    assert_eq!(frozen["receiving"], json!({}));
+    perform(&server, &body("r2", "release", subject)).await;
+    assert_eq!(shown().await["sessionId"], before["sessionId"]);
+    server.stop().await;
+}
+
+#[actix::test]
 async fn a_suppressed_courier_starts_nothing_until_released() {
     let server = server(0).await;
     let recorder = json!({ "externalRiderId": "rider-1", "address": start_body()["address"] });
