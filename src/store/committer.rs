@@ -1,6 +1,6 @@
 //! The only writer of the store. Operations are queued. The writer's thread takes the queue as one
 //! group, runs every operation, writes one batch, syncs once, and then completes all callers. The
-//! next group consists of the operations that arrived during the sync; above about a thousand
+//! next group consists of the operations that arrived during the sync; above about 1,600
 //! writes per second, the writer waits for a few more ([`pace`]).
 //!
 //! A failed write or sync is fatal, because the content of the disk is then unknown. The writer
