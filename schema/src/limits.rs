@@ -260,11 +260,6 @@ pub const RECORDER_HEARD_LATELY_MS: i64 = 60_000;
 pub const SNAPSHOT_BATCHES: u32 = 12;
 /// Time after which a snapshot is due.
 pub const SNAPSHOT_MS: u64 = 60_000;
-/// Time after which a batch that has arrived after the end of its session is scored, together with
-/// those that followed it: a phone that is online again sends many.
-pub const LATE_SCORE_AFTER_MS: u64 = 500;
-/// Time between two scores of a session while such batches continue to arrive.
-pub const LATE_SCORES_APART_MS: u64 = 3_000;
 /// The time after a session's end at which it is reconciled again if several nodes write:
 /// longer than a node caches the session as live (3 s) plus the time of a write.
 pub const END_SETTLES_MS: u64 = 10_000;

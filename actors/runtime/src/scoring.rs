@@ -8,7 +8,6 @@
 mod job;
 mod knowledge;
 mod known;
-mod late;
 mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +20,6 @@ use actix::prelude::*;
 use actix_rt::ArbiterHandle;
 use futures_util::FutureExt;
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{LATE_SCORE_AFTER_MS, LATE_SCORES_APART_MS};
 use porchlight_schema::session::Tenant;
 
 use porchlight_observe::cluster::{ClusterMetrics, Stale};
@@ -33,7 +31,6 @@ pub(crate) use job::is_settled;
 pub use knowledge::Contributions;
 pub(crate) use knowledge::{contributions, forget, keys_of};
 use known::AskLive;
-use late::LateSessions;
 pub(crate) use replay::replay;
 
 /// The first pause after a failure. Each further pause is twice as long, up to [`PAUSE_MAX`].
@@ -58,11 +55,7 @@ struct Inner {
     asked: Mutex<BTreeMap<SessionId, bool>>,
     /// The sessions in `asked` that failed and wait for another attempt.
     failing: Mutex<BTreeSet<SessionId>>,
-    /// The ended sessions that have recently received telemetry.
-    late: LateSessions,
     workers: Mutex<Vec<Addr<ScoringActor>>>,
-    /// The arbiters of the workers.
-    arbiters: Vec<ArbiterHandle>,
     /// The callback for each session that the pool has finished.
     on_scored: OnceLock<Box<dyn Fn(SessionId) + Send + Sync>>,
     /// The callback that returns whether this process acts for a session.
@@ -95,9 +88,7 @@ impl ScoringPool {
             wake,
             asked,
             failing: Mutex::default(),
-            late: LateSessions::default(),
             workers,
-            arbiters: arbiters.to_vec(),
             on_scored: OnceLock::new(),
             acts_for: OnceLock::new(),
             ask_live: OnceLock::new(),
@@ -122,31 +113,6 @@ impl ScoringPool {
             Metrics::get().scoring_waiting.set(asked.len() as f64);
         }
         self.inner.notify_scored(session_id, PAUSE_FIRST);
-    }
-
-    /// Scores a session that has received telemetry after its end, together with the batches that
-    /// follow shortly after.
-    pub(crate) fn request_late(&self, session_id: SessionId) {
-        let place = self.inner.place(session_id);
-        let Some(arbiter) = self.inner.arbiters.get(place) else {
-            return self.request(session_id);
-        };
-        if !self.inner.late.arrive(session_id) {
-            return;
-        }
-        let pool = Arc::downgrade(&self.inner);
-        arbiter.spawn(async move {
-            let mut period_ms = LATE_SCORE_AFTER_MS;
-            loop {
-                tokio::time::sleep(Duration::from_millis(period_ms)).await;
-                let Some(inner) = pool.upgrade() else { return };
-                if !inner.late.end_period(session_id) {
-                    return;
-                }
-                Self { inner }.request(session_id);
-                period_ms = LATE_SCORES_APART_MS;
-            }
-        });
     }
 
     /// Calls `told` for each finished session, and `acts_for` before scoring each session: a
@@ -205,14 +171,11 @@ impl Inner {
         others
     }
 
-    /// Returns the place of the session's worker.
-    fn place(&self, session_id: SessionId) -> usize {
-        usize::from(session_id.shard().0) % self.arbiters.len().max(1)
-    }
-
     /// Sends the session to its worker. If scoring fails, the next attempt waits for `pause`.
     fn notify_scored(&self, session_id: SessionId, pause: Duration) {
-        if let Some(worker) = lock(&self.workers).get(self.place(session_id)) {
+        let workers = lock(&self.workers);
+        let place = usize::from(session_id.shard().0) % workers.len().max(1);
+        if let Some(worker) = workers.get(place) {
             Metrics::get()
                 .actor(ActorKind::Scoring)
                 .mailbox

@@ -59,15 +59,6 @@ impl Registry {
         self.look_again_at_end(session_id);
     }
 
-    /// Requests the insight of a session that has received telemetry after its end.
-    pub(crate) fn request_late_score(&self, session_id: SessionId) {
-        if self.acts_for(session_id) {
-            self.inner.scoring.request_late(session_id);
-        } else {
-            self.request_score(session_id);
-        }
-    }
-
     /// Requests that the node that acts for a session computes or recomputes its insight.
     pub fn request_score(&self, session_id: SessionId) {
         if self.acts_for(session_id) {

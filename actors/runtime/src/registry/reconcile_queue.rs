@@ -103,12 +103,10 @@ impl Registry {
             None => self.drop_erased(session_id),
             Some(SessionRow { end: Some(end), .. }) => {
                 let age_ms = self.inner.ports.clock.now().since_ms(end.completed_at);
-                // Another node may have ended the session a moment ago.
-                let is_settling = self.is_shared() && age_ms < END_SETTLES_MS as i64;
-                if self.handle(session_id).is_some() || is_settling {
+                if self.handle(session_id).is_some() || age_ms < END_SETTLES_MS as i64 {
                     self.on_ended(session_id);
                 } else {
-                    self.inner.scoring.request_late(session_id);
+                    self.inner.scoring.request(session_id);
                 }
             }
             Some(row) if self.handle(session_id).is_none() => {
