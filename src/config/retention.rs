@@ -30,21 +30,30 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// Returns whether the shortest retention is a whole number of days that `store_retention` allows.
-    pub(super) fn is_valid(&self, store_retention: HumanDuration) -> bool {
-        let shortest_ms = self.shortest.as_millis();
-        shortest_ms % DAY_MS == 0
-            && shortest_ms >= i64::from(RETENTION_SHORTEST_DAYS_MIN) * DAY_MS
-            && shortest_ms <= store_retention.as_millis()
-    }
-
-    /// Returns whether the shortest retention of the audit log is a whole number of days that may be
-    /// allowed.
-    pub(super) fn is_audit_valid(&self) -> bool {
-        let shortest_ms = self.shortest_audit.as_millis();
+    /// Checks the bounds in a service that keeps sessions for `store_retention`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the wrong key, and the values that it may have.
+    pub(super) fn check(
+        &self,
+        store_retention: HumanDuration,
+    ) -> Result<(), (&'static str, &'static str)> {
         let days_ms = |days: u32| i64::from(days) * DAY_MS;
-        shortest_ms % DAY_MS == 0
-            && (days_ms(AUDIT_DAYS_MIN)..=days_ms(AUDIT_DAYS_MAX)).contains(&shortest_ms)
+        let is_within = |duration: HumanDuration, least: u32, most_ms: i64| {
+            let ms = duration.as_millis();
+            ms % DAY_MS == 0 && (days_ms(least)..=most_ms).contains(&ms)
+        };
+        let store_ms = store_retention.as_millis();
+        if !is_within(self.shortest, RETENTION_SHORTEST_DAYS_MIN, store_ms) {
+            let detail = "must be whole days, 1d or more, and at most store.retention";
+            return Err(("retention.shortest", detail));
+        }
+        if !is_within(self.shortest_audit, AUDIT_DAYS_MIN, days_ms(AUDIT_DAYS_MAX)) {
+            let detail = "must be whole days, from 30d to 400d";
+            return Err(("retention.shortest_audit", detail));
+        }
+        Ok(())
     }
 
     /// Returns the bounds in a service that keeps sessions for `store_retention`.
@@ -57,6 +66,28 @@ impl Retention {
             shortest_days: days(self.shortest),
             longest_days: days(store_retention),
             shortest_audit_days: days(self.shortest_audit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_audit_log_is_kept_for_30_to_400_days() {
+        let check = |days| {
+            let retention = Retention {
+                shortest_audit: HumanDuration::from_days(days),
+                ..Retention::default()
+            };
+            retention.check(HumanDuration::from_days(90))
+        };
+        for days in [30, 400] {
+            assert_eq!(check(days), Ok(()));
+        }
+        for days in [29, 401] {
+            assert_eq!(check(days).unwrap_err().0, "retention.shortest_audit");
         }
     }
 }

@@ -292,7 +292,7 @@ impl Service {
             )
             .await?;
         // Requested even if nothing changed, because the answer to the first request may have been
-        // lost; an insight that already covers the PoD is not computed again. ReconcileQueue up the handle
+        // lost; an insight that already covers the PoD is not computed again. The handle is looked up
         // only now because the session may have ended meanwhile.
         let registry = self.registry();
         if registry.handle(session_id).is_none() || !registry.acts_for(session_id) {
