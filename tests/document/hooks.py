@@ -49,6 +49,7 @@ def filter_case(ctx, case):
 # The bounds of the default configuration, days. The operator sets them, so the document states them only in prose.
 RETENTION_DAYS_MIN = {"telemetryDays": 1, "messagesDays": 9, "insightDays": 9}
 RETENTION_DAYS_MAX = 90
+AUDIT_DAYS_MIN, AUDIT_DAYS_MAX = 180, 400
 
 
 def keep_within_bounds(body):
@@ -59,6 +60,8 @@ def keep_within_bounds(body):
             body[name] = min(max(body[name], shortest), longest)
             if name == "insightDays":
                 longest = body[name]
+    if isinstance(body.get("auditDays"), int):
+        body["auditDays"] = min(max(body["auditDays"], AUDIT_DAYS_MIN), AUDIT_DAYS_MAX)
 
 
 @schemathesis.hook
