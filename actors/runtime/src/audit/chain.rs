@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use porchlight_core::audit::{Group, Head, Line};
 use porchlight_ports::{Collection, Document, DocumentKind, Store, StoreError, StoreResult};
-use porchlight_schema::limits::{AUDIT_KEPT_MS, AUDIT_PART_GROUPS};
+use porchlight_schema::limits::AUDIT_PART_GROUPS;
 use porchlight_schema::session::{Env, Tenant};
-use porchlight_schema::time::TimestampMs;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The key of the document with the extent in a collection of heads.
@@ -60,17 +60,31 @@ pub(super) fn part(tenant: Tenant, part: u64) -> Collection {
     Collection::part_of_tenant(DocumentKind::AuditGroup, tenant, part)
 }
 
-/// Reads the stored extent and its bytes.
-async fn stored_extent(
+/// Reads a value that is stored beside the end of a chain, and its bytes. Returns `default` if it is
+/// not stored.
+pub(super) async fn noted<T: DeserializeOwned>(
     store: &Arc<dyn Store>,
     tenant: Tenant,
-) -> StoreResult<(Extent, Option<Vec<u8>>)> {
-    let stored = store.document(heads(tenant), HEAD_KEY.to_vec()).await?;
-    let extent = match &stored {
+    key: &[u8],
+    default: T,
+) -> StoreResult<(T, Option<Vec<u8>>)> {
+    let stored = store.document(heads(tenant), key.to_vec()).await?;
+    let value = match &stored {
         Some(bytes) => postcard::from_bytes(bytes).map_err(|error| corrupt(&error))?,
-        None => Extent::EMPTY,
+        None => default,
     };
-    Ok((extent, stored))
+    Ok((value, stored))
+}
+
+/// Reads the stored groups of one part after a key, in order.
+pub(super) async fn documents(
+    store: &Arc<dyn Store>,
+    tenant: Tenant,
+    number: u64,
+    after: Option<Vec<u8>>,
+) -> StoreResult<Vec<Document>> {
+    let limit = usize::try_from(AUDIT_PART_GROUPS).unwrap_or(usize::MAX);
+    store.documents(part(tenant, number), after, limit).await
 }
 
 /// Reads the groups of one part from number `from` on, in order.
@@ -82,8 +96,7 @@ pub(super) async fn groups_from(
     let number = from / AUDIT_PART_GROUPS;
     let after =
         (!from.is_multiple_of(AUDIT_PART_GROUPS)).then(|| (from - 1).to_be_bytes().to_vec());
-    let limit = usize::try_from(AUDIT_PART_GROUPS).unwrap_or(usize::MAX);
-    let documents = store.documents(part(tenant, number), after, limit).await?;
+    let documents = documents(store, tenant, number, after).await?;
     documents.iter().map(group_of).collect()
 }
 
@@ -93,14 +106,15 @@ pub(super) fn group_of(document: &Document) -> StoreResult<Group> {
 
 /// Reads the whole extent of a chain: the stored extent and the groups appended since.
 pub(super) async fn extent(store: &Arc<dyn Store>, tenant: Tenant) -> StoreResult<Extent> {
-    let (extent, _) = stored_extent(store, tenant).await?;
+    let extent = noted_extent(store, tenant).await?;
     let head = follow(store, tenant, extent.head).await?;
     Ok(Extent { head, ..extent })
 }
 
 /// Reads the stored extent, whose head may be behind the newest group.
 pub(super) async fn noted_extent(store: &Arc<dyn Store>, tenant: Tenant) -> StoreResult<Extent> {
-    stored_extent(store, tenant).await.map(|(extent, _)| extent)
+    let (extent, _) = noted(store, tenant, HEAD_KEY, Extent::EMPTY).await?;
+    Ok(extent)
 }
 
 /// Follows a chain from `head` to its end.
@@ -178,16 +192,15 @@ impl Chains {
     }
 
     async fn write_head(&self, tenant: Tenant, head: Head) -> StoreResult<()> {
-        let (extent, stored) = stored_extent(&self.store, tenant).await?;
+        let (mut extent, stored) = noted(&self.store, tenant, HEAD_KEY, Extent::EMPTY).await?;
         if extent.head.next >= head.next {
             return Ok(());
         }
-        let first_part = if head.next.is_multiple_of(AUDIT_PART_GROUPS) {
-            self.expire(tenant, extent.first_part, head).await?
-        } else {
-            extent.first_part
-        };
-        let data = postcard::to_allocvec(&Extent { first_part, head });
+        extent.head = head;
+        if head.next.is_multiple_of(AUDIT_PART_GROUPS) {
+            extent.first_part = self.first_part(tenant, extent).await?;
+        }
+        let data = postcard::to_allocvec(&extent);
         let data = data.map_err(|error| corrupt(&error))?;
         let replaced =
             self.store
@@ -196,36 +209,16 @@ impl Chains {
         replaced.await.map(drop)
     }
 
-    /// Removes the parts whose lines have all expired, and returns the first remaining part.
-    async fn expire(&self, tenant: Tenant, first: u64, head: Head) -> StoreResult<u64> {
-        let mut left = first;
-        while left < head.next / AUDIT_PART_GROUPS
-            && expire_part(&self.store, tenant, left, head.at).await?
+    /// Returns the first part that has groups left: the sweep removes expired groups.
+    async fn first_part(&self, tenant: Tenant, extent: Extent) -> StoreResult<u64> {
+        let mut first = extent.first_part;
+        while first < extent.head.next / AUDIT_PART_GROUPS
+            && documents(&self.store, tenant, first, None)
+                .await?
+                .is_empty()
         {
-            left += 1;
+            first += 1;
         }
-        Ok(left)
+        Ok(first)
     }
-}
-
-/// Removes a part if its newest line has expired at `now`. Returns whether the part is gone.
-async fn expire_part(
-    store: &Arc<dyn Store>,
-    tenant: Tenant,
-    number: u64,
-    now: TimestampMs,
-) -> StoreResult<bool> {
-    let collection = part(tenant, number);
-    let limit = usize::try_from(AUDIT_PART_GROUPS).unwrap_or(usize::MAX);
-    let documents = store.documents(collection, None, limit).await?;
-    let newest = documents.last().map(group_of).transpose()?;
-    if newest.is_some_and(|group| group.head().at > now.plus_ms(-AUDIT_KEPT_MS)) {
-        return Ok(false);
-    }
-    for Document { key, data } in documents {
-        store
-            .replace_document(collection, key, Some(data), None)
-            .await?;
-    }
-    Ok(true)
 }

@@ -8,7 +8,7 @@ use porchlight_schema::limits::{AUDIT_KEPT_MS, AUDIT_PART_GROUPS};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
-use super::chain::{corrupt, group_of, heads, noted_extent, part};
+use super::chain::{corrupt, documents, group_of, heads, noted, noted_extent, part};
 
 /// The key of the document with the time up to which groups were removed.
 const EXPIRED_KEY: &[u8] = b"expired";
@@ -28,7 +28,7 @@ pub(crate) async fn expire(
     let extent = noted_extent(store, tenant).await?;
     let (mut removed, mut until) = (0, None);
     for number in extent.first_part..=extent.head.next / AUDIT_PART_GROUPS {
-        for document in documents(store, tenant, number).await? {
+        for document in documents(store, tenant, number, None).await? {
             let group = group_of(&document)?;
             let until = match until {
                 Some(until) => until,
@@ -54,42 +54,20 @@ pub(crate) async fn expire(
     Ok(removed)
 }
 
-async fn documents(
-    store: &Arc<dyn Store>,
-    tenant: Tenant,
-    number: u64,
-) -> StoreResult<Vec<Document>> {
-    let limit = usize::try_from(AUDIT_PART_GROUPS).unwrap_or(usize::MAX);
-    store.documents(part(tenant, number), None, limit).await
-}
-
 /// Returns the time up to which groups may be missing at `now`.
 pub(super) async fn expired_until(
     store: &Arc<dyn Store>,
     tenant: Tenant,
     now: TimestampMs,
 ) -> StoreResult<TimestampMs> {
-    let (noted, _) = noted(store, tenant).await?;
-    Ok(noted.max(now.plus_ms(-AUDIT_KEPT_MS)))
-}
-
-/// Reads the stored time, and its bytes.
-async fn noted(
-    store: &Arc<dyn Store>,
-    tenant: Tenant,
-) -> StoreResult<(TimestampMs, Option<Vec<u8>>)> {
-    let stored = store.document(heads(tenant), EXPIRED_KEY.to_vec()).await?;
-    let until = match &stored {
-        Some(bytes) => postcard::from_bytes(bytes).map_err(|error| corrupt(&error))?,
-        None => TimestampMs(0),
-    };
-    Ok((until, stored))
+    let (until, _) = noted(store, tenant, EXPIRED_KEY, TimestampMs(0)).await?;
+    Ok(until.max(now.plus_ms(-AUDIT_KEPT_MS)))
 }
 
 /// Records that groups up to a time are removed.
 async fn note(store: &Arc<dyn Store>, tenant: Tenant, until: TimestampMs) -> StoreResult<()> {
     loop {
-        let (noted, stored) = noted(store, tenant).await?;
+        let (noted, stored) = noted(store, tenant, EXPIRED_KEY, TimestampMs(0)).await?;
         if noted >= until {
             return Ok(());
         }
