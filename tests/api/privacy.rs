@@ -373,23 +373,32 @@ async fn a_restricted_session_is_frozen_until_it_is_released() {
     server.stop().await;
 }
 
-#[actix::test]
-async fn a_recorder_does_not_show_a_restricted_session() {
-    let server = server(0).await;
+/// Creates a recorder of the courier. Returns its id and the path of its link.
+async fn recorder(server: &Server) -> (String, String) {
     let recorder = json!({ "externalRiderId": "rider-1", "address": start_body()["address"] });
     let recorder = server
         .post("/v1/recorders", &server.keys.secret, &recorder)
         .await;
     let url = recorder.json["url"].as_str().unwrap();
+    (
+        recorder.json["recorderId"].as_str().unwrap().to_owned(),
+        url[url.find("/r/").unwrap()..].to_owned(),
+    )
+}
+
+/// Pushes a position of now to a recorder's link.
+async fn push(server: &Server, link: &str) -> Answer {
     let now = porchlight_ports::Clock::now(&*server.clock).0 / 1_000;
-    let link = &url[url.find("/r/").unwrap()..];
     let push = format!("{link}/traccar?id=1&lat=51.38&lon=-2.36&timestamp={now}");
-    let pushed = Answer::of(server.ask(Method::POST, &push)).await;
-    assert_eq!(pushed.status, 200, "{pushed:?}");
-    let path = format!(
-        "/v1/recorders/{}",
-        recorder.json["recorderId"].as_str().unwrap()
-    );
+    Answer::of(server.ask(Method::POST, &push)).await
+}
+
+#[actix::test]
+async fn a_recorder_does_not_show_a_restricted_session() {
+    let server = server(0).await;
+    let (recorder_id, link) = recorder(&server).await;
+    assert_eq!(push(&server, &link).await.status, 200);
+    let path = format!("/v1/recorders/{recorder_id}");
     let shown = async || server.get(&path, &server.keys.secret).await.json;
     let before = shown().await;
     assert!(before["sessionId"].is_string(), "{before}");
@@ -409,12 +418,7 @@ async fn a_recorder_does_not_show_a_restricted_session() {
 #[actix::test]
 async fn a_suppressed_courier_starts_nothing_until_released() {
     let server = server(0).await;
-    let recorder = json!({ "externalRiderId": "rider-1", "address": start_body()["address"] });
-    let recorder = server
-        .post("/v1/recorders", &server.keys.secret, &recorder)
-        .await;
-    let url = recorder.json["url"].as_str().unwrap();
-    let link = url[url.find("/r/").unwrap()..].to_owned();
+    let (_, link) = recorder(&server).await;
     let mut suppression = body("r1", "restriction", json!({ "externalRiderId": "rider-1" }));
     suppression["suppress"] = true.into();
     perform(&server, &suppression).await;
@@ -422,10 +426,7 @@ async fn a_suppressed_courier_starts_nothing_until_released() {
         .await
         .is_problem(403, "suppressed");
     assert_eq!(start_as(&server, "rider-2", "order-1").await.status, 201);
-    let now = porchlight_ports::Clock::now(&*server.clock).0 / 1_000;
-    let push = format!("{link}/traccar?id=1&lat=51.38&lon=-2.36&timestamp={now}");
-    let pushed = Answer::of(server.ask(Method::POST, &push)).await;
-    pushed.is_problem(403, "suppressed");
+    push(&server, &link).await.is_problem(403, "suppressed");
     perform(
         &server,
         &body("r2", "release", json!({ "externalRiderId": "rider-1" })),

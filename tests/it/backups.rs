@@ -8,18 +8,13 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::caller::Caller;
-use crate::server::{Folder, Server, block_on, http, porchlight, successful};
+use crate::server::{Folder, Server, block_on, porchlight, successful};
 
 const METRIC: &str = "porchlight_store_last_backup_timestamp_seconds";
 
 /// Unix seconds of the last good backup, as the server shows them.
 fn last_backup(server: &Server) -> f64 {
-    let text = block_on(async {
-        let answer = http().get(format!("{}/metrics", server.ops)).send().await;
-        answer.unwrap().text().await.unwrap()
-    });
-    let line = text.lines().find(|line| line.starts_with(METRIC)).unwrap();
-    line.rsplit(' ').next().unwrap().parse().unwrap()
+    block_on(server.metric(METRIC)).unwrap()
 }
 
 fn backup(server: &Folder, to: &Path) -> Output {

@@ -48,16 +48,6 @@ fn two() -> Option<([Folder; 2], OfNodes)> {
     Some((folders, of_nodes))
 }
 
-/// Returns a metric of a node without labels, or `None` if the node does not answer.
-async fn metric(server: &Server, name: &str) -> Option<f64> {
-    let url = format!("{}/metrics", server.ops);
-    let text = http().get(url).send().await.ok()?.text().await.ok()?;
-    let line = text
-        .lines()
-        .find(|line| line.starts_with(&format!("{name} ")))?;
-    line.rsplit(' ').next()?.parse().ok()
-}
-
 /// Waits until each of these nodes has shards and together they have all. Returns the number of
 /// shards of each.
 async fn settled(servers: &[&Server]) -> Vec<f64> {
@@ -65,7 +55,7 @@ async fn settled(servers: &[&Server]) -> Vec<f64> {
     loop {
         let mut owned = Vec::new();
         for server in servers {
-            let shards = metric(server, "porchlight_cluster_shards_owned").await;
+            let shards = server.metric("porchlight_cluster_shards_owned").await;
             owned.push(shards.unwrap_or_default());
         }
         let all: f64 = owned.iter().sum();
@@ -186,7 +176,7 @@ fn a_suspended_node_loses_its_shards_and_rejoins() {
     first.signal("-CONT");
     block_on(settled(&[&first, &second]));
     let lost = "porchlight_cluster_shard_moves_total{move=\"lost\"}";
-    assert_eq!(block_on(metric(&first, lost)), Some(before[0]));
+    assert_eq!(block_on(first.metric(lost)), Some(before[0]));
     first.stop();
     second.stop();
 }
@@ -212,8 +202,7 @@ fn a_single_process_and_nodes_do_not_serve_together() {
 
 /// Returns the sum of a metric's series that have this label.
 async fn labelled(server: &Server, name: &str, label: &str) -> f64 {
-    let url = format!("{}/metrics", server.ops);
-    let text = http().get(url).send().await.unwrap().text().await.unwrap();
+    let text = server.metrics().await.unwrap();
     let begin = format!("{name}{{");
     let series = text
         .lines()

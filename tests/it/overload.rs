@@ -216,10 +216,7 @@ fn a_triple_load_is_refused_without_losing_accepted_batches() {
     });
     println!("{taken} batches taken, {refused} refused, {gained_kib} KiB gained");
     assert!(gained_kib < GAIN_KIB_MAX, "{gained_kib} KiB more");
-    let text = block_on(async {
-        let url = format!("{}/metrics", server.ops);
-        http().get(url).send().await.unwrap().text().await.unwrap()
-    });
+    let text = block_on(server.metrics()).unwrap();
     let counted = format!("porchlight_ingest_batches_total{{outcome=\"new\"}} {taken}\n");
     assert!(
         text.contains(&counted),

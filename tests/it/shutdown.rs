@@ -56,11 +56,8 @@ fn whole_answer(server: &Server, path: &str, key: &str) -> String {
 
 /// Returns the bytes of bodies that the server has admitted and not yet acknowledged.
 pub(crate) async fn in_flight_bytes(server: &Server) -> u64 {
-    let url = format!("{}/metrics", server.ops);
-    let text = http().get(url).send().await.unwrap().text().await.unwrap();
-    let mut lines = text.lines();
-    let bytes = lines.find_map(|line| line.strip_prefix("porchlight_ingest_in_flight_bytes "));
-    bytes.unwrap().parse().unwrap()
+    let bytes = server.metric("porchlight_ingest_in_flight_bytes").await;
+    bytes.unwrap() as u64
 }
 
 #[test]

@@ -125,8 +125,7 @@ impl Caller<'_> {
 
 /// Returns the state for which the metric of retention's clock is 1, and the notes of `/readyz`.
 async fn retention(server: &Server) -> (String, Value) {
-    let text = http().get(format!("{}/metrics", server.ops)).send().await;
-    let text = text.unwrap().text().await.unwrap();
+    let text = server.metrics().await.unwrap();
     let metric = "porchlight_store_retention_clock{state=\"";
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(metric));
     let line = lines.find(|line| line.ends_with("} 1")).unwrap();

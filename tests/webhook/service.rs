@@ -402,7 +402,8 @@ async fn kills_lose_nothing_and_keep_the_order() {
         tokio::time::sleep(Duration::from_millis(300 + 137 * (crash % 7))).await;
         // Attempts that take longer than usual while others wait, as on a machine that stalls, hold slow
         // permits beside the quick ones.
-        repeats_max += in_flight(&server).await.max(ENDPOINT_IN_FLIGHT_MAX);
+        let in_flight = server.metric("porchlight_webhook_in_flight").await;
+        repeats_max += (in_flight.unwrap() as usize).max(ENDPOINT_IN_FLIGHT_MAX);
         server.kill();
         // The contents of the socket buffers are still read.
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -447,16 +448,6 @@ async fn kills_lose_nothing_and_keep_the_order() {
     println!("ready and first message, in ms after the start of the process: {back_after:?}");
     assert!(repeats <= repeats_max, "{repeats} came twice");
     server.stop();
-}
-
-/// Returns the number of attempts that the server has in flight.
-async fn in_flight(server: &Server) -> usize {
-    let answer = http().get(format!("{}/metrics", server.ops)).send().await;
-    let text = answer.unwrap().text().await.unwrap();
-    let value = text
-        .lines()
-        .find_map(|line| line.strip_prefix("porchlight_webhook_in_flight "));
-    value.unwrap().parse().unwrap()
 }
 
 /// Returns the number of repeated messages, and asserts that none was skipped.

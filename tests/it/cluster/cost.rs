@@ -14,7 +14,7 @@ use super::nodes::{NODES, Nodes};
 use crate::cql_process::{borrowed, variables};
 use crate::phone::Client;
 use crate::receiver::Authority;
-use crate::server::{Folder, Server, binary, block_on, http, successful};
+use crate::server::{Folder, Server, binary, block_on, successful};
 
 /// The duration of the count.
 const COUNTED: Duration = Duration::from_secs(30);
@@ -46,13 +46,8 @@ fn processor_time_of_a_batch_over_the_embedded_store() {
 
 /// Returns the lightweight transactions of a server so far.
 async fn lightweight(server: &Server) -> f64 {
-    let url = format!("{}/metrics", server.ops);
-    let text = http().get(url).send().await.unwrap();
-    let text = text.text().await.unwrap();
-    let lines = text.lines();
-    let ours = lines.filter(|line| line.starts_with("porchlight_store_lightweight_total{"));
-    let values = ours.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap());
-    values.sum()
+    let total = server.metric("porchlight_store_lightweight_total").await;
+    total.unwrap()
 }
 
 /// Waits until the number of lightweight transactions no longer grows, and returns it: a stop

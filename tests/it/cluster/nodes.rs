@@ -12,7 +12,7 @@ use crate::cql_process::variables_of;
 use crate::cql_server::CqlServer;
 use crate::phone::{Client, Place};
 use crate::receiver::Authority;
-use crate::server::{Folder, Server, block_on, http};
+use crate::server::{Folder, Server, block_on};
 
 /// The number of nodes.
 pub(super) const NODES: usize = 3;
@@ -164,7 +164,7 @@ impl Nodes {
     pub(super) async fn sum(&self, metric: &str) -> f64 {
         let mut sum = 0.0;
         for server in self.nodes.iter().filter_map(|node| node.server.as_ref()) {
-            sum += scraped(&server.ops, metric).await.unwrap_or(0.0);
+            sum += server.metric(metric).await.unwrap_or(0.0);
         }
         sum
     }
@@ -204,16 +204,4 @@ impl Nodes {
         }
         generations
     }
-}
-
-/// Returns the sum of a metric's series.
-pub(super) async fn scraped(ops: &str, metric: &str) -> Option<f64> {
-    let text = http().get(format!("{ops}/metrics")).send().await.ok()?;
-    let text = text.text().await.ok()?;
-    let ours = text.lines().filter_map(|line| {
-        let rest = line.strip_prefix(metric)?;
-        let (labels, value) = rest.rsplit_once(' ')?;
-        (labels.is_empty() || labels.starts_with('{')).then(|| value.parse::<f64>().ok())?
-    });
-    Some(ours.sum())
 }

@@ -193,6 +193,22 @@ impl Server {
         assert!(self.ended(Duration::from_secs(40)).success());
     }
 
+    /// Returns the text of `/metrics`, or `None` if the server does not answer.
+    pub async fn metrics(&self) -> Option<String> {
+        let url = format!("{}/metrics", self.ops);
+        http().get(url).send().await.ok()?.text().await.ok()
+    }
+
+    /// Returns the sum of a metric's series, or `None` if the server does not answer or has none.
+    pub async fn metric(&self, name: &str) -> Option<f64> {
+        let text = self.metrics().await?;
+        let values = text.lines().filter_map(|line| {
+            let (labels, value) = line.strip_prefix(name)?.rsplit_once(' ')?;
+            (labels.is_empty() || labels.starts_with('{')).then(|| value.parse::<f64>().ok())?
+        });
+        values.reduce(|sum, value| sum + value)
+    }
+
     /// Returns the memory of the process, in KiB.
     pub fn resident_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
