@@ -260,6 +260,13 @@ pub const RECORDER_HEARD_LATELY_MS: i64 = 60_000;
 pub const SNAPSHOT_BATCHES: u32 = 12;
 /// Time after which a snapshot is due.
 pub const SNAPSHOT_MS: u64 = 60_000;
+/// Maximum number of scores per second that batches cause which arrive after the end of their session, per tenant.
+pub const LATE_SCORES_PER_TENANT_PER_SEC: u32 = 100;
+/// Time between the first two scores of a session that receives such batches. Each further time is twice as long,
+/// up to [`LATE_SCORES_APART_MAX_MS`].
+pub const LATE_SCORES_APART_MS: u64 = 500;
+/// The longest time between two such scores of a session; see [`LATE_SCORES_APART_MS`].
+pub const LATE_SCORES_APART_MAX_MS: u64 = 4_000;
 /// The time after a session's end at which it is reconciled again if several nodes write:
 /// longer than a node caches the session as live (3 s) plus the time of a write.
 pub const END_SETTLES_MS: u64 = 10_000;

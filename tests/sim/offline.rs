@@ -356,6 +356,34 @@ fn a_late_stop_without_a_time_ends_at_the_last_sample() {
 }
 
 #[test]
+fn late_batches_are_scored_together() {
+    let mut place = Place::new();
+    place.life(async |node: Node| {
+        let start = node.begin(0).await;
+        let (id, batches) = (start.session_id, &CORPUS[0].batches);
+        node.send(id, 0, &batches[0]).await.unwrap();
+        node.stop(id, None).await;
+        assert_eq!(node.insight(id).await.record.revision, 1);
+        // One batch is scored at once.
+        node.send(id, 1, &batches[1]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let insight = at_once(node.store.real.insight(id)).unwrap().unwrap();
+        assert_eq!(insight.covered.batches, 2);
+        let further = 2..42;
+        for seq in further.clone() {
+            let batch = &batches[seq as usize % batches.len()];
+            node.send(id, seq, batch).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let insight = node.insight(id).await;
+        assert_eq!(insight.covered.batches, further.end);
+        // After 0.5, 1.5, 3.5 and 7.5 seconds.
+        let revisions = insight.record.revision;
+        assert!((3..=6).contains(&revisions), "{revisions} revisions");
+    });
+}
+
+#[test]
 fn without_samples_the_session_ends_when_the_service_ended_it() {
     let mut place = Place::new();
     place.life(async |node: Node| {

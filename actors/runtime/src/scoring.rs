@@ -8,6 +8,7 @@
 mod job;
 mod knowledge;
 mod known;
+mod late;
 mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,12 +26,15 @@ use porchlight_schema::session::Tenant;
 use porchlight_observe::cluster::{ClusterMetrics, Stale};
 use porchlight_observe::{ActorKind, Fact, MessageKind, Metrics, Outcome, StopReason};
 use porchlight_ports::{Clock, Store, Wake};
+use tokio::sync::Notify;
+use tokio::time::Instant as TokioInstant;
 
 pub use job::ScoreError;
 pub(crate) use job::is_settled;
 pub use knowledge::Contributions;
 pub(crate) use knowledge::{contributions, forget, keys_of};
 use known::AskLive;
+use late::{LateSessions, Step};
 pub(crate) use replay::replay;
 
 /// The first pause after a failure. Each further pause is twice as long, up to [`PAUSE_MAX`].
@@ -55,6 +59,10 @@ struct Inner {
     asked: Mutex<BTreeMap<SessionId, bool>>,
     /// The sessions in `asked` that failed and wait for another attempt.
     failing: Mutex<BTreeSet<SessionId>>,
+    /// The ended sessions that have recently received telemetry.
+    late: Mutex<BTreeMap<Tenant, LateTenant>>,
+    /// The arbiters of the workers.
+    arbiters: Vec<ArbiterHandle>,
     workers: Mutex<Vec<Addr<ScoringActor>>>,
     /// The callback for each session that the pool has finished.
     on_scored: OnceLock<Box<dyn Fn(SessionId) + Send + Sync>>,
@@ -88,6 +96,8 @@ impl ScoringPool {
             wake,
             asked,
             failing: Mutex::default(),
+            late: Mutex::default(),
+            arbiters: arbiters.to_vec(),
             workers,
             on_scored: OnceLock::new(),
             acts_for: OnceLock::new(),
@@ -115,6 +125,38 @@ impl ScoringPool {
         self.inner.notify_scored(session_id, PAUSE_FIRST);
     }
 
+    /// Scores a session that has received telemetry after its end: at once, or together with the
+    /// batches that follow if the session or its tenant was scored a moment ago.
+    pub(crate) fn request_late(&self, tenant: Tenant, session_id: SessionId) {
+        let mut late = lock(&self.inner.late);
+        let is_first = !late.contains_key(&tenant);
+        let of_tenant = late.entry(tenant).or_default();
+        of_tenant.sessions.arrive(session_id, TokioInstant::now());
+        of_tenant.arrived.notify_one();
+        let arrived = Arc::clone(&of_tenant.arrived);
+        drop(late);
+        // Shutdown does not wait for later steps: the next start scores the session.
+        if is_first
+            && let Some(until) = self.perform_late_steps(tenant)
+            && let Some(arbiter) = self.inner.arbiters.first()
+        {
+            let pool = Arc::downgrade(&self.inner);
+            arbiter.spawn(await_late_steps(pool, tenant, until, arrived));
+        }
+    }
+
+    /// Scores the sessions of a tenant with late telemetry that are due. Returns the time of the
+    /// next step, or `None` if all late telemetry is scored.
+    fn perform_late_steps(&self, tenant: Tenant) -> Option<TokioInstant> {
+        loop {
+            match self.inner.late_step(tenant) {
+                Step::Score(session_id) => self.request(session_id),
+                Step::Wait(until) => return Some(until),
+                Step::End => return None,
+            }
+        }
+    }
+
     /// Calls `told` for each finished session, and `acts_for` before scoring each session: a
     /// process that does not act for a session leaves it to its owner. `ask_live` reads the events
     /// of an ended session from its machine. Only the first call has an effect.
@@ -130,18 +172,20 @@ impl ScoringPool {
         let _first = self.inner.ask_live.set(ask_live);
     }
 
-    /// Returns the number of sessions that wait or are being scored.
+    /// Returns the number of sessions that wait, also for further late telemetry, or are being scored.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        lock(&self.inner.asked).len()
+        let late = lock(&self.inner.late);
+        let late = late.values().map(|of_tenant| of_tenant.sessions.unscored());
+        late.sum::<usize>() + lock(&self.inner.asked).len()
     }
 
     /// Returns the number of sessions that wait for their first scoring. Sessions that wait for
-    /// another attempt are excluded: a shutdown does not wait for them, and the next start takes
-    /// them up again.
+    /// another attempt or for further late telemetry are excluded: a shutdown does not wait for
+    /// them, and the next start takes them up again.
     pub(crate) fn waiting_for_first_attempt(&self) -> usize {
         let failing = lock(&self.inner.failing).len();
-        self.waiting().saturating_sub(failing)
+        lock(&self.inner.asked).len().saturating_sub(failing)
     }
 
     /// Stops accepting work. The workers end after their current work.
@@ -150,11 +194,49 @@ impl ScoringPool {
     }
 }
 
+/// Performs the steps of a tenant with late telemetry from the time `until` on, or when a batch has
+/// arrived.
+async fn await_late_steps(
+    pool: Weak<Inner>,
+    tenant: Tenant,
+    mut until: TokioInstant,
+    arrived: Arc<Notify>,
+) {
+    loop {
+        let _elapsed = tokio::time::timeout_at(until, arrived.notified()).await;
+        let Some(inner) = pool.upgrade() else { return };
+        match (ScoringPool { inner }).perform_late_steps(tenant) {
+            Some(next) => until = next,
+            None => return,
+        }
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The ended sessions of one tenant that have recently received telemetry.
+#[derive(Default)]
+struct LateTenant {
+    sessions: LateSessions,
+    /// Notified of each batch.
+    arrived: Arc<Notify>,
+}
+
 impl Inner {
+    /// Returns the next step of the tenant's sessions with late telemetry.
+    fn late_step(&self, tenant: Tenant) -> Step {
+        let mut late = lock(&self.late);
+        let step = late.get_mut(&tenant).map_or(Step::End, |of_tenant| {
+            of_tenant.sessions.step(TokioInstant::now())
+        });
+        if step == Step::End {
+            late.remove(&tenant);
+        }
+        step
+    }
+
     /// Returns whether another node acts for the session; if so, removes it from the pool.
     fn leaves_to_others(&self, session_id: SessionId) -> bool {
         let others = self

@@ -7,6 +7,7 @@ use porchlight_core::session::replay::FinalEvents;
 use porchlight_observe::StopReason;
 use porchlight_ports::Nudge;
 use porchlight_schema::ids::SessionId;
+use porchlight_schema::session::Tenant;
 
 use super::Registry;
 use crate::session::{ReadFinal, Running, send};
@@ -57,6 +58,15 @@ impl Registry {
         }
         self.inner.scoring.request(session_id);
         self.look_again_at_end(session_id);
+    }
+
+    /// Requests the insight of a session that has received telemetry after its end.
+    pub(crate) fn request_late_score(&self, tenant: Tenant, session_id: SessionId) {
+        if self.acts_for(session_id) {
+            self.inner.scoring.request_late(tenant, session_id);
+        } else {
+            self.request_score(session_id);
+        }
     }
 
     /// Requests that the node that acts for a session computes or recomputes its insight.

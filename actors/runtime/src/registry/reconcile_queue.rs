@@ -101,12 +101,17 @@ impl Registry {
         match store.find(session_id).await? {
             // It was erased, or removed by retention.
             None => self.drop_erased(session_id),
-            Some(SessionRow { end: Some(end), .. }) => {
+            Some(SessionRow {
+                start,
+                end: Some(end),
+            }) => {
                 let age_ms = self.inner.ports.clock.now().since_ms(end.completed_at);
-                if self.handle(session_id).is_some() || age_ms < END_SETTLES_MS as i64 {
+                // Another node may have ended the session a moment ago.
+                let is_settling = self.is_shared() && age_ms < END_SETTLES_MS as i64;
+                if self.handle(session_id).is_some() || is_settling {
                     self.on_ended(session_id);
                 } else {
-                    self.inner.scoring.request(session_id);
+                    self.inner.scoring.request_late(start.tenant, session_id);
                 }
             }
             Some(row) if self.handle(session_id).is_none() => {

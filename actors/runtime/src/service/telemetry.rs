@@ -236,7 +236,7 @@ impl Service {
             end.is_some()
         };
         if !matches!(appended, Appended::Conflict | Appended::Erased) && is_over {
-            registry.request_score(target.session_id);
+            registry.request_late_score(target.tenant, target.session_id);
         }
         match appended {
             Appended::New => {

@@ -1,0 +1,179 @@
+//! Spaces the scores that late telemetry causes.
+//!
+//! A phone that was offline sends many batches of an ended session one after the other. A score
+//! after each of them would repeat nearly all of the work, and a tenant whose phones all do so
+//! would take the processors from the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{
+    LATE_SCORES_APART_MAX_MS, LATE_SCORES_APART_MS, LATE_SCORES_PER_TENANT_PER_SEC,
+};
+use tokio::time::Instant;
+
+/// The sessions of one tenant that have received telemetry late.
+#[derive(Debug, Default)]
+pub(super) struct LateSessions {
+    sessions: BTreeMap<SessionId, Late>,
+    /// The keys of `sessions`, by the time of their next step.
+    steps: BTreeSet<(Instant, SessionId)>,
+    /// The earliest time of the next score.
+    free_at: Option<Instant>,
+}
+
+/// A session that has received telemetry late.
+#[derive(Debug, Clone, Copy)]
+struct Late {
+    /// The time of its next step: it is scored, or forgotten if no batch has arrived since its last
+    /// score.
+    step_at: Instant,
+    /// The time between its next score and the one after it.
+    apart: Duration,
+    /// Whether a batch has arrived since the last score.
+    is_unscored: bool,
+}
+
+/// The next step of a tenant's sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Score this session, then ask for the next step.
+    Score(SessionId),
+    /// There is nothing to do before this time, unless another batch arrives.
+    Wait(Instant),
+    /// All late telemetry is scored.
+    End,
+}
+
+impl LateSessions {
+    /// Records that a batch of an ended session has arrived.
+    pub(super) fn arrive(&mut self, session_id: SessionId, now: Instant) {
+        let late = self.sessions.entry(session_id).or_insert(Late {
+            step_at: now,
+            apart: Duration::from_millis(LATE_SCORES_APART_MS),
+            is_unscored: true,
+        });
+        late.is_unscored = true;
+        self.steps.insert((late.step_at, session_id));
+    }
+
+    /// Returns the next step.
+    pub(super) fn step(&mut self, now: Instant) -> Step {
+        while let Some((step_at, session_id)) = self.steps.first().copied() {
+            let step_at = step_at.max(self.free_at.unwrap_or(step_at));
+            if step_at > now {
+                return Step::Wait(step_at);
+            }
+            self.steps.pop_first();
+            if self.is_to_score(session_id, now) {
+                return Step::Score(session_id);
+            }
+        }
+        Step::End
+    }
+
+    /// Returns the number of sessions that have received telemetry since their last score.
+    pub(super) fn unscored(&self) -> usize {
+        let is_unscored = |late: &&Late| late.is_unscored;
+        self.sessions.values().filter(is_unscored).count()
+    }
+
+    /// Performs the step of a session. Returns whether it is to be scored; if not, it is forgotten.
+    fn is_to_score(&mut self, session_id: SessionId, now: Instant) -> bool {
+        let Some(late) = self.sessions.get_mut(&session_id) else {
+            return false;
+        };
+        if !late.is_unscored {
+            self.sessions.remove(&session_id);
+            return false;
+        }
+        let longest = Duration::from_millis(LATE_SCORES_APART_MAX_MS);
+        *late = Late {
+            step_at: now + late.apart,
+            apart: (late.apart * 2).min(longest),
+            is_unscored: false,
+        };
+        self.steps.insert((late.step_at, session_id));
+        self.free_at = Some(now + Duration::from_secs(1) / LATE_SCORES_PER_TENANT_PER_SEC);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::time::TimestampMs;
+
+    use super::*;
+
+    fn session(random: u128) -> SessionId {
+        SessionId::new(TimestampMs(0), random)
+    }
+
+    /// Performs the steps for `seconds` while a batch of each session arrives every 100 ms. Returns
+    /// the number of scores of each session.
+    fn scores(late: &mut LateSessions, sessions: &[SessionId], seconds: u64) -> Vec<usize> {
+        let begin = Instant::now();
+        let mut scored = Vec::new();
+        for ms in 0..seconds * 1_000 {
+            let now = begin + Duration::from_millis(ms);
+            if ms.is_multiple_of(100) {
+                for session_id in sessions {
+                    late.arrive(*session_id, now);
+                }
+            }
+            while let Step::Score(session_id) = late.step(now) {
+                scored.push(session_id);
+            }
+        }
+        let count = |id| scored.iter().filter(|scored| *scored == id).count();
+        sessions.iter().map(count).collect()
+    }
+
+    #[test]
+    fn one_late_batch_is_scored_at_once() {
+        let mut late = LateSessions::default();
+        let now = Instant::now();
+        late.arrive(session(1), now);
+        assert_eq!(late.step(now), Step::Score(session(1)));
+        let Step::Wait(until) = late.step(now) else {
+            panic!("the session is forgotten too early");
+        };
+        assert_eq!(late.step(until), Step::End);
+        late.arrive(session(1), until);
+        assert_eq!(late.step(until), Step::Score(session(1)));
+    }
+
+    #[test]
+    fn batches_that_follow_are_scored_together_and_the_last_one_is_scored() {
+        let mut late = LateSessions::default();
+        // Scores at 0, 0.5, 1.5, 3.5, and then every 4 s.
+        assert_eq!(scores(&mut late, &[session(1)], 60), [18]);
+        let mut now = Instant::now() + Duration::from_secs(3_600);
+        let mut scored = 0;
+        loop {
+            match late.step(now) {
+                Step::Score(_) => scored += 1,
+                Step::Wait(until) => now = until,
+                Step::End => break,
+            }
+        }
+        assert_eq!(scored, 1, "the batches after the last score");
+        assert_eq!(late.unscored(), 0);
+        assert!(late.sessions.is_empty());
+    }
+
+    #[test]
+    fn sessions_of_a_tenant_share_a_bounded_rate_and_take_turns() {
+        let mut late = LateSessions::default();
+        let sessions: Vec<_> = (0..500).map(session).collect();
+        let counts = scores(&mut late, &sessions, 20);
+        let total: usize = counts.iter().sum();
+        let most = 20 * LATE_SCORES_PER_TENANT_PER_SEC as usize;
+        assert!((most * 9 / 10..=most).contains(&total), "{total}");
+        assert!(
+            counts.iter().all(|count| (3..=5).contains(count)),
+            "{counts:?}"
+        );
+    }
+}
