@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use porchlight_keys::keyring::{KEY_FILE, SecretKeys};
-use porchlight_ports::{Appended, Journal, Sessions, Snapshot, Snapshots};
+use porchlight_ports::{
+    Appended, Collection, DocumentKind, Documents, Erasure, Journal, Sessions, Snapshot, Snapshots,
+};
 use porchlight_schema::ids::SessionId;
 use porchlight_store::engine::{Durability, Engine, Space};
 use porchlight_store::{
@@ -77,6 +79,35 @@ async fn dropping_without_closing_loses_nothing() {
         assert_eq!(store.count(id).await.unwrap(), round * 5);
         append(&store, id, round * 5..round * 5 + 5).await;
     }
+}
+
+/// Returns whether a file in a folder contains these bytes.
+fn holds(folder: &Path, needle: &[u8]) -> bool {
+    fs::read_dir(folder).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            return holds(&path, needle);
+        }
+        let bytes = fs::read(&path).unwrap_or_default();
+        bytes.windows(needle.len()).any(|window| window == needle)
+    })
+}
+
+#[tokio::test]
+async fn a_purge_leaves_no_file_with_a_removed_row() {
+    let folder = Folder::new();
+    let store = open(folder.path()).unwrap();
+    let collection = Collection::of_tenant(DocumentKind::AuditHead, tenant());
+    let (key, street) = (b"key".to_vec(), b"Knochenhauergasse".to_vec());
+    let created = store.replace_document(collection, key.clone(), None, Some(street.clone()));
+    assert!(created.await.unwrap());
+    // The first purge moves the row from memory to a table.
+    store.purge().await.unwrap();
+    assert!(holds(folder.path(), &street));
+    let removed = store.replace_document(collection, key, Some(street.clone()), None);
+    assert!(removed.await.unwrap());
+    store.purge().await.unwrap();
+    assert!(!holds(folder.path(), &street));
 }
 
 #[tokio::test]

@@ -343,7 +343,7 @@ impl Engine for FjallEngine {
     fn purge(&self) -> Result<(), EngineError> {
         self.with(|opened| {
             let keyspaces = Space::ALL.map(|space| opened.keyspace(space));
-            purge::purge(&opened.database, keyspaces)?;
+            purge::purge(&opened.database, &self.folder, keyspaces)?;
             Ok(())
         })
     }
