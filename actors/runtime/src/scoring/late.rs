@@ -66,7 +66,7 @@ impl LateSessions {
                 return Step::Wait(step_at);
             }
             self.steps.pop_first();
-            if self.is_to_score(session_id, now) {
+            if self.perform(session_id, now) {
                 return Step::Score(session_id);
             }
         }
@@ -80,7 +80,7 @@ impl LateSessions {
     }
 
     /// Performs the step of a session. Returns whether it is to be scored; if not, it is forgotten.
-    fn is_to_score(&mut self, session_id: SessionId, now: Instant) -> bool {
+    fn perform(&mut self, session_id: SessionId, now: Instant) -> bool {
         let Some(late) = self.sessions.get_mut(&session_id) else {
             return false;
         };
