@@ -23,9 +23,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 const PADDING_KEY: &[u8] = &[0xff, b'p', b'a', b'd'];
 
 /// The pause between two looks for snapshots or files from before.
-const HELD_PAUSE: Duration = Duration::from_millis(100);
+const HELD_PAUSE: Duration = Duration::from_secs(1);
 /// The maximum number of such looks: a backup or a long list holds a snapshot.
-const LOOKS_MAX: u32 = 300;
+const LOOKS_MAX: u32 = 30;
 
 /// Rewrites all files of the database in `folder`. Blocks.
 ///
@@ -55,10 +55,10 @@ pub(super) fn purge(
     for keyspace in keyspaces {
         old.extend(files(&keyspace.path().join("tables"), "")?);
     }
+    for keyspace in keyspaces {
+        keyspace.major_compact()?;
+    }
     until(|| {
-        for keyspace in keyspaces {
-            keyspace.major_compact()?;
-        }
         flush(keyspaces)?;
         Ok(!old.iter().any(|file| file.exists()))
     })?;
