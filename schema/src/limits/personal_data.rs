@@ -41,6 +41,8 @@ pub const PRIVACY_SETTLE_ALONE_MS: i64 = 500;
 pub const PRIVACY_SETTLE_SHARED_MS: i64 = 10_000;
 /// Privacy requests that one node performs at the same time.
 pub const PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 4;
+/// The pause of an erasure after each session, so that requests come first, milliseconds.
+pub const PRIVACY_ERASE_PAUSE_MS: u64 = 1;
 /// The default delay before an erasure or a collection of data begins, in which it can be cancelled, milliseconds.
 pub const PRIVACY_DELAY_MS_DEFAULT: i64 = 3_000;
 /// Characters of the caller's id of a privacy request.

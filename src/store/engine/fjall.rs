@@ -18,6 +18,7 @@
 //!   [`super::super::continuity`] compares.
 
 pub(crate) mod acknowledged;
+mod pace;
 mod purge;
 
 use std::ops::{Bound, ControlFlow};
@@ -145,6 +146,7 @@ impl Opened {
             .worker_threads_unchecked(workers)
             .max_cached_files(Some(FILES_MAX))
             .manual_journal_persist(true)
+            .with_compaction_filter_factories(Arc::new(|_| Some(Arc::new(pace::Pacing))))
             .open()?;
         Ok(Self {
             journal: Kept::open(&database, Space::Journal, JOURNAL_MEMTABLE_BYTES)?,

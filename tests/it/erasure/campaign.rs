@@ -21,7 +21,7 @@ const AT_ONCE: usize = 16;
 /// Phones that send batches beside the erasure.
 const PHONES: usize = 4;
 /// The time for which they send before the erasure begins.
-const LOAD_BEFORE: Duration = Duration::from_secs(2);
+const LOAD_BEFORE: Duration = Duration::from_secs(5);
 
 const ERASED: &str = "Jonathan-Needle";
 const KEPT: &str = "Rebecca-Stays";
@@ -81,23 +81,22 @@ async fn fill(client: &Client, sessions: usize) -> Vec<(usize, String)> {
     ids
 }
 
-/// Sends batches until `is_over`. Returns their latencies, divided where `is_begun` was set.
+/// Sends batches until `is_over`. Returns when each one was sent, and its latency.
 async fn phone(
     client: Client,
     number: usize,
-    is_begun: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
-) -> [Vec<Duration>; 2] {
+) -> Vec<(Instant, Duration)> {
     let id = start(&client, KEPT, 1_000_000 + number).await;
-    let (mut took, mut seq) = ([Vec::new(), Vec::new()], 0);
+    let (mut sent, mut seq) = (Vec::new(), 0);
     while !is_over.load(Ordering::Relaxed) {
-        let (began, during) = (Instant::now(), is_begun.load(Ordering::Relaxed));
+        let began = Instant::now();
         send(&client, &id, KEPT, seq).await;
-        took[usize::from(during)].push(began.elapsed());
+        sent.push((began, began.elapsed()));
         seq += 1;
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    took
+    sent
 }
 
 fn p99(mut all: Vec<Duration>) -> Duration {
@@ -125,34 +124,41 @@ fn needles() -> Vec<(String, Vec<u8>)> {
 
 /// Erases the courier beside phones that send batches, and prints the latency of the batches.
 async fn erase_beside_a_load(client: &Client, sessions: usize) {
-    let (is_begun, is_over) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let is_over = Arc::<AtomicBool>::default();
     let mut phones = JoinSet::new();
     for number in 0..PHONES {
-        let (is_begun, is_over) = (Arc::clone(&is_begun), Arc::clone(&is_over));
-        phones.spawn(phone(client.clone(), number, is_begun, is_over));
+        phones.spawn(phone(client.clone(), number, Arc::clone(&is_over)));
     }
     tokio::time::sleep(LOAD_BEFORE).await;
-    is_begun.store(true, Ordering::Relaxed);
     let began = Instant::now();
     submit(client, "erasure-1", ERASED).await;
     let done = completed(client, "erasure-1").await;
     let took = began.elapsed();
     is_over.store(true, Ordering::Relaxed);
-    let (mut quiet, mut busy) = (Vec::new(), Vec::new());
+    let (mut before, mut during, mut by_second) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(phone) = phones.join_next().await {
-        let [before, during] = phone.unwrap();
-        quiet.extend(before);
-        busy.extend(during);
+        for (at, latency) in phone.unwrap() {
+            let Some(since) = at.checked_duration_since(began) else {
+                before.push(latency);
+                continue;
+            };
+            during.push(latency);
+            let second = since.as_secs() as usize;
+            by_second.resize(by_second.len().max(second + 1), Vec::new());
+            by_second[second].push(latency);
+        }
     }
     assert_eq!(done["counts"]["sessions"], sessions, "{done}");
     println!(
         "{sessions} of {} sessions erased in {took:.1?}; p99 of {} batches before {:.1?}, of {} during {:.1?}",
         SHARE * sessions,
-        quiet.len(),
-        p99(quiet.clone()),
-        busy.len(),
-        p99(busy.clone()),
+        before.len(),
+        p99(before.clone()),
+        during.len(),
+        p99(during),
     );
+    let by_second: Vec<_> = by_second.into_iter().map(p99).collect();
+    println!("p99 of each second: {by_second:.1?}");
 }
 
 #[test]

@@ -13,12 +13,14 @@ use std::time::Duration;
 use fjall::{Database, Keyspace};
 use porchlight_world::fill;
 
+use super::pace;
+
 /// The size at which fjall seals the active journal, in bytes.
 const JOURNAL_BYTES: usize = 64_000_000;
 /// Bytes of padding in one write. It is random, because fjall compresses large values.
-const PADDING_BYTES: usize = 256 * 1024;
-/// The pause after each write of padding, so that other writers are not held up.
-const PAUSE: Duration = Duration::from_millis(2);
+const PADDING_BYTES: usize = 64 * 1024;
+/// The pause after each write of padding. The next group of the committer also syncs the padding since the last one.
+const PAUSE: Duration = Duration::from_millis(4);
 /// The key of the padding, which no table uses.
 const PADDING_KEY: &[u8] = &[0xff, b'p', b'a', b'd'];
 
@@ -56,7 +58,7 @@ pub(super) fn purge(
         old.extend(files(&keyspace.path().join("tables"), "")?);
     }
     for keyspace in keyspaces {
-        keyspace.major_compact()?;
+        pace::paced(keyspaces, || keyspace.major_compact())?;
     }
     until(|| {
         flush(keyspaces)?;

@@ -8,8 +8,8 @@ use porchlight_core::privacy::{Mark, Outcome, PrivacyRequest, Step};
 use porchlight_core::retention::RetentionBounds;
 use porchlight_ports::{Document, StoreError, StoreResult};
 use porchlight_schema::limits::{
-    PRIVACY_MARKS_REFRESH_MS, PRIVACY_REQUESTS_AT_ONCE_MAX, PRIVACY_SETTLE_ALONE_MS,
-    PRIVACY_SETTLE_SHARED_MS,
+    PRIVACY_ERASE_PAUSE_MS, PRIVACY_MARKS_REFRESH_MS, PRIVACY_REQUESTS_AT_ONCE_MAX,
+    PRIVACY_SETTLE_ALONE_MS, PRIVACY_SETTLE_SHARED_MS,
 };
 use porchlight_schema::privacy::{Counts, RequestStatus, RequestType, Subject};
 use porchlight_schema::session::Tenant;
@@ -258,6 +258,7 @@ impl TenantPrivacy<'_> {
                     erase::session(store, session_id).await?;
                     // A request in flight may have adopted the session again in the meantime.
                     service.registry().drop_erased(session_id);
+                    tokio::time::sleep(Duration::from_millis(PRIVACY_ERASE_PAUSE_MS)).await;
                 }
                 Outcome::Done
             }
