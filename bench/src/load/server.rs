@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 
 use super::http::Connection;
 use super::target::Target;
@@ -49,8 +49,9 @@ impl Service {
             .with_context(|| format!("{} does not start", self.binary.display()))
     }
 
-    async fn until_ready(&self) -> anyhow::Result<()> {
-        wait_for(self.ops_address, "/readyz", 200).await
+    async fn until_ready(&self, child: &mut Child) -> anyhow::Result<()> {
+        let ready = wait_for(child, self.ops_address, "/readyz", 200).await;
+        ready.with_context(|| std::fs::read_to_string(self.folder.join("log")).unwrap_or_default())
     }
 }
 
@@ -65,19 +66,19 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns an error if the floor does not start within four minutes.
+    /// Returns an error if the floor exits or does not start within four minutes.
     pub async fn floor(binary: &Path) -> anyhow::Result<Self> {
         let address = free_address()?;
         let child = Command::new(binary)
             .args(["--port", &address.port().to_string()])
             .spawn()
             .with_context(|| format!("{} does not start; build it first", binary.display()))?;
-        let server = Self {
+        let mut server = Self {
             child,
             target: Target { address, key: None },
             service: None,
         };
-        wait_for(address, "/", 202).await?;
+        wait_for(&mut server.child, address, "/", 202).await?;
         Ok(server)
     }
 
@@ -87,7 +88,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns an error if the service does not start within four minutes.
+    /// Returns an error if the service exits or does not start within four minutes.
     pub async fn service(binary: &Path) -> anyhow::Result<Self> {
         Self::service_with(binary, &[]).await
     }
@@ -97,7 +98,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns an error if the service does not start within four minutes.
+    /// Returns an error if the service exits or does not start within four minutes.
     pub async fn service_with(
         binary: &Path,
         variables: &[(String, String)],
@@ -126,7 +127,7 @@ impl Server {
             service: Some(service),
         };
         if let Some(service) = &server.service {
-            service.until_ready().await?;
+            service.until_ready(&mut server.child).await?;
             server.target.key = Some(create_key(binary, &service.config_path(), "load")?);
         }
         Ok(server)
@@ -151,15 +152,15 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns an error if the service does not start within four minutes, or if this server is not
-    /// a service.
+    /// Returns an error if the service exits or does not start within four minutes, or if this server
+    /// is not a service.
     pub async fn kill_and_start(&mut self) -> anyhow::Result<Duration> {
         let service = self.service.as_ref().context("it is no service")?;
         self.child.kill()?;
         self.child.wait()?;
         let began = Instant::now();
         self.child = service.spawn()?;
-        service.until_ready().await?;
+        service.until_ready(&mut self.child).await?;
         Ok(began.elapsed())
     }
 }
@@ -196,12 +197,25 @@ fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?)
 }
 
-async fn wait_for(address: SocketAddr, path: &str, status: u16) -> anyhow::Result<()> {
+/// Waits until a server answers with a status.
+///
+/// # Errors
+///
+/// Returns an error if the process exits, or if nothing answers for four minutes.
+async fn wait_for(
+    child: &mut Child,
+    address: SocketAddr,
+    path: &str,
+    status: u16,
+) -> anyhow::Result<()> {
     let until = Instant::now() + UP_WITHIN;
     loop {
         let answer = Connection::new(address).request("GET", path, "", b"").await;
         if answer.is_ok_and(|answer| answer.status == status) {
             return Ok(());
+        }
+        if let Some(status) = child.try_wait()? {
+            bail!("the server exited: {status}");
         }
         ensure!(
             Instant::now() < until,
