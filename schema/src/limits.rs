@@ -153,6 +153,8 @@ pub const TENANT_LIVE_SESSIONS_MAX: u64 = 250_000;
 pub const TENANT_LISTS_AT_ONCE_MAX: u64 = 8;
 /// Bodies of more than [`LARGE_BODY_BYTES`] that are unpacked and decoded at the same time.
 pub const TENANT_LARGE_BODIES_AT_ONCE_MAX: usize = 1;
+/// The processors of a node for each large body that it unpacks and decodes at the same time.
+pub const LARGE_BODY_PROCESSORS: usize = 2;
 /// A body or line of more bytes, unpacked, waits for its turn and is decoded outside of the workers: decoding this many
 /// takes about half a millisecond. About a minute of motion at 50 Hz has as many.
 pub const LARGE_BODY_BYTES: usize = 128 * 1024;

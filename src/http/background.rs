@@ -14,6 +14,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError, mpsc};
 use std::time::Duration;
 
+use porchlight_actors::shares::large_bodies_at_once;
 use porchlight_schema::limits::LARGE_BODY_STARVED_MS;
 use thread_priority::ThreadPriority;
 use tokio::sync::oneshot;
@@ -44,7 +45,7 @@ pub async fn run<T: Send + 'static>(
     threads.run(work, starved_after).await
 }
 
-/// The threads of low priority, one for each processor.
+/// The threads of low priority, one for each turn of the node.
 struct Threads {
     queue: mpsc::Sender<Waiting>,
 }
@@ -54,7 +55,7 @@ impl Threads {
     fn start() -> Option<Self> {
         let (queue, waiting) = mpsc::channel();
         let waiting = Arc::new(Mutex::new(waiting));
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = large_bodies_at_once();
         let start = |_| {
             let waiting = Arc::clone(&waiting);
             let thread = std::thread::Builder::new().name("large-bodies".to_owned());
@@ -157,7 +158,7 @@ mod tests {
     async fn work_that_no_thread_begins_is_done_by_the_blocking_pool() {
         let threads = Threads::start().unwrap();
         let patience = Duration::from_secs(3600);
-        let count = std::thread::available_parallelism().map_or(1, usize::from);
+        let count = large_bodies_at_once();
         // Each thread of low priority begins work that lasts until the end of the test.
         let (begun, mut has_begun) = tokio::sync::mpsc::unbounded_channel();
         let (release, held) = mpsc::channel::<()>();

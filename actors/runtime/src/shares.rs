@@ -18,7 +18,7 @@ use porchlight_schema::session::Tenant;
 use tokio::sync::Semaphore;
 
 use large_bodies::LargeBodies;
-pub use large_bodies::LargeBodyTurn;
+pub use large_bodies::{LargeBodyTurn, large_bodies_at_once};
 
 /// A tenant has used up one of its shares of this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use porchlight_observe::shares::Share;
 use porchlight_schema::limits::{
-    LARGE_BODY_TURN_MS_MAX, RETRY_AFTER_SEC, TENANT_LARGE_BODIES_AT_ONCE_MAX,
+    LARGE_BODY_PROCESSORS, LARGE_BODY_TURN_MS_MAX, RETRY_AFTER_SEC, TENANT_LARGE_BODIES_AT_ONCE_MAX,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -29,10 +29,16 @@ pub struct LargeBodyTurn {
     _node: OwnedSemaphorePermit,
 }
 
-/// Returns the turns of a node: one for each two processors, and at least one.
-pub(super) fn of_node() -> Arc<Semaphore> {
+/// Returns the number of large bodies that the node works on at the same time.
+#[must_use]
+pub fn large_bodies_at_once() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    Arc::new(Semaphore::new((processors / 2).max(1)))
+    (processors / LARGE_BODY_PROCESSORS).max(1)
+}
+
+/// Returns the turns of a node.
+pub(super) fn of_node() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(large_bodies_at_once()))
 }
 
 impl LargeBodies {
