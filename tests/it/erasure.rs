@@ -4,11 +4,11 @@
 
 mod campaign;
 
-use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use porchlight_schema::sample::json::decode_batch;
+use porchlight_support::files::found;
 use serde_json::{Value, json};
 
 use crate::phone::{Client, Place};
@@ -110,29 +110,6 @@ async fn insight_status(client: &Client, id: &str) -> u16 {
 fn connect(server: &Server, key: &str) -> Client {
     let place: Place = Arc::new(RwLock::new(server.api.clone()));
     Client::new(&place, key)
-}
-
-/// Returns the values that occur in any file of the folder.
-fn found(folder: &Path, needles: &[(String, Vec<u8>)]) -> Vec<String> {
-    let (mut names, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            // A file may be removed between the two calls.
-            let bytes = std::fs::read(&path).unwrap_or_default();
-            for (name, needle) in needles {
-                let holds = memchr::memmem::find(&bytes, needle).is_some();
-                if holds && !names.contains(name) {
-                    names.push(name.clone());
-                }
-            }
-        }
-    }
-    names
 }
 
 #[test]

@@ -14,6 +14,7 @@ use porchlight_store::engine::{Durability, Engine, Space};
 use porchlight_store::{
     BackupError, EmbeddedStore, MemoryStore, MissingGroups, OpenError, OpenOptions,
 };
+use porchlight_support::files::found;
 
 use crate::fixtures::{Folder, T0, batch, new_session, open, session_id, start, tenant};
 
@@ -81,18 +82,6 @@ async fn dropping_without_closing_loses_nothing() {
     }
 }
 
-/// Returns whether a file in a folder contains these bytes.
-fn holds(folder: &Path, needle: &[u8]) -> bool {
-    fs::read_dir(folder).unwrap().any(|entry| {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            return holds(&path, needle);
-        }
-        let bytes = fs::read(&path).unwrap_or_default();
-        bytes.windows(needle.len()).any(|window| window == needle)
-    })
-}
-
 #[tokio::test]
 async fn a_purge_leaves_no_file_with_a_removed_row() {
     let folder = Folder::new();
@@ -103,11 +92,12 @@ async fn a_purge_leaves_no_file_with_a_removed_row() {
     assert!(created.await.unwrap());
     // The first purge moves the row from memory to a table.
     store.purge().await.unwrap();
-    assert!(holds(folder.path(), &street));
+    let needles = [("street".to_owned(), street.clone())];
+    assert_eq!(found(folder.path(), &needles).len(), 1);
     let removed = store.replace_document(collection, key, Some(street.clone()), None);
     assert!(removed.await.unwrap());
     store.purge().await.unwrap();
-    assert!(!holds(folder.path(), &street));
+    assert_eq!(found(folder.path(), &needles), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 //! test is small. It prints the time of the erasure and the latency of the load before and during
 //! it. Build with `--release` to measure.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
