@@ -1,6 +1,7 @@
 //! Retention: each hour, a part of the data that is older than the retention is deleted. On the
 //! embedded store this covers sessions older than `store.retention`, which a CQL database deletes by
-//! itself, and on both stores the data for which organizations have chosen a shorter retention.
+//! itself, and on both stores the data for which organizations have chosen a shorter retention. On a
+//! CQL database, the rows of sessions that must be kept are renewed.
 //!
 //! The first sweep waits for one interval, so that NTP has set the clock of a machine that just
 //! started. A sweep deletes nothing while the wall clock disagrees with the stored times
@@ -101,11 +102,15 @@ impl Sweeper {
     /// Sweeps periodically and never returns.
     pub async fn run(self) {
         let checks_per_sweep = SWEEP_EVERY.as_secs() / CHECK_EVERY.as_secs();
-        let mut checks = 0;
+        let mut checks = 0_u64;
         loop {
             tokio::time::sleep(CHECK_EVERY).await;
             checks += 1;
-            if self.may_delete() && checks >= checks_per_sweep {
+            let may_delete = self.may_delete();
+            if checks.is_multiple_of(checks_per_sweep) {
+                self.renew().await;
+            }
+            if may_delete && checks >= checks_per_sweep {
                 checks = 0;
                 self.sweep().await;
             }
@@ -128,6 +133,17 @@ impl Sweeper {
             _ => {}
         }
         state == ClockState::Agrees
+    }
+
+    /// Renews rows that must not expire. This deletes nothing, so it does not wait for the clock.
+    async fn renew(&self) {
+        let sessions = self.service.renew_kept().await;
+        if sessions > 0 {
+            tracing::info!(
+                sessions,
+                "sessions under a restriction or a legal hold renewed, so that the database keeps them"
+            );
+        }
     }
 
     async fn sweep(&self) {

@@ -13,6 +13,7 @@
 //! relay.rs         copies that must follow a change: the message, its entries in lists and outboxes
 //! live_sessions.rs        sessions that an owner of shards starts: live sessions, and sessions that need scoring
 //! journal.rs, sessions.rs, lists.rs, insights.rs, keys.rs, endpoints.rs, outbox.rs, deliveries.rs    the ports
+//! renewal.rs       giving the rows of one session their full time to live again
 //! serving.rs       which processes serve from the keyspace: a single process, or several nodes
 //! nodes.rs         members and owners of shards
 //! import.rs        importing the embedded store
@@ -47,7 +48,9 @@
 //! cannot happen, because writes of one number are serialized.
 //!
 //! **Rows expire; there is no sweep.** They live for the retention plus the longest session plus a
-//! day; rewritten rows live longer. A session is gone once its first row is gone.
+//! day; rewritten rows live longer. A session is gone once its first row is gone. All rows of a
+//! session under a restriction or a legal hold are rewritten when half of their life is over; see
+//! `renewal`.
 //!
 //! **The owner of a shard acts, and later writes of an earlier owner are harmless**: they belong to
 //! a set (journal, messages), are decided by a transaction, or carry a lower generation and sort
@@ -83,6 +86,7 @@ mod options;
 mod outbox;
 mod recorders;
 mod relay;
+mod renewal;
 mod reviews;
 mod schema;
 mod serving;

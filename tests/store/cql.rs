@@ -3,6 +3,7 @@
 mod costs;
 mod doubts;
 mod nodes;
+mod renewal;
 mod shards;
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Permanently removes personal data.
+//! Permanently removes personal data, and keeps data that must not be removed yet.
 
 use async_trait::async_trait;
 use porchlight_schema::ids::{RecorderId, SessionId};
@@ -29,7 +29,8 @@ pub struct Removed<C> {
     pub next: Option<C>,
 }
 
-/// Removes personal data. Every method may be repeated: it removes the remaining data.
+/// Removes personal data, and renews data that must stay. Every method may be repeated: it treats the
+/// remaining data.
 #[async_trait]
 pub trait Erasure: Send + Sync {
     /// Counts the rows of a session.
@@ -75,6 +76,20 @@ pub trait Erasure: Send + Sync {
         after: Option<Vec<u8>>,
         limit: usize,
     ) -> StoreResult<Removed<Vec<u8>>>;
+
+    /// Returns whether the rows of sessions have a time to live, after which the database deletes them.
+    fn rows_expire(&self) -> bool {
+        false
+    }
+
+    /// Gives all rows of a session their full time to live again if at most half of it is left to the
+    /// session's own record. Returns whether the rows were renewed: `false` also if there is no such
+    /// session. Its content does not change.
+    ///
+    /// The session's own record is renewed last, so that a renewal that was cut off is repeated.
+    async fn renew_session(&self, _session_id: SessionId) -> StoreResult<bool> {
+        Ok(false)
+    }
 
     /// Rewrites the files of the store so that they no longer contain the removed rows. If the
     /// database does so by itself, the call returns immediately.

@@ -92,6 +92,15 @@ impl Marks {
         marks.any(Mark::keeps)
     }
 
+    /// Returns the tenants of which a restriction or a legal hold may keep sessions.
+    pub(crate) fn keeping_tenants(&self) -> Vec<Tenant> {
+        let known = self.known();
+        let keeping = known
+            .iter()
+            .filter(|(_, marks)| marks.values().any(Mark::keeps));
+        keeping.map(|(tenant, _)| *tenant).collect()
+    }
+
     /// Returns whether any session of the tenant is under a legal hold.
     pub(crate) fn has_hold(&self, tenant: Tenant) -> bool {
         let known = self.known();

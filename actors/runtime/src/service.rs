@@ -7,6 +7,7 @@ mod owner;
 mod path;
 mod privacy;
 mod recorder;
+mod renewal;
 mod retention;
 mod session_ids;
 mod shards;
@@ -26,6 +27,7 @@ use porchlight_schema::time::TimestampMs;
 use crate::audit::AuditLog;
 use crate::registry::Registry;
 use crate::scoring::ScoringPool;
+use renewal::RenewalPasses;
 use session_ids::SessionIds;
 
 pub use crate::registry::{AdmitError, Parts, Permit, Ports, Watch};
@@ -165,6 +167,7 @@ pub struct Service {
     session_ids: Arc<SessionIds>,
     audit: Option<AuditLog>,
     privacy: Arc<privacy::Privacy>,
+    renewal_passes: Arc<RenewalPasses>,
 }
 
 impl Service {
@@ -186,6 +189,7 @@ impl Service {
             session_ids: Arc::default(),
             audit,
             privacy: Arc::default(),
+            renewal_passes: Arc::default(),
         }
     }
 

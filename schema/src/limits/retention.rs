@@ -1,6 +1,6 @@
 //! The limits of the retention that organizations choose.
 
-use super::HELD_MS_MAX;
+use super::{HELD_MS_MAX, RETENTION_MS_MIN};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
@@ -19,3 +19,10 @@ const _: () = assert!(
 pub const RETENTION_SESSION_LIFE_MS: i64 = 3 * 24 * 3600 * 1000;
 /// Time by which a sweep of the chosen retention advances between two checks that it may go on.
 pub const RETENTION_STEP_MS: i64 = 3600 * 1000;
+/// Time after which a process looks again for sessions whose rows must be renewed because a
+/// restriction or a legal hold keeps them. Rows are renewed when half of their life is over.
+pub const RENEWAL_PASS_EVERY_MS: i64 = DAY_MS;
+const _: () = assert!(
+    RENEWAL_PASS_EVERY_MS < RETENTION_MS_MIN / 2,
+    "a row expires between two passes"
+);

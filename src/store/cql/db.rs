@@ -200,8 +200,20 @@ impl Db {
         statement: &PreparedStatement,
         values: impl SerializeRow,
     ) -> StoreResult<()> {
+        let timestamp_us = next_timestamp_us() + ERASED_AHEAD_US;
+        self.write_at(statement, values, timestamp_us).await
+    }
+
+    /// Runs a plain write with this timestamp, in microseconds of the Unix epoch. A write of the row
+    /// with a later timestamp counts instead.
+    pub(super) async fn write_at(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+        timestamp_us: i64,
+    ) -> StoreResult<()> {
         let mut statement = statement.clone();
-        statement.set_timestamp(Some(next_timestamp_us() + ERASED_AHEAD_US));
+        statement.set_timestamp(Some(timestamp_us));
         self.write(&statement, values).await
     }
 

@@ -301,6 +301,15 @@ impl Erasure for CqlStore {
             .await
     }
 
+    fn rows_expire(&self) -> bool {
+        true
+    }
+
+    async fn renew_session(&self, session_id: SessionId) -> StoreResult<bool> {
+        self.carry_out_all(|inner| inner.renew_session(session_id))
+            .await
+    }
+
     async fn purge(&self) -> StoreResult<()> {
         Ok(())
     }

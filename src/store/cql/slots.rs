@@ -117,12 +117,18 @@ impl Inner {
             if self.memory.slots.get(&place).is_some() {
                 return Ok(());
             }
-            let values = (place.0.as_slice(), slot, self.lives.slots);
-            self.db.write(&self.db.statements.slot_put, values).await?;
+            self.put_slot(owner, slot).await?;
             self.memory.slots.put(place, ());
             Ok(())
         });
         try_join_all(writing).await.map(drop)
+    }
+
+    /// Lists a slot, or renews its row, even if this process knows that it is listed.
+    pub(super) async fn put_slot(&self, owner: Owner, slot: i64) -> StoreResult<()> {
+        let key = owner.key();
+        let values = (key.as_slice(), slot, self.lives.slots);
+        self.db.write(&self.db.statements.slot_put, values).await
     }
 
     /// The slots of an owner from `from` to `to`, both inclusive.

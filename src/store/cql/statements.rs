@@ -167,6 +167,23 @@ statements! {
     reviews_delete: Write = "DELETE FROM reviews WHERE session = ?";
     recorders_get: Scan = "SELECT recorder, version, data FROM recorders";
 
+    // Renewal. A copy has the columns of the row's insert in their order; a copy of a row that may
+    // change has the time of its write after them.
+    session_life: Read = "SELECT TTL(data) FROM sessions WHERE session = ?";
+    session_copy: Scan = "SELECT session, data FROM sessions WHERE session = ?";
+    batches_copy: Journal = "SELECT session, bucket, seq, hash, data FROM telemetry WHERE session = ? AND bucket = ?";
+    notes_copy: Scan = "SELECT session, note FROM notes WHERE session = ?";
+    insights_copy: Scan = "SELECT session, revision, tag, data FROM insights WHERE session = ?";
+    pods_copy: Scan = "SELECT session, received_at, hash, data FROM pods WHERE session = ?";
+    messages_copy: Scan = "SELECT session, number, head, body FROM messages WHERE session = ?";
+    message_id_copy: Scan = "SELECT id, data FROM message_ids WHERE id = ?";
+    attempts_copy: Scan = "SELECT id, attempt, data FROM attempts WHERE id = ?";
+    delivery_copy: Scan = "SELECT tenant, slot, id, data FROM deliveries WHERE tenant = ? AND slot = ? AND id = ?";
+    learned_by_copy: Scan = "SELECT session, key FROM learned_by_session WHERE session = ?";
+    failed_copy: Scan = "SELECT tenant, slot, id, data, WRITETIME(data) FROM failed_deliveries WHERE tenant = ? AND slot = ? AND id = ?";
+    cursors_copy: Scan = "SELECT session, generation, data, WRITETIME(data) FROM lane_cursor WHERE session = ?";
+    review_copy: Scan = "SELECT session, data, WRITETIME(data) FROM reviews WHERE session = ?";
+
     // Management data.
     document_get: Read = "SELECT data FROM documents WHERE collection = ? AND key = ?";
     document_serial: Serial = "SELECT data FROM documents WHERE collection = ? AND key = ?";

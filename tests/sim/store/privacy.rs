@@ -55,6 +55,14 @@ impl Erasure for FaultyStore {
         self.real.erase_idempotency_keys(tenant, after, limit).await
     }
 
+    fn rows_expire(&self) -> bool {
+        self.real.rows_expire()
+    }
+
+    async fn renew_session(&self, id: SessionId) -> StoreResult<bool> {
+        self.real.renew_session(id).await
+    }
+
     async fn purge(&self) -> StoreResult<()> {
         self.real.purge().await
     }

@@ -266,7 +266,7 @@ impl Service {
 
 impl TenantRetention<'_> {
     /// Returns whether this node sweeps the data of the tenant now.
-    fn may_sweep(&self) -> bool {
+    pub(super) fn may_sweep(&self) -> bool {
         let ownership = &self.service.registry().ports().ownership;
         let shard = self.tenant.organization_id.shard();
         !self.service.is_draining() && ownership.generation(shard).is_some()

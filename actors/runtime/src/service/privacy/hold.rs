@@ -24,7 +24,8 @@ impl TenantPrivacy<'_> {
     }
 
     /// Places a legal hold on a session of this tenant, or releases it. May be repeated. Returns
-    /// `false`, and leaves no hold behind, if the session is being erased.
+    /// `false`, and leaves no hold behind, if the session is being erased. A placed hold renews the
+    /// time to live of the session's rows.
     ///
     /// # Errors
     ///
@@ -35,6 +36,9 @@ impl TenantPrivacy<'_> {
             || self.service.find(start.session_id).await?.is_none();
         if held && is_erased {
             self.write_hold(start.session_id, false).await?;
+        } else if held {
+            // From then on, a daily pass renews them.
+            self.service.store().renew_session(start.session_id).await?;
         }
         if !held {
             // Sweeps have left out the held session.

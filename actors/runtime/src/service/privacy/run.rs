@@ -7,6 +7,7 @@ use porchlight_core::audit::{Action, Actor, ActorKind, Line};
 use porchlight_core::privacy::{Mark, Outcome, PrivacyRequest, Step};
 use porchlight_core::retention::RetentionBounds;
 use porchlight_ports::{Document, StoreError, StoreResult};
+use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     PRIVACY_ERASE_PAUSE_MS, PRIVACY_MARKS_REFRESH_MS, PRIVACY_REQUESTS_AT_ONCE_MAX,
     PRIVACY_SETTLE_ALONE_MS, PRIVACY_SETTLE_SHARED_MS,
@@ -282,16 +283,7 @@ impl TenantPrivacy<'_> {
                 service.purge().await?;
                 Outcome::Done
             }
-            Step::Count(subject, after) => {
-                let until = request.began_at.unwrap_or(request.received_at);
-                let (rows, next) =
-                    erase::page(store, tenant, &subject, until, after, SESSIONS_AT_ONCE).await?;
-                let mut counts = Counts::default();
-                for row in &rows {
-                    counts.add(erase::count(store, &row.start).await?);
-                }
-                Outcome::Counted(counts, next)
-            }
+            Step::Count(subject, after) => self.count_page(request, &subject, after).await?,
             Step::Unmark(subject) => {
                 if request.request_type == RequestType::Erasure {
                     let marks = &service.privacy.marks;
@@ -306,6 +298,28 @@ impl TenantPrivacy<'_> {
             }
             Step::WaitUntil(_) | Step::Over => Outcome::Done,
         })
+    }
+
+    /// Counts the data of a page of the subject's sessions. A restriction renews the time to live of
+    /// their rows.
+    async fn count_page(
+        &self,
+        request: &PrivacyRequest,
+        subject: &Subject,
+        after: Option<SessionId>,
+    ) -> StoreResult<Outcome> {
+        let store = self.service.store().as_ref();
+        let until = request.began_at.unwrap_or(request.received_at);
+        let page = erase::page(store, self.tenant, subject, until, after, SESSIONS_AT_ONCE);
+        let (rows, next) = page.await?;
+        let mut counts = Counts::default();
+        for row in &rows {
+            if request.request_type == RequestType::Restriction {
+                self.service.renew_readable(row.start.session_id).await?;
+            }
+            counts.add(erase::count(store, &row.start).await?);
+        }
+        Ok(Outcome::Counted(counts, next))
     }
 
     /// Changes the subject's mark, and logs the beginning of an erasure. An erasure of a held session
