@@ -72,8 +72,9 @@ pub(super) fn draw(track: &Track, picture: &mut Picture) {
         // The space above the line leaves room for text.
         high_m: high_m + room_m + (high_m - low_m).max(SPAN_LEAST_M / 2.0) * 0.3,
     };
-    climbs(&axes, track, shapes);
+    let words = climbs(&axes, track, shapes);
     scale(&axes, shapes);
+    shapes.extend(words);
     let mut points: Vec<At> = Vec::new();
     for level in levels {
         let at = At {
@@ -125,8 +126,9 @@ fn scale(axes: &Axes, shapes: &mut Vec<Shape>) {
     }
 }
 
-/// Draws stairs and elevators, under the line and in words.
-fn climbs(axes: &Axes, track: &Track, shapes: &mut Vec<Shape>) {
+/// Draws the areas under stairs and elevators, and returns the words for them.
+fn climbs(axes: &Axes, track: &Track, shapes: &mut Vec<Shape>) -> Vec<Shape> {
+    let mut texts = Vec::new();
     let mut free_from = axes.plot.left;
     for climb in &track.climbs {
         let from_ms = climb.event.t_start_ms;
@@ -155,19 +157,20 @@ fn climbs(axes: &Axes, track: &Track, shapes: &mut Vec<Shape>) {
             if left + 0.1 < free_from {
                 continue;
             }
-            shapes.push(Shape::Text {
+            texts.push(Shape::Text {
                 at: At { x: left, y },
                 text: words,
                 size: SMALL_PX,
                 anchor: Anchor::Start,
                 ink,
                 bold: false,
-                halo: false,
+                halo: true,
             });
         }
         let widest = width_of(way, SMALL_PX).max(width_of(&climb_words(&climb.event), SMALL_PX));
         free_from = (band.middle().x + widest / 2.0 + 4.0).max(free_from);
     }
+    texts
 }
 
 /// Draws the times at which the courier passed the entrance and reached the door.
