@@ -50,6 +50,8 @@ mod recorder_crash;
 #[cfg(test)]
 mod released;
 #[cfg(test)]
+mod renewal;
+#[cfg(test)]
 mod secured;
 #[cfg(test)]
 mod shutdown;
