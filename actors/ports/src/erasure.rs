@@ -86,7 +86,7 @@ pub trait Erasure: Send + Sync {
     /// session's own record. Returns whether the rows were renewed: `false` also if there is no such
     /// session. Its content does not change.
     ///
-    /// The session's own record is renewed last, so that a renewal that was cut off is repeated.
+    /// The session's own record is renewed last, so that an interrupted renewal is repeated.
     async fn renew_session(&self, _session_id: SessionId) -> StoreResult<bool> {
         Ok(false)
     }

@@ -45,7 +45,7 @@ const TABLES: [(&str, &str); 14] = [
     ("reviews", "data"),
 ];
 /// The tables of a session whose rows consist of a key, each with its columns. The database does not
-/// tell the life of such a row.
+/// report the life of such a row.
 const KEY_TABLES: [(&str, &str); 6] = [
     ("notes", "session, note"),
     ("learned_by_session", "session, key"),
@@ -147,10 +147,10 @@ async fn fail_first_message(store: &CqlStore, start: &SessionStart) {
     store.commit(tenant, endpoint_id, id, change).await.unwrap();
 }
 
-/// Returns everything that the ports tell about a session.
+/// Returns everything that the ports return for a session.
 async fn contents(store: &CqlStore, start: &SessionStart) -> Vec<String> {
     let (tenant, id) = (start.tenant, start.session_id);
-    let mut told = vec![
+    let mut all = vec![
         format!("{:?}", store.find(id).await.unwrap()),
         format!("{:?}", store.read(id, 0, 10).await.unwrap()),
         format!("{:?}", store.notes(id).await.unwrap()),
@@ -161,7 +161,7 @@ async fn contents(store: &CqlStore, start: &SessionStart) -> Vec<String> {
     ];
     for message in store.messages(id).await.unwrap() {
         let detail = store.delivery(tenant, message.id).await.unwrap();
-        told.push(format!("{message:?} {detail:?}"));
+        all.push(format!("{message:?} {detail:?}"));
     }
     let by = |delivery: Option<&String>, rider: Option<&String>| SessionFilter {
         delivery_id: delivery.cloned(),
@@ -174,13 +174,13 @@ async fn contents(store: &CqlStore, start: &SessionStart) -> Vec<String> {
         by(None, Some(&start.external_rider_id)),
     ] {
         let page = store.list(tenant, &filter, 10, None).await.unwrap();
-        told.push(format!("{:?}", page.rows));
+        all.push(format!("{:?}", page.rows));
     }
-    let all = DeliveryFilter::default();
-    let page = store.deliveries(tenant, &all, 10, None).await.unwrap();
-    told.push(format!("{:?}", page.rows));
-    told.push(format!("{:?}", store.depth(T0).await.unwrap().failed));
-    told
+    let filter = DeliveryFilter::default();
+    let page = store.deliveries(tenant, &filter, 10, None).await.unwrap();
+    all.push(format!("{:?}", page.rows));
+    all.push(format!("{:?}", store.depth(T0).await.unwrap().failed));
+    all
 }
 
 /// Returns the shortest life that is left to a cell of a column, in seconds.
@@ -227,17 +227,42 @@ async fn session_slots(session: &Session) -> usize {
     rows.iter().filter(|values| of_session(values)).count()
 }
 
+/// A session with a row in each table, on a keyspace of its own.
+struct Made {
+    keyspace: String,
+    store: Arc<CqlStore>,
+    start: SessionStart,
+    session: Session,
+}
+
+impl Made {
+    /// Returns `None` if there is no CQL server.
+    async fn new(retention_days: u64) -> Option<Self> {
+        let keyspace = CqlServer::fresh_keyspace();
+        let store = open(&keyspace, retention_days).await?;
+        let tenant = tenant();
+        put_endpoint(&*store, tenant, true).await;
+        Some(Self {
+            start: make(&store, tenant).await,
+            session: connect(&keyspace).await,
+            keyspace,
+            store,
+        })
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_gives_every_row_a_full_life_and_changes_nothing() {
-    let keyspace = CqlServer::fresh_keyspace();
-    let Some(store) = open(&keyspace, 4).await else {
+    let Some(made) = Made::new(4).await else {
         return;
     };
-    let tenant = tenant();
-    put_endpoint(&*store, tenant, true).await;
-    let start = make(&store, tenant).await;
+    let Made {
+        keyspace,
+        store,
+        start,
+        session,
+    } = made;
     let id = start.session_id;
-    let session = connect(&keyspace).await;
     for (table, column) in TABLES {
         let left_sec = life_sec(&session, table, column).await;
         assert!(left_sec < 6 * DAY_SEC, "{table}.{column}: {left_sec}");
@@ -268,17 +293,18 @@ async fn a_renewal_gives_every_row_a_full_life_and_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_listed_a_slot_itself_renews_it() {
-    let keyspace = CqlServer::fresh_keyspace();
-    let Some(store) = open(&keyspace, 90).await else {
+    let Some(made) = Made::new(90).await else {
         return;
     };
-    let tenant = tenant();
-    put_endpoint(&*store, tenant, true).await;
-    let start = make(&store, tenant).await;
-    let session = connect(&keyspace).await;
+    let Made {
+        store,
+        start,
+        session,
+        ..
+    } = made;
     let slots = session_slots(&session).await;
     shorten_keys(&session).await;
-    // The session's own row is as good as expired.
+    // The session's own row expires within a day.
     let rows = rows(&session, "sessions", "session, data").await;
     for values in rows {
         let insert = "INSERT INTO sessions (session, data) VALUES (?, ?) USING TTL 86400";
@@ -291,15 +317,16 @@ async fn a_process_that_listed_a_slot_itself_renews_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_does_not_bring_an_erased_session_back() {
-    let keyspace = CqlServer::fresh_keyspace();
-    let Some(store) = open(&keyspace, 4).await else {
+    let Some(made) = Made::new(4).await else {
         return;
     };
-    let tenant = tenant();
-    put_endpoint(&*store, tenant, true).await;
-    let start = make(&store, tenant).await;
+    let Made {
+        keyspace,
+        store,
+        start,
+        session,
+    } = made;
     let id = start.session_id;
-    let session = connect(&keyspace).await;
     let sessions = rows(&session, "sessions", "session, data").await;
     store.erase_session(id).await.unwrap();
     let longer = open(&keyspace, 90).await.unwrap();
