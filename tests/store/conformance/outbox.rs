@@ -32,7 +32,7 @@ fn endpoint(tenant: Tenant) -> Endpoint {
     }
 }
 
-fn report(cause: Option<Cause>) -> AttemptResult {
+pub(crate) fn report(cause: Option<Cause>) -> AttemptResult {
     AttemptResult {
         at: T0.plus_ms(5),
         duration_ms: 7,
@@ -47,7 +47,7 @@ fn report(cause: Option<Cause>) -> AttemptResult {
     }
 }
 
-fn one(before: Queued, after: Queued, report: Option<AttemptResult>) -> Change {
+pub(crate) fn one(before: Queued, after: Queued, report: Option<AttemptResult>) -> Change {
     Change {
         updates: vec![Update {
             before,

@@ -4,9 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use porchlight_core::webhook::{
-    AttemptDetails, AttemptResult, Cause, Change, Queued, State, Update,
-};
+use porchlight_core::webhook::{Cause, Queued, State};
 use porchlight_ports::{
     DeliveryFilter, Erasure, Insights, Journal, Note, Outbox, PodRow, SessionFilter, Sessions,
 };
@@ -21,6 +19,7 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::value::{CqlValue, Row};
 
 use super::options;
+use crate::conformance::outbox::{one, report};
 use crate::cql_server::CqlServer;
 use crate::fixtures::{
     T0, batch, end_at, insight, message, new_session, put_endpoint, session_id, start, tenant,
@@ -57,6 +56,8 @@ const KEY_TABLES: [(&str, &str); 6] = [
     ("sessions_by_rider", "tenant, hash, created_at, session"),
     ("slots", "owner, slot"),
 ];
+/// The table of sessions' own rows, with its columns.
+const SESSIONS: (&str, &str) = ("sessions", "session, data");
 /// The first bytes of the owners of slots that belong to a session: see `slots.rs` of the store.
 const OWNERS: &[u8] = b"DFJS";
 /// The life to which rows without cells are shortened, in seconds. The renewal must be done by then.
@@ -128,22 +129,7 @@ async fn fail_first_message(store: &CqlStore, start: &SessionStart) {
         state: State::Failed,
         ..before
     };
-    let report = Some(AttemptResult {
-        at: T0,
-        duration_ms: 7,
-        status_code: Some(410),
-        cause: Some(Cause::Status),
-        response: None,
-        details: AttemptDetails::default(),
-    });
-    let change = Change {
-        updates: vec![Update {
-            before,
-            after,
-            report,
-        }],
-        hand_done: None,
-    };
+    let change = one(before, after, Some(report(Some(Cause::Status))));
     store.commit(tenant, endpoint_id, id, change).await.unwrap();
 }
 
@@ -203,17 +189,27 @@ async fn rows(session: &Session, table: &str, columns: &str) -> Vec<Vec<Option<C
     rows.map(|row| row.unwrap().columns).collect()
 }
 
+/// Writes rows of a table with this life.
+async fn put(
+    session: &Session,
+    (table, columns): (&str, &str),
+    rows: Vec<Vec<Option<CqlValue>>>,
+    life_sec: i32,
+) {
+    for values in rows {
+        let marks = vec!["?"; values.len()].join(", ");
+        let insert =
+            format!("INSERT INTO {table} ({columns}) VALUES ({marks}) USING TTL {life_sec}");
+        session.query_unpaged(insert, values).await.unwrap();
+    }
+}
+
 /// Shortens the life of all rows of the keyspace that consist of a key.
 async fn shorten_keys(session: &Session) {
     for (table, columns) in KEY_TABLES {
         let rows = rows(session, table, columns).await;
         assert!(!rows.is_empty(), "{table} has no rows");
-        for values in rows {
-            let marks = vec!["?"; values.len()].join(", ");
-            let insert =
-                format!("INSERT INTO {table} ({columns}) VALUES ({marks}) USING TTL {SHORT_SEC}");
-            session.query_unpaged(insert, values).await.unwrap();
-        }
+        put(session, (table, columns), rows, SHORT_SEC).await;
     }
 }
 
@@ -305,11 +301,8 @@ async fn a_process_that_listed_a_slot_itself_renews_it() {
     let slots = session_slots(&session).await;
     shorten_keys(&session).await;
     // The session's own row expires within a day.
-    let rows = rows(&session, "sessions", "session, data").await;
-    for values in rows {
-        let insert = "INSERT INTO sessions (session, data) VALUES (?, ?) USING TTL 86400";
-        session.query_unpaged(insert, values).await.unwrap();
-    }
+    let rows = rows(&session, SESSIONS.0, SESSIONS.1).await;
+    put(&session, SESSIONS, rows, DAY_SEC).await;
     assert!(store.renew_session(start.session_id).await.unwrap());
     tokio::time::sleep(expiry()).await;
     assert_eq!(session_slots(&session).await, slots);
@@ -327,15 +320,12 @@ async fn a_renewal_does_not_bring_an_erased_session_back() {
         session,
     } = made;
     let id = start.session_id;
-    let sessions = rows(&session, "sessions", "session, data").await;
+    let sessions = rows(&session, SESSIONS.0, SESSIONS.1).await;
     store.erase_session(id).await.unwrap();
     let longer = open(&keyspace, 90).await.unwrap();
     assert!(!longer.renew_session(id).await.unwrap());
     // A renewal that had read the session before the erasure writes its row now.
-    for values in sessions {
-        let insert = "INSERT INTO sessions (session, data) VALUES (?, ?) USING TTL 86400";
-        session.query_unpaged(insert, values).await.unwrap();
-    }
+    put(&session, SESSIONS, sessions, DAY_SEC).await;
     assert!(!longer.renew_session(id).await.unwrap());
     assert_eq!(longer.find(id).await.unwrap(), None);
     for (table, columns) in KEY_TABLES
