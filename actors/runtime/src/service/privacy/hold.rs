@@ -34,15 +34,14 @@ impl TenantPrivacy<'_> {
         self.write_hold(start.session_id, held).await?;
         let is_erased = self.service.standing(start) == Standing::Erased
             || self.service.find(start.session_id).await?.is_none();
-        if held && is_erased {
-            self.write_hold(start.session_id, false).await?;
-        } else if held {
-            // From then on, a daily pass renews them.
-            self.service.store().renew_session(start.session_id).await?;
-        }
-        if !held {
+        match (held, is_erased) {
+            (true, true) => self.write_hold(start.session_id, false).await?,
+            (true, false) => {
+                // From then on, a daily pass renews them.
+                self.service.store().renew_session(start.session_id).await?;
+            }
             // Sweeps have left out the held session.
-            self.service.retention(self.tenant).sweep_again().await?;
+            (false, _) => self.service.retention(self.tenant).sweep_again().await?,
         }
         Ok(!is_erased)
     }
