@@ -50,7 +50,8 @@ pub(crate) async fn phones(
     sent
 }
 
-async fn insights(client: &Client, sent: &[Sent]) -> BTreeMap<u64, Value> {
+/// Returns the insights of these sessions, by number, once they are scored.
+pub(crate) async fn insights(client: &Client, sent: &[Sent]) -> BTreeMap<u64, Value> {
     let mut insights = BTreeMap::new();
     for session in sent {
         insights.insert(session.number, client.insight(&session.session_id).await);
@@ -127,6 +128,20 @@ pub(crate) fn undisturbed(count: u64) -> BTreeMap<u64, Value> {
     insights
 }
 
+/// Asserts that these are the insights of an undisturbed server, byte for byte, for all deliveries
+/// from the first on.
+pub(crate) fn assert_undisturbed(found: &BTreeMap<u64, Value>) {
+    let expected = undisturbed(found.len() as u64);
+    for (number, expected) in &expected {
+        assert_eq!(expected["status"], "ready");
+        assert_eq!(
+            found[number].to_string(),
+            expected.to_string(),
+            "the insight of delivery {number}"
+        );
+    }
+}
+
 /// Asserts that every acknowledged batch is in the journal, with its acknowledged body.
 fn check_journal(folder: &Folder, sent: &[Sent]) {
     let store = EmbeddedStore::open_alone(&folder.store()).unwrap();
@@ -162,14 +177,6 @@ fn a_killed_server_loses_nothing_and_changes_nothing() {
     let folder = Folder::new();
     let (sent, found) = crashed(&folder, &NO_LIMIT, crashes);
     check_journal(&folder, &sent);
-    let expected = undisturbed(sent.len() as u64);
-    assert_eq!(found.len(), expected.len());
-    for (number, expected) in &expected {
-        assert_eq!(expected["status"], "ready");
-        assert_eq!(
-            found[number].to_string(),
-            expected.to_string(),
-            "the insight of delivery {number}"
-        );
-    }
+    assert_eq!(found.len(), sent.len());
+    assert_undisturbed(&found);
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::cql_process::{borrowed, node, variables};
-use crate::crash::undisturbed;
+use crate::crash::{assert_undisturbed, undisturbed};
 use crate::phone::{Client, Place, Sent};
 use crate::server::{Folder, Server, block_on, http};
 
@@ -27,14 +27,24 @@ const PAUSE: Duration = Duration::from_millis(120);
 /// The timeout of a move of shards. Generous, for a busy machine.
 const MOVED_WITHIN: Duration = Duration::from_secs(180);
 
+/// Returns whether the tests of several nodes are requested. Prints the variable that requests them
+/// if not.
+pub(crate) fn are_requested() -> bool {
+    let are_requested = std::env::var_os("PORCHLIGHT_TEST_NODES").is_some();
+    if !are_requested {
+        println!("left out: PORCHLIGHT_TEST_NODES asks for the tests of several nodes");
+    }
+    are_requested
+}
+
 /// Returns the variables that the nodes of a test share, with a dedicated keyspace. Returns `None`
 /// if these tests are not requested, or if there is no server.
 fn shared(folder: &Path) -> Option<Vec<(&'static str, String)>> {
-    if std::env::var_os("PORCHLIGHT_TEST_NODES").is_none() {
-        println!("left out: PORCHLIGHT_TEST_NODES asks for the tests of several nodes");
-        return None;
+    if are_requested() {
+        variables(folder)
+    } else {
+        None
     }
-    variables(folder)
 }
 
 /// The variables of each of two nodes.
@@ -50,7 +60,7 @@ fn two() -> Option<([Folder; 2], OfNodes)> {
 
 /// Waits until each of these nodes has shards and together they have all. Returns the number of
 /// shards of each.
-async fn settled(servers: &[&Server]) -> Vec<f64> {
+pub(crate) async fn settled(servers: &[&Server]) -> Vec<f64> {
     let began = Instant::now();
     loop {
         let mut owned = Vec::new();
@@ -89,7 +99,8 @@ fn load(
     })
 }
 
-fn place(server: &Server) -> Place {
+/// Returns the place of a running server.
+pub(crate) fn place(server: &Server) -> Place {
     Arc::new(RwLock::new(server.api.clone()))
 }
 
@@ -138,15 +149,8 @@ fn nodes_take_over_the_work_of_a_killed_or_stopped_node() {
         found.insert(session.number, insight);
     }
     first.stop();
-    let expected = undisturbed(sent.len() as u64);
-    assert_eq!(found.len(), expected.len());
-    for (number, expected) in &expected {
-        assert_eq!(
-            found[number].to_string(),
-            expected.to_string(),
-            "the insight of delivery {number}"
-        );
-    }
+    assert_eq!(found.len(), sent.len());
+    assert_undisturbed(&found);
 }
 
 #[test]
