@@ -11,7 +11,7 @@
 //! | `PORCHLIGHT_TEST_CQL_REQUIRED` | if set, an unavailable server fails the tests instead of skipping them |
 
 use std::io::Write as _;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,6 +19,8 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use scylla::client::session_builder::SessionBuilder;
+
+use crate::cql_site::{Site, write_files};
 
 /// The server's version, as in `pom.xml`.
 const FOLDER: &str = "cassandra-5.0.6";
@@ -167,24 +169,60 @@ impl CqlServer {
     pub fn beside(settings: impl FnOnce(&str) -> String) -> Option<Self> {
         let libraries = or_left_out(libraries())?;
         let (hosts, name) = next_hosts(1);
-        Some(Self::started(libraries, &hosts, &name, &settings(&hosts[0])).unwrap())
+        let sites = [Site::at(&hosts[0])];
+        Some(Self::started(libraries, &sites, &name, &settings(&hosts[0])).unwrap())
     }
 
     /// Starts a server with `count` nodes of its own. Returns `None` if none can be started.
     pub fn apart(count: u32) -> Option<Self> {
         let libraries = or_left_out(libraries())?;
         let (hosts, name) = next_hosts(count);
-        let server = Self::started(libraries, &hosts, &name, "").unwrap();
-        decide_once(&server.nodes, count).unwrap();
+        let sites: Vec<_> = hosts.iter().map(|host| Site::at(host)).collect();
+        let server = Self::started(libraries, &sites, &name, "").unwrap();
+        decide_once(&server.nodes, &copies(count)).unwrap();
         Some(server)
     }
 
-    fn started(libraries: &Path, hosts: &[String], name: &str, more: &str) -> Result<Self, String> {
-        let begin = |place| start(libraries, hosts, place, name, more);
+    /// Starts a server with one node in each of these data centres. Returns `None` if none can be
+    /// started.
+    ///
+    /// The nodes do not dial each other where they listen: `stand_before` is called with the address
+    /// that the others dial and with the one at which the node listens, and forwards between them.
+    /// Clients connect to the nodes themselves.
+    pub fn in_data_centers(
+        names: &[&str],
+        mut stand_before: impl FnMut(SocketAddr, SocketAddr),
+    ) -> Option<Self> {
+        let libraries = or_left_out(libraries())?;
+        let (addresses, name) = next_hosts(u32::try_from(2 * names.len()).unwrap());
+        let (hosts, dialled) = addresses.split_at(names.len());
+        let places = names.iter().zip(hosts.iter().zip(dialled));
+        let sites: Vec<_> = places
+            .map(|(data_center, (host, dialled))| Site {
+                host: host.clone(),
+                dialled: dialled.clone(),
+                data_center: (*data_center).to_owned(),
+            })
+            .collect();
+        for site in &sites {
+            let (dialled, listens) = site.addresses();
+            stand_before(dialled, listens);
+        }
+        let server = Self::started(libraries, &sites, &name, "").unwrap();
+        let replicas: Vec<_> = names.iter().map(|name| format!("'{name}': '1'")).collect();
+        decide_once(&server.nodes, &replicas.join(", ")).unwrap();
+        Some(Self {
+            replication_factor: 1,
+            ..server
+        })
+    }
+
+    fn started(libraries: &Path, sites: &[Site], name: &str, more: &str) -> Result<Self, String> {
+        let begin = |place| start(libraries, sites, place, name, more);
         // The first node starts alone, because the others contact it.
         let first = begin(0)?;
         first.wait()?;
-        let others: Result<Vec<_>, _> = (1..hosts.len()).map(begin).collect();
+        let others: Result<Vec<_>, _> = (1..sites.len()).map(begin).collect();
         let mut started = vec![first];
         started.extend(others?);
         for node in &started {
@@ -210,9 +248,10 @@ impl CqlServer {
         let count = count.map_or(1, |count| count.parse().unwrap());
         let libraries = libraries().map_err(Clone::clone)?;
         let network = network();
-        let hosts: Vec<_> = (1..=count).map(|n| format!("{network}.{n}")).collect();
-        let server = Self::started(libraries, &hosts, "", "")?;
-        decide_once(&server.nodes, count)?;
+        let hosts = (1..=count).map(|n| format!("{network}.{n}"));
+        let sites: Vec<_> = hosts.map(|host| Site::at(&host)).collect();
+        let server = Self::started(libraries, &sites, "", "")?;
+        decide_once(&server.nodes, &copies(count))?;
         Ok(server)
     }
 }
@@ -294,7 +333,7 @@ fn answers(program: &str) -> bool {
 
 fn start(
     libraries: &Path,
-    hosts: &[String],
+    sites: &[Site],
     place: usize,
     name: &str,
     more: &str,
@@ -303,13 +342,7 @@ fn start(
     let folder = std::env::temp_dir().join(name);
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     std::fs::create_dir_all(&folder).map_err(failed)?;
-    let write = |name: &str, text: String| {
-        let mut file = std::fs::File::create(folder.join(name))?;
-        file.write_all(text.as_bytes())
-    };
-    let settings = settings(&folder, hosts, place) + more;
-    write("cassandra.yaml", settings).map_err(failed)?;
-    write("logback.xml", LOGGING.to_owned()).map_err(failed)?;
+    write_files(&folder, sites, place, more).map_err(failed)?;
     let mut keeper = Command::new("sh");
     keeper.args(["-c", KEEPER, "sh"]).arg(&folder).arg("java");
     for (option, packages) in [("--add-exports", EXPORTS), ("--add-opens", OPENS)] {
@@ -322,6 +355,9 @@ fn start(
         .args(OPTIONS.split_whitespace())
         .arg(format!("-Dcassandra.config=file://{shown}/cassandra.yaml"))
         .arg(format!("-Dcassandra.storagedir={shown}"))
+        .arg(format!(
+            "-Dcassandra-rackdc.properties=file://{shown}/cassandra-rackdc.properties"
+        ))
         .arg(format!("-Dlogback.configurationFile={shown}/logback.xml"))
         .arg("-cp")
         .arg(format!("{}/*", libraries.display()))
@@ -330,80 +366,38 @@ fn start(
         .spawn()
         .map_err(failed)?;
     Ok(Node {
-        address: format!("{}:9042", hosts[place]),
+        address: format!("{}:9042", sites[place].host),
         folder,
         keeper: Mutex::new(child),
     })
 }
 
-const LOGGING: &str = r#"<configuration>
-  <appender name="OUT" class="ch.qos.logback.core.ConsoleAppender">
-    <encoder><pattern>%-5level %date{ISO8601} %F:%L %msg%n</pattern></encoder>
-  </appender>
-  <root level="WARN"><appender-ref ref="OUT"/></root>
-</configuration>"#;
-
-/// Every start has fixed tokens and no bootstrap: a joining node makes its neighbours unavailable
-/// for some time.
-fn settings(folder: &Path, hosts: &[String], place: usize) -> String {
-    let token = i128::from(i64::MIN) + place as i128 * ((1_i128 << 64) / hosts.len() as i128);
-    let (node, seed, folder) = (&hosts[place], &hosts[0], folder.display());
-    format!(
-        "cluster_name: porchlight-tests
-partitioner: org.apache.cassandra.dht.Murmur3Partitioner
-num_tokens: 1
-initial_token: {token}
-auto_bootstrap: false
-endpoint_snitch: SimpleSnitch
-seed_provider:
-  - class_name: org.apache.cassandra.locator.SimpleSeedProvider
-    parameters: [{{seeds: \"{seed}:7000\"}}]
-listen_address: {node}
-rpc_address: {node}
-storage_port: 7000
-native_transport_port: 9042
-start_native_transport: true
-commitlog_sync: batch
-read_request_timeout: 20s
-range_request_timeout: 20s
-write_request_timeout: 20s
-cas_contention_timeout: 20s
-request_timeout: 20s
-commitlog_segment_size: 8MiB
-commitlog_total_space: 128MiB
-memtable_heap_space: 64MiB
-memtable_offheap_space: 64MiB
-file_cache_size: 32MiB
-concurrent_compactors: 1
-auto_snapshot: false
-data_file_directories: [\"{folder}/data\"]
-commitlog_directory: {folder}/commitlog
-saved_caches_directory: {folder}/saved_caches
-hints_directory: {folder}/hints
-cdc_raw_directory: {folder}/cdc_raw
-"
-    )
+/// Returns the replication of a keyspace that has this many copies in each data centre.
+fn copies(count: u32) -> String {
+    format!("'replication_factor': '{count}'")
 }
 
-/// Waits until the nodes have made a common decision: they accept connections before they have met
-/// each other, and the first decision waits for tables and connections that are only then created.
-fn decide_once(nodes: &[String], replication_factor: u32) -> Result<(), String> {
+/// Waits until the nodes have made a common decision in a keyspace with this replication: they accept
+/// connections before they have met each other, and the first decision waits for tables and
+/// connections that are only then created.
+fn decide_once(nodes: &[String], replication: &str) -> Result<(), String> {
     let (nodes, keyspace) = (nodes.to_vec(), CqlServer::fresh_keyspace());
+    let replication = replication.to_owned();
     let deciding = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| error.to_string())?;
-        runtime.block_on(decide(&nodes, &keyspace, replication_factor))
+        runtime.block_on(decide(&nodes, &keyspace, &replication))
     });
     deciding.join().map_err(|_panic| "panicked".to_owned())?
 }
 
-async fn decide(nodes: &[String], keyspace: &str, replication_factor: u32) -> Result<(), String> {
+async fn decide(nodes: &[String], keyspace: &str, replication: &str) -> Result<(), String> {
     let statements = [
         format!(
             "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
-             {{'class': 'NetworkTopologyStrategy', 'replication_factor': '{replication_factor}'}}"
+             {{'class': 'NetworkTopologyStrategy', {replication}}}"
         ),
         format!("CREATE TABLE IF NOT EXISTS {keyspace}.met (id int PRIMARY KEY)"),
         format!("INSERT INTO {keyspace}.met (id) VALUES (1) IF NOT EXISTS"),

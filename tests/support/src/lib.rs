@@ -9,6 +9,7 @@
 
 pub mod cql_process;
 pub mod cql_server;
+mod cql_site;
 pub mod files;
 pub mod fixed;
 pub mod receiver;
