@@ -9,6 +9,7 @@
 //! | `PORCHLIGHT_CLUSTER_SEED` | the seed of the times of the faults |
 
 mod cost;
+mod data_centers;
 mod faults;
 mod nodes;
 mod receiving;

@@ -118,7 +118,7 @@ async fn as_first_user(node: &str, ca_file: &Path, identity: (&Path, &Path)) -> 
 }
 
 /// Returns the error of a `serve` that cannot start.
-fn refused(folder: &Folder, variables: &[(&str, &str)]) -> String {
+pub(crate) fn refused(folder: &Folder, variables: &[(&str, &str)]) -> String {
     let Output {
         status,
         stdout,

@@ -1,5 +1,6 @@
 //! The connections between nodes: all others dial a proxy in front of each node, so that a test can
-//! cut or mute a connection.
+//! cut or mute a connection. A proxy of the same kind is the link between two data centres of a
+//! database.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -65,13 +66,10 @@ impl Wires {
     pub(super) async fn stand_before(self: Arc<Self>, node: usize, listens: SocketAddr) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(async move {
-            while let Ok((near, dialler)) = listener.accept().await {
-                let from = self.node_behind(dialler);
-                let wire = self.wires[node][from.unwrap_or(node)].subscribe();
-                tokio::spawn(carry(near, listens, wire));
-            }
-        });
+        tokio::spawn(forward(listener, listens, move |dialler| {
+            let from = self.node_behind(dialler);
+            self.wires[node][from.unwrap_or(node)].subscribe()
+        }));
         address.to_string()
     }
 
@@ -93,6 +91,44 @@ impl Wires {
                 std::fs::read_link(file.path()).is_ok_and(|to| to.to_str() == Some(&socket))
             })
         })
+    }
+}
+
+/// The link between the data centres of a database, which is one wire for all connections.
+pub(super) struct Link(watch::Sender<Wire>);
+
+impl Link {
+    pub(super) fn new() -> Self {
+        Self(watch::Sender::new(Wire::Open))
+    }
+
+    /// Listens at an address in place of another one, and forwards to it.
+    pub(super) async fn stand_before(&self, dialled: SocketAddr, listens: SocketAddr) {
+        let listener = TcpListener::bind(dialled).await.unwrap();
+        let wire = self.0.clone();
+        tokio::spawn(forward(listener, listens, move |_dialler| wire.subscribe()));
+    }
+
+    /// Cuts the link, and waits until no connection is left: nothing that is sent from now on crosses.
+    pub(super) async fn cut(&self) {
+        self.0.send_replace(Wire::Cut);
+        self.0.closed().await;
+    }
+
+    /// Joins a cut link.
+    pub(super) fn join(&self) {
+        self.0.send_replace(Wire::Open);
+    }
+}
+
+/// Carries each accepted connection to an address, on the wire of its dialler.
+async fn forward(
+    listener: TcpListener,
+    to: SocketAddr,
+    wire_of: impl Fn(SocketAddr) -> watch::Receiver<Wire>,
+) {
+    while let Ok((near, dialler)) = listener.accept().await {
+        tokio::spawn(carry(near, to, wire_of(dialler)));
     }
 }
 
