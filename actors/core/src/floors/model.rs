@@ -91,6 +91,8 @@ pub(crate) struct Building {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
     pub(super) storey_m: f64,
+    /// The standard deviation of the storey heights that the candidate represents, metres.
+    pub(super) storey_sigma_m: f64,
     pub(super) ground_extra_m: f64,
     pub(super) weight: f64,
 }
@@ -102,7 +104,10 @@ impl Candidate {
         let storeys_m = f64::from(floor) * self.storey_m;
         match floor {
             0 => (0.0, ground::STEPS_SIGMA_M),
-            1.. => (storeys_m + self.ground_extra_m, 0.0),
+            1.. => (
+                storeys_m + self.ground_extra_m,
+                f64::from(floor) * self.storey_sigma_m,
+            ),
             _ => (storeys_m, ground::CELLAR_SIGMA_M),
         }
     }
@@ -119,6 +124,12 @@ impl Building {
     pub(super) fn candidates(&self) -> Vec<Candidate> {
         let dwelling = self.dwelling_share();
         let storeys = self.storeys(dwelling);
+        // The standard deviation of a uniform distribution over one step between the heights.
+        let step_m = storeys
+            .windows(2)
+            .next()
+            .map_or(0.0, |two| two[1].0 - two[0].0);
+        let storey_sigma_m = step_m / libm::sqrt(12.0);
         let mut all = Vec::new();
         let tall_share = match self.kind {
             PlaceKind::Office => 1.0,
@@ -130,6 +141,7 @@ impl Building {
                 let weight = as_dwelling * level + as_other * other;
                 all.push(Candidate {
                     storey_m,
+                    storey_sigma_m,
                     ground_extra_m,
                     weight,
                 });
