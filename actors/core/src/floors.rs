@@ -2,14 +2,16 @@
 //!
 //! A height above the entrance determines the number of floors only together with the storey
 //! height, which varies from 2.5 m to 5 m between buildings. So the answer is a distribution:
-//! `model` describes the possible buildings and the knowledge about this one, and `estimate`
-//! computes the probability of each floor for a measured height.
+//! `model` describes the possible buildings and the knowledge about this one, `estimate` computes
+//! the probability of each floor for a measured height, and `climb` counts the floors of one climb.
 
+mod climb;
 mod estimate;
 mod model;
 pub(crate) mod parameters;
 
 pub use model::PlaceKind;
 
-pub(crate) use estimate::{Estimate, FloorMatch, Measured, floors_of_climb};
+pub(crate) use climb::floors_of_climb;
+pub(crate) use estimate::{Estimate, FloorMatch, Measured};
 pub(crate) use model::{Building, LearnedFloor, STOREY_M};

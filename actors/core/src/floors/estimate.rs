@@ -1,6 +1,6 @@
 //! Computes the probability of each floor for a measured height.
 
-use super::model::{Building, Candidate, PlaceKind, STOREY_M, normal, usual};
+use super::model::{Building, Candidate, normal, usual};
 use super::parameters::{air, count, decision};
 
 /// The measurements on the way from the entrance to the drop-off.
@@ -144,32 +144,6 @@ impl Estimate {
     fn chance(&self, floor: i16) -> Option<&FloorChance> {
         self.floors.iter().find(|chance| chance.floor == floor)
     }
-}
-
-/// Returns the number of floors of one climb between any two floors, at least one, from the height
-/// alone. With a known storey height this is a division: the climb's own height lacks its first and
-/// last steps, which is about the extra height of a ground storey.
-pub(crate) fn floors_of_climb(
-    kind: PlaceKind,
-    storey_m: Option<f32>,
-    height_m: f32,
-    is_ride: bool,
-) -> u16 {
-    if let Some(storey_m) = storey_m.filter(|metres| STOREY_M.contains(metres)) {
-        return (height_m.abs() / storey_m).round().max(1.0) as u16;
-    }
-    let building = Building {
-        kind,
-        has_elevator: is_ride,
-        ..Building::default()
-    };
-    let measured = Measured {
-        rise_m: height_m.abs(),
-        sigma_m: 0.0,
-        ..Measured::default()
-    };
-    let best = Estimate::new(&building, &measured).map_or(1, |estimate| estimate.best());
-    best.max(1).unsigned_abs()
 }
 
 /// Weights the candidates by how well their floors match the intermediate stops.
