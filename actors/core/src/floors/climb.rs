@@ -8,11 +8,9 @@
 use super::estimate::{Estimate, Measured};
 use super::model::{Building, PlaceKind, STOREY_M};
 
-/// The number of heights for each kind of building; the last is between 43 and 59 m.
-const HEIGHTS: usize = 14;
-
-/// The heights, millimetres, from which a climb counts two, three and more floors.
-type Heights = [u32; HEIGHTS];
+/// The heights, millimetres, from which a climb counts two, three and more floors. The last is
+/// between 43 and 59 m.
+type Heights = [u32; 14];
 
 const DWELLING_MM: Heights = [
     4_915, 7_795, 10_685, 13_597, 16_563, 19_569, 22_579, 25_584, 28_607, 31_620, 34_635, 37_616,
@@ -115,12 +113,13 @@ mod tests {
     fn the_heights_are_those_of_the_model() {
         for kind in KINDS {
             for is_ride in [false, true] {
+                let heights_mm = heights_mm(kind, is_ride);
                 let by_model: Vec<u32> = (2..)
-                    .take(HEIGHTS)
+                    .take(heights_mm.len())
                     .map(|floors| least_mm(kind, is_ride, floors))
                     .collect();
                 assert_eq!(
-                    heights_mm(kind, is_ride).as_slice(),
+                    heights_mm.as_slice(),
                     by_model,
                     "{kind:?}, by elevator: {is_ride}"
                 );
@@ -141,10 +140,12 @@ mod tests {
     #[test]
     fn a_climb_above_the_heights_is_counted_by_the_model() {
         for kind in KINDS {
-            let last_m = metres(heights_mm(kind, true)[HEIGHTS - 1]);
+            let heights_mm = heights_mm(kind, true);
+            let floors = heights_mm.len() as u16;
+            let last_m = metres(heights_mm[heights_mm.len() - 1]);
             let counted = |height_m| floors_of_climb(kind, None, height_m, true);
-            assert_eq!(counted(last_m - 0.01), HEIGHTS as u16);
-            assert_eq!(counted(last_m + 0.01), HEIGHTS as u16 + 1);
+            assert_eq!(counted(last_m - 0.01), floors);
+            assert_eq!(counted(last_m + 0.01), floors + 1);
             assert_eq!(
                 counted(2.0 * last_m),
                 floors_by_model(kind, 2.0 * last_m, true)
