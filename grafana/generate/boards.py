@@ -453,7 +453,7 @@ def nodes():
                   [("sum by (instance) (porchlight_cluster_shards_owned{$$})", "{{instance}}")], stack=True),
             panel("Members", "Members of the cluster, as seen by each node.", "short",
                   [("max by (instance) (porchlight_cluster_members{$$})", "{{instance}}")]),
-            panel("Age of the last successful heartbeat", "At 6 s a node stops acting; at 7.5 s the others take its shards.", "s",
+            panel("Age of the last successful heartbeat", "At 5.3 s a node stops acting; at 6.5 s the others take its shards.", "s",
                   [("max by (instance) (porchlight_cluster_heartbeat_age_seconds{$$})", "{{instance}}")]),
             panel("Clock differences", "How far each node's clock is at least ahead of, or behind, another node's. Above 10 s a node does not join.", "s",
                   [("max by (instance, direction) (porchlight_cluster_clock_difference_seconds{$$})", "{{instance}} {{direction}}"),

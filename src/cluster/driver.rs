@@ -20,7 +20,7 @@ use super::View;
 
 /// The interval of the machine's ticks.
 const TICK: Duration = Duration::from_millis(TICK_MS);
-const TICK_MS: u64 = 250;
+const TICK_MS: u64 = 100;
 const _: () = assert!(TICK_MS < TICK_MS_MAX);
 /// The time for which the driver gathers claimed shards before it starts their work together.
 const GATHERED_WITHIN: Duration = Duration::from_millis(50);

@@ -8,8 +8,9 @@
 //!
 //! - **Clock rule.** No decision about a shard compares the clocks of two nodes. An owner acts until [`FENCE_MS`] after
 //!   the *start* of its last successful heartbeat. An observer declares a member dead when its own
-//!   clock has seen no new heartbeat for [`GONE_MS`]. The difference of 1.5 s allows clock rates
-//!   that differ by a fifth, far more than real ones.
+//!   clock has seen no new heartbeat for [`GONE_MS`]. The difference of 1.2 s allows clock rates
+//!   that differ by a fifth: one clock may be slewed by a tenth to one side, and the other to the
+//!   other side.
 //! - **One row decides.** Marking a member dead is a conditional write on the same row as the
 //!   member's conditional heartbeats, so one of the two fails.
 //! - **Generations.** A claim raises the shard's generation with a conditional write. Later writes
@@ -34,20 +35,25 @@ pub use placement::best;
 use porchlight_schema::ids::Shard;
 use porchlight_schema::time::TimestampMs;
 
-/// Time between two heartbeats, milliseconds.
-pub const HEARTBEAT_MS: u64 = 1_000;
+/// Time between two heartbeats, milliseconds. A longer interval delays a failover twice: the lease
+/// must outlast a stall that begins just before a heartbeat, and observers wait for longer than the
+/// lease.
+pub const HEARTBEAT_MS: u64 = 500;
 /// Time between two reads of all members, milliseconds. A plain read costs far less than a
 /// heartbeat, and a shorter interval finds a dead member sooner.
-pub const MEMBERS_READ_MS: u64 = 500;
+pub const MEMBERS_READ_MS: u64 = 250;
 /// The time for which an owner may act after the start of its last successful heartbeat,
-/// milliseconds. A node or a database that stalls for [`STALL_MS_MAX`] loses nothing.
-pub const FENCE_MS: u64 = 6_000;
+/// milliseconds. A node or a database that stalls for less than [`STALL_MS_MAX`] loses nothing.
+pub const FENCE_MS: u64 = 5_300;
 /// The time without a new heartbeat after which observers declare a member dead, milliseconds.
-pub const GONE_MS: u64 = 7_500;
-/// The longest stall of a node or of the database, in milliseconds, after which no shard moves.
+pub const GONE_MS: u64 = 6_500;
+/// The time, in milliseconds, below which a stall of a node or of the database moves no shard.
 pub const STALL_MS_MAX: u64 = 4_000;
+/// The time, in milliseconds, that remains after the longest stall until the overdue heartbeat must
+/// be answered: that of several lightweight transactions.
+pub const RENEWED_WITHIN_MS: u64 = 500;
 /// Maximum time between two ticks of the machine, in milliseconds.
-pub const TICK_MS_MAX: u64 = 300;
+pub const TICK_MS_MAX: u64 = 150;
 /// The time after which an unanswered join is requested again, milliseconds. It exceeds the
 /// database's deadline for a conditional write.
 pub const JOIN_AGAIN_MS: u64 = 6_000;
@@ -68,8 +74,8 @@ pub const CLAIMS_IN_FLIGHT_MAX: usize = 32;
 pub const DRAINS_IN_FLIGHT_MAX: usize = 16;
 
 const _: () = assert!(
-    HEARTBEAT_MS + TICK_MS_MAX + STALL_MS_MAX < FENCE_MS,
-    "an owner still acts after a stall"
+    HEARTBEAT_MS + TICK_MS_MAX + STALL_MS_MAX + RENEWED_WITHIN_MS < FENCE_MS,
+    "an owner still acts after a stall, until its next heartbeat is answered"
 );
 const _: () = assert!(
     FENCE_MS * 11 < GONE_MS * 9,

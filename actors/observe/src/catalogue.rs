@@ -259,7 +259,7 @@ catalogue! {
         CLUSTER_MEMBERS = Gauge, Count, "porchlight_cluster_members"
             [], "Members of the cluster in this node's view, including itself.";
         CLUSTER_HEARTBEAT_AGE_SECONDS = Gauge, Seconds, "porchlight_cluster_heartbeat_age_seconds"
-            [], "Time since the start of this node's last successful heartbeat; it stops acting at 6 s.";
+            [], "Time since the start of this node's last successful heartbeat; it stops acting at 5.3 s.";
         CLUSTER_CLOCK_DIFFERENCE_SECONDS = Gauge, Seconds, "porchlight_cluster_clock_difference_seconds"
             ["direction": ClockDirection::VALUES], "How far this node's clock is at least ahead of, or behind, another node's.";
         CLUSTER_CLOCK_REFUSED = Gauge, Count, "porchlight_cluster_clock_refused"

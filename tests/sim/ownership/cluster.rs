@@ -1,6 +1,7 @@
 //! A cluster of nodes around one store, in virtual time.
 
 mod clocks;
+mod stalls;
 
 use std::cell::{Ref, RefCell};
 use std::cmp::Reverse;
@@ -35,6 +36,8 @@ pub(super) enum Fault {
     Outage { for_ms: u64 },
     /// The store executes nothing, and everything that has arrived afterwards.
     Stall { for_ms: u64 },
+    /// As a stall, but the database gives requests up after its own timeout.
+    StallOfReplicas { for_ms: u64 },
 }
 
 #[derive(Debug)]
@@ -101,6 +104,7 @@ pub(super) struct Cluster {
     unknown_permille: u64,
     outage_until_ms: u64,
     stall_until_ms: u64,
+    stall_gives_up: bool,
     /// When a node's wall clock was last set.
     clocks_set_at_ms: u64,
     /// The share of answers that take seconds.
@@ -138,6 +142,7 @@ impl Cluster {
             unknown_permille,
             outage_until_ms: 0,
             stall_until_ms: 0,
+            stall_gives_up: false,
             clocks_set_at_ms: 0,
             slow_permille: 20,
             changes: 0,
@@ -246,7 +251,8 @@ impl Cluster {
             Event::Begin(node) => self.begin(node),
             Event::Tick(node, life) if self.is_living(node, life) => {
                 if !self.postponed(node, Event::Tick(node, life)) {
-                    self.after(200, TICK_MS_MAX as i64, Event::Tick(node, life));
+                    let latest_ms = TICK_MS_MAX as i64;
+                    self.after(latest_ms * 2 / 3, latest_ms, Event::Tick(node, life));
                     self.feed(node, Input::Tick);
                 }
             }
@@ -327,7 +333,12 @@ impl Cluster {
             }
             Fault::CutOff { node, for_ms } => self.nodes[node].cut_off_until_ms = now_ms + for_ms,
             Fault::Outage { for_ms } => self.outage_until_ms = now_ms + for_ms,
-            Fault::Stall { for_ms } => self.stall_until_ms = now_ms + for_ms,
+            Fault::Stall { for_ms } => {
+                (self.stall_until_ms, self.stall_gives_up) = (now_ms + for_ms, false);
+            }
+            Fault::StallOfReplicas { for_ms } => {
+                (self.stall_until_ms, self.stall_gives_up) = (now_ms + for_ms, true);
+            }
         }
     }
 
@@ -426,9 +437,8 @@ impl Cluster {
     }
 
     fn on_store(&mut self, node: usize, life: u64, id: u64) {
-        if self.stall_until_ms > self.now_ms {
-            let at_ms = self.stall_until_ms;
-            return self.at(at_ms, Event::Store(node, life, id));
+        if self.stalls(node, life, id) {
+            return;
         }
         let is_away =
             self.outage_until_ms > self.now_ms || self.nodes[node].cut_off_until_ms > self.now_ms;

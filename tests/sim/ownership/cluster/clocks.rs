@@ -12,6 +12,12 @@ impl Cluster {
         TimestampMs(1_795_305_600_000 + self.now_ms as i64 + self.nodes[node].wall_ahead_ms)
     }
 
+    /// Sets the rate of a node's monotonic clock, before anything runs.
+    pub(in crate::ownership) fn set_clock_permille(&mut self, node: usize, permille: u64) {
+        assert_eq!(self.now_ms, 0, "a clock never goes back");
+        self.nodes[node].clock_permille = permille;
+    }
+
     /// Sets a node's wall clock, as an administrator does.
     pub(in crate::ownership) fn set_wall_ahead_ms(&mut self, node: usize, ahead_ms: i64) {
         self.nodes[node].wall_ahead_ms = ahead_ms;

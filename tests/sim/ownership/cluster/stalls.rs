@@ -1,0 +1,47 @@
+//! Stalls of the store: requests that arrive during one wait for its end.
+
+use porchlight_core::ownership::{Input, Outcome};
+
+use super::{Asked, Cluster, Event};
+
+/// The database's own timeout: a node of it that still runs gives a request up if its stalled
+/// replicas have not answered by then.
+const GIVEN_UP_MS: u64 = 2_000;
+
+impl Cluster {
+    /// Postpones a request that arrives during a stall to the end of the stall. Returns whether it
+    /// did.
+    pub(super) fn stalls(&mut self, node: usize, life: u64, id: u64) -> bool {
+        let left_ms = self.stall_until_ms.saturating_sub(self.now_ms);
+        if left_ms == 0 {
+            return false;
+        }
+        let until_ms = self.stall_until_ms;
+        if self.stall_gives_up && left_ms >= GIVEN_UP_MS {
+            let Some(pending) = self.pending.get_mut(&id) else {
+                return true;
+            };
+            match pending.asked.clone() {
+                // The replicas may still execute it when they continue.
+                Asked::Change(change) if !pending.is_unknown => {
+                    pending.is_unknown = true;
+                    let input = Input::Changed {
+                        started: pending.started,
+                        change,
+                        outcome: Outcome::Unknown,
+                    };
+                    let (low_ms, high_ms) = (GIVEN_UP_MS as i64, GIVEN_UP_MS as i64 + 50);
+                    self.after(low_ms, high_ms, Event::Answer(node, life, input));
+                }
+                Asked::Change(_) => {}
+                // A read fails, and the machine repeats it.
+                _ => {
+                    self.pending.remove(&id);
+                    return true;
+                }
+            }
+        }
+        self.at(until_ms, Event::Store(node, life, id));
+        true
+    }
+}
