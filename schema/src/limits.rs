@@ -311,6 +311,11 @@ pub const EDGE_POLL_MS: u64 = 1_000;
 pub const RECONCILES_WAITING_MAX: usize = 65_536;
 /// Maximum number of sessions that a node reconciles at the same time.
 pub const LOOKS_AT_ONCE_MAX: usize = 64;
+/// Maximum number of sessions in progress that one statement looks up when a node takes shards. The
+/// database refuses or warns of statements that name far more rows.
+pub const LIVE_LOOKED_UP_TOGETHER_MAX: usize = 32;
+/// Maximum number of such look-ups in flight for one group of shards that is taken.
+pub const LIVE_LOOK_UPS_AT_ONCE_MAX: usize = 4;
 /// Deadline of a request between nodes, from sending to the last byte of the answer.
 pub const PEER_REQUEST_MS_MAX: u64 = 2_000;
 /// Maximum size of a request or an answer between nodes.

@@ -8,33 +8,42 @@ use futures_util::future::try_join;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::ids::{SessionId, ShardSet};
-use porchlight_schema::limits::END_SETTLES_MS;
+use porchlight_schema::limits::{
+    END_SETTLES_MS, LIVE_LOOK_UPS_AT_ONCE_MAX, LIVE_LOOKED_UP_TOGETHER_MAX,
+};
 
 use super::Inner;
 use super::slots::AT_ONCE;
+use super::state::{SessionRecord, State};
 pub(super) use buckets::{EmptyRead, Entry, Kind, all_buckets, buckets_to_clear};
 
+/// The sessions of one look-up whose left work is completed concurrently: together as many as
+/// partitions are read concurrently.
+const COMPLETED_AT_ONCE: usize = AT_ONCE / LIVE_LOOK_UPS_AT_ONCE_MAX;
+
 impl Inner {
-    /// The first `limit` sessions of one of the two tables, after `after`, that pass `look`.
+    /// The first `limit` sessions of one of the two tables, after `after`, that pass `look`, which
+    /// takes [`LIVE_LOOKED_UP_TOGETHER_MAX`] sessions at most and keeps their order.
     async fn found_by<'i, T, F>(
         &'i self,
         kind: Kind,
         shards: ShardSet,
         mut after: Option<SessionId>,
         limit: usize,
-        look: impl Fn(&'i Self, Entry) -> F,
+        look: impl Fn(&'i Self, Vec<Entry>) -> F,
     ) -> StoreResult<Vec<T>>
     where
-        F: Future<Output = StoreResult<Option<T>>>,
+        F: Future<Output = StoreResult<Vec<T>>>,
     {
         let mut told = Vec::new();
         while told.len() < limit {
             let wanted = limit - told.len();
             let (entries, whole) = self.entries(kind, shards, after, wanted).await?;
             after = entries.last().map(|entry| entry.session_id).or(after);
-            let looking: Vec<_> = entries.into_iter().map(|entry| look(self, entry)).collect();
+            let groups = entries.chunks(LIVE_LOOKED_UP_TOGETHER_MAX);
+            let looking: Vec<_> = groups.map(|group| look(self, group.to_vec())).collect();
             let found: Vec<_> = stream::iter(looking)
-                .buffered(AT_ONCE)
+                .buffered(LIVE_LOOK_UPS_AT_ONCE_MAX)
                 .try_collect()
                 .await?;
             told.extend(found.into_iter().flatten());
@@ -58,12 +67,31 @@ impl Inner {
             .await
     }
 
-    async fn look_at_live(&self, entry: Entry) -> StoreResult<Option<SessionRow>> {
+    /// Looks the sessions of these entries up with one read of their starts and one of their states.
+    async fn look_at_live(&self, entries: Vec<Entry>) -> StoreResult<Vec<SessionRow>> {
+        let ids: Vec<_> = entries.iter().map(|entry| entry.session_id).collect();
+        let (mut records, mut states) = try_join(self.records(&ids), self.states(&ids)).await?;
+        let mut completing = Vec::new();
+        for entry in entries {
+            if let Some(record) = records.remove(&entry.session_id) {
+                let state = states.remove(&entry.session_id);
+                completing.push(self.complete_live(entry, record, state));
+            }
+        }
+        let rows: Vec<_> = stream::iter(completing)
+            .buffered(COMPLETED_AT_ONCE)
+            .try_collect()
+            .await?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+
+    async fn complete_live(
+        &self,
+        entry: Entry,
+        record: SessionRecord,
+        state: Option<State>,
+    ) -> StoreResult<Option<SessionRow>> {
         let session_id = entry.session_id;
-        let (record, state) = try_join(self.record(session_id), self.state(session_id)).await?;
-        let Some(record) = record else {
-            return Ok(None);
-        };
         if let Some(state) = state.filter(|state| state.end.is_some()) {
             self.finish_end(session_id, &state).await?;
             // An earlier release, or another clock, may have chosen another bucket.
@@ -90,8 +118,20 @@ impl Inner {
         after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionId>> {
-        self.found_by(Kind::Behind, shards, after, limit, Self::needs_rescoring)
+        self.found_by(Kind::Behind, shards, after, limit, Self::those_behind)
             .await
+    }
+
+    async fn those_behind(&self, entries: Vec<Entry>) -> StoreResult<Vec<SessionId>> {
+        let looking: Vec<_> = entries
+            .into_iter()
+            .map(|entry| self.needs_rescoring(entry))
+            .collect();
+        let found: Vec<_> = stream::iter(looking)
+            .buffered(COMPLETED_AT_ONCE)
+            .try_collect()
+            .await?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// Whether another node may still accept a batch without knowing that the session has ended,

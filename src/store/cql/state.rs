@@ -1,6 +1,7 @@
 //! A session's state: its end, its official insight, its number of messages. A change raises the
 //! state's version in one lightweight transaction and carries the copies that remain to be written.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use porchlight_ports::{Covered, MessageBody, StoreError, StoreResult};
@@ -11,7 +12,7 @@ use porchlight_world::fill;
 use serde::{Deserialize, Serialize};
 
 use super::Inner;
-use super::db::{Lwt, decode, encode};
+use super::db::{Lwt, decode, encode, id_bytes};
 
 /// The maximum number of attempts at a transaction that fails because of competing writers.
 pub(super) const TRIES_MAX: usize = 24;
@@ -147,6 +148,14 @@ pub(super) fn message(start: &SessionStart, number: u32, body: MessageBody) -> M
     }
 }
 
+/// A row of states: the session, and its version and data unless they have expired.
+type StateRow = (Vec<u8>, Option<i64>, Option<Vec<u8>>);
+
+/// The keys of sessions' rows.
+fn keys(of: &[SessionId]) -> Vec<Vec<u8>> {
+    of.iter().map(|id| id.to_bytes().to_vec()).collect()
+}
+
 impl Inner {
     /// A session's stored start.
     pub(super) async fn record(&self, session_id: SessionId) -> StoreResult<Option<SessionRecord>> {
@@ -156,6 +165,37 @@ impl Inner {
             .row(&self.db.statements.session_get, (key.as_slice(),))
             .await?;
         row.map(|(data,)| decode("sessions", &data)).transpose()
+    }
+
+    /// The stored starts of a few sessions, in one read.
+    pub(super) async fn records(
+        &self,
+        of: &[SessionId],
+    ) -> StoreResult<BTreeMap<SessionId, SessionRecord>> {
+        let statement = &self.db.statements.sessions_get;
+        let rows: Vec<(Vec<u8>, Vec<u8>)> = self.db.few(statement, (keys(of),)).await?;
+        let mut records = BTreeMap::new();
+        for (id, data) in rows {
+            let session_id = SessionId::from_bytes(id_bytes("sessions", &id)?);
+            records.insert(session_id, decode("sessions", &data)?);
+        }
+        Ok(records)
+    }
+
+    /// The states of a few sessions, in one read; those before the first decision are missing.
+    pub(super) async fn states(&self, of: &[SessionId]) -> StoreResult<BTreeMap<SessionId, State>> {
+        let statement = &self.db.statements.states_get;
+        let rows: Vec<StateRow> = self.db.few(statement, (keys(of),)).await?;
+        let mut states = BTreeMap::new();
+        for (id, version, data) in rows {
+            // A transaction may leave a row without cells after they have expired.
+            let (Some(_version), Some(data)) = (version, data) else {
+                continue;
+            };
+            let session_id = SessionId::from_bytes(id_bytes("session_state", &id)?);
+            states.insert(session_id, decode("session_state", &data)?);
+        }
+        Ok(states)
     }
 
     /// A session's state and its version; `None` before the first decision. `serially` completes a
