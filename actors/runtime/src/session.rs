@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use actix_rt::ArbiterHandle;
+use futures_util::future::try_join3;
 use porchlight_core::context::SessionContext;
 use porchlight_core::session::{SessionMachine, Step};
 use porchlight_observe::cluster::{ClusterMetrics, Stale};
@@ -74,9 +75,12 @@ impl SessionActor {
         let (host, session_id) = (Arc::clone(&self.host), self.handle.session_id);
         let loading = async move {
             let store = host.store();
-            let row = store.find(session_id).await?;
-            let snapshot = store.newest_snapshot(session_id).await?;
-            let notes = store.notes(session_id).await?;
+            let (row, snapshot, notes) = try_join3(
+                store.find(session_id),
+                store.newest_snapshot(session_id),
+                store.notes(session_id),
+            )
+            .await?;
             if row.as_ref().is_some_and(|row| row.end.is_some()) && host.is_live(session_id) {
                 // The session was adopted while it ended.
                 host.on_ended(session_id);
