@@ -311,6 +311,8 @@ pub const EDGE_POLL_MS: u64 = 1_000;
 pub const RECONCILES_WAITING_MAX: usize = 65_536;
 /// Maximum number of sessions that a node reconciles at the same time.
 pub const LOOKS_AT_ONCE_MAX: usize = 64;
+/// Maximum number of sessions that a node restores at the same time after it took their shards over.
+pub const RESTORES_AT_ONCE_MAX: usize = 64;
 /// Maximum number of sessions in progress that one statement looks up when a node takes shards. The
 /// database refuses or warns of statements that name far more rows.
 pub const LIVE_LOOKED_UP_TOGETHER_MAX: usize = 32;

@@ -29,6 +29,7 @@ use crate::registry::Registry;
 use crate::scoring::ScoringPool;
 use renewal::RenewalPasses;
 use session_ids::SessionIds;
+use shards::TakeOver;
 
 pub use crate::registry::{AdmitError, Parts, Permit, Ports, Watch};
 pub use crate::shares::{ShareExceeded, SharePermit, TenantUsage};
@@ -165,6 +166,7 @@ pub struct Service {
     registry: Registry,
     scoring: ScoringPool,
     session_ids: Arc<SessionIds>,
+    take_over: Arc<TakeOver>,
     audit: Option<AuditLog>,
     privacy: Arc<privacy::Privacy>,
     renewal_passes: Arc<RenewalPasses>,
@@ -187,6 +189,7 @@ impl Service {
             registry: Registry::new(parts, Arc::new(lifecycle::on_due)),
             scoring,
             session_ids: Arc::default(),
+            take_over: Arc::default(),
             audit,
             privacy: Arc::default(),
             renewal_passes: Arc::default(),

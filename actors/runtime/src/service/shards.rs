@@ -6,14 +6,62 @@ use futures_util::{FutureExt, StreamExt, stream};
 use porchlight_observe::cluster::{ClusterMetrics, Found};
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::ShardSet;
+use porchlight_schema::limits::RESTORES_AT_ONCE_MAX;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use super::Service;
 use crate::session::{Handle, store_failed};
 
 /// The number of sessions read per page when shards are taken up.
 const TAKEN_PAGE: usize = 1_000;
-/// The number of sessions restored concurrently.
-const RESTORED_AT_ONCE: usize = 64;
+
+/// The order of the work on sessions that this node takes over: all are adopted before any is
+/// restored.
+///
+/// An adopted session runs: it takes batches, it ends in time, and its actor starts when somebody
+/// asks for its events. To restore it means to start the actor before that, and costs several times
+/// as many reads, which must not hold up the sessions of shards that are claimed a moment later.
+#[derive(Debug)]
+pub(super) struct TakeOver {
+    /// The number of groups of shards whose sessions are being adopted.
+    adopting: watch::Sender<usize>,
+    restoring: Semaphore,
+}
+
+impl Default for TakeOver {
+    fn default() -> Self {
+        Self {
+            adopting: watch::Sender::new(0),
+            restoring: Semaphore::new(RESTORES_AT_ONCE_MAX),
+        }
+    }
+}
+
+/// A group of shards whose sessions are being adopted, until this is dropped.
+struct Adopting<'t>(&'t TakeOver);
+
+impl Drop for Adopting<'_> {
+    fn drop(&mut self) {
+        let adopting = &self.0.adopting;
+        adopting.send_modify(|groups| *groups = groups.saturating_sub(1));
+    }
+}
+
+impl TakeOver {
+    fn begin_adopting(&self) -> Adopting<'_> {
+        self.adopting.send_modify(|groups| *groups += 1);
+        Adopting(self)
+    }
+
+    /// Waits for the turn to restore a session, which lasts until the answer is dropped.
+    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        // Neither the semaphore nor the channel is ever closed.
+        let permit = self.restoring.acquire().await.ok();
+        let mut adopting = self.adopting.subscribe();
+        let is_turn = adopting.wait_for(|groups| *groups == 0).await.is_ok();
+        permit.filter(|_| is_turn)
+    }
+}
 
 impl Service {
     /// Starts the work of these shards (sessions in progress and outdated insights) and returns the
@@ -27,20 +75,29 @@ impl Service {
     /// may be called again.
     pub async fn take_shards(&self, shards: ShardSet) -> StoreResult<usize> {
         self.registry().open_shards(shards);
+        let adopting = self.take_over.begin_adopting();
         let adopted = self.adopt_live(shards).await?;
+        drop(adopting);
         self.score_marked(shards).await?;
         let sessions = adopted.len();
         if self.registry().is_shared() {
-            let restoring =
-                stream::iter(adopted).for_each_concurrent(RESTORED_AT_ONCE, |handle| async move {
-                    if let Err(error) = self.registry().restore(&handle).await {
-                        let session_id = handle.session_id;
-                        store_failed(session_id, "restoring a session", &error);
-                    }
-                });
-            restoring.await;
+            stream::iter(adopted)
+                .for_each_concurrent(RESTORES_AT_ONCE_MAX, |handle| self.restore(handle))
+                .await;
         }
         Ok(sessions)
+    }
+
+    async fn restore(&self, handle: Arc<Handle>) {
+        let _turn = self.take_over.turn().await;
+        let session_id = handle.session_id;
+        // The shard may have been lost while the session waited.
+        if !self.registry().acts_for(session_id) {
+            return;
+        }
+        if let Err(error) = self.registry().restore(&handle).await {
+            store_failed(session_id, "restoring a session", &error);
+        }
     }
 
     /// Takes on the sessions in progress of these shards that this node does not know yet, and
@@ -116,5 +173,31 @@ impl Service {
     /// Refuses new work from now on.
     pub fn refuse(&self) {
         self.registry().refuse();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_restored_after_all_are_adopted() {
+        let take_over = TakeOver::default();
+        let (first, second) = (take_over.begin_adopting(), take_over.begin_adopting());
+        assert!(take_over.turn().now_or_never().is_none());
+        drop(first);
+        assert!(take_over.turn().now_or_never().is_none());
+        drop(second);
+        assert!(take_over.turn().now_or_never().flatten().is_some());
+    }
+
+    #[test]
+    fn the_number_of_sessions_restored_at_the_same_time_is_bounded() {
+        let take_over = TakeOver::default();
+        let turn = || take_over.turn().now_or_never().flatten();
+        let turns: Vec<_> = (0..RESTORES_AT_ONCE_MAX).map(|_| turn().unwrap()).collect();
+        assert!(turn().is_none());
+        drop(turns);
+        assert!(turn().is_some());
     }
 }
