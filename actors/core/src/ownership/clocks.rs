@@ -3,7 +3,8 @@
 //! Each heartbeat carries the time of its sender's wall clock. A node that reads a new heartbeat
 //! knows that it was sent before the read ended, and after the newest read that did not show the
 //! heartbeat's predecessor was started. This bounds the difference of the two clocks from both
-//! sides, without any assumption about delays.
+//! sides, without any assumption about delays. A member that does not know whether a heartbeat was
+//! applied leaves out a number, and the heartbeat after it is not compared.
 //!
 //! Nothing decides on ownership by these clocks. The differences are reported, and a node whose
 //! clock is far from those of the members does not join.
@@ -81,14 +82,10 @@ impl Heartbeats {
         if row.beat < self.beat {
             return;
         }
-        // A member sends a heartbeat after its predecessor was answered. So it was sent after the
-        // start of any read that did not return the predecessor.
-        let sent_after = if row.beat > self.beat + 1 {
-            Some(self.read_at)
-        } else {
-            self.earlier_read_at
-        };
-        if let Some(sent_after) = sent_after {
+        // A member sends the next number after its predecessor was applied. So it was sent after
+        // the start of any read that did not return the predecessor.
+        let is_next = row.beat == self.beat + 1;
+        if let Some(sent_after) = self.earlier_read_at.filter(|_| is_next) {
             let high_ms = read.wall.since_ms(sent_at);
             // A quarter more, because this node's monotonic clock may run slow.
             let age_ms = now.since_ms(sent_after).saturating_mul(5) / 4;
@@ -259,6 +256,23 @@ mod tests {
             let refused = clocks.verdict(now) == ClockVerdict::Refuse;
             assert_eq!(refused, apart_ms > CLOCK_REFUSE_MS);
         }
+    }
+
+    #[test]
+    fn a_heartbeat_after_one_without_an_answer_is_not_compared() {
+        let mut clocks = Clocks::default();
+        // The member does not know whether its second heartbeat was applied, sends the third with
+        // the next number but one at 2.05 s, and the database applies it four seconds later.
+        for (read_at_ms, beat, sent_ms) in [(100, 1, 0), (6_000, 1, 0), (6_200, 3, 2_050)] {
+            let now = MonotonicMs(read_at_ms);
+            let read = MembersRead {
+                rows: vec![row(beat, T0_MS + sent_ms)],
+                started: now,
+                wall: TimestampMs(T0_MS + now.0 as i64),
+            };
+            clocks.read(now, &NodeName("a:1".to_owned()), &read);
+        }
+        assert_eq!((clocks.ahead_ms(), clocks.behind_ms()), (0, 0));
     }
 
     #[test]

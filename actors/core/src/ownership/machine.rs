@@ -228,7 +228,10 @@ impl OwnershipMachine {
             MembershipState::In(lease) => {
                 if now >= self.beat_due && !lease.in_flight {
                     self.beat_due = now.plus_ms(HEARTBEAT_MS);
-                    lease.beat += 1;
+                    // Only a heartbeat whose predecessor was applied has the next number: other
+                    // nodes compare their clocks with such heartbeats.
+                    let is_applied = lease.good == lease.beat_started;
+                    lease.beat += if is_applied { 1 } else { 2 };
                     lease.beat_started = now;
                     lease.in_flight = true;
                     effects.push(Effect::Change(Change::Heartbeat {
