@@ -416,11 +416,12 @@ impl Cluster {
         };
         self.after(1, latest_ms, Event::Store(node, life, id));
         if is_unknown {
-            self.answer_unknown(node, life, id);
+            self.answer_unknown(node, life, id, DEADLINE_MS);
         }
     }
 
-    fn answer_unknown(&mut self, node: usize, life: u64, id: u64) {
+    /// Answers a change after some time that its outcome is not known.
+    fn answer_unknown(&mut self, node: usize, life: u64, id: u64, after_ms: u64) {
         let pending = &self.pending[&id];
         if let Asked::Change(change) = &pending.asked {
             let input = Input::Changed {
@@ -428,11 +429,8 @@ impl Cluster {
                 change: change.clone(),
                 outcome: Outcome::Unknown,
             };
-            self.after(
-                DEADLINE_MS as i64,
-                DEADLINE_MS as i64 + 50,
-                Event::Answer(node, life, input),
-            );
+            let after_ms = after_ms as i64;
+            self.after(after_ms, after_ms + 50, Event::Answer(node, life, input));
         }
     }
 
@@ -444,7 +442,7 @@ impl Cluster {
             self.outage_until_ms > self.now_ms || self.nodes[node].cut_off_until_ms > self.now_ms;
         if is_away {
             if !self.pending[&id].is_unknown {
-                self.answer_unknown(node, life, id);
+                self.answer_unknown(node, life, id, DEADLINE_MS);
             }
             self.pending.remove(&id);
             return;

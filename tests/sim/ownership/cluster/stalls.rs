@@ -1,7 +1,5 @@
 //! Stalls of the store: requests that arrive during one wait for its end.
 
-use porchlight_core::ownership::{Input, Outcome};
-
 use super::{Asked, Cluster, Event};
 
 /// The database's own timeout: a node of it that still runs gives a request up if its stalled
@@ -21,24 +19,14 @@ impl Cluster {
             let Some(pending) = self.pending.get_mut(&id) else {
                 return true;
             };
-            match pending.asked.clone() {
-                // The replicas may still execute it when they continue.
-                Asked::Change(change) if !pending.is_unknown => {
-                    pending.is_unknown = true;
-                    let input = Input::Changed {
-                        started: pending.started,
-                        change,
-                        outcome: Outcome::Unknown,
-                    };
-                    let (low_ms, high_ms) = (GIVEN_UP_MS as i64, GIVEN_UP_MS as i64 + 50);
-                    self.after(low_ms, high_ms, Event::Answer(node, life, input));
-                }
-                Asked::Change(_) => {}
+            if !matches!(pending.asked, Asked::Change(_)) {
                 // A read fails, and the machine repeats it.
-                _ => {
-                    self.pending.remove(&id);
-                    return true;
-                }
+                self.pending.remove(&id);
+                return true;
+            }
+            // The replicas may still execute a change when they continue.
+            if !std::mem::replace(&mut pending.is_unknown, true) {
+                self.answer_unknown(node, life, id, GIVEN_UP_MS);
             }
         }
         self.at(until_ms, Event::Store(node, life, id));
