@@ -21,6 +21,17 @@ pub(super) use buckets::{EmptyRead, Entry, Kind, all_buckets, buckets_to_clear};
 /// partitions are read concurrently.
 const COMPLETED_AT_ONCE: usize = AT_ONCE / LIVE_LOOK_UPS_AT_ONCE_MAX;
 
+/// Returns what the sessions of one look-up yield, in their order.
+async fn found_in<T>(
+    looking: Vec<impl Future<Output = StoreResult<Option<T>>>>,
+) -> StoreResult<Vec<T>> {
+    let found: Vec<_> = stream::iter(looking)
+        .buffered(COMPLETED_AT_ONCE)
+        .try_collect()
+        .await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
 impl Inner {
     /// The first `limit` sessions of one of the two tables, after `after`, that pass `look`, which
     /// takes [`LIVE_LOOKED_UP_TOGETHER_MAX`] sessions at most and keeps their order.
@@ -78,11 +89,7 @@ impl Inner {
                 completing.push(self.complete_live(entry, record, state));
             }
         }
-        let rows: Vec<_> = stream::iter(completing)
-            .buffered(COMPLETED_AT_ONCE)
-            .try_collect()
-            .await?;
-        Ok(rows.into_iter().flatten().collect())
+        found_in(completing).await
     }
 
     async fn complete_live(
@@ -127,11 +134,7 @@ impl Inner {
             .into_iter()
             .map(|entry| self.needs_rescoring(entry))
             .collect();
-        let found: Vec<_> = stream::iter(looking)
-            .buffered(COMPLETED_AT_ONCE)
-            .try_collect()
-            .await?;
-        Ok(found.into_iter().flatten().collect())
+        found_in(looking).await
     }
 
     /// Whether another node may still accept a batch without knowing that the session has ended,

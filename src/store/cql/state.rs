@@ -148,9 +148,6 @@ pub(super) fn message(start: &SessionStart, number: u32, body: MessageBody) -> M
     }
 }
 
-/// A row of states: the session, and its version and data unless they have expired.
-type StateRow = (Vec<u8>, Option<i64>, Option<Vec<u8>>);
-
 /// The keys of sessions' rows.
 fn keys(of: &[SessionId]) -> Vec<Vec<u8>> {
     of.iter().map(|id| id.to_bytes().to_vec()).collect()
@@ -185,11 +182,11 @@ impl Inner {
     /// The states of a few sessions, in one read; those before the first decision are missing.
     pub(super) async fn states(&self, of: &[SessionId]) -> StoreResult<BTreeMap<SessionId, State>> {
         let statement = &self.db.statements.states_get;
-        let rows: Vec<StateRow> = self.db.few(statement, (keys(of),)).await?;
+        let rows: Vec<(Vec<u8>, Option<Vec<u8>>)> = self.db.few(statement, (keys(of),)).await?;
         let mut states = BTreeMap::new();
-        for (id, version, data) in rows {
+        for (id, data) in rows {
             // A transaction may leave a row without cells after they have expired.
-            let (Some(_version), Some(data)) = (version, data) else {
+            let Some(data) = data else {
                 continue;
             };
             let session_id = SessionId::from_bytes(id_bytes("session_state", &id)?);

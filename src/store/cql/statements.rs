@@ -1,4 +1,4 @@
-//! All statements, prepared once. Each of one row is token-aware: the driver sends it to a replica of its row.
+//! All statements, prepared once. A statement for one row is token-aware: the driver sends it to a replica of the row.
 
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
@@ -32,7 +32,7 @@ statements! {
     state_get: Read = "SELECT version, data FROM session_state WHERE session = ?";
     // Few sessions at a time; the coordinator asks the replicas of each.
     sessions_get: Read = "SELECT session, data FROM sessions WHERE session IN ?";
-    states_get: Read = "SELECT session, version, data FROM session_state WHERE session IN ?";
+    states_get: Read = "SELECT session, data FROM session_state WHERE session IN ?";
     state_serial: Serial = "SELECT version, data FROM session_state WHERE session = ?";
     state_make: Lwt = "INSERT INTO session_state (session, version, data) VALUES (?, ?, ?) IF NOT EXISTS USING TTL ?";
     state_change: Lwt = "UPDATE session_state USING TTL ? SET version = ?, data = ? WHERE session = ? IF version = ?";
