@@ -64,6 +64,7 @@
 //! **Queue depths are counted by walking** the slots of the outboxes, up to a limit that bounds the
 //! walk.
 
+mod bounded;
 mod connect;
 mod counts;
 mod db;

@@ -18,10 +18,9 @@ use porchlight_schema::session::{SessionStart, Tenant};
 
 use super::db::{Lwt, decode, id_bytes};
 use super::journal::Head;
-use super::lists::hash;
 use super::live_sessions::all_buckets;
 use super::sessions::Remembered;
-use super::slots::{HOUR_MS, SLOT_MS, slot_of, tenant_key};
+use super::slots::{SLOT_MS, slot_of, tenant_key};
 use super::{CqlStore, Inner};
 
 /// A row of `recorders`: id, version, data.
@@ -156,21 +155,7 @@ impl Inner {
             &statements.reviews_delete,
         ];
         try_join_all(partitions.map(|statement| self.db.erase(statement, (session,)))).await?;
-        let tenant = tenant_key(start.tenant);
-        let (tenant, at) = (tenant.as_slice(), start.created_at.0);
-        let hour = slot_of(start.created_at, HOUR_MS);
-        let values = (tenant, hour, at, session);
-        let all = &statements.organization_list_delete;
-        self.db.erase(all, values).await?;
-        let (delivery, rider) = (hash(&start.delivery_id), hash(&start.external_rider_id));
-        let named = [
-            (&statements.delivery_list_delete, delivery),
-            (&statements.rider_list_delete, rider),
-        ];
-        for (statement, hash) in &named {
-            let values = (tenant, hash.as_slice(), at, session);
-            self.db.erase(statement, values).await?;
-        }
+        self.erase_from_lists(start).await?;
         let shard = i16::from(start.session_id.shard().0);
         for bucket in all_buckets(start.session_id) {
             let values = (shard, bucket, session);

@@ -11,7 +11,7 @@ use porchlight_ports::{
     StoreResult,
 };
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{BATCH_SEQ_MAX, JOURNAL_READ_BYTES_MAX};
+use porchlight_schema::limits::JOURNAL_READ_BYTES_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
@@ -39,7 +39,8 @@ impl Inner {
         }
         let doubtful = self.memory.doubtful.get(&(session_id, seq));
         let (key, hash) = (session_id.to_bytes(), batch.hash());
-        let place = (key.as_slice(), bucket_of(seq), cell(seq));
+        let bucket = self.journal_bucket(session_id, seq).await?;
+        let place = (key.as_slice(), bucket, cell(seq));
         let is_above = tip.highest.is_none_or(|highest| seq > highest);
         if !is_above || tip.ended || doubtful.is_some() {
             let statement = &self.db.statements.batch_hashes;
@@ -76,13 +77,19 @@ impl Inner {
         Ok(Appended::New)
     }
 
+    /// The partition of a session's journal that has this batch.
+    pub(super) async fn journal_bucket(&self, session_id: SessionId, seq: u32) -> StoreResult<i32> {
+        let is_bounded = self.has_bounded_journal(session_id).await?;
+        Ok(bucket_of(seq, is_bounded))
+    }
+
     /// Writes a batch unconditionally.
     pub(super) async fn put_batch(
         &self,
         session_id: SessionId,
         entry: &JournalEntry,
     ) -> StoreResult<()> {
-        let bucket = bucket_of(entry.seq);
+        let bucket = self.journal_bucket(session_id, entry.seq).await?;
         if bucket > 0 {
             self.list_slots(&[(Owner::Journal(session_id), i64::from(bucket))])
                 .await?;
@@ -114,10 +121,9 @@ impl Inner {
         if from == 0 {
             buckets.push(0);
         }
-        let last = i64::from(bucket_of(BATCH_SEQ_MAX));
         let owner = Owner::Journal(session_id);
         let further = self
-            .slots(owner, i64::from(from.max(1)), last, Way::Up)
+            .slots(owner, i64::from(from.max(1)), i64::MAX, Way::Up)
             .await?;
         buckets.extend(
             further
@@ -132,7 +138,11 @@ impl Inner {
             return Ok(None);
         };
         let key = session_id.to_bytes();
-        let values = (key.as_slice(), bucket_of(seq), cell(seq));
+        let values = (
+            key.as_slice(),
+            self.journal_bucket(session_id, seq).await?,
+            cell(seq),
+        );
         let statement = &self.db.statements.batch_first_of;
         let row: Option<(Vec<u8>,)> = self.db.row(statement, values).await?;
         row.map(|(data,)| Ok((seq, parts(&data)?.0))).transpose()
@@ -160,7 +170,8 @@ impl Inner {
         let key = session_id.to_bytes();
         let mut entries: Vec<JournalEntry> = Vec::new();
         let mut bytes = 0;
-        for bucket in self.buckets(session_id, bucket_of(from_seq)).await? {
+        let first = self.journal_bucket(session_id, from_seq).await?;
+        for bucket in self.buckets(session_id, first).await? {
             let values = (key.as_slice(), bucket, cell(from_seq));
             let statement = &self.db.statements.batches_from;
             let mut rows = self.db.stream::<(i32, Vec<u8>)>(statement, values).await?;

@@ -1,5 +1,7 @@
 //! Lists of a tenant's sessions, newest first: all by hour, by delivery, by courier.
 
+use std::collections::BTreeMap;
+
 use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_ports::{Page, SessionFilter, SessionRow, StoreResult};
@@ -10,20 +12,63 @@ use porchlight_schema::time::TimestampMs;
 use sha2::{Digest, Sha256};
 
 use super::Inner;
-use super::db::id_bytes;
-use super::slots::{AT_ONCE, HOUR_MS, Owner, Way, slot_of, tenant_key};
+use super::slots::{AT_ONCE, HOUR_MS, Owner, SLOTS_READ_MAX, Way, slot_of};
 
-/// The number of index rows per read.
-const CHUNK_ROWS: usize = 256;
+mod partition;
+mod rooms;
+
+use partition::{Own, Partition};
+pub(super) use rooms::Rooms;
 
 /// A position in a list; smaller positions are newer.
-type Place = (TimestampMs, SessionId);
+pub(super) type Place = (TimestampMs, SessionId);
 
-/// One partition of a list.
-enum Part {
-    Hour(i64),
+/// A list of a tenant's sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum List {
+    /// All sessions.
+    All,
+    /// The sessions of a delivery, by the hash of its id.
     Delivery([u8; 32]),
+    /// The sessions of a courier, by the hash of the courier's id.
     Rider([u8; 32]),
+}
+
+impl List {
+    /// The lists that contain a session.
+    pub(super) fn of(start: &SessionStart) -> [Self; 3] {
+        [
+            Self::All,
+            Self::Delivery(hash(&start.delivery_id)),
+            Self::Rider(hash(&start.external_rider_id)),
+        ]
+    }
+
+    /// The shortest list that contains all sessions of a filter.
+    fn of_filter(filter: &SessionFilter) -> Self {
+        match (&filter.delivery_id, &filter.external_rider_id) {
+            (Some(delivery_id), _) => Self::Delivery(hash(delivery_id)),
+            (None, Some(rider_id)) => Self::Rider(hash(rider_id)),
+            (None, None) => Self::All,
+        }
+    }
+
+    /// The list as part of a key.
+    pub(super) fn key(self) -> Vec<u8> {
+        let (letter, hash) = match self {
+            Self::All => (b'a', [].as_slice()),
+            Self::Delivery(ref hash) => (b'd', hash.as_slice()),
+            Self::Rider(ref hash) => (b'r', hash.as_slice()),
+        };
+        [&[letter], hash].concat()
+    }
+}
+
+/// Partitions of a list that are read together.
+struct Part {
+    partitions: Vec<Partition>,
+    /// Older rows belong to later parts.
+    from: TimestampMs,
 }
 
 pub(super) fn hash(text: &str) -> [u8; 32] {
@@ -46,24 +91,32 @@ fn matches(row: &SessionRow, filter: &SessionFilter) -> bool {
 impl Inner {
     /// Adds a session to the lists.
     pub(super) async fn list_session(&self, start: &SessionStart) -> StoreResult<()> {
-        let hour = slot_of(start.created_at, HOUR_MS);
-        self.list_slots(&[(Owner::Sessions(start.tenant), hour)])
-            .await?;
-        let (tenant, session) = (tenant_key(start.tenant), start.session_id.to_bytes());
-        let (tenant, session) = (tenant.as_slice(), session.as_slice());
-        let (at, life, statements) = (start.created_at.0, self.lives.retained, &self.db.statements);
-        let all = (tenant, hour, at, session, life);
-        self.db
-            .write(&statements.organization_list_put, all)
-            .await?;
-        let named = [
-            (&statements.delivery_list_put, hash(&start.delivery_id)),
-            (&statements.rider_list_put, hash(&start.external_rider_id)),
-        ];
-        let writing = named.iter().map(|(statement, hash)| {
-            let values = (tenant, hash.as_slice(), at, session, life);
-            self.db.write(statement, values)
-        });
+        let (now, at) = (self.clock.now(), start.created_at);
+        let since = self.bounded_since().await?;
+        let is_bounded = since.is_some_and(|since| now >= since);
+        let hour = slot_of(at, HOUR_MS);
+        let mut slots = vec![(Owner::Sessions(start.tenant), hour)];
+        let mut partitions = Vec::new();
+        for list in List::of(start) {
+            let number = if is_bounded {
+                self.memory.rooms.take(start.tenant, list, at, now)
+            } else {
+                None
+            };
+            partitions.push(match number {
+                Some(number) => {
+                    let own = Own { hour, number };
+                    slots.push((Owner::OwnPartitions(start.tenant, list), own.slot()));
+                    list.own(own)
+                }
+                None => list.shared(hour),
+            });
+        }
+        self.list_slots(&slots).await?;
+        let place = (at, start.session_id);
+        let writing = partitions
+            .into_iter()
+            .map(|partition| self.put_place(start.tenant, partition, place));
         try_join_all(writing).await.map(drop)
     }
 
@@ -94,27 +147,28 @@ impl Inner {
             limit,
             scanned: 0,
         };
-        for part in self.parts(tenant, filter, from, before.0).await? {
-            loop {
-                let chunk = self.chunk(tenant, &part, before).await?;
-                let whole = chunk.len() < CHUNK_ROWS;
-                let (within, passed) = split(&chunk, from);
-                before = chunk.last().copied().unwrap_or(before);
-                if let Some(next) = self.collect(&mut page, &within, filter).await? {
-                    return Ok(Page {
-                        rows: page.rows,
-                        next,
-                    });
+        let list = List::of_filter(filter);
+        let mut reading = Some(before.0);
+        while let Some(to) = reading {
+            let (parts, next) = self.parts(tenant, list, from, to).await?;
+            reading = next;
+            for part in parts {
+                loop {
+                    let (places, is_end) =
+                        self.merged_places(tenant, &part.partitions, before).await?;
+                    let (within, passed) = split(&places, from.max(part.from));
+                    before = within.last().copied().unwrap_or(before);
+                    if let Some(next) = self.collect(&mut page, &within, filter).await? {
+                        return Ok(Page {
+                            rows: page.rows,
+                            next,
+                        });
+                    }
+                    if passed || is_end {
+                        break;
+                    }
                 }
-                if passed {
-                    return Ok(Page {
-                        rows: page.rows,
-                        next: None,
-                    });
-                }
-                if whole {
-                    break;
-                }
+                before = before.min((part.from, SessionId::from_bytes([0; 16])));
             }
         }
         Ok(Page {
@@ -123,53 +177,53 @@ impl Inner {
         })
     }
 
-    /// The partitions that contain a filter's sessions, newest first.
+    /// The parts of a list in which sessions of these times are, newest first, and the time from which the next call
+    /// continues.
     async fn parts(
         &self,
         tenant: Tenant,
-        filter: &SessionFilter,
+        list: List,
         from: TimestampMs,
         to: TimestampMs,
-    ) -> StoreResult<Vec<Part>> {
-        Ok(match (&filter.delivery_id, &filter.external_rider_id) {
-            (Some(delivery_id), _) => vec![Part::Delivery(hash(delivery_id))],
-            (None, Some(rider_id)) => vec![Part::Rider(hash(rider_id))],
-            (None, None) => {
-                let (from, to) = (slot_of(from, HOUR_MS), slot_of(to, HOUR_MS));
-                let owner = Owner::Sessions(tenant);
-                let hours = self.slots(owner, from, to, Way::Down).await?;
-                hours.into_iter().map(Part::Hour).collect()
+    ) -> StoreResult<(Vec<Part>, Option<TimestampMs>)> {
+        let (first, last) = (slot_of(from, HOUR_MS), slot_of(to, HOUR_MS));
+        let mut own = self.own_partitions(tenant, list, first, last).await?;
+        // With very many own partitions, the newest hours are read first, and the oldest one, of which not all partitions
+        // may be here, is read next.
+        let oldest = own.last().map(|own| own.hour);
+        let next = oldest.filter(|_| own.len() >= SLOTS_READ_MAX);
+        own.retain(|own| Some(own.hour) != next);
+        let mut hours: BTreeMap<i64, Vec<Partition>> = BTreeMap::new();
+        for own in own {
+            hours.entry(own.hour).or_default().push(list.own(own));
+        }
+        if list == List::All {
+            let first = next.map_or(first, |next| next + 1);
+            let owner = Owner::Sessions(tenant);
+            for hour in self.slots(owner, first, last, Way::Up).await? {
+                hours.entry(hour).or_default();
             }
-        })
-    }
-
-    async fn chunk(&self, tenant: Tenant, part: &Part, before: Place) -> StoreResult<Vec<Place>> {
-        let (tenant, last, statements) =
-            (tenant_key(tenant), before.1.to_bytes(), &self.db.statements);
-        let (tenant, at, last) = (tenant.as_slice(), before.0.0, last.as_slice());
-        let rows: Vec<(i64, Vec<u8>)> = match part {
-            Part::Hour(hour) => {
-                let values = (tenant, hour, at, last);
-                let list = &statements.organization_list;
-                self.db.rows(list, values, CHUNK_ROWS).await?
-            }
-            Part::Delivery(hash) => {
-                let values = (tenant, hash.as_slice(), at, last);
-                let list = &statements.delivery_list;
-                self.db.rows(list, values, CHUNK_ROWS).await?
-            }
-            Part::Rider(hash) => {
-                let values = (tenant, hash.as_slice(), at, last);
-                let list = &statements.rider_list;
-                self.db.rows(list, values, CHUNK_ROWS).await?
-            }
-        };
-        rows.into_iter()
-            .map(|(at, id)| {
-                let id = SessionId::from_bytes(id_bytes("sessions", &id)?);
-                Ok((TimestampMs(at), id))
+        }
+        let start_of = |hour: i64| TimestampMs(hour.saturating_mul(HOUR_MS));
+        let mut parts: Vec<_> = hours
+            .into_iter()
+            .rev()
+            .map(|(hour, mut partitions)| {
+                partitions.push(list.shared(hour));
+                Part {
+                    partitions,
+                    from: start_of(hour),
+                }
             })
-            .collect()
+            .collect();
+        if list != List::All && next.is_none() {
+            parts.push(Part {
+                partitions: vec![list.shared(0)],
+                from: TimestampMs(i64::MIN),
+            });
+        }
+        // The first millisecond after the hour that was left out; a later read begins before it.
+        Ok((parts, next.map(|hour| start_of(hour + 1).plus_ms(-1))))
     }
 
     /// Adds matching sessions to the page. Some: the page is full, and this is its cursor.

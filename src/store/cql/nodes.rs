@@ -15,7 +15,7 @@ use super::db::Lwt;
 use super::{CqlStore, Inner, written_generation};
 
 /// The partition of the members.
-const CLUSTER: &str = "porchlight";
+pub(super) const CLUSTER: &str = "porchlight";
 
 fn cell(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)

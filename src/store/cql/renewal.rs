@@ -24,7 +24,6 @@ use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt};
 use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::session::SessionStart;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlValue, Row};
@@ -32,7 +31,7 @@ use scylla::value::{CqlValue, Row};
 use super::Inner;
 use super::db::{Lwt, decode};
 use super::relay::Head;
-use super::slots::{AT_ONCE, HOUR_MS, Owner, SLOT_MS, slot_of, tenant_key};
+use super::slots::{AT_ONCE, Owner, SLOT_MS, slot_of, tenant_key};
 use super::state::{TRIES_MAX, pause};
 
 impl Inner {
@@ -56,7 +55,7 @@ impl Inner {
         self.renew_journal(session_id).await?;
         self.renew_messages(session_id).await?;
         self.renew_partitions(key).await?;
-        self.renew_lists(&record.start).await?;
+        self.renew_in_lists(&record.start).await?;
         self.renew_state(session_id).await?;
         let (read, write) = (&statements.session_copy, &statements.session_put);
         self.copy_rows(read, write, (key,)).await?;
@@ -135,12 +134,6 @@ impl Inner {
             self.copy_changing_rows(read, write, (key,)).await?;
         }
         Ok(())
-    }
-
-    async fn renew_lists(&self, start: &SessionStart) -> StoreResult<()> {
-        let hour = slot_of(start.created_at, HOUR_MS);
-        self.put_slot(Owner::Sessions(start.tenant), hour).await?;
-        self.list_session(start).await
     }
 
     /// Writes the state of a session again, unless another process changes it at the same time: then

@@ -14,13 +14,14 @@ use scylla::statement::unprepared::Statement;
 use scylla::statement::{Consistency, SerialConsistency};
 use sha2::{Digest, Sha256};
 
+use super::bounded::BOUNDED_SINCE;
 use super::open_error::CqlOpenError;
 use super::options::CqlOptions;
 use super::state::pause;
 use super::topology;
 
 /// The migrations, in order. A released migration never changes.
-const MIGRATIONS: [(i32, &str); 7] = [
+const MIGRATIONS: [(i32, &str); 8] = [
     (1, include_str!("../../../schema/cql/0001_tables.cql")),
     (2, include_str!("../../../schema/cql/0002_nodes.cql")),
     (3, include_str!("../../../schema/cql/0003_recorders.cql")),
@@ -28,6 +29,10 @@ const MIGRATIONS: [(i32, &str); 7] = [
     (5, include_str!("../../../schema/cql/0005_documents.cql")),
     (6, include_str!("../../../schema/cql/0006_privacy.cql")),
     (7, include_str!("../../../schema/cql/0007_clocks.cql")),
+    (
+        8,
+        include_str!("../../../schema/cql/0008_bounded_partitions.cql"),
+    ),
 ];
 
 /// The two tables that migrations need. Nodes that start at the same time create them concurrently.
@@ -212,8 +217,11 @@ fn statements(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Applies the missing migrations, and then records them, the last one first. A node of an earlier
+/// release that starts meanwhile finds the record of a migration that it does not know, and stops.
 async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
-    for (number, text) in missing(&applied(session).await?).map_err(failed)? {
+    let missing = missing(&applied(session).await?).map_err(failed)?;
+    for (_, text) in &missing {
         for statement in statements(text) {
             renew_lock(session, me).await?;
             if !is_added(session, &statement).await? {
@@ -221,16 +229,36 @@ async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
             }
         }
         agree(session).await?;
-        let mut record =
-            Statement::new("INSERT INTO schema_migrations (number, hash) VALUES (?, ?)");
-        record.set_consistency(Consistency::LocalQuorum);
-        let hash = hash_of(text);
-        session
-            .query_unpaged(record, (number, hash.as_slice()))
-            .await
-            .map_err(failed)?;
-        tracing::info!(migration = number, "applied");
     }
+    let is_new = missing.iter().any(|(number, _)| *number == 1);
+    for (place, (number, text)) in missing.iter().rev().enumerate() {
+        record(session, *number, text).await?;
+        if is_new && place == 0 {
+            // No node of an earlier release has used these tables, and none will.
+            use_bounded_partitions(session).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Records a migration as applied.
+async fn record(session: &Session, number: i32, text: &str) -> Result<(), CqlOpenError> {
+    let mut record = Statement::new("INSERT INTO schema_migrations (number, hash) VALUES (?, ?)");
+    record.set_consistency(Consistency::LocalQuorum);
+    let hash = hash_of(text);
+    session
+        .query_unpaged(record, (number, hash.as_slice()))
+        .await
+        .map_err(failed)?;
+    tracing::info!(migration = number, "applied");
+    Ok(())
+}
+
+/// Lets all sessions of new tables use bounded partitions; see [`super::bounded`].
+async fn use_bounded_partitions(session: &Session) -> Result<(), CqlOpenError> {
+    let text = "INSERT INTO generations (name, generation) VALUES (?, 0) IF NOT EXISTS";
+    // After an error, a later start agrees on a time like nodes with old tables.
+    let _inserted = lightweight(session, text, (BOUNDED_SINCE,)).await;
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
+use super::lists::List;
 
 /// A slot of an outbox or of a list of deliveries: ten minutes.
 pub(super) const SLOT_MS: i64 = 600_000;
@@ -15,7 +16,7 @@ pub(super) const HOUR_MS: i64 = 3_600_000;
 /// A day of live sessions, as listed by earlier releases.
 pub(super) const DAY_MS: i64 = 86_400_000;
 /// Maximum number of an owner's slots that are read: ten-minute slots of more than a year.
-const SLOTS_READ_MAX: usize = 65_536;
+pub(super) const SLOTS_READ_MAX: usize = 65_536;
 /// Partitions read concurrently.
 pub(super) const AT_ONCE: usize = 32;
 
@@ -44,6 +45,8 @@ pub(super) enum Owner {
     Failed(Tenant),
     /// A tenant's sessions, by hour.
     Sessions(Tenant),
+    /// The partitions of a list of sessions that one process writes alone.
+    OwnPartitions(Tenant, List),
     /// The partitions of a session's journal after the first.
     Journal(SessionId),
     /// Buckets with live sessions.
@@ -71,6 +74,11 @@ impl Owner {
             Self::Deliveries(tenant) => (b'D', tenant_key(tenant)),
             Self::Failed(tenant) => (b'F', tenant_key(tenant)),
             Self::Sessions(tenant) => (b'S', tenant_key(tenant)),
+            Self::OwnPartitions(tenant, list) => {
+                let mut key = tenant_key(tenant);
+                key.extend(list.key());
+                (b'C', key)
+            }
             Self::Journal(session_id) => (b'J', session_id.to_bytes().to_vec()),
             Self::LiveBuckets => (b'L', Vec::new()),
             Self::LiveShards(bucket) => (b'l', bucket.to_be_bytes().to_vec()),

@@ -142,6 +142,7 @@ statements! {
     // supported versions.
     clock_get: Read = "SELECT toUnixTimestamp(now()) FROM system.local";
     generation_make: Lwt = "INSERT INTO generations (name, generation) VALUES (?, 1) IF NOT EXISTS";
+    bounded_since_make: Lwt = "INSERT INTO generations (name, generation) VALUES (?, ?) IF NOT EXISTS";
     generation_raise: Lwt = "UPDATE generations SET generation = ? WHERE name = ? IF generation = ?";
     generation_get: Read = "SELECT generation FROM generations WHERE name = ?";
     generation_serial: Serial = "SELECT generation FROM generations WHERE name = ?";
@@ -198,10 +199,11 @@ statements! {
     // Members and owners.
     member_make: Lwt = "INSERT INTO members (cluster, node, incarnation, beat, standing) VALUES (?, ?, ?, 0, 0) IF NOT EXISTS";
     member_rejoin: Lwt = "UPDATE members SET incarnation = ?, beat = 0, standing = 0 WHERE cluster = ? AND node = ? IF incarnation = ?";
-    member_beat: Lwt = "UPDATE members SET beat = ?, standing = ?, clock = ? WHERE cluster = ? AND node = ? IF incarnation = ? AND standing != 2";
+    member_beat: Lwt = "UPDATE members SET beat = ?, standing = ?, clock = ?, layout = 1 WHERE cluster = ? AND node = ? IF incarnation = ? AND standing != 2";
     member_gone: Lwt = "UPDATE members SET standing = 2 WHERE cluster = ? AND node = ? IF incarnation = ? AND beat = ?";
     member_leave: Lwt = "UPDATE members SET standing = 2 WHERE cluster = ? AND node = ? IF incarnation = ?";
     members_get: Read = "SELECT node, incarnation, beat, standing, clock FROM members WHERE cluster = ?";
+    members_layouts: Serial = "SELECT standing, layout FROM members WHERE cluster = ?";
     members_serial: Serial = "SELECT node, incarnation, beat, standing, clock FROM members WHERE cluster = ?";
     owner_make: Lwt = "INSERT INTO shard_owner (shard, generation, node, incarnation) VALUES (?, 1, ?, ?) IF NOT EXISTS";
     owner_claim: Lwt = "UPDATE shard_owner SET generation = ?, node = ?, incarnation = ? WHERE shard = ? IF generation = ?";

@@ -3,17 +3,24 @@
 use std::sync::Arc;
 
 use porchlight_ports::{JournalEntry, Note, StoreError, StoreResult};
+use porchlight_schema::limits::JOURNAL_PARTITION_BATCHES_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-/// Batches per partition: about 4 MB.
-const BUCKET_SEQS: u32 = 4_096;
+/// Batches per partition before the nodes agreed on bounded partitions.
+const LARGE_PARTITION_BATCHES: u32 = 4_096;
 /// The format of journal rows: format, time received (8 bytes, big-endian), packed batch.
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 9;
 
-pub(super) fn bucket_of(seq: u32) -> i32 {
-    cell(seq / BUCKET_SEQS)
+/// The number of the partition of a journal that has this batch.
+pub(super) fn bucket_of(seq: u32, is_bounded: bool) -> i32 {
+    let batches = if is_bounded {
+        JOURNAL_PARTITION_BATCHES_MAX
+    } else {
+        LARGE_PARTITION_BATCHES
+    };
+    cell(seq / batches)
 }
 
 /// A number as a cell. Batch numbers are small.

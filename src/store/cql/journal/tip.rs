@@ -7,7 +7,7 @@ use porchlight_schema::ids::SessionId;
 
 use super::super::Inner;
 use super::head::Head;
-use super::row::{bucket_of, number};
+use super::row::number;
 
 impl Inner {
     /// Remembers a batch whose write failed: it may still appear in the journal.
@@ -53,7 +53,8 @@ impl Inner {
         }
         let read_at = Instant::now();
         let key = session_id.to_bytes();
-        let values = (key.as_slice(), bucket_of(seq));
+        let bucket = self.journal_bucket(session_id, seq).await?;
+        let values = (key.as_slice(), bucket);
         let row: Option<(i32,)> = self.db.row(&self.db.statements.batch_last, values).await?;
         let last = row.map(|(last,)| number(last)).transpose()?;
         self.memory.tips.change(&session_id, |tip| {

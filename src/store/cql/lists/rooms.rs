@@ -1,0 +1,190 @@
+//! The room that this process has left in partitions of lists.
+//!
+//! A list begins in a partition that all processes share, and each process counts its own rows there. Beyond its share, it
+//! writes into partitions of its own. So a partition's rows are bounded by the number of processes that wrote into it.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use porchlight_schema::limits::{
+    LIST_OWN_ROWS_MAX, LIST_SHARED_ROWS_PER_DAY_MAX, LIST_SHARED_ROWS_PER_HOUR_MAX,
+};
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+use porchlight_world::fill;
+
+use super::List;
+use crate::cql::slots::{DAY_MS, HOUR_MS, slot_of, tenant_key};
+
+/// Counters of each kind of list: 512 KB. Lists whose hashes are equal share a counter, so they leave their shared
+/// partitions earlier.
+const COUNTERS: usize = 65_536;
+
+/// Counts rows by key and period. A counter has the number of the period in its upper half and the rows in its lower.
+struct Counters {
+    rows_max: u32,
+    hasher: RandomState,
+    cells: Vec<AtomicU64>,
+}
+
+impl Counters {
+    fn new(rows_max: u32) -> Self {
+        let mut cells = Vec::new();
+        cells.resize_with(COUNTERS, AtomicU64::default);
+        Self {
+            rows_max,
+            hasher: RandomState::new(),
+            cells,
+        }
+    }
+
+    /// Counts a row, and returns whether the period still had room for it. A period before the counter's counts as the
+    /// counter's, so that a clock that goes back does not make room.
+    fn take(&self, key: &[u8], period: u32) -> bool {
+        let place = self.hasher.hash_one(key) as usize % COUNTERS;
+        let Some(cell) = self.cells.get(place) else {
+            return false;
+        };
+        let next = |there: u64| {
+            let (counted, rows) = ((there >> 32) as u32, there as u32);
+            let (counted, rows) = if period > counted {
+                (period, 0)
+            } else {
+                (counted, rows)
+            };
+            (rows < self.rows_max).then(|| u64::from(counted) << 32 | u64::from(rows + 1))
+        };
+        cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
+            .is_ok()
+    }
+}
+
+/// The room that this process has left in partitions of lists.
+pub(in crate::cql) struct Rooms {
+    all: Counters,
+    deliveries: Counters,
+    riders: Counters,
+    /// The number of this process's first own partition. It is random, so that processes do not share one.
+    first_own: u32,
+    own_rows: AtomicU64,
+}
+
+impl Default for Rooms {
+    fn default() -> Self {
+        let mut first_own = [0; 4];
+        fill(&mut first_own);
+        Self {
+            all: Counters::new(LIST_SHARED_ROWS_PER_HOUR_MAX),
+            deliveries: Counters::new(LIST_SHARED_ROWS_PER_DAY_MAX),
+            riders: Counters::new(LIST_SHARED_ROWS_PER_DAY_MAX),
+            first_own: u32::from_be_bytes(first_own),
+            own_rows: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Rooms {
+    /// Takes room for a row of a session that was created at a time: `None` in the list's shared partition, otherwise the
+    /// number of the partition that this process writes alone.
+    ///
+    /// Rows are counted by the hour or day of the session's creation, and anew in each hour or day of the writes: an import
+    /// writes rows of many days in one.
+    pub(super) fn take(
+        &self,
+        tenant: Tenant,
+        list: List,
+        created_at: TimestampMs,
+        now: TimestampMs,
+    ) -> Option<u32> {
+        let (counters, length_ms) = match list {
+            List::All => (&self.all, HOUR_MS),
+            List::Delivery(_) => (&self.deliveries, DAY_MS),
+            List::Rider(_) => (&self.riders, DAY_MS),
+        };
+        let mut key = tenant_key(tenant);
+        key.extend(list.key());
+        key.extend(slot_of(created_at, length_ms).to_be_bytes());
+        let period = u32::try_from(slot_of(now, length_ms)).unwrap_or(0);
+        if counters.take(&key, period) {
+            return None;
+        }
+        let rows = self.own_rows.fetch_add(1, Ordering::AcqRel);
+        let filled = (rows / LIST_OWN_ROWS_MAX) as u32;
+        Some(self.first_own.wrapping_add(filled))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use porchlight_schema::ids::OrganizationId;
+    use porchlight_schema::session::Env;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tenant() -> Tenant {
+        Tenant {
+            organization_id: OrganizationId::from_bytes([1; 16]),
+            env: Env::Production,
+        }
+    }
+
+    const T0: TimestampMs = TimestampMs(1_700_000_000_000);
+
+    #[test]
+    fn rows_beyond_the_share_of_a_day_go_into_own_partitions() {
+        let (rooms, list) = (Rooms::default(), List::Rider([7; 32]));
+        for day in 0..3 {
+            let at = T0.plus_ms(day * DAY_MS);
+            for row in 0..100 {
+                let is_shared = rooms.take(tenant(), list, at, at).is_none();
+                assert_eq!(is_shared, row < LIST_SHARED_ROWS_PER_DAY_MAX, "row {row}");
+            }
+            let other = rooms.take(tenant(), List::Rider([8; 32]), at, at);
+            assert_eq!(other, None, "another courier has a share of its own");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_makes_no_room() {
+        let (rooms, list) = (Rooms::default(), List::Delivery([7; 32]));
+        let take = |now| rooms.take(tenant(), list, T0, now).is_none();
+        let shared = (0..100).filter(|_| take(T0)).count();
+        assert_eq!(shared, LIST_SHARED_ROWS_PER_DAY_MAX as usize);
+        assert!(!take(T0.plus_ms(-DAY_MS)));
+    }
+
+    #[test]
+    fn an_own_partition_has_a_bound_and_each_process_has_its_own() {
+        let (rooms, list) = (Rooms::default(), List::Rider([7; 32]));
+        let mut rows: BTreeMap<u32, u64> = BTreeMap::new();
+        for _ in 0..2 * LIST_OWN_ROWS_MAX + 100 {
+            if let Some(number) = rooms.take(tenant(), list, T0, T0) {
+                *rows.entry(number).or_default() += 1;
+            }
+        }
+        assert_eq!(rows.len(), 3);
+        assert!(rows.values().all(|&rows| rows <= LIST_OWN_ROWS_MAX));
+        assert_ne!(rooms.first_own, Rooms::default().first_own);
+    }
+
+    proptest! {
+        /// Whatever the order of lists and times, no shared partition gets more than its share in one period of writes.
+        #[test]
+        fn shares_hold(rows in prop::collection::vec((0_u8..3, 0_i64..3), 1..600)) {
+            let rooms = Rooms::default();
+            let mut shared: BTreeMap<(u8, i64), u32> = BTreeMap::new();
+            for (rider, day) in rows {
+                let at = T0.plus_ms(day * DAY_MS);
+                let list = List::Rider([rider; 32]);
+                if rooms.take(tenant(), list, at, T0).is_none() {
+                    *shared.entry((rider, day)).or_default() += 1;
+                }
+            }
+            let is_within = |&rows: &u32| rows <= LIST_SHARED_ROWS_PER_DAY_MAX;
+            prop_assert!(shared.values().all(is_within));
+        }
+    }
+}
