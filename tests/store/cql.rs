@@ -1,5 +1,6 @@
 //! Tests the store on a CQL cluster, and its promises beyond the suite.
 
+mod bounded;
 mod costs;
 mod doubts;
 mod nodes;

@@ -68,14 +68,15 @@ fn expiry() -> Duration {
     Duration::from_secs(u64::from(SHORT_SEC.unsigned_abs()) + 1)
 }
 
-async fn open(keyspace: &str, retention_days: u64) -> Option<Arc<CqlStore>> {
+/// Opens a store that keeps sessions for this number of days.
+pub(super) async fn open(keyspace: &str, retention_days: u64) -> Option<Arc<CqlStore>> {
     let mut options = options(keyspace.to_owned())?;
     options.retention = Duration::from_secs(retention_days * 86_400);
     let store = CqlStore::open(options, Role::Beside, Arc::new(SystemClock)).await;
     Some(store.unwrap())
 }
 
-async fn connect(keyspace: &str) -> Session {
+pub(super) async fn connect(keyspace: &str) -> Session {
     let nodes = &CqlServer::get().unwrap().nodes;
     let session = SessionBuilder::new().known_nodes(nodes).build().await;
     let session = session.unwrap();

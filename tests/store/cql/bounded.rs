@@ -1,0 +1,308 @@
+//! Tests that partitions of journals and lists of sessions have a bound, whatever the ids, and that sessions from before the
+//! nodes agreed on the bound stay complete.
+
+use std::collections::BTreeMap;
+
+use porchlight_ports::{Appended, Erasure, Journal, SessionFilter, Sessions};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{
+    JOURNAL_PARTITION_BATCHES_MAX, LIST_SHARED_ROWS_PER_DAY_MAX, LIST_SHARED_ROWS_PER_HOUR_MAX,
+};
+use porchlight_schema::session::{SessionStart, Tenant};
+use porchlight_schema::time::TimestampMs;
+use porchlight_store::cql::CqlStore;
+use scylla::client::session::Session;
+
+use super::renewal::{connect, open};
+use crate::cql_server::CqlServer;
+use crate::fixtures::{T0, batch, new_session, session_id, start, tenant};
+
+const MINUTE_MS: i64 = 60_000;
+const HOUR_MS: i64 = 60 * MINUTE_MS;
+
+/// Returns the numbers of rows in the partitions of a table, by the columns of the partition's key.
+async fn partitions(session: &Session, table: &str, key: &str) -> Vec<i64> {
+    let select = format!("SELECT {key}, COUNT(*) FROM {table} GROUP BY {key}");
+    let rows = session.query_unpaged(select, ()).await.unwrap();
+    let rows = rows.into_rows_result().unwrap();
+    let rows = rows.rows::<scylla::value::Row>().unwrap();
+    let counts = rows.map(|row| {
+        let mut columns = row.unwrap().columns;
+        columns.pop().flatten().unwrap().as_bigint().unwrap()
+    });
+    counts.collect()
+}
+
+/// Forgets the agreement on bounded partitions, as in a keyspace of an earlier release.
+async fn forget(session: &Session) {
+    let delete = "DELETE FROM generations WHERE name = 'bounded_partitions' IF EXISTS";
+    session.query_unpaged(delete, ()).await.unwrap();
+}
+
+/// Agrees on a time, like the nodes after an upgrade.
+async fn agree(session: &Session, since: TimestampMs) {
+    let insert =
+        "INSERT INTO generations (name, generation) VALUES ('bounded_partitions', ?) IF NOT EXISTS";
+    session.query_unpaged(insert, (since.0,)).await.unwrap();
+}
+
+/// The start of a session at a time, with one id for all deliveries and one for all couriers.
+fn constant(tenant: Tenant, at: TimestampMs) -> SessionStart {
+    SessionStart {
+        delivery_id: "test".to_owned(),
+        external_rider_id: "unknown".to_owned(),
+        ..start(tenant, at)
+    }
+}
+
+/// Lists sessions page by page.
+async fn listed(store: &CqlStore, tenant: Tenant, filter: &SessionFilter) -> Vec<SessionId> {
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.list(tenant, filter, 100, after).await.unwrap();
+        found.extend(page.rows.iter().map(|row| row.start.session_id));
+        after = page.next;
+        if after.is_none() {
+            return found;
+        }
+    }
+}
+
+/// The three ways to list all sessions with constant ids.
+fn filters() -> [SessionFilter; 3] {
+    let of_delivery = SessionFilter {
+        delivery_id: Some("test".to_owned()),
+        ..SessionFilter::default()
+    };
+    let of_courier = SessionFilter {
+        external_rider_id: Some("unknown".to_owned()),
+        ..SessionFilter::default()
+    };
+    [SessionFilter::default(), of_delivery, of_courier]
+}
+
+/// Starts sessions at these times and adds them to the newest-first list of all.
+async fn add(
+    store: &CqlStore,
+    tenant: Tenant,
+    times: impl Iterator<Item = TimestampMs>,
+    all: &mut BTreeMap<(TimestampMs, SessionId), SessionStart>,
+) {
+    for at in times {
+        let start = constant(tenant, at);
+        store.start(new_session(&start)).await.unwrap();
+        all.insert((at, start.session_id), start);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_with_constant_ids_are_complete_and_their_partitions_bounded() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(first) = open(&keyspace, 90).await else {
+        return;
+    };
+    let second = open(&keyspace, 90).await.unwrap();
+    let tenant = tenant();
+    let mut all = BTreeMap::new();
+    let every_minute = |from: i64| (0..150).map(move |row| T0.plus_ms(from + row * MINUTE_MS));
+    add(&first, tenant, every_minute(0), &mut all).await;
+    add(&second, tenant, every_minute(30_000), &mut all).await;
+    let expected: Vec<_> = all.keys().rev().map(|(_, id)| *id).collect();
+    for filter in filters() {
+        assert_eq!(listed(&first, tenant, &filter).await, expected);
+        assert_eq!(listed(&second, tenant, &filter).await, expected);
+        let middle = SessionFilter {
+            from: Some(T0.plus_ms(HOUR_MS / 2)),
+            to: Some(T0.plus_ms(2 * HOUR_MS)),
+            ..filter
+        };
+        let within = all
+            .range((middle.from.unwrap(), SessionId::from_bytes([0; 16]))..)
+            .take_while(|((at, _), _)| *at < middle.to.unwrap())
+            .map(|((_, id), _)| *id);
+        let mut within: Vec<_> = within.collect();
+        within.reverse();
+        assert_eq!(listed(&second, tenant, &middle).await, within);
+    }
+    let session = connect(&keyspace).await;
+    for table in ["sessions_by_delivery", "sessions_by_rider"] {
+        let rows = partitions(&session, table, "tenant, hash").await;
+        let shared = 2 * i64::from(LIST_SHARED_ROWS_PER_DAY_MAX);
+        assert_eq!(rows.iter().sum::<i64>(), 300);
+        assert!(rows.iter().all(|&rows| rows <= shared), "{table}: {rows:?}");
+    }
+    // An erased session leaves no row in any partition.
+    for id in expected.iter().step_by(7) {
+        first.erase_session(*id).await.unwrap();
+    }
+    let left = 300 - expected.iter().step_by(7).count() as i64;
+    for (table, key) in [
+        ("sessions_by_organization", "tenant, hour"),
+        ("sessions_by_delivery", "tenant, hash"),
+        ("sessions_by_rider", "tenant, hash"),
+    ] {
+        let rows = partitions(&session, table, key).await;
+        assert_eq!(rows.iter().sum::<i64>(), left, "{table}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_organizations_hour_leaves_its_shared_partition_when_that_is_full() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(store) = open(&keyspace, 90).await else {
+        return;
+    };
+    let tenant = tenant();
+    let rows = LIST_SHARED_ROWS_PER_HOUR_MAX as usize + 100;
+    let starts = (0..rows).map(|row| start(tenant, T0.plus_ms(row as i64)));
+    let starts: Vec<_> = starts.collect();
+    for some in starts.chunks(64) {
+        let starting = some.iter().map(|start| store.start(new_session(start)));
+        futures_util::future::try_join_all(starting).await.unwrap();
+    }
+    let found = listed(&store, tenant, &SessionFilter::default()).await;
+    let expected: Vec<_> = starts.iter().rev().map(|start| start.session_id).collect();
+    assert_eq!(found, expected);
+    let session = connect(&keyspace).await;
+    let mut rows = partitions(&session, "sessions_by_organization", "tenant, hour").await;
+    rows.sort_unstable();
+    assert_eq!(rows, [100, i64::from(LIST_SHARED_ROWS_PER_HOUR_MAX)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_keeps_rows_in_the_partition_that_has_them() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(store) = open(&keyspace, 4).await else {
+        return;
+    };
+    let tenant = tenant();
+    let mut all = BTreeMap::new();
+    let times = (0..40).map(|row| T0.plus_ms(row * MINUTE_MS));
+    add(&store, tenant, times, &mut all).await;
+    let session = connect(&keyspace).await;
+    let tables = [
+        ("sessions_by_rider", "tenant, hash"),
+        ("slots", "owner, slot"),
+    ];
+    let count = async || {
+        let mut counts = Vec::new();
+        for (table, key) in tables {
+            let mut rows = partitions(&session, table, key).await;
+            rows.sort_unstable();
+            counts.push(rows);
+        }
+        counts
+    };
+    let before = count().await;
+    let longer = open(&keyspace, 90).await.unwrap();
+    for (_, id) in all.keys() {
+        assert!(longer.renew_session(*id).await.unwrap());
+    }
+    assert_eq!(count().await, before);
+}
+
+/// Appends batches, and returns the number of those that were new.
+async fn append(store: &CqlStore, session_id: SessionId, numbers: std::ops::Range<u32>) -> usize {
+    let mut new = 0;
+    for seq in numbers {
+        let appended = store.append(session_id, seq, batch(seq), T0).await.unwrap();
+        new += usize::from(appended == Appended::New);
+    }
+    new
+}
+
+async fn assert_has_batches(store: &CqlStore, session_id: SessionId, batches: u32) {
+    let mut next = 0;
+    while next < batches {
+        let read = store.read(session_id, next, 50).await.unwrap();
+        let numbers = read.iter().map(|entry| entry.seq);
+        assert!(numbers.eq(next..next + read.len() as u32));
+        assert!(!read.is_empty(), "batch {next} is missing");
+        next += read.len() as u32;
+    }
+    assert_eq!(store.count(session_id).await.unwrap(), batches);
+    let newest = store.newest(session_id).await.unwrap();
+    assert_eq!(newest.map(|(seq, _)| seq), Some(batches - 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_journal_has_bounded_partitions() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(store) = open(&keyspace, 90).await else {
+        return;
+    };
+    let id = session_id(T0);
+    let batches = 3 * JOURNAL_PARTITION_BATCHES_MAX + 5;
+    assert_eq!(append(&store, id, 0..batches).await, batches as usize);
+    assert_has_batches(&store, id, batches).await;
+    // Another process finds all of them, and takes none twice.
+    let other = open(&keyspace, 90).await.unwrap();
+    assert_eq!(append(&other, id, 0..batches).await, 0);
+    assert_has_batches(&other, id, batches).await;
+    let session = connect(&keyspace).await;
+    let rows = partitions(&session, "telemetry", "session, bucket").await;
+    let most = i64::from(JOURNAL_PARTITION_BATCHES_MAX);
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|&rows| rows <= most), "{rows:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_from_before_the_agreement_stay_complete() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(_migrated) = open(&keyspace, 90).await else {
+        return;
+    };
+    let session = connect(&keyspace).await;
+    forget(&session).await;
+    let before = open(&keyspace, 90).await.unwrap();
+    let tenant = tenant();
+    let mut all = BTreeMap::new();
+    let minutes = |from: i64| (0..50).map(move |row| T0.plus_ms(from + row * MINUTE_MS));
+    add(&before, tenant, minutes(0), &mut all).await;
+    let (_, old) = *all.keys().next().unwrap();
+    assert_eq!(append(&before, old, 0..100).await, 100);
+    let rows = partitions(&session, "sessions_by_rider", "tenant, hash").await;
+    assert_eq!(rows, [50], "one partition, as in earlier releases");
+    let rows = partitions(&session, "telemetry", "session, bucket").await;
+    assert_eq!(rows, [100]);
+
+    let since = T0.plus_ms(HOUR_MS);
+    agree(&session, since).await;
+    let after = open(&keyspace, 90).await.unwrap();
+    add(&after, tenant, minutes(HOUR_MS), &mut all).await;
+    assert_eq!(append(&after, old, 50..200).await, 100);
+    assert_has_batches(&after, old, 200).await;
+    let new = session_id(since);
+    assert_eq!(append(&after, new, 0..100).await, 100);
+    assert_has_batches(&after, new, 100).await;
+    let mut rows = partitions(&session, "telemetry", "session, bucket").await;
+    rows.sort_unstable();
+    assert_eq!(rows, [36, 64, 200], "the old session keeps its partition");
+    let expected: Vec<_> = all.keys().rev().map(|(_, id)| *id).collect();
+    for filter in filters() {
+        assert_eq!(listed(&after, tenant, &filter).await, expected);
+    }
+    let rows = partitions(&session, "sessions_by_rider", "tenant, hash").await;
+    assert_eq!(rows.iter().sum::<i64>(), 100);
+    let shared = 50 + i64::from(LIST_SHARED_ROWS_PER_DAY_MAX);
+    assert_eq!(rows.iter().max(), Some(&shared));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_of_an_earlier_release_delays_the_agreement() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(_migrated) = open(&keyspace, 90).await else {
+        return;
+    };
+    let session = connect(&keyspace).await;
+    forget(&session).await;
+    let insert = "INSERT INTO members (cluster, node, incarnation, beat, standing) \
+                  VALUES ('porchlight', 'old', 1, 5, 0) IF NOT EXISTS";
+    session.query_unpaged(insert, ()).await.unwrap();
+    let store = open(&keyspace, 90).await.unwrap();
+    let id = session_id(T0);
+    append(&store, id, 0..70).await;
+    let rows = partitions(&session, "telemetry", "session, bucket").await;
+    assert_eq!(rows, [70], "one partition, which the old node reads");
+}
