@@ -92,15 +92,15 @@ pub const KEY_NAME_CHARS_MAX: usize = 64;
 /// Maximum number of keys whose last use is written in one step.
 pub const KEY_USES_WRITTEN_MAX: usize = 1_024;
 /// Batches in one partition of a session's journal on a CQL cluster: 64 KB of usual ones, 20 MB of
-/// 300 KB each, and below 110 MB of the largest that the encoding allows.
+/// 300 KB each.
 pub const JOURNAL_PARTITION_BATCHES_MAX: u32 = 64;
-/// Rows of sessions that one process writes into the shared partition of an organization's hour on
-/// a CQL cluster; further rows go into partitions of its own.
-pub const LIST_SHARED_ROWS_PER_HOUR_MAX: u32 = 2_048;
+/// Rows that one process writes into the shared partition of an organization's hour of sessions, or
+/// of its ten minutes of deliveries, on a CQL cluster; further rows go into partitions of its own.
+pub const LIST_SHARED_ROWS_MAX: u32 = 2_048;
 /// Rows of sessions that one process writes each day into the shared partition of a courier's or a
 /// delivery's sessions on a CQL cluster; further rows go into partitions of its own.
 pub const LIST_SHARED_ROWS_PER_DAY_MAX: u32 = 32;
-/// Rows of sessions in a partition that one process writes alone: about 8 MB.
+/// Rows in a partition that one process writes alone: about 8 MB of sessions, or 33 MB of deliveries.
 pub const LIST_OWN_ROWS_MAX: u64 = 131_072;
 /// Time for which all members of a CQL cluster must read bounded partitions before the nodes agree
 /// to use them.

@@ -13,6 +13,9 @@
 //! The layout of a session's journal depends only on the time in the session's id and on the agreed time, so all nodes
 //! compute the same partitions without a further read. New keyspaces use the new layout from the start.
 
+mod own;
+mod rooms;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,6 +26,8 @@ use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
 use super::db::Lwt;
+pub(super) use own::{Own, merge};
+pub(super) use rooms::Rooms;
 
 /// The row of `generations` with the agreed time, in milliseconds since 1970.
 pub(super) const BOUNDED_SINCE: &str = "bounded_partitions";

@@ -1,7 +1,9 @@
 //! The list of deliveries, and requested retries.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::webhook::{AttemptResult, State};
 use porchlight_ports::{
@@ -14,6 +16,7 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
+use super::bounded::{Own, merge};
 use super::db::{decode, encode, id_bytes};
 use super::relay::Head;
 use super::slots::OutboxKind;
@@ -45,6 +48,16 @@ fn ids_of(filter: &DeliveryFilter) -> Ids {
     )
 }
 
+/// The owners of the slots of deliveries or of failed ones: of the shared partitions, and of those that one process writes
+/// alone.
+pub(super) fn owners_of(tenant: Tenant, is_failed: bool) -> (Owner, Owner) {
+    if is_failed {
+        (Owner::Failed(tenant), Owner::OwnFailed(tenant))
+    } else {
+        (Owner::Deliveries(tenant), Owner::OwnDeliveries(tenant))
+    }
+}
+
 /// A walk along a list.
 struct Walk<'f> {
     tenant: Tenant,
@@ -73,12 +86,14 @@ impl Inner {
     }
 
     async fn head(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<Head>> {
-        let (tenant, id_key) = (tenant_key(tenant), id.to_bytes());
-        let slot = slot_of(id.made_at(), SLOT_MS);
-        let values = (tenant.as_slice(), slot, id_key.as_slice());
-        let statement = &self.db.statements.delivery_get;
-        let row: Option<(Vec<u8>,)> = self.db.row(statement, values).await?;
-        row.map(|(data,)| decode("deliveries", &data)).transpose()
+        let id = id.to_bytes();
+        let statement = &self.db.statements.message_id_get;
+        let row: Option<(Vec<u8>,)> = self.db.row(statement, (id.as_slice(),)).await?;
+        let Some((data,)) = row else {
+            return Ok(None);
+        };
+        let head: Head = decode("message_ids", &data)?;
+        Ok(Some(head).filter(|head| head.tenant == tenant))
     }
 
     async fn current(&self, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
@@ -110,10 +125,10 @@ impl Inner {
         let shard = walk.tenant.organization_id.shard();
         let slots = self.slots_of(walk).await?;
         let mut looked_at = 0;
-        for slot in slots {
+        for keys in slots {
             let mut ids = walk.ids;
             loop {
-                let heads = self.heads_in(walk, slot, ids).await?;
+                let (heads, is_end) = self.heads_in(walk, &keys, ids).await?;
                 let reading: Vec<_> = heads
                     .iter()
                     .map(|head| self.cursor(shard, head.session_id))
@@ -131,7 +146,7 @@ impl Inner {
                     }
                 }
                 match heads.last() {
-                    Some(head) if heads.len() >= STEP_ROWS => match walk.way {
+                    Some(head) if !is_end => match walk.way {
                         Way::Up => ids.0 = after(head.id),
                         Way::Down => ids.1 = head.id,
                     },
@@ -164,18 +179,35 @@ impl Inner {
         walk.filter.status == Some(DeliveryStatus::Failed)
     }
 
-    async fn slots_of(&self, walk: &Walk<'_>) -> StoreResult<Vec<i64>> {
-        let owner = if Self::is_of_failed(walk) {
-            Owner::Failed(walk.tenant)
-        } else {
-            Owner::Deliveries(walk.tenant)
-        };
+    /// The keys of the partitions of each slot that a walk passes, in its order.
+    async fn slots_of(&self, walk: &Walk<'_>) -> StoreResult<Vec<Vec<i64>>> {
+        let (shared, own) = owners_of(walk.tenant, Self::is_of_failed(walk));
         let slot = |id: MessageId| slot_of(id.made_at(), SLOT_MS);
         let (from, to) = walk.ids;
-        self.slots(owner, slot(from), slot(to), walk.way).await
+        let slots = self.slots(shared, slot(from), slot(to), walk.way).await?;
+        self.keys_of_periods(own, slots).await
     }
 
-    async fn heads_in(&self, walk: &Walk<'_>, slot: i64, ids: Ids) -> StoreResult<Vec<Head>> {
+    /// The first messages in a slot's partitions, in the order of the walk, and whether these are all.
+    async fn heads_in(
+        &self,
+        walk: &Walk<'_>,
+        keys: &[i64],
+        ids: Ids,
+    ) -> StoreResult<(Vec<Head>, bool)> {
+        let reads: Vec<_> = keys
+            .iter()
+            .map(|&key| self.heads_at(walk, key, ids))
+            .collect();
+        let reads = stream::iter(reads).buffered(AT_ONCE);
+        let reads: Vec<Vec<Head>> = reads.try_collect().await?;
+        Ok(match walk.way {
+            Way::Up => merge(reads, STEP_ROWS, |head| head.id),
+            Way::Down => merge(reads, STEP_ROWS, |head| Reverse(head.id)),
+        })
+    }
+
+    async fn heads_at(&self, walk: &Walk<'_>, key: i64, ids: Ids) -> StoreResult<Vec<Head>> {
         let statements = &self.db.statements;
         let statement = match (Self::is_of_failed(walk), walk.way) {
             (false, Way::Up) => &statements.deliveries_up,
@@ -185,7 +217,7 @@ impl Inner {
         };
         let tenant = tenant_key(walk.tenant);
         let (from, to) = (ids.0.to_bytes(), ids.1.to_bytes());
-        let values = (tenant.as_slice(), slot, from.as_slice(), to.as_slice());
+        let values = (tenant.as_slice(), key, from.as_slice(), to.as_slice());
         let rows: Vec<(Vec<u8>, Vec<u8>)> = self.db.rows(statement, values, STEP_ROWS).await?;
         rows.iter()
             .map(|(id, data)| {
@@ -193,6 +225,33 @@ impl Inner {
                 decode("deliveries", data)
             })
             .collect()
+    }
+
+    /// The keys of all partitions that may have a message in one of the lists.
+    pub(super) async fn delivery_keys(
+        &self,
+        tenant: Tenant,
+        id: MessageId,
+        is_failed: bool,
+    ) -> StoreResult<Vec<i64>> {
+        let (_, own) = owners_of(tenant, is_failed);
+        let slot = slot_of(id.made_at(), SLOT_MS);
+        let keys = self.keys_of_periods(own, vec![slot]).await?;
+        Ok(keys.concat())
+    }
+
+    /// Takes room for a message in one of the lists. Returns the key of its partition, which is listed.
+    pub(super) async fn delivery_key(
+        &self,
+        tenant: Tenant,
+        id: MessageId,
+        is_failed: bool,
+    ) -> StoreResult<i64> {
+        let (shared, own) = owners_of(tenant, is_failed);
+        let slot = slot_of(id.made_at(), SLOT_MS);
+        self.list_slots(&[(shared, slot)]).await?;
+        let own = self.take_room(own, slot, id.made_at()).await?;
+        Ok(own.map_or(slot, Own::key))
     }
 
     pub(super) async fn deliveries(
@@ -348,34 +407,30 @@ impl Inner {
         let Some(head) = self.head(tenant, id).await? else {
             return Ok(());
         };
-        let slot = slot_of(id.made_at(), SLOT_MS);
-        self.list_slots(&[(Owner::Failed(tenant), slot)]).await?;
+        let key = self.delivery_key(tenant, id, true).await?;
         let (tenant, id, data) = (tenant_key(tenant), id.to_bytes(), encode(&head)?);
         let life = self.lives.retained;
-        let values = (
-            tenant.as_slice(),
-            slot,
-            id.as_slice(),
-            data.as_slice(),
-            life,
-        );
+        let values = (tenant.as_slice(), key, id.as_slice(), data.as_slice(), life);
         self.db.write(&self.db.statements.failed_put, values).await
     }
 
     pub(super) async fn unlist_failed(&self, tenant: Tenant, id: MessageId) -> StoreResult<()> {
-        let slot = slot_of(id.made_at(), SLOT_MS);
+        let keys = self.delivery_keys(tenant, id, true).await?;
         let (tenant, id) = (tenant_key(tenant), id.to_bytes());
-        let values = (tenant.as_slice(), slot, id.as_slice());
-        self.db
-            .write(&self.db.statements.failed_delete, values)
-            .await
+        let statement = &self.db.statements.failed_delete;
+        let deletes = keys.into_iter().map(|key| {
+            let values = (tenant.as_slice(), key, id.as_slice());
+            self.db.write(statement, values)
+        });
+        try_join_all(deletes).await.map(drop)
     }
 
     /// The number of failed messages, up to `limit`.
     pub(super) async fn failed_count(&self, tenant: Tenant, limit: usize) -> StoreResult<u64> {
         let (filter, mut count) = (DeliveryFilter::default(), 0);
-        let owner = Owner::Failed(tenant);
-        for slot in self.slots(owner, 0, i64::MAX, Way::Down).await? {
+        let (shared, own) = owners_of(tenant, true);
+        let slots = self.slots(shared, 0, i64::MAX, Way::Down).await?;
+        for keys in self.keys_of_periods(own, slots).await? {
             let walk = Walk {
                 tenant,
                 filter: &DeliveryFilter {
@@ -389,10 +444,10 @@ impl Inner {
             };
             let mut ids = walk.ids;
             loop {
-                let heads = self.heads_in(&walk, slot, ids).await?;
+                let (heads, is_end) = self.heads_in(&walk, &keys, ids).await?;
                 count += heads.len();
                 match heads.last() {
-                    Some(head) if heads.len() >= STEP_ROWS && count < limit => ids.1 = head.id,
+                    Some(head) if !is_end && count < limit => ids.1 = head.id,
                     _ => break,
                 }
             }

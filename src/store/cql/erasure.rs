@@ -20,7 +20,7 @@ use super::db::{Lwt, decode, id_bytes};
 use super::journal::Head;
 use super::live_sessions::all_buckets;
 use super::sessions::Remembered;
-use super::slots::{SLOT_MS, slot_of, tenant_key};
+use super::slots::tenant_key;
 use super::{CqlStore, Inner};
 
 /// A row of `recorders`: id, version, data.
@@ -128,9 +128,11 @@ impl Inner {
     async fn erase_message(&self, message: &Message) -> StoreResult<()> {
         let statements = &self.db.statements;
         let (tenant, id) = (tenant_key(message.tenant), message.id.to_bytes());
-        let slot = slot_of(message.id.made_at(), SLOT_MS);
-        let listed = (tenant.as_slice(), slot, id.as_slice());
-        self.db.erase(&statements.delivery_delete, listed).await?;
+        let keys = self.delivery_keys(message.tenant, message.id, false);
+        for key in keys.await? {
+            let listed = (tenant.as_slice(), key, id.as_slice());
+            self.db.erase(&statements.delivery_delete, listed).await?;
+        }
         self.unlist_failed(message.tenant, message.id).await?;
         for statement in [&statements.message_id_delete, &statements.attempts_delete] {
             self.db.erase(statement, (id.as_slice(),)).await?;

@@ -15,10 +15,8 @@ use super::Inner;
 use super::slots::{AT_ONCE, HOUR_MS, Owner, SLOTS_READ_MAX, Way, slot_of};
 
 mod partition;
-mod rooms;
 
-use partition::{Own, Partition};
-pub(super) use rooms::Rooms;
+use partition::Partition;
 
 /// A position in a list; smaller positions are newer.
 pub(super) type Place = (TimestampMs, SessionId);
@@ -91,32 +89,19 @@ fn matches(row: &SessionRow, filter: &SessionFilter) -> bool {
 impl Inner {
     /// Adds a session to the lists.
     pub(super) async fn list_session(&self, start: &SessionStart) -> StoreResult<()> {
-        let (now, at) = (self.clock.now(), start.created_at);
-        let since = self.bounded_since().await?;
-        let is_bounded = since.is_some_and(|since| now >= since);
+        let (tenant, at) = (start.tenant, start.created_at);
         let hour = slot_of(at, HOUR_MS);
-        let mut slots = vec![(Owner::Sessions(start.tenant), hour)];
+        self.list_slots(&[(Owner::Sessions(tenant), hour)]).await?;
         let mut partitions = Vec::new();
         for list in List::of(start) {
-            let number = if is_bounded {
-                self.memory.rooms.take(start.tenant, list, at, now)
-            } else {
-                None
-            };
-            partitions.push(match number {
-                Some(number) => {
-                    let own = Own { hour, number };
-                    slots.push((Owner::OwnPartitions(start.tenant, list), own.slot()));
-                    list.own(own)
-                }
-                None => list.shared(hour),
-            });
+            let owner = Owner::OwnSessions(tenant, list);
+            let own = self.take_room(owner, hour, at).await?;
+            partitions.push(own.map_or(list.shared(hour), |own| list.own(own)));
         }
-        self.list_slots(&slots).await?;
         let place = (at, start.session_id);
         let writing = partitions
             .into_iter()
-            .map(|partition| self.put_place(start.tenant, partition, place));
+            .map(|partition| self.put_place(tenant, partition, place));
         try_join_all(writing).await.map(drop)
     }
 
@@ -187,15 +172,17 @@ impl Inner {
         to: TimestampMs,
     ) -> StoreResult<(Vec<Part>, Option<TimestampMs>)> {
         let (first, last) = (slot_of(from, HOUR_MS), slot_of(to, HOUR_MS));
-        let mut own = self.own_partitions(tenant, list, first, last).await?;
+        let mut own = self
+            .own_partitions(Owner::OwnSessions(tenant, list), first, last, Way::Down)
+            .await?;
         // With very many own partitions, the newest hours are read first, and the oldest one, of which not all partitions
         // may be here, is read next.
-        let oldest = own.last().map(|own| own.hour);
+        let oldest = own.last().map(|own| own.period);
         let next = oldest.filter(|_| own.len() >= SLOTS_READ_MAX);
-        own.retain(|own| Some(own.hour) != next);
+        own.retain(|own| Some(own.period) != next);
         let mut hours: BTreeMap<i64, Vec<Partition>> = BTreeMap::new();
         for own in own {
-            hours.entry(own.hour).or_default().push(list.own(own));
+            hours.entry(own.period).or_default().push(list.own(own));
         }
         if list == List::All {
             let first = next.map_or(first, |next| next + 1);

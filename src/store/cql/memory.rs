@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::limits::JOURNAL_TIPS_MAX;
 
-use super::bounded::Bounded;
+use super::bounded::{Bounded, Rooms};
 use super::journal::Head;
-use super::lists::Rooms;
 use super::live_sessions::{EmptyRead, Kind};
 use super::outbox::Cursor;
 

@@ -93,9 +93,7 @@ impl Inner {
         endpoint_id: EndpointId,
     ) -> StoreResult<()> {
         let head = Head::new(message, endpoint_id);
-        let slot = slot_of(head.id.made_at(), SLOT_MS);
-        self.list_slots(&[(Owner::Deliveries(head.tenant), slot)])
-            .await?;
+        let key = self.delivery_key(head.tenant, head.id, false).await?;
         let (session, id) = (head.session_id.to_bytes(), head.id.to_bytes());
         let (tenant, data) = (tenant_key(head.tenant), encode(&head)?);
         let (data, life, statements) = (data.as_slice(), self.lives.retained, &self.db.statements);
@@ -103,7 +101,7 @@ impl Inner {
         let body = message.body.as_bytes();
         let message = (session.as_slice(), number, data, body, life);
         let by_id = (id.as_slice(), data, life);
-        let listed = (tenant.as_slice(), slot, id.as_slice(), data, life);
+        let listed = (tenant.as_slice(), key, id.as_slice(), data, life);
         let writes = try_join(
             self.db.write(&statements.message_put, message),
             self.db.write(&statements.message_id_put, by_id),

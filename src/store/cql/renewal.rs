@@ -30,8 +30,9 @@ use scylla::value::{CqlValue, Row};
 
 use super::Inner;
 use super::db::{Lwt, decode};
+use super::deliveries::owners_of;
 use super::relay::Head;
-use super::slots::{AT_ONCE, Owner, SLOT_MS, slot_of, tenant_key};
+use super::slots::{AT_ONCE, Owner, SLOT_MS, Way, slot_of, tenant_key};
 use super::state::{TRIES_MAX, pause};
 
 impl Inner {
@@ -102,14 +103,29 @@ impl Inner {
         for (read, write) in by_id {
             self.copy_rows(read, write, (id.as_slice(),)).await?;
         }
-        let slot = slot_of(head.id.made_at(), SLOT_MS);
-        let place = (tenant.as_slice(), slot, id.as_slice());
-        self.put_slot(Owner::Deliveries(head.tenant), slot).await?;
+        self.renew_slots(head, false).await?;
         let (read, write) = (&statements.delivery_copy, &statements.delivery_put);
-        self.copy_rows(read, write, place).await?;
+        for key in self.delivery_keys(head.tenant, head.id, false).await? {
+            let place = (tenant.as_slice(), key, id.as_slice());
+            self.copy_rows(read, write, place).await?;
+        }
         let (read, write) = (&statements.failed_copy, &statements.failed_put);
-        if self.copy_changing_rows(read, write, place).await? {
-            self.put_slot(Owner::Failed(head.tenant), slot).await?;
+        for key in self.delivery_keys(head.tenant, head.id, true).await? {
+            let place = (tenant.as_slice(), key, id.as_slice());
+            if self.copy_changing_rows(read, write, place).await? {
+                self.renew_slots(head, true).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the partitions that may have a message in one of the lists of deliveries again.
+    async fn renew_slots(&self, head: &Head, is_failed: bool) -> StoreResult<()> {
+        let slot = slot_of(head.id.made_at(), SLOT_MS);
+        let (shared, own) = owners_of(head.tenant, is_failed);
+        self.put_slot(shared, slot).await?;
+        for partition in self.own_partitions(own, slot, slot, Way::Up).await? {
+            self.put_slot(own, partition.slot()).await?;
         }
         Ok(())
     }

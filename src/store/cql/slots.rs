@@ -46,7 +46,11 @@ pub(super) enum Owner {
     /// A tenant's sessions, by hour.
     Sessions(Tenant),
     /// The partitions of a list of sessions that one process writes alone.
-    OwnPartitions(Tenant, List),
+    OwnSessions(Tenant, List),
+    /// The partitions of a tenant's deliveries that one process writes alone.
+    OwnDeliveries(Tenant),
+    /// The partitions of a tenant's failed deliveries that one process writes alone.
+    OwnFailed(Tenant),
     /// The partitions of a session's journal after the first.
     Journal(SessionId),
     /// Buckets with live sessions.
@@ -64,7 +68,8 @@ pub(super) enum Owner {
 }
 
 impl Owner {
-    fn key(self) -> Vec<u8> {
+    /// The owner as a key.
+    pub(super) fn key(self) -> Vec<u8> {
         let (letter, rest) = match self {
             Self::Outbox(endpoint, kind) => {
                 let mut key = vec![kind as u8];
@@ -74,11 +79,13 @@ impl Owner {
             Self::Deliveries(tenant) => (b'D', tenant_key(tenant)),
             Self::Failed(tenant) => (b'F', tenant_key(tenant)),
             Self::Sessions(tenant) => (b'S', tenant_key(tenant)),
-            Self::OwnPartitions(tenant, list) => {
+            Self::OwnSessions(tenant, list) => {
                 let mut key = tenant_key(tenant);
                 key.extend(list.key());
-                (b'C', key)
+                (b's', key)
             }
+            Self::OwnDeliveries(tenant) => (b'd', tenant_key(tenant)),
+            Self::OwnFailed(tenant) => (b'f', tenant_key(tenant)),
             Self::Journal(session_id) => (b'J', session_id.to_bytes().to_vec()),
             Self::LiveBuckets => (b'L', Vec::new()),
             Self::LiveShards(bucket) => (b'l', bucket.to_be_bytes().to_vec()),

@@ -112,7 +112,6 @@ statements! {
     attempt_put: Write = "INSERT INTO attempts (id, attempt, data) VALUES (?, ?, ?) USING TTL ?";
     attempts_get: Scan = "SELECT attempt, data FROM attempts WHERE id = ?";
     delivery_put: Write = "INSERT INTO deliveries (tenant, slot, id, data) VALUES (?, ?, ?, ?) USING TTL ?";
-    delivery_get: Read = "SELECT data FROM deliveries WHERE tenant = ? AND slot = ? AND id = ?";
     deliveries_down: Scan = "SELECT id, data FROM deliveries WHERE tenant = ? AND slot = ? AND id >= ? AND id < ?";
     deliveries_up: Scan = "SELECT id, data FROM deliveries WHERE tenant = ? AND slot = ? AND id >= ? AND id < ? ORDER BY id ASC";
     failed_put: Write = "INSERT INTO failed_deliveries (tenant, slot, id, data) VALUES (?, ?, ?, ?) USING TTL ?";

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use porchlight_ports::{Appended, Erasure, Journal, SessionFilter, Sessions};
+use porchlight_ports::{
+    Appended, DeliveryFilter, Erasure, Journal, Outbox, SessionFilter, Sessions,
+};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
-    JOURNAL_PARTITION_BATCHES_MAX, LIST_SHARED_ROWS_PER_DAY_MAX, LIST_SHARED_ROWS_PER_HOUR_MAX,
+    JOURNAL_PARTITION_BATCHES_MAX, LIST_SHARED_ROWS_MAX, LIST_SHARED_ROWS_PER_DAY_MAX,
 };
 use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
@@ -15,7 +17,7 @@ use scylla::client::session::Session;
 
 use super::renewal::{connect, open};
 use crate::cql_server::CqlServer;
-use crate::fixtures::{T0, batch, new_session, session_id, start, tenant};
+use crate::fixtures::{T0, batch, new_session, put_endpoint, session_id, start, tenant};
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
@@ -148,26 +150,52 @@ async fn lists_with_constant_ids_are_complete_and_their_partitions_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_organizations_hour_leaves_its_shared_partition_when_that_is_full() {
+async fn lists_of_a_busy_organization_leave_their_shared_partitions_when_these_are_full() {
     let keyspace = CqlServer::fresh_keyspace();
     let Some(store) = open(&keyspace, 90).await else {
         return;
     };
     let tenant = tenant();
-    let rows = LIST_SHARED_ROWS_PER_HOUR_MAX as usize + 100;
+    put_endpoint(store.as_ref(), tenant, true).await;
+    let rows = LIST_SHARED_ROWS_MAX as usize + 100;
     let starts = (0..rows).map(|row| start(tenant, T0.plus_ms(row as i64)));
     let starts: Vec<_> = starts.collect();
     for some in starts.chunks(64) {
-        let starting = some.iter().map(|start| store.start(new_session(start)));
+        let starting = some.iter().map(|start| {
+            let mut session = new_session(start);
+            session.message.created_at = start.created_at;
+            store.start(session)
+        });
         futures_util::future::try_join_all(starting).await.unwrap();
     }
     let found = listed(&store, tenant, &SessionFilter::default()).await;
     let expected: Vec<_> = starts.iter().rev().map(|start| start.session_id).collect();
     assert_eq!(found, expected);
+    let mut messages = Vec::new();
+    let (filter, mut after) = (DeliveryFilter::default(), None);
+    loop {
+        let page = store.deliveries(tenant, &filter, 300, after).await.unwrap();
+        messages.extend(page.rows.iter().map(|row| row.queued.session_id));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(messages, expected);
     let session = connect(&keyspace).await;
-    let mut rows = partitions(&session, "sessions_by_organization", "tenant, hour").await;
-    rows.sort_unstable();
-    assert_eq!(rows, [100, i64::from(LIST_SHARED_ROWS_PER_HOUR_MAX)]);
+    for (table, key) in [
+        ("sessions_by_organization", "tenant, hour"),
+        ("deliveries", "tenant, slot"),
+    ] {
+        let mut rows = partitions(&session, table, key).await;
+        rows.sort_unstable();
+        let expected = [100, i64::from(LIST_SHARED_ROWS_MAX)];
+        assert_eq!(rows, expected, "{table}");
+    }
+    let gone = starts.last().unwrap().session_id;
+    store.erase_session(gone).await.unwrap();
+    let rows = partitions(&session, "deliveries", "tenant, slot").await;
+    assert_eq!(rows.iter().sum::<i64>(), starts.len() as i64 - 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -71,12 +71,32 @@ pub struct Node {
     keeper: Mutex<Child>,
 }
 
+/// Whether all threads of a process are stopped.
+fn has_stopped(pid: &str) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    // A thread that ended in the meantime has no state any more.
+    let states =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());
+    // The state follows the name, which is in parentheses.
+    let is_stopped = |stat: String| {
+        let state = stat
+            .rsplit_once(')')
+            .map(|(_, rest)| rest.trim_start().chars().next());
+        matches!(state, Some(Some('T' | 'Z' | 'X')))
+    };
+    states.into_iter().all(is_stopped)
+}
+
 impl Node {
-    /// Sends the node a signal, such as `-STOP`.
+    /// Sends the node a signal, such as `-STOP`. After `-STOP` it returns when no thread of the node runs any more: the
+    /// kernel stops them one after the other, and one that still runs may answer a request.
     pub fn signal(&self, signal: &str) {
         let pid = std::fs::read_to_string(self.folder.join("pid")).unwrap();
         let sent = Command::new("kill").args([signal, pid.trim()]).status();
         assert!(sent.unwrap().success());
+        while signal == "-STOP" && !has_stopped(pid.trim()) {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
     }
 
     fn command(&self, word: &str) {

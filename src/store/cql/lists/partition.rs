@@ -1,5 +1,7 @@
 //! The partitions of lists, and their rows.
 
+use std::cmp::Reverse;
+
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;
@@ -11,23 +13,17 @@ use sha2::{Digest, Sha256};
 
 use super::{List, Place};
 use crate::cql::Inner;
+use crate::cql::bounded::{Own, merge};
 use crate::cql::db::id_bytes;
 use crate::cql::slots::{AT_ONCE, HOUR_MS, Owner, Way, slot_of, tenant_key};
 use crate::cql::statements::Statements;
 
 /// The number of rows per read of a partition.
-pub(super) const READ_ROWS: usize = 256;
-/// The bits of an own partition's slot that hold the partition's number; the bits above hold the hour.
-const NUMBER_BITS: u32 = 32;
-/// The bit that distinguishes the key of an own partition from an hour.
-const OWN_KEY: i64 = 1 << 62;
-/// Hours beyond this one have no sessions; a slot has room for it.
-const HOUR_MAX: i64 = 1 << 30;
-
+const READ_ROWS: usize = 256;
 /// One partition of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Partition {
-    /// Of an organization's sessions: the hour, or the slot of an own partition and [`OWN_KEY`].
+    /// Of an organization's sessions: the hour, or the key of an own partition.
     Hour(i64),
     /// Of a delivery's sessions.
     Delivery([u8; 32]),
@@ -69,28 +65,6 @@ impl Partition {
     }
 }
 
-/// A partition that one process writes alone: the hour in which its sessions were created, and its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Own {
-    pub(super) hour: i64,
-    pub(super) number: u32,
-}
-
-impl Own {
-    /// The slot that lists the partition.
-    pub(super) fn slot(self) -> i64 {
-        self.hour.clamp(-HOUR_MAX, HOUR_MAX) << NUMBER_BITS | i64::from(self.number)
-    }
-
-    fn of_slot(slot: i64) -> Self {
-        Self {
-            hour: slot >> NUMBER_BITS,
-            // The lower bits are the number.
-            number: slot as u32,
-        }
-    }
-}
-
 impl List {
     /// The partition that all processes share, for sessions that were created in this hour.
     pub(super) fn shared(self, hour: i64) -> Partition {
@@ -109,7 +83,7 @@ impl List {
             all.finalize().into()
         };
         match self {
-            Self::All => Partition::Hour(own.slot() | OWN_KEY),
+            Self::All => Partition::Hour(own.key()),
             Self::Delivery(hash) => Partition::Delivery(hashed(hash)),
             Self::Rider(hash) => Partition::Rider(hashed(hash)),
         }
@@ -117,30 +91,6 @@ impl List {
 }
 
 impl Inner {
-    /// The partitions of a list that one process writes alone, newest first, for sessions created in these hours.
-    pub(super) async fn own_partitions(
-        &self,
-        tenant: Tenant,
-        list: List,
-        from_hour: i64,
-        to_hour: i64,
-    ) -> StoreResult<Vec<Own>> {
-        if self.bounded_since().await?.is_none() {
-            return Ok(Vec::new());
-        }
-        let from = Own {
-            hour: from_hour,
-            number: 0,
-        };
-        let to = Own {
-            hour: to_hour,
-            number: u32::MAX,
-        };
-        let owner = Owner::OwnPartitions(tenant, list);
-        let slots = self.slots(owner, from.slot(), to.slot(), Way::Down).await?;
-        Ok(slots.into_iter().map(Own::of_slot).collect())
-    }
-
     /// All partitions that may have a session's row in a list; the own ones with their slots.
     async fn partitions_of(
         &self,
@@ -148,7 +98,8 @@ impl Inner {
         list: List,
     ) -> StoreResult<Vec<(Partition, Option<i64>)>> {
         let hour = slot_of(start.created_at, HOUR_MS);
-        let own = self.own_partitions(start.tenant, list, hour, hour).await?;
+        let owner = Owner::OwnSessions(start.tenant, list);
+        let own = self.own_partitions(owner, hour, hour, Way::Up).await?;
         let own = own.into_iter().map(|own| (list.own(own), Some(own.slot())));
         Ok([(list.shared(hour), None)].into_iter().chain(own).collect())
     }
@@ -226,7 +177,7 @@ impl Inner {
                 }
                 is_found = true;
                 if let Some(slot) = slot {
-                    self.put_slot(Owner::OwnPartitions(tenant, list), slot)
+                    self.put_slot(Owner::OwnSessions(tenant, list), slot)
                         .await?;
                 }
                 self.put_place(tenant, partition, place).await?;
@@ -251,86 +202,7 @@ impl Inner {
         // Collected first, because a stream of closures that borrow is not `Send`.
         let reads: Vec<_> = reads.collect();
         let reads = stream::iter(reads).buffered(AT_ONCE);
-        Ok(merge(reads.try_collect().await?))
-    }
-}
-
-/// Merges the first rows of several partitions, newest first. A partition whose read was full may have rows that are older
-/// than its last one, so rows older than the newest such last row are left to the next read.
-fn merge(reads: Vec<Vec<Place>>) -> (Vec<Place>, bool) {
-    let full = reads.iter().filter(|read| read.len() >= READ_ROWS);
-    let horizon = full.filter_map(|read| read.last()).max().copied();
-    let mut places = reads.concat();
-    places.retain(|place| horizon.is_none_or(|horizon| *place >= horizon));
-    places.sort_unstable_by(|a, b| b.cmp(a));
-    // A start that was repeated may have a row in two partitions.
-    places.dedup();
-    (places, horizon.is_none())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn own_partitions_have_keys_of_their_own_and_slots_in_the_order_of_hours() {
-        let list = List::All;
-        let mut seen = BTreeSet::new();
-        let mut slots = Vec::new();
-        for hour in [-1, 0, 480_000, 480_001] {
-            for number in [0, 1, u32::MAX] {
-                let own = Own { hour, number };
-                assert_eq!(Own::of_slot(own.slot()), own);
-                slots.push(own.slot());
-                if hour >= 0 {
-                    let Partition::Hour(key) = list.own(own) else {
-                        panic!("a partition of another list");
-                    };
-                    assert!(key > HOUR_MAX, "above the keys of shared partitions");
-                    assert!(seen.insert(key), "{own:?}");
-                }
-            }
-        }
-        assert!(slots.is_sorted());
-        let rider = List::Rider([7; 32]);
-        let [a, b] = [1, 2].map(|number| rider.own(Own { hour: 9, number }));
-        assert!(a != b && a != rider.shared(9) && b != rider.shared(9));
-    }
-
-    fn place(at: i64) -> Place {
-        (TimestampMs(at), SessionId::from_bytes([at as u8; 16]))
-    }
-
-    proptest! {
-        /// Reads that continue after the last row of the one before find each row once, newest first.
-        #[test]
-        fn merged_reads_are_complete(
-            rows in prop::collection::vec((0_i64..5_000, 0_usize..3), 0..3_000),
-        ) {
-            let mut partitions: [BTreeSet<Place>; 3] = Default::default();
-            for &(at, partition) in &rows {
-                partitions[partition].insert(place(at));
-            }
-            let expected: BTreeSet<Place> = rows.iter().map(|&(at, _)| place(at)).collect();
-            let expected: Vec<Place> = expected.into_iter().rev().collect();
-            let mut found: Vec<Place> = Vec::new();
-            let mut before = (TimestampMs(i64::MAX), SessionId::from_bytes([0; 16]));
-            loop {
-                let reads = partitions.iter().map(|partition| {
-                    partition.range(..before).rev().take(READ_ROWS).copied().collect()
-                });
-                let (places, is_end) = merge(reads.collect());
-                found.extend(&places);
-                if is_end {
-                    break;
-                }
-                before = *places.last().unwrap();
-            }
-            prop_assert_eq!(found, expected);
-        }
+        let reads = reads.try_collect().await?;
+        Ok(merge(reads, READ_ROWS, |&place| Reverse(place)))
     }
 }

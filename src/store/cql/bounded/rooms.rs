@@ -7,14 +7,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use porchlight_schema::limits::{
-    LIST_OWN_ROWS_MAX, LIST_SHARED_ROWS_PER_DAY_MAX, LIST_SHARED_ROWS_PER_HOUR_MAX,
+    LIST_OWN_ROWS_MAX, LIST_SHARED_ROWS_MAX, LIST_SHARED_ROWS_PER_DAY_MAX,
 };
-use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 use porchlight_world::fill;
 
-use super::List;
-use crate::cql::slots::{DAY_MS, HOUR_MS, slot_of, tenant_key};
+use crate::cql::lists::List;
+use crate::cql::slots::{DAY_MS, HOUR_MS, Owner, SLOT_MS, slot_of};
 
 /// Counters of each kind of list: 512 KB. Lists whose hashes are equal share a counter, so they leave their shared
 /// partitions earlier.
@@ -61,9 +60,12 @@ impl Counters {
 
 /// The room that this process has left in partitions of lists.
 pub(in crate::cql) struct Rooms {
-    all: Counters,
-    deliveries: Counters,
-    riders: Counters,
+    /// Of lists of sessions by hour.
+    sessions: Counters,
+    /// Of lists of a courier's or a delivery's sessions.
+    named: Counters,
+    /// Of lists of deliveries and of failed deliveries.
+    messages: Counters,
     /// The number of this process's first own partition. It is random, so that processes do not share one.
     first_own: u32,
     own_rows: AtomicU64,
@@ -74,9 +76,9 @@ impl Default for Rooms {
         let mut first_own = [0; 4];
         fill(&mut first_own);
         Self {
-            all: Counters::new(LIST_SHARED_ROWS_PER_HOUR_MAX),
-            deliveries: Counters::new(LIST_SHARED_ROWS_PER_DAY_MAX),
-            riders: Counters::new(LIST_SHARED_ROWS_PER_DAY_MAX),
+            sessions: Counters::new(LIST_SHARED_ROWS_MAX),
+            named: Counters::new(LIST_SHARED_ROWS_PER_DAY_MAX),
+            messages: Counters::new(LIST_SHARED_ROWS_MAX),
             first_own: u32::from_be_bytes(first_own),
             own_rows: AtomicU64::new(0),
         }
@@ -84,25 +86,23 @@ impl Default for Rooms {
 }
 
 impl Rooms {
-    /// Takes room for a row of a session that was created at a time: `None` in the list's shared partition, otherwise the
-    /// number of the partition that this process writes alone.
+    /// Takes room for a row that was created at a time: `None` in the shared partition, otherwise the number of the
+    /// partition that this process writes alone. `owner` lists own partitions.
     ///
-    /// Rows are counted by the hour or day of the session's creation, and anew in each hour or day of the writes: an import
-    /// writes rows of many days in one.
+    /// Rows are counted by the period of their creation, and anew in each period of the writes: an import writes rows of
+    /// many days in one.
     pub(super) fn take(
         &self,
-        tenant: Tenant,
-        list: List,
+        owner: Owner,
         created_at: TimestampMs,
         now: TimestampMs,
     ) -> Option<u32> {
-        let (counters, length_ms) = match list {
-            List::All => (&self.all, HOUR_MS),
-            List::Delivery(_) => (&self.deliveries, DAY_MS),
-            List::Rider(_) => (&self.riders, DAY_MS),
+        let (counters, length_ms) = match owner {
+            Owner::OwnSessions(_, List::All) => (&self.sessions, HOUR_MS),
+            Owner::OwnSessions(..) => (&self.named, DAY_MS),
+            _ => (&self.messages, SLOT_MS),
         };
-        let mut key = tenant_key(tenant);
-        key.extend(list.key());
+        let mut key = owner.key();
         key.extend(slot_of(created_at, length_ms).to_be_bytes());
         let period = u32::try_from(slot_of(now, length_ms)).unwrap_or(0);
         if counters.take(&key, period) {
@@ -119,38 +119,39 @@ mod tests {
     use std::collections::BTreeMap;
 
     use porchlight_schema::ids::OrganizationId;
-    use porchlight_schema::session::Env;
+    use porchlight_schema::session::{Env, Tenant};
     use proptest::prelude::*;
 
     use super::*;
 
-    fn tenant() -> Tenant {
-        Tenant {
+    fn courier(number: u8) -> Owner {
+        let tenant = Tenant {
             organization_id: OrganizationId::from_bytes([1; 16]),
             env: Env::Production,
-        }
+        };
+        Owner::OwnSessions(tenant, List::Rider([number; 32]))
     }
 
     const T0: TimestampMs = TimestampMs(1_700_000_000_000);
 
     #[test]
     fn rows_beyond_the_share_of_a_day_go_into_own_partitions() {
-        let (rooms, list) = (Rooms::default(), List::Rider([7; 32]));
+        let rooms = Rooms::default();
         for day in 0..3 {
             let at = T0.plus_ms(day * DAY_MS);
             for row in 0..100 {
-                let is_shared = rooms.take(tenant(), list, at, at).is_none();
+                let is_shared = rooms.take(courier(7), at, at).is_none();
                 assert_eq!(is_shared, row < LIST_SHARED_ROWS_PER_DAY_MAX, "row {row}");
             }
-            let other = rooms.take(tenant(), List::Rider([8; 32]), at, at);
+            let other = rooms.take(courier(8), at, at);
             assert_eq!(other, None, "another courier has a share of its own");
         }
     }
 
     #[test]
     fn a_clock_that_goes_back_makes_no_room() {
-        let (rooms, list) = (Rooms::default(), List::Delivery([7; 32]));
-        let take = |now| rooms.take(tenant(), list, T0, now).is_none();
+        let rooms = Rooms::default();
+        let take = |now| rooms.take(courier(7), T0, now).is_none();
         let shared = (0..100).filter(|_| take(T0)).count();
         assert_eq!(shared, LIST_SHARED_ROWS_PER_DAY_MAX as usize);
         assert!(!take(T0.plus_ms(-DAY_MS)));
@@ -158,10 +159,10 @@ mod tests {
 
     #[test]
     fn an_own_partition_has_a_bound_and_each_process_has_its_own() {
-        let (rooms, list) = (Rooms::default(), List::Rider([7; 32]));
+        let rooms = Rooms::default();
         let mut rows: BTreeMap<u32, u64> = BTreeMap::new();
         for _ in 0..2 * LIST_OWN_ROWS_MAX + 100 {
-            if let Some(number) = rooms.take(tenant(), list, T0, T0) {
+            if let Some(number) = rooms.take(courier(7), T0, T0) {
                 *rows.entry(number).or_default() += 1;
             }
         }
@@ -178,8 +179,7 @@ mod tests {
             let mut shared: BTreeMap<(u8, i64), u32> = BTreeMap::new();
             for (rider, day) in rows {
                 let at = T0.plus_ms(day * DAY_MS);
-                let list = List::Rider([rider; 32]);
-                if rooms.take(tenant(), list, at, T0).is_none() {
+                if rooms.take(courier(rider), at, T0).is_none() {
                     *shared.entry((rider, day)).or_default() += 1;
                 }
             }

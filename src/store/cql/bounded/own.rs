@@ -1,0 +1,195 @@
+//! Partitions that one process writes alone, and reads of several partitions as one list.
+
+use std::collections::BTreeMap;
+
+use porchlight_ports::StoreResult;
+use porchlight_schema::time::TimestampMs;
+
+use crate::cql::Inner;
+use crate::cql::slots::{Owner, SLOTS_READ_MAX, Way};
+
+/// The bits of an own partition's slot that hold the partition's number; the bits above hold the period.
+const NUMBER_BITS: u32 = 32;
+/// The bit that distinguishes the key of an own partition from a period.
+const OWN_KEY: i64 = 1 << 62;
+/// Periods beyond this one have no rows; a slot has room for it.
+const PERIOD_MAX: i64 = 1 << 30;
+
+/// A partition that one process writes alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cql) struct Own {
+    /// The hour or the ten minutes in which its sessions or messages were created.
+    pub(in crate::cql) period: i64,
+    /// The number of the partition, which is random for each process.
+    pub(in crate::cql) number: u32,
+}
+
+impl Own {
+    /// The slot that lists the partition. Slots sort by period.
+    pub(in crate::cql) fn slot(self) -> i64 {
+        self.period.clamp(-PERIOD_MAX, PERIOD_MAX) << NUMBER_BITS | i64::from(self.number)
+    }
+
+    /// The key of the partition in a table whose shared partitions have the period as their key.
+    pub(in crate::cql) fn key(self) -> i64 {
+        self.slot() | OWN_KEY
+    }
+
+    fn of_slot(slot: i64) -> Self {
+        Self {
+            period: slot >> NUMBER_BITS,
+            // The lower bits are the number.
+            number: slot as u32,
+        }
+    }
+}
+
+impl Inner {
+    /// Lists the own partitions of these periods, both inclusive: at most [`SLOTS_READ_MAX`].
+    pub(in crate::cql) async fn own_partitions(
+        &self,
+        owner: Owner,
+        from: i64,
+        to: i64,
+        way: Way,
+    ) -> StoreResult<Vec<Own>> {
+        if self.bounded_since().await?.is_none() {
+            return Ok(Vec::new());
+        }
+        let first = Own {
+            period: from,
+            number: 0,
+        };
+        let last = Own {
+            period: to,
+            number: u32::MAX,
+        };
+        let slots = self.slots(owner, first.slot(), last.slot(), way).await?;
+        Ok(slots.into_iter().map(Own::of_slot).collect())
+    }
+
+    /// Lists the keys of the partitions of each period, in a table whose shared partitions have the period as their key.
+    /// The periods keep their order.
+    pub(in crate::cql) async fn keys_of_periods(
+        &self,
+        owner: Owner,
+        periods: Vec<i64>,
+    ) -> StoreResult<Vec<Vec<i64>>> {
+        let (Some(&first), Some(&last)) = (periods.iter().min(), periods.iter().max()) else {
+            return Ok(Vec::new());
+        };
+        let own = self.own_partitions(owner, first, last, Way::Up).await?;
+        let is_complete = own.len() < SLOTS_READ_MAX;
+        let mut by_period: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+        for own in own {
+            by_period.entry(own.period).or_default().push(own.key());
+        }
+        let mut all = Vec::new();
+        for period in periods {
+            let mut keys = if is_complete {
+                by_period.remove(&period).unwrap_or_default()
+            } else {
+                let own = self.own_partitions(owner, period, period, Way::Up).await?;
+                own.into_iter().map(Own::key).collect()
+            };
+            keys.push(period);
+            all.push(keys);
+        }
+        Ok(all)
+    }
+
+    /// Takes room for a row of a period: `None` in the shared partition, otherwise a partition of this process, which is
+    /// listed before this returns.
+    pub(in crate::cql) async fn take_room(
+        &self,
+        owner: Owner,
+        period: i64,
+        created_at: TimestampMs,
+    ) -> StoreResult<Option<Own>> {
+        let now = self.clock.now();
+        if self.bounded_since().await?.is_none_or(|since| now < since) {
+            return Ok(None);
+        }
+        let number = self.memory.rooms.take(owner, created_at, now);
+        let own = number.map(|number| Own { period, number });
+        if let Some(own) = own {
+            self.list_slots(&[(owner, own.slot())]).await?;
+        }
+        Ok(own)
+    }
+}
+
+/// Merges the first rows of several partitions, each sorted by `key`. A partition whose read was full may have rows after
+/// its last one, so rows after the first such last row are left to the next read. Returns the rows, and whether these are
+/// all.
+pub(in crate::cql) fn merge<T, K: Ord>(
+    reads: Vec<Vec<T>>,
+    read_rows: usize,
+    key: impl Fn(&T) -> K,
+) -> (Vec<T>, bool) {
+    let full = reads.iter().filter(|read| read.len() >= read_rows);
+    let horizon = full.filter_map(|read| read.last().map(&key)).min();
+    let mut rows: Vec<T> = reads.into_iter().flatten().collect();
+    if let Some(horizon) = &horizon {
+        rows.retain(|row| key(row) <= *horizon);
+    }
+    rows.sort_by_key(&key);
+    // A write that was repeated may have a row in two partitions.
+    rows.dedup_by_key(|row| key(row));
+    (rows, horizon.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn own_partitions_have_keys_of_their_own_and_slots_in_the_order_of_periods() {
+        let mut seen = BTreeSet::new();
+        let mut slots = Vec::new();
+        for period in [-1, 0, 480_000, 480_001] {
+            for number in [0, 1, u32::MAX] {
+                let own = Own { period, number };
+                assert_eq!(Own::of_slot(own.slot()), own);
+                slots.push(own.slot());
+                assert!(seen.insert(own.key()), "{own:?}");
+                assert!(!(0..PERIOD_MAX).contains(&own.key()), "{own:?}");
+            }
+        }
+        assert!(slots.is_sorted());
+    }
+
+    proptest! {
+        /// Reads that continue after the last row of the one before find each row once, newest first.
+        #[test]
+        fn merged_reads_are_complete(
+            rows in prop::collection::vec((0_u32..500, 0_usize..3), 0..1_000),
+            read_rows in 1_usize..50,
+        ) {
+            let mut partitions: [BTreeSet<u32>; 3] = Default::default();
+            for &(row, partition) in &rows {
+                partitions[partition].insert(row);
+            }
+            let expected: BTreeSet<u32> = rows.iter().map(|&(row, _)| row).collect();
+            let mut found: Vec<u32> = Vec::new();
+            let mut before = u32::MAX;
+            loop {
+                let reads = partitions.iter().map(|partition| {
+                    partition.range(..before).rev().take(read_rows).copied().collect()
+                });
+                let (rows, is_end) = merge(reads.collect(), read_rows, |&row| Reverse(row));
+                found.extend(&rows);
+                if is_end {
+                    break;
+                }
+                before = *rows.last().unwrap();
+            }
+            prop_assert!(found.iter().eq(expected.iter().rev()));
+        }
+    }
+}
