@@ -99,7 +99,8 @@ impl Sweeper {
         Ok(sweeper)
     }
 
-    /// Sweeps periodically and never returns.
+    /// Sweeps periodically and never returns. Rows that must not expire are renewed after the first check too, so that a
+    /// process that is often started again renews them.
     pub async fn run(self) {
         let checks_per_sweep = SWEEP_EVERY.as_secs() / CHECK_EVERY.as_secs();
         let mut checks = 0_u64;
@@ -107,7 +108,7 @@ impl Sweeper {
             tokio::time::sleep(CHECK_EVERY).await;
             checks += 1;
             let may_delete = self.may_delete();
-            if checks.is_multiple_of(checks_per_sweep) {
+            if checks % checks_per_sweep == 1 {
                 self.renew().await;
             }
             if may_delete && checks >= checks_per_sweep {

@@ -106,7 +106,7 @@ pub const LIST_OWN_ROWS_MAX: u64 = 131_072;
 /// to use them.
 pub const AGREED_AFTER_MS: u64 = 10 * 60 * 1000;
 /// Time from the agreement on bounded partitions to their first use.
-pub const AGREED_AHEAD_MS: i64 = 10 * 60 * 1000;
+pub const AGREED_AHEAD_MS: u64 = 10 * 60 * 1000;
 /// Interval at which a process looks for the agreement on bounded partitions until it finds it.
 pub const LOOK_EVERY_MS: u64 = 60 * 1000;
 /// Maximum number of index rows that one page of a list may skip.

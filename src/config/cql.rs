@@ -97,6 +97,7 @@ impl Config {
             ingest_within: duration(cql.ingest_timeout),
             retention: duration(self.store.retention),
             session_max: duration(self.session.max_duration),
+            agreement: porchlight_store::cql::Agreement::default(),
         })
     }
 }

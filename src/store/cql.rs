@@ -107,12 +107,13 @@ use porchlight_ports::{Clock, Ownership, SingleNode, StoreError, StoreResult};
 pub use counts::StatementCounts;
 pub use import::{ImportedMessage, ImportedSession};
 pub use open_error::{CqlOpenError, Refusal};
-pub use options::CqlOptions;
+pub use options::{Agreement, CqlOptions};
 pub use schema::is_keyspace;
 pub use serving::written_generation;
 pub use tls::CqlTls;
 
 use super::committer::{OnDurable, OnFatal};
+use bounded::Bounded;
 use connect::Profiles;
 use db::Db;
 pub(crate) use lives::Lives;
@@ -163,6 +164,7 @@ struct Inner {
     db: Db,
     lives: Lives,
     memory: Memory,
+    bounded: Bounded,
     /// Number of starts of single serving processes; see [`serving`].
     epoch: u64,
     ownership: Arc<dyn Ownership>,
@@ -383,6 +385,7 @@ impl Inner {
             db,
             lives: Lives::of(&options, clock.now()),
             memory: Memory::default(),
+            bounded: Bounded::new(options.agreement),
             epoch,
             ownership,
             clock,

@@ -36,6 +36,7 @@ pub(crate) async fn open_beside(
         ingest_within: Duration::from_secs(20),
         retention: Duration::from_secs(86_400),
         session_max: Duration::from_secs(86_400),
+        agreement: porchlight_store::cql::Agreement::default(),
     };
     let opened = CqlStore::open(options, Role::Beside, Arc::new(SystemClock)).await;
     opened.unwrap()

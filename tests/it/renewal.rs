@@ -39,41 +39,107 @@ async fn life_sec(keyspace: &str, session: &str) -> i32 {
     rows.first_row::<(i32,)>().unwrap().0
 }
 
+/// Places a session under a legal hold.
+async fn hold(server: &Server, key: &str, session: &str) {
+    let hold = format!("{}/v1/sessions/{session}/hold", server.api);
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let held = http.put(hold).header("Service-Key", key).send().await;
+    assert_eq!(held.unwrap().status(), 200);
+}
+
+/// A keyspace whose servers have different retentions.
+struct Keyspace {
+    folder: Folder,
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Keyspace {
+    /// Returns `None` if there is no CQL server.
+    fn new() -> Option<Self> {
+        let folder = Folder::new();
+        let variables = variables(folder.path())?;
+        Some(Self { folder, variables })
+    }
+
+    fn name(&self) -> &str {
+        &self.variables[2].1
+    }
+
+    fn serve(&self, retention: &str) -> Server {
+        let mut variables = self.variables.clone();
+        variables.push(("PORCHLIGHT__STORE__RETENTION", retention.to_owned()));
+        Server::start(&self.folder, &borrowed(&variables))
+    }
+
+    /// The remaining lives of sessions' rows in days.
+    async fn lives_days(&self, sessions: &[String]) -> Vec<i32> {
+        let mut lives = Vec::new();
+        for session in sessions {
+            lives.push(life_sec(self.name(), session).await / DAY_SEC);
+        }
+        lives
+    }
+}
+
+fn connect(server: &Server, key: &str) -> Client {
+    let place = Arc::new(RwLock::new(server.api.clone()));
+    Client::new(&place, key)
+}
+
+/// Starts a session for each courier.
+async fn start_all(client: &Client, riders: &[&str]) -> Vec<String> {
+    let mut ids = Vec::new();
+    for rider in riders {
+        ids.push(start(client, rider).await);
+    }
+    ids
+}
+
 #[test]
-fn a_hold_and_a_restriction_renew_the_rows_of_their_sessions() {
-    let folder = Folder::new();
-    let Some(variables) = variables(folder.path()) else {
+fn the_periodic_pass_renews_sessions_under_a_hold() {
+    let Some(keyspace) = Keyspace::new() else {
         return;
     };
-    let keyspace = variables[2].1.clone();
-    let serve = |retention: &str| {
-        let mut variables = variables.clone();
-        variables.push(("PORCHLIGHT__STORE__RETENTION", retention.to_owned()));
-        Server::start(&folder, &borrowed(&variables))
-    };
-    let connect = |server: &Server, key: &str| {
-        let place = Arc::new(RwLock::new(server.api.clone()));
-        Client::new(&place, key)
-    };
-    let first = serve("3d");
+    let first = keyspace.serve("3d");
     let key = first.key("secret");
     let ids = block_on(async {
-        let client = connect(&first, &key);
-        let mut ids = Vec::new();
-        for rider in ["held", "restricted", "other"] {
-            ids.push(start(&client, rider).await);
-        }
+        let ids = start_all(&connect(&first, &key), &["held", "other"]).await;
+        hold(&first, &key, &ids[0]).await;
         ids
     });
     first.stop();
+    // To the new server, less than half of the life is left to the rows. Its first pass is after a minute.
+    let second = keyspace.serve("90d");
+    let lives = block_on(async {
+        let before = keyspace.lives_days(&ids).await;
+        assert!(before.iter().all(|&days| days < 5), "{before:?}");
+        loop {
+            let lives = keyspace.lives_days(&ids).await;
+            if lives[0] >= 90 {
+                return lives;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    });
+    assert!(lives[1] < 5, "{lives:?}");
+    second.stop();
+}
+
+#[test]
+fn a_hold_and_a_restriction_renew_the_rows_of_their_sessions() {
+    let Some(keyspace) = Keyspace::new() else {
+        return;
+    };
+    let first = keyspace.serve("3d");
+    let key = first.key("secret");
+    let riders = ["held", "restricted", "other"];
+    let ids = block_on(start_all(&connect(&first, &key), &riders));
+    first.stop();
     // To the new server, less than half of the life is left to the rows.
-    let second = serve("90d");
+    let second = keyspace.serve("90d");
     let client = connect(&second, &key);
     block_on(async {
-        let hold = format!("{}/v1/sessions/{}/hold", second.api, ids[0]);
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let held = http.put(hold).header("Service-Key", &key).send().await;
-        assert_eq!(held.unwrap().status(), 200);
+        hold(&second, &key, &ids[0]).await;
         let subject = json!({"externalRiderId": "restricted"});
         let request = json!({"requestId": "r", "type": "restriction", "subject": subject});
         let request = request.to_string();
@@ -89,10 +155,7 @@ fn a_hold_and_a_restriction_renew_the_rows_of_their_sessions() {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        let mut lives = Vec::new();
-        for id in &ids {
-            lives.push(life_sec(&keyspace, id).await / DAY_SEC);
-        }
+        let lives = keyspace.lives_days(&ids).await;
         assert!(
             lives[0] >= 90 && lives[1] >= 90 && lives[2] < 5,
             "{lives:?}"

@@ -16,7 +16,7 @@ use porchlight_core::webhook::{Change, Queued, Update};
 use porchlight_ports::{Outbox, Sessions, Store};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
-use porchlight_store::cql::{CqlOpenError, CqlOptions, CqlStore, Role};
+use porchlight_store::cql::{Agreement, CqlOpenError, CqlOptions, CqlStore, Role};
 use porchlight_world::SystemClock;
 use tokio::sync::OnceCell;
 
@@ -37,6 +37,7 @@ pub fn options(keyspace: String) -> Option<CqlOptions> {
         ingest_within: Duration::from_secs(20),
         retention: Duration::from_secs(90 * 86_400),
         session_max: Duration::from_secs(12 * 3_600),
+        agreement: Agreement::default(),
     })
 }
 

@@ -5,9 +5,9 @@
 //! rows in partitions of the new layout, so all nodes change at an agreed time:
 //!
 //! 1. Each heartbeat writes the layout that its node can read.
-//! 2. Once a process has seen for [`AGREED_AFTER_MS`] that all members read the new layout, it stores a time that is
-//!    [`AGREED_AHEAD_MS`] ahead. The first process to do so decides.
-//! 3. Every process that does not know of a time looks for one, at most [`LOOK_EVERY_MS`] before it reads or writes a
+//! 2. Once a process has seen for [`Agreement::after`] that all members read the new layout, it stores a time that is
+//!    [`Agreement::ahead`] ahead. The first process to do so decides.
+//! 3. Every process that does not know of a time looks for one, at most [`Agreement::look_every`] before it reads or writes a
 //!    partition that depends on it.
 //!
 //! The layout of a session's journal depends only on the time in the session's id and on the agreed time, so all nodes
@@ -17,15 +17,14 @@ mod own;
 mod rooms;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{AGREED_AFTER_MS, AGREED_AHEAD_MS, LOOK_EVERY_MS};
 use porchlight_schema::time::TimestampMs;
 
-use super::Inner;
 use super::db::Lwt;
+use super::{Agreement, Inner};
 pub(super) use own::{Own, merge};
 pub(super) use rooms::Rooms;
 
@@ -35,9 +34,6 @@ pub(super) const BOUNDED_SINCE: &str = "bounded_partitions";
 const LAYOUT: i32 = 1;
 /// The standing of a member that has left or failed.
 const GONE: i8 = 2;
-
-// Each process looks several times between an agreement and its time.
-const _: () = assert!(AGREED_AHEAD_MS as u64 >= 5 * LOOK_EVERY_MS);
 
 /// What a process does after it looked for an agreed time and found none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,20 +54,20 @@ struct View {
 
 impl View {
     /// Whether the process must look again before it relies on this view.
-    fn is_due(&self, now: Instant) -> bool {
-        let is_recent = |at: Instant| now.duration_since(at) < Duration::from_millis(LOOK_EVERY_MS);
+    fn is_due(&self, now: Instant, agreement: Agreement) -> bool {
+        let is_recent = |at: Instant| now.duration_since(at) < agreement.look_every;
         self.since.is_none() && !self.looked_at.is_some_and(is_recent)
     }
 
     /// Decides what follows from a look that found no agreed time.
-    fn on_none(&mut self, now: Instant, all_read_it: bool) -> Next {
+    fn on_none(&mut self, now: Instant, all_read_it: bool, agreement: Agreement) -> Next {
         self.looked_at = Some(now);
         if !all_read_it {
             self.ready_from = None;
             return Next::Wait;
         }
         let ready_from = *self.ready_from.get_or_insert(now);
-        if now.duration_since(ready_from) < Duration::from_millis(AGREED_AFTER_MS) {
+        if now.duration_since(ready_from) < agreement.after {
             return Next::Wait;
         }
         Next::Propose
@@ -79,15 +75,29 @@ impl View {
 }
 
 /// The cached agreement of this process.
-#[derive(Default)]
 pub(super) struct Bounded {
+    agreement: Agreement,
     view: Mutex<View>,
     looking: tokio::sync::Mutex<()>,
 }
 
 impl Bounded {
+    pub(super) fn new(agreement: Agreement) -> Self {
+        Self {
+            agreement,
+            view: Mutex::default(),
+            looking: tokio::sync::Mutex::default(),
+        }
+    }
+
     fn view(&self) -> MutexGuard<'_, View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The known time, if this process need not look again.
+    fn known(&self) -> Option<Option<TimestampMs>> {
+        let view = *self.view();
+        (!view.is_due(Instant::now(), self.agreement)).then_some(view.since)
     }
 }
 
@@ -103,30 +113,31 @@ impl Inner {
     /// Returns the time from which new sessions use bounded partitions, or `None` while the nodes have not agreed on one.
     /// An agreed time never changes.
     pub(super) async fn bounded_since(&self) -> StoreResult<Option<TimestampMs>> {
-        let bounded = &self.memory.bounded;
-        let view = *bounded.view();
-        if !view.is_due(Instant::now()) {
-            return Ok(view.since);
+        let bounded = &self.bounded;
+        if let Some(since) = bounded.known() {
+            return Ok(since);
         }
         let _turn = bounded.looking.lock().await;
-        let view = *bounded.view();
-        if !view.is_due(Instant::now()) {
-            return Ok(view.since);
+        if let Some(since) = bounded.known() {
+            return Ok(since);
         }
         let began = Instant::now();
-        if let Some(since) = self.stored_since().await? {
-            bounded.view().since = Some(since);
-            return Ok(Some(since));
-        }
-        let statement = &self.db.statements.members_layouts;
-        let members = self.db.few(statement, (super::nodes::CLUSTER,)).await?;
-        let next = bounded.view().on_none(began, all_read_it(&members));
-        if next == Next::Wait {
-            return Ok(None);
-        }
-        let since = self
-            .agree_on(self.clock.now().plus_ms(AGREED_AHEAD_MS))
-            .await?;
+        let since = match self.stored_since().await? {
+            Some(since) => since,
+            None => {
+                let statement = &self.db.statements.members_layouts;
+                let members = self.db.few(statement, (super::nodes::CLUSTER,)).await?;
+                let all_read_it = all_read_it(&members);
+                let next = bounded
+                    .view()
+                    .on_none(began, all_read_it, bounded.agreement);
+                if next == Next::Wait {
+                    return Ok(None);
+                }
+                let ahead_ms = i64::try_from(bounded.agreement.ahead.as_millis()).unwrap_or(0);
+                self.agree_on(self.clock.now().plus_ms(ahead_ms)).await?
+            }
+        };
         bounded.view().since = Some(since);
         Ok(Some(since))
     }
@@ -159,26 +170,29 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn a_time_is_proposed_only_after_all_members_read_the_layout_for_long_enough() {
-        let mut view = View::default();
-        let began = Instant::now();
-        let after = |ms: u64| began + Duration::from_millis(ms);
-        assert!(view.is_due(began));
-        assert_eq!(view.on_none(began, true), Next::Wait);
-        assert!(!view.is_due(after(LOOK_EVERY_MS - 1)));
-        assert!(view.is_due(after(LOOK_EVERY_MS)));
+        let agreement = Agreement::default();
+        let (mut view, began, ms) = (View::default(), Instant::now(), Duration::from_millis(1));
+        let is_due = |view: View, at| view.is_due(at, agreement);
+        assert!(is_due(view, began));
+        assert_eq!(view.on_none(began, true, agreement), Next::Wait);
+        assert!(!is_due(view, began + agreement.look_every - ms));
+        assert!(is_due(view, began + agreement.look_every));
         // A node of an earlier release joins in between.
-        assert_eq!(view.on_none(after(AGREED_AFTER_MS - 1), false), Next::Wait);
-        let again = AGREED_AFTER_MS + 5;
-        assert_eq!(view.on_none(after(again), true), Next::Wait);
-        let almost = again + AGREED_AFTER_MS - 1;
-        assert_eq!(view.on_none(after(almost), true), Next::Wait);
-        assert_eq!(view.on_none(after(almost + 1), true), Next::Propose);
+        let almost = began + agreement.after - ms;
+        assert_eq!(view.on_none(almost, false, agreement), Next::Wait);
+        let again = began + agreement.after + ms;
+        assert_eq!(view.on_none(again, true, agreement), Next::Wait);
+        let almost = again + agreement.after - ms;
+        assert_eq!(view.on_none(almost, true, agreement), Next::Wait);
+        assert_eq!(view.on_none(almost + ms, true, agreement), Next::Propose);
         view.since = Some(TimestampMs(1));
-        assert!(!view.is_due(after(10 * almost)));
+        assert!(!is_due(view, almost + 9 * agreement.after));
     }
 
     #[test]

@@ -88,6 +88,7 @@ mod tests {
             ingest_within: Duration::from_secs(1),
             retention: Duration::from_secs(retention_days * 86_400),
             session_max: Duration::from_secs(12 * 3_600),
+            agreement: crate::cql::Agreement::default(),
         };
         Lives::of(&options, NOW)
     }

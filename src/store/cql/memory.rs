@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::limits::JOURNAL_TIPS_MAX;
 
-use super::bounded::{Bounded, Rooms};
+use super::bounded::Rooms;
 use super::journal::Head;
 use super::live_sessions::{EmptyRead, Kind};
 use super::outbox::Cursor;
@@ -124,8 +124,6 @@ pub(super) struct Memory {
     pub(super) shard_marks: Recent<(Kind, u8), i64>,
     /// When this process first saw that a session has ended, in milliseconds of its monotonic clock.
     pub(super) ends_seen: Recent<SessionId, i64>,
-    /// The nodes' agreement on bounded partitions.
-    pub(super) bounded: Bounded,
     /// The room that this process has left in partitions of lists.
     pub(super) rooms: Rooms,
     /// Serializes readers of one session's tip.
@@ -149,7 +147,6 @@ impl Default for Memory {
             empty_buckets: Recent::new(EMPTY_BUCKETS_MAX),
             shard_marks: Recent::new(2_048),
             ends_seen: Recent::new(ENDS_SEEN_MAX),
-            bounded: Bounded::default(),
             rooms: Rooms::default(),
             loading: Stripes::new(),
             batches: Stripes::new(),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use porchlight_schema::limits::{AGREED_AFTER_MS, AGREED_AHEAD_MS, LOOK_EVERY_MS};
 use secrecy::SecretString;
 
 use super::tls::CqlTls;
@@ -28,7 +29,33 @@ pub struct CqlOptions {
     pub retention: Duration,
     /// Maximum duration of a session.
     pub session_max: Duration,
+    /// The times of the nodes' agreement on bounded partitions.
+    pub agreement: Agreement,
 }
+
+/// The times of the nodes' agreement on bounded partitions. Equal on all nodes; tests shorten them.
+#[derive(Debug, Clone, Copy)]
+pub struct Agreement {
+    /// Time for which all members must read bounded partitions before the nodes agree to use them.
+    pub after: Duration,
+    /// Time from the agreement to the first use.
+    pub ahead: Duration,
+    /// Interval at which a process looks for the agreement until it finds it.
+    pub look_every: Duration,
+}
+
+impl Default for Agreement {
+    fn default() -> Self {
+        Self {
+            after: Duration::from_millis(AGREED_AFTER_MS),
+            ahead: Duration::from_millis(AGREED_AHEAD_MS),
+            look_every: Duration::from_millis(LOOK_EVERY_MS),
+        }
+    }
+}
+
+// Each process looks several times between an agreement and its time.
+const _: () = assert!(AGREED_AHEAD_MS >= 5 * LOOK_EVERY_MS);
 
 impl std::fmt::Debug for CqlOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

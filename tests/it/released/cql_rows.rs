@@ -47,6 +47,7 @@ pub(super) async fn open(keyspace: String) -> Arc<CqlStore> {
         ingest_within: Duration::from_secs(20),
         retention: Duration::from_secs(90 * 86_400),
         session_max: Duration::from_secs(12 * 3_600),
+        agreement: porchlight_store::cql::Agreement::default(),
     };
     CqlStore::open(options, Role::Beside, Arc::new(SystemClock))
         .await

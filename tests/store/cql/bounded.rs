@@ -2,9 +2,12 @@
 //! nodes agreed on the bound stay complete.
 
 use std::collections::BTreeMap;
+use std::iter::once;
+use std::sync::Arc;
+use std::time::Duration;
 
 use porchlight_ports::{
-    Appended, DeliveryFilter, Erasure, Journal, Outbox, SessionFilter, Sessions,
+    Appended, Clock, DeliveryFilter, Erasure, Journal, Outbox, SessionFilter, Sessions,
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
@@ -12,9 +15,11 @@ use porchlight_schema::limits::{
 };
 use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
-use porchlight_store::cql::CqlStore;
+use porchlight_store::cql::{Agreement, CqlStore, Role};
+use porchlight_world::SystemClock;
 use scylla::client::session::Session;
 
+use super::options;
 use super::renewal::{connect, open};
 use crate::cql_server::CqlServer;
 use crate::fixtures::{T0, batch, new_session, put_endpoint, session_id, start, tenant};
@@ -333,4 +338,86 @@ async fn a_member_of_an_earlier_release_delays_the_agreement() {
     append(&store, id, 0..70).await;
     let rows = partitions(&session, "telemetry", "session, bucket").await;
     assert_eq!(rows, [70], "one partition, which the old node reads");
+}
+
+/// The agreed time, if there is one.
+async fn agreed(session: &Session) -> Option<TimestampMs> {
+    let select = "SELECT generation FROM generations WHERE name = 'bounded_partitions'";
+    let rows = session.query_unpaged(select, ()).await.unwrap();
+    let rows = rows.into_rows_result().unwrap();
+    let row: Option<(i64,)> = rows.maybe_first_row().unwrap();
+    row.map(|(since,)| TimestampMs(since))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_change_to_bounded_partitions_while_sessions_run() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(_migrated) = open(&keyspace, 90).await else {
+        return;
+    };
+    let session = connect(&keyspace).await;
+    forget(&session).await;
+    let insert = "INSERT INTO members (cluster, node, incarnation, beat, standing) \
+                  VALUES ('porchlight', 'old', 1, 5, 0) IF NOT EXISTS";
+    session.query_unpaged(insert, ()).await.unwrap();
+    let node = async || {
+        let mut options = options(keyspace.clone()).unwrap();
+        options.agreement = Agreement {
+            after: Duration::from_secs(1),
+            ahead: Duration::from_secs(3),
+            look_every: Duration::from_millis(200),
+        };
+        let opened = CqlStore::open(options, Role::Beside, Arc::new(SystemClock)).await;
+        opened.unwrap()
+    };
+    let nodes = [node().await, node().await];
+    let tenant = tenant();
+    let (mut all, mut after) = (BTreeMap::new(), 0);
+    let batches = JOURNAL_PARTITION_BATCHES_MAX + 10;
+    for round in 0.. {
+        add(&nodes[round % 2], tenant, once(SystemClock.now()), &mut all).await;
+        // The first session goes on through the change; the others have more batches than a bounded partition.
+        let (_, first) = *all.keys().next().unwrap();
+        let (_, newest) = *all.keys().next_back().unwrap();
+        let going_on = 1_000 + 4 * round as u32;
+        for seq in (0..batches).chain(going_on..going_on + 4) {
+            let id = if seq < batches { newest } else { first };
+            let node = &nodes[(seq % 2) as usize];
+            let appended = node.append(id, seq, batch(seq), T0).await.unwrap();
+            assert_eq!(appended, Appended::New, "round {round}, batch {seq}");
+        }
+        if round == 2 {
+            assert_eq!(agreed(&session).await, None, "the old node is a member");
+            let gone = "UPDATE members SET standing = 2 WHERE cluster = 'porchlight' \
+                        AND node = 'old' IF incarnation = 1";
+            session.query_unpaged(gone, ()).await.unwrap();
+        }
+        if agreed(&session)
+            .await
+            .is_some_and(|since| newest.made_at() >= since)
+        {
+            after += 1;
+        }
+        if after == 3 {
+            break;
+        }
+    }
+    let since = agreed(&session).await.unwrap();
+    let expected: Vec<_> = all.keys().rev().map(|(_, id)| *id).collect();
+    let (_, first) = *all.keys().next().unwrap();
+    for node in &nodes {
+        for filter in filters() {
+            assert_eq!(listed(node, tenant, &filter).await, expected);
+        }
+        for id in expected.iter().filter(|id| **id != first) {
+            assert_has_batches(node, *id, batches).await;
+        }
+        let count = node.count(first).await.unwrap();
+        assert_eq!(count, batches + 4 * all.len() as u32);
+    }
+    let rows = partitions(&session, "telemetry", "session, bucket").await;
+    let bounded = all.keys().filter(|(_, id)| id.made_at() >= since).count();
+    let is_large = |rows: &&i64| **rows > i64::from(JOURNAL_PARTITION_BATCHES_MAX);
+    assert!(bounded >= 3 && bounded < all.len() - 3);
+    assert_eq!(rows.iter().filter(is_large).count(), all.len() - bounded);
 }
