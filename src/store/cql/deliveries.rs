@@ -75,7 +75,7 @@ impl Inner {
         tenant: Tenant,
         id: MessageId,
     ) -> StoreResult<Option<DeliveryRow>> {
-        let Some(head) = self.head(tenant, id).await? else {
+        let Some(head) = self.head_of(tenant, id).await? else {
             return Ok(None);
         };
         Ok(Some(
@@ -85,15 +85,17 @@ impl Inner {
         ))
     }
 
-    async fn head(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<Head>> {
+    /// Reads a message without its body, of any tenant.
+    pub(super) async fn head(&self, id: MessageId) -> StoreResult<Option<Head>> {
         let id = id.to_bytes();
         let statement = &self.db.statements.message_id_get;
         let row: Option<(Vec<u8>,)> = self.db.row(statement, (id.as_slice(),)).await?;
-        let Some((data,)) = row else {
-            return Ok(None);
-        };
-        let head: Head = decode("message_ids", &data)?;
-        Ok(Some(head).filter(|head| head.tenant == tenant))
+        row.map(|(data,)| decode("message_ids", &data)).transpose()
+    }
+
+    async fn head_of(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<Head>> {
+        let head = self.head(id).await?;
+        Ok(head.filter(|head| head.tenant == tenant))
     }
 
     async fn current(&self, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
@@ -404,7 +406,7 @@ impl Inner {
     // --- Failed messages -----------------------------------------------------------------------
 
     pub(super) async fn list_failed(&self, tenant: Tenant, id: MessageId) -> StoreResult<()> {
-        let Some(head) = self.head(tenant, id).await? else {
+        let Some(head) = self.head_of(tenant, id).await? else {
             return Ok(());
         };
         let key = self.delivery_key(tenant, id, true).await?;

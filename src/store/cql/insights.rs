@@ -140,13 +140,9 @@ impl Inner {
     }
 
     pub(super) async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {
-        let key = id.to_bytes();
-        let statement = &self.db.statements.message_id_get;
-        let row: Option<(Vec<u8>,)> = self.db.row(statement, (key.as_slice(),)).await?;
-        let Some((data,)) = row else {
+        let Some(head) = self.head(id).await? else {
             return Ok(None);
         };
-        let head: Head = decode("message_ids", &data)?;
         let found = self.message_at(head.session_id, head.number).await?;
         Ok(found.map(|(head, body)| head.with_body(body)))
     }

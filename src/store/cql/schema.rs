@@ -234,7 +234,8 @@ async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
     for (place, (number, text)) in missing.iter().rev().enumerate() {
         record(session, *number, text).await?;
         if is_new && place == 0 {
-            // No node of an earlier release has used these tables, and none will.
+            // No node of an earlier release has used these tables, and none will. After an error the migrations are
+            // applied again.
             use_bounded_partitions(session).await?;
         }
     }
@@ -257,9 +258,7 @@ async fn record(session: &Session, number: i32, text: &str) -> Result<(), CqlOpe
 /// Lets all sessions of new tables use bounded partitions; see [`super::bounded`].
 async fn use_bounded_partitions(session: &Session) -> Result<(), CqlOpenError> {
     let text = "INSERT INTO generations (name, generation) VALUES (?, 0) IF NOT EXISTS";
-    // After an error, a later start agrees on a time like nodes with old tables.
-    let _inserted = lightweight(session, text, (BOUNDED_SINCE,)).await;
-    Ok(())
+    lightweight(session, text, (BOUNDED_SINCE,)).await.map(drop)
 }
 
 /// The table and the column of a statement that adds one column.

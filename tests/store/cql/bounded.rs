@@ -46,6 +46,16 @@ async fn forget(session: &Session) {
     session.query_unpaged(delete, ()).await.unwrap();
 }
 
+/// Forgets the agreement, and adds a member of an earlier release.
+async fn forget_with_old_member(keyspace: &str) -> Session {
+    let session = connect(keyspace).await;
+    forget(&session).await;
+    let insert = "INSERT INTO members (cluster, node, incarnation, beat, standing) \
+                  VALUES ('porchlight', 'old', 1, 5, 0) IF NOT EXISTS";
+    session.query_unpaged(insert, ()).await.unwrap();
+    session
+}
+
 /// Agrees on a time, like the nodes after an upgrade.
 async fn agree(session: &Session, since: TimestampMs) {
     let insert =
@@ -328,11 +338,7 @@ async fn a_member_of_an_earlier_release_delays_the_agreement() {
     let Some(_migrated) = open(&keyspace, 90).await else {
         return;
     };
-    let session = connect(&keyspace).await;
-    forget(&session).await;
-    let insert = "INSERT INTO members (cluster, node, incarnation, beat, standing) \
-                  VALUES ('porchlight', 'old', 1, 5, 0) IF NOT EXISTS";
-    session.query_unpaged(insert, ()).await.unwrap();
+    let session = forget_with_old_member(&keyspace).await;
     let store = open(&keyspace, 90).await.unwrap();
     let id = session_id(T0);
     append(&store, id, 0..70).await;
@@ -355,11 +361,7 @@ async fn nodes_change_to_bounded_partitions_while_sessions_run() {
     let Some(_migrated) = open(&keyspace, 90).await else {
         return;
     };
-    let session = connect(&keyspace).await;
-    forget(&session).await;
-    let insert = "INSERT INTO members (cluster, node, incarnation, beat, standing) \
-                  VALUES ('porchlight', 'old', 1, 5, 0) IF NOT EXISTS";
-    session.query_unpaged(insert, ()).await.unwrap();
+    let session = forget_with_old_member(&keyspace).await;
     let node = async || {
         let mut options = options(keyspace.clone()).unwrap();
         options.agreement = Agreement {
