@@ -96,10 +96,10 @@ pub const KEY_USES_WRITTEN_MAX: usize = 1_024;
 pub const JOURNAL_PARTITION_BATCHES_MAX: u32 = 64;
 /// Rows that one process writes into the shared partition of an organization's hour of sessions, or
 /// of its ten minutes of deliveries, on a CQL cluster; further rows go into partitions of its own.
-pub const LIST_SHARED_ROWS_MAX: u32 = 2_048;
+pub const LIST_SHARED_ROWS_MAX: u16 = 2_048;
 /// Rows of sessions that one process writes each day into the shared partition of a courier's or a
 /// delivery's sessions on a CQL cluster; further rows go into partitions of its own.
-pub const LIST_SHARED_ROWS_PER_DAY_MAX: u32 = 32;
+pub const LIST_SHARED_ROWS_PER_DAY_MAX: u16 = 32;
 /// Rows in a partition that one process writes alone: about 8 MB of sessions, or 33 MB of deliveries.
 pub const LIST_OWN_ROWS_MAX: u64 = 131_072;
 /// Time for which all members of a CQL cluster must read bounded partitions before the nodes agree

@@ -91,6 +91,7 @@ mod renewal;
 mod reviews;
 mod schema;
 mod serving;
+mod session_list;
 mod sessions;
 mod slots;
 mod state;

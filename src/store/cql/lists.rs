@@ -9,9 +9,9 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::LIST_SCANNED_ROWS_MAX;
 use porchlight_schema::session::{SessionStart, SessionStatus, Tenant};
 use porchlight_schema::time::TimestampMs;
-use sha2::{Digest, Sha256};
 
 use super::Inner;
+use super::session_list::List;
 use super::slots::{AT_ONCE, HOUR_MS, Owner, SLOTS_READ_MAX, Way, slot_of};
 
 mod partition;
@@ -21,56 +21,11 @@ use partition::Partition;
 /// A position in a list; smaller positions are newer.
 pub(super) type Place = (TimestampMs, SessionId);
 
-/// A list of a tenant's sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum List {
-    /// All sessions.
-    All,
-    /// The sessions of a delivery, by the hash of its id.
-    Delivery([u8; 32]),
-    /// The sessions of a courier, by the hash of the courier's id.
-    Rider([u8; 32]),
-}
-
-impl List {
-    /// The lists that contain a session.
-    pub(super) fn of(start: &SessionStart) -> [Self; 3] {
-        [
-            Self::All,
-            Self::Delivery(hash(&start.delivery_id)),
-            Self::Rider(hash(&start.external_rider_id)),
-        ]
-    }
-
-    /// The shortest list that contains all sessions of a filter.
-    fn of_filter(filter: &SessionFilter) -> Self {
-        match (&filter.delivery_id, &filter.external_rider_id) {
-            (Some(delivery_id), _) => Self::Delivery(hash(delivery_id)),
-            (None, Some(rider_id)) => Self::Rider(hash(rider_id)),
-            (None, None) => Self::All,
-        }
-    }
-
-    /// The list as part of a key.
-    pub(super) fn key(self) -> Vec<u8> {
-        let (letter, hash) = match self {
-            Self::All => (b'a', [].as_slice()),
-            Self::Delivery(ref hash) => (b'd', hash.as_slice()),
-            Self::Rider(ref hash) => (b'r', hash.as_slice()),
-        };
-        [&[letter], hash].concat()
-    }
-}
-
 /// Partitions of a list that are read together.
 struct Part {
     partitions: Vec<Partition>,
     /// Older rows belong to later parts.
     from: TimestampMs,
-}
-
-pub(super) fn hash(text: &str) -> [u8; 32] {
-    Sha256::digest(text.as_bytes()).into()
 }
 
 fn matches(row: &SessionRow, filter: &SessionFilter) -> bool {

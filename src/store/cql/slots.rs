@@ -7,7 +7,7 @@ use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
-use super::lists::List;
+use super::session_list::List;
 
 /// A slot of an outbox or of a list of deliveries: ten minutes.
 pub(super) const SLOT_MS: i64 = 600_000;

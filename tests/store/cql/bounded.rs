@@ -172,7 +172,7 @@ async fn lists_of_a_busy_organization_leave_their_shared_partitions_when_these_a
     };
     let tenant = tenant();
     put_endpoint(store.as_ref(), tenant, true).await;
-    let rows = LIST_SHARED_ROWS_MAX as usize + 100;
+    let rows = usize::from(LIST_SHARED_ROWS_MAX) + 100;
     let starts = (0..rows).map(|row| start(tenant, T0.plus_ms(row as i64)));
     let starts: Vec<_> = starts.collect();
     for some in starts.chunks(64) {

@@ -4,7 +4,7 @@
 //! writes into partitions of its own. So a partition's rows are bounded by the number of processes that wrote into it.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use porchlight_schema::limits::{
     LIST_OWN_ROWS_MAX, LIST_SHARED_ROWS_MAX, LIST_SHARED_ROWS_PER_DAY_MAX,
@@ -12,24 +12,26 @@ use porchlight_schema::limits::{
 use porchlight_schema::time::TimestampMs;
 use porchlight_world::fill;
 
-use crate::cql::lists::List;
+use crate::cql::session_list::List;
 use crate::cql::slots::{DAY_MS, HOUR_MS, Owner, SLOT_MS, slot_of};
 
-/// Counters of each kind of list: 512 KB. Lists whose hashes are equal share a counter, so they leave their shared
-/// partitions earlier.
-const COUNTERS: usize = 65_536;
+/// Counters of the lists of an organization's environment: 256 KB.
+const TENANT_COUNTERS: usize = 65_536;
+/// Counters of the lists of a courier's or a delivery's sessions: 4 MB. At 100 sessions per second, eight rows a day
+/// share a counter.
+const NAMED_COUNTERS: usize = 1_048_576;
 
-/// Counts rows by key and period. A counter has the number of the period in its upper half and the rows in its lower.
+/// Counts rows by key and period. A counter has the lower 16 bits of the period in its upper half and the rows in its lower.
+/// Keys whose hashes are equal share a counter, so their lists leave the shared partitions earlier.
 struct Counters {
-    rows_max: u32,
+    rows_max: u16,
     hasher: RandomState,
-    cells: Vec<AtomicU64>,
+    cells: Vec<AtomicU32>,
 }
 
 impl Counters {
-    fn new(rows_max: u32) -> Self {
-        let mut cells = Vec::new();
-        cells.resize_with(COUNTERS, AtomicU64::default);
+    fn new(cells: usize, rows_max: u16) -> Self {
+        let cells = (0..cells).map(|_| AtomicU32::new(0)).collect();
         Self {
             rows_max,
             hasher: RandomState::new(),
@@ -39,19 +41,22 @@ impl Counters {
 
     /// Counts a row, and returns whether the period still had room for it. A period before the counter's counts as the
     /// counter's, so that a clock that goes back does not make room.
-    fn take(&self, key: &[u8], period: u32) -> bool {
-        let place = self.hasher.hash_one(key) as usize % COUNTERS;
+    fn take(&self, key: &[u8], period: i64) -> bool {
+        let place = self.hasher.hash_one(key) as usize % self.cells.len().max(1);
         let Some(cell) = self.cells.get(place) else {
             return false;
         };
-        let next = |there: u64| {
-            let (counted, rows) = ((there >> 32) as u32, there as u32);
-            let (counted, rows) = if period > counted {
+        let period = period as u16;
+        let next = |there: u32| {
+            let (counted, rows) = ((there >> 16) as u16, there as u16);
+            // The lower bits of the period start again from zero after the highest.
+            let is_later = period.wrapping_sub(counted).cast_signed() > 0;
+            let (counted, rows) = if rows == 0 || is_later {
                 (period, 0)
             } else {
                 (counted, rows)
             };
-            (rows < self.rows_max).then(|| u64::from(counted) << 32 | u64::from(rows + 1))
+            (rows < self.rows_max).then(|| u32::from(counted) << 16 | u32::from(rows + 1))
         };
         cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
             .is_ok()
@@ -62,8 +67,8 @@ impl Counters {
 pub(in crate::cql) struct Rooms {
     /// Of lists of sessions by hour.
     sessions: Counters,
-    /// Of lists of a courier's or a delivery's sessions.
-    named: Counters,
+    deliveries: Counters,
+    riders: Counters,
     /// Of lists of deliveries and of failed deliveries.
     messages: Counters,
     /// The number of this process's first own partition. It is random, so that processes do not share one.
@@ -76,9 +81,10 @@ impl Default for Rooms {
         let mut first_own = [0; 4];
         fill(&mut first_own);
         Self {
-            sessions: Counters::new(LIST_SHARED_ROWS_MAX),
-            named: Counters::new(LIST_SHARED_ROWS_PER_DAY_MAX),
-            messages: Counters::new(LIST_SHARED_ROWS_MAX),
+            sessions: Counters::new(TENANT_COUNTERS, LIST_SHARED_ROWS_MAX),
+            deliveries: Counters::new(NAMED_COUNTERS, LIST_SHARED_ROWS_PER_DAY_MAX),
+            riders: Counters::new(NAMED_COUNTERS, LIST_SHARED_ROWS_PER_DAY_MAX),
+            messages: Counters::new(TENANT_COUNTERS, LIST_SHARED_ROWS_MAX),
             first_own: u32::from_be_bytes(first_own),
             own_rows: AtomicU64::new(0),
         }
@@ -99,13 +105,13 @@ impl Rooms {
     ) -> Option<u32> {
         let (counters, length_ms) = match owner {
             Owner::OwnSessions(_, List::All) => (&self.sessions, HOUR_MS),
-            Owner::OwnSessions(..) => (&self.named, DAY_MS),
+            Owner::OwnSessions(_, List::Delivery(_)) => (&self.deliveries, DAY_MS),
+            Owner::OwnSessions(_, List::Rider(_)) => (&self.riders, DAY_MS),
             _ => (&self.messages, SLOT_MS),
         };
         let mut key = owner.key();
         key.extend(slot_of(created_at, length_ms).to_be_bytes());
-        let period = u32::try_from(slot_of(now, length_ms)).unwrap_or(0);
-        if counters.take(&key, period) {
+        if counters.take(&key, slot_of(now, length_ms)) {
             return None;
         }
         let rows = self.own_rows.fetch_add(1, Ordering::AcqRel);
@@ -125,11 +131,15 @@ mod tests {
     use super::*;
 
     fn courier(number: u8) -> Owner {
+        courier_with([number; 32])
+    }
+
+    fn courier_with(hash: [u8; 32]) -> Owner {
         let tenant = Tenant {
             organization_id: OrganizationId::from_bytes([1; 16]),
             env: Env::Production,
         };
-        Owner::OwnSessions(tenant, List::Rider([number; 32]))
+        Owner::OwnSessions(tenant, List::Rider(hash))
     }
 
     const T0: TimestampMs = TimestampMs(1_700_000_000_000);
@@ -149,11 +159,31 @@ mod tests {
     }
 
     #[test]
+    fn many_couriers_of_a_day_keep_their_shared_partitions() {
+        let rooms = Rooms::default();
+        let own = (0_u32..200_000).filter(|number| {
+            let mut hash = [0; 32];
+            hash[..4].copy_from_slice(&number.to_be_bytes());
+            rooms.take(courier_with(hash), T0, T0).is_some()
+        });
+        assert_eq!(own.count(), 0);
+    }
+
+    #[test]
+    fn a_counter_starts_again_in_each_period_for_ever() {
+        let counters = Counters::new(1, 2);
+        for period in (0..200_000).step_by(7) {
+            let taken = [(); 3].map(|()| counters.take(&[], period));
+            assert_eq!(taken, [true, true, false], "period {period}");
+        }
+    }
+
+    #[test]
     fn a_clock_that_goes_back_makes_no_room() {
         let rooms = Rooms::default();
         let take = |now| rooms.take(courier(7), T0, now).is_none();
         let shared = (0..100).filter(|_| take(T0)).count();
-        assert_eq!(shared, LIST_SHARED_ROWS_PER_DAY_MAX as usize);
+        assert_eq!(shared, usize::from(LIST_SHARED_ROWS_PER_DAY_MAX));
         assert!(!take(T0.plus_ms(-DAY_MS)));
     }
 
@@ -176,14 +206,14 @@ mod tests {
         #[test]
         fn shares_hold(rows in prop::collection::vec((0_u8..3, 0_i64..3), 1..600)) {
             let rooms = Rooms::default();
-            let mut shared: BTreeMap<(u8, i64), u32> = BTreeMap::new();
+            let mut shared: BTreeMap<(u8, i64), u16> = BTreeMap::new();
             for (rider, day) in rows {
                 let at = T0.plus_ms(day * DAY_MS);
                 if rooms.take(courier(rider), at, T0).is_none() {
                     *shared.entry((rider, day)).or_default() += 1;
                 }
             }
-            let is_within = |&rows: &u32| rows <= LIST_SHARED_ROWS_PER_DAY_MAX;
+            let is_within = |&rows: &u16| rows <= LIST_SHARED_ROWS_PER_DAY_MAX;
             prop_assert!(shared.values().all(is_within));
         }
     }

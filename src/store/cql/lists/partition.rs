@@ -11,10 +11,11 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlValue;
 use sha2::{Digest, Sha256};
 
-use super::{List, Place};
+use super::Place;
 use crate::cql::Inner;
 use crate::cql::bounded::{Own, merge};
 use crate::cql::db::id_bytes;
+use crate::cql::session_list::List;
 use crate::cql::slots::{AT_ONCE, HOUR_MS, Owner, Way, slot_of, tenant_key};
 use crate::cql::statements::Statements;
 
