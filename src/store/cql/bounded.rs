@@ -25,7 +25,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::db::Lwt;
 use super::{Agreement, Inner};
-pub(super) use own::{Own, merge};
+pub(super) use own::{OWN_READ_MAX, Own, cut_full_read, merge};
 pub(super) use rooms::Rooms;
 
 /// The row of `generations` with the agreed time, in milliseconds since 1970.

@@ -11,8 +11,9 @@ use porchlight_schema::session::{SessionStart, SessionStatus, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
+use super::bounded::{OWN_READ_MAX, cut_full_read};
 use super::session_list::List;
-use super::slots::{AT_ONCE, HOUR_MS, Owner, SLOTS_READ_MAX, Way, slot_of};
+use super::slots::{AT_ONCE, HOUR_MS, Owner, Way, slot_of};
 
 mod partition;
 
@@ -130,11 +131,7 @@ impl Inner {
         let mut own = self
             .own_partitions(Owner::OwnSessions(tenant, list), first, last, Way::Down)
             .await?;
-        // With very many own partitions, the newest hours are read first, and the oldest one, of which not all partitions
-        // may be here, is read next.
-        let oldest = own.last().map(|own| own.period);
-        let next = oldest.filter(|_| own.len() >= SLOTS_READ_MAX);
-        own.retain(|own| Some(own.period) != next);
+        let next = cut_full_read(&mut own, OWN_READ_MAX);
         let mut hours: BTreeMap<i64, Vec<Partition>> = BTreeMap::new();
         for own in own {
             hours.entry(own.period).or_default().push(list.own(own));

@@ -16,7 +16,7 @@ pub(super) const HOUR_MS: i64 = 3_600_000;
 /// A day of live sessions, as listed by earlier releases.
 pub(super) const DAY_MS: i64 = 86_400_000;
 /// Maximum number of an owner's slots that are read: ten-minute slots of more than a year.
-pub(super) const SLOTS_READ_MAX: usize = 65_536;
+const SLOTS_READ_MAX: usize = 65_536;
 /// Partitions read concurrently.
 pub(super) const AT_ONCE: usize = 32;
 
@@ -154,6 +154,18 @@ impl Inner {
         to: i64,
         way: Way,
     ) -> StoreResult<Vec<i64>> {
+        self.slots_up_to(owner, (from, to), way, SLOTS_READ_MAX)
+            .await
+    }
+
+    /// The first slots of an owner on the way between two, both inclusive.
+    pub(super) async fn slots_up_to(
+        &self,
+        owner: Owner,
+        (from, to): (i64, i64),
+        way: Way,
+        limit: usize,
+    ) -> StoreResult<Vec<i64>> {
         if from > to {
             return Ok(Vec::new());
         }
@@ -163,7 +175,7 @@ impl Inner {
         };
         let key = owner.key();
         let values = (key.as_slice(), from, to);
-        let rows = self.db.rows::<(i64,)>(statement, values, SLOTS_READ_MAX);
+        let rows = self.db.rows::<(i64,)>(statement, values, limit);
         Ok(rows.await?.into_iter().map(|(slot,)| slot).collect())
     }
 

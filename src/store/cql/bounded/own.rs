@@ -6,7 +6,7 @@ use porchlight_ports::StoreResult;
 use porchlight_schema::time::TimestampMs;
 
 use crate::cql::Inner;
-use crate::cql::slots::{Owner, SLOTS_READ_MAX, Way};
+use crate::cql::slots::{Owner, Way};
 
 /// The bits of an own partition's slot that hold the partition's number; the bits above hold the period.
 const NUMBER_BITS: u32 = 32;
@@ -14,6 +14,10 @@ const NUMBER_BITS: u32 = 32;
 const OWN_KEY: i64 = 1 << 62;
 /// Periods beyond this one have no rows; a slot has room for it.
 const PERIOD_MAX: i64 = 1 << 30;
+
+/// Maximum number of own partitions that are read at once. One hour has fewer: with 100 processes, each process can start
+/// again 80 times.
+pub(in crate::cql) const OWN_READ_MAX: usize = 8_192;
 
 /// A partition that one process writes alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +49,7 @@ impl Own {
 }
 
 impl Inner {
-    /// Lists the own partitions of these periods, both inclusive: at most [`SLOTS_READ_MAX`].
+    /// Lists the first own partitions of these periods, both inclusive: at most [`OWN_READ_MAX`].
     pub(in crate::cql) async fn own_partitions(
         &self,
         owner: Owner,
@@ -64,7 +68,8 @@ impl Inner {
             period: to,
             number: u32::MAX,
         };
-        let slots = self.slots(owner, first.slot(), last.slot(), way).await?;
+        let ends = (first.slot(), last.slot());
+        let slots = self.slots_up_to(owner, ends, way, OWN_READ_MAX).await?;
         Ok(slots.into_iter().map(Own::of_slot).collect())
     }
 
@@ -79,7 +84,7 @@ impl Inner {
             return Ok(Vec::new());
         };
         let own = self.own_partitions(owner, first, last, Way::Up).await?;
-        let is_complete = own.len() < SLOTS_READ_MAX;
+        let is_complete = own.len() < OWN_READ_MAX;
         let mut by_period: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
         for own in own {
             by_period.entry(own.period).or_default().push(own.key());
@@ -117,6 +122,16 @@ impl Inner {
         }
         Ok(own)
     }
+}
+
+/// Leaves out the last period of a read that was full, because the read may lack some of its partitions. Returns that
+/// period, with which the next read begins.
+pub(in crate::cql) fn cut_full_read(own: &mut Vec<Own>, read_max: usize) -> Option<i64> {
+    let [first, last] = [own.first(), own.last()].map(|own| own.map(|own| own.period));
+    // A period alone is complete: it has fewer partitions than one read.
+    let next = last.filter(|_| own.len() >= read_max && first != last);
+    own.retain(|own| Some(own.period) != next);
+    next
 }
 
 /// Merges the first rows of several partitions, each sorted by `key`. A partition whose read was full may have rows after
@@ -162,6 +177,23 @@ mod tests {
             }
         }
         assert!(slots.is_sorted());
+    }
+
+    #[test]
+    fn a_full_read_leaves_its_last_period_to_the_next_one() {
+        let of = |periods: &[i64]| -> Vec<Own> {
+            let own = periods.iter().map(|&period| Own { period, number: 1 });
+            own.collect()
+        };
+        let cut = |periods: &[i64]| {
+            let mut own = of(periods);
+            let next = cut_full_read(&mut own, 4);
+            (own, next)
+        };
+        assert_eq!(cut(&[]), (of(&[]), None));
+        assert_eq!(cut(&[9, 8, 8]), (of(&[9, 8, 8]), None));
+        assert_eq!(cut(&[9, 9, 8, 8]), (of(&[9, 9]), Some(8)));
+        assert_eq!(cut(&[8, 8, 8, 8]), (of(&[8, 8, 8, 8]), None));
     }
 
     proptest! {
