@@ -94,6 +94,8 @@ pub const KEY_USES_WRITTEN_MAX: usize = 1_024;
 /// Batches in one partition of a session's journal on a CQL cluster: 64 KB of usual ones, 20 MB of
 /// 300 KB each.
 pub const JOURNAL_PARTITION_BATCHES_MAX: u32 = 64;
+/// Snapshots of a session that a process leaves beside its newest one on a CQL cluster.
+pub const SNAPSHOT_ROWS_MAX: u8 = 16;
 /// Rows that one process writes into the shared partition of an organization's hour of sessions, or
 /// of its ten minutes of deliveries, on a CQL cluster; further rows go into partitions of its own.
 pub const LIST_SHARED_ROWS_MAX: u16 = 2_048;

@@ -352,14 +352,25 @@ impl Snapshots for CqlStore {
     async fn put_snapshot(&self, session_id: SessionId, snapshot: Snapshot) -> StoreResult<()> {
         self.read(|inner| async move {
             let (key, db) = (session_id.to_bytes(), &inner.db);
+            let generation = i64::try_from(snapshot.generation).unwrap_or(i64::MAX);
+            let next_seq = cell(snapshot.next_seq);
             let values = (
                 key.as_slice(),
-                i64::try_from(snapshot.generation).unwrap_or(i64::MAX),
-                cell(snapshot.next_seq),
+                generation,
+                next_seq,
                 snapshot.state.as_slice(),
                 inner.lives.snapshots,
             );
-            db.write(&db.statements.snapshot_put, values).await
+            db.write(&db.statements.snapshot_put, values).await?;
+            // Without a cached tip, the number of older snapshots is unknown.
+            let mut is_full = true;
+            let tips = &inner.memory.tips;
+            tips.change(&session_id, |tip| is_full = tip.on_snapshot());
+            if is_full {
+                let older = (key.as_slice(), generation, next_seq);
+                db.write(&db.statements.snapshots_trim, older).await?;
+            }
+            Ok(())
         })
         .await
     }

@@ -77,6 +77,7 @@ statements! {
     note_put: Write = "INSERT INTO notes (session, note) VALUES (?, ?) USING TTL ?";
     notes_get: Scan = "SELECT note FROM notes WHERE session = ?";
     snapshot_put: Write = "INSERT INTO snapshots (session, generation, next_seq, data) VALUES (?, ?, ?, ?) USING TTL ?";
+    snapshots_trim: Write = "DELETE FROM snapshots WHERE session = ? AND generation = ? AND next_seq < ?";
     snapshot_get: Read = "SELECT generation, next_seq, data FROM snapshots WHERE session = ? LIMIT 1";
 
     // Insights.

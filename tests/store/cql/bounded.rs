@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use porchlight_ports::{
-    Appended, Clock, DeliveryFilter, Erasure, Journal, Outbox, SessionFilter, Sessions,
+    Appended, Clock, DeliveryFilter, Erasure, Journal, Outbox, SessionFilter, Sessions, Snapshot,
+    Snapshots,
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     JOURNAL_PARTITION_BATCHES_MAX, LIST_SHARED_ROWS_MAX, LIST_SHARED_ROWS_PER_DAY_MAX,
+    SNAPSHOT_ROWS_MAX,
 };
 use porchlight_schema::session::{SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
@@ -288,6 +290,30 @@ async fn a_journal_has_bounded_partitions() {
     let most = i64::from(JOURNAL_PARTITION_BATCHES_MAX);
     assert_eq!(rows.len(), 4);
     assert!(rows.iter().all(|&rows| rows <= most), "{rows:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_keeps_few_snapshots() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(store) = open(&keyspace, 90).await else {
+        return;
+    };
+    let id = session_id(T0);
+    append(&store, id, 0..1).await;
+    let session = connect(&keyspace).await;
+    for next_seq in 1..100 {
+        let snapshot = Snapshot {
+            generation: 1,
+            next_seq,
+            state: vec![next_seq as u8],
+        };
+        store.put_snapshot(id, snapshot.clone()).await.unwrap();
+        if next_seq % 9 == 0 {
+            assert_eq!(store.newest_snapshot(id).await.unwrap(), Some(snapshot));
+            let rows = partitions(&session, "snapshots", "session").await;
+            assert!(rows[0] <= i64::from(SNAPSHOT_ROWS_MAX), "{rows:?}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

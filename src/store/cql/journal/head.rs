@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use porchlight_schema::limits::REMOTE_SESSION_TTL_MS;
+use porchlight_schema::limits::{REMOTE_SESSION_TTL_MS, SNAPSHOT_ROWS_MAX};
 
 /// This process's knowledge of a session's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,6 +15,8 @@ pub(in super::super) struct Head {
     pub(super) read_at: Option<Instant>,
     /// The generation in which this process owned the session's shard when it last read the journal.
     pub(super) owned_in: Option<u64>,
+    /// The snapshots that this process has written since it last deleted older ones.
+    pub(super) snapshots: u8,
     /// This process has erased the session.
     pub(super) erased: bool,
 }
@@ -39,6 +41,16 @@ impl Head {
         is_owner || self.read_at.is_some_and(|at| at.elapsed() < believed)
     }
 
+    /// Counts a snapshot, and returns whether older ones are to be deleted now.
+    pub(super) fn on_snapshot(&mut self) -> bool {
+        self.snapshots += 1;
+        let is_full = self.snapshots >= SNAPSHOT_ROWS_MAX;
+        if is_full {
+            self.snapshots = 0;
+        }
+        is_full
+    }
+
     /// Includes a batch with this number.
     pub(super) fn raise(&mut self, seq: u32) {
         self.highest = Some(self.highest.map_or(seq, |highest| highest.max(seq)));
@@ -48,6 +60,19 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn older_snapshots_are_deleted_before_there_are_too_many() {
+        let mut head = Head::default();
+        let mut rows = 0;
+        for _ in 0..1_000 {
+            rows += 1;
+            if head.on_snapshot() {
+                rows = 1;
+            }
+            assert!(rows <= SNAPSHOT_ROWS_MAX);
+        }
+    }
 
     #[test]
     fn the_owner_stays_current_and_other_nodes_do_not() {

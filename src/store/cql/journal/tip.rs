@@ -86,6 +86,7 @@ impl Inner {
             ended: false,
             read_at,
             owned_in,
+            snapshots: 0,
             erased: false,
         };
         self.memory.tips.put(session_id, tip);
