@@ -42,6 +42,12 @@ async fn partitions(session: &Session, table: &str, key: &str) -> Vec<i64> {
     counts.collect()
 }
 
+/// Removes the keyspace of a test, because each takes memory of the server that all tests share.
+async fn remove(session: &Session, keyspace: &str) {
+    let drop = format!("DROP KEYSPACE {keyspace}");
+    session.query_unpaged(drop, ()).await.unwrap();
+}
+
 /// Forgets the agreement on bounded partitions, as in a keyspace of an earlier release.
 async fn forget(session: &Session) {
     let delete = "DELETE FROM generations WHERE name = 'bounded_partitions' IF EXISTS";
@@ -164,6 +170,7 @@ async fn lists_with_constant_ids_are_complete_and_their_partitions_bounded() {
         let rows = partitions(&session, table, key).await;
         assert_eq!(rows.iter().sum::<i64>(), left, "{table}");
     }
+    remove(&session, &keyspace).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -213,6 +220,7 @@ async fn lists_of_a_busy_organization_leave_their_shared_partitions_when_these_a
     store.erase_session(gone).await.unwrap();
     let rows = partitions(&session, "deliveries", "tenant, slot").await;
     assert_eq!(rows.iter().sum::<i64>(), starts.len() as i64 - 1);
+    remove(&session, &keyspace).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -245,6 +253,7 @@ async fn a_renewal_keeps_rows_in_the_partition_that_has_them() {
         assert!(longer.renew_session(*id).await.unwrap());
     }
     assert_eq!(count().await, before);
+    remove(&session, &keyspace).await;
 }
 
 /// Appends batches, and returns the number of those that were new.
@@ -290,6 +299,7 @@ async fn a_journal_has_bounded_partitions() {
     let most = i64::from(JOURNAL_PARTITION_BATCHES_MAX);
     assert_eq!(rows.len(), 4);
     assert!(rows.iter().all(|&rows| rows <= most), "{rows:?}");
+    remove(&session, &keyspace).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -314,6 +324,7 @@ async fn a_session_keeps_few_snapshots() {
             assert!(rows[0] <= i64::from(SNAPSHOT_ROWS_MAX), "{rows:?}");
         }
     }
+    remove(&session, &keyspace).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -356,6 +367,7 @@ async fn sessions_from_before_the_agreement_stay_complete() {
     assert_eq!(rows.iter().sum::<i64>(), 100);
     let shared = 50 + i64::from(LIST_SHARED_ROWS_PER_DAY_MAX);
     assert_eq!(rows.iter().max(), Some(&shared));
+    remove(&session, &keyspace).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -370,6 +382,7 @@ async fn a_member_of_an_earlier_release_delays_the_agreement() {
     append(&store, id, 0..70).await;
     let rows = partitions(&session, "telemetry", "session, bucket").await;
     assert_eq!(rows, [70], "one partition, which the old node reads");
+    remove(&session, &keyspace).await;
 }
 
 /// The agreed time, if there is one.
@@ -448,4 +461,5 @@ async fn nodes_change_to_bounded_partitions_while_sessions_run() {
     let is_large = |rows: &&i64| **rows > i64::from(JOURNAL_PARTITION_BATCHES_MAX);
     assert!(bounded >= 3 && bounded < all.len() - 3);
     assert_eq!(rows.iter().filter(is_large).count(), all.len() - bounded);
+    remove(&session, &keyspace).await;
 }

@@ -42,7 +42,7 @@ const OPENS: &str = "java.base/java.lang java.base/java.lang.module java.base/ja
 /// Options for a small and quick server, without features that a test machine does not need. Each
 /// keyspace of ours has thirty tables, and each flush of one takes megabytes: 256 MB was too little
 /// for a dozen keyspaces.
-const OPTIONS: &str = "-Xms256M -Xmx768M -XX:+ExitOnOutOfMemoryError -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxDirectMemorySize=256M \
+const OPTIONS: &str = "-Xms256M -Xmx1024M -XX:+ExitOnOutOfMemoryError -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxDirectMemorySize=256M \
     -XX:+PerfDisableSharedMem -Djdk.attach.allowAttachSelf=true -Dio.netty.tryReflectionSetAccessible=true \
     -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=1000 -Dcassandra.superuser_setup_delay_ms=0 -Dcassandra.skip_wait_for_gossip_to_settle=0 \
     -Dcassandra.consistent.rangemovement=false";
