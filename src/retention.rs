@@ -24,6 +24,9 @@ const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 /// The interval of the clock checks, so that operators learn early that nothing will be deleted.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
 
+/// The time from the start of the process to the first renewal of rows that must not expire.
+const FIRST_RENEWAL_AFTER: Duration = Duration::from_secs(10);
+
 /// Whether old sessions are deleted, for the operators' page and `/readyz`.
 #[derive(Debug, Default)]
 pub struct RetentionStatus(AtomicU8);
@@ -99,16 +102,18 @@ impl Sweeper {
         Ok(sweeper)
     }
 
-    /// Sweeps periodically and never returns. Rows that must not expire are renewed after the first check too, so that a
+    /// Sweeps periodically and never returns. Rows that must not expire are renewed soon after the start too, so that a
     /// process that is often started again renews them.
     pub async fn run(self) {
+        tokio::time::sleep(FIRST_RENEWAL_AFTER).await;
+        self.renew().await;
         let checks_per_sweep = SWEEP_EVERY.as_secs() / CHECK_EVERY.as_secs();
         let mut checks = 0_u64;
         loop {
             tokio::time::sleep(CHECK_EVERY).await;
             checks += 1;
             let may_delete = self.may_delete();
-            if checks % checks_per_sweep == 1 {
+            if checks.is_multiple_of(checks_per_sweep) {
                 self.renew().await;
             }
             if may_delete && checks >= checks_per_sweep {

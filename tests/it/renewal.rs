@@ -108,7 +108,7 @@ fn the_periodic_pass_renews_sessions_under_a_hold() {
         ids
     });
     first.stop();
-    // To the new server, less than half of the life is left to the rows. Its first pass is after a minute.
+    // To the new server, less than half of the life is left to the rows. Its first pass is after ten seconds.
     let second = keyspace.serve("90d");
     let lives = block_on(async {
         let before = keyspace.lives_days(&ids).await;
