@@ -35,7 +35,7 @@ const LAYOUT: i32 = 1;
 /// The standing of a member that has left or failed.
 const GONE: i8 = 2;
 
-/// What a process does after it looked for an agreed time and found none.
+/// The next step of a process that looked for an agreed time and found none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// Some members do not read the new layout, or did not a short time ago.

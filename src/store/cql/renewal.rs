@@ -95,7 +95,7 @@ impl Inner {
     /// Renews the rows of a message beside its own: those by its id, and its entries in lists.
     async fn renew_message(&self, head: &Head) -> StoreResult<()> {
         let statements = &self.db.statements;
-        let (tenant, id) = (tenant_key(head.tenant), head.id.to_bytes());
+        let id = head.id.to_bytes();
         let by_id = [
             (&statements.message_id_copy, &statements.message_id_put),
             (&statements.attempts_copy, &statements.attempt_put),
@@ -103,28 +103,33 @@ impl Inner {
         for (read, write) in by_id {
             self.copy_rows(read, write, (id.as_slice(),)).await?;
         }
-        self.renew_slots(head, false).await?;
-        let (read, write) = (&statements.delivery_copy, &statements.delivery_put);
-        for key in self.delivery_keys(head.tenant, head.id, false).await? {
-            let place = (tenant.as_slice(), key, id.as_slice());
-            self.copy_rows(read, write, place).await?;
-        }
-        let (read, write) = (&statements.failed_copy, &statements.failed_put);
-        for key in self.delivery_keys(head.tenant, head.id, true).await? {
-            let place = (tenant.as_slice(), key, id.as_slice());
-            if self.copy_changing_rows(read, write, place).await? {
-                self.renew_slots(head, true).await?;
-            }
-        }
-        Ok(())
+        self.renew_listed(head, false).await?;
+        self.renew_listed(head, true).await
     }
 
-    /// Lists the partitions that may have a message in one of the lists of deliveries again.
-    async fn renew_slots(&self, head: &Head, is_failed: bool) -> StoreResult<()> {
+    /// Renews the entries of a message in one of the lists of deliveries, and the slots of the list.
+    async fn renew_listed(&self, head: &Head, is_failed: bool) -> StoreResult<()> {
+        let statements = &self.db.statements;
+        let (tenant, id) = (tenant_key(head.tenant), head.id.to_bytes());
         let slot = slot_of(head.id.made_at(), SLOT_MS);
         let (shared, own) = owners_of(head.tenant, is_failed);
+        let partitions = self.own_partitions(own, slot, slot, Way::Up).await?;
+        let mut is_listed = !is_failed;
+        for key in partitions.iter().map(|own| own.key()).chain([slot]) {
+            let place = (tenant.as_slice(), key, id.as_slice());
+            if is_failed {
+                let (read, write) = (&statements.failed_copy, &statements.failed_put);
+                is_listed |= self.copy_changing_rows(read, write, place).await?;
+            } else {
+                let (read, write) = (&statements.delivery_copy, &statements.delivery_put);
+                self.copy_rows(read, write, place).await?;
+            }
+        }
+        if !is_listed {
+            return Ok(());
+        }
         self.put_slot(shared, slot).await?;
-        for partition in self.own_partitions(own, slot, slot, Way::Up).await? {
+        for partition in partitions {
             self.put_slot(own, partition.slot()).await?;
         }
         Ok(())

@@ -95,8 +95,8 @@ impl Rooms {
     /// Takes room for a row that was created at a time: `None` in the shared partition, otherwise the number of the
     /// partition that this process writes alone. `owner` lists own partitions.
     ///
-    /// Rows are counted by the period of their creation, and anew in each period of the writes: an import writes rows of
-    /// many days in one.
+    /// Each hour or day of creation has its own counter, because an import writes rows of many days in one. A counter starts
+    /// again from zero in each hour or day of the writes.
     pub(super) fn take(
         &self,
         owner: Owner,

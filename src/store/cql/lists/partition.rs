@@ -21,6 +21,7 @@ use crate::cql::statements::Statements;
 
 /// The number of rows per read of a partition.
 const READ_ROWS: usize = 256;
+
 /// One partition of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Partition {
