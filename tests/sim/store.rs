@@ -427,6 +427,11 @@ impl Insights for FaultyStore {
     async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>> {
         self.call(Call::Other, None, self.real.recall(key)).await
     }
+
+    async fn recall_all(&self, keys: Vec<[u8; 32]>) -> StoreResult<BTreeMap<[u8; 32], Vec<u8>>> {
+        self.call(Call::Other, None, self.real.recall_all(keys))
+            .await
+    }
 }
 
 #[async_trait]

@@ -1,5 +1,6 @@
 //! Sessions, their snapshots and their insights.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -380,6 +381,9 @@ pub trait Insights: Send + Sync {
 
     /// The data learned under this key.
     async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>>;
+
+    /// The data learned under each of a few keys; keys without data are missing.
+    async fn recall_all(&self, keys: Vec<[u8; 32]>) -> StoreResult<BTreeMap<[u8; 32], Vec<u8>>>;
 }
 
 #[cfg(test)]

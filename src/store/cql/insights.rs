@@ -1,5 +1,6 @@
 //! Insights, learned data, and reads of messages.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -188,6 +189,24 @@ impl Insights for CqlStore {
             let statement = &db.statements.learned_get;
             let row: Option<(Vec<u8>,)> = db.row(statement, (key.as_slice(),)).await?;
             Ok(row.map(|(data,)| data))
+        })
+        .await
+    }
+
+    async fn recall_all(&self, keys: Vec<[u8; 32]>) -> StoreResult<BTreeMap<[u8; 32], Vec<u8>>> {
+        self.read(|inner| async move {
+            let db = &inner.db;
+            let keys: Vec<&[u8]> = keys.iter().map(<[u8; 32]>::as_slice).collect();
+            let statement = &db.statements.learned_get_all;
+            let rows: Vec<(Vec<u8>, Vec<u8>)> = db.few(statement, (keys,)).await?;
+            let rows = rows.into_iter();
+            rows.map(|(key, data)| {
+                let key = key.try_into().map_err(|_| {
+                    StoreError::Corrupt("learned: a key of another length".to_owned())
+                })?;
+                Ok((key, data))
+            })
+            .collect()
         })
         .await
     }

@@ -85,6 +85,7 @@ statements! {
     insight_get: Read = "SELECT data FROM insights WHERE session = ? AND revision = ? AND tag = ?";
     learned_put: Write = "INSERT INTO learned (key, data) VALUES (?, ?)";
     learned_get: Read = "SELECT data FROM learned WHERE key = ?";
+    learned_get_all: Read = "SELECT key, data FROM learned WHERE key IN ?";
 
     // Lists.
     slot_put: Write = "INSERT INTO slots (owner, slot) VALUES (?, ?) USING TTL ?";

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use porchlight_ports::{Insights, MessageBody, Snapshot, Snapshots, StoreResult, StoredInsight};
 use porchlight_schema::ids::SessionId;
@@ -57,5 +59,17 @@ impl<E: Engine> Insights for LocalStore<E> {
 
     async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>> {
         self.read_here(|read| insights::recall(read, &key))
+    }
+
+    async fn recall_all(&self, keys: Vec<[u8; 32]>) -> StoreResult<BTreeMap<[u8; 32], Vec<u8>>> {
+        self.read_here(|read| {
+            let mut rows = BTreeMap::new();
+            for key in keys {
+                if let Some(row) = insights::recall(read, &key)? {
+                    rows.insert(key, row);
+                }
+            }
+            Ok(rows)
+        })
     }
 }

@@ -205,6 +205,11 @@ pub async fn revisions_follow_each_other(subject: &dyn Subject) {
     assert!(!commit(insight(4, "four"), vec![]).await.unwrap());
     assert_eq!(store.insight(id).await.unwrap(), Some(insight(2, "two")));
     assert_eq!(store.recall(place).await.unwrap(), Some(b"yes".to_vec()));
+    let mut nowhere = place;
+    nowhere[31] ^= 1;
+    let found = store.recall_all(vec![nowhere, place]).await.unwrap();
+    assert_eq!(found, [(place, b"yes".to_vec())].into());
+    assert!(store.recall_all(Vec::new()).await.unwrap().is_empty());
     let events: Vec<_> = store
         .messages(id)
         .await

@@ -140,10 +140,11 @@ pub(super) async fn score(
         .and_then(|replayed| trace_fingerprint(&replayed.windows));
     // The knowledge is fixed when the session is first scored (contract 4).
     let first = stored.is_none();
-    let known = match &stored {
-        Some(stored) => knowledge::read(session_id, &stored.known),
+    let recalled = match &stored {
+        Some(stored) => knowledge::read(session_id, &stored.known).into(),
         None => knowledge::recall(store, (&start, &end), fingerprint.as_ref()).await?,
     };
+    let known = &recalled.known;
     // The note is written before anything is removed, so a replay of a part of the journal is
     // followed by a read that finds it.
     if has_expired(store, session_id).await? {
@@ -151,14 +152,14 @@ pub(super) async fn score(
     }
     let dropped = replayed.as_ref().map(|replayed| replayed.dropped);
     let scored = replayed
-        .and_then(|replayed| compute(&context, &replayed, &start, &end, pod.as_ref(), &known));
+        .and_then(|replayed| compute(&context, &replayed, &start, &end, pod.as_ref(), known));
     let learned = match &scored {
         Some(scored) if first => {
             let learned = Learned {
                 place: scored.learned,
                 fingerprint: fingerprint.as_ref(),
             };
-            knowledge::learned(store, &start, learned).await?
+            knowledge::learned(store, &start, learned, &recalled).await?
         }
         _ => Vec::new(),
     };
@@ -169,7 +170,7 @@ pub(super) async fn score(
     let insight = StoredInsight {
         record,
         covered,
-        known: knowledge::write(&known),
+        known: knowledge::write(known),
         dropped: dropped.unwrap_or_default(),
     };
     if !store

@@ -1,6 +1,8 @@
 //! The service's knowledge of places and traces, as rows of the store: read before a session is
 //! first scored, and written in the commit of its first insight.
 
+use std::collections::BTreeSet;
+
 use porchlight_core::score::{
     Fingerprint, Knowledge, PlaceFacts, PlaceKnowledge, Replay, learn, place_key, recorded_together,
 };
@@ -9,7 +11,7 @@ use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use porchlight_observe::Fact;
-use porchlight_ports::{Insights, Store, StoreResult};
+use porchlight_ports::{Store, StoreResult};
 
 /// The first byte of the key of a place.
 const PLACE: u8 = 1;
@@ -30,19 +32,40 @@ struct SeenTrace {
     fingerprint: Fingerprint,
 }
 
+/// The knowledge about a session before it is first scored.
+#[derive(Default)]
+pub(super) struct Recalled {
+    pub(super) known: Knowledge,
+    /// The keys of the trace under which the store has another session's trace.
+    taken: BTreeSet<[u8; 32]>,
+}
+
+impl From<Knowledge> for Recalled {
+    fn from(known: Knowledge) -> Self {
+        Self {
+            known,
+            taken: BTreeSet::new(),
+        }
+    }
+}
+
 /// Returns the knowledge of this session's place, and whether its trace was seen before.
 pub(super) async fn recall(
     store: &dyn Store,
     (start, end): (&SessionStart, &SessionEnd),
     fingerprint: Option<&Fingerprint>,
-) -> StoreResult<Knowledge> {
-    let place = place_of(store, start).await?;
-    let mut known = place.known(&start.address, day_of(start));
-    for key in fingerprint.map(Fingerprint::keys).unwrap_or_default() {
-        let Some(row) = store.recall(trace_row(start.tenant, key)).await? else {
+) -> StoreResult<Recalled> {
+    let rows = store.recall_all(keys_of(start, fingerprint)).await?;
+    let place = rows.get(&place_row(start));
+    let place = place.and_then(|row| decode::<PlaceKnowledge>(start.session_id, row));
+    let mut known = place
+        .unwrap_or_default()
+        .known(&start.address, day_of(start));
+    for key in trace_rows(start.tenant, fingerprint) {
+        let Some(row) = rows.get(&key) else {
             continue;
         };
-        let seen: Option<SeenTrace> = decode(start.session_id, &row);
+        let seen: Option<SeenTrace> = decode(start.session_id, row);
         let Some(seen) = seen.filter(|seen| seen.session_id != start.session_id) else {
             continue;
         };
@@ -65,15 +88,19 @@ pub(super) async fn recall(
             }
         }
     }
-    Ok(known)
+    Ok(Recalled {
+        known,
+        taken: rows.into_keys().collect(),
+    })
 }
 
 /// Returns the rows to write with the first insight. A copied trace stays under the session that
 /// had it first.
 pub(super) async fn learned(
-    store: &(impl Insights + ?Sized),
+    store: &dyn Store,
     start: &SessionStart,
     learned: Learned<'_>,
+    recalled: &Recalled,
 ) -> StoreResult<Vec<([u8; 32], Vec<u8>)>> {
     let mut rows = Vec::new();
     if let Some(facts) = learned.place {
@@ -82,7 +109,10 @@ pub(super) async fn learned(
             rider: rider_of(start),
             ..facts
         };
-        let place = learn(&place_of(store, start).await?, facts);
+        // Another session's insight may have changed the row since it was recalled.
+        let row = store.recall(place_row(start)).await?;
+        let place = row.and_then(|row| decode::<PlaceKnowledge>(start.session_id, &row));
+        let place = learn(&place.unwrap_or_default(), facts);
         rows.push((place_row(start), encode(&place)));
     }
     if let Some(fingerprint) = learned.fingerprint {
@@ -90,24 +120,11 @@ pub(super) async fn learned(
             session_id: start.session_id,
             fingerprint: fingerprint.clone(),
         });
-        for key in fingerprint.keys() {
-            let row = trace_row(start.tenant, key);
-            if store.recall(row).await?.is_none() {
-                rows.push((row, seen.clone()));
-            }
-        }
+        let free =
+            trace_rows(start.tenant, Some(fingerprint)).filter(|key| !recalled.taken.contains(key));
+        rows.extend(free.map(|key| (key, seen.clone())));
     }
     Ok(rows)
-}
-
-async fn place_of(
-    store: &(impl Insights + ?Sized),
-    start: &SessionStart,
-) -> StoreResult<PlaceKnowledge> {
-    let row = store.recall(place_row(start)).await?;
-    Ok(row
-        .and_then(|row| decode(start.session_id, &row))
-        .unwrap_or_default())
 }
 
 /// Encodes the knowledge that is stored with an insight.
@@ -190,10 +207,7 @@ pub(crate) async fn contributions(
     keys: Vec<[u8; 32]>,
 ) -> StoreResult<Contributions> {
     let mut found = Contributions::default();
-    for key in keys {
-        let Some(row) = store.recall(key).await? else {
-            continue;
-        };
+    for (key, row) in store.recall_all(keys).await? {
         if key.first() == Some(&PLACE) {
             let place: PlaceKnowledge = decode(start.session_id, &row).unwrap_or_default();
             let theirs = place.contributions(rider_of(start), day_of(start));
@@ -209,8 +223,7 @@ pub(crate) async fn contributions(
 
 /// Returns the keys of the learned rows that a session's first insight may have written, without looking at the store.
 pub(crate) fn keys_of(start: &SessionStart, fingerprint: Option<&Fingerprint>) -> Vec<[u8; 32]> {
-    let traces = fingerprint.map(Fingerprint::keys).unwrap_or_default();
-    let traces = traces.into_iter().map(|key| trace_row(start.tenant, key));
+    let traces = trace_rows(start.tenant, fingerprint);
     std::iter::once(place_row(start)).chain(traces).collect()
 }
 
@@ -238,6 +251,11 @@ fn row(kind: u8, parts: &[&[u8]]) -> [u8; 32] {
 
 fn place_row(start: &SessionStart) -> [u8; 32] {
     row(PLACE, &[&place_key(start.tenant, &start.address)])
+}
+
+fn trace_rows(tenant: Tenant, fingerprint: Option<&Fingerprint>) -> impl Iterator<Item = [u8; 32]> {
+    let keys = fingerprint.map(Fingerprint::keys).unwrap_or_default();
+    keys.into_iter().map(move |key| trace_row(tenant, key))
 }
 
 fn trace_row(tenant: Tenant, key: u64) -> [u8; 32] {
