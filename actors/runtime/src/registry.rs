@@ -29,6 +29,7 @@ use porchlight_core::shares::ShareLimits;
 use porchlight_ports::{Clock, Entropy, Nudge, Ownership, Peers, SessionRow, Store, Wake};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::session::SessionStart;
 use porchlight_schema::time::TimestampMs;
 use tokio::time::Instant;
 
@@ -174,22 +175,31 @@ impl Registry {
 
     /// Adopts a session in progress. `heard_at` is when its last batch was received, or when it was created.
     pub fn adopt(&self, row: &SessionRow, heard_at: TimestampMs) -> Arc<Handle> {
-        let handle = self.enter(row, heard_at);
+        let handle = self.enter(&row.start, heard_at, false);
         self.arm(&handle);
         handle
     }
 
+    /// Adopts a session that this node has just created. Its actor does not read the store for what
+    /// cannot be there yet.
+    pub(crate) fn adopt_new(&self, start: &SessionStart) {
+        let handle = self.enter(start, start.created_at, true);
+        self.arm(&handle);
+    }
+
     /// Returns the handle of a session in progress, and creates it if necessary.
-    fn enter(&self, row: &SessionRow, heard_at: TimestampMs) -> Arc<Handle> {
-        let (start, admission) = (&row.start, &self.inner.admission);
+    fn enter(&self, start: &SessionStart, heard_at: TimestampMs, is_new: bool) -> Arc<Handle> {
+        let admission = &self.inner.admission;
         self.inner.directory.enter(start.session_id, || {
-            Handle::new(
+            let handle = Handle::new(
                 start,
                 heard_at,
                 self.adopted_now(start.created_at),
                 Arc::clone(admission.mailboxes()),
                 admission.shares().of(start.tenant),
-            )
+            );
+            handle.slot().is_new = is_new;
+            handle
         })
     }
 

@@ -48,6 +48,8 @@ pub struct SessionActor {
     host: Arc<dyn Host>,
     handle: Arc<Handle>,
     running: Option<Box<Running>>,
+    /// Whether this node has just created the session: see [`Slot::is_new`].
+    is_new: bool,
     stop_reason: StopReason,
 }
 
@@ -57,11 +59,13 @@ impl SessionActor {
         host: Arc<dyn Host>,
         handle: Arc<Handle>,
         frozen: Option<Box<PassivatedState>>,
+        is_new: bool,
     ) -> Addr<Self> {
         Self::start_in_arbiter(arbiter, move |_context| Self {
             host,
             handle,
             running: frozen.and_then(|frozen| Running::activate(&frozen)),
+            is_new,
             stop_reason: StopReason::Finished,
         })
     }
@@ -70,48 +74,53 @@ impl SessionActor {
         Metrics::get().actor(ActorKind::Session)
     }
 
-    /// Builds the machine from the stored state, and catches up with the journal.
+    /// Builds the machine from the stored state, and catches up with the journal. The machine of a
+    /// new session starts empty: a batch that it misses leaves a gap, and then it reads the journal.
     fn activate(&self, ctx: &mut Context<Self>) {
         let (host, session_id) = (Arc::clone(&self.host), self.handle.session_id);
+        let is_new = self.is_new;
         let loading = async move {
             let store = host.store();
-            let (row, snapshot, notes) = try_join3(
-                store.find(session_id),
-                store.newest_snapshot(session_id),
-                store.notes(session_id),
-            )
-            .await?;
+            let snapshot = async {
+                match is_new {
+                    true => Ok(None),
+                    false => store.newest_snapshot(session_id).await,
+                }
+            };
+            let (row, snapshot, notes) =
+                try_join3(store.find(session_id), snapshot, store.notes(session_id)).await?;
             if row.as_ref().is_some_and(|row| row.end.is_some()) && host.is_live(session_id) {
                 // The session was adopted while it ended.
                 host.on_ended(session_id);
             }
             Ok(row.map(|row| (SessionContext::new(&row.start), snapshot, notes)))
         };
-        let loaded =
-            loading
-                .into_actor(self)
-                .map(|loaded: StoreResult<_>, actor, ctx| match loaded {
-                    Ok(Some((context, snapshot, notes))) => {
-                        let machine = actor.restore(&context, snapshot, &notes);
-                        let from_seq = machine.next_seq();
-                        let seen = 0;
-                        let running = Running {
-                            context,
-                            machine,
-                            seen,
-                            changed_at: None,
-                            unsnapshotted_since: None,
-                            is_caught_up: false,
-                        };
-                        actor.running = Some(Box::new(running));
+        let loaded = loading
+            .into_actor(self)
+            .map(move |loaded: StoreResult<_>, actor, ctx| match loaded {
+                Ok(Some((context, snapshot, notes))) => {
+                    let machine = actor.restore(&context, snapshot, &notes);
+                    let from_seq = machine.next_seq();
+                    let seen = 0;
+                    let running = Running {
+                        context,
+                        machine,
+                        seen,
+                        changed_at: None,
+                        unsnapshotted_since: None,
+                        is_caught_up: is_new,
+                    };
+                    actor.running = Some(Box::new(running));
+                    if !is_new {
                         actor.read(from_seq, ctx);
                     }
-                    Ok(None) => ctx.stop(),
-                    Err(error) => {
-                        store_failed(actor.handle.session_id, "loading a session", &error);
-                        actor.pause(ctx, |actor, ctx| actor.activate(ctx));
-                    }
-                });
+                }
+                Ok(None) => ctx.stop(),
+                Err(error) => {
+                    store_failed(actor.handle.session_id, "loading a session", &error);
+                    actor.pause(ctx, |actor, ctx| actor.activate(ctx));
+                }
+            });
         ctx.wait(loaded);
     }
 

@@ -74,6 +74,8 @@ impl Registry {
         if let Some(actor) = slot.actor.as_ref().filter(|actor| actor.connected()) {
             return Some(actor.clone());
         }
+        // The caller has a message. If no actor takes it, only the store has the batch.
+        let is_new = std::mem::take(&mut slot.is_new);
         // No actor is built for a lost shard. A shard that is being released may still have to write.
         self.generation(handle.session_id)?;
         let lane = self.inner.lanes.of(handle.session_id)?;
@@ -83,6 +85,7 @@ impl Registry {
             Arc::<Inner>::clone(&self.inner),
             Arc::clone(handle),
             frozen,
+            is_new,
         );
         slot.actor = Some(actor.clone());
         handle.clear_queue();

@@ -68,6 +68,7 @@ impl Registry {
     /// Leaves a durable batch in the journal. Lets the actor read the deferred batches if there are
     /// many, and passivates an actor that nobody needs any more.
     pub(super) fn defer(&self, slot: &mut Slot, handle: &Arc<Handle>) {
+        slot.is_new = false;
         if handle.defer() >= DEFERRED_BATCHES_MAX {
             self.current_actor(slot, handle);
         } else if handle.queued() == 0

@@ -55,7 +55,7 @@ impl Registry {
     /// of the timeout, because the journal of each is read first, and thousands must not be read at
     /// the same time.
     pub(crate) fn adopt_without_activity(&self, row: &SessionRow) -> Arc<Handle> {
-        let handle = self.enter(row, row.start.created_at);
+        let handle = self.enter(&row.start, row.start.created_at, false);
         let [.., high, low] = handle.session_id.to_bytes();
         let turn = i64::from(u16::from_be_bytes([high, low]));
         let spread_ms = self.inner.ports.lifetime.idle_ms / 30 * turn / i64::from(u16::MAX);

@@ -89,7 +89,7 @@ impl Service {
             StartOutcome::Created => {
                 let row = SessionRow { start, end: None };
                 if self.registry().acts_for(session_id) {
-                    self.registry().adopt(&row, created_at);
+                    self.registry().adopt_new(&row.start);
                 } else {
                     self.registry().cache_remote(&row, Instant::now());
                     self.tell_owner(session_id);

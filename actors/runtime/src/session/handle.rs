@@ -68,6 +68,9 @@ pub(crate) struct Slot {
     pub(crate) restarting: bool,
     /// The state of the last actor when it was passivated. It is `None` while there is an actor.
     pub(crate) frozen: Option<Box<PassivatedState>>,
+    /// Whether this node created the session and has not started an actor for it, so that it has no
+    /// snapshot, and no batches but those that this node is notified of.
+    pub(crate) is_new: bool,
     pub(crate) budget: Budget,
     pub(crate) heard: SeqWindow,
 }
