@@ -35,7 +35,7 @@ pub(super) struct Nodes {
     pub(super) wires: Arc<Wires>,
     pub(super) database: CqlServer,
     pub(super) keyspace: String,
-    key: String,
+    pub(super) key: String,
     _wiring: tokio::runtime::Runtime,
     _folder: Folder,
 }

@@ -8,6 +8,7 @@
 //! | `PORCHLIGHT_TEST_CQL` | `host:port` of a running ScyllaDB or Cassandra; several with commas |
 //! | `PORCHLIGHT_TEST_CQL_REPLICATION` | the replication factor for keyspaces there; 1 |
 //! | `PORCHLIGHT_TEST_CQL_NODES` | the number of Cassandra nodes to start if no server is named: 1 (the default) or 3 |
+//! | `PORCHLIGHT_TEST_CQL_MEASURED` | if set, the nodes started here run as in operation: optimized code, 1.5 GB of heap, a periodic sync |
 //! | `PORCHLIGHT_TEST_CQL_REQUIRED` | if set, an unavailable server fails the tests instead of skipping them |
 
 use std::io::Write as _;
@@ -42,10 +43,15 @@ const OPENS: &str = "java.base/java.lang java.base/java.lang.module java.base/ja
 /// Options for a small and quick server, without features that a test machine does not need. Each
 /// keyspace of ours has thirty tables, and each flush of one takes megabytes: 256 MB was too little
 /// for a dozen keyspaces.
-const OPTIONS: &str = "-Xms256M -Xmx1024M -XX:+ExitOnOutOfMemoryError -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxDirectMemorySize=256M \
+const OPTIONS: &str = "-XX:+ExitOnOutOfMemoryError -XX:MaxDirectMemorySize=256M \
     -XX:+PerfDisableSharedMem -Djdk.attach.allowAttachSelf=true -Dio.netty.tryReflectionSetAccessible=true \
     -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=1000 -Dcassandra.superuser_setup_delay_ms=0 -Dcassandra.skip_wait_for_gossip_to_settle=0 \
     -Dcassandra.consistent.rangemovement=false";
+
+/// The memory and the compiler of a server for tests.
+const SMALL: &str = "-Xms256M -Xmx1024M -XX:+UseSerialGC -XX:TieredStopAtLevel=1";
+/// The memory and the compiler of a server for measurements.
+const AS_IN_OPERATION: &str = "-Xms1536M -Xmx1536M -XX:+UseG1GC -XX:MaxGCPauseMillis=100";
 
 /// The shell that is the server's parent: it writes the process id, obeys commands, and kills the
 /// server at the pipe's end.
@@ -91,10 +97,10 @@ impl Node {
     /// Sends the node a signal, such as `-STOP`. After `-STOP` it returns when no thread of the node runs any more: the
     /// kernel stops them one after the other, and one that still runs may answer a request.
     pub fn signal(&self, signal: &str) {
-        let pid = std::fs::read_to_string(self.folder.join("pid")).unwrap();
-        let sent = Command::new("kill").args([signal, pid.trim()]).status();
+        let pid = self.pid().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status();
         assert!(sent.unwrap().success());
-        while signal == "-STOP" && !has_stopped(pid.trim()) {
+        while signal == "-STOP" && !has_stopped(&pid) {
             std::thread::park_timeout(Duration::from_millis(1));
         }
     }
@@ -102,6 +108,12 @@ impl Node {
     fn command(&self, word: &str) {
         let mut keeper = self.keeper.lock().unwrap();
         writeln!(keeper.stdin.as_mut().unwrap(), "{word}").unwrap();
+    }
+
+    /// Returns the process id of the running node.
+    pub fn pid(&self) -> u32 {
+        let pid = std::fs::read_to_string(self.folder.join("pid")).unwrap();
+        pid.trim().parse().unwrap()
     }
 
     /// Kills the node immediately; the data on its disk remains.
@@ -362,7 +374,8 @@ fn start(
     let folder = std::env::temp_dir().join(name);
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     std::fs::create_dir_all(&folder).map_err(failed)?;
-    write_files(&folder, sites, place, more).map_err(failed)?;
+    let is_measured = std::env::var_os("PORCHLIGHT_TEST_CQL_MEASURED").is_some();
+    write_files(&folder, sites, place, is_measured, more).map_err(failed)?;
     let mut keeper = Command::new("sh");
     keeper.args(["-c", KEEPER, "sh"]).arg(&folder).arg("java");
     for (option, packages) in [("--add-exports", EXPORTS), ("--add-opens", OPENS)] {
@@ -373,6 +386,7 @@ fn start(
     let shown = folder.display();
     let child = keeper
         .args(OPTIONS.split_whitespace())
+        .args(if is_measured { AS_IN_OPERATION } else { SMALL }.split_whitespace())
         .arg(format!("-Dcassandra.config=file://{shown}/cassandra.yaml"))
         .arg(format!("-Dcassandra.storagedir={shown}"))
         .arg(format!(

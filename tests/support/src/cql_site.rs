@@ -40,14 +40,34 @@ impl Site {
     }
 }
 
+/// The settings of a small node for tests, which loses nothing that it has acknowledged.
+const SMALL: &str = "commitlog_sync: batch
+commitlog_segment_size: 8MiB
+commitlog_total_space: 128MiB
+memtable_heap_space: 64MiB
+memtable_offheap_space: 64MiB
+file_cache_size: 32MiB
+";
+/// The settings of a node for measurements.
+const AS_IN_OPERATION: &str = "commitlog_sync: periodic
+commitlog_sync_period: 10s
+commitlog_segment_size: 32MiB
+commitlog_total_space: 1024MiB
+memtable_heap_space: 384MiB
+memtable_offheap_space: 128MiB
+file_cache_size: 128MiB
+";
+
 /// Writes the configuration files of a node into its folder, with additional settings.
 pub(crate) fn write_files(
     folder: &Path,
     sites: &[Site],
     place: usize,
+    is_measured: bool,
     more: &str,
 ) -> std::io::Result<()> {
-    let settings = settings(folder, sites, place) + more;
+    let size = if is_measured { AS_IN_OPERATION } else { SMALL };
+    let settings = settings(folder, sites, place) + size + more;
     std::fs::write(folder.join("cassandra.yaml"), settings)?;
     let rack = format!("dc={}\nrack=rack1\n", sites[place].data_center);
     std::fs::write(folder.join("cassandra-rackdc.properties"), rack)?;
@@ -76,17 +96,11 @@ rpc_address: {node}
 storage_port: {STORAGE_PORT}
 native_transport_port: 9042
 start_native_transport: true
-commitlog_sync: batch
 read_request_timeout: 20s
 range_request_timeout: 20s
 write_request_timeout: 20s
 cas_contention_timeout: 20s
 request_timeout: 20s
-commitlog_segment_size: 8MiB
-commitlog_total_space: 128MiB
-memtable_heap_space: 64MiB
-memtable_offheap_space: 64MiB
-file_cache_size: 32MiB
 concurrent_compactors: 1
 auto_snapshot: false
 data_file_directories: [\"{folder}/data\"]

@@ -1,0 +1,328 @@
+//! Measures a large fleet: 100,000 sessions in progress on three nodes of ours and three of the
+//! database, while one tenant receives 30 messages per second for half an hour.
+//!
+//! `PORCHLIGHT_TEST_CQL_MEASURED=1 PORCHLIGHT_CLUSTER_CQL_NODES=3 PORCHLIGHT_BIN=target/release/porchlight
+//! PORCHLIGHT_LOAD=target/release/porchlight-load cargo test --test it cluster::fleet -- --ignored
+//! --nocapture`
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use porchlight_schema::time::TimestampMs;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::policies::host_filter::AllowListHostFilter;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+
+use super::cost::session;
+use super::nodes::{NODES, Nodes};
+use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
+use crate::server::{block_on, successful};
+
+/// The default of `PORCHLIGHT_CLUSTER_SESSIONS`: the sessions in progress on all nodes together.
+const SESSIONS: usize = 100_000;
+/// The default of `PORCHLIGHT_CLUSTER_MINUTES`: the duration of the measurement.
+const MINUTES: u64 = 30;
+/// The time between two batches of a session.
+const PERIOD: Duration = Duration::from_secs(400);
+/// Each of these sessions per second is started and stopped, which sends three messages.
+const STARTS_PER_SEC: u32 = 10;
+/// The number of lines in the table of results.
+const WINDOWS: u32 = 6;
+/// The time for the last messages to arrive.
+const REST: Duration = Duration::from_secs(30);
+/// The timeout of the starts of all sessions.
+const WITHIN: Duration = Duration::from_secs(1_800);
+/// The kernel's ticks per second in `/proc/PID/stat`.
+const TICKS_PER_SEC: f64 = 100.0;
+
+fn number_of(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).map_or(usual, |number| number.parse().unwrap())
+}
+
+/// A received message.
+struct Arrival {
+    session_id: String,
+    event: String,
+    at: TimestampMs,
+    /// The time of the event that the message reports.
+    happened_at: TimestampMs,
+}
+
+impl Arrival {
+    fn read(request: &str) -> Self {
+        let (_, body) = request.split_once("\r\n\r\n").unwrap();
+        let body: Value = serde_json::from_str(body).unwrap();
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        Self {
+            session_id: body["data"]["sessionId"].as_str().unwrap().to_owned(),
+            event: body["event"].as_str().unwrap().to_owned(),
+            at: TimestampMs(i64::try_from(now.as_millis()).unwrap()),
+            happened_at: serde_json::from_value(body["timestamp"].clone()).unwrap(),
+        }
+    }
+}
+
+type Arrivals = Arc<Mutex<Vec<Arrival>>>;
+
+fn take(arrivals: &Arrivals) -> Vec<Arrival> {
+    std::mem::take(&mut *arrivals.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Starts a receiver that notes when each message arrives.
+async fn receiver(authority: &Authority) -> (Receiver, Arrivals) {
+    let arrivals = Arrivals::default();
+    let log = Arc::clone(&arrivals);
+    let receiver = Receiver::start(authority, Shown::Good, move |mut stream, _requests| {
+        let log = Arc::clone(&log);
+        async move {
+            while let Some(request) = read_request(&mut stream).await {
+                let arrival = Arrival::read(&request);
+                log.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(arrival);
+                if stream.write_all(OK.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    (receiver.await, arrivals)
+}
+
+/// Formats the median and the 99th percentile.
+fn median_and_p99(mut values: Vec<i64>) -> String {
+    values.sort_unstable();
+    let at = |share: usize| values.get(values.len() * share / 100).copied();
+    format!(
+        "{} and {}",
+        at(50).unwrap_or_default(),
+        at(99).unwrap_or_default()
+    )
+}
+
+/// Returns the processor time of a process in seconds.
+fn processor_sec(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, numbers) = stat.rsplit_once(')').unwrap();
+    let ticks = numbers.split_whitespace().skip(11).take(2);
+    ticks
+        .map(|ticks| ticks.parse::<f64>().unwrap())
+        .sum::<f64>()
+        / TICKS_PER_SEC
+}
+
+/// Returns the resident memory of a process in MiB.
+fn resident_mib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.unwrap().parse::<u64>().unwrap() / 1024
+}
+
+/// The counts of the database itself, by view and table.
+type Counts = BTreeMap<(&'static str, String), i64>;
+
+/// Reads the counts of statements of all nodes of the database.
+async fn counts(cluster: &Nodes) -> Counts {
+    const VIEWS: [&str; 4] = [
+        "coordinator_read_latency",
+        "coordinator_write_latency",
+        "local_read_latency",
+        "local_write_latency",
+    ];
+    let mut counts = Counts::new();
+    for node in &cluster.database.nodes {
+        let only = AllowListHostFilter::new([node.as_str()]).unwrap();
+        let session = SessionBuilder::new()
+            .known_node(node)
+            .host_filter(Arc::new(only));
+        let session = session.build().await.unwrap();
+        for view in VIEWS {
+            let query = format!("SELECT keyspace_name, table_name, count FROM system_views.{view}");
+            let rows = session.query_unpaged(query, ()).await.unwrap();
+            let rows = rows.into_rows_result().unwrap();
+            for row in rows.rows::<(String, String, i64)>().unwrap() {
+                let (keyspace, table, count) = row.unwrap();
+                if keyspace == cluster.keyspace {
+                    *counts.entry((view, table)).or_default() += count;
+                }
+            }
+        }
+    }
+    counts
+}
+
+fn print_growth(before: &Counts, after: &Counts) {
+    println!(
+        "| table | reads at the coordinator | writes at the coordinator | local reads | local writes |"
+    );
+    println!("|---|---|---|---|---|");
+    let tables: std::collections::BTreeSet<_> = after.keys().map(|(_, table)| table).collect();
+    for table in tables {
+        let grown = |view: &'static str| {
+            let key = (view, table.clone());
+            after.get(&key).unwrap_or(&0) - before.get(&key).unwrap_or(&0)
+        };
+        let numbers = [
+            grown("coordinator_read_latency"),
+            grown("coordinator_write_latency"),
+            grown("local_read_latency"),
+            grown("local_write_latency"),
+        ];
+        if numbers != [0; 4] {
+            println!(
+                "| {table} | {} | {} | {} | {} |",
+                numbers[0], numbers[1], numbers[2], numbers[3]
+            );
+        }
+    }
+}
+
+/// Sends batches of many sessions, a share of them to each node.
+fn load(cluster: &Nodes, sessions: usize, rounds: u64) -> Vec<Child> {
+    let binary = std::env::var_os("PORCHLIGHT_LOAD").unwrap();
+    let nodes = (0..NODES).map(|number| {
+        let server = cluster.server(number);
+        let mut loading = Command::new(&binary);
+        loading.args(["live", "--url", &server.api, "--connections", "16"]);
+        loading.args(["--pid", &server.pid().to_string()]);
+        loading.args(["--sessions", &(sessions / NODES).to_string()]);
+        loading.args(["--period", &PERIOD.as_secs().to_string()]);
+        loading.args(["--rounds", &rounds.to_string()]);
+        let loading = loading.env("PORCHLIGHT_KEY", &cluster.key);
+        loading.stdout(Stdio::piped()).spawn().unwrap()
+    });
+    nodes.collect()
+}
+
+/// The sums of metrics over the nodes, and the processor time of all processes.
+struct Usage {
+    batches: f64,
+    statements: f64,
+    rows: f64,
+    ours_sec: f64,
+    database_sec: f64,
+}
+
+impl Usage {
+    async fn read(cluster: &Nodes) -> Self {
+        let (ours, database) = processes(cluster);
+        Self {
+            batches: cluster.sum("porchlight_ingest_batches_total").await,
+            statements: cluster.sum("porchlight_store_statements_total").await,
+            rows: cluster.sum("porchlight_store_rows_read_total").await,
+            ours_sec: ours.iter().copied().map(processor_sec).sum(),
+            database_sec: database.iter().copied().map(processor_sec).sum(),
+        }
+    }
+}
+
+/// Returns the process ids of our nodes and of the database's.
+fn processes(cluster: &Nodes) -> (Vec<u32>, Vec<u32>) {
+    let ours = (0..NODES).map(|number| cluster.server(number).pid());
+    let database = cluster.database.started.iter();
+    (ours.collect(), database.map(|node| node.pid()).collect())
+}
+
+/// Starts and stops sessions for one window, and prints a line of the table.
+async fn window(cluster: &Nodes, arrivals: &Arrivals, number: u32, lasts: Duration) {
+    let before = Usage::read(cluster).await;
+    let (began, client) = (Instant::now(), cluster.client());
+    let mut ticks = tokio::time::interval(Duration::from_secs(1) / STARTS_PER_SEC);
+    let mut sessions = tokio::task::JoinSet::new();
+    while began.elapsed() < lasts {
+        ticks.tick().await;
+        sessions.spawn(session(client.clone(), None, true));
+        while let Some(done) = sessions.try_join_next() {
+            done.unwrap();
+        }
+    }
+    let started = sessions.len();
+    let after = Usage::read(cluster).await;
+    let arrived = take(arrivals);
+    let lags = arrived
+        .iter()
+        .map(|arrival| arrival.at.since_ms(arrival.happened_at));
+    let stops: BTreeMap<_, _> = arrived
+        .iter()
+        .filter(|arrival| arrival.event == "session.stopped")
+        .map(|arrival| (&arrival.session_id, arrival.happened_at))
+        .collect();
+    let insights = arrived
+        .iter()
+        .filter(|arrival| arrival.event == "insight.updated");
+    let insights = insights.filter_map(|arrival| {
+        let stopped_at = stops.get(&arrival.session_id)?;
+        Some(arrival.happened_at.since_ms(*stopped_at))
+    });
+    let (ours, database) = processes(cluster);
+    let memory = |of: &[u32]| -> Vec<u64> { of.iter().copied().map(resident_mib).collect() };
+    let sec = began.elapsed().as_secs_f64();
+    println!(
+        "| {number} | {} | {} | {} | {:.0} | {:.0} | {:.0} | {:.2} | {:.2} | {:?} | {:?} | {started} |",
+        arrived.len(),
+        median_and_p99(lags.collect()),
+        median_and_p99(insights.collect()),
+        after.batches - before.batches,
+        after.statements - before.statements,
+        after.rows - before.rows,
+        (after.ours_sec - before.ours_sec) / sec,
+        (after.database_sec - before.database_sec) / sec,
+        memory(&ours),
+        memory(&database),
+    );
+    while let Some(done) = sessions.join_next().await {
+        done.unwrap();
+    }
+}
+
+#[test]
+#[ignore = "it measures: on a quiet machine, with a release build"]
+fn a_large_fleet_for_half_an_hour() {
+    let sessions = number_of("PORCHLIGHT_CLUSTER_SESSIONS", SESSIONS as u64) as usize;
+    let minutes = number_of("PORCHLIGHT_CLUSTER_MINUTES", MINUTES);
+    let authority = Authority::new();
+    let Some(cluster) = Nodes::start(&authority) else {
+        return;
+    };
+    let lasts = Duration::from_secs(minutes * 60);
+    let rounds = 1 + lasts.as_secs().div_ceil(PERIOD.as_secs());
+    let loads = load(&cluster, sessions, rounds);
+    block_on(async {
+        let began = Instant::now();
+        let expected = sessions / NODES * NODES;
+        while (cluster.sum("porchlight_sessions_live").await as usize) < expected {
+            assert!(began.elapsed() < WITHIN, "the sessions do not start");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        println!(
+            "{expected} sessions started in {:.0} s",
+            began.elapsed().as_secs_f64()
+        );
+        // The first batch of each session is not measured.
+        tokio::time::sleep(PERIOD).await;
+        let (receiver, arrivals) = receiver(&authority).await;
+        let body = json!({ "url": receiver.local_url() }).to_string();
+        let registered = cluster.client();
+        let registered = registered.until_answered("/v1/webhooks", Some(&body), None);
+        assert_eq!(registered.await.0, 201);
+        let before = counts(&cluster).await;
+        println!(
+            "| window | messages | lag, p50 and p99, ms | insight after the stop, p50 and p99, ms | batches | statements | rows read | \
+             our cores | cores of the database | our memory, MiB | memory of the database, MiB | unfinished requests |"
+        );
+        println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
+        for number in 1..=WINDOWS {
+            window(&cluster, &arrivals, number, lasts / WINDOWS).await;
+        }
+        tokio::time::sleep(REST).await;
+        println!("{} messages arrived later", take(&arrivals).len());
+        print_growth(&before, &counts(&cluster).await);
+    });
+    for load in loads {
+        println!("{}", successful(load.wait_with_output().unwrap()));
+    }
+}
