@@ -1,10 +1,12 @@
 //! Loads the secret keys for an open store, and refuses keys that the store does not depend on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use porchlight_keys::check::{KeyCheckError, verify_and_remember};
-use porchlight_keys::keyring::{KEY_FILE, SecretKeys, SecretsError};
+use porchlight_keys::keyring::{KEY_FILE, SecretKey, SecretKeys, SecretsError};
 use porchlight_ports::{KeyCheck, StoreError};
+use porchlight_store::{DataKeysError, EmbeddedStore, StoreSecrets};
+use zeroize::Zeroizing;
 
 use crate::config::Config;
 use crate::opened::OpenStore;
@@ -14,8 +16,8 @@ use crate::opened::OpenStore;
 pub enum SecretKeysError {
     /// The key file next to a store that depends on it is missing.
     #[error(
-        "{0} is missing, and the store beside it depends on that key: webhook secrets, session tokens and recorder \
-         links work with it only. Put the file back from a backup (each backup has it); if the key is kept elsewhere, \
+        "{0} is missing, and the store beside it depends on that key: sessions, webhook secrets, session tokens and \
+         recorder links work with it only. Put the file back from a backup (each backup has it); if the key is kept elsewhere, \
          name its file in secrets.key_files"
     )]
     Missing(PathBuf),
@@ -28,10 +30,26 @@ pub enum SecretKeysError {
     /// The store cannot be read.
     #[error("the store cannot be read")]
     Store(#[from] StoreError),
+    /// The data keys of the embedded store cannot be opened with these keys.
+    #[error("the data keys of the store cannot be opened")]
+    DataKeys(#[from] DataKeysError),
 }
 
-/// Loads the secret keys of the configuration, verifies that the store depends on one of them, and
-/// remembers the writing one. Creates a key only for a store on which nothing depends yet.
+/// The purpose of the keys that seal the data keys of the embedded store.
+const DATA_KEYS_PURPOSE: &str = "data keys of the store";
+
+/// Derives the secrets that seal the data keys of the embedded store.
+#[must_use]
+pub fn store_secrets(keys: &SecretKeys) -> StoreSecrets {
+    let derived = |key: &SecretKey| Zeroizing::new(*key.derive(DATA_KEYS_PURPOSE).bytes());
+    StoreSecrets {
+        first: derived(keys.writing()),
+        others: keys.reading().skip(1).map(derived).collect(),
+    }
+}
+
+/// Loads the secret keys of the configuration, verifies that the store depends on one of them,
+/// remembers the writing one, and unlocks the embedded store. Creates a key only for a store on which nothing depends yet.
 ///
 /// # Errors
 ///
@@ -52,7 +70,34 @@ pub async fn secret_keys(
     }
     let keys = config.secret_keys()?;
     verify_and_remember(&keys, checks.as_ref(), store.outbox().as_ref()).await?;
+    if let OpenStore::Embedded(store) = store {
+        store.unlock(&store_secrets(&keys))?;
+    }
     Ok(keys)
+}
+
+/// Unlocks the embedded store in `folder` for a command, with the configured keys and the key next to
+/// the store. Creates no key: a store without data keys stays locked if there is no secret key either.
+///
+/// # Errors
+///
+/// [`SecretKeysError`] if a secret key is missing or does not open the data keys.
+pub fn unlock(
+    config: &Config,
+    folder: &Path,
+    store: &EmbeddedStore,
+) -> Result<(), SecretKeysError> {
+    let beside = folder.join(KEY_FILE);
+    let mut files = config.secrets.key_files.clone();
+    if beside.is_file() {
+        files.push(beside);
+    } else if files.is_empty() {
+        return match EmbeddedStore::has_data_keys(folder) {
+            true => Err(SecretKeysError::Missing(beside)),
+            false => Ok(()),
+        };
+    }
+    Ok(store.unlock(&store_secrets(&SecretKeys::load(&files)?))?)
 }
 
 /// Whether anything in the store depends on a key that was used before.

@@ -15,6 +15,7 @@ use porchlight_world::SystemClock;
 
 use super::{ConfigArguments, check as checks};
 use crate::config::StoreKind;
+use crate::key_guard::store_secrets;
 use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]
@@ -60,6 +61,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             EmbeddedStore::open_alone(&arguments.from).context("the store cannot be opened")?;
         let keys = config.secret_keys()?;
         check::verify(&keys, from.key_check().await?, from.as_ref()).await?;
+        from.unlock(&store_secrets(&keys))?;
         let vault = SecretVault::new(&keys);
         for endpoint in from.endpoints().await? {
             let (tenant, id) = (endpoint.tenant, endpoint.id);

@@ -16,7 +16,8 @@ use porchlight_store::EmbeddedStore;
 use porchlight_world::private_file::{sync_folder, sync_tree};
 
 use super::{ConfigArguments, check, store};
-use crate::config::StoreKind;
+use crate::config::{Config, StoreKind};
+use crate::key_guard::unlock;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -54,7 +55,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         })?;
     let restored = copy(&arguments.from, &staged)
         .with_context(|| format!("{} cannot be copied", arguments.from.display()))
-        .and_then(|()| super::block_on(verified(&staged, &erasures)))
+        .and_then(|()| arguments.config.load())
+        .and_then(|config| super::block_on(verified(&config, &staged, &erasures)))
         .and_then(|outcome| {
             put_in_place(&staged, &to)?;
             Ok(outcome)
@@ -146,9 +148,14 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 /// Opens the copy as a server would, reads every row, and compares its secret key with the key that
 /// the store depends on. Then applies the erasures. Returns the number of rows and of erased
 /// sessions.
-async fn verified(staged: &Path, erasures: &[LoggedErasure]) -> anyhow::Result<(u64, u64)> {
+async fn verified(
+    config: &Config,
+    staged: &Path,
+    erasures: &[LoggedErasure],
+) -> anyhow::Result<(u64, u64)> {
     let store = EmbeddedStore::open_alone(staged).context("the backup cannot be restored")?;
     let outcome = async {
+        unlock(config, staged, &store)?;
         let report = store.check();
         if !report.is_good() {
             store::print(&report)?;

@@ -9,6 +9,7 @@ use porchlight_store::{CheckReport, EmbeddedStore};
 
 use super::{ConfigArguments, check};
 use crate::config::{Config, StoreKind};
+use crate::key_guard::unlock;
 use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]
@@ -71,6 +72,7 @@ fn checked(config: &Config, quarantine: bool) -> anyhow::Result<CheckReport> {
     check::is_store(&config.store.path)?;
     let store =
         EmbeddedStore::open_alone(&config.store.path).context("the store cannot be opened")?;
+    unlock(config, &config.store.path, &store)?;
     super::block_on(async move {
         let mut report = store.check();
         let moved = if quarantine {

@@ -48,8 +48,8 @@ pub struct BackupReport {
 }
 
 impl EmbeddedStore {
-    /// Copies the store to `folder`, which must be empty or absent, together with the
-    /// `private_files` next to the store. Only the owner may read the copied files. The call
+    /// Copies the store to `folder`, which must be empty or absent, together with its data keys and
+    /// the `private_files` next to the store. Only the owner may read the copied files. The call
     /// verifies every row and opens the copy once. It blocks until the copy is complete, while the
     /// store continues to serve.
     ///
@@ -105,7 +105,7 @@ impl EmbeddedStore {
                 log: 0,
             },
         };
-        self.engine.visit_all(|space, key, value| {
+        self.engine.inner().visit_all(|space, key, value| {
             before(Step::CopyRow).map_err(io)?;
             copy.row(space, key, value)
         })?;
@@ -115,6 +115,10 @@ impl EmbeddedStore {
         copy.to.close()?;
         let report = copy.report;
         drop(copy);
+        if let Some(from) = &self.folder {
+            before(Step::CopyKeys).map_err(io)?;
+            self.engine.copy_keys(from, folder).map_err(io)?;
+        }
         for (name, file) in self.beside(private_files) {
             before(Step::CopyFile).map_err(io)?;
             let bytes = zeroize::Zeroizing::new(std::fs::read(file).map_err(io)?);
@@ -155,6 +159,8 @@ enum Step {
     FlushRows,
     /// Close the copy's engine.
     CloseEngine,
+    /// Copy the data keys.
+    CopyKeys,
     /// Copy a file next to the store.
     CopyFile,
     /// Sync all files and folders of the copy.

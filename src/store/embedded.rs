@@ -3,6 +3,7 @@
 //! ```text
 //! porchlight-data/
 //!   engine/        fjall's files
+//!   keys/          data keys, which seal rows with personal data
 //!   acknowledged   number of the highest acknowledged group
 //!   secret.key     key that seals secrets, unless the configuration names others
 //! ```
@@ -26,9 +27,10 @@ use super::engine::fjall::acknowledged::{self, Acknowledged};
 use super::engine::fjall::{Background, FjallEngine};
 use super::engine::{Durability, Engine, EngineError};
 use super::local::LocalStore;
+use super::sealed::{DataKeysError, KEYS_FOLDER, SealedEngine, StoreSecrets};
 
 /// The store on disk.
-pub type EmbeddedStore = LocalStore<FjallEngine>;
+pub type EmbeddedStore = LocalStore<SealedEngine<FjallEngine>>;
 
 /// Name of the engine's folder within the store's folder.
 pub(crate) const ENGINE_FOLDER: &str = "engine";
@@ -130,7 +132,7 @@ impl EmbeddedStore {
         sync_folders(&path).map_err(io)?;
         let mut log = continuity::check(&engine, acknowledged.number())
             .map_err(|error| OpenError::MissingGroups(path.clone(), error))?;
-        let engine = Arc::new(engine);
+        let engine = Arc::new(SealedEngine::new(engine));
         if background == Background::Working {
             log = probe(&path, &engine, log + 1)?;
         }
@@ -158,8 +160,8 @@ impl EmbeddedStore {
         path.join(ENGINE_FOLDER).is_dir()
     }
 
-    /// Opens the store without running sessions, for commands that run while the server is down.
-    /// Errors of the writer are returned to the callers.
+    /// Opens the store without running sessions, for commands that run while the server is down. The
+    /// store is locked until [`Self::unlock`]. Errors of the writer are returned to the callers.
     ///
     /// # Errors
     ///
@@ -173,10 +175,29 @@ impl EmbeddedStore {
         })
     }
 
+    /// Whether the store in the folder has data keys: it needs the secret key to be read.
+    #[must_use]
+    pub fn has_data_keys(path: &Path) -> bool {
+        path.join(KEYS_FOLDER).is_dir()
+    }
+
+    /// Opens the data keys of the store, without which sessions can be neither read nor written. Other
+    /// rows, such as API keys and webhooks, need no data key. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// See [`DataKeysError`]; the store stays locked.
+    pub fn unlock(&self, secrets: &StoreSecrets) -> Result<(), DataKeysError> {
+        match &self.folder {
+            Some(folder) => self.engine.unlock(folder, secrets),
+            None => Ok(()),
+        }
+    }
+
     /// Approximate number of bytes in memtables.
     #[must_use]
     pub fn memtables_bytes(&self) -> u64 {
-        self.engine.memtables_bytes()
+        self.engine.inner().memtables_bytes()
     }
 
     /// Flushes memory to tables and waits for it. Blocks.
@@ -185,7 +206,7 @@ impl EmbeddedStore {
     ///
     /// [`StoreError::Unavailable`] if the engine fails.
     pub fn flush_tables(&self) -> StoreResult<()> {
-        Ok(self.engine.flush()?)
+        Ok(self.engine.inner().flush()?)
     }
 }
 
@@ -281,7 +302,7 @@ fn remove_cut_off_start(path: &Path) -> io::Result<()> {
 
 /// Writes and syncs a group of markers only and returns its number. It runs on its own thread,
 /// because a hanging write cannot be cancelled.
-fn probe(path: &Path, engine: &Arc<FjallEngine>, log: u64) -> Result<u64, OpenError> {
+fn probe(path: &Path, engine: &Arc<SealedEngine<FjallEngine>>, log: u64) -> Result<u64, OpenError> {
     let (done, wait) = mpsc::channel();
     let writer = Arc::clone(engine);
     std::thread::Builder::new()

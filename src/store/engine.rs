@@ -141,6 +141,18 @@ pub trait Engine: Send + Sync + 'static {
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError>;
 
+    /// Visits the keys of a range in order, with values that the caller must not use. `visit` must not
+    /// call the engine.
+    fn scan_keys(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        order: Order,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), EngineError> {
+        self.scan(space, range, order, visit)
+    }
+
     /// Applies a batch atomically. After an error the engine must not be used any more.
     fn apply(&self, writes: Vec<Write>, durability: Durability) -> Result<(), EngineError>;
 

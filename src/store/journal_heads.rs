@@ -1,9 +1,9 @@
 //! The writer's cache of the journal heads of recently used sessions.
 
-use std::collections::HashMap;
-
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::JOURNAL_TIPS_MAX;
+
+use super::recent::Recent;
 
 /// The writer's knowledge of a session's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,29 +18,22 @@ pub(crate) struct JournalHead {
     pub(crate) erased: bool,
 }
 
-/// The heads of recently used sessions. There are two generations: when the younger is full the
-/// older is dropped, so that memory stays bounded and an active session stays cached.
-#[derive(Default)]
-pub(crate) struct JournalHeads {
-    young: HashMap<SessionId, JournalHead>,
-    old: HashMap<SessionId, JournalHead>,
+/// The heads of recently used sessions.
+pub(crate) struct JournalHeads(Recent<SessionId, JournalHead>);
+
+impl Default for JournalHeads {
+    fn default() -> Self {
+        Self(Recent::new(JOURNAL_TIPS_MAX))
+    }
 }
 
 impl JournalHeads {
     pub(crate) fn get(&mut self, session_id: SessionId) -> Option<JournalHead> {
-        if let Some(&tip) = self.young.get(&session_id) {
-            return Some(tip);
-        }
-        let tip = self.old.get(&session_id).copied()?;
-        self.set(session_id, tip);
-        Some(tip)
+        self.0.get(&session_id)
     }
 
     pub(crate) fn set(&mut self, session_id: SessionId, tip: JournalHead) {
-        if self.young.len() >= JOURNAL_TIPS_MAX / 2 && !self.young.contains_key(&session_id) {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(session_id, tip);
+        self.0.set(session_id, tip);
     }
 
     /// A session that ends.
@@ -66,7 +59,6 @@ impl JournalHeads {
 
     /// A session whose rows are removed.
     pub(crate) fn forget(&mut self, session_id: SessionId) {
-        self.young.remove(&session_id);
-        self.old.remove(&session_id);
+        self.0.remove(&session_id);
     }
 }

@@ -8,6 +8,7 @@
 //!   record.rs          a row's value: payload, number of its group, checksum
 //!   continuity.rs      group markers: whether any acknowledged group is missing
 //!   damage.rs          rows that cannot be read: counted, logged, and left out
+//!   sealed.rs          rows with personal data: sealed with keys that an erasure destroys
 //!   engine.rs          an ordered key-value engine: engine/memory.rs for tests, engine/fjall.rs on disk
 //! cql.rs               the ports on ScyllaDB or Cassandra (cql/*.rs), for several nodes
 //! embedded.rs          opening the store on disk, with every check;  backup.rs  copying it while it runs
@@ -79,7 +80,9 @@ pub mod local;
 pub mod memory;
 pub mod migrate;
 mod quarantine;
+mod recent;
 mod record;
+mod sealed;
 pub mod tables;
 pub mod txn;
 
@@ -89,3 +92,4 @@ pub use committer::{Committer, OnDurable, OnFatal};
 pub use continuity::MissingGroups;
 pub use embedded::{EmbeddedStore, OpenError, OpenOptions};
 pub use memory::{MemoryOpenError, MemoryStore};
+pub use sealed::{DataKeysError, SealedEngine, StoreSecrets};

@@ -47,6 +47,15 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     digits
 }
 
+/// Whether a value's checksum matches.
+pub(crate) fn is_sound(space: Space, key: &[u8], value: &[u8]) -> bool {
+    let parts = value.split_last_chunk::<4>();
+    parts.is_some_and(|(sealed, stored)| {
+        sealed.len() >= SEAL_BYTES - 4
+            && checksum(space, key, sealed) == u32::from_be_bytes(*stored)
+    })
+}
+
 /// Verifies a value's checksum and returns its payload and the number of the group that wrote it.
 pub(crate) fn unseal(space: Space, key: &[u8], mut value: Vec<u8>) -> StoreResult<(Vec<u8>, u64)> {
     let (sealed, stored) = value
@@ -61,6 +70,14 @@ pub(crate) fn unseal(space: Space, key: &[u8], mut value: Vec<u8>) -> StoreResul
     let (length, log) = (payload.len(), u64::from_be_bytes(*log));
     value.truncate(length);
     Ok((value, log))
+}
+
+/// Splits a value into its payload and the number of the group that wrote it, without a look at the
+/// checksum. `None`: it is too short.
+pub(crate) fn parts(value: &[u8]) -> Option<(&[u8], u64)> {
+    let (rest, _) = value.split_last_chunk::<4>()?;
+    let (payload, log) = rest.split_last_chunk::<8>()?;
+    Some((payload, u64::from_be_bytes(*log)))
 }
 
 /// Encodes a payload: the number of the format, then postcard. The buffer has room for the seal.

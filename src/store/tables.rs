@@ -41,6 +41,7 @@
 //! | `K` | keys by id | id | SHA-256 |
 //! | `R` | recorders | id | version, the data that the service wrote |
 //! | `Z` | check value of the secret key | | 32 bytes |
+//! | `X` | data keys: the next unused one, those to be destroyed, a mark | see `sealed.rs` | |
 //! | `#` | documents | collection, key | as the service wrote it |
 //! | `B` | when the last good backup was made | | time |
 //! | 0 (both spaces) | group markers | slot | (see `continuity.rs`) |

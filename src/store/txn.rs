@@ -10,7 +10,7 @@ use porchlight_schema::sample::packed::PackedBatch;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::engine::{Engine, EngineError, KeyRange, Order, Space, Write};
+use super::engine::{Engine, EngineError, KeyRange, Order, Space, Visit, Write};
 use super::journal_heads::JournalHeads;
 use super::record;
 
@@ -138,29 +138,30 @@ impl Read for Reader<'_> {
         }
         let mut bytes = 0;
         let mut result = Ok(());
-        self.0.scan(
-            scan.space,
-            &scan.range,
-            scan.order,
-            &mut |key, value| match payload_of(scan, key, value) {
-                Ok(payload) => {
-                    bytes += payload.len();
-                    rows.push(Row {
-                        key: key.to_vec(),
-                        payload,
-                    });
-                    if rows.len() >= scan.rows_max || bytes >= scan.bytes_max {
-                        ControlFlow::Break(())
-                    } else {
-                        ControlFlow::Continue(())
-                    }
-                }
-                Err(error) => {
-                    result = Err(error);
+        let visit: &mut Visit<'_> = &mut |key, value| match payload_of(scan, key, value) {
+            Ok(payload) => {
+                bytes += payload.len();
+                rows.push(Row {
+                    key: key.to_vec(),
+                    payload,
+                });
+                if rows.len() >= scan.rows_max || bytes >= scan.bytes_max {
                     ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
                 }
-            },
-        )?;
+            }
+            Err(error) => {
+                result = Err(error);
+                ControlFlow::Break(())
+            }
+        };
+        if scan.keys_only {
+            self.0
+                .scan_keys(scan.space, &scan.range, scan.order, visit)?;
+        } else {
+            self.0.scan(scan.space, &scan.range, scan.order, visit)?;
+        }
         result.map(|()| rows)
     }
 }

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use porchlight_ports::Journal;
 use porchlight_schema::sample::json::decode_batch;
-use porchlight_store::EmbeddedStore;
 use serde_json::Value;
 
+use crate::opened::open_store;
 use crate::phone::{Client, Place, Sent};
 use crate::server::{Folder, Server, block_on};
 
@@ -144,7 +144,7 @@ pub(crate) fn assert_undisturbed(found: &BTreeMap<u64, Value>) {
 
 /// Asserts that every acknowledged batch is in the journal, with its acknowledged body.
 fn check_journal(folder: &Folder, sent: &[Sent]) {
-    let store = EmbeddedStore::open_alone(&folder.store()).unwrap();
+    let store = open_store(&folder.store()).unwrap();
     block_on(async {
         for session in sent {
             let id = session.session_id.parse().unwrap();

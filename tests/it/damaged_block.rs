@@ -5,10 +5,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use porchlight_store::EmbeddedStore;
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
+use crate::opened::open_store;
 use crate::server::{Folder, Server, block_on};
 
 /// The number of batches of the damaged session, whose telemetry fills many blocks.
@@ -73,7 +73,7 @@ fn a_damaged_block_under_a_recording_session_fails_its_insight() {
         (damaged, other)
     });
     server.stop();
-    let store = EmbeddedStore::open_alone(&folder.store()).unwrap();
+    let store = open_store(&folder.store()).unwrap();
     store.flush_tables().unwrap();
     store.committer().close();
     drop(store);

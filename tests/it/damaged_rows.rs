@@ -13,6 +13,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::caller::Caller;
+use crate::opened::open_store;
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
 /// Lets webhooks be registered for a port of this machine where nothing listens.
@@ -189,7 +190,7 @@ fn of_each_kind_one_damaged_row_costs_only_what_it_belongs_to() {
         (victim, other)
     });
     server.stop();
-    let store = EmbeddedStore::open_alone(&folder.store()).unwrap();
+    let store = open_store(&folder.store()).unwrap();
     let rows = block_on(rows(&store, &victim));
     store.committer().close();
     drop(store);
@@ -201,7 +202,7 @@ fn of_each_kind_one_damaged_row_costs_only_what_it_belongs_to() {
     for (kind, (space, key)) in rows {
         let damaged = Folder::new();
         copy(&folder.store(), &damaged.store());
-        let store = EmbeddedStore::open_alone(&damaged.store()).unwrap();
+        let store = open_store(&damaged.store()).unwrap();
         let name = kinds::name(space, &key);
         let write = store.committer().write(move |txn| {
             txn.put(space, key, vec![0xee; 8]);

@@ -4,6 +4,7 @@
 
 mod campaign;
 
+use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -11,8 +12,9 @@ use porchlight_schema::sample::json::decode_batch;
 use porchlight_support::files::found;
 use serde_json::{Value, json};
 
+use crate::opened::revealed;
 use crate::phone::{Client, Place};
-use crate::server::{Folder, Server, block_on};
+use crate::server::{Folder, Server, block_on, porchlight, successful};
 
 const KILLS: u64 = 4;
 const VARIABLES: [(&str, &str); 2] = [
@@ -113,12 +115,12 @@ fn connect(server: &Server, key: &str) -> Client {
 }
 
 #[test]
-fn no_file_of_the_store_holds_what_was_erased() {
+fn no_file_of_the_store_and_no_key_reveals_erased_data() {
     let folder = Folder::new();
     let server = Server::start(&folder, &VARIABLES);
     let client = connect(&server, &server.key("secret"));
     let (erased, kept) = ("Jonathan-Needle", "Rebecca-Stays");
-    block_on(async {
+    let needles = block_on(async {
         let ids = record(&client, erased, 6).await;
         let kept_ids = record(&client, kept, 4).await;
         let packed = decode_batch(batch(erased, 2).as_bytes()).unwrap().batch;
@@ -134,11 +136,13 @@ fn no_file_of_the_store_holds_what_was_erased() {
             "delivery".into(),
             format!("order-of-{erased}-3").into_bytes(),
         ));
-        let before = found(&folder.store(), &needles);
+        assert_eq!(found(&folder.store(), &needles), Vec::<String>::new());
+        let before = folder.path().join("before");
+        back_up(&folder, &before);
         assert_eq!(
-            before.len(),
+            revealed(&before, &needles).len(),
             needles.len(),
-            "the scan finds the existing data: {before:?}"
+            "the store holds the data, sealed"
         );
         let mut insights = Vec::new();
         for id in &kept_ids {
@@ -161,11 +165,38 @@ fn no_file_of_the_store_holds_what_was_erased() {
             // events.
             assert_eq!(after, *before);
         }
-        assert_eq!(found(&folder.store(), &needles), Vec::<String>::new());
-        let other = [("courier".to_owned(), kept.as_bytes().to_vec())];
-        assert_eq!(found(&folder.store(), &other).len(), 1, "the others stay");
+        needles
     });
     server.stop();
+    let other = [("courier".to_owned(), kept.as_bytes().to_vec())];
+    let no_keys = folder.path().join("before");
+    replace_keys(&no_keys, &folder.store());
+    for store in [folder.store(), no_keys] {
+        assert_eq!(found(&store, &needles), Vec::<String>::new());
+        assert_eq!(revealed(&store, &needles), Vec::<String>::new());
+        assert_eq!(revealed(&store, &other).len(), 1, "the others stay");
+    }
+}
+
+/// Backs up the store of a running server.
+fn back_up(folder: &Folder, to: &Path) {
+    let backup = porchlight()
+        .arg("backup")
+        .arg(to)
+        .env("PORCHLIGHT__STORE__PATH", folder.store())
+        .output();
+    successful(backup.unwrap());
+}
+
+/// Replaces the data keys of a backup by those of a store. The rows of the backup stay.
+fn replace_keys(backup: &Path, store: &Path) {
+    let (keys, current) = (backup.join("keys"), store.join("keys"));
+    std::fs::remove_dir_all(&keys).unwrap();
+    std::fs::create_dir(&keys).unwrap();
+    for entry in std::fs::read_dir(current).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), keys.join(entry.file_name())).unwrap();
+    }
 }
 
 #[test]

@@ -40,6 +40,8 @@ mod migrating;
 #[cfg(test)]
 mod nodes;
 #[cfg(test)]
+mod opened;
+#[cfg(test)]
 mod overload;
 #[cfg(test)]
 mod phone;

@@ -16,9 +16,9 @@ use std::time::Duration;
 use porchlight_ports::Journal;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::json::decode_batch;
-use porchlight_store::EmbeddedStore;
 use serde_json::{Value, json};
 
+use crate::opened::open_store;
 use crate::server::{Folder, Server, block_on, http};
 
 const CUTS: u64 = 5;
@@ -256,7 +256,7 @@ fn send_and_cut(disk: &Disk, round: u64, chance: &mut Chance) -> Vec<Acknowledge
 /// body. A store that refuses to open has lost all of them.
 fn missing(disk: &Disk, sent: &[Acknowledged]) -> usize {
     let all = sent.iter().map(|(_, batches)| batches.len()).sum();
-    let store = match EmbeddedStore::open_alone(&disk.folder.store()) {
+    let store = match open_store(&disk.folder.store()) {
         Ok(store) => store,
         Err(refused) => {
             println!("the store refuses to open: {refused:?}");

@@ -12,6 +12,7 @@ use porchlight_schema::sample::Sample;
 use porchlight_store::EmbeddedStore;
 use serde_json::{Value, json};
 
+use crate::opened::open_store;
 use crate::phone::{Client, Place};
 use crate::server::{Folder, Server, block_on};
 
@@ -156,7 +157,7 @@ fn a_killed_server_loses_no_acknowledged_push() {
         sessions
     });
     server.stop();
-    let store = EmbeddedStore::open_alone(&folder.store()).unwrap();
+    let store = open_store(&folder.store()).unwrap();
     block_on(async {
         for (app, session_id) in apps.iter().zip(&sessions) {
             check(&store, app, session_id).await;

@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 
 use self::contents::{contents, difference, learned_keys};
 use crate::fixed::assert_webhook_request;
+use crate::opened::open_store;
 use crate::phone::Client;
 use crate::receiver::{Authority, Receiver};
 use crate::server::{Folder, Server, block_on, http};
@@ -87,7 +88,7 @@ fn stores_and_backups_of_every_release_read_the_same() {
         for archive in ["store.tar.gz", "backup.tar.gz"] {
             let folder = Folder::new();
             unpack(release, archive, &folder);
-            let store = EmbeddedStore::open_alone(&folder.store()).unwrap();
+            let store = open_store(&folder.store()).unwrap();
             let found = block_on(contents(&*store, &learned_keys(&expected)));
             assert_same(release, archive, &found, &expected);
             block_on(store.close());

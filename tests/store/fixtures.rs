@@ -17,7 +17,8 @@ use porchlight_schema::session::{
     Address, EndReason, Env, Point, SessionEnd, SessionStart, SessionType, Tenant,
 };
 use porchlight_schema::time::TimestampMs;
-use porchlight_store::{EmbeddedStore, MemoryStore, OpenError, OpenOptions};
+use porchlight_store::{EmbeddedStore, MemoryStore, OpenError, OpenOptions, StoreSecrets};
+use zeroize::Zeroizing;
 
 /// A store under test, with the operations that its ports lack.
 #[async_trait]
@@ -112,14 +113,24 @@ impl Subject for Embedded {
     }
 }
 
-/// Opens the store in a folder, and prints its error if it fails.
+/// Opens and unlocks the store in a folder, and prints its error if it fails.
 pub fn open(path: &Path) -> Result<Arc<EmbeddedStore>, OpenError> {
-    EmbeddedStore::open(OpenOptions {
+    let store = EmbeddedStore::open(OpenOptions {
         reserve_bytes: porchlight_schema::limits::STORE_RESERVE_BYTES_DEFAULT,
         path: path.to_path_buf(),
         on_durable: Arc::new(|_, _, _| {}),
         on_fatal: Arc::new(|reason| eprintln!("fatal: {reason}")),
-    })
+    })?;
+    store.unlock(&secrets()).unwrap();
+    Ok(store)
+}
+
+/// Returns the secrets that seal the data keys of the tests' stores.
+pub fn secrets() -> StoreSecrets {
+    StoreSecrets {
+        first: Zeroizing::new([7; 32]),
+        others: Vec::new(),
+    }
 }
 
 /// A folder that is removed at the end.

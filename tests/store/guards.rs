@@ -16,7 +16,7 @@ use porchlight_store::{
 };
 use porchlight_support::files::found;
 
-use crate::fixtures::{Folder, T0, batch, new_session, open, session_id, start, tenant};
+use crate::fixtures::{Folder, T0, batch, new_session, open, secrets, session_id, start, tenant};
 
 fn refused(path: &Path) -> OpenError {
     match open(path) {
@@ -85,7 +85,8 @@ async fn dropping_without_closing_loses_nothing() {
 #[tokio::test]
 async fn a_purge_leaves_no_file_with_a_removed_row() {
     let folder = Folder::new();
-    let store = open(folder.path()).unwrap();
+    // A locked store rewrites its files, as a store does that has rows from before it sealed any.
+    let store = EmbeddedStore::open_alone(folder.path()).unwrap();
     let collection = Collection::of_tenant(DocumentKind::AuditHead, tenant());
     let (key, street) = (b"key".to_vec(), b"Knochenhauergasse".to_vec());
     let created = store.replace_document(collection, key.clone(), None, Some(street.clone()));
@@ -226,6 +227,7 @@ async fn durable_batches_are_passed_to_the_hook_in_order() {
         on_fatal: Arc::new(|_| {}),
     })
     .unwrap();
+    store.unlock(&secrets()).unwrap();
     let id = session_id(T0);
     for seq in [0, 1, 1, 3, 2, 0] {
         store.append(id, seq, batch(seq), T0).await.unwrap();

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use actix_rt::Arbiter;
+use porchlight::key_guard::store_secrets;
 use porchlight::transport::{HttpTransport, TransportSettings};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::webhook::signature::secret_text;
@@ -224,7 +225,9 @@ impl Bench {
     fn with_settings(name: &str, settings: TransportSettings) -> Self {
         let folder = std::env::temp_dir().join(format!("measure-{name}-{}", std::process::id()));
         let store = EmbeddedStore::open_alone(&folder).unwrap();
-        let vault = SecretVault::new(&SecretKeys::beside_store(&folder).unwrap());
+        let keys = SecretKeys::beside_store(&folder).unwrap();
+        store.unlock(&store_secrets(&keys)).unwrap();
+        let vault = SecretVault::new(&keys);
         let authority = Arc::new(Authority::new());
         let transport = HttpTransport::start(TransportSettings {
             allow_addresses: vec!["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()],

@@ -21,7 +21,7 @@ const SESSION_BYTES: usize = 16;
 
 /// The tables of state, each with the letter that begins its keys and the name of its rows. Tests
 /// verify that no table is missing here, and that a migration treats each one.
-pub(crate) const TABLES: [(u8, &str); 37] = [
+pub(crate) const TABLES: [(u8, &str); 38] = [
     (b'J', "missing batches"),
     (b'n', "note"),
     (b's', "session start"),
@@ -59,6 +59,7 @@ pub(crate) const TABLES: [(u8, &str); 37] = [
     (b'V', "review"),
     (b'W', "learned places of a session"),
     (b'#', "document"),
+    (b'X', "data key"),
 ];
 
 /// A row as people name it.

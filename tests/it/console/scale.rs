@@ -2,12 +2,15 @@
 //! webhook deliveries, of which one in twenty failed. Not part of a test run: `PORCHLIGHT_BIN=…
 //! cargo test --test it -- --ignored --nocapture console::scale`.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use porchlight::key_guard::store_secrets;
 use porchlight_core::webhook::{AttemptDetails, AttemptResult, Cause, Change, State, Update};
 use porchlight_keys::KeyAdmin;
+use porchlight_keys::keyring::SecretKeys;
 use porchlight_ports::{
     Clock, Covered, DeliveryFilter, DeliveryRow, Endpoint, Entropy, Insights, MessageBody,
     NewSession, Organization, Outbox, SealedSecret, Sessions, StoredInsight,
@@ -213,16 +216,24 @@ async fn settle(
     join_all(settled).await;
 }
 
-async fn fill(folder: &Folder) -> String {
-    let now = SystemClock.now();
-    std::fs::create_dir_all(folder.store()).unwrap();
+/// Creates the store of a server, with its secret key.
+fn create(path: &Path) -> Arc<EmbeddedStore> {
+    std::fs::create_dir_all(path).unwrap();
     let store = EmbeddedStore::open(OpenOptions {
         reserve_bytes: porchlight_schema::limits::STORE_RESERVE_BYTES_DEFAULT,
-        path: folder.store(),
+        path: path.to_path_buf(),
         on_durable: Arc::new(|_, _, _| {}),
         on_fatal: Arc::new(|reason| panic!("{reason}")),
     });
     let store = store.unwrap();
+    let keys = SecretKeys::beside_store(path).unwrap();
+    store.unlock(&store_secrets(&keys)).unwrap();
+    store
+}
+
+async fn fill(folder: &Folder) -> String {
+    let now = SystemClock.now();
+    let store = create(&folder.store());
     let desk = KeyAdmin::new(Arc::clone(&store) as _);
     let organization = Organization {
         id: OrganizationId::new(now, 1),

@@ -1,5 +1,5 @@
 //! Erases the sessions of one courier among ten times as many, beside a load, and then searches the
-//! files of the store and of a restored backup from before.
+//! files and the rows of the store and of a restored backup from before.
 //!
 //! `PORCHLIGHT_ERASURE_SESSIONS=10000` sets the number of the courier's sessions; without it the
 //! test is small. It prints the time of the erasure and the latency of the load before and during
@@ -12,7 +12,6 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::server::{porchlight, successful};
 
 const SESSIONS: usize = 30;
 /// The number of all sessions for each session of the courier.
@@ -173,12 +172,6 @@ fn the_sessions_of_a_courier_are_erased_beside_a_load_and_from_a_restored_backup
     let needles = block_on(async {
         let ids = fill(&client, SHARE * sessions).await;
         let needles = needles();
-        let seen = found(&folder.store(), &needles);
-        assert_eq!(
-            seen.len(),
-            needles.len(),
-            "the scan finds what is there: {seen:?}"
-        );
         let kept = ids
             .iter()
             .filter(|(number, _)| number % SHARE == 1 && (number / SHARE).is_multiple_of(4));
@@ -187,12 +180,7 @@ fn the_sessions_of_a_courier_are_erased_beside_a_load_and_from_a_restored_backup
         for id in &kept {
             before.push(client.insight(id).await);
         }
-        let backup = porchlight()
-            .arg("backup")
-            .arg(&copy)
-            .env("PORCHLIGHT__STORE__PATH", folder.store())
-            .output();
-        successful(backup.unwrap());
+        back_up(&folder, &copy);
 
         erase_beside_a_load(&client, sessions).await;
         for (id, before) in kept.iter().zip(&before) {
@@ -203,13 +191,14 @@ fn the_sessions_of_a_courier_are_erased_beside_a_load_and_from_a_restored_backup
     assert_eq!(found(&folder.store(), &needles), Vec::<String>::new());
     server.stop();
     assert_eq!(found(&folder.store(), &needles), Vec::<String>::new());
+    assert_eq!(revealed(&folder.store(), &needles), Vec::<String>::new());
     assert_nothing_is_restored(&folder, &copy, &needles);
 }
 
 /// Restores a backup from before the erasure, and searches its files.
 fn assert_nothing_is_restored(folder: &Folder, copy: &Path, needles: &[(String, Vec<u8>)]) {
     assert_eq!(
-        found(copy, needles).len(),
+        revealed(copy, needles).len(),
         needles.len(),
         "the backup has all"
     );
@@ -223,7 +212,12 @@ fn assert_nothing_is_restored(folder: &Folder, copy: &Path, needles: &[(String, 
         .arg(folder.store())
         .output();
     println!("{}", successful(restore.unwrap()).trim());
-    assert_eq!(found(&restored, needles), Vec::<String>::new());
     let others = [("courier".to_owned(), KEPT.as_bytes().to_vec())];
-    assert_eq!(found(&restored, &others).len(), 1, "the others stay");
+    // The rows of the backup with the keys of the store: what its files say without any erasure.
+    replace_keys(copy, &folder.store());
+    for store in [restored.as_path(), copy] {
+        assert_eq!(found(store, needles), Vec::<String>::new());
+        assert_eq!(revealed(store, needles), Vec::<String>::new());
+        assert_eq!(revealed(store, &others).len(), 1, "the others stay");
+    }
 }

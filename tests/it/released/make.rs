@@ -25,6 +25,7 @@ use tokio::io::AsyncWriteExt as _;
 use super::contents::{contents, to_hex};
 use super::{cql_rows, dump_rows, expected, listed, variables};
 use crate::cql_process;
+use crate::opened::open_store;
 use crate::phone::{Client, Sent, Underway};
 use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
 use crate::server::{Folder, Server, block_on, porchlight, successful};
@@ -433,7 +434,7 @@ fn make_embedded(into: &Path) {
     let mut api = block_on(seen(&server, &filled));
     server.stop();
 
-    let store = EmbeddedStore::open_alone(&folder.store()).unwrap();
+    let store = open_store(&folder.store()).unwrap();
     let backup = Folder::new();
     let found = block_on(async {
         let row = store.find(filled.waiting).await;
@@ -472,18 +473,17 @@ fn make_cql(into: &Path) -> bool {
     let listening = tokio::runtime::Runtime::new().unwrap();
     let (receiver, refuses) = listening.block_on(receiver(&authority));
     // Databases refuse rows that live beyond 2038: the default retention is enough here.
-    let webhook = super::variables(&authority);
+    let webhook = super::variables(&authority).into_iter();
     let is_retention = |name: &str| name.ends_with("RETENTION");
-    variables.extend(webhook.into_iter().filter(|(name, _)| !is_retention(name)));
+    variables.extend(webhook.filter(|(name, _)| !is_retention(name)));
     let variables = cql_process::borrowed(&variables);
     let server = Server::start(&folder, &variables);
     let filled = block_on(fill(&server, &receiver, &refuses));
     server.stop();
     block_on(async {
         let store = cql_rows::open(keyspace.clone()).await;
-        let row = store.find(filled.waiting).await;
-        let tenant = row.unwrap().unwrap().start.tenant;
-        leave_work(&*store, tenant, filled.waiting).await;
+        let waiting = store.find(filled.waiting).await.unwrap().unwrap();
+        leave_work(&*store, waiting.start.tenant, filled.waiting).await;
         store.close().await;
         cql_rows::write(into, &keyspace).await;
     });

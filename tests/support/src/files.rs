@@ -4,6 +4,15 @@ use std::path::Path;
 
 use memchr::memmem;
 
+/// Adds the names of the needles that occur in `bytes` to `names`.
+pub fn note_needles(bytes: &[u8], needles: &[(String, Vec<u8>)], names: &mut Vec<String>) {
+    for (name, needle) in needles {
+        if memmem::find(bytes, needle).is_some() && !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+}
+
 /// Returns the names of the needles that occur in any file of a folder or of its subfolders.
 pub fn found(folder: &Path, needles: &[(String, Vec<u8>)]) -> Vec<String> {
     let (mut names, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
@@ -16,12 +25,7 @@ pub fn found(folder: &Path, needles: &[(String, Vec<u8>)]) -> Vec<String> {
             }
             // A file may be removed between the two calls.
             let bytes = std::fs::read(&path).unwrap_or_default();
-            for (name, needle) in needles {
-                let holds = memmem::find(&bytes, needle).is_some();
-                if holds && !names.contains(name) {
-                    names.push(name.clone());
-                }
-            }
+            note_needles(&bytes, needles, &mut names);
         }
     }
     names

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use porchlight::key_guard::store_secrets;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{Clock, Insights, Sessions, StoredInsight};
@@ -93,6 +94,7 @@ fn measure_a_long_outbox() {
         let store = EmbeddedStore::open_alone(&folder.store()).unwrap();
         let own = std::mem::replace(&mut bench.store, store);
         let keys = SecretKeys::beside_store(&folder.store()).unwrap();
+        bench.store.unlock(&store_secrets(&keys)).unwrap();
         bench.vault = Arc::new(SecretVault::new(&keys));
         let hanging = counting(Arc::clone(&bench.authority), bench.origin, Manner::Hangs);
         let good = counting(Arc::clone(&bench.authority), bench.origin, Manner::Answers);

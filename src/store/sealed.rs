@@ -1,0 +1,342 @@
+//! An engine that seals the rows which hold personal data, so that an erasure destroys a key instead
+//! of rewriting every file that ever held the data.
+//!
+//! Each session has a data key, which seals its rows. When the row of its start is removed, the
+//! session's key is destroyed, and its rows are unreadable in memory tables, tables and journals of
+//! the engine below. Rows that belong to no session have a key each ([`owner`]). The keys are in
+//! files of their own ([`data_keys`]), because the engine never overwrites anything in place.
+//!
+//! A row says which key sealed it ([`value`]). Bookkeeping rows are written in the batch that causes
+//! them: the next unused key, and the keys to be destroyed once that batch is durable. After a crash
+//! the first synced batch destroys the latter. Rows that an earlier version wrote are not sealed; while there may
+//! be any, an erasure rewrites the files of the engine as before.
+
+mod batch;
+mod data_keys;
+mod ledger;
+mod owner;
+mod value;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use porchlight_ports::StoreError;
+use porchlight_schema::limits::{DATA_KEY_SESSIONS_MAX, DATA_KEYS_UNSYNCED_MAX};
+
+use self::batch::{Sealing, Unsealed, Writer};
+use self::data_keys::{DataKeys, Found};
+use self::ledger::{HAS_UNSEALED, NEXT, TO_DESTROY};
+use self::owner::{Owner, owner};
+use self::value::Nonces;
+use super::damage::skipped;
+use super::engine::{Durability, Engine, EngineError, KeyRange, Order, Space, Visit, Write};
+use super::recent::Recent;
+use super::record;
+
+pub(crate) use self::data_keys::KEYS_FOLDER;
+pub use self::data_keys::{DataKeysError, StoreSecrets};
+
+/// The tables with sealed rows.
+const SEALED_TABLES: [(Space, &[u8]); 2] = [(Space::Journal, b"j"), (Space::State, b"spavVmAwR#")];
+
+/// The error of an access to a sealed row before the keys are open.
+#[derive(Debug, thiserror::Error)]
+#[error("the store is locked: its data keys are not open")]
+struct Locked;
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> EngineError {
+    EngineError::Failed(Box::new(error))
+}
+
+/// An engine whose rows with personal data are sealed. It is locked until [`Self::unlock`].
+pub struct SealedEngine<E> {
+    inner: E,
+    sealing: OnceLock<Sealing>,
+    /// Held while keys are destroyed, and while their files are copied.
+    files: Mutex<()>,
+}
+
+/// Returns the number of the key that sealed a stored value, or `None` if it is not sealed. The number
+/// of a damaged value may be wrong.
+fn number_in(value: &[u8]) -> Option<u64> {
+    value::number(record::parts(value)?.0)
+}
+
+/// Replaces bookkeeping rows in a damaged block by `None`, so that the block costs no other rows.
+fn readable<T>(read: Option<Result<T, EngineError>>) -> Result<Option<T>, DataKeysError> {
+    let read = read.transpose().map_err(StoreError::from);
+    skipped(read, "a row about data keys").map_err(DataKeysError::Rows)
+}
+
+/// Decodes the row with the number of the next unused key. `None`: it is damaged.
+fn decoded_next(value: Vec<u8>) -> Option<u64> {
+    let (payload, _) = record::unseal(Space::State, NEXT, value).ok()?;
+    record::decode(Space::State, NEXT, &payload).ok()
+}
+
+impl<E: Engine> SealedEngine<E> {
+    /// A locked engine over `inner`.
+    pub(crate) fn new(inner: E) -> Self {
+        Self {
+            inner,
+            sealing: OnceLock::new(),
+            files: Mutex::new(()),
+        }
+    }
+
+    /// The engine with the sealed rows.
+    pub(crate) fn inner(&self) -> &E {
+        &self.inner
+    }
+
+    /// Opens the data keys in the store's folder. The next synced batch destroys the keys that a crash
+    /// has left. Later calls do nothing.
+    ///
+    /// # Errors
+    ///
+    /// See [`DataKeysError`]; the engine stays locked.
+    pub(crate) fn unlock(&self, path: &Path, secrets: &StoreSecrets) -> Result<(), DataKeysError> {
+        if self.sealing.get().is_some() {
+            return Ok(());
+        }
+        let next = readable(self.inner.get(Space::State, NEXT).transpose())?;
+        let has_note = readable(self.inner.get(Space::State, HAS_UNSEALED).transpose())?;
+        let has_unsealed = || readable(Some(self.has_unsealed_rows()));
+        let unsealed = match next {
+            _ if has_note.is_some() => Unsealed::Noted,
+            // A damaged block may hold such a row.
+            None if has_unsealed()?.unwrap_or(true) => Unsealed::Found,
+            _ => Unsealed::None,
+        };
+        let keys = DataKeys::open(path, secrets, next.is_some())?;
+        let left = readable(Some(self.left_by_a_crash()))?.unwrap_or_default();
+        let io = |error| DataKeysError::Io(path.join(data_keys::KEYS_FOLDER), error);
+        // No key of the existing files is used again if the row is damaged or lost.
+        let next = match next.and_then(decoded_next) {
+            Some(next) => next,
+            None => keys.after_all().map_err(io)?,
+        };
+        let sealing = Sealing {
+            keys,
+            nonces: Nonces::new(),
+            writer: Mutex::new(Writer {
+                next,
+                sessions: Recent::new(DATA_KEY_SESSIONS_MAX),
+                to_destroy: left,
+                unsynced: Vec::new(),
+                destroyed: Vec::new(),
+                unsealed,
+            }),
+        };
+        // Another thread may have unlocked it meanwhile, with the same keys.
+        drop(self.sealing.set(sealing));
+        Ok(())
+    }
+
+    fn left_by_a_crash(&self) -> Result<Vec<u64>, EngineError> {
+        let mut left = Vec::new();
+        let range = KeyRange::prefix(TO_DESTROY);
+        self.inner
+            .scan(Space::State, &range, Order::Ascending, &mut |key, _| {
+                left.extend(
+                    key.last_chunk::<8>()
+                        .map(|number| u64::from_be_bytes(*number)),
+                );
+                ControlFlow::Continue(())
+            })?;
+        Ok(left)
+    }
+
+    fn has_unsealed_rows(&self) -> Result<bool, EngineError> {
+        let mut found = false;
+        for (space, tables) in SEALED_TABLES {
+            for &table in tables {
+                let range = KeyRange::prefix([table]);
+                self.inner
+                    .scan(space, &range, Order::Ascending, &mut |key, value| {
+                        found = owner(space, key) != Owner::Nobody && number_in(value).is_none();
+                        match found {
+                            true => ControlFlow::Break(()),
+                            false => ControlFlow::Continue(()),
+                        }
+                    })?;
+                if found {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a write of a row with personal data needs the keys: it seals the row, or removes a sealed one.
+    fn needs_key(&self, write: &Write) -> Result<bool, EngineError> {
+        if write.value.is_some() {
+            return Ok(true);
+        }
+        let stored = self.inner.get(write.space, &write.key)?;
+        Ok(stored.as_deref().and_then(number_in).is_some())
+    }
+
+    /// Copies the files of the keys from the store's folder to another one.
+    pub(crate) fn copy_keys(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+        let _files = self.files();
+        data_keys::copy(from, to)
+    }
+
+    fn files(&self) -> MutexGuard<'_, ()> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a stored value. `None`: its key was destroyed, so the row does not exist any more. A
+    /// value whose key is damaged comes back without its last byte, so that its checksum fails.
+    fn open(
+        &self,
+        space: Space,
+        key: &[u8],
+        mut value: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, EngineError> {
+        if owner(space, key) == Owner::Nobody {
+            return Ok(Some(value));
+        }
+        // The checksum of a damaged value fails in the caller's hands too.
+        let Some(number) = number_in(&value).filter(|_| record::is_sound(space, key, &value))
+        else {
+            return Ok(Some(value));
+        };
+        let sealing = self.sealing.get().ok_or_else(|| failed(Locked))?;
+        let secret = match sealing.keys.find(number).map_err(failed)? {
+            Found::Key(secret) => Some(secret),
+            Found::Destroyed => return Ok(None),
+            Found::Damaged => None,
+        };
+        let opened = secret.and_then(|secret| {
+            let (payload, log) = record::parts(&value)?;
+            let payload = value::open((space, key), &secret, payload)?;
+            Some(record::seal(space, key, payload, log))
+        });
+        Ok(Some(opened.unwrap_or_else(|| {
+            value.pop();
+            value
+        })))
+    }
+}
+
+impl<E: Engine> Engine for SealedEngine<E> {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError> {
+        match self.inner.get(space, key)? {
+            Some(value) => self.open(space, key, value),
+            None => Ok(None),
+        }
+    }
+
+    fn scan(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        order: Order,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), EngineError> {
+        let mut result = Ok(());
+        self.inner
+            .scan(
+                space,
+                range,
+                order,
+                &mut |key, value| match self.open(space, key, value.to_vec()) {
+                    Ok(Some(value)) => visit(key, &value),
+                    Ok(None) => ControlFlow::Continue(()),
+                    Err(error) => {
+                        result = Err(error);
+                        ControlFlow::Break(())
+                    }
+                },
+            )?;
+        result
+    }
+
+    fn scan_keys(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        order: Order,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), EngineError> {
+        self.inner.scan_keys(space, range, order, visit)
+    }
+
+    fn apply(&self, writes: Vec<Write>, durability: Durability) -> Result<(), EngineError> {
+        let Some(sealing) = self.sealing.get() else {
+            for write in &writes {
+                if owner(write.space, &write.key) != Owner::Nobody && self.needs_key(write)? {
+                    return Err(failed(Locked));
+                }
+            }
+            return self.inner.apply(writes, durability);
+        };
+        let mut writer = sealing.writer();
+        let change = sealing.change(&self.inner, &mut writer, writes)?;
+        self.inner.apply(change.writes, durability)?;
+        for (session, number) in change.started {
+            writer.sessions.set(session, Some(number));
+        }
+        for session in &change.removed {
+            writer.sessions.remove(session);
+        }
+        writer.to_destroy.extend(change.to_destroy);
+        // A synced batch makes all earlier ones durable too.
+        if durability == Durability::Synced {
+            sealing.destroy(&mut writer, &self.files)?;
+        }
+        if writer.unsynced.len() >= DATA_KEYS_UNSYNCED_MAX {
+            sealing.sync(&mut writer, &self.files)?;
+        }
+        Ok(())
+    }
+
+    fn acknowledge(&self, log: u64) -> Result<(), EngineError> {
+        self.inner.acknowledge(log)
+    }
+
+    fn rotate(&self) -> Result<(), EngineError> {
+        self.inner.rotate()
+    }
+
+    fn unflushed_bytes(&self) -> u64 {
+        self.inner.unflushed_bytes()
+    }
+
+    fn resume(&self) -> Result<(), EngineError> {
+        self.inner.resume()
+    }
+
+    /// Syncs the destroyed keys. Rewrites the files only if they may hold rows that are not sealed.
+    fn purge(&self) -> Result<(), EngineError> {
+        let Some(sealing) = self.sealing.get() else {
+            return self.inner.purge();
+        };
+        let unsealed = {
+            let mut writer = sealing.writer();
+            sealing.sync(&mut writer, &self.files)?;
+            writer.unsealed
+        };
+        if matches!(unsealed, Unsealed::None | Unsealed::Gone) {
+            return Ok(());
+        }
+        self.inner.purge()?;
+        if unsealed == Unsealed::Noted && !self.has_unsealed_rows()? {
+            sealing.writer().unsealed = Unsealed::Gone;
+        }
+        Ok(())
+    }
+
+    fn close(&self) -> Result<(), EngineError> {
+        if let Some(sealing) = self.sealing.get() {
+            sealing.sync(&mut sealing.writer(), &self.files)?;
+        }
+        self.inner.close()
+    }
+}
+
+#[cfg(test)]
+mod tests;

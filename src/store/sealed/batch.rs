@@ -1,0 +1,292 @@
+//! The sealing of a batch of writes.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::data_keys::{DataKeys, Found, Secret};
+use super::ledger::{HAS_UNSEALED, NEXT, to_destroy_key};
+use super::owner::{Owner, is_start, owner, start_key};
+use super::value::{self, Nonces};
+use super::{failed, number_in};
+use crate::engine::{Engine, EngineError, Space, Write};
+use crate::recent::Recent;
+use crate::record;
+
+/// The error of a row that cannot be sealed because the file of its key is damaged.
+#[derive(Debug, thiserror::Error)]
+#[error("data key {0} is damaged")]
+struct DamagedKey(u64);
+
+/// The open keys, and the state of the only writer.
+pub(super) struct Sealing {
+    pub(super) keys: DataKeys,
+    pub(super) nonces: Nonces,
+    pub(super) writer: Mutex<Writer>,
+}
+
+/// What the writer remembers between two batches.
+pub(super) struct Writer {
+    /// The number of the next unused key.
+    pub(super) next: u64,
+    /// The number of the key of recently used sessions; `None` for a session whose rows are not sealed.
+    pub(super) sessions: Recent<[u8; 16], Option<u64>>,
+    /// Keys whose rows were removed by a batch that may not be durable yet.
+    pub(super) to_destroy: Vec<u64>,
+    /// Overwritten keys whose files are not synced yet.
+    pub(super) unsynced: Vec<u64>,
+    /// Keys that are destroyed for good. The next batch removes their rows.
+    pub(super) destroyed: Vec<u64>,
+    pub(super) unsealed: Unsealed,
+}
+
+/// Whether the engine has rows with personal data that are not sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unsealed {
+    /// There are none.
+    None,
+    /// There may be some, and no row says so yet.
+    Found,
+    /// There may be some, and a row says so.
+    Noted,
+    /// There are none any more, and the next batch removes the row that says so.
+    Gone,
+}
+
+/// The key of a session's rows.
+enum SessionKey {
+    Sealed(u64),
+    /// An earlier version wrote the session's start.
+    Unsealed,
+    /// The session has no start, or a damaged one.
+    NoSession,
+}
+
+/// The effects of a batch on the writer, once it is applied.
+#[derive(Default)]
+pub(super) struct Change {
+    pub(super) writes: Vec<Write>,
+    pub(super) started: HashMap<[u8; 16], u64>,
+    pub(super) removed: Vec<[u8; 16]>,
+    pub(super) to_destroy: Vec<u64>,
+    /// The number of the batch's group.
+    pub(super) log: u64,
+}
+
+impl Change {
+    fn put(&mut self, key: Vec<u8>, payload: Vec<u8>) {
+        self.writes.push(Write {
+            space: Space::State,
+            value: Some(record::seal(Space::State, &key, payload, self.log)),
+            key,
+        });
+    }
+
+    fn delete(&mut self, key: Vec<u8>) {
+        self.writes.push(Write {
+            space: Space::State,
+            key,
+            value: None,
+        });
+    }
+}
+
+/// Returns the number of the key that sealed a row, or `None` if it is not sealed or damaged.
+fn sound_number_in(space: Space, key: &[u8], value: Vec<u8>) -> Option<u64> {
+    let (payload, _) = record::unseal(space, key, value).ok()?;
+    value::number(&payload)
+}
+
+impl Sealing {
+    pub(super) fn writer(&self) -> MutexGuard<'_, Writer> {
+        // After a panic of the writer's thread the store accepts nothing more.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns an unused key.
+    fn new_key(&self, writer: &mut Writer) -> Result<(u64, Secret), EngineError> {
+        loop {
+            let number = writer.next;
+            self.keys.provide(number).map_err(failed)?;
+            writer.next += 1;
+            match self.keys.find(number).map_err(failed)? {
+                Found::Key(secret) => return Ok((number, secret)),
+                // A restored store may have older rows than keys.
+                Found::Destroyed => {}
+                Found::Damaged => return Err(failed(DamagedKey(number))),
+            }
+        }
+    }
+
+    fn session_key(
+        &self,
+        inner: &dyn Engine,
+        writer: &mut Writer,
+        change: &Change,
+        session: [u8; 16],
+    ) -> Result<SessionKey, EngineError> {
+        if let Some(&number) = change.started.get(&session) {
+            return Ok(SessionKey::Sealed(number));
+        }
+        let number = match writer.sessions.get(&session) {
+            Some(number) => number,
+            None => {
+                let key = start_key(session);
+                let start = inner.get(Space::State, &key)?;
+                let Some(start) = start.filter(|start| record::is_sound(Space::State, &key, start))
+                else {
+                    return Ok(SessionKey::NoSession);
+                };
+                let number = number_in(&start);
+                writer.sessions.set(session, number);
+                number
+            }
+        };
+        Ok(number.map_or(SessionKey::Unsealed, SessionKey::Sealed))
+    }
+
+    fn sealed(&self, write: Write, number: u64, secret: &Secret) -> Result<Write, EngineError> {
+        let Write { space, key, value } = write;
+        let sealed = value
+            .as_deref()
+            .and_then(record::parts)
+            .and_then(|(payload, log)| {
+                let payload = value::seal((space, &key), (number, secret), &self.nonces, payload)?;
+                Some(record::seal(space, &key, payload, log))
+            });
+        let value = Some(sealed.ok_or_else(|| failed(DamagedKey(number)))?);
+        Ok(Write { space, key, value })
+    }
+
+    /// Seals a row with a key of its own, and has the key of the row that it replaces destroyed.
+    fn row(
+        &self,
+        inner: &dyn Engine,
+        writer: &mut Writer,
+        change: &mut Change,
+        write: Write,
+    ) -> Result<(), EngineError> {
+        let replaced = inner.get(write.space, &write.key)?;
+        let number = replaced.and_then(|value| sound_number_in(write.space, &write.key, value));
+        change.to_destroy.extend(number);
+        let write = match write.value {
+            Some(_) => {
+                let (number, secret) = self.new_key(writer)?;
+                self.sealed(write, number, &secret)?
+            }
+            None => write,
+        };
+        change.writes.push(write);
+        Ok(())
+    }
+
+    fn session_row(
+        &self,
+        inner: &dyn Engine,
+        writer: &mut Writer,
+        change: &mut Change,
+        write: Write,
+        session: [u8; 16],
+    ) -> Result<(), EngineError> {
+        match self.session_key(inner, writer, change, session)? {
+            SessionKey::NoSession => return self.row(inner, writer, change, write),
+            SessionKey::Unsealed => change.writes.push(write),
+            SessionKey::Sealed(number) if write.value.is_some() => {
+                let Found::Key(secret) = self.keys.find(number).map_err(failed)? else {
+                    return Err(failed(DamagedKey(number)));
+                };
+                change.writes.push(self.sealed(write, number, &secret)?);
+            }
+            SessionKey::Sealed(number) => {
+                if is_start(write.space, &write.key) {
+                    change.to_destroy.push(number);
+                    change.removed.push(session);
+                }
+                change.writes.push(write);
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals the rows of a batch and adds the bookkeeping rows.
+    pub(super) fn change(
+        &self,
+        inner: &dyn Engine,
+        writer: &mut Writer,
+        writes: Vec<Write>,
+    ) -> Result<Change, EngineError> {
+        let first = writes.iter().find_map(|write| write.value.as_deref());
+        let mut change = Change {
+            log: first.and_then(record::parts).map_or(0, |(_, log)| log),
+            writes: Vec::with_capacity(writes.len() + 2),
+            ..Change::default()
+        };
+        let next_before = writer.next;
+        // The batches of a new session come before its start.
+        for write in writes
+            .iter()
+            .filter(|write| is_start(write.space, &write.key))
+        {
+            if let (Some(_), Owner::Session(session)) =
+                (&write.value, owner(write.space, &write.key))
+                && let SessionKey::NoSession = self.session_key(inner, writer, &change, session)?
+            {
+                let (number, _) = self.new_key(writer)?;
+                change.started.insert(session, number);
+            }
+        }
+        for write in writes {
+            match owner(write.space, &write.key) {
+                Owner::Nobody => change.writes.push(write),
+                Owner::Row => self.row(inner, writer, &mut change, write)?,
+                Owner::Session(session) => {
+                    self.session_row(inner, writer, &mut change, write, session)?;
+                }
+            }
+        }
+        if writer.next != next_before {
+            let next = record::encode(&writer.next).map_err(failed)?;
+            change.put(NEXT.to_vec(), next);
+            if writer.unsealed == Unsealed::Found {
+                change.put(HAS_UNSEALED.to_vec(), Vec::new());
+                writer.unsealed = Unsealed::Noted;
+            }
+        }
+        if writer.unsealed == Unsealed::Gone {
+            change.delete(HAS_UNSEALED.to_vec());
+            writer.unsealed = Unsealed::None;
+        }
+        for number in change.to_destroy.clone() {
+            change.put(to_destroy_key(number), Vec::new());
+        }
+        for number in std::mem::take(&mut writer.destroyed) {
+            change.delete(to_destroy_key(number));
+        }
+        Ok(change)
+    }
+
+    /// Overwrites the keys whose rows are durably removed.
+    pub(super) fn destroy(
+        &self,
+        writer: &mut Writer,
+        files: &Mutex<()>,
+    ) -> Result<(), EngineError> {
+        if writer.to_destroy.is_empty() {
+            return Ok(());
+        }
+        let _files = files.lock().unwrap_or_else(PoisonError::into_inner);
+        for number in std::mem::take(&mut writer.to_destroy) {
+            self.keys.destroy(number).map_err(failed)?;
+            writer.unsynced.push(number);
+        }
+        Ok(())
+    }
+
+    /// Syncs the files of the overwritten keys.
+    pub(super) fn sync(&self, writer: &mut Writer, files: &Mutex<()>) -> Result<(), EngineError> {
+        let _files = files.lock().unwrap_or_else(PoisonError::into_inner);
+        let unsynced = std::mem::take(&mut writer.unsynced);
+        self.keys.sync(&unsynced, writer.next).map_err(failed)?;
+        writer.destroyed.extend(unsynced);
+        Ok(())
+    }
+}

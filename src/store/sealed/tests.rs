@@ -1,0 +1,432 @@
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::time::TimestampMs;
+use proptest::prelude::*;
+use zeroize::Zeroizing;
+
+use super::owner::is_start;
+use super::*;
+use crate::continuity;
+use crate::engine::memory::MemoryEngine;
+use crate::tables::{Key, journal, sessions};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("porchlight-sealed-{number}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn open(&self, inner: &MemoryEngine) -> SealedEngine<MemoryEngine> {
+        let engine = SealedEngine::new(inner.clone());
+        engine.unlock(&self.0, &secrets()).unwrap();
+        engine
+    }
+
+    fn keys(&self) -> PathBuf {
+        self.0.join(KEYS_FOLDER).join("00000000.keys")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+fn secrets() -> StoreSecrets {
+    StoreSecrets {
+        first: Zeroizing::new([5; 32]),
+        others: Vec::new(),
+    }
+}
+
+fn session(number: u128) -> SessionId {
+    SessionId::new(TimestampMs(1_763_636_100_000), number)
+}
+
+fn start_row(number: u128) -> (Space, Vec<u8>) {
+    (Space::State, sessions::start_key(session(number)))
+}
+
+fn batch_row(number: u128, seq: u32) -> (Space, Vec<u8>) {
+    (Space::Journal, journal::key(session(number), seq))
+}
+
+fn place_row() -> (Space, Vec<u8>) {
+    (Space::State, Key::of(b'w').bytes(&[7; 32]).build())
+}
+
+fn key_row() -> (Space, Vec<u8>) {
+    (Space::State, Key::of(b'k').bytes(&[9; 32]).build())
+}
+
+fn put((space, key): (Space, Vec<u8>), payload: &[u8], log: u64) -> Write {
+    let value = Some(record::seal(space, &key, payload.to_vec(), log));
+    Write { space, key, value }
+}
+
+fn delete((space, key): (Space, Vec<u8>)) -> Write {
+    Write {
+        space,
+        key,
+        value: None,
+    }
+}
+
+fn apply(engine: &impl Engine, writes: Vec<Write>) {
+    engine.apply(writes, Durability::Synced).unwrap();
+}
+
+/// Returns the payload of a row, or `None` if it does not exist. Panics if it is damaged.
+fn payload(engine: &impl Engine, (space, key): &(Space, Vec<u8>)) -> Option<Vec<u8>> {
+    let value = engine.get(*space, key).unwrap()?;
+    Some(record::unseal(*space, key, value).unwrap().0)
+}
+
+/// Returns every row of an engine, as stored.
+fn rows(inner: &MemoryEngine) -> Vec<Write> {
+    let mut rows = Vec::new();
+    let everything = KeyRange {
+        from: Vec::new(),
+        to: Vec::new(),
+    };
+    for space in Space::ALL {
+        let scanned = inner.scan(space, &everything, Order::Ascending, &mut |key, value| {
+            rows.push(Write {
+                space,
+                key: key.to_vec(),
+                value: Some(value.to_vec()),
+            });
+            ControlFlow::Continue(())
+        });
+        scanned.unwrap();
+    }
+    rows
+}
+
+#[test]
+fn rows_with_personal_data_are_sealed_and_read_back() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    let sealed = [start_row(1), batch_row(1, 0), place_row(), batch_row(2, 0)];
+    let plain = key_row();
+    let street = b"Knochenhauergasse";
+    let mut writes: Vec<_> = sealed
+        .iter()
+        .map(|row| put(row.clone(), street, 1))
+        .collect();
+    writes.push(put(plain.clone(), street, 1));
+    apply(&folder.open(&inner), writes);
+    for engine in [folder.open(&inner), folder.open(&inner)] {
+        for row in sealed.iter().chain([&plain]) {
+            assert_eq!(payload(&engine, row).as_deref(), Some(street.as_slice()));
+        }
+    }
+    for (space, key) in sealed {
+        let stored = inner.get(space, &key).unwrap().unwrap();
+        // The checksum holds without the keys.
+        assert!(record::is_sound(space, &key, &stored));
+        assert!(!stored.windows(8).any(|bytes| bytes == &street[..8]));
+    }
+    assert_eq!(payload(&inner, &plain).as_deref(), Some(street.as_slice()));
+    let mut seen = 0;
+    let range = KeyRange::prefix([b'j']);
+    let opened = folder.open(&inner);
+    let scanned = opened.scan(
+        Space::Journal,
+        &range,
+        Order::Descending,
+        &mut |key, value| {
+            let (payload, log) = record::unseal(Space::Journal, key, value.to_vec()).unwrap();
+            assert_eq!((payload.as_slice(), log), (street.as_slice(), 1));
+            seen += 1;
+            ControlFlow::Continue(())
+        },
+    );
+    scanned.unwrap();
+    assert_eq!(seen, 2);
+}
+
+#[test]
+fn a_removed_session_is_unreadable_in_every_copy_of_its_rows() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    let engine = folder.open(&inner);
+    for number in [1, 2] {
+        apply(&engine, vec![put(start_row(number), b"start", 1)]);
+        apply(&engine, vec![put(batch_row(number, 0), b"batch", 2)]);
+    }
+    apply(&engine, vec![put(place_row(), b"both couriers", 3)]);
+    let copy = rows(&inner);
+    apply(&engine, vec![delete(batch_row(1, 0))]);
+    apply(&engine, vec![delete(start_row(1))]);
+    apply(&engine, vec![put(place_row(), b"one courier", 4)]);
+    engine.purge().unwrap();
+    // The files of the engine from before, with the keys of now.
+    let old = MemoryEngine::new();
+    apply(&old, copy);
+    let old = folder.open(&old);
+    for row in [start_row(1), batch_row(1, 0), place_row()] {
+        assert_eq!(payload(&old, &row), None);
+    }
+    assert_eq!(
+        payload(&old, &start_row(2)).as_deref(),
+        Some(b"start".as_slice())
+    );
+    assert_eq!(
+        payload(&old, &batch_row(2, 0)).as_deref(),
+        Some(b"batch".as_slice())
+    );
+    assert_eq!(
+        payload(&engine, &place_row()).as_deref(),
+        Some(b"one courier".as_slice())
+    );
+}
+
+#[test]
+fn a_key_that_a_crash_left_is_destroyed_at_the_next_start() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    let engine = folder.open(&inner);
+    apply(&engine, vec![put(start_row(1), b"start", 1)]);
+    let (copy, keys) = (rows(&inner), std::fs::read(folder.keys()).unwrap());
+    apply(&engine, vec![delete(start_row(1))]);
+    drop(engine);
+    // The removal was durable, and the process was killed before it destroyed the key.
+    std::fs::write(folder.keys(), keys).unwrap();
+    let engine = folder.open(&inner);
+    apply(&engine, continuity::markers(3).into());
+    let old = MemoryEngine::new();
+    apply(&old, copy);
+    assert_eq!(payload(&folder.open(&old), &start_row(1)), None);
+    // Its bookkeeping row goes with the next batch after the key's file is synced.
+    let count = || {
+        let rows = rows(&inner);
+        let left = rows.iter().filter(|row| row.key.starts_with(TO_DESTROY));
+        left.count()
+    };
+    assert_eq!(count(), 1);
+    engine.purge().unwrap();
+    apply(&engine, continuity::markers(4).into());
+    assert_eq!(count(), 0);
+}
+
+#[test]
+fn a_removal_that_may_be_lost_destroys_no_key() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    let engine = folder.open(&inner);
+    apply(&engine, vec![put(start_row(1), b"start", 1)]);
+    engine
+        .apply(vec![delete(start_row(1))], Durability::Buffered)
+        .unwrap();
+    let after = inner.after_power_loss();
+    assert!(payload(&folder.open(&after), &start_row(1)).is_some());
+    // A later synced batch makes the removal durable.
+    apply(&engine, continuity::markers(3).into());
+    assert_eq!(payload(&folder.open(&after), &start_row(1)), None);
+}
+
+#[test]
+fn rows_of_an_earlier_version_stay_as_they_are_until_they_are_gone() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    apply(
+        &inner,
+        vec![put(start_row(1), b"old", 1), put(place_row(), b"old", 1)],
+    );
+    let engine = folder.open(&inner);
+    assert_eq!(
+        payload(&engine, &start_row(1)).as_deref(),
+        Some(b"old".as_slice())
+    );
+    apply(
+        &engine,
+        vec![
+            put(batch_row(1, 5), b"batch", 2),
+            put(start_row(2), b"new", 2),
+        ],
+    );
+    assert_eq!(
+        payload(&inner, &batch_row(1, 5)).as_deref(),
+        Some(b"batch".as_slice())
+    );
+    let has_note = || inner.get(Space::State, HAS_UNSEALED).unwrap().is_some();
+    assert!(has_note());
+    engine.purge().unwrap();
+    apply(&engine, continuity::markers(3).into());
+    assert!(has_note(), "there still are such rows");
+    apply(
+        &engine,
+        vec![
+            delete(batch_row(1, 5)),
+            delete(start_row(1)),
+            put(place_row(), b"new", 4),
+        ],
+    );
+    let engine = folder.open(&inner);
+    engine.purge().unwrap();
+    apply(&engine, continuity::markers(5).into());
+    assert!(!has_note());
+    assert_eq!(
+        payload(&engine, &place_row()).as_deref(),
+        Some(b"new".as_slice())
+    );
+}
+
+#[test]
+fn damage_is_an_error_and_never_an_absence() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    let engine = folder.open(&inner);
+    apply(
+        &engine,
+        vec![
+            put(start_row(1), b"start", 1),
+            put(start_row(2), b"start", 1),
+        ],
+    );
+    apply(&engine, vec![delete(start_row(2))]);
+    let (space, key) = start_row(1);
+    let good = inner.get(space, &key).unwrap().unwrap();
+    for bit in 0..8 * good.len() {
+        inner.tamper(space, &key, |value| value[bit / 8] ^= 1 << (bit % 8));
+        let value = engine.get(space, &key).unwrap().unwrap();
+        assert!(record::unseal(space, &key, value).is_err(), "bit {bit}");
+        inner.tamper(space, &key, |value| value.clone_from(&good));
+    }
+    assert!(payload(&engine, &start_row(1)).is_some());
+    // Another row that is removed while the start is damaged takes no other session's key with it.
+    inner.tamper(space, &key, |value| value[8] ^= 1);
+    apply(&engine, vec![delete(start_row(1))]);
+    std::fs::write(folder.keys(), vec![0; 128 * 1024]).unwrap();
+    apply(&inner, vec![put(key_row(), b"", 2)]);
+    let engine = folder.open(&inner);
+    inner.tamper(space, &key, |value| value.clone_from(&good));
+    apply(
+        &inner,
+        vec![Write {
+            space,
+            key: key.clone(),
+            value: Some(good),
+        }],
+    );
+    let value = engine.get(space, &key).unwrap().unwrap();
+    assert!(
+        record::unseal(space, &key, value).is_err(),
+        "zeros are no destroyed keys"
+    );
+}
+
+#[test]
+fn no_key_is_used_twice_when_the_count_is_damaged_or_lost() {
+    for is_lost in [false, true] {
+        let (folder, inner) = (Folder::new(), MemoryEngine::new());
+        apply(&folder.open(&inner), vec![put(start_row(1), b"start", 1)]);
+        if is_lost {
+            apply(&inner, vec![delete((Space::State, NEXT.to_vec()))]);
+        } else {
+            inner.tamper(Space::State, NEXT, |value| value[1] ^= 1);
+        }
+        let engine = folder.open(&inner);
+        apply(&engine, vec![put(start_row(2), b"start", 2)]);
+        apply(&engine, vec![delete(start_row(2))]);
+        assert!(payload(&engine, &start_row(1)).is_some());
+    }
+}
+
+#[test]
+fn a_locked_engine_serves_other_rows_only() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    apply(&folder.open(&inner), vec![put(start_row(1), b"start", 1)]);
+    let locked = SealedEngine::new(inner.clone());
+    assert!(locked.get(Space::State, &start_row(1).1).is_err());
+    assert!(
+        locked
+            .apply(vec![put(start_row(2), b"", 2)], Durability::Synced)
+            .is_err()
+    );
+    assert!(
+        locked
+            .apply(vec![delete(start_row(1))], Durability::Synced)
+            .is_err()
+    );
+    apply(
+        &locked,
+        vec![put(key_row(), b"key", 2), delete(start_row(3))],
+    );
+    assert_eq!(
+        payload(&locked, &key_row()).as_deref(),
+        Some(b"key".as_slice())
+    );
+    let other = StoreSecrets {
+        first: Zeroizing::new([6; 32]),
+        others: Vec::new(),
+    };
+    let refused = locked.unlock(&folder.0, &other);
+    assert!(matches!(refused, Err(DataKeysError::OtherSecret(_))));
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Put(usize, u8),
+    Delete(usize),
+    Reopen,
+    PowerLoss,
+}
+
+fn act() -> impl Strategy<Value = (Act, bool)> {
+    let act = prop_oneof![
+        5 => (0..8_usize, any::<u8>()).prop_map(|(row, byte)| Act::Put(row, byte)),
+        3 => (0..8_usize).prop_map(Act::Delete),
+        1 => Just(Act::Reopen),
+        1 => Just(Act::PowerLoss),
+    ];
+    (act, any::<bool>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// A sealed engine reads like an engine that seals nothing, whatever is written, across restarts and power losses.
+    #[test]
+    fn reads_like_an_engine_that_seals_nothing(acts in prop::collection::vec(act(), 1..40)) {
+        let table = [
+            start_row(1), batch_row(1, 0), batch_row(1, 1), start_row(2), batch_row(2, 0), place_row(), key_row(),
+            batch_row(3, 0),
+        ];
+        let folder = Folder::new();
+        let (mut inner, mut model) = (MemoryEngine::new(), MemoryEngine::new());
+        let mut engine = folder.open(&inner);
+        for (log, (act, is_synced)) in (1..).zip(acts) {
+            let durability = if is_synced { Durability::Synced } else { Durability::Buffered };
+            let write = match act {
+                Act::Put(row, byte) => put(table[row].clone(), &[byte; 20], log),
+                Act::Delete(row) => delete(table[row].clone()),
+                Act::Reopen => {
+                    engine = folder.open(&inner);
+                    continue;
+                }
+                Act::PowerLoss => {
+                    (inner, model) = (inner.after_power_loss(), model.after_power_loss());
+                    engine = folder.open(&inner);
+                    continue;
+                }
+            };
+            // A session's rows are removed before its start, as the tables do.
+            let (space, key) = (write.space, write.key.clone());
+            let mut writes = vec![write];
+            if is_start(space, &key) && writes[0].value.is_none() {
+                let rest = table.iter().filter(|row| row.0 == Space::Journal && row.1[1..17] == key[1..17]);
+                writes.extend(rest.cloned().map(delete));
+            }
+            engine.apply(writes.clone(), durability).unwrap();
+            model.apply(writes, durability).unwrap();
+            for row in &table {
+                prop_assert_eq!(payload(&engine, row), payload(&model, row), "{:?}", row);
+            }
+        }
+    }
+}
