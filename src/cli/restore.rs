@@ -145,8 +145,8 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens the copy as a server would, reads every row, and compares its secret key with the key that
-/// the store depends on. Then applies the erasures. Returns the number of rows and of erased
+/// Opens the copy as a server would, compares its secret key with the key that the store depends on,
+/// and reads every row. Then applies the erasures. Returns the number of rows and of erased
 /// sessions.
 async fn verified(
     config: &Config,
@@ -155,6 +155,11 @@ async fn verified(
 ) -> anyhow::Result<(u64, u64)> {
     let store = EmbeddedStore::open_alone(staged).context("the backup cannot be restored")?;
     let outcome = async {
+        let file = staged.join(KEY_FILE);
+        if file.exists() {
+            let keys = SecretKeys::load(&[file])?;
+            verify(&keys, store.key_check().await?, store.as_ref()).await?;
+        }
         unlock(config, staged, &store)?;
         let report = store.check();
         if !report.is_good() {
@@ -163,11 +168,6 @@ async fn verified(
                 "the backup is damaged: use another one, or check a copy of it with \
                  `porchlight store check --data COPY --quarantine` and restore the copy"
             );
-        }
-        let file = staged.join(KEY_FILE);
-        if file.exists() {
-            let keys = SecretKeys::load(&[file])?;
-            verify(&keys, store.key_check().await?, store.as_ref()).await?;
         }
         let erased = apply_erasures(store.as_ref(), erasures).await?;
         Ok((report.kinds.values().map(|kind| kind.rows).sum(), erased))

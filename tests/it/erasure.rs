@@ -140,7 +140,7 @@ fn no_file_of_the_store_and_no_key_reveals_erased_data() {
         let before = folder.path().join("before");
         back_up(&folder, &before);
         assert_eq!(
-            revealed(&before, &needles).len(),
+            revealed(&before, &needles).await.len(),
             needles.len(),
             "the store holds the data, sealed"
         );
@@ -173,8 +173,12 @@ fn no_file_of_the_store_and_no_key_reveals_erased_data() {
     replace_keys(&no_keys, &folder.store());
     for store in [folder.store(), no_keys] {
         assert_eq!(found(&store, &needles), Vec::<String>::new());
-        assert_eq!(revealed(&store, &needles), Vec::<String>::new());
-        assert_eq!(revealed(&store, &other).len(), 1, "the others stay");
+        assert_eq!(block_on(revealed(&store, &needles)), Vec::<String>::new());
+        assert_eq!(
+            block_on(revealed(&store, &other)).len(),
+            1,
+            "the others stay"
+        );
     }
 }
 

@@ -10,8 +10,6 @@ use porchlight_store::engine::{KeyRange, Order, Space};
 use porchlight_store::txn::Scan;
 use porchlight_support::files::note_needles;
 
-use crate::server::block_on;
-
 /// Opens and unlocks a store with the key next to it.
 pub(crate) fn open_store(path: &Path) -> anyhow::Result<Arc<EmbeddedStore>> {
     let store = EmbeddedStore::open_alone(path)?;
@@ -21,7 +19,7 @@ pub(crate) fn open_store(path: &Path) -> anyhow::Result<Arc<EmbeddedStore>> {
 
 /// Returns the names of the needles that any readable row of the store contains. The store is opened
 /// with the keys next to it.
-pub(crate) fn revealed(path: &Path, needles: &[(String, Vec<u8>)]) -> Vec<String> {
+pub(crate) async fn revealed(path: &Path, needles: &[(String, Vec<u8>)]) -> Vec<String> {
     let store = open_store(path).unwrap();
     let mut names = Vec::new();
     for space in Space::ALL {
@@ -36,12 +34,12 @@ pub(crate) fn revealed(path: &Path, needles: &[(String, Vec<u8>)]) -> Vec<String
             bytes_max: usize::MAX,
             keys_only: false,
         };
-        let rows = block_on(store.read_rows(move |read| read.rows(&everything)));
-        for row in rows.unwrap() {
+        let rows = store.read_rows(move |read| read.rows(&everything));
+        for row in rows.await.unwrap() {
             note_needles(&row.payload, needles, &mut names);
             note_needles(&row.key, needles, &mut names);
         }
     }
-    block_on(store.close());
+    store.close().await;
     names
 }

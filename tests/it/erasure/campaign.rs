@@ -191,14 +191,17 @@ fn the_sessions_of_a_courier_are_erased_beside_a_load_and_from_a_restored_backup
     assert_eq!(found(&folder.store(), &needles), Vec::<String>::new());
     server.stop();
     assert_eq!(found(&folder.store(), &needles), Vec::<String>::new());
-    assert_eq!(revealed(&folder.store(), &needles), Vec::<String>::new());
+    assert_eq!(
+        block_on(revealed(&folder.store(), &needles)),
+        Vec::<String>::new()
+    );
     assert_nothing_is_restored(&folder, &copy, &needles);
 }
 
 /// Restores a backup from before the erasure, and searches its files.
 fn assert_nothing_is_restored(folder: &Folder, copy: &Path, needles: &[(String, Vec<u8>)]) {
     assert_eq!(
-        revealed(copy, needles).len(),
+        block_on(revealed(copy, needles)).len(),
         needles.len(),
         "the backup has all"
     );
@@ -217,7 +220,11 @@ fn assert_nothing_is_restored(folder: &Folder, copy: &Path, needles: &[(String, 
     replace_keys(copy, &folder.store());
     for store in [restored.as_path(), copy] {
         assert_eq!(found(store, needles), Vec::<String>::new());
-        assert_eq!(revealed(store, needles), Vec::<String>::new());
-        assert_eq!(revealed(store, &others).len(), 1, "the others stay");
+        assert_eq!(block_on(revealed(store, needles)), Vec::<String>::new());
+        assert_eq!(
+            block_on(revealed(store, &others)).len(),
+            1,
+            "the others stay"
+        );
     }
 }
