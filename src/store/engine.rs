@@ -172,7 +172,7 @@ pub trait Engine: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Rewrites the files so that they no longer hold removed rows. Takes as long as reading and writing the whole store.
+    /// Makes removed rows unreadable in the files. Rewriting the files takes as long as reading and writing the whole store.
     fn purge(&self) -> Result<(), EngineError>;
 
     /// Syncs all data. Nothing is applied afterwards.

@@ -64,6 +64,12 @@
 //! of the page cache: single rows are read on the caller's thread. Journals and lists are read on
 //! threads that may block.
 //!
+//! **Rows with personal data are sealed** between the records and the engine ([`sealed`]), so that
+//! the tables and the engine know nothing of keys. The checksum is over the sealed bytes: a backup and
+//! a check of the checksums need no key. A row names its key, so a read needs one look-up in memory;
+//! a write finds the key of its session in the row of the session's start. An alternative was an
+//! engine that overwrites in place, which none of the embedded engines with cheap writes does.
+//!
 //! **Snapshots wait for no sync**: they may be lost at any time. They are written with the groups
 //! of durable operations.
 

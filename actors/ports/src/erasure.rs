@@ -91,7 +91,7 @@ pub trait Erasure: Send + Sync {
         Ok(false)
     }
 
-    /// Rewrites the files of the store so that they no longer contain the removed rows. If the
-    /// database does so by itself, the call returns immediately.
+    /// Makes the removed rows unreadable in the files of the store: destroys their data keys for good,
+    /// or rewrites the files. If the database does so by itself, the call returns immediately.
     async fn purge(&self) -> StoreResult<()>;
 }

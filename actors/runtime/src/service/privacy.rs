@@ -132,7 +132,7 @@ impl Service {
         }
     }
 
-    /// Rewrites the store's files. Requests that wait during a rewrite share the next one.
+    /// Makes removed rows unreadable in the files of the store. Requests that wait meanwhile share the next call.
     async fn purge(&self) -> StoreResult<()> {
         let begun_before = self.privacy.purges_begun.load(Ordering::SeqCst);
         let _turn = self.privacy.purging.lock().await;
