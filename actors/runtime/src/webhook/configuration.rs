@@ -103,7 +103,8 @@ impl Webhooks {
         if let Some(made) = self.repeated(tenant, request, repeat).await? {
             return Ok(made);
         }
-        self.probe(tenant, url).await?;
+        let url = normalized(url);
+        self.probe(tenant, &url).await?;
         let now = self.inner.clock.now();
         let id = EndpointId::new(now, self.inner.entropy.random());
         let (secret, sealed) = self.new_secret(tenant, id, 1)?;
@@ -145,12 +146,13 @@ impl Webhooks {
         url: Option<&str>,
         enabled: Option<bool>,
     ) -> Result<Endpoint, ConfigureError> {
-        if let Some(url) = url {
+        let url = url.map(normalized);
+        if let Some(url) = &url {
             self.probe(tenant, url).await?;
         }
         self.replace(tenant, |endpoint| {
-            if let Some(url) = url {
-                endpoint.url = url.into();
+            if let Some(url) = &url {
+                endpoint.url = url.as_str().into();
             }
             if let Some(enabled) = enabled.filter(|&enabled| enabled != endpoint.enabled) {
                 endpoint.enabled = enabled;
@@ -280,5 +282,30 @@ impl Webhooks {
             }
         }
         Err(ConfigureError::Contended)
+    }
+}
+
+/// Returns the URL with its scheme in lower case, which is how answers show it.
+fn normalized(url: &str) -> String {
+    match url.split_once(':') {
+        Some((scheme, rest)) => format!("{}:{rest}", scheme.to_ascii_lowercase()),
+        None => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_scheme_is_normalized() {
+        for (url, expected) in [
+            ("HTTPS://Host.example/Path", "https://Host.example/Path"),
+            ("Https://LOCALHOST:1/a:B", "https://LOCALHOST:1/a:B"),
+            ("https://host.example/", "https://host.example/"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(normalized(url), expected);
+        }
     }
 }
