@@ -281,20 +281,21 @@ async fn a_removed_recorder_is_refused_with_a_visible_message() {
             let answer = push(&server, made, app, body.to_owned()).await;
             answer.is_problem(401, "credential_invalid");
         }
-        let answer = push(
-            &server,
-            made,
-            "sensor-logger",
-            r#"{"payload":[]}"#.to_owned(),
-        )
-        .await;
-        assert_eq!(answer.status, 499);
-        assert!(
-            answer.text.contains("expired or was removed"),
-            "{}",
-            answer.text
-        );
-        assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
+        // The credential is checked before the body.
+        for app in ["traccar", "owntracks", "overland"] {
+            let answer = push(&server, made, app, "{".to_owned()).await;
+            answer.is_problem(401, "credential_invalid");
+        }
+        for body in [r#"{"payload":[]}"#, "{"] {
+            let answer = push(&server, made, "sensor-logger", body.to_owned()).await;
+            assert_eq!(answer.status, 499);
+            assert!(
+                answer.text.contains("expired or was removed"),
+                "{}",
+                answer.text
+            );
+            assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
+        }
         let page = Answer::of(server.ask(Method::GET, &made.link)).await;
         page.is_problem(401, "credential_invalid");
     }

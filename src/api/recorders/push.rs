@@ -128,10 +128,12 @@ pub(super) async fn recorder_of(call: &RequestContext) -> Result<RecorderId, Pro
 ///
 /// # Errors
 ///
-/// 401 for a recorder that was removed, 429 or 503 if the tenant or the node is full, and the
+/// 401 for a recorder that has expired or was removed, 429 or 503 if the tenant or the node is full, and the
 /// errors of reading a body.
 async fn read(call: &mut RequestContext, id: RecorderId) -> Result<Received, Problem> {
+    let now = call.state.service.now();
     let recorder = call.state.service.recorder(id).await?;
+    let recorder = recorder.filter(|recorder| now < recorder.order.expires_at);
     let gone = || Problem::new(Code::CredentialInvalid, GONE);
     let usage = call
         .state
