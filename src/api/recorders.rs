@@ -178,6 +178,8 @@ fn order(tenant: Tenant, body: &Value, now: TimestampMs) -> Result<RecorderOrder
         .need("address", fields, &mut faults)
         .and_then(|fields| {
             fields.only(&super::start::ADDRESS_FIELDS, &mut faults);
+            fields.only_positions("entrance", &mut faults);
+            fields.only_positions("gates", &mut faults);
             address(&fields, &mut faults)
         });
     let range = RECORDER_EXPIRES_SEC_MIN..=RECORDER_EXPIRES_SEC_MAX;

@@ -100,6 +100,28 @@ impl<'v> Fields<'v> {
         }
     }
 
+    /// Adds a fault for each field of these positions that is not `lat` or `lng`: of one position
+    /// under `name`, or of an array of them.
+    pub fn only_positions(&self, name: &str, faults: &mut Faults) {
+        let positions: &[Value] = match self.value(name) {
+            Some(Value::Array(positions)) => positions,
+            Some(position) => std::slice::from_ref(position),
+            None => return,
+        };
+        let is_array = self.value(name).is_some_and(Value::is_array);
+        for (place, position) in positions.iter().enumerate() {
+            let step = if is_array {
+                Step::Place(name, place)
+            } else {
+                Step::Name(name)
+            };
+            if let Some(object) = position.as_object() {
+                let parent = Some((self, step));
+                Fields { object, parent }.only(&["lat", "lng"], faults);
+            }
+        }
+    }
+
     /// Adds a fault for each field of this object that is not in `names`.
     pub fn only(&self, names: &[&str], faults: &mut Faults) {
         let unknown = self.object.keys().filter(|name| {

@@ -127,14 +127,24 @@ async fn every_field_of_a_recorder_request_is_validated() {
             .await;
         assert_eq!(answer.is_problem(422, "invalid_body").faults(), [pointer]);
     }
+    let point = json!({ "lat": 51.38, "lng": -2.36 });
     let mut unknown = body();
+    unknown["address"]["entrance"] = point.clone();
+    unknown["address"]["gates"] = json!([point, point]);
+    make(&server, &unknown).await;
     unknown["address"]["more"] = json!(1);
+    unknown["address"]["entrance"]["name"] = json!("back");
+    unknown["address"]["gates"][1]["code"] = json!("1234");
     let answer = server
         .post("/v1/recorders", &server.keys.secret, &unknown)
         .await;
     assert_eq!(
         answer.is_problem(422, "invalid_body").faults(),
-        ["/address/more"]
+        [
+            "/address/more",
+            "/address/entrance/name",
+            "/address/gates/1/code"
+        ]
     );
     for seconds in [60, 2_592_000] {
         let mut body = body();
