@@ -227,3 +227,30 @@ async fn an_attempt_records_its_failure_target_and_response() {
     }
     panic!("it was not tried again");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_body_is_accepted_with_any_media_type() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let url = receiver.local_url();
+    customer.post("/v1/webhooks", json!({"url": url})).await;
+    for (path, status) in [
+        ("/v1/webhooks/rotate", 200),
+        ("/v1/webhooks/test", 200),
+        ("/v1/webhooks/deliveries/retry", 202),
+    ] {
+        let send = async |body: &'static str| {
+            let request = customer.http.post(format!("{}{path}", customer.api));
+            let request = request
+                .bearer_auth(&customer.key)
+                .header("content-type", "application/x-www-form-urlencoded");
+            request.body(body).send().await.unwrap().status().as_u16()
+        };
+        // As `curl -d ''` sends it.
+        assert_eq!(send("").await, status, "{path}");
+        assert_eq!(send("event=1").await, 415, "{path}");
+    }
+    server.stop();
+}

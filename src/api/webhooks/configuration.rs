@@ -1,7 +1,7 @@
 //! `/v1/webhooks`, `/rotate` and `/test`.
 
 use actix_web::HttpResponse;
-use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use actix_web::web::Bytes;
 use porchlight_actors::webhook::Webhooks;
 use porchlight_http::body::Limits;
@@ -64,13 +64,12 @@ struct TestView {
     error: Option<&'static str>,
 }
 
-/// The body, which may be left out altogether, as it was sent and as JSON.
+/// The body, which may be empty whatever its media type is, as it was sent and as JSON.
 pub(super) async fn optional_body(call: &mut RequestContext) -> Result<(Bytes, Value), Problem> {
     let headers = call.headers();
     let length = headers.get(CONTENT_LENGTH);
-    let is_absent = length.is_none_or(|length| length == "0")
-        && !headers.contains_key(TRANSFER_ENCODING)
-        && !headers.contains_key(CONTENT_TYPE);
+    let is_absent =
+        length.is_none_or(|length| length == "0") && !headers.contains_key(TRANSFER_ENCODING);
     if is_absent {
         return Ok((Bytes::new(), Value::Object(serde_json::Map::new())));
     }
