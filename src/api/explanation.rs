@@ -91,6 +91,7 @@ pub(super) async fn review(mut call: RequestContext) -> Result<HttpResponse, Pro
         reviewed_at: call.state.service.now(),
         key_id: key.id,
     };
+    call.may_change(&row)?;
     let sessions = call.state.service.of(tenant);
     if !sessions.put_review(&row, review.clone()).await? {
         return Err(session_not_found());

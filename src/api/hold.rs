@@ -53,6 +53,7 @@ async fn set(call: RequestContext, held: bool) -> Result<HttpResponse, Problem> 
     let row = call.session_to_change(&caller, call.session_id()).await?;
     call.accepts_json()?;
     call.no_parameters()?;
+    call.may_change(&row)?;
     let privacy = call.state.service.privacy(tenant);
     if !privacy.set_hold(&row.start, held).await? {
         return Err(session_not_found());

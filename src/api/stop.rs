@@ -50,6 +50,7 @@ pub(super) async fn stop(mut call: RequestContext) -> Result<HttpResponse, Probl
         .object("pod", &mut faults)
         .and_then(|fields| pod(&fields, &mut faults));
     let row = faults.none(row)?;
+    call.may_change(&row)?;
     let stopped = call
         .state
         .service
@@ -85,8 +86,9 @@ pub(super) async fn attach_pod(mut call: RequestContext) -> Result<HttpResponse,
     call.no_parameters()?;
     let mut faults = Faults::default();
     let pod = pod(&Fields::root(&value)?, &mut faults);
-    let service = &call.state.service;
-    let attached = service.attach_pod(&row, faults.none(pod)?).await;
+    let pod = faults.none(pod)?;
+    call.may_change(&row)?;
+    let attached = call.state.service.attach_pod(&row, pod).await;
     request_context::json(HttpResponse::Ok(), &attached.map_err(not_attached)?)
 }
 

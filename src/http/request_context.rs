@@ -153,11 +153,12 @@ impl RequestContext {
         }
     }
 
-    /// The session `session_id`, if the caller can see it, its token is valid and the session may be changed.
+    /// The session `session_id`, which may be restricted, if the caller can see it and its token is valid.
+    /// [`Self::may_change`] must follow when the content of the request has been checked.
     ///
     /// # Errors
     ///
-    /// 404; 401 for an expired token; 409 `restricted`; 503.
+    /// 404; 401 for an expired token; 503.
     pub async fn session_to_change(
         &self,
         caller: &Caller,
@@ -165,7 +166,19 @@ impl RequestContext {
     ) -> Result<SessionRow, Problem> {
         let row = self.session_of_any_standing(caller, session_id).await?;
         match self.state.service.standing(&row.start) {
-            Standing::Open => Ok(row),
+            Standing::Open | Standing::Restricted => Ok(row),
+            Standing::Erased => Err(session_not_found()),
+        }
+    }
+
+    /// Checks that a session may be changed: a check of its state, which comes after those of the content.
+    ///
+    /// # Errors
+    ///
+    /// 409 `restricted`; 404 if the session was erased since it was found.
+    pub fn may_change(&self, row: &SessionRow) -> Result<(), Problem> {
+        match self.state.service.standing(&row.start) {
+            Standing::Open => Ok(()),
             Standing::Restricted => Err(restricted()),
             Standing::Erased => Err(session_not_found()),
         }

@@ -3,6 +3,7 @@
 
 mod access;
 mod hold;
+mod restricted;
 mod retention;
 mod trail;
 
