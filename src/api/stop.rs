@@ -7,6 +7,7 @@ use porchlight_actors::service::{AttachPodError, StopCommand, StopError};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::URL_CHARS_MAX;
 use porchlight_schema::session::{Pod, PodType, SessionView};
+use url::{Position, Url};
 
 use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
@@ -113,24 +114,67 @@ fn pod(fields: &Fields<'_>, faults: &mut Faults) -> Option<Pod> {
     let pod_type = fields.need("type", pod_type, faults);
     let detail = format!("must be an https URL of at most {URL_CHARS_MAX} characters");
     let url = fields.read("url", detail, faults, |value| {
-        value.as_str().filter(|text| is_https(text))
+        value.as_str().and_then(https_uri)
     });
     let url = fields.need("url", url, faults);
     Some(Pod {
         pod_type: pod_type?,
-        url: url?.to_owned(),
+        url: url?,
     })
 }
 
-/// Whether the text is a URL that needs no repair by a parser.
-fn is_https(text: &str) -> bool {
+/// Returns the text as a URI of RFC 3986, if it is an https URL that needs no repair by a parser: characters that a URI
+/// cannot contain are percent-encoded, and everything else stays as it was sent.
+fn https_uri(text: &str) -> Option<String> {
+    const SCHEME: &str = "https://";
     let mended = |letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\';
-    let is_plain = text
-        .strip_prefix("https://")
-        .is_some_and(|rest| !rest.starts_with('/') && !rest.contains(mended));
-    is_plain
-        && text.chars().count() <= URL_CHARS_MAX
-        && url::Url::parse(text).is_ok_and(|url| url.has_host())
+    let rest = text.strip_prefix(SCHEME)?;
+    if rest.starts_with('/') || rest.contains(mended) {
+        return None;
+    }
+    let url = Url::parse(text).ok().filter(Url::has_host)?;
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let authority = if authority.is_ascii() {
+        authority
+    } else {
+        &url[Position::BeforeUsername..Position::AfterPort]
+    };
+    let is_uri = |byte: u8| is_unreserved(byte) || b":@[]%".contains(&byte);
+    if !authority.bytes().all(is_uri) {
+        return None;
+    }
+    let uri = format!("{SCHEME}{authority}{}", encoded(tail)?);
+    (text.chars().count() <= URL_CHARS_MAX && uri.len() <= URL_CHARS_MAX).then_some(uri)
+}
+
+/// Whether a byte may stand for itself in every part of a URI: `unreserved` and `sub-delims` of RFC 3986.
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
+}
+
+/// Percent-encodes what path, query and fragment cannot contain; `None` if a `%` begins no encoded byte.
+fn encoded(tail: &str) -> Option<String> {
+    let mut uri = String::with_capacity(tail.len());
+    let mut has_fragment = false;
+    for (place, byte) in tail.bytes().enumerate() {
+        let stays = match byte {
+            b'%' => {
+                let digits = tail.as_bytes().get(place + 1..place + 3)?;
+                if !digits.iter().all(u8::is_ascii_hexdigit) {
+                    return None;
+                }
+                true
+            }
+            b'#' => !std::mem::replace(&mut has_fragment, true),
+            byte => is_unreserved(byte) || b":@/?".contains(&byte),
+        };
+        if stays {
+            uri.push(char::from(byte));
+        } else {
+            uri.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    Some(uri)
 }
 
 #[cfg(test)]
@@ -138,16 +182,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_plain_https_url_is_accepted() {
+    fn a_plain_https_url_stays_as_it_was_sent() {
         for text in [
             "https://example.com",
-            "https://example.com/a?b=c#d",
-            "https://cdn.example.com:8443/p%20q.jpg",
+            "https://Example.com/a?b=c#d",
+            "https://example.com/a?b=c?d/e#f?g",
+            "https://cdn.example.com:8443/p%20q.jpg?x-sig=a%2Fb+c~d",
             "https://[2001:db8::1]/x",
+            "https://user@example.com/",
         ] {
-            assert!(is_https(text), "{text}");
+            assert_eq!(https_uri(text).as_deref(), Some(text));
         }
+    }
+
+    #[test]
+    fn characters_outside_of_a_uri_are_percent_encoded() {
+        for (text, uri) in [
+            ("https://a.example/é", "https://a.example/%C3%A9"),
+            (
+                "https://a.example/{}|^`?[b]=\"<>",
+                "https://a.example/%7B%7D%7C%5E%60?%5Bb%5D=%22%3C%3E",
+            ),
+            ("https://a.example/#b#c", "https://a.example/#b%23c"),
+            (
+                "https://bücher.example:8443/%C3%A9é",
+                "https://xn--bcher-kva.example:8443/%C3%A9%C3%A9",
+            ),
+        ] {
+            assert_eq!(https_uri(text).as_deref(), Some(uri));
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_https_url_is_refused() {
         let long = format!("https://example.com/{}", "a".repeat(URL_CHARS_MAX));
+        let long_when_encoded = format!("https://example.com/{}", "é".repeat(URL_CHARS_MAX / 2));
         for text in [
             "",
             "http://example.com",
@@ -157,9 +226,13 @@ mod tests {
             "HTTPS://example.com",
             "https:\\\\example.com",
             "https://example.com/\n",
+            "https://example.com/%zz",
+            "https://example.com/?a=100%",
+            "https://ex{a}mple.com/",
             &long,
+            &long_when_encoded,
         ] {
-            assert!(!is_https(text), "{text}");
+            assert_eq!(https_uri(text), None, "{text}");
         }
     }
 }

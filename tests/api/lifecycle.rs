@@ -298,6 +298,28 @@ async fn the_times_of_the_phone_are_kept_within_bounds() {
 }
 
 #[actix::test]
+async fn the_url_of_a_pod_is_returned_as_a_uri() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let path = format!("/v1/sessions/{}/pod", session.id);
+    let pod = |url: &str| json!({ "type": "photo", "url": url });
+    let sent = pod("https://example.com/türe_{1}.jpg");
+    let uri = pod("https://example.com/t%C3%BCre_%7B1%7D.jpg");
+    let answer = server.post(&path, &session.token, &sent).await;
+    assert_eq!((answer.status, &answer.json), (200, &uri));
+    let insight = server
+        .get(&insights(&session.id), &server.keys.secret)
+        .await;
+    assert_eq!(insight.json["pod"], uri);
+    let body = json!({ "sessionId": session.id, "pod": pod("https://example.com/%zz") });
+    let stop = server
+        .post("/v1/sessions/stop", &server.keys.secret, &body)
+        .await;
+    assert_eq!(stop.is_problem(422, "invalid_body").faults(), ["/pod/url"]);
+    server.stop().await;
+}
+
+#[actix::test]
 async fn a_later_pod_counts_even_if_the_clock_was_set_back() {
     let server = Server::start().await;
     let session = server.start_session().await;
