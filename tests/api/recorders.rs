@@ -260,6 +260,19 @@ async fn invalid_app_payloads_are_refused() {
     ] {
         let answer = push(&server, &made, app, body.to_owned()).await;
         answer.is_problem(status, code);
+        let faults: &[&str] = match (app, status) {
+            (_, 400) => &[],
+            ("sensor-logger", _) => &[""],
+            ("overland", _) => &["/locations"],
+            _ => &["/timestamp"],
+        };
+        assert_eq!(answer.faults(), faults, "{app}");
+    }
+    for app in ["traccar", "gpslogger"] {
+        let path = format!("{}/{app}?lat=1&lon=2", made.link);
+        let answer = Answer::of(server.ask(Method::GET, &path)).await;
+        answer.is_problem(422, "invalid_body");
+        assert_eq!(answer.json["errors"][0]["parameter"], "timestamp");
     }
     assert_eq!(show(&server, &made).await["sessionId"], Value::Null);
     server.stop().await;

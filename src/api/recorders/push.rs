@@ -17,7 +17,7 @@ use super::super::telemetry::{BodyAccount, not_admitted};
 use porchlight_http::background;
 use porchlight_http::body::{self, Account, Limits};
 use porchlight_http::middleware::Report;
-use porchlight_http::problem::{Code, Problem};
+use porchlight_http::problem::{Code, Fault, Problem};
 use porchlight_http::request_context::{RequestContext, restricted};
 use porchlight_http::route::{get, resource};
 
@@ -199,16 +199,7 @@ async fn take(
     id: RecorderId,
     message: Result<Message, PayloadError>,
 ) -> Result<(), Problem> {
-    let message = message.map_err(|error| {
-        let code = match error {
-            PayloadError::Malformed(_) => Code::MalformedBody,
-            PayloadError::Missing(_) => Code::InvalidBody,
-        };
-        Problem::new(
-            code,
-            format!("The request does not have the format of the app: {error}."),
-        )
-    })?;
+    let message = message.map_err(|error| refused(call, error))?;
     match call.state.service.record(id, &message).await {
         Ok(()) => Ok(()),
         Err(RecordError::Gone) => Err(Problem::new(Code::CredentialInvalid, GONE)),
@@ -221,6 +212,30 @@ async fn take(
         Err(RecordError::Draining) => Err(Problem::new(Code::Draining, "The service is stopping.")),
         Err(RecordError::Store(error)) => Err(error.into()),
     }
+}
+
+/// Returns the problem of a payload that cannot be read. A missing field is named by its place: in the query of a request
+/// that has one, and otherwise in the body.
+fn refused(call: &RequestContext, error: PayloadError) -> Problem {
+    let sentence = format!("The request does not have the format of the app: {error}.");
+    let missing = match error {
+        PayloadError::Malformed(_) => return Problem::new(Code::MalformedBody, sentence),
+        PayloadError::Missing(missing) => missing,
+    };
+    let detail = format!("{missing} is required");
+    let fault = if !call.http.query_string().is_empty() {
+        Fault::Parameter {
+            parameter: missing.into(),
+            detail,
+        }
+    } else {
+        let pointer = match missing {
+            "locations" | "timestamp" | "tst" => format!("/{missing}"),
+            _ => String::new(),
+        };
+        Fault::Field { pointer, detail }
+    };
+    Problem::new(Code::InvalidBody, sentence).with_faults(vec![fault])
 }
 
 fn answer(body: &'static str) -> HttpResponse {
