@@ -18,6 +18,7 @@ use porchlight_core::privacy::PrivacyRequest;
 use porchlight_http::audit;
 use porchlight_http::links::ArchiveLink;
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::query;
 use porchlight_http::request_context::RequestContext;
 use porchlight_schema::ids::OrganizationId;
 use porchlight_schema::limits::ACCESS_ARCHIVES_AT_ONCE_MAX;
@@ -137,11 +138,25 @@ fn signed(call: &RequestContext) -> Result<Option<ArchiveLink<'_>>, Problem> {
     Ok(Some(link).filter(|_| is_signed))
 }
 
+/// Checks that the request has no parameters besides those of the link, which the signature has checked.
+///
+/// # Errors
+///
+/// 422 with the name of each other parameter.
+fn only_known_parameters(call: &RequestContext) -> Result<(), Problem> {
+    let mut query = query::Query::of(call.http.query_string());
+    for parameter in ["organizationId", "environment", "expires", "signature"] {
+        let _known = query.read(parameter, "", |_| Some(()));
+    }
+    query.done()
+}
+
 /// The archive of an access request. 200 with a ZIP file.
 ///
 /// # Errors
 ///
-/// 403 for an invalid signature; 404 if the link has expired, or the request has no archive; 406; 429; 503.
+/// 403 for an invalid signature; 404 if the link has expired, or the request has no archive; 406; 422 for a parameter that
+/// the link does not have; 429; 503.
 pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Problem> {
     let link = signed(&call)?
         .ok_or_else(|| Problem::new(Code::Forbidden, "The link's signature is invalid."))?;
@@ -155,6 +170,7 @@ pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Probl
     let request = request.filter(|request| request.archive_expires_at() == Some(link.expires_at));
     let request = request.ok_or_else(not_found)?;
     call.accepts("application", "zip")?;
+    only_known_parameters(&call)?;
     let actor = Actor::of_kind(ActorKind::Link);
     audit::begin(&call.http, service, tenant, actor, Action::DownloadExport).await?;
     let archives = call.http.app_data::<Data<Archives>>();

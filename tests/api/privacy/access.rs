@@ -170,6 +170,10 @@ async fn a_link_to_an_archive_is_valid_for_one_request_of_one_tenant_for_a_day()
         .ask(Method::GET, &path)
         .header("Accept", "application/json");
     Answer::of(asked).await.is_problem(406, "not_acceptable");
+    let more = format!("{path}&more=1");
+    let answer = Answer::of(server.ask(Method::GET, &more)).await;
+    let faults = answer.is_problem(422, "invalid_parameter").faults();
+    assert_eq!(faults, ["more"]);
     // The other tenant's request of the same id has another link.
     let mut others = Value::Null;
     for _ in 0..1_000 {
