@@ -1,14 +1,11 @@
 //! `GET /v1/audit`.
 
 use actix_web::HttpResponse;
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use porchlight_core::audit::{Action, Filter, HashedLine, Place};
 use porchlight_http::problem::Problem;
-use porchlight_http::query::Query;
+use porchlight_http::query::{Query, cursor_bytes, cursor_of};
 use porchlight_http::request_context::{self, RequestContext};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::CURSOR_CHARS_MAX;
 use serde::Serialize;
 
 /// A page of the log.
@@ -54,18 +51,15 @@ pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> 
     )
 }
 
-/// The cursor after this line, opaque so that its form may change.
+/// The cursor after this line.
 fn cursor(after: Place) -> String {
     let mut bytes = after.group.to_be_bytes().to_vec();
     bytes.extend(after.line.to_be_bytes());
-    URL_SAFE_NO_PAD.encode(bytes)
+    cursor_of(&bytes)
 }
 
 fn read_cursor(text: &str) -> Option<Place> {
-    if text.len() > CURSOR_CHARS_MAX {
-        return None;
-    }
-    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    let bytes = cursor_bytes(text)?;
     let (group, line) = bytes.split_first_chunk::<8>()?;
     Some(Place {
         group: u64::from_be_bytes(*group),
@@ -81,7 +75,16 @@ mod tests {
     fn a_cursor_leads_back_and_another_text_does_not() {
         let place = Place { group: 7, line: 9 };
         assert_eq!(read_cursor(&cursor(place)), Some(place));
-        for text in ["", "x", &cursor(place)[1..], &"A".repeat(300)] {
+        let forged = "A".repeat(cursor(place).len());
+        let of_another_list = cursor_of(&[0; 16]);
+        for text in [
+            "",
+            "x",
+            &cursor(place)[1..],
+            &"A".repeat(300),
+            &forged,
+            &of_another_list,
+        ] {
             assert_eq!(read_cursor(text), None, "{text}");
         }
     }

@@ -6,13 +6,13 @@ mod samples;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, Resource, web};
-use porchlight_actors::service::{NewRequest, Submitted, parse_position};
+use porchlight_actors::service::{NewRequest, Submitted, is_position};
 use porchlight_core::privacy::{PrivacyRequest, RecordedSubject};
 use porchlight_http::audit;
 use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::{Code, Problem};
-use porchlight_http::query::Query;
+use porchlight_http::query::{Query, cursor_bytes, cursor_of};
 use porchlight_http::request_context::{self, RequestContext};
 use porchlight_http::route::{get, resource};
 use porchlight_observe::http::Route;
@@ -20,7 +20,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     PRIVACY_REASON_CHARS_MAX, PRIVACY_REQUEST_ID_CHARS_MAX, TEXT_CHARS_MAX,
 };
-use porchlight_schema::privacy::{Counts, RequestStatus, RequestType, Subject, hex, is_request_id};
+use porchlight_schema::privacy::{Counts, RequestStatus, RequestType, Subject, is_request_id};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 use serde::Serialize;
@@ -145,7 +145,9 @@ async fn list(call: RequestContext) -> Result<HttpResponse, Problem> {
     let mut query = Query::of(call.http.query_string());
     let status = query.closed("status", &RequestStatus::ALL);
     let limit = query.limit();
-    let after = query.read("cursor", "is not a cursor of this list", parse_position);
+    let after = query.read("cursor", "must be a nextCursor of this list", |text| {
+        cursor_bytes(text).filter(|bytes| is_position(bytes))
+    });
     query.done()?;
     let _share = call.begin_list(tenant)?;
     let privacy = call.state.service.privacy(tenant);
@@ -153,7 +155,7 @@ async fn list(call: RequestContext) -> Result<HttpResponse, Problem> {
     let view = |request| RequestView::new(&call, tenant, request);
     let view = PageView {
         data: page.requests.iter().map(view).collect(),
-        next_cursor: page.next.map(|position| hex(&position)),
+        next_cursor: page.next.map(|position| cursor_of(&position)),
     };
     request_context::json(HttpResponse::Ok(), &view)
 }

@@ -148,22 +148,35 @@ impl Query {
     }
 }
 
-/// The cursor after this session, opaque so that its form may change.
+/// The cursor after this session.
 #[must_use]
 pub fn cursor(after: SessionId) -> String {
-    let mut bytes = after.to_bytes().to_vec();
-    bytes.extend(crc32fast::hash(&bytes).to_be_bytes());
-    URL_SAFE_NO_PAD.encode(bytes)
+    cursor_of(&after.to_bytes())
 }
 
 fn read_cursor(text: &str) -> Option<SessionId> {
+    let bytes = cursor_bytes(text)?;
+    bytes.try_into().ok().map(SessionId::from_bytes)
+}
+
+/// The cursor after a place in a list, opaque so that its form may change.
+#[must_use]
+pub fn cursor_of(place: &[u8]) -> String {
+    let mut bytes = place.to_vec();
+    bytes.extend(crc32fast::hash(place).to_be_bytes());
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Returns the place in a list that a cursor names; `None` for a text that is no cursor.
+#[must_use]
+pub fn cursor_bytes(text: &str) -> Option<Vec<u8>> {
     if text.len() > CURSOR_CHARS_MAX {
         return None;
     }
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-    let (id, sum) = bytes.split_first_chunk::<16>()?;
+    let (place, sum) = bytes.split_last_chunk::<4>()?;
     // The checksum is no protection; it only distinguishes a cursor from other decodable text.
-    (sum == crc32fast::hash(id).to_be_bytes()).then(|| SessionId::from_bytes(*id))
+    (*sum == crc32fast::hash(place).to_be_bytes()).then(|| place.to_vec())
 }
 
 #[cfg(test)]

@@ -261,6 +261,8 @@ async fn pages_follow_each_other_and_the_customer_can_check_the_chain() {
         "sessionId=x",
         "limit=0",
         "cursor=x",
+        "cursor=AAAAAAAAAAAAAAAA",
+        "cursor=AAAAAAAAAAAAAAAAAAAAAA",
         "from=x",
     ] {
         server

@@ -287,6 +287,8 @@ async fn what_is_asked_for_is_checked_to_the_letter() {
     for path in [
         format!("{REQUESTS}?status=done"),
         format!("{REQUESTS}?cursor=x"),
+        format!("{REQUESTS}?cursor={}", "0".repeat(80)),
+        format!("{REQUESTS}?cursor={}", "A".repeat(59)),
         format!("{REQUESTS}?limit=0"),
         format!("{REQUESTS}?more=1"),
     ] {

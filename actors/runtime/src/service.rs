@@ -37,7 +37,7 @@ pub use feed::FeedState;
 pub use porchlight_core::timeline::NumberedChange;
 pub use privacy::{
     LoggedErasure, NewRequest, PrivacySettings, RequestPage, SignReceipt, Submitted, TenantPrivacy,
-    apply_erasures, logged_erasures, parse_position,
+    apply_erasures, is_position, logged_erasures,
 };
 pub use recorder::{RecordError, Recorder, RecorderOrder};
 pub use retention::{Swept, TenantRetention};

@@ -3,12 +3,12 @@
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use maud::{Markup, html};
-use porchlight_actors::service::parse_position;
+use porchlight_actors::service::is_position;
 use porchlight_core::privacy::{PrivacyRequest, RecordedSubject};
 use porchlight_http::links::ArchiveLink;
 use porchlight_http::problem::Problem;
-use porchlight_http::query::Query;
-use porchlight_schema::privacy::{Counts, RequestStatus, hex};
+use porchlight_http::query::{Query, cursor_bytes, cursor_of};
+use porchlight_schema::privacy::{Counts, RequestStatus};
 
 use super::super::guard;
 use super::super::layout::{Frame, Here, Icon, Notice, empty, icon, next_page, notice, time};
@@ -31,7 +31,9 @@ impl Selected {
         let mut query = Query::of(visit.http.query_string());
         Self {
             status: query.closed("status", &RequestStatus::ALL),
-            after: query.read("after", "", parse_position),
+            after: query.read("after", "", |text| {
+                cursor_bytes(text).filter(|bytes| is_position(bytes))
+            }),
         }
     }
 
@@ -41,7 +43,7 @@ impl Selected {
             address.push_str(&format!("status={}&", status_name(status)));
         }
         if let Some(after) = after {
-            address.push_str(&format!("after={}", hex(after)));
+            address.push_str(&format!("after={}", cursor_of(after)));
         }
         address
     }

@@ -23,7 +23,7 @@ use super::Service;
 use crate::privacy::{Marks, Restrictions};
 
 pub use log::{LoggedErasure, apply_erasures, logged_erasures};
-pub use requests::{NewRequest, RequestPage, Submitted, TenantPrivacy, parse_position};
+pub use requests::{NewRequest, RequestPage, Submitted, TenantPrivacy, is_position};
 pub use run::PrivacySettings;
 
 /// Signs the receipt of a completed erasure. Returns `None` if the process has no key to sign with.

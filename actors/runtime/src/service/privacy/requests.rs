@@ -58,18 +58,10 @@ pub struct RequestPage {
 /// The length of a position, bytes.
 const POSITION_BYTES: usize = 40;
 
-/// Decodes a position of [`RequestPage::next`] from lowercase hex.
+/// Returns whether bytes have the form of a position of [`RequestPage::next`].
 #[must_use]
-pub fn parse_position(text: &str) -> Option<Vec<u8>> {
-    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    if text.len() != 2 * POSITION_BYTES || !text.bytes().all(is_hex) {
-        return None;
-    }
-    let bytes = (0..POSITION_BYTES).map(|index| {
-        let digits = text.get(2 * index..2 * index + 2)?;
-        u8::from_str_radix(digits, 16).ok()
-    });
-    bytes.collect()
+pub fn is_position(bytes: &[u8]) -> bool {
+    bytes.len() == POSITION_BYTES
 }
 
 /// The privacy requests of one tenant, created by [`Service::privacy`].
