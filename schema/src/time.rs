@@ -24,6 +24,17 @@ impl TimestampMs {
         Self(self.0.saturating_add(duration_ms))
     }
 
+    /// Parses like [`FromStr`], but rounds up to milliseconds: a bound of stored times, which are
+    /// whole milliseconds, then includes and excludes the same ones as with all of its decimals.
+    ///
+    /// # Errors
+    ///
+    /// [`TimestampError`] for any other text.
+    pub fn parse_bound(text: &str) -> Result<Self, TimestampError> {
+        let (time, is_whole) = read(text.as_bytes()).ok_or(TimestampError)?;
+        Ok(time.plus_ms(i64::from(!is_whole)))
+    }
+
     /// Milliseconds from `earlier` to this time; negative if `earlier` is later.
     #[must_use]
     pub fn since_ms(self, earlier: Self) -> i64 {
@@ -46,12 +57,14 @@ impl FromStr for TimestampMs {
     /// it. The years 0000 to 9999 are accepted, because `9999-12-31T23:59:59Z` is a common
     /// "forever".
     fn from_str(text: &str) -> Result<Self, TimestampError> {
-        read(text.as_bytes()).ok_or(TimestampError)
+        let read = read(text.as_bytes()).ok_or(TimestampError);
+        read.map(|(time, _)| time)
     }
 }
 
-/// Parses a `date-time`; `None` if the text is something else.
-fn read(text: &[u8]) -> Option<TimestampMs> {
+/// Parses a `date-time` to milliseconds, and whether these are all of it; `None` if the text is
+/// something else.
+fn read(text: &[u8]) -> Option<(TimestampMs, bool)> {
     let (date_time, rest) = text.split_at_checked(b"2026-11-20T10:55:00".len())?;
     let [
         y0,
@@ -80,7 +93,7 @@ fn read(text: &[u8]) -> Option<TimestampMs> {
     if hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    let (millisecond, offset) = decimals(rest)?;
+    let (millisecond, is_whole, offset) = decimals(rest)?;
     let date = jiff::civil::Date::new(
         i16::try_from(year).ok()?,
         i8::try_from(month).ok()?,
@@ -88,9 +101,8 @@ fn read(text: &[u8]) -> Option<TimestampMs> {
     );
     let days = date.ok()?.duration_since(jiff::civil::date(1970, 1, 1));
     let seconds = days.as_secs() + hour * 3_600 + minute * 60 + second.min(59);
-    Some(TimestampMs(
-        (seconds - offset_sec(offset)?) * 1_000 + millisecond,
-    ))
+    let time = TimestampMs((seconds - offset_sec(offset)?) * 1_000 + millisecond);
+    Some((time, is_whole))
 }
 
 /// Parses decimal digits and nothing else.
@@ -102,10 +114,11 @@ fn number(digits: &[u8]) -> Option<i64> {
     })
 }
 
-/// Parses optional decimals to milliseconds and returns the rest of the text.
-fn decimals(rest: &[u8]) -> Option<(i64, &[u8])> {
+/// Parses optional decimals to milliseconds, and whether all further ones are 0, and returns the
+/// rest of the text.
+fn decimals(rest: &[u8]) -> Option<(i64, bool, &[u8])> {
     let [b'.', rest @ ..] = rest else {
-        return Some((0, rest));
+        return Some((0, true, rest));
     };
     let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = rest.split_at_checked(length)?;
@@ -114,7 +127,8 @@ fn decimals(rest: &[u8]) -> Option<(i64, &[u8])> {
         .get(1)
         .map_or(0, |digit| i64::from(digit - b'0') * 10);
     let one = digits.get(2).map_or(0, |digit| i64::from(digit - b'0'));
-    Some((hundred + ten + one, rest))
+    let is_whole = digits.iter().skip(3).all(|&digit| digit == b'0');
+    Some((hundred + ten + one, is_whole, rest))
 }
 
 /// Parses `Z` or `+01:00` to seconds ahead of UTC.
@@ -171,6 +185,23 @@ mod tests {
                 .unwrap(),
             time
         );
+    }
+
+    #[test]
+    fn a_bound_is_rounded_up_to_milliseconds() {
+        for (text, bound) in [
+            ("2026-11-20T10:55:00Z", "2026-11-20T10:55:00.000Z"),
+            ("2026-11-20T10:55:00.123000Z", "2026-11-20T10:55:00.123Z"),
+            ("2026-11-20T10:55:00.1239Z", "2026-11-20T10:55:00.124Z"),
+            (
+                "2026-11-20T10:55:59.9990001+00:00",
+                "2026-11-20T10:56:00.000Z",
+            ),
+        ] {
+            let rounded = TimestampMs::parse_bound(text).unwrap();
+            assert_eq!(rounded.to_string(), bound, "{text}");
+        }
+        assert_eq!(TimestampMs::parse_bound("today"), Err(TimestampError));
     }
 
     #[test]

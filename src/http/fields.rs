@@ -8,10 +8,12 @@ use std::ops::RangeInclusive;
 
 use porchlight_schema::limits::FAULTS_MAX;
 use porchlight_schema::session::Point;
+use porchlight_schema::time::TimestampMs;
 use serde_json::{Map, Value};
 
 use super::problem::{Code, Fault, Problem};
 
+const TIME: &str = "must be an RFC 3339 time such as 2026-11-20T10:55:00.000Z";
 /// Characters of an unknown name that an error repeats.
 const UNKNOWN_NAME_CHARS_MAX: usize = 64;
 
@@ -248,13 +250,15 @@ impl<'v> Fields<'v> {
     }
 
     /// An RFC 3339 time.
-    pub fn time(
-        &self,
-        name: &str,
-        faults: &mut Faults,
-    ) -> Option<porchlight_schema::time::TimestampMs> {
-        let detail = "must be an RFC 3339 time such as 2026-11-20T10:55:00.000Z";
-        self.read(name, detail, faults, |value| value.as_str()?.parse().ok())
+    pub fn time(&self, name: &str, faults: &mut Faults) -> Option<TimestampMs> {
+        self.read(name, TIME, faults, |value| value.as_str()?.parse().ok())
+    }
+
+    /// An RFC 3339 time that bounds a list, rounded up to milliseconds.
+    pub fn time_bound(&self, name: &str, faults: &mut Faults) -> Option<TimestampMs> {
+        self.read(name, TIME, faults, |value| {
+            TimestampMs::parse_bound(value.as_str()?).ok()
+        })
     }
 
     /// Returns the fields of an object.

@@ -77,13 +77,13 @@ impl Query {
         })
     }
 
-    /// An RFC 3339 time. A form decodes + as a space; within a time, a space can only be the
+    /// An RFC 3339 time that bounds a list, rounded up to milliseconds. A form decodes + as a space; within a time, a space can only be the
     /// unescaped + of an offset, which many clients send.
     pub fn time(&mut self, parameter: &'static str) -> Option<TimestampMs> {
         self.read(
             parameter,
             "must be an RFC 3339 time such as 2026-11-20T10:55:00.000Z",
-            |value| value.replace(' ', "+").parse().ok(),
+            |value| TimestampMs::parse_bound(&value.replace(' ', "+")).ok(),
         )
     }
 

@@ -83,6 +83,10 @@ async fn filters_select_matching_rows() {
         (format!("?from={second}"), vec![2, 1]),
         (format!("?to={second}"), vec![0]),
         (format!("?from={second}&to={second}"), vec![]),
+        // Further decimals count, although stored times have three.
+        (format!("?from={}", second.replace('Z', "9Z")), vec![2]),
+        (format!("?to={}", second.replace('Z', "9Z")), vec![1, 0]),
+        (format!("?to={}", second.replace('Z', "000Z")), vec![0]),
         ("?deliveryId=nothing".into(), vec![]),
     ] {
         let page = server

@@ -332,8 +332,8 @@ pub(super) async fn retry_many(mut call: RequestContext) -> Result<HttpResponse,
         status: Some(status.unwrap_or(DeliveryStatus::Failed)),
         event: root.closed("event", &EVENTS, &mut faults),
         session_id: None,
-        from: root.time("from", &mut faults),
-        to: root.time("to", &mut faults),
+        from: root.time_bound("from", &mut faults),
+        to: root.time_bound("to", &mut faults),
     };
     let dry_run = root.read(
         "dryRun",
