@@ -2,14 +2,14 @@
 //! excludes it.
 
 use actix_web::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
-use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use actix_web::{HttpResponse, HttpResponseBuilder};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::json::{self, DecodeError, DecodedBatch};
 use porchlight_schema::sample::proto;
 
 use porchlight_http::body::{self, Announced, Limits};
 use porchlight_http::problem::{Code, Problem};
-use porchlight_http::request_context::{self, accepts};
+use porchlight_http::request_context::accepts;
 
 /// The format of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,16 +125,11 @@ impl Format {
 }
 
 /// `GET /porchlight.proto`: the protobuf schema, without a credential.
-///
-/// # Errors
-///
-/// 422 for a query.
-pub(super) async fn schema(http: HttpRequest) -> Result<HttpResponse, Problem> {
-    request_context::no_parameters(&http)?;
+pub(super) async fn schema() -> HttpResponse {
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
-    Ok(HttpResponse::Ok()
+    HttpResponse::Ok()
         .insert_header((CONTENT_TYPE, text))
-        .body(proto::SCHEMA))
+        .body(proto::SCHEMA)
 }
 
 fn unsupported() -> Problem {

@@ -203,14 +203,17 @@ async fn every_fault_returns_a_problem() {
 #[actix::test]
 async fn the_schema_is_served() {
     let server = Server::start().await;
-    let answer = Answer::of(server.ask(Method::GET, "/porchlight.proto")).await;
-    assert_eq!(
-        (answer.status, answer.header("content-type")),
-        (200, "text/plain; charset=utf-8")
-    );
-    assert_eq!(
-        answer.text,
-        std::fs::read_to_string("schema/porchlight.proto").unwrap()
-    );
+    // Only paths under `/v1` refuse unknown parameters.
+    for path in ["/porchlight.proto", "/porchlight.proto?x=1"] {
+        let answer = Answer::of(server.ask(Method::GET, path)).await;
+        assert_eq!(
+            (answer.status, answer.header("content-type")),
+            (200, "text/plain; charset=utf-8")
+        );
+        assert_eq!(
+            answer.text,
+            std::fs::read_to_string("schema/porchlight.proto").unwrap()
+        );
+    }
     server.stop().await;
 }
