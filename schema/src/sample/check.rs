@@ -65,6 +65,19 @@ impl Field {
         }
     }
 
+    /// Narrows a value to single precision. A value outside of the range stays outside, even where
+    /// the bound is the nearest single-precision number.
+    pub(super) fn narrow(&self, value: f64) -> f32 {
+        let single = value as f32;
+        if value > self.max {
+            single.max((self.max as f32).next_up())
+        } else if value < self.min {
+            single.min((self.min as f32).next_down())
+        } else {
+            single
+        }
+    }
+
     /// Checks every value; the error's pointer names the first invalid one.
     pub(super) fn check_values(&self, values: &[f32]) -> Result<(), FieldError> {
         for (place, &value) in values.iter().enumerate() {

@@ -115,8 +115,9 @@ pub(super) trait Fields {
     fn kind(&self) -> Result<Option<Option<Kind>>, FieldError> {
         Ok(self.text("kind")?.map(|name| Kind::from_name(&name)))
     }
-    /// Appends the numbers under `name` to `values`; false if absent.
-    fn numbers(&self, name: &'static str, values: &mut Vec<f32>) -> Result<bool, FieldError>;
+    /// Appends the numbers of `field` to `values`, those outside of its range as other ones outside
+    /// of it; false if absent.
+    fn numbers(&self, field: &check::Field, values: &mut Vec<f32>) -> Result<bool, FieldError>;
 }
 
 fn missing(name: &str) -> FieldError {
@@ -283,7 +284,7 @@ fn imu<'b, F: Fields>(
     let mut ends = [0_usize; 6];
     let mut present = [false; 6];
     for (place, field) in check::ACCEL.iter().chain(&check::GYRO).enumerate() {
-        present[place] = fields.numbers(field.name, buffer)?;
+        present[place] = fields.numbers(field, buffer)?;
         if place < 3 && !present[place] {
             return Err(missing(field.name));
         }

@@ -8,6 +8,7 @@ mod wire;
 
 use std::borrow::Cow;
 
+use super::check::Field;
 use super::json::{DecodeError, DecodedBatch, FIELD_ERRORS_MAX, Fields, push};
 use super::packed::{BatchBuilder, with_builder};
 use super::{ActivityType, FieldError, Kind, Provider};
@@ -290,9 +291,9 @@ impl Fields for WireSample<'_> {
         Ok(self.at(9).map(|value| value != 0.0))
     }
 
-    fn numbers(&self, name: &'static str, values: &mut Vec<f32>) -> Result<bool, FieldError> {
+    fn numbers(&self, field: &Field, values: &mut Vec<f32>) -> Result<bool, FieldError> {
         let number = FIRST_AXIS
-            + match name.as_bytes() {
+            + match field.name.as_bytes() {
                 b"ax" => 0,
                 b"ay" => 1,
                 b"az" => 2,

@@ -21,6 +21,7 @@ pub use scanner::{Scalar, Scanner};
 
 use super::{DecodedBatch, Fields, push};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
+use crate::sample::check::{self, Field};
 use crate::sample::packed::{BatchBuilder, with_builder};
 use crate::sample::{FieldError, Kind};
 
@@ -104,6 +105,11 @@ fn read_samples(scanner: &mut Scanner<'_>, builder: &mut BatchBuilder) -> Option
 const NUMBERS: usize = 19;
 const TEXTS: usize = 3;
 const AXES: usize = 6;
+/// The largest magnitude of a value of each axis.
+const AXES_MAX: [f64; AXES] = {
+    let ([ax, ay, az], [gx, gy, gz]) = (&check::ACCEL, &check::GYRO);
+    [ax.max, ay.max, az.max, gx.max, gy.max, gz.max]
+};
 
 /// The raw fields of a sample, by slot; a set records the present ones.
 #[derive(Default)]
@@ -264,10 +270,17 @@ impl<'a> WireSample<'a> {
             Slot::Axis(place) => {
                 let from = self.values.len();
                 let values = &mut self.values;
+                let mut largest = 0.0_f64;
                 scanner.elements(|scanner| {
-                    values.push(scanner.number()? as f32);
+                    let number = scanner.number()?;
+                    largest = largest.max(number.abs());
+                    values.push(number as f32);
                     Some(())
                 })?;
+                // A value just outside of the range may become its bound in single precision.
+                if largest > AXES_MAX.get(place).copied()? {
+                    return None;
+                }
                 *self.axes.get_mut(place)? = (from, self.values.len());
             }
             Slot::Mock => self.mock = scanner.truth()?,
@@ -310,8 +323,8 @@ impl Fields for WireSample<'_> {
         Ok(self.slot(name).map(|_| self.mock))
     }
 
-    fn numbers(&self, name: &'static str, values: &mut Vec<f32>) -> Result<bool, FieldError> {
-        let Some(Slot::Axis(place)) = self.slot(name) else {
+    fn numbers(&self, field: &Field, values: &mut Vec<f32>) -> Result<bool, FieldError> {
+        let Some(Slot::Axis(place)) = self.slot(field.name) else {
             return Ok(false);
         };
         let (from, to) = self.axes.get(place).copied().unwrap_or_default();

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::{DecodeError, DecodedBatch, FIELD_ERRORS_MAX, Fields, push, wrong};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
 use crate::sample::FieldError;
+use crate::sample::check::Field;
 use crate::sample::packed::BatchBuilder;
 
 fn invalid(pointer: &str, detail: &str) -> DecodeError {
@@ -119,7 +120,8 @@ impl Fields for Tree<'_> {
             .transpose()
     }
 
-    fn numbers(&self, name: &'static str, values: &mut Vec<f32>) -> Result<bool, FieldError> {
+    fn numbers(&self, field: &Field, values: &mut Vec<f32>) -> Result<bool, FieldError> {
+        let name = field.name;
         let Some(value) = self.present(name) else {
             return Ok(false);
         };
@@ -130,7 +132,7 @@ impl Fields for Tree<'_> {
             let number = value
                 .as_f64()
                 .ok_or_else(|| wrong(&format!("{name}/{place}"), "must be a number"))?;
-            values.push(number as f32);
+            values.push(field.narrow(number));
         }
         Ok(true)
     }

@@ -130,6 +130,34 @@ fn the_error_points_at_a_bad_sample() {
 }
 
 #[test]
+fn a_value_that_rounds_to_its_bound_is_out_of_range() {
+    let sample = |ax: &str, gx: &str| {
+        let text = format!(
+            r#"{{"t":1,"kind":"imu","hz":50,"ax":[{ax}],"ay":[1],"az":[1],"gx":[{gx}],"gy":[0],"gz":[0]}}"#
+        );
+        decode_batch(batch(&text).as_bytes())
+    };
+    for (ax, gx) in [("400", "100"), ("-400.0", "-1e2"), ("399.9999999", "0")] {
+        assert!(sample(ax, gx).is_ok(), "{ax} {gx}");
+    }
+    for (ax, gx, pointer) in [
+        ("400.00001", "0", "/samples/0/ax/0"),
+        ("-400.00001", "0", "/samples/0/ax/0"),
+        ("0", "100.000001", "/samples/0/gx/0"),
+        ("0", "-100.000001", "/samples/0/gx/0"),
+        ("1e300", "0", "/samples/0/ax/0"),
+    ] {
+        match sample(ax, gx) {
+            Err(DecodeError::Invalid(errors)) => assert_eq!(errors[0].pointer, pointer, "{ax}"),
+            other => panic!("{ax} {gx}: {other:?}"),
+        }
+    }
+    // An array is checked only in the kind that has it.
+    let other = r#"{"t":1,"kind":"pressure","hPa":1000,"ax":[500]}"#;
+    assert!(decode_batch(batch(other).as_bytes()).is_ok());
+}
+
+#[test]
 fn the_batch_itself_is_checked() {
     for (text, pointer) in [
         (r#"[]"#, ""),
