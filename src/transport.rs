@@ -25,8 +25,8 @@ use porchlight_core::webhook::{AttemptDetails, Cause};
 use porchlight_observe::resolver::{PermitPoolKind, ResolverMetrics};
 use porchlight_ports::{Answer, OutboundRequest, Transport, UrlRefused};
 use porchlight_schema::limits::{
-    ANSWER_KEPT_BYTES_MAX, ANSWER_READ_BYTES_MAX, ATTEMPT_MS_MAX, NODE_ATTEMPTS_IN_FLIGHT_MAX,
-    PROBE_MS_MAX, TENANT_ATTEMPTS_IN_FLIGHT_MAX,
+    ANSWER_HEADERS_MAX, ANSWER_KEPT_BYTES_MAX, ANSWER_READ_BYTES_MAX, ATTEMPT_MS_MAX,
+    NODE_ATTEMPTS_IN_FLIGHT_MAX, PROBE_MS_MAX, TENANT_ATTEMPTS_IN_FLIGHT_MAX,
 };
 use porchlight_schema::session::Tenant;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -152,6 +152,7 @@ impl HttpTransport {
             .user_agent(concat!("Porchlight/", env!("CARGO_PKG_VERSION")))
             .pool_idle_timeout(Duration::from_millis(IDLE_MS_MAX))
             .pool_max_idle_per_host(TENANT_ATTEMPTS_IN_FLIGHT_MAX)
+            .http1_max_headers(ANSWER_HEADERS_MAX)
             .http2_initial_stream_window_size(HTTP2_STREAM_WINDOW_BYTES)
             .http2_initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
             .http2_max_header_list_size(HTTP2_HEAD_BYTES_MAX)

@@ -445,6 +445,8 @@ pub const NAMES_CACHED_MAX: usize = 4_096;
 pub const HELD_MS_MAX: i64 = 7 * 24 * 3_600_000;
 /// Answers with a secret that are remembered for one endpoint by their `Idempotency-Key`.
 pub const SECRETS_REMEMBERED_MAX: usize = 32;
+/// Headers of an answer over HTTP/1; an answer with more of them counts as a protocol fault.
+pub const ANSWER_HEADERS_MAX: usize = 1_000;
 /// Headers of an answer that are kept in the log of attempts.
 pub const ANSWER_HEADERS_KEPT_MAX: usize = 32;
 /// Bytes of these headers, names and values together.

@@ -156,6 +156,16 @@ async fn an_interrupted_response_body_is_ignored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_head_with_many_headers_is_a_success() {
+    let head = format!("HTTP/1.1 200 OK\r\n{}\r\n", "x-more: y\r\n".repeat(500));
+    let answer = cause_of(move |mut stream| {
+        let head = head.clone();
+        async move { write_all(&mut stream, &head).await }
+    });
+    assert_eq!(answer.await, (None, Some(200)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_missing_or_non_http_response_is_a_protocol_fault() {
     // The receiver closes the connection after the request.
     assert_eq!(
