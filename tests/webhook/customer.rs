@@ -110,6 +110,41 @@ async fn messages_during_a_pause_are_held_and_sent_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_retry_by_hand_is_sent_during_a_pause() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let url = receiver.local_url();
+    customer.post("/v1/webhooks", json!({"url": url})).await;
+    let pause = json!({"enabled": false});
+    customer.call("PUT", "/v1/webhooks", Some(pause)).await;
+    let session_id = customer.start().await.unwrap();
+    let rows = format!("/v1/webhooks/deliveries?sessionId={session_id}");
+    let held = customer.row(&rows, "pending").await;
+    let path = format!(
+        "/v1/webhooks/deliveries/{}/retry",
+        held["id"].as_str().unwrap()
+    );
+    for sent in 1..=2 {
+        assert_eq!(customer.call("POST", &path, None).await.0, 202);
+        let row = customer.row(&rows, "delivered").await;
+        for _ in 0..400 {
+            if receiver.seen() >= sent {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        assert_eq!(receiver.seen(), sent, "{row}");
+    }
+    // The next message of the session is held as before.
+    assert!(customer.stop(&session_id).await);
+    customer.row(&rows, "pending").await;
+    assert_eq!(receiver.seen(), 2);
+    server.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_create_or_rotate_returns_the_same_secret() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority);

@@ -258,10 +258,11 @@ impl World {
     fn send(&mut self, message: Queued, attempt: u32) {
         let stored = self.messages[&message.id];
         assert_eq!((stored, attempt), (message, stored.attempts + 1));
-        assert_eq!(self.mode, Mode::Sending);
         assert!(self.lanes_under_way.insert(message.session_id));
         let manual = self.hand.iter().any(|request| request.id == message.id);
+        assert_ne!(self.mode, Mode::Stopped);
         if !manual {
+            assert_eq!(self.mode, Mode::Sending);
             assert_eq!(self.waiting(message.session_id)[0], message, "out of order");
             assert!(attempt <= ATTEMPTS_MAX);
             if let Some(&(failed, at)) = self.last_failure.get(&message.id) {

@@ -367,11 +367,12 @@ async fn read_endpoint(inner: &Inner, tenant: Tenant) -> StoreResult<Option<Endp
     inner.outbox.endpoint(tenant).await
 }
 
-/// Returns the endpoint as stored now, or `None` if this attempt must not be made.
+/// Returns the endpoint as stored now, or `None` if this attempt must not be made: a pause that the
+/// machine knew holds no attempt that it chose.
 async fn read_again(inner: &Inner, armed: Arc<EndpointSigner>) -> Option<Arc<EndpointSigner>> {
     let known = &armed.endpoint;
     let endpoint = read_endpoint(inner, known.tenant).await.ok()??;
-    if endpoint.id != known.id || !endpoint.enabled {
+    if endpoint.id != known.id || known.enabled && !endpoint.enabled {
         return None;
     }
     if endpoint.version == known.version {

@@ -103,7 +103,7 @@ impl EndpointMachine {
             self.hold(now);
             return;
         };
-        if self.mode == Mode::Stopped || busy.hand.is_some() && self.mode != Mode::Sending {
+        if self.mode == Mode::Stopped {
             self.busy.remove(&lane);
             return;
         }

@@ -178,7 +178,8 @@ impl EndpointMachine {
             return None;
         }
         let under_way = |class| quick().filter(|busy| busy.class == class).count();
-        if self.mode == Mode::Sending && under_way(Class::ByHand) < (self.allowed / 4).max(1) {
+        // The customer asks for a manual attempt, so a pause does not hold it.
+        if under_way(Class::ByHand) < (self.allowed / 4).max(1) {
             let free = |request: &&ManualRetry| !self.busy.contains_key(&request.session_id);
             if let Some(&request) = self.manual.values().find(free) {
                 return Some(Next {
@@ -243,7 +244,7 @@ impl EndpointMachine {
         let due = self.window.first_due();
         self.window.first_ready().is_some()
             || due.is_some_and(|(due_at, _)| due_at <= now)
-            || !self.manual.is_empty() && self.mode == Mode::Sending
+            || !self.manual.is_empty()
     }
 
     /// Returns the time after which an attempt is slow: at most [`ATTEMPT_SLOW_MS`], which is soon

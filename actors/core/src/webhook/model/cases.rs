@@ -280,6 +280,46 @@ fn messages_held_over_seven_days_are_cancelled_and_retryable() {
 }
 
 #[test]
+fn a_manual_attempt_is_made_at_once_during_a_pause() {
+    let mut world = World::new(Policy::default());
+    world.apply(Op::Receive(Receiver::Fails));
+    world.apply(Op::Enqueue(1));
+    world.run_until(world.now.plus_ms(48 * 3_600_000));
+    let states = |world: &World| -> Vec<_> {
+        let messages = world.messages.values();
+        messages.map(|m| (m.state, m.attempts)).collect()
+    };
+    assert_eq!(states(&world), [(State::Failed, 6)]);
+    world.apply(Op::Mode(Mode::Paused(START)));
+    for _ in 0..2 {
+        world.apply(Op::Enqueue(2));
+    }
+    world.run_until(world.now.plus_ms(1_000));
+    let sent = world.sent.len();
+    // A failed message, the first one of a lane that is held, and one behind it.
+    for which in 0..3 {
+        world.apply(Op::ByHand(which));
+        world.run_until(world.now.plus_ms(1_000));
+    }
+    assert_eq!(world.sent.len(), sent + 3);
+    let tried = [(State::Failed, 7), (State::Waiting, 1), (State::Waiting, 1)];
+    assert_eq!(states(&world), tried);
+    // Their next attempts by the schedule are held again.
+    world.run_until(world.now.plus_ms(3_600_000));
+    assert_eq!(world.sent.len(), sent + 3);
+    assert_eq!(states(&world)[1], (State::Held, 1));
+    world.apply(Op::Receive(Receiver::Answers));
+    world.apply(Op::ByHand(1));
+    world.run_until(world.now.plus_ms(1_000));
+    assert_eq!(states(&world)[1], (State::Delivered, 2));
+    assert_eq!(states(&world)[2], (State::Held, 1));
+    world.apply(Op::Mode(Mode::Sending));
+    world.run_until(world.now.plus_ms(1_000));
+    assert_eq!(states(&world)[2], (State::Delivered, 2));
+    assert!(world.hand.is_empty());
+}
+
+#[test]
 fn a_long_outbox_is_never_fully_loaded_into_memory() {
     let mut world = World::new(Policy::default());
     for number in 0..5_000_u32 {
