@@ -1,6 +1,7 @@
 //! Tests recorders: apps on stock phones push samples that become sessions, and the customer sees
 //! their state.
 
+mod clock;
 mod native;
 mod page;
 mod recorded;

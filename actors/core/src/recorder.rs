@@ -6,6 +6,7 @@
 //! every write is idempotent.
 
 pub mod gpslogger;
+mod heard;
 mod json;
 mod message;
 mod motion;

@@ -6,13 +6,15 @@
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
-    BATCH_SEQ_MAX, RECORDER_MESSAGES_KNOWN_MAX, RECORDER_RUNS_MAX, RECORDER_SESSIONS_KNOWN_MAX,
+    BATCH_SEQ_MAX, CLOCK_AHEAD_MS_MAX, RECORDER_MESSAGES_KNOWN_MAX, RECORDER_RUNS_MAX,
+    RECORDER_SESSIONS_KNOWN_MAX, RECORDER_STARTED_AT_BACK_MS_MAX,
 };
 use porchlight_schema::sample::Kind;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
+use super::heard::{self, Heard};
 use super::message::{self, Measured, Message, MessageNumber, Reading};
 
 /// The maximum number of missing first messages of a recording for which the recorder waits: they
@@ -51,6 +53,9 @@ pub struct RecordedSession {
     pub session_id: Option<SessionId>,
     /// The start by the phone's wall clock, milliseconds since 1970: `t` = 0.
     pub started_at_ms: i64,
+    /// The start by the service's clock, if the phone's clock was further ahead of it than allowed.
+    #[serde(default)]
+    began_at_ms: Option<i64>,
     /// The end by the phone's wall clock. `None` while the session is in progress.
     pub ended_at_ms: Option<i64>,
     /// The time of the newest reading.
@@ -67,6 +72,24 @@ pub struct RecordedSession {
 }
 
 impl RecordedSession {
+    /// Moves the session to its start by the service's clock if a reading at `at_ms` shows that
+    /// only the time of the first reading was wrong: it lies far before the session, and the
+    /// phone's clock is right.
+    fn correct_start(&mut self, at_ms: i64, now: TimestampMs) {
+        let Some(began_at_ms) = self.began_at_ms else {
+            return;
+        };
+        let before_ms = self.started_at_ms.saturating_sub(at_ms);
+        if before_ms > CLOCK_AHEAD_MS_MAX && at_ms <= now.plus_ms(CLOCK_AHEAD_MS_MAX).0 {
+            let ahead_ms = self.started_at_ms.saturating_sub(began_at_ms);
+            let corrected = |time_ms: i64| time_ms.saturating_sub(ahead_ms);
+            self.started_at_ms = began_at_ms;
+            self.ended_at_ms = self.ended_at_ms.map(corrected);
+            self.last_at_ms = corrected(self.last_at_ms);
+            self.began_at_ms = None;
+        }
+    }
+
     /// Returns the `seq` of a message, the same on every arrival.
     fn seq_of(&mut self, message: &Message) -> u32 {
         let numbered = message.number.and_then(|number| {
@@ -146,6 +169,8 @@ pub struct Opening {
     pub ordinal: u32,
     /// The start of the session by the phone's wall clock.
     pub started_at_ms: i64,
+    /// The start of the session by the service's clock.
+    pub begins_at: TimestampMs,
 }
 
 /// Readings to store as one batch.
@@ -185,16 +210,6 @@ pub struct Plan<'m> {
     pub appends: Vec<Append<'m>>,
     /// The sessions to stop, in order.
     pub stops: Vec<Stop>,
-    /// The number of readings from before the first known session, or from between two sessions.
-    pub dropped: u32,
-}
-
-/// The data received with one message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Heard {
-    from_ms: i64,
-    to_ms: i64,
-    counts: [u32; Kind::ALL.len()],
 }
 
 /// The known state of a recorder's sessions.
@@ -207,18 +222,6 @@ pub struct RecorderState {
     /// The arrival time of the last message, by the service's clock.
     pub last_heard_at: Option<TimestampMs>,
     heard: Vec<Heard>,
-}
-
-fn kind_of(what: &Measured) -> (Kind, u32) {
-    match what {
-        Measured::Location(_) => (Kind::Location, 1),
-        Measured::Pressure(_) => (Kind::Pressure, 1),
-        Measured::Steps(_) => (Kind::Steps, 1),
-        Measured::Imu(imu) => (Kind::Imu, u32::try_from(imu.accel[0].len()).unwrap_or(0)),
-        Measured::Magnetic(_) => (Kind::Magnetic, 1),
-        Measured::Activity(..) => (Kind::Activity, 1),
-        Measured::Mark(_) => (Kind::Mark, 1),
-    }
 }
 
 impl RecorderState {
@@ -258,6 +261,9 @@ impl RecorderState {
     /// `started_at_ms` of the phone's clock.
     pub fn made(&mut self, ordinal: u32, session_id: SessionId, started_at_ms: i64) {
         if let Some(session) = self.session_mut(ordinal) {
+            let later_ms = started_at_ms.saturating_sub(session.started_at_ms);
+            let began_at_ms = session.began_at_ms;
+            session.began_at_ms = began_at_ms.map(|at_ms| at_ms.saturating_add(later_ms));
             session.session_id = Some(session_id);
             session.started_at_ms = started_at_ms;
         }
@@ -274,7 +280,7 @@ impl RecorderState {
             while let Some(ended_at_ms) = ends.next_if(|&end| end < reading.at_ms) {
                 self.end(ended_at_ms, &mut plan);
             }
-            let target = self.target(reading, message, idle_ms, &mut plan);
+            let target = self.target(reading, message, idle_ms, now, &mut plan);
             if target != current {
                 self.append(current, message, begin..place, &mut skipped, &mut plan);
                 (begin, current) = (place, target);
@@ -291,16 +297,21 @@ impl RecorderState {
         plan
     }
 
-    /// Returns the session of a reading, opened if necessary, or `None` if the reading belongs to
-    /// no session.
+    /// Returns the session of a reading, opened if necessary, or `None` for a word that belongs to
+    /// no session. A reading from before the first session, or from between two, belongs to the
+    /// session after it, which counts it as skipped.
     fn target(
         &mut self,
         reading: &Reading,
         message: &Message,
         idle_ms: i64,
+        now: TimestampMs,
         plan: &mut Plan<'_>,
     ) -> Option<u32> {
         let at_ms = reading.at_ms;
+        if let Some(newest) = self.sessions.last_mut() {
+            newest.correct_start(at_ms, now);
+        }
         let earlier = self
             .sessions
             .iter_mut()
@@ -320,16 +331,35 @@ impl RecorderState {
             }
             None => self.sessions.is_empty(),
         };
+        if !is_newer {
+            let mut sessions = self.sessions.iter();
+            let after = sessions.find(|session| session.started_at_ms > at_ms);
+            return after.map(|session| session.ordinal);
+        }
         // A word alone does not open a session: it is often sent twice.
         let is_word = matches!(reading.what, Measured::Mark(_));
-        (is_newer && !is_word).then(|| self.open(at_ms, message, plan))
+        (!is_word).then(|| self.open(at_ms, message, now, plan))
     }
 
-    fn open(&mut self, at_ms: i64, message: &Message, plan: &mut Plan<'_>) -> u32 {
+    fn open(
+        &mut self,
+        at_ms: i64,
+        message: &Message,
+        now: TimestampMs,
+        plan: &mut Plan<'_>,
+    ) -> u32 {
         let ordinal = self.opened;
         self.opened = self.opened.saturating_add(1);
         let awaited_ms = self.awaited_ms(at_ms, message);
         let started_at_ms = at_ms.saturating_sub(awaited_ms);
+        // The phone's clock may be wrong, but the times within the session are still right.
+        let is_ahead = started_at_ms > now.plus_ms(CLOCK_AHEAD_MS_MAX).0;
+        let earliest = now.plus_ms(-RECORDER_STARTED_AT_BACK_MS_MAX);
+        let begins_at = if is_ahead {
+            now
+        } else {
+            TimestampMs(started_at_ms).max(earliest)
+        };
         if self.sessions.len() >= RECORDER_SESSIONS_KNOWN_MAX {
             self.sessions.remove(0);
         }
@@ -337,6 +367,7 @@ impl RecorderState {
             ordinal,
             session_id: None,
             started_at_ms,
+            began_at_ms: is_ahead.then_some(begins_at.0),
             ended_at_ms: None,
             last_at_ms: at_ms,
             is_idle: false,
@@ -348,6 +379,7 @@ impl RecorderState {
         plan.openings.push(Opening {
             ordinal,
             started_at_ms,
+            begins_at,
         });
         ordinal
     }
@@ -388,8 +420,6 @@ impl RecorderState {
             return;
         }
         let Some(session) = ordinal.and_then(|ordinal| self.session_mut(ordinal)) else {
-            let count = u32::try_from(readings.len()).unwrap_or(u32::MAX);
-            plan.dropped = plan.dropped.saturating_add(count);
             return;
         };
         plan.appends.push(Append {
@@ -420,41 +450,18 @@ impl RecorderState {
 
     fn hear(&mut self, message: &Message, now: TimestampMs) {
         self.last_heard_at = self.last_heard_at.max(Some(now));
-        let (Some(first), Some(last)) = (message.readings.first(), message.readings.last()) else {
+        let Some(heard) = Heard::of(message) else {
             return;
         };
-        let mut counts = [0_u32; Kind::ALL.len()];
-        for reading in &message.readings {
-            let (kind, count) = kind_of(&reading.what);
-            counts[kind as usize] = counts[kind as usize].saturating_add(count);
-        }
         if self.heard.len() >= HEARD_MAX {
             self.heard.remove(0);
         }
-        self.heard.push(Heard {
-            from_ms: first.at_ms,
-            to_ms: last.at_ms,
-            counts,
-        });
+        self.heard.push(heard);
     }
 
     /// Returns the received values per second, by kind, over the last messages.
     #[must_use]
     pub fn rates_hz(&self) -> Vec<(Kind, f64)> {
-        // With several messages, the first only marks the start of the interval in which the others
-        // are counted.
-        let (from_ms, counted) = match self.heard.as_slice() {
-            [] => return Vec::new(),
-            [only] => (only.from_ms, &self.heard[..]),
-            [first, rest @ ..] => (first.to_ms, rest),
-        };
-        let to_ms = counted.iter().map(|heard| heard.to_ms).max();
-        let length_ms = to_ms.unwrap_or(from_ms).saturating_sub(from_ms).max(1_000);
-        let rate = |kind: Kind| {
-            let counts = counted.iter().map(|heard| heard.counts[kind as usize]);
-            let count: f64 = counts.map(f64::from).sum();
-            (count > 0.0).then(|| (kind, count * 1_000.0 / length_ms as f64))
-        };
-        Kind::ALL.into_iter().filter_map(rate).collect()
+        heard::rates_hz(&self.heard)
     }
 }

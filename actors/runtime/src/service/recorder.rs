@@ -128,7 +128,7 @@ impl Service {
             self.see_newest_end(&mut recorder.state).await?;
             let plan = recorder.state.plan(message, idle_ms, now);
             for &opening in &plan.openings {
-                let (session_id, started_at_ms) = self.open(&recorder, opening, now).await?;
+                let (session_id, started_at_ms) = self.open(&recorder, opening).await?;
                 recorder
                     .state
                     .made(opening.ordinal, session_id, started_at_ms);
@@ -176,13 +176,8 @@ impl Service {
         &self,
         recorder: &Recorder,
         opening: Opening,
-        now: TimestampMs,
     ) -> Result<(SessionId, i64), RecordError> {
         let order = &recorder.order;
-        // The phone's clock may be wrong, but the times within the session are still right.
-        let earliest = now.plus_ms(-RECORDER_STARTED_AT_BACK_MS_MAX);
-        let latest = now.plus_ms(CLOCK_AHEAD_MS_MAX);
-        let started_at = TimestampMs(opening.started_at_ms).clamp(earliest, latest);
         // No customer's key contains this character (contract 9).
         let key = format!("\u{1}{}/{}", recorder.id, opening.ordinal);
         let command = StartCommand {
@@ -192,7 +187,7 @@ impl Service {
             session_type: SessionType::Delivery,
             address: order.address.clone(),
             device: None,
-            started_at: Some(started_at),
+            started_at: Some(opening.begins_at),
             started_at_back_ms_max: RECORDER_STARTED_AT_BACK_MS_MAX,
             idempotency: Some(Idempotency {
                 key,
@@ -202,7 +197,7 @@ impl Service {
         match self.start(command).await {
             Ok(start) => {
                 // Another message may have created the session first, with a different start.
-                let differs_ms = start.started_at.since_ms(started_at);
+                let differs_ms = start.started_at.since_ms(opening.begins_at);
                 Ok((start.session_id, opening.started_at_ms + differs_ms))
             }
             Err(StartError::Draining) => Err(RecordError::Draining),

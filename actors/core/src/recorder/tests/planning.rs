@@ -164,13 +164,78 @@ fn an_offline_phone_continues_and_an_idle_one_starts_again() {
     assert_eq!(play(&mut state, &last).0, [(1, 1, 1), (2, 0, 1)]);
 }
 
+/// The counts of the batches of a message: session, samples, skipped samples.
+fn counts(state: &mut RecorderState, message: &Message) -> Vec<(u32, u32, u32)> {
+    let plan = state.plan(message, IDLE_MS, NOW);
+    for opening in &plan.openings {
+        let id = SessionId::new(NOW, opening.ordinal.into());
+        state.made(opening.ordinal, id, opening.started_at_ms);
+    }
+    let appends = plan.appends.iter().map(|append| {
+        let batch = append.pack(state.session(append.ordinal).unwrap().started_at_ms);
+        (append.ordinal, batch.samples(), batch.skipped())
+    });
+    appends.collect()
+}
+
 #[test]
-fn readings_older_than_all_sessions_are_dropped() {
+fn readings_outside_of_all_sessions_are_counted_as_skipped() {
     let mut state = RecorderState::default();
-    play(&mut state, &message(None, &[10_000], &[]));
-    let old = message(None, &[5_000, 11_000], &[]);
-    let plan = state.plan(&old, IDLE_MS, NOW);
-    assert_eq!((plan.dropped, plan.appends.len()), (1, 1));
+    let first = message(None, &[10_000, 20_000], &[20_000]);
+    assert_eq!(counts(&mut state, &first), [(0, 2, 0)]);
+    assert_eq!(
+        counts(&mut state, &message(None, &[40_000], &[])),
+        [(1, 1, 0)]
+    );
+    for (times_ms, expected) in [
+        (&[5_000, 11_000][..], &[(0, 1, 1)][..]),
+        (&[5_000, 6_000], &[(0, 0, 2)]),
+        (&[20_000, 30_000, 41_000], &[(0, 1, 0), (1, 1, 1)]),
+    ] {
+        let one = message(None, times_ms, &[]);
+        assert_eq!(counts(&mut state, &one), expected, "{times_ms:?}");
+        assert_eq!(counts(&mut state, &one), expected, "again");
+    }
+}
+
+#[test]
+fn one_wrong_time_ahead_does_not_move_the_session_into_the_future() {
+    let mut state = RecorderState::default();
+    let wrong = message(None, &[NOW.0 + 7_200_000], &[]);
+    let plan = state.plan(&wrong, IDLE_MS, NOW);
+    assert_eq!(plan.openings[0].begins_at, NOW);
+    assert_eq!(counts(&mut state, &wrong), [(0, 1, 0)]);
+    for n in 1..4 {
+        let right = message(None, &[NOW.0 + n * 1_000], &[]);
+        assert_eq!(counts(&mut state, &right), [(0, 1, 0)]);
+    }
+    assert_eq!(state.newest().unwrap().started_at_ms, NOW.0);
+    // The session ended while only the wrong time was known.
+    let mut state = RecorderState::default();
+    let ended = message(
+        None,
+        &[NOW.0 + 7_200_000, NOW.0 + 7_210_000],
+        &[NOW.0 + 7_210_000],
+    );
+    counts(&mut state, &ended);
+    let right = message(None, &[NOW.0 + 5_000, NOW.0 + 15_000], &[]);
+    assert_eq!(counts(&mut state, &right), [(0, 1, 0), (1, 1, 0)]);
+}
+
+#[test]
+fn a_phone_whose_clock_is_ahead_keeps_its_times() {
+    let mut state = RecorderState::default();
+    for at_ms in [0, 1_000, 2_000] {
+        let ahead = message(None, &[NOW.0 + 86_400_000 + at_ms], &[]);
+        assert_eq!(counts(&mut state, &ahead), [(0, 1, 0)]);
+    }
+    let started_at_ms = state.newest().unwrap().started_at_ms;
+    assert_eq!(started_at_ms, NOW.0 + 86_400_000);
+    // A clock that is barely ahead and a message that is overtaken are no reason for a correction.
+    let mut state = RecorderState::default();
+    counts(&mut state, &message(None, &[NOW.0 + 301_000], &[]));
+    let overtaken = message(None, &[NOW.0 + 299_000], &[]);
+    assert_eq!(counts(&mut state, &overtaken), [(0, 0, 1)]);
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! Counts the data of the last messages, for the rates that a recorder receives.
+
+use porchlight_schema::sample::Kind;
+use serde::{Deserialize, Serialize};
+
+use super::message::{Measured, Message};
+
+/// The data received with one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Heard {
+    from_ms: i64,
+    to_ms: i64,
+    counts: [u32; Kind::ALL.len()],
+}
+
+impl Heard {
+    /// Counts the readings of a message. Returns `None` if it has none.
+    pub(super) fn of(message: &Message) -> Option<Self> {
+        let (first, last) = (message.readings.first()?, message.readings.last()?);
+        let mut counts = [0_u32; Kind::ALL.len()];
+        for reading in &message.readings {
+            let (kind, count) = kind_of(&reading.what);
+            counts[kind as usize] = counts[kind as usize].saturating_add(count);
+        }
+        Some(Self {
+            from_ms: first.at_ms,
+            to_ms: last.at_ms,
+            counts,
+        })
+    }
+}
+
+fn kind_of(what: &Measured) -> (Kind, u32) {
+    match what {
+        Measured::Location(_) => (Kind::Location, 1),
+        Measured::Pressure(_) => (Kind::Pressure, 1),
+        Measured::Steps(_) => (Kind::Steps, 1),
+        Measured::Imu(imu) => (Kind::Imu, u32::try_from(imu.accel[0].len()).unwrap_or(0)),
+        Measured::Magnetic(_) => (Kind::Magnetic, 1),
+        Measured::Activity(..) => (Kind::Activity, 1),
+        Measured::Mark(_) => (Kind::Mark, 1),
+    }
+}
+
+/// Returns the values per second, by kind, over these messages.
+pub(super) fn rates_hz(heard: &[Heard]) -> Vec<(Kind, f64)> {
+    // With several messages, the first only marks the start of the interval in which the others
+    // are counted.
+    let (from_ms, counted) = match heard {
+        [] => return Vec::new(),
+        [only] => (only.from_ms, heard),
+        [first, rest @ ..] => (first.to_ms, rest),
+    };
+    let to_ms = counted.iter().map(|heard| heard.to_ms).max();
+    let length_ms = to_ms.unwrap_or(from_ms).saturating_sub(from_ms).max(1_000);
+    let rate = |kind: Kind| {
+        let counts = counted.iter().map(|heard| heard.counts[kind as usize]);
+        let count: f64 = counts.map(f64::from).sum();
+        (count > 0.0).then(|| (kind, count * 1_000.0 / length_ms as f64))
+    };
+    Kind::ALL.into_iter().filter_map(rate).collect()
+}
