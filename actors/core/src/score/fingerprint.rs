@@ -13,14 +13,19 @@
 //!   of these, since no measurement repeats exactly. Runs of nearly constant values are ignored: a
 //!   barometer at rest, or a phone that always claims 5 m, looks alike everywhere. One equal
 //!   channel is no proof, because a poor sensor may repeat a pattern; two are.
+//! - **Course**: the places and their times, for copies whose channels are all dithered. See
+//!   [`course`].
+
+mod course;
 
 use serde::{Deserialize, Serialize};
 
 use crate::score::parameters::door::fingerprint::{
-    CHANNEL_KEYS, CHANNELS_LEAST, COPY_SHARE, DIFFERENT_LEAST, GRID_M, PIECE, PIECE_LEAST_M,
-    PIECES_LEAST, POSITION_KEYS, RUN, SLOTS, STEP_MOST_M,
+    CHANNEL_KEYS, CHANNEL_KEYS_STORED, CHANNELS_LEAST, COPY_SHARE, DIFFERENT_LEAST, GRID_M, PIECE,
+    PIECE_LEAST_M, PIECES_LEAST, POSITION_KEYS, POSITION_KEYS_STORED, RUN, SLOTS, STEP_MOST_M,
 };
 use crate::window::{Fix, Window};
+use course::Course;
 
 /// The fingerprint of a trace (see the module documentation).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +36,9 @@ pub struct Fingerprint {
     /// versions.
     #[serde(default)]
     channels: Vec<Vec<u64>>,
+    /// The course of the trace; empty in data stored by earlier versions.
+    #[serde(default)]
+    course: Course,
 }
 
 impl Fingerprint {
@@ -40,10 +48,17 @@ impl Fingerprint {
         share(&self.slots, &other.slots)
     }
 
-    /// Returns the similarity if it is high enough that one trace is a copy of the other: the
-    /// similarity of the positions, or else the second-highest similarity of the channels.
+    /// Returns the similarity if it is high enough that this trace is a copy of the other, which
+    /// may have been stored: the similarity of the positions or the second-highest similarity of
+    /// the channels, or else that of the courses.
     #[must_use]
     pub fn copy_of(&self, other: &Self) -> Option<f32> {
+        self.repeats(other)
+            .or_else(|| self.course.copy_of(&other.course))
+    }
+
+    /// Returns the share of measurements that are repeated, if it is that of a copy.
+    fn repeats(&self, other: &Self) -> Option<f32> {
         let positions = self.similarity(other);
         let mut channels: Vec<f32> = self
             .channels
@@ -61,19 +76,33 @@ impl Fingerprint {
     /// genuine traces none.
     #[must_use]
     pub fn keys(&self) -> Vec<u64> {
-        let channels = self.channels.iter().enumerate();
-        let channels = channels.flat_map(|(channel, slots)| {
-            let own = slots.iter().take(CHANNEL_KEYS);
+        self.chosen_keys(POSITION_KEYS, CHANNEL_KEYS)
+    }
+
+    /// Returns the keys under which a store keeps the fingerprint. They are fewer than
+    /// [`Fingerprint::keys`], which also find what earlier versions stored.
+    #[must_use]
+    pub fn stored_keys(&self) -> Vec<u64> {
+        self.chosen_keys(POSITION_KEYS_STORED, CHANNEL_KEYS_STORED)
+    }
+
+    fn chosen_keys(&self, position_keys: usize, channel_keys: usize) -> Vec<u64> {
+        let channels = self.channels.iter().map(|slots| (slots, channel_keys));
+        let course = self.course.keys();
+        let apart = channels.enumerate().flat_map(|(channel, (slots, count))| {
+            let own = slots.iter().take(count);
             own.map(move |&slot| mixed(slot ^ mixed(channel as u64 + 1)))
         });
-        self.slots
-            .iter()
-            .take(POSITION_KEYS)
-            .copied()
-            .chain(channels)
+        let positions = self.slots.iter().take(position_keys).copied();
+        positions
+            .chain(apart)
+            .chain(course.iter().map(|&slot| mixed(slot ^ mixed(COURSE))))
             .collect()
     }
 }
+
+/// The number that distinguishes the keys of the course from those of the channels.
+const COURSE: u64 = 1_000;
 
 fn share(own: &[u64], others: &[u64]) -> f32 {
     let equal = own.iter().zip(others).filter(|(a, b)| a == b).count();
@@ -95,7 +124,7 @@ const SALTS: [u64; SLOTS] = {
 ///
 /// All pieces are hashed by one function before the next one, so that the smallest hash stays in a
 /// register.
-fn smallest_hashes(pieces: &[u64]) -> Vec<u64> {
+fn smallest_hashes(pieces: &[u64], count: usize) -> Vec<u64> {
     let smallest = |salt: u64| {
         let mut least = u64::MAX;
         for piece in pieces {
@@ -108,7 +137,7 @@ fn smallest_hashes(pieces: &[u64]) -> Vec<u64> {
         }
         least
     };
-    SALTS.into_iter().map(smallest).collect()
+    SALTS.into_iter().take(count).map(smallest).collect()
 }
 
 fn is_enough(pieces: &[u64]) -> bool {
@@ -120,7 +149,8 @@ fn is_enough(pieces: &[u64]) -> bool {
 #[must_use]
 pub fn trace_fingerprint(windows: &[Window]) -> Option<Fingerprint> {
     let positions = positions(windows);
-    if !is_enough(&positions) {
+    let course = Course::of(fixes(windows));
+    if !is_enough(&positions) && !course.is_comparable() {
         return None;
     }
     let channels = [
@@ -137,19 +167,22 @@ pub fn trace_fingerprint(windows: &[Window]) -> Option<Fingerprint> {
         })),
     ];
     Some(Fingerprint {
-        slots: smallest_hashes(&positions),
+        slots: hashes_of_enough(&positions),
         pieces: u32::try_from(positions.len()).unwrap_or(u32::MAX),
         channels: channels
-            .into_iter()
-            .map(|channel| {
-                if is_enough(&channel) {
-                    smallest_hashes(&channel)
-                } else {
-                    Vec::new()
-                }
-            })
+            .iter()
+            .map(|channel| hashes_of_enough(channel))
             .collect(),
+        course,
     })
+}
+
+fn hashes_of_enough(pieces: &[u64]) -> Vec<u64> {
+    if is_enough(pieces) {
+        smallest_hashes(pieces, SLOTS)
+    } else {
+        Vec::new()
+    }
 }
 
 fn fixes(windows: &[Window]) -> impl Iterator<Item = &Fix> {
@@ -290,7 +323,7 @@ mod tests {
     #[test]
     fn the_smallest_hashes_are_those_of_all_pieces() {
         let pieces: Vec<u64> = (0..3_000).map(|number| mixed(number * 7 + 1)).collect();
-        for (least, salt) in smallest_hashes(&pieces).into_iter().zip(SALTS) {
+        for (least, salt) in smallest_hashes(&pieces, SLOTS).into_iter().zip(SALTS) {
             let expected = pieces.iter().map(|&piece| mixed(piece ^ salt)).min();
             assert_eq!(Some(least), expected);
         }

@@ -326,7 +326,7 @@ fn clock(scene: &ScoringContext<'_>) -> Option<Signal> {
 fn replay(scene: &ScoringContext<'_>) -> Option<Signal> {
     let replay = scene.input.known.replay.filter(|replay| !replay.together)?;
     let text = format!(
-        "{:.0} % of the measurements are identical to session {}: noise does not repeat itself.",
+        "{:.0} % of the trace repeats session {}: neither noise nor pace repeats itself.",
         f64::from(replay.similarity) * 100.0,
         replay.session_id
     );

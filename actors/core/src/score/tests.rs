@@ -18,6 +18,7 @@ mod sensors;
 mod spoofs;
 mod streams;
 mod terse;
+mod trace;
 
 use porchlight_schema::event::{Event, EventType};
 use porchlight_schema::insight::{Evidence, ReasonCode, Score};

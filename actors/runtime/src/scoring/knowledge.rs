@@ -120,8 +120,9 @@ pub(super) async fn learned(
             session_id: start.session_id,
             fingerprint: fingerprint.clone(),
         });
-        let free =
-            trace_rows(start.tenant, Some(fingerprint)).filter(|key| !recalled.taken.contains(key));
+        let kept = fingerprint.stored_keys().into_iter();
+        let kept = kept.map(|key| trace_row(start.tenant, key));
+        let free = kept.filter(|key| !recalled.taken.contains(key));
         rows.extend(free.map(|key| (key, seen.clone())));
     }
     Ok(rows)

@@ -269,5 +269,54 @@ crate::parameters::table! {
         POSITION_KEYS: usize = 6;
         /// The number of hashes of each channel under which a store finds candidates.
         CHANNEL_KEYS: usize = 3;
+        /// The number of position hashes under which a store keeps a trace.
+        POSITION_KEYS_STORED: usize = 3;
+        /// The number of hashes of each channel under which a store keeps a trace: a copy repeats at
+        /// least two channels, so that it is missed once in a thousand if it is cut by a sixth.
+        CHANNEL_KEYS_STORED: usize = 2;
+    }
+
+    /// Parameters of `score/fingerprint/course.rs`.
+    pub(crate) mod course {
+        /// The time over which places are averaged for the shape, in milliseconds: a dither of 0.5 m
+        /// becomes 0.13 m at a fix per second.
+        BLOCK_MS: u32 = 16_000;
+        /// The number of blocks in a piece of the shape: four displacements between them.
+        BLOCKS: usize = 5;
+        /// The grid for those displacements, metres: above a dither, so that most pieces keep their
+        /// cells, and not above the difference of two trips (5 % of 16 s at 10 m/s are 8 m).
+        GRID_M: f64 = 8.0;
+        /// The least way in a piece, metres: standing still looks the same everywhere.
+        PIECE_LEAST_M: f64 = 40.0;
+        /// The longest displacement along an axis, metres; a longer one is a gap or a jump.
+        JUMP_M: f64 = 1_000.0;
+        /// The least number of pieces of a shape.
+        PIECES_LEAST: usize = 4;
+        /// The number of hashes of the shape on each of two grids, under which a store keeps and
+        /// finds a trace.
+        SHAPE_KEYS: usize = 4;
+        /// The least time between two knots, in milliseconds.
+        KNOT_APART_MS: u32 = 4_000;
+        /// The least distance between two knots, metres: they lie on the way, not at its stops.
+        KNOT_APART_M: f32 = 8.0;
+        /// The largest number of knots of a trace.
+        KNOTS_MOST: usize = 96;
+        /// The least number of knots that are compared.
+        KNOTS_LEAST: usize = 12;
+        /// The least time between the first and the last of them, seconds.
+        OVERLAP_LEAST_SEC: f64 = 60.0;
+        /// The longest time between two fixes that are joined by a line, in milliseconds.
+        FIX_GAP_MS: u32 = 15_000;
+        /// The number of knots that are looked at for each shift in time.
+        PROBES: usize = 16;
+        /// The least number of displacements between them.
+        PROBES_LEAST: usize = 8;
+        /// The number of fits of the shift in time.
+        FITS: usize = 4;
+        /// The root mean square distance up to which a trace is a copy, metres. A dither of 0.5 m on
+        /// each axis gives 0.6 to 1.0 m. Two receivers that are carried along one course at the same
+        /// times, more alike than any two trips, give 3.3 m and more; two of the 146 recordings 8.4 m
+        /// and more.
+        COPY_RESIDUAL_M: f64 = 1.5;
     }
 }

@@ -1,4 +1,4 @@
-//! Tests the service's knowledge of places and traces.
+//! Tests the service's knowledge of places.
 
 use porchlight_schema::ids::{OrganizationId, SessionId};
 use porchlight_schema::session::{
@@ -10,10 +10,9 @@ use super::script::Script;
 use crate::geo::{LocalFrame, Place};
 use crate::score::{
     MarkName, PLACE_SESSIONS_MAX, PlaceFacts, PlaceKnowledge, learn, place_key, recorded_together,
-    trace_fingerprint,
 };
 
-fn address() -> Address {
+pub(super) fn address() -> Address {
     Script::new(1).address
 }
 
@@ -207,112 +206,6 @@ fn the_key_identifies_the_building() {
             }
         )
     );
-}
-
-#[test]
-fn a_replay_is_detected_and_an_honest_repeat_is_not() {
-    let trip = |seed| {
-        Script::new(seed)
-            .drive_to(-30.0, -25.0)
-            .stay(10)
-            .walk_to(0.0, -1.0)
-            .stay(30)
-            .walk_to(-30.0, -25.0)
-    };
-    let print = |script: &Script| trace_fingerprint(&script.windows).unwrap();
-    let first = print(&trip(60));
-    assert_eq!(first.copy_of(&print(&trip(60))), Some(1.0));
-    for seed in 61..90 {
-        assert_eq!(
-            first.copy_of(&print(&trip(seed))),
-            None,
-            "the same way on another day"
-        );
-        assert!(first.similarity(&print(&trip(seed))) < 0.1);
-    }
-    // The copy is later, cut short, and around an address with a new geocode.
-    let mut copy = trip(60);
-    let moved = LocalFrame::new(Point {
-        lat: 48.2003,
-        lng: 11.6004,
-    });
-    let frame = LocalFrame::new(address().point);
-    for window in &mut copy.windows {
-        window.t_ms += 7_000;
-        for fix in window.fixes.iter_mut().flatten() {
-            fix.place = moved.place(frame.point(fix.place));
-        }
-    }
-    copy.windows.truncate(copy.windows.len() * 4 / 5);
-    assert!(first.copy_of(&print(&copy)).is_some());
-    assert_eq!(
-        trace_fingerprint(&Script::new(1).stay(300).windows),
-        None,
-        "standing still is no trace"
-    );
-}
-
-/// Returns a number from 0 to 1 that is different for each `seed`.
-fn noise(seed: u64) -> f32 {
-    let mixed = (seed.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    ((mixed >> 40) as f32) / 16_777_216.0
-}
-
-/// Returns a trip by a phone whose sensors have their own noise.
-fn measured(seed: u64) -> Script {
-    let mut script = Script::new(seed)
-        .drive_to(-30.0, -25.0)
-        .stay(10)
-        .walk_to(0.0, -1.0)
-        .stay(30)
-        .walk_to(-30.0, -25.0);
-    for (index, window) in script.windows.iter_mut().enumerate() {
-        let own = |channel: u64| noise(seed * 1_000_003 + index as u64 * 17 + channel);
-        if let Some(hpa) = &mut window.pressure_hpa {
-            *hpa += 0.02 * own(1);
-        }
-        if let Some(motion) = &mut window.motion {
-            motion.accel_std += 0.1 * own(2);
-        }
-        for fix in window.fixes.iter_mut().flatten() {
-            fix.accuracy_m += own(3);
-        }
-    }
-    script
-}
-
-/// A recording is sent again as another delivery, with each position moved by 0.2 m so that it is
-/// no plain copy. The readings of barometer, accelerometer and receiver are still equal to the last
-/// bit, which never happens twice.
-#[test]
-fn a_replay_with_dithered_positions_is_detected() {
-    for seed in 100..110 {
-        let first = trace_fingerprint(&measured(seed).windows).unwrap();
-        let mut copy = measured(seed);
-        for (index, window) in copy.windows.iter_mut().enumerate() {
-            for fix in window.fixes.iter_mut().flatten() {
-                fix.place.east_m += 0.4 * (noise(index as u64 * 2) - 0.5);
-                fix.place.north_m += 0.4 * (noise(index as u64 * 2 + 1) - 0.5);
-            }
-        }
-        let print = trace_fingerprint(&copy.windows).unwrap();
-        assert!(first.copy_of(&print).is_some(), "{seed}");
-        let keys = first.keys();
-        let found = print.keys().iter().filter(|key| keys.contains(key)).count();
-        assert!(found >= 2, "{seed}: found under {found} keys");
-    }
-}
-
-/// Two couriers take the same path on the same day with phones of one model: the path is the same,
-/// the noise is not.
-#[test]
-fn two_couriers_on_the_same_path_are_not_a_replay() {
-    let first = trace_fingerprint(&measured(200).windows).unwrap();
-    for seed in 201..230 {
-        let other = trace_fingerprint(&measured(seed).windows).unwrap();
-        assert_eq!(first.copy_of(&other), None, "{seed}");
-    }
 }
 
 /// Two parcels of one stop share one phone and one trace in two sessions. The same trace is also

@@ -1,0 +1,356 @@
+//! The course of a trace: its places and their times, compared with those of another trace.
+//!
+//! A copy whose measurements were all dithered repeats no bytes, but it still goes through the same
+//! places at the same intervals. An honest second trip does not: its speed differs by some per
+//! cent, which adds up to many metres within a minute, and the error of its positions has wandered.
+//!
+//! - **Shape**: four successive displacements between the mean places of 16 s each, rounded to a
+//!   grid far above a dither, and hashed. The smallest hashes find candidates.
+//! - **Knots**: some fixes of the whole way. A candidate's places at the times of the knots, after
+//!   the best shift in time and space, show whether it is the same trace.
+
+use serde::{Deserialize, Serialize};
+
+use super::{mixed, smallest_hashes};
+use crate::score::parameters::door::course::{
+    BLOCK_MS, BLOCKS, COPY_RESIDUAL_M, FITS, FIX_GAP_MS, GRID_M, JUMP_M, KNOT_APART_M,
+    KNOT_APART_MS, KNOTS_LEAST, KNOTS_MOST, OVERLAP_LEAST_SEC, PIECE_LEAST_M, PIECES_LEAST, PROBES,
+    PROBES_LEAST, SHAPE_KEYS,
+};
+use crate::window::Fix;
+
+/// The course of a trace (see the module documentation).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Course {
+    /// The smallest hashes of the shape.
+    shape: Vec<u64>,
+    /// The knots: time in milliseconds, east and north in decimetres, each as the difference from
+    /// the knot before.
+    knots: Vec<[i32; 3]>,
+    /// All fixes. They are not stored: only the newer of two traces needs them.
+    #[serde(skip)]
+    way: Way,
+}
+
+/// The fixes of a trace, found by time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Way {
+    /// The time in milliseconds, and the place in centimetres.
+    fixes: Vec<(u32, [i32; 2])>,
+    /// The number of fixes before each second.
+    before: Vec<u32>,
+}
+
+impl Way {
+    fn of(fixes: &[&Fix]) -> Self {
+        // `as` saturates: no trace is 20,000 km long.
+        let centimetres = |metres: f32| (metres * 100.0).round() as i32;
+        let mut way = Self::default();
+        for fix in fixes {
+            while way.before.len() <= (fix.t_ms / 1_000) as usize {
+                way.before.push(way.fixes.len() as u32);
+            }
+            let place = [
+                centimetres(fix.place.east_m),
+                centimetres(fix.place.north_m),
+            ];
+            way.fixes.push((fix.t_ms, place));
+        }
+        way
+    }
+
+    /// Returns the length in seconds.
+    fn length_sec(&self) -> f64 {
+        self.before.len() as f64
+    }
+
+    /// Returns the place in metres and the speed in m/s at a time, on the line between two fixes
+    /// that are near enough in time.
+    fn at(&self, sec: f64) -> Option<([f64; 2], [f64; 2])> {
+        if sec < 0.0 {
+            return None;
+        }
+        let from = *self.before.get(sec as usize)? as usize;
+        let ms = sec * 1_000.0;
+        let later = self.fixes.get(from..)?;
+        let place = from + later.iter().position(|fix| f64::from(fix.0) >= ms)?;
+        let (before, after) = (
+            self.fixes.get(place.saturating_sub(1))?,
+            self.fixes.get(place)?,
+        );
+        let apart_ms = after.0.saturating_sub(before.0);
+        if apart_ms == 0 || apart_ms > FIX_GAP_MS {
+            return None;
+        }
+        let share = (ms - f64::from(before.0)) / f64::from(apart_ms);
+        let metres = |axis: usize| {
+            let [before_m, after_m] = [before, after].map(|fix| f64::from(fix.1[axis]) / 100.0);
+            (before_m, after_m - before_m)
+        };
+        let here = [0, 1].map(|axis| metres(axis).0 + share * metres(axis).1);
+        let speed = [0, 1].map(|axis| metres(axis).1 * 1_000.0 / f64::from(apart_ms));
+        Some((here, speed))
+    }
+}
+
+/// A place in metres at a time in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Knot {
+    sec: f64,
+    east_m: f64,
+    north_m: f64,
+}
+
+impl Course {
+    /// Returns the course of the fixes, which are in order of time.
+    pub(super) fn of<'f>(fixes: impl Iterator<Item = &'f Fix>) -> Self {
+        let fixes: Vec<&Fix> = fixes.collect();
+        let pieces = pieces(&fixes);
+        let shape = if pieces.iter().all(|grid| grid.len() >= PIECES_LEAST) {
+            let hashes = pieces.iter().map(|grid| smallest_hashes(grid, SHAPE_KEYS));
+            hashes.collect::<Vec<_>>().concat()
+        } else {
+            Vec::new()
+        };
+        Self {
+            shape,
+            knots: knots(&fixes),
+            way: Way::of(&fixes),
+        }
+    }
+
+    /// Returns whether a later trace can be compared with this course.
+    pub(super) fn is_comparable(&self) -> bool {
+        !self.shape.is_empty() && self.knots.len() >= KNOTS_LEAST
+    }
+
+    /// Returns the keys under which a store may find candidates.
+    pub(super) fn keys(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Returns the share of the other's knots that this trace shares, if it goes through the places
+    /// of the other at the same intervals, as only a copy does.
+    pub(super) fn copy_of(&self, other: &Self) -> Option<f32> {
+        let fit = self.best_fit(other)?;
+        let share = fit.count as f32 / other.knots.len() as f32;
+        (fit.residual_m <= COPY_RESIDUAL_M).then_some(share)
+    }
+
+    /// Returns the comparison with the other's knots after the best shift in time and space.
+    fn best_fit(&self, other: &Self) -> Option<Fit> {
+        let knots = other.placed();
+        let (first, last) = (knots.first()?.sec, knots.last()?.sec);
+        let to = self.way.length_sec();
+        let shifts = (first - to).floor() as i64..=last.ceil() as i64;
+        let best = shifts
+            .filter_map(|shift| {
+                let shift_sec = shift as f64;
+                Some((shift_sec, self.coarse(&knots, shift_sec)?))
+            })
+            .min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let mut shift_sec = best.0;
+        let mut fit = self.fit(&knots, shift_sec)?;
+        for _ in 1..FITS {
+            shift_sec += fit.later_sec.clamp(-1.0, 1.0);
+            fit = self.fit(&knots, shift_sec)?;
+        }
+        Some(fit)
+    }
+
+    fn placed(&self) -> Vec<Knot> {
+        let mut sum = [0_i64; 3];
+        let placed = self.knots.iter().map(|knot| {
+            for (sum, &part) in sum.iter_mut().zip(knot) {
+                *sum += i64::from(part);
+            }
+            let [ms, east_dm, north_dm] = sum.map(|sum| sum as f64);
+            Knot {
+                sec: ms / 1_000.0,
+                east_m: east_dm / 10.0,
+                north_m: north_dm / 10.0,
+            }
+        });
+        placed.collect()
+    }
+
+    /// Returns the knots that lie within this trace after a shift, if they are enough.
+    fn within<'k>(&self, knots: &'k [Knot], shift_sec: f64) -> Option<&'k [Knot]> {
+        let to = self.way.length_sec();
+        let first = knots.partition_point(|knot| knot.sec - shift_sec < 0.0);
+        let last = knots.partition_point(|knot| knot.sec - shift_sec < to);
+        let within = knots.get(first..last)?;
+        let overlap_sec = within.last()?.sec - within.first()?.sec;
+        (within.len() >= KNOTS_LEAST && overlap_sec >= OVERLAP_LEAST_SEC).then_some(within)
+    }
+
+    /// Returns the mean difference of the displacements between some knots, metres.
+    fn coarse(&self, knots: &[Knot], shift_sec: f64) -> Option<f64> {
+        let within = self.within(knots, shift_sec)?;
+        let mut before: Option<[f64; 2]> = None;
+        let (mut sum_m, mut count) = (0.0, 0_usize);
+        for knot in within.iter().step_by((within.len() / PROBES).max(1)) {
+            let Some((here, _)) = self.way.at(knot.sec - shift_sec) else {
+                before = None;
+                continue;
+            };
+            let apart = [here[0] - knot.east_m, here[1] - knot.north_m];
+            if let Some(before) = before.replace(apart) {
+                let (east, north) = (apart[0] - before[0], apart[1] - before[1]);
+                sum_m += (east * east + north * north).sqrt();
+                count += 1;
+            }
+        }
+        (count >= PROBES_LEAST).then(|| sum_m / count as f64)
+    }
+
+    /// Fits the shift in space, and how much later the trace should be, by least squares.
+    fn fit(&self, knots: &[Knot], shift_sec: f64) -> Option<Fit> {
+        let within = self.within(knots, shift_sec)?;
+        let pairs: Vec<([f64; 2], [f64; 2])> = within
+            .iter()
+            .filter_map(|knot| {
+                let (here, speed) = self.way.at(knot.sec - shift_sec)?;
+                Some(([here[0] - knot.east_m, here[1] - knot.north_m], speed))
+            })
+            .collect();
+        if pairs.len() < KNOTS_LEAST {
+            return None;
+        }
+        let count = pairs.len() as f64;
+        let mean =
+            |of: &dyn Fn(&([f64; 2], [f64; 2])) -> f64| pairs.iter().map(of).sum::<f64>() / count;
+        let (mut apart, mut square, mut along) = (0.0, 0.0, 0.0);
+        for axis in [0, 1] {
+            let (apart_mean, speed_mean) = (mean(&|pair| pair.0[axis]), mean(&|pair| pair.1[axis]));
+            for pair in &pairs {
+                let (off, speed) = (pair.0[axis] - apart_mean, pair.1[axis] - speed_mean);
+                apart += off * off;
+                square += speed * speed;
+                along += off * speed;
+            }
+        }
+        Some(Fit {
+            count: pairs.len(),
+            residual_m: (apart / count).sqrt(),
+            later_sec: if square > 0.0 { along / square } else { 0.0 },
+        })
+    }
+}
+
+/// The comparison of a trace with knots after a shift in time.
+#[derive(Debug, Clone, Copy)]
+struct Fit {
+    /// The number of knots that were compared.
+    count: usize,
+    /// The root mean square distance after the best shift in space, metres.
+    residual_m: f64,
+    /// The further shift in time that would make it least, seconds.
+    later_sec: f64,
+}
+
+/// Returns the knots: fixes that are apart in time and space, evenly chosen.
+fn knots(fixes: &[&Fix]) -> Vec<[i32; 3]> {
+    let mut apart: Vec<&Fix> = Vec::new();
+    for fix in fixes {
+        let is_apart = apart.last().is_none_or(|last| {
+            fix.t_ms.saturating_sub(last.t_ms) >= KNOT_APART_MS
+                && fix.place.distance_m(last.place) >= KNOT_APART_M
+        });
+        if is_apart {
+            apart.push(fix);
+        }
+    }
+    let count = apart.len().min(KNOTS_MOST);
+    if count < KNOTS_LEAST {
+        return Vec::new();
+    }
+    let mut before = [0; 3];
+    let chosen = (0..count).filter_map(|place| apart.get(place * apart.len() / count));
+    chosen
+        .map(|fix| {
+            let time = fix.t_ms as i32;
+            // `as` saturates: no trace is 200,000 km long.
+            let here = [
+                time,
+                (fix.place.east_m * 10.0).round() as i32,
+                (fix.place.north_m * 10.0).round() as i32,
+            ];
+            let step = [0, 1, 2].map(|part| here[part].saturating_sub(before[part]));
+            before = here;
+            step
+        })
+        .collect()
+}
+
+/// Returns the pieces of the shape on each of two grids: one for each fix from which the way leads
+/// on. A displacement near a line of one grid is far from those of the other.
+fn pieces(fixes: &[&Fix]) -> [Vec<u64>; 2] {
+    // The sums of all places before each fix give the mean place of any block.
+    let mut sums = vec![(0.0_f64, 0.0_f64)];
+    let mut sum = (0.0, 0.0);
+    for fix in fixes {
+        sum.0 += f64::from(fix.place.east_m);
+        sum.1 += f64::from(fix.place.north_m);
+        sums.push(sum);
+    }
+    let mut edges = [0_usize; BLOCKS + 1];
+    let mut pieces = [Vec::new(), Vec::new()];
+    for (place, first) in fixes.iter().enumerate() {
+        for (block, edge) in edges.iter_mut().enumerate() {
+            let from_ms = first.t_ms + block as u32 * BLOCK_MS;
+            *edge = (*edge).max(place);
+            while fixes.get(*edge).is_some_and(|fix| fix.t_ms < from_ms) {
+                *edge += 1;
+            }
+        }
+        let until_ms = first.t_ms + BLOCKS as u32 * BLOCK_MS;
+        if fixes.last().is_none_or(|last| last.t_ms < until_ms) {
+            break;
+        }
+        if let Some(steps) = steps(&sums, &edges) {
+            for (pieces, shift) in pieces.iter_mut().zip([0.0, 0.5]) {
+                pieces.push(piece(&steps, shift));
+            }
+        }
+    }
+    pieces
+}
+
+/// Returns the displacements between the mean places of successive blocks. The phone is where it was
+/// in a block without fixes, as phones send none at rest. Returns `None` if the way is too short or
+/// contains a jump.
+fn steps(sums: &[(f64, f64)], edges: &[usize; BLOCKS + 1]) -> Option<[[f64; 2]; BLOCKS - 1]> {
+    let mut means = [(0.0, 0.0); BLOCKS];
+    for (mean, edge) in means.iter_mut().zip(edges.windows(2)) {
+        let &[from, to] = edge else { return None };
+        let from = if from == to {
+            to.saturating_sub(1)
+        } else {
+            from
+        };
+        let (before, after) = (sums.get(from)?, sums.get(to)?);
+        let count = (to - from) as f64;
+        *mean = ((after.0 - before.0) / count, (after.1 - before.1) / count);
+    }
+    let mut way_m = 0.0;
+    let mut steps = [[0.0; 2]; BLOCKS - 1];
+    for (step, pair) in steps.iter_mut().zip(means.windows(2)) {
+        let &[before, after] = pair else { return None };
+        *step = [after.0 - before.0, after.1 - before.1];
+        if step[0].abs().max(step[1].abs()) > JUMP_M {
+            return None;
+        }
+        way_m += (step[0] * step[0] + step[1] * step[1]).sqrt();
+    }
+    (way_m >= PIECE_LEAST_M).then_some(steps)
+}
+
+/// Returns the hash of displacements on a grid that is shifted by a share of a cell.
+fn piece(steps: &[[f64; 2]; BLOCKS - 1], shift: f64) -> u64 {
+    let parts = steps.iter().flatten();
+    parts.fold(mixed((2.0 * shift) as u64), |hash, metres| {
+        let cell = (metres / GRID_M + shift).round() as i64 as u64;
+        mixed(hash ^ cell.wrapping_mul(0xff51_afd7_ed55_8ccd))
+    })
+}
