@@ -1,6 +1,7 @@
 //! `GATE`: a pause on the approach, after which the walk continues through the gate. The evidence
 //! is weighed once the walk has continued.
 
+mod approach;
 mod pause;
 
 use porchlight_schema::event::{EventType, Metadata};
@@ -20,6 +21,7 @@ use crate::detect::parameters::gate::{
 use crate::event_log::EventLog;
 use crate::geo::Place;
 use crate::window::WINDOW_MS;
+use approach::Approach;
 use pause::{Pause, nearer};
 
 /// The number of places kept for the direction of the walk, some seconds apart.
@@ -72,10 +74,7 @@ pub(super) struct GateDetector {
     last_height_m: Option<f32>,
     /// The usual change of height from second to second, metres.
     noise_m: f32,
-    /// Whether a climb or ride was seen since the vehicle was left.
-    is_inside: bool,
-    /// Whether a stay near the address ended with turning back. The path after it is no approach.
-    is_return: bool,
+    approach: Approach,
     /// The number of seconds of walking since something moved faster than walking speed.
     on_foot_sec: u8,
     /// The last place of the phone without a gait since such a movement, and the number of fixes of
@@ -101,7 +100,7 @@ impl Detector for GateDetector {
         self.is_driving = drive.is_some_and(|drive| drive.t_end_ms.is_none());
         if self.is_driving {
             // The end of a drive is known late: the courier may already be on foot.
-            (self.is_inside, self.is_return) = (false, false);
+            self.approach.drive();
         }
         self.dropped_off_ms = observation
             .window
@@ -110,6 +109,9 @@ impl Detector for GateDetector {
         let swing_m = self.swing(observation);
         self.see_vehicle(observation);
         self.follow(observation);
+        let climbs = [EventType::Stairs, EventType::Elevator];
+        let is_climbing = climbs.iter().any(|&one| log.open_event(one).is_some());
+        self.approach.observe(observation, is_climbing);
         self.see_climb(context, log);
         let gait = observation.gait.log_odds;
         self.weigh(t_ms, &observation.gait);
@@ -209,7 +211,7 @@ impl GateDetector {
                 _ => {}
             }
         }
-        self.is_inside = true;
+        self.approach.climb();
         self.walk_sec = 0;
     }
 
@@ -324,7 +326,7 @@ impl GateDetector {
         since_ms: u32,
         log: &mut EventLog,
     ) {
-        if self.is_inside || self.is_return || self.walk_sec < GATE_WALK_SEC {
+        if !self.approach.is_on() || self.walk_sec < GATE_WALK_SEC {
             return;
         }
         // If two gates are close to each other, the first is decided as it stands. A few steps may
@@ -339,7 +341,7 @@ impl GateDetector {
                 self.judge(context, &pause, log);
             }
         }
-        if self.is_return {
+        if !self.approach.is_on() {
             return;
         }
         let window = observation.window;
@@ -396,7 +398,9 @@ impl GateDetector {
         // A search beside the vehicle is no visit, even if the courier turns round after it.
         let is_visit = pause.is_near(context) && !pause.is_at_vehicle();
         let Some(end_ms) = pause.end_ms else {
-            self.is_return |= is_visit;
+            if is_visit {
+                self.approach.turn_back(pause.place);
+            }
             return;
         };
         let wait_ms = end_ms.saturating_sub(pause.start_ms);
@@ -405,11 +409,13 @@ impl GateDetector {
         }
         if self.dropped_off_ms.is_some_and(|ms| ms <= end_ms) {
             // The path after the drop-off is not an approach.
-            self.is_return = true;
+            self.approach.turn_back(pause.place);
             return;
         }
         if pause.goes_back() {
-            self.is_return |= wait_ms >= STOPPED_MS_MIN && is_visit;
+            if wait_ms >= STOPPED_MS_MIN && is_visit {
+                self.approach.turn_back(pause.place);
+            }
             return;
         }
         let log_odds = pause.log_odds(context, wait_ms);

@@ -40,14 +40,15 @@ crate::parameters::table! {
         GATE_VEHICLE_FIXES: u8 = 8;
         /// A door is pulled open within this time after the wait for it has ended.
         GATE_DOOR_MS: u32 = 2_000;
-        /// The seconds of walking that lead round a van to its rear doors: 7 m.
-        GATE_ROUND_VEHICLE_SEC: u8 = 6;
+        /// The seconds of walking that lead round a van to its rear doors: 9 m from the driver's seat
+        /// at 1.1 m/s.
+        GATE_ROUND_VEHICLE_SEC: u8 = 8;
         /// The maximum number of seconds of walking after which positions show whether the courier
         /// is still next to the vehicle.
         GATE_NEAR_VEHICLE_SEC: u8 = 20;
-        /// The distance that counts as next to the vehicle, in metres: a van's length. Positions
-        /// within one minute differ in error by 3 m only.
-        GATE_NEAR_VEHICLE_M: f32 = 6.0;
+        /// The distance that counts as next to the vehicle, in metres: a van's length of 7 m, with the
+        /// 3 m by which the errors of positions within one minute differ.
+        GATE_NEAR_VEHICLE_M: f32 = 8.5;
         /// A pause next to the vehicle is for the parcel. Only a door's pressure or a known gate
         /// can still make it a gate.
         GATE_AT_VEHICLE_LOG_ODDS: f32 = -2.5;
@@ -116,6 +117,20 @@ crate::parameters::table! {
         GATE_SHORT_MS: u32 = 5_000;
         /// The log-odds after a climb or ride, where the doors are those of flats.
         GATE_INSIDE_LOG_ODDS: f32 = -1.2;
+        /// The accuracy up to which fixes show that the courier is outside, in metres.
+        GATE_OUTSIDE_ACCURACY_M: f32 = 15.0;
+        /// The distance from the door of a building at which it was left, in metres: three times the
+        /// error of a good fix, and more than a hall.
+        GATE_OUTSIDE_M: f32 = 15.0;
+        /// The way back towards the door after which it is an approach again, in metres: twice the
+        /// error of a good fix.
+        GATE_AGAIN_M: f32 = 10.0;
+        /// The difference of height that is still the level outside, in metres: less than a storey,
+        /// more than the pressure drifts in some minutes.
+        GATE_LEVEL_M: f32 = 2.0;
+        /// The weight of a new second in the height outside. It lags by ten seconds, so that the
+        /// first steps of a staircase hardly count.
+        GATE_LEVEL_NEW: f32 = 0.1;
         /// The height change since the pause, in metres, that makes it a wait for an elevator or
         /// the foot of a staircase.
         GATE_CLIMBED_M: f32 = 1.5;

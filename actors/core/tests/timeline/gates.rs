@@ -94,3 +94,59 @@ fn a_search_beside_the_vehicle_hides_no_gate() {
     assert_eq!(gates.len(), 1, "{events:?}");
     assert!(gates[0].t_start_ms.abs_diff(108_000) <= 2_000, "{gates:?}");
 }
+
+/// The phone lies at the driver's seat while the courier walks 9 m round a long van, fetches the parcel
+/// at its rear doors, and walks on to the house. The pause at the doors is no gate.
+#[test]
+fn fetching_the_parcel_behind_a_long_van_is_no_gate() {
+    let east = Act::Walk { heading_deg: 90.0 };
+    let drive = Act::Drive {
+        mps: 8.0,
+        climb_mps: 0.0,
+    };
+    let script = [
+        (drive, 60),
+        (Act::Stay, 12),
+        (east, 7),
+        (Act::Stay, 15),
+        (NORTH, 30),
+        (Act::Stay, 30),
+    ];
+    let all = samples(&script, Phone::ALL, 11);
+    let events = events_of(&context_at(489.0, 40.0), &all, 60);
+    assert!(of_type(&events, EventType::Gate).is_empty(), "{events:?}");
+}
+
+/// Nobody is at home on the second floor. The courier walks down and out, waits in the street, is called
+/// back, and rings at the main door again. Both waits at the main door are gates.
+#[test]
+fn a_gate_on_a_second_approach_is_a_gate() {
+    let south = Act::Walk { heading_deg: 180.0 };
+    let stairs = |mps| Act::Stairs {
+        mps,
+        heading_deg: 0.0,
+    };
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 8),
+        (NORTH, 10),
+        (stairs(0.3), 20),
+        (Act::Stay, 20),
+        (stairs(-0.3), 20),
+        (south, 45),
+        (Act::Stay, 15),
+        (NORTH, 35),
+        (Act::Stay, 8),
+        (NORTH, 10),
+        (stairs(0.3), 20),
+        (Act::Stay, 20),
+    ];
+    let all = samples(&script, Phone::ALL, 11);
+    let events = events_of(&context_at(0.0, 62.0), &all, 60);
+    let gates = of_type(&events, EventType::Gate);
+    let starts_ms: Vec<u32> = gates.iter().map(|gate| gate.t_start_ms).collect();
+    assert_eq!(gates.len(), 2, "{events:?}");
+    assert!(starts_ms[0].abs_diff(60_000) <= 2_000, "{starts_ms:?}");
+    assert!(starts_ms[1].abs_diff(233_000) <= 2_000, "{starts_ms:?}");
+}
