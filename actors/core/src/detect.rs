@@ -4,6 +4,7 @@
 mod backtracking;
 mod confidence;
 mod constants;
+mod cost;
 mod counter_lag;
 mod decode;
 mod frame;
@@ -16,6 +17,7 @@ pub(crate) mod parameters;
 mod position;
 mod row;
 mod run;
+mod shaken;
 mod slope;
 mod tally;
 mod track;

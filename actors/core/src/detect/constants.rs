@@ -139,6 +139,10 @@ pub(super) const FIX_LEAPS_MAX: u8 = 4;
 pub(super) const INTERVAL_NEW: f32 = 0.15;
 /// The share of the accuracy of both fixes that is subtracted from a displacement.
 pub(super) const FIX_NOISE_SHARE: f32 = 0.7;
+/// That share for fixes that are not from satellites, on a phone that reports speeds otherwise. Two
+/// independent fixes at one place are farther apart than this in 5 % of the cases, and than 0.7 in
+/// 57 %: the distance follows a Rayleigh distribution, and the accuracy is its 68 % radius.
+pub(super) const LOOSE_NOISE_SHARE: f32 = 1.6;
 /// The time over which rest by positions is judged.
 pub(super) const REST_BASELINE_MS: u32 = 14_000;
 /// The speed over that time below which the phone stays, m/s: half of a walk.
@@ -198,6 +202,19 @@ pub(super) const DRIVE_SPEED_MPS: f32 = 2.6;
 pub(super) const DRIVE_SLOPE: f32 = 0.9;
 /// The most log-odds that the speed of one second contributes.
 pub(super) const DRIVE_LOG_ODDS_MAX: f32 = 1.8;
+
+/// The speed that no pedestrian keeps up without steps, m/s (13 km/h); bicycles and scooters do.
+pub(super) const SHAKEN_MPS: f32 = 3.6;
+/// The number of consecutive fixes at that speed that show a vehicle.
+pub(super) const SHAKEN_FIXES: u8 = 3;
+/// The time without a rise after which the step counter is silent: counters run up to 10 s late
+/// (research 2).
+pub(super) const SHAKEN_SILENT_MS: u32 = 10_000;
+/// The time for which such a fix holds.
+pub(super) const SHAKEN_HOLDS_MS: u32 = 15_000;
+/// The steepest street that vehicles take (public roads of 15 to 20 % are rare enough to bear
+/// signs).
+pub(super) const STREET_GRADE_MAX: f32 = 0.15;
 
 // --- Movement: changes ------------------------------------------------------------------------------------------
 

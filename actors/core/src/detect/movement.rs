@@ -9,9 +9,10 @@ use super::constants::{
     DRIVE_SLOPE, DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, HEIGHT_BRIDGE_MS, HEIGHT_INTERVAL_NEW,
     LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE, REST_HOLDS_MS, REST_LOG_ODDS,
     RIDE_MPS, RIDE_SLOW_COST, RIDE_USUAL_MPS, SKY_ACCURACY_M, SKY_HOLDS_MS, SPARSE_FIX_MS,
-    SPARSE_HEIGHT_MS, SPEED_HOLDS_MS, STREET_SPEED_COST, STREET_SPEED_MPS, UNMEASURED_RIDE_COST,
-    WALK_ACCURACY_M_MAX, WALK_LEVEL_SPREAD_MPS,
+    SPARSE_HEIGHT_MS, SPEED_HOLDS_MS, UNMEASURED_RIDE_COST, WALK_ACCURACY_M_MAX,
+    WALK_LEVEL_SPREAD_MPS,
 };
+use super::cost::{cost, steep_cost, street_cost};
 use super::counter_lag::CounterLag;
 use super::decode::{Decoder, Evidence};
 use super::frame::{Frame, KeptFrame};
@@ -19,6 +20,7 @@ use super::height::{LoneRide, RideTrack};
 use super::motion::vehicle_hint;
 use super::position::{Leg, PositionTrack};
 use super::row::Row;
+use super::shaken::Shaken;
 use super::slope;
 use super::track::Arbiter;
 use super::{Detector, Observation};
@@ -35,6 +37,7 @@ const WAITING: usize = DELAY_MAX + 4;
 pub(super) struct MovementDetector {
     ride: RideTrack,
     position: PositionTrack,
+    shaken: Shaken,
     /// The last seconds: decoded seconds that the slope still needs, followed by the waiting
     /// seconds.
     frames: Row<KeptFrame, WAITING>,
@@ -123,6 +126,9 @@ impl Detector for MovementDetector {
         if let Some(leg) = self.position.observe(window) {
             self.fill(&leg);
         }
+        if let Some(since_ms) = self.shaken.observe(window) {
+            self.still(since_ms);
+        }
         let delay = self.delay(window.t_ms);
         while self.frames.len() - usize::from(self.done) > delay {
             self.decode_next(context, log);
@@ -151,6 +157,7 @@ impl Detector for MovementDetector {
         // The evidence from before a silence does not apply to the place after it.
         self.ride = RideTrack::default();
         self.position = PositionTrack::default();
+        self.shaken = Shaken::default();
     }
 }
 
@@ -204,6 +211,16 @@ impl MovementDetector {
         let place = place.filter(|&place| place >= usize::from(self.done));
         if let Some(kept) = place.and_then(|place| self.frames.get_mut(place)) {
             kept.put_counter(log_odds, has_steps);
+        }
+    }
+
+    /// Removes the gait from the waiting seconds since a vehicle shakes the phone.
+    fn still(&mut self, since_ms: u32) {
+        let waiting = self.frames.get_mut(usize::from(self.done)..);
+        for kept in waiting.unwrap_or_default() {
+            if kept.t_ms() >= since_ms && kept.gait() > 0.0 {
+                kept.put_body(0.0, false);
+            }
         }
     }
 
@@ -384,28 +401,6 @@ impl MovementDetector {
     }
 }
 
-/// Returns the cost of a deviation, if it is positive. Most are not, so the spread is computed
-/// lazily.
-fn cost(off: f32, spread: impl Fn() -> f32) -> f32 {
-    let off = off.max(0.0);
-    if off <= 0.0 {
-        return 0.0;
-    }
-    let share = off / spread();
-    (0.5 * share * share).min(RATE_COST_MAX)
-}
-
-/// Returns the evidence against stairs under the sky if the phone's own speed is that of a walk, as
-/// on a steep street.
-fn street_cost(frame: &KeptFrame) -> f32 {
-    match frame.speed_mps() {
-        Some(speed_mps) if frame.sees_sky() && !frame.is_loose() => {
-            (STREET_SPEED_COST * (speed_mps - STREET_SPEED_MPS)).clamp(0.0, RATE_COST_MAX)
-        }
-        _ => 0.0,
-    }
-}
-
 /// Returns the evidence of one second for each state.
 fn evidence_of(
     frame: &KeptFrame,
@@ -462,7 +457,7 @@ fn evidence_of(
     let driving = match speed_mps {
         // A changing place is as much evidence for a vehicle as for a walk.
         Some(_) if !frame.has_body() => drive + gait.max(0.0) + vehicle,
-        Some(_) => drive + vehicle,
+        Some(speed_mps) => drive + vehicle - steep_cost(frame, rate, speed_mps),
         None if may_drive => DRIVE_UNSEEN_LOG_ODDS - gait + vehicle,
         None => DRIVE_UNSEEN_LOG_ODDS - gait.max(0.0) + vehicle,
     };

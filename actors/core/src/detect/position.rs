@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::constants::{
     DOPPLER_ACCURACY_M_MAX, DRIVE_SPEED_MPS, FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX,
     FIX_BASELINE_MS_MIN, FIX_LEAP_ACCURACIES, FIX_LEAP_MPS, FIX_LEAPS_MAX, FIX_NOISE_SHARE,
-    GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, INTERVAL_NEW, REST_BASELINE_MS,
-    REST_RADIUS_M, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
+    GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, INTERVAL_NEW, LOOSE_NOISE_SHARE,
+    REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
 };
 use super::row::Row;
 use crate::geo::Place;
@@ -35,6 +35,8 @@ pub(super) struct PositionTrack {
     leaps: u8,
     /// Whether the phone has reported a speed of its own.
     tells_speed: bool,
+    /// The place of the newest fix.
+    newest: Option<Place>,
 }
 
 /// The evidence of a fix about the time before it.
@@ -115,6 +117,7 @@ impl PositionTrack {
             place: fix.place,
             accuracy_m: fix.accuracy_m,
         };
+        let is_repeated = self.newest.replace(fix.place) == Some(fix.place);
         if self.is_leap(fix) {
             return None;
         }
@@ -124,7 +127,11 @@ impl PositionTrack {
             }
             _ => self
                 .doppler(fix, before_ms)
-                .or_else(|| self.displacement(fix)),
+                // A platform repeats a fix that is not from satellites until it has another one.
+                .or_else(|| {
+                    self.displacement(fix)
+                        .filter(|leg| !(leg.is_loose && is_repeated))
+                }),
         };
         if self
             .crumbs
@@ -185,7 +192,12 @@ impl PositionTrack {
         let before = self.baseline(fix.t_ms, FIX_BASELINE_MS_MIN)?;
         let noise_m = if fix.accuracy_known {
             let (a_m, b_m) = (fix.accuracy_m, before.accuracy_m);
-            FIX_NOISE_SHARE * (a_m * a_m + b_m * b_m).sqrt()
+            let share = if self.tells_speed {
+                LOOSE_NOISE_SHARE
+            } else {
+                FIX_NOISE_SHARE
+            };
+            share * (a_m * a_m + b_m * b_m).sqrt()
         } else {
             0.0
         };
@@ -258,5 +270,61 @@ impl PositionTrack {
             ((apart_m - radius_m) / (0.6 * radius_m))
                 .clamp(-GAIT_BY_POSITION_MAX, GAIT_BY_POSITION_MAX),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fix(second: u32, east_m: f32, accuracy_m: f32, speed_mps: Option<f32>) -> Fix {
+        Fix {
+            t_ms: second * 1_000,
+            place: Place {
+                east_m,
+                north_m: 0.0,
+            },
+            accuracy_m,
+            accuracy_known: true,
+            speed_mps,
+            bearing_deg: None,
+            altitude_m: None,
+            mock: false,
+            provider: None,
+        }
+    }
+
+    /// Behind a door the platform draws a new Wi-Fi fix every eight seconds, 30 m from the one before
+    /// and within its claimed 25 m, and repeats it in between. The courier rests.
+    #[test]
+    fn fixes_that_jump_within_their_accuracy_show_no_vehicle() {
+        let mut track = PositionTrack::default();
+        for second in 0..20 {
+            track.see(&fix(second, 1.4 * second as f32, 5.0, Some(1.4)));
+        }
+        for second in 20..80 {
+            let east_m = if second / 8 % 2 == 0 { 30.0 } else { 60.0 };
+            let leg = track.see(&fix(second, east_m, 25.0, None));
+            assert!(
+                leg.is_none_or(|leg| leg.speed_mps < DRIVE_SPEED_MPS),
+                "{leg:?}"
+            );
+            let is_new = second % 8 == 0;
+            assert!(second < 21 || is_new || leg.is_none(), "{second}: {leg:?}");
+        }
+    }
+
+    /// A bus in a tunnel is located by stations at 15 m/s: the places are farther apart than their
+    /// accuracies explain.
+    #[test]
+    fn fixes_that_move_beyond_their_accuracy_show_a_vehicle() {
+        let mut track = PositionTrack::default();
+        track.see(&fix(0, 0.0, 5.0, Some(15.0)));
+        let legs = (1..8).filter_map(|number| {
+            let second = number * 8;
+            track.see(&fix(second, 15.0 * second as f32, 25.0, None))
+        });
+        let fast = legs.filter(|leg| leg.speed_mps >= DRIVE_SPEED_MPS).count();
+        assert_eq!(fast, 7);
     }
 }

@@ -1,0 +1,47 @@
+//! The costs of vertical speeds and speeds over ground for the states of the movement track.
+
+use super::constants::{
+    LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE, STREET_GRADE_MAX,
+    STREET_SPEED_COST, STREET_SPEED_MPS,
+};
+use super::frame::KeptFrame;
+
+/// Returns the cost of a deviation, if it is positive. Most are not, so the spread is computed
+/// lazily.
+pub(super) fn cost(off: f32, spread: impl Fn() -> f32) -> f32 {
+    let off = off.max(0.0);
+    if off <= 0.0 {
+        return 0.0;
+    }
+    let share = off / spread();
+    (0.5 * share * share).min(RATE_COST_MAX)
+}
+
+/// Returns the evidence against stairs under the sky if the phone's own speed is that of a walk, as
+/// on a steep street.
+pub(super) fn street_cost(frame: &KeptFrame) -> f32 {
+    match frame.speed_mps() {
+        Some(speed_mps) if frame.sees_sky() && !frame.is_loose() => {
+            (STREET_SPEED_COST * (speed_mps - STREET_SPEED_MPS)).clamp(0.0, RATE_COST_MAX)
+        }
+        _ => 0.0,
+    }
+}
+
+/// Returns the evidence against a vehicle if the height changes faster than any street allows, and
+/// only fixes that jump show the speed: a cabin with such fixes.
+pub(super) fn steep_cost(frame: &KeptFrame, rate: Option<(f32, f32)>, speed_mps: f32) -> f32 {
+    match rate.filter(|_| frame.is_loose()) {
+        Some((rate_mps, error_mps)) => {
+            let spread = || {
+                let error = RATE_ERROR_SHARE * error_mps * error_mps;
+                (LEVEL_SPREAD_MPS * LEVEL_SPREAD_MPS + error).sqrt()
+            };
+            cost(
+                rate_mps.abs() - STREET_GRADE_MAX * speed_mps - LEVEL_MPS,
+                spread,
+            )
+        }
+        None => 0.0,
+    }
+}
