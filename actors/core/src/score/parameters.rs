@@ -12,7 +12,7 @@ pub(crate) mod weights;
 use crate::parameters::{HASH_START, Version, hash};
 
 /// Incremented when the rules of scoring change in a way that no parameter shows.
-const RULES: &[(&str, &str, &str)] = &[("scoring", "RULES", "9")];
+const RULES: &[(&str, &str, &str)] = &[("scoring", "RULES", "10")];
 
 const HASH: u64 = {
     let mut sum = hash(HASH_START, RULES);
@@ -24,7 +24,7 @@ const HASH: u64 = {
     hash(sum, crate::detect::parameters::TABLE)
 };
 
-const TEXT: Version = Version::new("s9-", HASH);
+const TEXT: Version = Version::new("s10-", HASH);
 
 /// The version of the parameters and rules of scoring.
 pub const VERSION: &str = TEXT.as_str();
@@ -37,7 +37,7 @@ mod tests {
     /// so that it shows in review.
     #[test]
     fn the_version_matches_the_parameters() {
-        assert_eq!(VERSION, "s9-4860123b20ad6144");
+        assert_eq!(VERSION, "s10-64b2c7a50e6baca3");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Place and time: the stays on foot, the one at the door, the drop-off, and the entrance.
 
+mod ascent;
 pub(crate) mod entrance;
 mod halt;
 pub(crate) mod stays;
@@ -146,7 +147,7 @@ fn drop_off(
             early().or(Some(said))
         };
     }
-    let best = stays::best(stays)?;
+    let best = stays::best(scene, stays)?;
     let stay = stays.get(best)?;
     Some(DropOff {
         at_ms: stay.from_ms / 2 + stay.to_ms / 2,
@@ -181,18 +182,12 @@ fn best_at_address(
     stays: &[Stay],
     (from_ms, to_ms): (u32, u32),
 ) -> Option<DropOff> {
-    let at_address = |stay: &Stay| {
-        stay.estimate.is_some_and(|estimate| {
-            let (distance_m, sigma_m) = scene.offset_from_address(estimate);
-            distance_m <= (LATE_TAP_SIGMAS * sigma_m).max(LATE_TAP_M)
-        })
-    };
     let within = stays
         .iter()
         .enumerate()
         .filter(|(_, stay)| stay.to_ms >= from_ms && stay.to_ms <= to_ms && !stay.passage);
     let (index, stay) = within
-        .filter(|(_, stay)| at_address(stay))
+        .filter(|(_, stay)| stay.estimate.is_some() && may_be_at_address(scene, stay))
         .max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points))?;
     Some(DropOff {
         at_ms: stay.from_ms / 2 + stay.to_ms / 2,
@@ -201,6 +196,14 @@ fn best_at_address(
         estimate: stay.estimate,
         on_foot: true,
         said_ms: None,
+    })
+}
+
+/// Returns whether nothing places a stay away from the address.
+fn may_be_at_address(scene: &ScoringContext<'_>, stay: &Stay) -> bool {
+    stay.estimate.is_none_or(|estimate| {
+        let (distance_m, sigma_m) = scene.offset_from_address(estimate);
+        distance_m <= (LATE_TAP_SIGMAS * sigma_m).max(LATE_TAP_M)
     })
 }
 

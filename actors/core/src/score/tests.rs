@@ -19,6 +19,7 @@ mod spoofs;
 mod streams;
 mod terse;
 mod trace;
+mod waits;
 
 use porchlight_schema::event::{Event, EventType};
 use porchlight_schema::insight::{Evidence, ReasonCode, Score};

@@ -146,10 +146,25 @@ crate::parameters::table! {
         /// The longest time from the end of the wait for an elevator to its start: walking into the
         /// cabin, and the doors (as `GATE_TO_CABIN_MS`).
         ELEVATOR_WAIT_MS: u32 = 16_000;
+        /// The minimum length of a stay at a door before the wait for the elevator: nobody rings
+        /// and gives a parcel in less (the lower limit of [`USUAL_MS`]).
+        DOOR_LEAST_MS: u32 = 5_000;
+        /// The minimum time of walking from a door to the place where the elevator is waited for:
+        /// four or five steps, past the reach of somebody who only steps aside at the door.
+        WAY_TO_WAIT_MS: u32 = 3_000;
         /// The time from the beginning of a period on foot over which the initial level is taken.
         BEFORE_MS: u32 = 10_000;
         /// A courier who comes this much nearer to the vehicle is going back.
         REVERSAL_M: f32 = 8.0;
+    }
+
+    /// Parameters of `score/place/ascent.rs`.
+    pub(crate) mod ascent {
+        /// A climb may end this much after the start of the stay that it leads to, since both times
+        /// are whole seconds of different detectors.
+        SLACK_MS: u32 = 3_000;
+        /// The height of a ride that was not measured, metres: at least one storey of a dwelling.
+        STOREY_M: f32 = 2.9;
     }
 
     /// Parameters of `score/place/upstairs.rs`.

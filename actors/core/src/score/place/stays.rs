@@ -2,16 +2,18 @@
 
 use porchlight_schema::event::EventType;
 
+use super::ascent;
 use crate::geo::Place;
 use crate::score::MarkName;
 use crate::score::height::{Level, rise};
 use crate::score::parameters::place::stays::{
-    ELEVATOR_WAIT_MS, FIDGET_MS, MARKED_LEAST_MS, MARKED_SPAN_MS, MERGED_MS, MERGED_WALK_M,
-    REVERSAL_M, SAME_FLOOR_M, STEPS_AWAY_MS, USUAL_MS,
+    DOOR_LEAST_MS, ELEVATOR_WAIT_MS, FIDGET_MS, MARKED_LEAST_MS, MARKED_SPAN_MS, MERGED_MS,
+    MERGED_WALK_M, REVERSAL_M, SAME_FLOOR_M, STEPS_AWAY_MS, USUAL_MS, WAY_TO_WAIT_MS,
 };
 use crate::score::parameters::weights::stay as points;
 use crate::score::position::Estimate;
 use crate::score::scoring_context::{Body, Foot, ScoringContext, body, end_of, overlap_ms};
+use crate::window::WINDOW_MS;
 
 /// A stay on foot at one place.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -178,7 +180,7 @@ pub(crate) fn add_marked(scene: &ScoringContext<'_>, stays: &mut Vec<Stay>, at_m
     let mut to_ms = at_ms;
     for (t_ms, is_still) in still(at_ms, at_ms.saturating_add(MARKED_SPAN_MS)) {
         if is_still {
-            to_ms = t_ms.saturating_add(crate::window::WINDOW_MS);
+            to_ms = t_ms.saturating_add(WINDOW_MS);
         } else if t_ms.saturating_sub(to_ms) > FIDGET_MS {
             break;
         }
@@ -225,7 +227,7 @@ pub(crate) fn at(
 /// Returns the stay that most resembles a stay at the door, if there is one. Among equals it
 /// prefers the longer, then the later stay. It takes a pause that resembles a pause at a gate only
 /// if there is no other stay.
-pub(crate) fn best(stays: &[Stay]) -> Option<usize> {
+pub(crate) fn best(scene: &ScoringContext<'_>, stays: &[Stay]) -> Option<usize> {
     let best_of = |able: &dyn Fn(&Stay) -> bool| {
         let able = stays
             .iter()
@@ -235,7 +237,22 @@ pub(crate) fn best(stays: &[Stay]) -> Option<usize> {
         able.max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points).then(by_length(a, b)))
             .map(|(index, _)| index)
     };
-    best_of(&|stay| !stay.passage).or_else(|| best_of(&|stay| !stay.before_ride))
+    let best = best_of(&|stay| !stay.passage).or_else(|| best_of(&|stay| !stay.before_ride))?;
+    // Nobody climbs past the door: a stay on the floor that the courier climbed to is the door,
+    // whatever he waited for before or after it on the floor from which he came.
+    let foot = stays
+        .get(best)
+        .and_then(|stay| super::foot_at(scene, stay.from_ms));
+    let higher = foot.and_then(|foot| {
+        best_of(&|stay| {
+            let is_in = foot.from_ms <= stay.from_ms && stay.to_ms <= foot.to_ms;
+            is_in
+                && !stay.passage
+                && super::may_be_at_address(scene, stay)
+                && ascent::is_on_another_floor(scene, foot, stay)
+        })
+    });
+    higher.or(Some(best))
 }
 
 /// Assigns points to every stay.
@@ -301,8 +318,7 @@ fn is_where_he_turned(scene: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> 
 }
 
 /// Returns whether the stay ends in a ride and is only the wait for it: either no ride precedes it,
-/// so that it leads to the door, or a longer stay since the latest ride may have been the one at
-/// the door.
+/// so that it leads to the door, or another stay since the latest ride was the one at the door.
 fn waits_for_elevator(scene: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let before = scene
         .events(EventType::Elevator)
@@ -315,8 +331,24 @@ fn waits_for_elevator(scene: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> 
         && all.iter().any(|other| {
             other.from_ms > ride_ms
                 && other.to_ms < stay.from_ms
-                && other.length_ms() > stay.length_ms()
+                && other.length_ms() >= DOOR_LEAST_MS
+                && (other.length_ms() > stay.length_ms()
+                    || walked_ms(scene, (other.to_ms, stay.from_ms)) >= WAY_TO_WAIT_MS)
         })
+}
+
+/// Returns the time of walking within a span, in milliseconds: by the body, or by `WALKING` events on
+/// a phone that reports neither steps nor cadence.
+fn walked_ms(scene: &ScoringContext<'_>, span: (u32, u32)) -> u32 {
+    let windows = scene.windows(span.0, span.1).iter();
+    let seconds = windows
+        .filter(|window| body(window) == Body::Moving)
+        .count() as u32;
+    let events = scene
+        .events(EventType::Walking)
+        .map(|event| overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), span))
+        .fold(0, u32::saturating_add);
+    seconds.saturating_mul(WINDOW_MS).max(events)
 }
 
 /// Returns whether a ride begins about `t_ms`.

@@ -1,0 +1,57 @@
+//! Tests that waits on the way to a door and back are told apart from the stay at it.
+
+use porchlight_schema::insight::ReasonCode;
+
+use super::contract::ERRORS;
+use super::errands::{come, floor, go};
+use super::phone::Phone;
+
+/// The courier gives the parcel in half a minute, walks twelve metres along the corridor to the
+/// elevator, and waits there for a minute: the stay before the walk is the one at the door, although
+/// it is shorter.
+#[test]
+fn a_long_wait_for_the_elevator_down_is_not_the_stay_at_the_door() {
+    for error in ERRORS {
+        let phone = floor(Phone::new(error, 5), 5);
+        let phone = come(phone).walk(0.0, -30.0).walk(0.0, -8.0).go_in();
+        let phone = phone.walk(0.0, 2.0).stay(20).climb(15.0, true);
+        let phone = phone.walk(12.0, 2.0).stay(30).walk(0.0, 2.0).stay(60);
+        let score = go(phone
+            .climb(-15.0, true)
+            .walk(0.0, -8.0)
+            .come_out()
+            .walk(0.0, -30.0))
+        .score();
+        let door = score.metrics.time_at_door_sec;
+        assert!(
+            door.is_some_and(|door| (door - 30.0_f64).abs() <= 5.0),
+            "{error:?}: {door:?} {:#?}",
+            score.events
+        );
+    }
+}
+
+/// The courier waits in the hall right at the address's point, then climbs five floors to a flat at
+/// the far end of the house, stays there, and comes back: the flat is the door, because nobody
+/// climbs past it.
+#[test]
+fn a_wait_in_the_hall_before_a_climb_is_not_the_drop_off() {
+    for error in ERRORS {
+        for elevator in [false, true] {
+            let phone = floor(Phone::new(error, 5), 5);
+            let phone = come(phone).walk(0.0, -30.0).walk(0.0, -8.0).go_in();
+            let phone = phone.walk(0.0, 0.0).stay(45).walk(12.0, 0.0);
+            let phone = phone.climb(15.0, elevator).walk(38.0, 0.0).stay(150);
+            let phone = phone.walk(12.0, 0.0).climb(-15.0, elevator);
+            let score = go(phone.walk(0.0, -8.0).come_out().walk(0.0, -30.0)).score();
+            let codes = &score.reason_codes;
+            assert!(
+                codes.contains(&ReasonCode::FullAttempt)
+                    && !codes.contains(&ReasonCode::PossibleLobbyHandoff),
+                "{error:?}, {elevator}: {codes:?} {:#?}",
+                score.evidence
+            );
+            assert_eq!(score.summary.floors_climbed, Some(5));
+        }
+    }
+}
