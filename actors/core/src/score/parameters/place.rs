@@ -35,6 +35,9 @@ crate::parameters::table! {
         WORSENED_LEAST_M: f32 = 25.0;
         /// The usual accuracy is taken over this time before.
         USUAL_MS: u32 = 60_000;
+        /// The minimum number of fixes from which the usual accuracy under the open sky is known:
+        /// receivers settle for about 20 s (as `SETTLING_MS`).
+        USUAL_FIXES: usize = 20;
         /// A phone at rest sends nothing new and resumes within this distance of its last position.
         STOOD_M: f32 = 20.0;
         /// The maximum accuracy of the fix with which a resting phone resumes (contract 4:

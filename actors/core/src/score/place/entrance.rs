@@ -9,8 +9,8 @@ use super::Places;
 use crate::geo::Place;
 use crate::score::parameters::place::entrance::{
     AGREE_MS, DECAY_LOOK_BACK_MS, GATE_ACCURACY_M, GATE_FIXES, HALL_MS, LAG_MS, PASSED_M,
-    STOOD_ACCURACY_M, STOOD_M, USUAL_MS, WAIT_MOST_MS, WINDOW_VIEW_MS, WORSENED_LEAST_M,
-    WORSENED_M, WORSENED_TIMES,
+    STOOD_ACCURACY_M, STOOD_M, USUAL_FIXES, USUAL_MS, WAIT_MOST_MS, WINDOW_VIEW_MS,
+    WORSENED_LEAST_M, WORSENED_M, WORSENED_TIMES,
 };
 use crate::score::scoring_context::{ScoringContext, end_of, median};
 use crate::window::Fix;
@@ -55,7 +55,9 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places) -> Option<Entran
     let climb_ms = climb.map(|(before_ms, _)| before_ms);
     // Signs after the start of the climb say nothing about the entrance.
     let before_ms = climb.map_or(until_ms, |(_, began_ms)| began_ms.min(until_ms));
-    let decay_ms = decay(scene, from_ms, until_ms).filter(|&decay_ms| decay_ms <= before_ms);
+    let decay_ms = decay(scene, from_ms, until_ms)
+        .filter(|&decay_ms| decay_ms <= before_ms)
+        .map(|decay_ms| after_the_gate(scene, decay_ms, before_ms));
     let known_ms = passed_known(scene, from_ms, before_ms);
     let agree = |&(known_ms, decay_ms): &(u32, u32)| known_ms.abs_diff(decay_ms) <= AGREE_MS;
     let (about_ms, sign) = match (known_ms, decay_ms) {
@@ -160,6 +162,20 @@ fn decay(scene: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> Option<u32>
     Some(at_ms.clamp(from_ms, until_ms))
 }
 
+/// Returns the end of the wait at a gate during which the position began to decay, else the time
+/// of the decay: a wall beside the courier who waits for the door takes half of the sky, and the
+/// door is passed when the wait ends.
+fn after_the_gate(scene: &ScoringContext<'_>, decay_ms: u32, before_ms: u32) -> u32 {
+    scene
+        .events(EventType::Gate)
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .filter(|gate| gate.0 <= decay_ms.saturating_add(LAG_MS) && decay_ms <= gate.1)
+        .map(|gate| gate.1)
+        .filter(|&gate_ms| gate_ms <= before_ms)
+        .max()
+        .unwrap_or(decay_ms)
+}
+
 /// Returns the accuracy that counts as worse than usual before `t_ms`, at most [`WORSENED_M`].
 fn worsened_m(scene: &ScoringContext<'_>, t_ms: u32) -> f32 {
     let before = scene.fixes(t_ms.saturating_sub(USUAL_MS), t_ms);
@@ -236,12 +252,42 @@ fn came_in_after(scene: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> u32
         let after_climb = climbs
             .iter()
             .any(|climb| climb.0 >= from_ms && climb.0 < good.1);
-        good.1 - good.0 > WINDOW_VIEW_MS && !after_climb
+        good.1 - good.0 > WINDOW_VIEW_MS
+            && !after_climb
+            && !came_back_at_rest(scene, restored_ms)
+            && is_as_before(scene, good, spans.first().map_or(0, |span| span.0))
     };
     restored
         .filter(|&t_ms| t_ms >= from_ms && t_ms <= until_ms && is_outside(t_ms))
         .max()
         .unwrap_or(0)
+}
+
+/// Returns whether reception came back while the courier had been standing for longer than
+/// reception takes to react to a doorway: then he did not walk out, but a window, a network or a
+/// satellite made the position good.
+fn came_back_at_rest(scene: &ScoringContext<'_>, restored_ms: u32) -> bool {
+    let stood = scene.events(EventType::Stopped).any(|event| {
+        event.t_start_ms.saturating_add(LAG_MS * 2) <= restored_ms
+            && restored_ms <= end_of(event, scene.end_ms)
+    });
+    // A position that stands still indoors shows nothing about the body.
+    stood && is_felt(scene, restored_ms.saturating_sub(LAG_MS), restored_ms)
+}
+
+/// Returns whether most fixes of a span are no worse than usual before reception first went bad:
+/// under a roof a phone often claims a middling accuracy, which is not that of the open sky.
+fn is_as_before(scene: &ScoringContext<'_>, good: (u32, u32), first_bad_ms: u32) -> bool {
+    let before = scene.fixes(first_bad_ms.saturating_sub(USUAL_MS), first_bad_ms);
+    if before.len() < USUAL_FIXES {
+        return true;
+    }
+    let mut claims: Vec<f32> = scene
+        .fixes(good.0, good.1)
+        .iter()
+        .map(|fix| fix.accuracy_m)
+        .collect();
+    median(&mut claims).is_none_or(|claim_m| claim_m <= worsened_m(scene, first_bad_ms))
 }
 
 /// Returns the fixes without mere repetitions by the phone.

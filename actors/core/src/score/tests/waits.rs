@@ -4,7 +4,7 @@ use porchlight_schema::insight::ReasonCode;
 
 use super::contract::ERRORS;
 use super::errands::{come, floor, go};
-use super::phone::Phone;
+use super::phone::{Error, Phone};
 
 /// The courier gives the parcel in half a minute, walks twelve metres along the corridor to the
 /// elevator, and waits there for a minute: the stay before the walk is the one at the door, although
@@ -54,4 +54,30 @@ fn a_wait_in_the_hall_before_a_climb_is_not_the_drop_off() {
             assert_eq!(score.summary.floors_climbed, Some(5));
         }
     }
+}
+
+/// The courier waits half a minute at the main door, where the wall takes half of the sky and the
+/// accuracy falls from 5 to 14 m, and then walks in: the entrance is passed at the end of the wait.
+#[test]
+fn a_wait_at_the_main_door_is_not_time_inside() {
+    let mut phone = come(floor(Phone::new(Error::None, 5), 3)).walk(0.0, -30.0);
+    phone = phone.walk(0.0, -8.0);
+    phone.vaguer_m = 9.0;
+    phone = phone.stay(30);
+    let entrance_sec = phone.now_sec();
+    phone = phone.go_in().walk(0.0, 2.0).climb(9.0, false);
+    phone = phone.walk(8.0, 2.0).stay(35).walk(0.0, 2.0);
+    phone.vaguer_m = 0.0;
+    let scored = go(phone
+        .climb(-9.0, false)
+        .walk(0.0, -8.0)
+        .come_out()
+        .walk(0.0, -30.0))
+    .scored();
+    let found_sec = scored.entrance_ms.map(|at_ms| f64::from(at_ms) / 1000.0);
+    assert!(
+        found_sec.is_some_and(|found_sec| (found_sec - entrance_sec).abs() <= 5.0),
+        "{found_sec:?} instead of {entrance_sec} {:#?}",
+        scored.score.events
+    );
 }
