@@ -26,6 +26,8 @@ pub(crate) struct Measured {
 pub(crate) struct Estimate {
     /// The floors in order, each with its likelihood and its probability with the prior.
     floors: Vec<FloorChance>,
+    /// The same for a parcel's goal, if that says more about the building.
+    as_goal: Option<Vec<FloorChance>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,38 +54,11 @@ impl Estimate {
     /// Computes the floors for a rise from the entrance. Returns `None` if no building has a floor
     /// at that height.
     pub(crate) fn new(building: &Building, measured: &Measured) -> Option<Self> {
-        let rise_m = f64::from(measured.rise_m);
-        let candidates = with_stops(building.candidates(), measured);
-        let lowest_m = candidates
-            .iter()
-            .fold(f64::INFINITY, |least, one| least.min(one.storey_m));
-        // One floor more than the lowest storeys imply, and one on the other side of the ground.
-        let reach = ((rise_m.abs() / lowest_m.max(1.0)) as i32).saturating_add(2);
-        let reach = i16::try_from(reach)
-            .ok()
-            .filter(|&reach| reach <= count::MOST + 2)?;
-        let range = if rise_m < 0.0 { -reach..=1 } else { -1..=reach };
-        let likelihoods: Vec<(i16, f64)> = range
-            .map(|floor| (floor, likelihood(&candidates, measured, floor)))
-            .collect();
-        let sum: f64 = likelihoods.iter().map(|(_, likelihood)| likelihood).sum();
-        let least = normal(decision::IMPLAUSIBLE_SIGMAS, 1.0) * air::WILD_SHARE;
-        if !(sum.is_finite() && sum > least) {
-            return None;
-        }
-        let usually: f64 = likelihoods
-            .iter()
-            .map(|&(floor, likelihood)| likelihood * usual(floor))
-            .sum();
-        let floors = likelihoods
-            .into_iter()
-            .map(|(floor, likelihood)| FloorChance {
-                floor,
-                likelihood: likelihood / sum,
-                probability: likelihood * usual(floor) / usually,
-            })
-            .collect();
-        Some(Self { floors })
+        let floors = chances(building, measured)?;
+        let as_goal = building
+            .as_parcels_goal()
+            .and_then(|goal| chances(&goal, measured));
+        Some(Self { floors, as_goal })
     }
 
     /// Returns the median: it is equally likely to be too high and too low, so it is rarely far off
@@ -101,7 +76,7 @@ impl Estimate {
 
     /// Returns the probability of a floor.
     pub(crate) fn probability(&self, floor: i16) -> f64 {
-        self.chance(floor).map_or(0.0, |chance| chance.probability)
+        chance_of(&self.floors, floor).map_or(0.0, |chance| chance.probability)
     }
 
     /// Returns the other possible floors with their probabilities, most likely first.
@@ -122,16 +97,20 @@ impl Estimate {
     /// evidence; if the measurement fits two floors equally, neither is confirmed. Returns the
     /// verdict and the probability of the claimed floor against its neighbours.
     pub(crate) fn compare(&self, told: i16) -> (FloorMatch, f64) {
-        let of = |floor: i16| self.chance(floor).map_or(0.0, |chance| chance.likelihood);
+        let floors = self.as_goal.as_ref().unwrap_or(&self.floors);
+        let of = |floor: i16| chance_of(floors, floor).map_or(0.0, |chance| chance.likelihood);
         let likelihood = of(told);
         let beside = of(told.saturating_sub(1)) + of(told.saturating_add(1));
         let probability =
             likelihood / (likelihood + beside * decision::BESIDE).max(f64::MIN_POSITIVE);
-        let most = self
-            .floors
-            .iter()
-            .fold(0.0, |most: f64, chance| most.max(chance.likelihood));
-        let verdict = if likelihood * decision::WRONG_TIMES < most {
+        // A floor is wrong only if no view of the building makes it likely.
+        let is_beaten = |floors: &[FloorChance]| {
+            let likelihood = chance_of(floors, told).map_or(0.0, |chance| chance.likelihood);
+            floors
+                .iter()
+                .any(|chance| likelihood * decision::WRONG_TIMES < chance.likelihood)
+        };
+        let verdict = if is_beaten(floors) && is_beaten(&self.floors) {
             FloorMatch::Wrong
         } else if probability >= decision::RIGHT {
             FloorMatch::Right
@@ -140,10 +119,47 @@ impl Estimate {
         };
         (verdict, probability)
     }
+}
 
-    fn chance(&self, floor: i16) -> Option<&FloorChance> {
-        self.floors.iter().find(|chance| chance.floor == floor)
+fn chance_of(floors: &[FloorChance], floor: i16) -> Option<&FloorChance> {
+    floors.iter().find(|chance| chance.floor == floor)
+}
+
+/// Computes the chance of each floor in a building. Returns `None` if no building has a floor at that
+/// height.
+fn chances(building: &Building, measured: &Measured) -> Option<Vec<FloorChance>> {
+    let rise_m = f64::from(measured.rise_m);
+    let candidates = with_stops(building.candidates(), measured);
+    let lowest_m = candidates
+        .iter()
+        .fold(f64::INFINITY, |least, one| least.min(one.storey_m));
+    // One floor more than the lowest storeys imply, and one on the other side of the ground.
+    let reach = ((rise_m.abs() / lowest_m.max(1.0)) as i32).saturating_add(2);
+    let reach = i16::try_from(reach)
+        .ok()
+        .filter(|&reach| reach <= count::MOST + 2)?;
+    let range = if rise_m < 0.0 { -reach..=1 } else { -1..=reach };
+    let likelihoods: Vec<(i16, f64)> = range
+        .map(|floor| (floor, likelihood(&candidates, measured, floor)))
+        .collect();
+    let sum: f64 = likelihoods.iter().map(|(_, likelihood)| likelihood).sum();
+    let least = normal(decision::IMPLAUSIBLE_SIGMAS, 1.0) * air::WILD_SHARE;
+    if !(sum.is_finite() && sum > least) {
+        return None;
     }
+    let usually: f64 = likelihoods
+        .iter()
+        .map(|&(floor, likelihood)| likelihood * usual(floor))
+        .sum();
+    let chances = likelihoods
+        .into_iter()
+        .map(|(floor, likelihood)| FloorChance {
+            floor,
+            likelihood: likelihood / sum,
+            probability: likelihood * usual(floor) / usually,
+        })
+        .collect();
+    Some(chances)
 }
 
 /// Weights the candidates by how well their floors match the intermediate stops.
@@ -294,6 +310,28 @@ mod tests {
         }
         assert!(high.probability(high.best()) < 0.5);
         assert_eq!(high.runners_up(3).len(), 3);
+    }
+
+    #[test]
+    fn a_flat_above_an_elevator_is_confirmed_and_its_neighbours_are_not() {
+        // The sixth floor of a house with an elevator and storeys of 2.9 m: in the usual tower this
+        // is the height of the fifth.
+        let sixth = estimate(&with_elevator(), 17.5);
+        assert_eq!(sixth.best(), 5);
+        assert_eq!(sixth.compare(6).0, FloorMatch::Right, "{sixth:?}");
+        for told in [5, 7] {
+            assert_ne!(
+                sixth.compare(told).0,
+                FloorMatch::Right,
+                "{told}: {sixth:?}"
+            );
+        }
+        // The tenth floor of a tower with storeys of 3.9 m and a hall of 5.4 m is not refused,
+        // although a home at this height would be on the thirteenth.
+        assert_ne!(
+            estimate(&with_elevator(), 40.6).compare(10).0,
+            FloorMatch::Wrong
+        );
     }
 
     #[test]

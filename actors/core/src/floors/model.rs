@@ -84,6 +84,8 @@ pub(crate) struct Building {
     pub(crate) learned: Vec<LearnedFloor>,
     /// Whether the courier used an elevator in the building.
     pub(crate) has_elevator: bool,
+    /// Whether a parcel for the claimed floor went there, which makes a home more likely.
+    pub(crate) is_parcels_goal: bool,
 }
 
 /// A possible building: its storey height and extra ground storey height as the barometer measures
@@ -161,12 +163,26 @@ impl Building {
         all
     }
 
+    /// Returns the building as the goal of a parcel, if that says more about it: the address alone
+    /// does not distinguish homes from offices, and an elevator does not either.
+    pub(super) fn as_parcels_goal(&self) -> Option<Self> {
+        let says_more = self.kind == PlaceKind::Unknown
+            && self.has_elevator
+            && self.storey_m.is_none()
+            && !self.is_parcels_goal;
+        says_more.then(|| Self {
+            is_parcels_goal: true,
+            ..self.clone()
+        })
+    }
+
     /// Returns the probability that the building is a dwelling.
     fn dwelling_share(&self) -> f64 {
         match (self.kind, self.has_elevator) {
             (PlaceKind::Dwelling, _) => storey::NAMED_DWELLING_SHARE,
             (PlaceKind::Units, _) => storey::UNIT_DWELLING_SHARE,
             (PlaceKind::Office, _) => 1.0 - storey::NAMED_DWELLING_SHARE,
+            (PlaceKind::Unknown, true) if self.is_parcels_goal => storey::RIDDEN_DWELLING_SHARE,
             // The measured towers include dwellings, hotels and offices.
             (PlaceKind::Unknown, true) => 0.0,
             (PlaceKind::Unknown, false) => storey::WALKED_DWELLING_SHARE,

@@ -38,6 +38,7 @@ fn building(scene: &ScoringContext<'_>, elevator_used: Option<bool>) -> Building
         storey_m: context.storey_height_m,
         learned: scene.input.known.floors(),
         has_elevator: elevator_used == Some(true),
+        is_parcels_goal: false,
     }
 }
 
