@@ -207,7 +207,7 @@ impl Course {
     /// Fits the shift in space, and how much later the trace should be, by least squares.
     fn fit(&self, knots: &[Knot], shift_sec: f64) -> Option<Fit> {
         let within = self.within(knots, shift_sec)?;
-        let pairs: Vec<([f64; 2], [f64; 2])> = within
+        let pairs: Vec<Pair> = within
             .iter()
             .filter_map(|knot| {
                 let (here, speed) = self.way.at(knot.sec - shift_sec)?;
@@ -218,8 +218,7 @@ impl Course {
             return None;
         }
         let count = pairs.len() as f64;
-        let mean =
-            |of: &dyn Fn(&([f64; 2], [f64; 2])) -> f64| pairs.iter().map(of).sum::<f64>() / count;
+        let mean = |of: &dyn Fn(&Pair) -> f64| pairs.iter().map(of).sum::<f64>() / count;
         let (mut apart, mut square, mut along) = (0.0, 0.0, 0.0);
         for axis in [0, 1] {
             let (apart_mean, speed_mean) = (mean(&|pair| pair.0[axis]), mean(&|pair| pair.1[axis]));
@@ -237,6 +236,10 @@ impl Course {
         })
     }
 }
+
+/// The offset of a place from its knot in metres, and the speed of the trace there in m/s, both east
+/// and north.
+type Pair = ([f64; 2], [f64; 2]);
 
 /// The comparison of a trace with knots after a shift in time.
 #[derive(Debug, Clone, Copy)]
