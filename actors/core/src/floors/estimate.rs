@@ -26,7 +26,7 @@ pub(crate) struct Measured {
 pub(crate) struct Estimate {
     /// The floors in order, each with its likelihood and its probability with the prior.
     floors: Vec<FloorChance>,
-    /// The same for a parcel's goal, if that says more about the building.
+    /// The floors as a parcel's goal, if that says more about the building.
     as_goal: Option<Vec<FloorChance>>,
 }
 

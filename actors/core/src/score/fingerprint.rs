@@ -96,13 +96,19 @@ impl Fingerprint {
         let positions = self.slots.iter().take(position_keys).copied();
         positions
             .chain(apart)
-            .chain(course.iter().map(|&slot| mixed(slot ^ mixed(COURSE))))
+            .chain(
+                course
+                    .iter()
+                    .map(|&slot| mixed(slot ^ mixed(course_number()))),
+            )
             .collect()
     }
 }
 
-/// The number that distinguishes the keys of the course from those of the channels.
-const COURSE: u64 = 1_000;
+/// Returns the number that distinguishes the keys of the course from those of the channels.
+fn course_number() -> u64 {
+    u64::from_be_bytes(*b"a course")
+}
 
 fn share(own: &[u64], others: &[u64]) -> f32 {
     let equal = own.iter().zip(others).filter(|(a, b)| a == b).count();

@@ -2,20 +2,19 @@
 
 use porchlight_schema::event::{Direction, EventType, Metadata};
 
-use super::stays::Stay;
 use crate::score::parameters::place::ascent::{SLACK_MS, STOREY_M};
 use crate::score::parameters::place::upstairs::FLOOR_M_MIN;
 use crate::score::scoring_context::{Foot, ScoringContext, end_of};
 
-/// Returns whether a stay is on another floor than the start of its period on foot: the climbs
-/// between them add up to at least one storey. A street that rises is no climb.
-pub(super) fn is_on_another_floor(scene: &ScoringContext<'_>, foot: Foot, stay: &Stay) -> bool {
+/// Returns whether a stay that begins at `from_ms` is on another floor than the start of its period on
+/// foot: the climbs between them add up to at least one storey. A street that rises is no climb.
+pub(super) fn is_on_another_floor(scene: &ScoringContext<'_>, foot: Foot, from_ms: u32) -> bool {
     let climbs = scene
         .events(EventType::Stairs)
         .chain(scene.events(EventType::Elevator))
         .filter(|event| {
             event.t_start_ms >= foot.from_ms
-                && end_of(event, scene.end_ms) <= stay.from_ms.saturating_add(SLACK_MS)
+                && end_of(event, scene.end_ms) <= from_ms.saturating_add(SLACK_MS)
         });
     let climbed_m: f32 = climbs
         .map(|event| match event.metadata {

@@ -249,7 +249,7 @@ pub(crate) fn best(scene: &ScoringContext<'_>, stays: &[Stay]) -> Option<usize> 
             is_in
                 && !stay.passage
                 && super::may_be_at_address(scene, stay)
-                && ascent::is_on_another_floor(scene, foot, stay)
+                && ascent::is_on_another_floor(scene, foot, stay.from_ms)
         })
     });
     higher.or(Some(best))

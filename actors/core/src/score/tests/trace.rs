@@ -181,8 +181,8 @@ fn a_replay_with_all_channels_dithered_is_detected() {
     }
 }
 
-/// The same courier brings parcels to the same building on the next days, each time with the very
-/// same pace, which nobody keeps. Only the errors of the receiver differ, and the wait at a light.
+/// A courier brings parcels to the same building on the next days, each time with the very same
+/// pace, which nobody keeps. Only the errors of the receiver differ, and the wait at a light.
 #[test]
 fn the_same_way_on_another_day_is_not_a_replay() {
     let first = trace_fingerprint(&carried(400, 20).windows).unwrap();
