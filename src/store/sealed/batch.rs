@@ -24,7 +24,7 @@ pub(super) struct Sealing {
     pub(super) writer: Mutex<Writer>,
 }
 
-/// What the writer remembers between two batches.
+/// The state of the writer between two batches.
 pub(super) struct Writer {
     /// The number of the next unused key.
     pub(super) next: u64,

@@ -30,7 +30,7 @@ impl Approach {
         !self.is_inside && !self.is_return
     }
 
-    /// Starts anew, in a vehicle.
+    /// Forgets the approach: the courier is in a vehicle.
     pub(super) fn drive(&mut self) {
         *self = Self::default();
     }

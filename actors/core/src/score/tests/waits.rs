@@ -1,4 +1,4 @@
-//! Tests that waits on the way to a door and back are told apart from the stay at it.
+//! Tests that scoring distinguishes waits on the way to a door and back from the stay at it.
 
 use porchlight_schema::insight::ReasonCode;
 
