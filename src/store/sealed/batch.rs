@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::data_keys::{DataKeys, Found, Secret};
+use super::data_keys::{DataKeys, Found, Secret, next_file};
 use super::ledger::{HAS_UNSEALED, NEXT, to_destroy_key};
 use super::owner::{Owner, is_start, owner, start_key};
 use super::value::{self, Nonces};
@@ -12,10 +12,10 @@ use crate::engine::{Engine, EngineError, Space, Write};
 use crate::recent::Recent;
 use crate::record;
 
-/// The error of a row that cannot be sealed because the file of its key is damaged.
+/// The error of a row that cannot be sealed because it is too long.
 #[derive(Debug, thiserror::Error)]
-#[error("data key {0} is damaged")]
-struct DamagedKey(u64);
+#[error("a row is too long to be sealed with data key {0}")]
+struct TooLong(u64);
 
 /// The open keys, and the state of the only writer.
 pub(super) struct Sealing {
@@ -110,9 +110,9 @@ impl Sealing {
             writer.next += 1;
             match self.keys.find(number).map_err(failed)? {
                 Found::Key(secret) => return Ok((number, secret)),
-                // A restored store may have older rows than keys.
+                // A restored store may have older rows than keys. The rest of a damaged file stays unused.
                 Found::Destroyed => {}
-                Found::Damaged => return Err(failed(DamagedKey(number))),
+                Found::Damaged => writer.next = next_file(number),
             }
         }
     }
@@ -153,7 +153,7 @@ impl Sealing {
                 let payload = value::seal((space, &key), (number, secret), &self.nonces, payload)?;
                 Some(record::seal(space, &key, payload, log))
             });
-        let value = Some(sealed.ok_or_else(|| failed(DamagedKey(number)))?);
+        let value = Some(sealed.ok_or_else(|| failed(TooLong(number)))?);
         Ok(Write { space, key, value })
     }
 
@@ -192,7 +192,8 @@ impl Sealing {
             SessionKey::Unsealed => change.writes.push(write),
             SessionKey::Sealed(number) if write.value.is_some() => {
                 let Found::Key(secret) = self.keys.find(number).map_err(failed)? else {
-                    return Err(failed(DamagedKey(number)));
+                    // The session's earlier rows are unreadable. That must not end the store.
+                    return self.row(inner, writer, change, write);
                 };
                 change.writes.push(self.sealed(write, number, &secret)?);
             }

@@ -106,6 +106,19 @@ fn file_number(number: u64) -> u64 {
     number / DATA_KEYS_PER_FILE
 }
 
+/// Returns the first key of the file after the one of this key.
+pub(super) fn next_file(number: u64) -> u64 {
+    (file_number(number) + 1) * DATA_KEYS_PER_FILE
+}
+
+/// Replaces a missing file, whose keys are lost, by `None`.
+fn existing(opened: io::Result<File>) -> io::Result<Option<File>> {
+    match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
 fn offset(number: u64) -> u64 {
     number % DATA_KEYS_PER_FILE * KEY_BYTES as u64
 }
@@ -234,9 +247,10 @@ impl DataKeys {
     pub(super) fn destroy(&self, number: u64) -> io::Result<()> {
         let mut recent = self.recent();
         recent.remove(&number);
-        let file = OpenOptions::new()
-            .write(true)
-            .open(self.path(file_number(number)))?;
+        let path = self.path(file_number(number));
+        let Some(file) = existing(OpenOptions::new().write(true).open(path))? else {
+            return Ok(());
+        };
         // A shorter file says that all its keys are destroyed.
         if file.metadata()?.len() >= DATA_KEYS_PER_FILE * KEY_BYTES as u64 {
             file.write_all_at(&destroyed_mark(number), offset(number))?;
@@ -249,7 +263,9 @@ impl DataKeys {
     pub(super) fn sync(&self, destroyed: &[u64], next: u64) -> io::Result<()> {
         let files: BTreeSet<u64> = destroyed.iter().copied().map(file_number).collect();
         for file in files {
-            let opened = File::open(self.path(file))?;
+            let Some(opened) = existing(File::open(self.path(file)))? else {
+                continue;
+            };
             opened.sync_all()?;
             if file < file_number(next) && is_all_destroyed(&opened, file)? {
                 replace(&self.folder, &file_name(file), ALL_DESTROYED)?;

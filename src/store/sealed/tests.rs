@@ -338,6 +338,24 @@ fn no_key_is_used_twice_when_the_count_is_damaged_or_lost() {
 }
 
 #[test]
+fn lost_key_files_end_no_store() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    let engine = folder.open(&inner);
+    apply(&engine, vec![put(start_row(1), b"start", 1)]);
+    std::fs::write(folder.keys(), b"cut").unwrap();
+    let engine = folder.open(&inner);
+    // A batch of the unreadable session, and a new session.
+    apply(&engine, vec![put(batch_row(1, 1), b"batch", 2)]);
+    apply(&engine, vec![put(start_row(2), b"start", 3)]);
+    assert!(payload(&engine, &batch_row(1, 1)).is_some());
+    assert!(payload(&engine, &start_row(2)).is_some());
+    std::fs::remove_file(folder.keys()).unwrap();
+    apply(&engine, vec![delete(start_row(1))]);
+    engine.purge().unwrap();
+    assert!(payload(&engine, &start_row(2)).is_some());
+}
+
+#[test]
 fn a_locked_engine_serves_other_rows_only() {
     let (folder, inner) = (Folder::new(), MemoryEngine::new());
     apply(&folder.open(&inner), vec![put(start_row(1), b"start", 1)]);
