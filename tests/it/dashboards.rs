@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use porchlight_observe::CATALOGUE;
 use serde_json::{Value, json};
 
+use crate::free_address::free_address;
 use crate::receiver::{Authority, OK, Receiver};
 use crate::server::{Folder, Server, block_on, http, porchlight, successful};
 
@@ -219,9 +220,7 @@ impl Drop for Prometheus {
 impl Prometheus {
     /// Starts a Prometheus. Returns `None` if it is not installed.
     fn start(folder: &Path, target: &str) -> Option<Self> {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
+        let address = free_address();
         let rules = root().join("grafana/rules");
         let config = format!(
             "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n\

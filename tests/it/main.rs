@@ -65,4 +65,4 @@ mod streams;
 mod wrong_clock;
 
 #[cfg(test)]
-use porchlight_support::{cql_process, cql_server, fixed, receiver, server};
+use porchlight_support::{cql_process, cql_server, fixed, free_address, receiver, server};

@@ -4,7 +4,6 @@
 //! `.ci/run` does, and skipped otherwise.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
@@ -14,6 +13,7 @@ use serde_json::Value;
 
 use crate::cql_process::{borrowed, node, variables};
 use crate::crash::{assert_undisturbed, undisturbed};
+use crate::free_address::free_address;
 use crate::phone::{Client, Place, Sent};
 use crate::server::{Folder, Server, block_on, http};
 
@@ -272,8 +272,7 @@ fn sent_through_two(can_talk: bool) -> Option<(f64, f64)> {
     if !can_talk {
         for variables in &mut of_nodes {
             // The node's advertised name has no listener.
-            let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
-            let listen = elsewhere.unwrap().to_string();
+            let listen = free_address().to_string();
             variables.push(("PORCHLIGHT__CLUSTER__LISTEN", listen));
         }
     }

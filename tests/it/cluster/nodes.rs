@@ -1,6 +1,5 @@
 //! The nodes of a cluster: processes, each behind a proxy, on their own database.
 
-use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
@@ -10,6 +9,7 @@ use scylla::client::session_builder::SessionBuilder;
 use super::wires::Wires;
 use crate::cql_process::variables_of;
 use crate::cql_server::CqlServer;
+use crate::free_address::free_address;
 use crate::phone::{Client, Place};
 use crate::receiver::Authority;
 use crate::server::{Folder, Server, block_on};
@@ -38,11 +38,6 @@ pub(super) struct Nodes {
     pub(super) key: String,
     _wiring: tokio::runtime::Runtime,
     _folder: Folder,
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
 }
 
 fn secret_file(folder: &Path) -> String {

@@ -1,9 +1,9 @@
 //! Configures the real process to keep everything on the CQL server of the tests.
 
-use std::net::TcpListener;
 use std::path::Path;
 
 use crate::cql_server::CqlServer;
+use crate::free_address::free_address;
 
 /// Returns the variables of a configuration with a dedicated keyspace, or `None` if there is no
 /// server. The key file is in `folder`.
@@ -38,12 +38,11 @@ pub fn variables_of(server: &CqlServer, folder: &Path) -> Vec<(&'static str, Str
 
 /// Returns the variables of one of several nodes; `folder` is the node's own.
 pub fn node(shared: &[(&'static str, String)], folder: &Path) -> Vec<(&'static str, String)> {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
     let secret = folder.join("cluster-secret");
     std::fs::write(&secret, "ab".repeat(32)).unwrap();
     let secret = secret.to_str().unwrap().to_owned();
     let mut variables = shared.to_vec();
-    variables.push(("PORCHLIGHT__CLUSTER__ADVERTISE", free.unwrap().to_string()));
+    variables.push(("PORCHLIGHT__CLUSTER__ADVERTISE", free_address().to_string()));
     variables.push(("PORCHLIGHT__CLUSTER__SECRET_FILE", secret));
     let public_url = "https://api.example.com".to_owned();
     variables.push(("PORCHLIGHT__SERVER__PUBLIC_URL", public_url));

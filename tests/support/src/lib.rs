@@ -12,6 +12,7 @@ pub mod cql_server;
 mod cql_site;
 pub mod files;
 pub mod fixed;
+pub mod free_address;
 pub mod receiver;
 pub mod server;
 mod target;
