@@ -187,7 +187,7 @@ fn load(cluster: &Nodes, sessions: usize, rounds: u64) -> Vec<Child> {
     let nodes = (0..NODES).map(|number| {
         let server = cluster.server(number);
         let mut loading = Command::new(&binary);
-        loading.args(["live", "--url", &server.api, "--connections", "16"]);
+        loading.args(["live", "--url", &server.api, "--connections", "6"]);
         loading.args(["--pid", &server.pid().to_string()]);
         loading.args(["--sessions", &(sessions / NODES).to_string()]);
         loading.args(["--period", &PERIOD.as_secs().to_string()]);
