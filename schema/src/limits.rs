@@ -282,6 +282,12 @@ pub const RECORDER_HEARD_LATELY_MS: i64 = 60_000;
 pub const SNAPSHOT_BATCHES: u32 = 12;
 /// Time after which a snapshot is due.
 pub const SNAPSHOT_MS: u64 = 60_000;
+/// Silence after which the owner of a session in a cluster first reconciles it, in case a notification of another node was
+/// lost. It is longer than the time between two batches of a phone that sends one a minute, so that such a batch causes no
+/// read.
+pub const RECONCILE_SILENT_MS: i64 = 120_000;
+/// The owner reconciles a session that stays silent again when the silence is this many times as long.
+pub const RECONCILE_SILENT_FACTOR: i64 = 4;
 /// Maximum number of scores per second that batches cause which arrive after the end of their session, per tenant.
 pub const LATE_SCORES_PER_TENANT_PER_SEC: u32 = 100;
 /// Time between the first two scores of a session that receives such batches. Each further time is twice as long,

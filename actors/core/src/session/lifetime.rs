@@ -3,6 +3,7 @@
 //! Silence and age are measured by a clock that does not jump, from the moment at which this process took the session on:
 //! neither a step of the wall clock nor an outage of the service ends a session.
 
+use porchlight_schema::limits::{RECONCILE_SILENT_FACTOR, RECONCILE_SILENT_MS};
 use porchlight_schema::session::{EndReason, SessionEnd};
 use porchlight_schema::time::TimestampMs;
 
@@ -33,6 +34,22 @@ pub struct Elapsed {
     pub silent_ms: i64,
     /// The age of the session in milliseconds.
     pub age_ms: i64,
+}
+
+/// Returns the silence after which a session is reconciled next, in milliseconds. `reconciled_ms` is the silence when it was
+/// reconciled last, if that was after its last batch. `spread`, of the session, delays the times by up to an eighth, so that
+/// the sessions of a shard are not reconciled at the same time.
+///
+/// The times grow with the silence, so a session costs a number of reads that depends on its batches and not on how long it
+/// is silent.
+#[must_use]
+pub fn reconcile_after_ms(reconciled_ms: Option<i64>, spread: u8) -> i64 {
+    let after_ms = reconciled_ms.map_or(RECONCILE_SILENT_MS, |silent_ms| {
+        silent_ms
+            .max(RECONCILE_SILENT_MS)
+            .saturating_mul(RECONCILE_SILENT_FACTOR)
+    });
+    after_ms.saturating_add(after_ms / 8 / 256 * i64::from(spread))
 }
 
 impl Lifetime {
@@ -115,6 +132,23 @@ mod tests {
         };
         let end = LIFETIME.end(times(heard_ms), elapsed, TimestampMs(now_ms))?;
         Some((end.reason, end.ended_at.0))
+    }
+
+    #[test]
+    fn a_long_silence_costs_few_reconciliations() {
+        for spread in [0, 128, 255] {
+            let mut times = vec![reconcile_after_ms(None, spread)];
+            while times[times.len() - 1] < 24 * 3_600_000 {
+                let last = times.last().copied();
+                times.push(reconcile_after_ms(last, spread));
+            }
+            assert!((120_000..136_000).contains(&times[0]), "{times:?}");
+            assert!((480_000..620_000).contains(&times[1]), "{times:?}");
+            assert!(times.len() <= 6, "in a day: {times:?}");
+        }
+        assert_eq!(reconcile_after_ms(Some(i64::MAX), 255), i64::MAX);
+        // The silence may turn out to be shorter, when a batch is found that another node received.
+        assert_eq!(reconcile_after_ms(Some(5), 0), 480_000);
     }
 
     #[test]

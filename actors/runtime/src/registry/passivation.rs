@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use porchlight_observe::cluster::{ClusterMetrics, Stale};
 use porchlight_ports::SessionRow;
-use porchlight_schema::limits::SNAPSHOT_MS;
 use porchlight_schema::time::TimestampMs;
 
 use super::{OnDue, Registry};
@@ -44,8 +43,8 @@ impl Registry {
         } else if is_frozen {
             due_ms = due_ms.min(PASSIVATE_AFTER_MS - elapsed.silent_ms);
         }
-        if let Some(tail_due) = self.tail_due(handle) {
-            due_ms = due_ms.min(tail_due.as_millis() as i64);
+        if self.is_shared() {
+            due_ms = due_ms.min((handle.reconcile_after_ms() - elapsed.silent_ms).max(1_000));
         }
         self.inner.lanes.arm(handle.session_id, due_ms);
     }
@@ -60,11 +59,11 @@ impl Registry {
         let turn = i64::from(u16::from_be_bytes([high, low]));
         let spread_ms = self.inner.ports.lifetime.idle_ms / 30 * turn / i64::from(u16::MAX);
         let due_ms = self.left_ms(&handle).saturating_add(spread_ms);
-        let tail_due = self.tail_due(&handle);
-        let tail_due_ms = tail_due.map_or(due_ms, |due| due.as_millis() as i64);
-        self.inner
-            .lanes
-            .arm(handle.session_id, due_ms.min(tail_due_ms));
+        let due_ms = match self.is_shared() {
+            true => due_ms.min(handle.reconcile_after_ms()),
+            false => due_ms,
+        };
+        self.inner.lanes.arm(handle.session_id, due_ms);
         handle
     }
 
@@ -74,7 +73,8 @@ impl Registry {
             self.forget(&handle);
             return;
         }
-        let elapsed = handle.elapsed(self.inner.ports.clock.uptime_ms());
+        let uptime_ms = self.inner.ports.clock.uptime_ms();
+        let elapsed = handle.elapsed(uptime_ms);
         if self.inner.ports.lifetime.left_ms(elapsed) <= 0 {
             on_due(self.clone(), handle);
             return;
@@ -87,8 +87,9 @@ impl Registry {
         {
             send::send_passivate(&actor);
         }
-        if self.is_shared() && silent_ms >= SNAPSHOT_MS as i64 {
-            self.look_at_tail(Arc::clone(&handle));
+        if self.is_shared() && silent_ms >= handle.reconcile_after_ms() {
+            handle.note_reconciled(uptime_ms);
+            self.reconcile_silent(Arc::clone(&handle));
         }
         self.arm(&handle);
     }

@@ -7,7 +7,7 @@ use porchlight_observe::StopReason;
 use porchlight_observe::cluster::{ClusterMetrics, Found};
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{SessionId, ShardSet};
-use porchlight_schema::limits::{END_SETTLES_MS, SNAPSHOT_MS};
+use porchlight_schema::limits::END_SETTLES_MS;
 use porchlight_schema::time::TimestampMs;
 
 use super::Registry;
@@ -133,27 +133,17 @@ impl Registry {
         handle.touch_found(received_at, clock.now(), clock.uptime_ms());
     }
 
-    /// Returns when a silent session's journal is checked again. Returns `None` if no other node
-    /// writes to it.
-    pub(super) fn tail_due(&self, handle: &Handle) -> Option<Duration> {
-        self.is_shared().then(|| {
-            let [.., low] = handle.session_id.to_bytes();
-            // The checks are spread over time.
-            Duration::from_millis(SNAPSHOT_MS + u64::from(low) * 16)
-        })
-    }
-
     /// Checks whether a silent session has ended, or has batches, without this node being notified.
-    pub(super) fn look_at_tail(&self, handle: Arc<Handle>) {
+    pub(super) fn reconcile_silent(&self, handle: Arc<Handle>) {
         let registry = self.clone();
         actix_rt::spawn(async move {
-            if let Err(error) = registry.read_tail(&handle).await {
+            if let Err(error) = registry.reconcile_tail(&handle).await {
                 store_failed(handle.session_id, "reading a silent session's tail", &error);
             }
         });
     }
 
-    async fn read_tail(&self, handle: &Arc<Handle>) -> StoreResult<()> {
+    async fn reconcile_tail(&self, handle: &Arc<Handle>) -> StoreResult<()> {
         let (store, session_id) = (&self.inner.ports.store, handle.session_id);
         let row = store.find(session_id).await?;
         if row.is_none_or(|row| row.end.is_some()) {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::Addr;
-use porchlight_core::session::lifetime::{Elapsed, RecordedTimes};
+use porchlight_core::session::lifetime::{Elapsed, RecordedTimes, reconcile_after_ms};
 use porchlight_observe::shares::Share;
 use porchlight_observe::{ActorKind, Metrics};
 use porchlight_schema::ids::SessionId;
@@ -31,6 +31,8 @@ pub struct Handle {
     heard_at_ms: AtomicI64,
     /// When its last batch was received or the session was adopted, by the monotonic clock.
     active_at_ms: AtomicI64,
+    /// When the session was reconciled because it was silent, by the monotonic clock.
+    reconciled_at_ms: AtomicI64,
     /// When its age was 0, by the monotonic clock.
     born_at_ms: i64,
     pub(crate) in_flight: AtomicU32,
@@ -90,6 +92,7 @@ impl Handle {
             started_at: start.started_at,
             heard_at_ms: AtomicI64::new(heard_at.0),
             active_at_ms: AtomicI64::new(adopted.uptime_ms),
+            reconciled_at_ms: AtomicI64::new(i64::MIN),
             born_at_ms: adopted.uptime_ms - adopted.age_ms,
             in_flight: AtomicU32::new(0),
             queued: AtomicU32::new(0),
@@ -132,6 +135,21 @@ impl Handle {
             silent_ms: uptime_ms - self.active_at_ms.load(Ordering::Relaxed),
             age_ms: uptime_ms - self.born_at_ms,
         }
+    }
+
+    /// Records that the session is reconciled now because it is silent.
+    pub(crate) fn note_reconciled(&self, uptime_ms: i64) {
+        self.reconciled_at_ms.store(uptime_ms, Ordering::Relaxed);
+    }
+
+    /// Returns the silence after which the session is reconciled next, in milliseconds.
+    pub(crate) fn reconcile_after_ms(&self) -> i64 {
+        let active_at_ms = self.active_at_ms.load(Ordering::Relaxed);
+        let reconciled_at_ms = self.reconciled_at_ms.load(Ordering::Relaxed);
+        let reconciled_ms =
+            (reconciled_at_ms > active_at_ms).then(|| reconciled_at_ms - active_at_ms);
+        let [.., spread] = self.session_id.to_bytes();
+        reconcile_after_ms(reconciled_ms, spread)
     }
 
     /// Returns the session's stored times.
