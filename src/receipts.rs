@@ -49,7 +49,8 @@ fn statement(request: &PrivacyRequest) -> Option<Statement> {
             keys: counts.keys,
         },
         completed_at: request.completed_at?,
-        key_ids: Vec::new(),
+        key_ids: request.data_keys.ids(),
+        other_keys: request.data_keys.others(),
     })
 }
 
@@ -79,7 +80,7 @@ mod tests {
         request.begin(now);
         for outcome in [
             Outcome::Marked(now),
-            Outcome::Planned(Vec::new(), Counts::default()),
+            Outcome::Planned(Vec::new(), Counts::default(), vec![7, 8]),
             Outcome::Removed(Counts::default()),
             Outcome::Removed(Counts::default()),
             Outcome::Done,
@@ -88,6 +89,7 @@ mod tests {
             request.record(outcome, now);
         }
         let statement = statement(&request).unwrap();
+        assert_eq!(statement.key_ids, ["7-8"]);
         assert!(statement.subject.is("rider-7"));
         assert!(!statement.subject.is("rider-8"));
     }

@@ -99,6 +99,15 @@ fn subject_hash(kind: SubjectKind, identifier: &str, salt: &[u8]) -> String {
     hex(&hash.finalize())
 }
 
+/// Tells serde to leave out a count of zero.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -119,7 +128,7 @@ pub struct ErasureCounts {
     pub messages: u64,
     /// The number of contributions to the knowledge of places.
     pub places: u64,
-    /// The number of destroyed data keys.
+    /// The number of recorders and idempotency keys.
     pub keys: u64,
 }
 
@@ -138,8 +147,11 @@ pub struct Statement {
     pub counts: ErasureCounts,
     /// The time at which the last data was removed.
     pub completed_at: TimestampMs,
-    /// The ids of the destroyed data keys.
+    /// The numbers of the destroyed data keys of the sessions, such as `7` or `12-15`. Empty for a store that does not seal.
     pub key_ids: Vec<String>,
+    /// The number of destroyed data keys that `key_ids` leaves out, because there are too many.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub other_keys: u64,
 }
 
 /// The header of a receipt.
@@ -356,7 +368,8 @@ mod tests {
                 keys: 1,
             },
             completed_at: TimestampMs(1_763_636_100_000),
-            key_ids: vec!["2026-11/1".to_owned()],
+            key_ids: vec!["7".to_owned(), "12-15".to_owned()],
+            other_keys: 2,
         }
     }
 

@@ -5,8 +5,10 @@
 //! counts are stored before the page is erased, so that the counts are correct regardless of how
 //! often the page is repeated.
 
+mod data_keys;
 mod mark;
 mod request;
 
+pub use data_keys::DataKeys;
 pub use mark::{Mark, Standing};
 pub use request::{Begin, NotPending, Outcome, PrivacyRequest, RecordedSubject, Stage, Step};

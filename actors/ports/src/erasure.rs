@@ -36,6 +36,12 @@ pub trait Erasure: Send + Sync {
     /// Counts the rows of a session.
     async fn session_rows(&self, session_id: SessionId) -> StoreResult<SessionRows>;
 
+    /// Returns the number of the data key that seals the session's rows. `None` if they are not sealed, or if there is no
+    /// such session.
+    async fn data_key(&self, _session_id: SessionId) -> StoreResult<Option<u64>> {
+        Ok(None)
+    }
+
     /// Removes a session and everything that belongs to it: telemetry, snapshots, notes, insight, proof of delivery,
     /// messages with their attempts, and entries in lists. Learned rows stay; see [`Erasure::replace_learned`].
     ///

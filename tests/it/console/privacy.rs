@@ -1,6 +1,8 @@
 //! Tests the page of privacy requests: an erasure needs a confirmation, a pending request can be
 //! cancelled, a completed erasure has a receipt, and a held session is not erased.
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -19,6 +21,12 @@ fn erasure<'f>(id: &'f str, confirm: &'f str) -> [(&'f str, &'f str); 6] {
         ("reason", "asked by telephone"),
         ("confirm", confirm),
     ]
+}
+
+/// The statement that a receipt signs.
+fn signed(receipt: &str) -> Value {
+    let payload = receipt.split('.').nth(1).unwrap();
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap()
 }
 
 async fn requests(server: &Server, key: &str) -> Vec<Value> {
@@ -100,6 +108,7 @@ fn an_erasure_is_confirmed_cancelled_and_proved() {
         assert_eq!(receipt.status, 200);
         let shown = api(&server, Method::GET, "/v1/privacy/requests/e2", &key, None).await;
         assert_eq!(json!(receipt.text), shown["receipt"]);
+        assert_eq!(signed(&receipt.text)["keyIds"].as_array().unwrap().len(), 1);
         assert_eq!(visitor.get("/console/privacy/e1/receipt").await.status, 404);
     });
     server.stop();

@@ -6,6 +6,8 @@ use porchlight_schema::privacy::{Counts, HashedSubject, RequestStatus, RequestTy
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
+use super::DataKeys;
+
 /// The subject as it is stored. A completed erasure keeps only a salted hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -75,6 +77,9 @@ pub struct PrivacyRequest {
     pub stage: Stage,
     /// The number of affected objects so far.
     pub counts: Counts,
+    /// The data keys of the sessions erased so far.
+    #[serde(default)]
+    pub data_keys: DataKeys,
     /// The signed receipt of a completed erasure.
     #[serde(default)]
     pub receipt: Option<String>,
@@ -136,8 +141,9 @@ pub enum Outcome {
     Marked(TimestampMs),
     /// A legal hold protects a session of the subject. No mark was left behind and nothing was erased.
     Held,
-    /// The next page of sessions and their counts. An empty page means that no sessions are left.
-    Planned(Vec<SessionId>, Counts),
+    /// The next page of sessions, their counts, and the numbers of their data keys. An empty page means that no sessions
+    /// are left.
+    Planned(Vec<SessionId>, Counts, Vec<u64>),
     /// The number of objects removed.
     Removed(Counts),
     /// The number of objects counted, and the session after which the next page begins, if there is
@@ -173,6 +179,7 @@ impl PrivacyRequest {
             status: RequestStatus::Pending,
             stage: Stage::Waiting,
             counts: Counts::default(),
+            data_keys: DataKeys::default(),
             receipt: None,
         }
     }
@@ -252,8 +259,11 @@ impl PrivacyRequest {
                 self.end(RequestStatus::Failed, now);
                 Stage::Done
             }
-            (Stage::Settling(_) | Stage::Erasing(_), Outcome::Planned(page, counts)) => {
+            (Stage::Settling(_) | Stage::Erasing(_), Outcome::Planned(page, counts, keys)) => {
                 self.counts.add(counts);
+                for key in keys {
+                    self.data_keys.add(key);
+                }
                 if page.is_empty() {
                     Stage::Recorders
                 } else {
@@ -364,7 +374,9 @@ mod tests {
                         sessions: page.len() as u64,
                         ..Counts::default()
                     };
-                    Outcome::Planned(page, counts)
+                    let key = |id: &SessionId| u64::from(id.to_bytes()[15]);
+                    let keys = page.iter().map(key).collect();
+                    Outcome::Planned(page, counts, keys)
                 }
                 Step::Erase(page) => {
                     left.retain(|id| !page.contains(id));
@@ -396,6 +408,12 @@ mod tests {
             prop_assert!(left.is_empty());
             prop_assert_eq!(ended.status, RequestStatus::Completed);
             prop_assert_eq!(ended.counts.sessions, sessions as u64);
+            let keys = match sessions {
+                0 => Vec::new(),
+                1 => vec!["0".to_owned()],
+                _ => vec![format!("0-{}", sessions - 1)],
+            };
+            prop_assert_eq!(ended.data_keys.ids(), keys);
         }
     }
 

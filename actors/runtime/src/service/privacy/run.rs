@@ -245,12 +245,13 @@ impl TenantPrivacy<'_> {
             Step::Plan(subject, until) => {
                 let rows =
                     erase::first_page(store, tenant, &subject, until, SESSIONS_AT_ONCE).await?;
-                let mut counts = Counts::default();
+                let (mut counts, mut keys) = (Counts::default(), Vec::new());
                 for row in &rows {
                     counts.add(erase::count(store, &row.start).await?);
+                    keys.extend(store.data_key(row.start.session_id).await?);
                 }
                 let page = rows.iter().map(|row| row.start.session_id);
-                Outcome::Planned(page.collect(), counts)
+                Outcome::Planned(page.collect(), counts, keys)
             }
             Step::Erase(page) => {
                 self.note_erased(request, &page).await?;
