@@ -71,7 +71,10 @@ pub async fn secret_keys(
     let keys = config.secret_keys()?;
     verify_and_remember(&keys, checks.as_ref(), store.outbox().as_ref()).await?;
     if let OpenStore::Embedded(store) = store {
-        store.unlock(&store_secrets(&keys))?;
+        let secrets = store_secrets(&keys);
+        store.unlock(&secrets)?;
+        // Commands that only read a store leave its files as they are, so that its own key still opens it.
+        store.seal_again(&secrets)?;
     }
     Ok(keys)
 }

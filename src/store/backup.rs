@@ -105,20 +105,20 @@ impl EmbeddedStore {
                 log: 0,
             },
         };
-        self.engine.inner().visit_all(|space, key, value| {
+        let from = self.folder.as_deref();
+        let keys = self.engine.visit_all(from, |space, key, value| {
             before(Step::CopyRow).map_err(io)?;
             copy.row(space, key, value)
         })?;
+        let keys = keys.map_err(io)?;
         before(Step::FlushRows).map_err(io)?;
         copy.flush()?;
         before(Step::CloseEngine).map_err(io)?;
         copy.to.close()?;
         let report = copy.report;
         drop(copy);
-        if let Some(from) = &self.folder {
-            before(Step::CopyKeys).map_err(io)?;
-            self.engine.copy_keys(from, folder).map_err(io)?;
-        }
+        before(Step::CopyKeys).map_err(io)?;
+        keys.write(folder).map_err(io)?;
         for (name, file) in self.beside(private_files) {
             before(Step::CopyFile).map_err(io)?;
             let bytes = zeroize::Zeroizing::new(std::fs::read(file).map_err(io)?);
@@ -218,7 +218,12 @@ fn verify(folder: &Path, log: u64) -> Result<(), BackupError> {
 
 #[cfg(test)]
 mod tests {
+    use porchlight_ports::{Erasure, Recorders};
+    use porchlight_schema::ids::RecorderId;
+    use zeroize::Zeroizing;
+
     use super::*;
+    use crate::sealed::StoreSecrets;
 
     fn folder(name: &str) -> PathBuf {
         let name = format!("porchlight-backup-{name}-{}", std::process::id());
@@ -266,6 +271,45 @@ mod tests {
             );
         }
         drop(store);
+        std::fs::remove_dir_all(&from).unwrap();
+        std::fs::remove_dir_all(&to).unwrap();
+    }
+
+    #[test]
+    fn a_backup_is_of_one_time_although_rows_are_removed_while_it_runs() {
+        let (from, to) = (folder("running"), folder("running-copy"));
+        let store = EmbeddedStore::open_alone(&from).unwrap();
+        let secrets = StoreSecrets {
+            first: Zeroizing::new([5; 32]),
+            others: Vec::new(),
+        };
+        store.unlock(&secrets).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let [kept, removed] = [1, 2].map(|number| RecorderId::from_bytes([number; 16]));
+        for id in [kept, removed] {
+            runtime
+                .block_on(store.create_recorder(id, b"courier".to_vec()))
+                .unwrap();
+        }
+        let mut is_removed = false;
+        let copied = store.copy_to_new(&to, &mut |step| {
+            if step == Step::CopyRow && !is_removed {
+                is_removed = true;
+                assert!(runtime.block_on(store.remove_recorder(removed)).unwrap());
+                runtime.block_on(store.purge()).unwrap();
+            }
+            Ok(())
+        });
+        copied.unwrap();
+        let copy = EmbeddedStore::open_alone(&to).unwrap();
+        copy.unlock(&secrets).unwrap();
+        for id in [kept, removed] {
+            assert!(runtime.block_on(copy.recorder(id)).unwrap().is_some());
+        }
+        assert!(runtime.block_on(store.recorder(removed)).unwrap().is_none());
+        drop((store, copy));
         std::fs::remove_dir_all(&from).unwrap();
         std::fs::remove_dir_all(&to).unwrap();
     }

@@ -194,6 +194,16 @@ impl EmbeddedStore {
         }
     }
 
+    /// Seals the data keys with the first of these secrets if another one has sealed them. Earlier secrets are not needed
+    /// afterwards. A locked store does nothing. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// See [`DataKeysError`]; then the earlier secret still opens them.
+    pub fn seal_again(&self, secrets: &StoreSecrets) -> Result<(), DataKeysError> {
+        self.engine.seal_again(secrets)
+    }
+
     /// Approximate number of bytes in memtables.
     #[must_use]
     pub fn memtables_bytes(&self) -> u64 {

@@ -175,6 +175,16 @@ pub trait Engine: Send + Sync + 'static {
     /// Makes removed rows unreadable in the files. Rewriting the files takes as long as reading and writing the whole store.
     fn purge(&self) -> Result<(), EngineError>;
 
+    /// Returns whether [`Self::purge`] rewrites the files, for which it needs as much space again.
+    fn rewrites_in_purge(&self) -> bool {
+        true
+    }
+
+    /// Returns the number of the data key that seals the rows of the session with these bytes of its id, if any does.
+    fn data_key(&self, _session: [u8; 16]) -> Result<Option<u64>, EngineError> {
+        Ok(None)
+    }
+
     /// Syncs all data. Nothing is applied afterwards.
     fn close(&self) -> Result<(), EngineError>;
 }

@@ -15,11 +15,12 @@ mod batch;
 mod data_keys;
 mod ledger;
 mod owner;
+mod root_key;
 mod value;
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use porchlight_ports::StoreError;
 use porchlight_schema::limits::{DATA_KEY_SESSIONS_MAX, DATA_KEYS_UNSYNCED_MAX};
@@ -30,12 +31,13 @@ use self::ledger::{HAS_UNSEALED, NEXT, TO_DESTROY};
 use self::owner::{Owner, owner};
 use self::value::Nonces;
 use super::damage::skipped;
+use super::engine::fjall::FjallEngine;
 use super::engine::{Durability, Engine, EngineError, KeyRange, Order, Space, Visit, Write};
 use super::recent::Recent;
 use super::record;
 
-pub(crate) use self::data_keys::KEYS_FOLDER;
 pub use self::data_keys::{DataKeysError, StoreSecrets};
+pub(crate) use self::data_keys::{KEYS_FOLDER, KeyFiles};
 
 /// The tables with sealed rows.
 const SEALED_TABLES: [(Space, &[u8]); 2] = [(Space::Journal, b"j"), (Space::State, b"spavVmAwR#")];
@@ -52,9 +54,15 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> EngineError 
 /// An engine whose rows with personal data are sealed. It is locked until [`Self::unlock`].
 pub struct SealedEngine<E> {
     inner: E,
-    sealing: OnceLock<Sealing>,
-    /// Held while keys are destroyed, and while their files are copied.
-    files: Mutex<()>,
+    sealing: OnceLock<Arc<Sealing>>,
+}
+
+/// A stored value after an attempt to open it.
+enum Opened {
+    /// The value as the caller reads it.
+    Value(Vec<u8>),
+    /// The key of this stored value was destroyed: the row was removed, or replaced since it was read.
+    Destroyed(Vec<u8>),
 }
 
 /// Returns the number of the key that sealed a stored value, or `None` if it is not sealed. The number
@@ -81,7 +89,6 @@ impl<E: Engine> SealedEngine<E> {
         Self {
             inner,
             sealing: OnceLock::new(),
-            files: Mutex::new(()),
         }
     }
 
@@ -120,18 +127,30 @@ impl<E: Engine> SealedEngine<E> {
         let sealing = Sealing {
             keys,
             nonces: Nonces::new(),
+            syncing: Mutex::new(()),
             writer: Mutex::new(Writer {
                 next,
                 sessions: Recent::new(DATA_KEY_SESSIONS_MAX),
                 to_destroy: left,
                 unsynced: Vec::new(),
                 destroyed: Vec::new(),
+                is_syncing: false,
                 unsealed,
             }),
         };
         // Another thread may have unlocked it meanwhile, with the same keys.
-        drop(self.sealing.set(sealing));
+        drop(self.sealing.set(Arc::new(sealing)));
         Ok(())
+    }
+
+    /// Seals the root key with the first secret, unless that one has sealed it. A locked engine does nothing.
+    ///
+    /// # Errors
+    ///
+    /// See [`DataKeysError`].
+    pub(crate) fn seal_again(&self, secrets: &StoreSecrets) -> Result<(), DataKeysError> {
+        let sealing = self.sealing.get();
+        sealing.map_or(Ok(()), |sealing| sealing.keys.seal_again(secrets))
     }
 
     fn left_by_a_crash(&self) -> Result<Vec<u64>, EngineError> {
@@ -178,36 +197,20 @@ impl<E: Engine> SealedEngine<E> {
         Ok(stored.as_deref().and_then(number_in).is_some())
     }
 
-    /// Copies the files of the keys from the store's folder to another one.
-    pub(crate) fn copy_keys(&self, from: &Path, to: &Path) -> std::io::Result<()> {
-        let _files = self.files();
-        data_keys::copy(from, to)
-    }
-
-    fn files(&self) -> MutexGuard<'_, ()> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Opens a stored value. `None`: its key was destroyed, so the row does not exist any more. A
-    /// value whose key is damaged comes back without its last byte, so that its checksum fails.
-    fn open(
-        &self,
-        space: Space,
-        key: &[u8],
-        mut value: Vec<u8>,
-    ) -> Result<Option<Vec<u8>>, EngineError> {
+    /// Opens a stored value. A value whose key is damaged comes back without its last byte, so that its checksum fails.
+    fn open(&self, space: Space, key: &[u8], mut value: Vec<u8>) -> Result<Opened, EngineError> {
         if owner(space, key) == Owner::Nobody {
-            return Ok(Some(value));
+            return Ok(Opened::Value(value));
         }
         // The checksum of a damaged value fails in the caller's hands too.
         let Some(number) = number_in(&value).filter(|_| record::is_sound(space, key, &value))
         else {
-            return Ok(Some(value));
+            return Ok(Opened::Value(value));
         };
         let sealing = self.sealing.get().ok_or_else(|| failed(Locked))?;
         let secret = match sealing.keys.find(number).map_err(failed)? {
             Found::Key(secret) => Some(secret),
-            Found::Destroyed => return Ok(None),
+            Found::Destroyed => return Ok(Opened::Destroyed(value)),
             Found::Damaged => None,
         };
         let opened = secret.and_then(|secret| {
@@ -215,19 +218,56 @@ impl<E: Engine> SealedEngine<E> {
             let payload = value::open((space, key), &secret, payload)?;
             Some(record::seal(space, key, payload, log))
         });
-        Ok(Some(opened.unwrap_or_else(|| {
+        Ok(Opened::Value(opened.unwrap_or_else(|| {
             value.pop();
             value
         })))
+    }
+
+    /// Reads a row, of which this value with a destroyed key was `seen`. The row does not exist if it still has that value.
+    fn read(
+        &self,
+        space: Space,
+        key: &[u8],
+        mut seen: Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>, EngineError> {
+        loop {
+            let value = self.inner.get(space, key)?;
+            let Some(value) = value.filter(|value| seen.as_ref() != Some(value)) else {
+                return Ok(None);
+            };
+            match self.open(space, key, value)? {
+                Opened::Value(value) => return Ok(Some(value)),
+                // The writer may have replaced the row, and destroyed its key, after this read it.
+                Opened::Destroyed(value) => seen = Some(value),
+            }
+        }
+    }
+}
+
+impl SealedEngine<FjallEngine> {
+    /// Visits all rows as they are stored at one time, and returns the files of the keys in the store's folder of the same
+    /// time. Later commits change neither.
+    pub(crate) fn visit_all<E: From<EngineError>>(
+        &self,
+        folder: Option<&Path>,
+        visit: impl FnMut(Space, &[u8], &[u8]) -> Result<(), E>,
+    ) -> Result<std::io::Result<KeyFiles>, E> {
+        let mut files = Ok(KeyFiles::default());
+        // No key is destroyed while the writer is locked. Only its owner writes a locked store.
+        let writer = self.sealing.get().map(|sealing| sealing.writer());
+        let read_keys = || {
+            files = folder.map_or(Ok(KeyFiles::default()), KeyFiles::read);
+            drop(writer);
+        };
+        self.inner.visit_all(read_keys, visit)?;
+        Ok(files)
     }
 }
 
 impl<E: Engine> Engine for SealedEngine<E> {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError> {
-        match self.inner.get(space, key)? {
-            Some(value) => self.open(space, key, value),
-            None => Ok(None),
-        }
+        self.read(space, key, None)
     }
 
     fn scan(
@@ -237,22 +277,34 @@ impl<E: Engine> Engine for SealedEngine<E> {
         order: Order,
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError> {
-        let mut result = Ok(());
-        self.inner
-            .scan(
-                space,
-                range,
-                order,
-                &mut |key, value| match self.open(space, key, value.to_vec()) {
-                    Ok(Some(value)) => visit(key, &value),
-                    Ok(None) => ControlFlow::Continue(()),
-                    Err(error) => {
-                        result = Err(error);
-                        ControlFlow::Break(())
-                    }
-                },
-            )?;
-        result
+        let mut range = range.clone();
+        loop {
+            let mut stopped_at = Ok(None);
+            self.inner.scan(space, &range, order, &mut |key, value| {
+                if owner(space, key) == Owner::Nobody {
+                    return visit(key, value);
+                }
+                match self.open(space, key, value.to_vec()) {
+                    Ok(Opened::Value(value)) => return visit(key, &value),
+                    Ok(Opened::Destroyed(value)) => stopped_at = Ok(Some((key.to_vec(), value))),
+                    Err(error) => stopped_at = Err(error),
+                }
+                ControlFlow::Break(())
+            })?;
+            let Some((key, seen)) = stopped_at? else {
+                return Ok(());
+            };
+            // The scan may have seen a row as it was before the writer replaced it.
+            if let Some(value) = self.read(space, &key, Some(seen))?
+                && visit(&key, &value).is_break()
+            {
+                return Ok(());
+            }
+            range = match order {
+                Order::Ascending => range.after(&key),
+                Order::Descending => range.before(&key),
+            };
+        }
     }
 
     fn scan_keys(
@@ -286,10 +338,10 @@ impl<E: Engine> Engine for SealedEngine<E> {
         writer.to_destroy.extend(change.to_destroy);
         // A synced batch makes all earlier ones durable too.
         if durability == Durability::Synced {
-            sealing.destroy(&mut writer, &self.files)?;
+            sealing.destroy(&mut writer)?;
         }
-        if writer.unsynced.len() >= DATA_KEYS_UNSYNCED_MAX {
-            sealing.sync(&mut writer, &self.files)?;
+        if writer.unsynced.len() >= DATA_KEYS_UNSYNCED_MAX && !writer.is_syncing {
+            writer.is_syncing = Sealing::sync_beside(sealing);
         }
         Ok(())
     }
@@ -310,29 +362,48 @@ impl<E: Engine> Engine for SealedEngine<E> {
         self.inner.resume()
     }
 
-    /// Syncs the destroyed keys. Rewrites the files only if they may hold rows that are not sealed.
+    /// Destroys and syncs the keys of removed rows. Rewrites the files only if they may hold rows that are not sealed.
     fn purge(&self) -> Result<(), EngineError> {
         let Some(sealing) = self.sealing.get() else {
             return self.inner.purge();
         };
         let unsealed = {
             let mut writer = sealing.writer();
-            sealing.sync(&mut writer, &self.files)?;
+            if !writer.to_destroy.is_empty() {
+                // The removals of their rows may not be durable yet.
+                self.inner.apply(writer.unchanged()?, Durability::Synced)?;
+                sealing.destroy(&mut writer)?;
+            }
             writer.unsealed
         };
+        sealing.sync()?;
         if matches!(unsealed, Unsealed::None | Unsealed::Gone) {
             return Ok(());
         }
+        // Rows that are removed while the files are rewritten may be in the new files.
+        let are_gone = unsealed == Unsealed::Noted && !self.has_unsealed_rows()?;
         self.inner.purge()?;
-        if unsealed == Unsealed::Noted && !self.has_unsealed_rows()? {
+        if are_gone {
             sealing.writer().unsealed = Unsealed::Gone;
         }
         Ok(())
     }
 
+    fn rewrites_in_purge(&self) -> bool {
+        let unsealed = self.sealing.get().map(|sealing| sealing.writer().unsealed);
+        !matches!(unsealed, Some(Unsealed::None | Unsealed::Gone))
+    }
+
+    fn data_key(&self, session: [u8; 16]) -> Result<Option<u64>, EngineError> {
+        let key = owner::start_key(session);
+        let start = batch::readable(self.inner.get(Space::State, &key))?;
+        let sound = start.filter(|start| record::is_sound(Space::State, &key, start));
+        Ok(sound.as_deref().and_then(number_in))
+    }
+
     fn close(&self) -> Result<(), EngineError> {
         if let Some(sealing) = self.sealing.get() {
-            sealing.sync(&mut sealing.writer(), &self.files)?;
+            sealing.sync()?;
         }
         self.inner.close()
     }

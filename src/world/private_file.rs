@@ -54,6 +54,11 @@ pub fn sync_folders(folder: &Path) -> io::Result<()> {
 /// The file cannot be written.
 pub fn write_private(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let half = folder.join(format!("{name}.{}", std::process::id()));
+    // An earlier process with the same number may have been killed here: in a container all have the number 1.
+    match std::fs::remove_file(&half) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)

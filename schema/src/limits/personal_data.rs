@@ -53,13 +53,16 @@ const _: () = assert!(PRIVACY_SETTLE_SHARED_MS > 3 * PRIVACY_MARKS_REFRESH_MS as
 /// The time for which the archive of an access request can be downloaded after the request was
 /// completed: 24 hours.
 pub const ACCESS_DOWNLOAD_MS: i64 = 24 * 3_600 * 1_000;
+/// Maximum number of ranges of data keys that the receipt of an erasure names, of at most 40 bytes each. A receipt counts
+/// further keys.
+pub const RECEIPT_KEY_RANGES_MAX: usize = 1_024;
 /// Maximum number of access archives that a node builds at the same time, in memory.
 pub const ACCESS_ARCHIVES_AT_ONCE_MAX: usize = 2;
 
 /// The number of data keys in one file of the embedded store: 128 KiB of 32 bytes each.
 pub const DATA_KEYS_PER_FILE: u64 = 4_096;
 /// Maximum number of data keys in memory, of about 80 bytes each.
-pub const DATA_KEYS_CACHED_MAX: usize = 65_536;
+pub const DATA_KEYS_CACHED_MAX: usize = 262_144;
 /// Maximum number of sessions whose data key the writer of the embedded store remembers, of about 40 bytes each.
 pub const DATA_KEY_SESSIONS_MAX: usize = 262_144;
 /// The number of destroyed data keys after which the embedded store syncs their files even if no erasure waits for it.

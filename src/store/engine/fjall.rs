@@ -227,10 +227,12 @@ impl FjallEngine {
     /// Visits all rows of both spaces at one point in time, while the engine continues. Blocks.
     pub(crate) fn visit_all<E: From<EngineError>>(
         &self,
+        at_snapshot: impl FnOnce(),
         mut visit: impl FnMut(Space, &[u8], &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         self.with(|opened| {
             let snapshot = opened.database.snapshot();
+            at_snapshot();
             for space in Space::ALL {
                 for row in snapshot.iter(opened.keyspace(space)) {
                     let (key, value) = row.into_inner().map_err(EngineError::from)?;

@@ -20,6 +20,11 @@ impl<E: Engine> Erasure for LocalStore<E> {
             .await
     }
 
+    async fn data_key(&self, session_id: SessionId) -> StoreResult<Option<u64>> {
+        self.committer.check_open()?;
+        Ok(self.engine.data_key(session_id.to_bytes())?)
+    }
+
     async fn erase_session(&self, session_id: SessionId) -> StoreResult<()> {
         loop {
             let has_more = self
@@ -92,7 +97,7 @@ impl<E: Engine> Erasure for LocalStore<E> {
     async fn purge(&self) -> StoreResult<()> {
         self.committer.check_open()?;
         // The files are rewritten before the old ones are removed.
-        if self.committer.space() != SpaceLevel::Plenty {
+        if self.committer.space() != SpaceLevel::Plenty && self.engine.rewrites_in_purge() {
             return Err(StoreError::Full);
         }
         let engine = Arc::clone(&self.engine);

@@ -1,7 +1,7 @@
 //! The sealing of a batch of writes.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::data_keys::{DataKeys, Found, Secret, next_file};
 use super::ledger::{HAS_UNSEALED, NEXT, to_destroy_key};
@@ -21,6 +21,8 @@ struct TooLong(u64);
 pub(super) struct Sealing {
     pub(super) keys: DataKeys,
     pub(super) nonces: Nonces,
+    /// Held while files of overwritten keys are synced. It is locked before the writer.
+    pub(super) syncing: Mutex<()>,
     pub(super) writer: Mutex<Writer>,
 }
 
@@ -36,7 +38,18 @@ pub(super) struct Writer {
     pub(super) unsynced: Vec<u64>,
     /// Keys that are destroyed for good. The next batch removes their rows.
     pub(super) destroyed: Vec<u64>,
+    /// Whether a thread syncs overwritten keys although no erasure waits for it.
+    pub(super) is_syncing: bool,
     pub(super) unsealed: Unsealed,
+}
+
+impl Writer {
+    /// Returns a batch that changes nothing: it writes the number of the next unused key again.
+    pub(super) fn unchanged(&self) -> Result<Vec<Write>, EngineError> {
+        let mut change = Change::default();
+        change.put_next(self.next)?;
+        Ok(change.writes)
+    }
 }
 
 /// Whether the engine has rows with personal data that are not sealed.
@@ -81,12 +94,32 @@ impl Change {
         });
     }
 
+    /// Writes the number of the next unused key.
+    fn put_next(&mut self, next: u64) -> Result<(), EngineError> {
+        let next = record::encode(&next).map_err(failed)?;
+        self.put(NEXT.to_vec(), next);
+        Ok(())
+    }
+
     fn delete(&mut self, key: Vec<u8>) {
         self.writes.push(Write {
             space: Space::State,
             key,
             value: None,
         });
+    }
+}
+
+/// Replaces a row in a damaged block by `None`: a batch that depends on it must not end the store.
+pub(super) fn readable(
+    read: Result<Option<Vec<u8>>, EngineError>,
+) -> Result<Option<Vec<u8>>, EngineError> {
+    match read {
+        Err(EngineError::Corrupt(cause)) => {
+            tracing::error!(%cause, "the store cannot read a row, and writes as if it did not exist");
+            Ok(None)
+        }
+        read => read,
     }
 }
 
@@ -131,7 +164,7 @@ impl Sealing {
             Some(number) => number,
             None => {
                 let key = start_key(session);
-                let start = inner.get(Space::State, &key)?;
+                let start = readable(inner.get(Space::State, &key))?;
                 let Some(start) = start.filter(|start| record::is_sound(Space::State, &key, start))
                 else {
                     return Ok(SessionKey::NoSession);
@@ -157,6 +190,27 @@ impl Sealing {
         Ok(Write { space, key, value })
     }
 
+    /// Seals a row whose key stays the row's until the row is removed.
+    fn lasting_row(
+        &self,
+        inner: &dyn Engine,
+        writer: &mut Writer,
+        change: &mut Change,
+        write: Write,
+    ) -> Result<(), EngineError> {
+        if write.value.is_some() {
+            let stored = readable(inner.get(write.space, &write.key))?;
+            let number = stored.and_then(|value| sound_number_in(write.space, &write.key, value));
+            if let Some(number) = number
+                && let Found::Key(secret) = self.keys.find(number).map_err(failed)?
+            {
+                change.writes.push(self.sealed(write, number, &secret)?);
+                return Ok(());
+            }
+        }
+        self.row(inner, writer, change, write)
+    }
+
     /// Seals a row with a key of its own, and has the key of the row that it replaces destroyed.
     fn row(
         &self,
@@ -165,7 +219,7 @@ impl Sealing {
         change: &mut Change,
         write: Write,
     ) -> Result<(), EngineError> {
-        let replaced = inner.get(write.space, &write.key)?;
+        let replaced = readable(inner.get(write.space, &write.key))?;
         let number = replaced.and_then(|value| sound_number_in(write.space, &write.key, value));
         change.to_destroy.extend(number);
         let write = match write.value {
@@ -239,14 +293,14 @@ impl Sealing {
             match owner(write.space, &write.key) {
                 Owner::Nobody => change.writes.push(write),
                 Owner::Row => self.row(inner, writer, &mut change, write)?,
+                Owner::LastingRow => self.lasting_row(inner, writer, &mut change, write)?,
                 Owner::Session(session) => {
                     self.session_row(inner, writer, &mut change, write, session)?;
                 }
             }
         }
         if writer.next != next_before {
-            let next = record::encode(&writer.next).map_err(failed)?;
-            change.put(NEXT.to_vec(), next);
+            change.put_next(writer.next)?;
             if writer.unsealed == Unsealed::Found {
                 change.put(HAS_UNSEALED.to_vec(), Vec::new());
                 writer.unsealed = Unsealed::Noted;
@@ -266,15 +320,7 @@ impl Sealing {
     }
 
     /// Overwrites the keys whose rows are durably removed.
-    pub(super) fn destroy(
-        &self,
-        writer: &mut Writer,
-        files: &Mutex<()>,
-    ) -> Result<(), EngineError> {
-        if writer.to_destroy.is_empty() {
-            return Ok(());
-        }
-        let _files = files.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn destroy(&self, writer: &mut Writer) -> Result<(), EngineError> {
         for number in std::mem::take(&mut writer.to_destroy) {
             self.keys.destroy(number).map_err(failed)?;
             writer.unsynced.push(number);
@@ -282,12 +328,39 @@ impl Sealing {
         Ok(())
     }
 
-    /// Syncs the files of the overwritten keys.
-    pub(super) fn sync(&self, writer: &mut Writer, files: &Mutex<()>) -> Result<(), EngineError> {
-        let _files = files.lock().unwrap_or_else(PoisonError::into_inner);
-        let unsynced = std::mem::take(&mut writer.unsynced);
-        self.keys.sync(&unsynced, writer.next).map_err(failed)?;
-        writer.destroyed.extend(unsynced);
-        Ok(())
+    /// Syncs the files of all keys that are overwritten. Batches are applied meanwhile.
+    pub(super) fn sync(&self) -> Result<(), EngineError> {
+        // A second caller waits here for the keys that the first one syncs.
+        let _turn = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (unsynced, next) = {
+            let mut writer = self.writer();
+            (std::mem::take(&mut writer.unsynced), writer.next)
+        };
+        let synced = self.keys.sync(&unsynced, next);
+        let mut writer = self.writer();
+        match synced {
+            Ok(()) => writer.destroyed.extend(unsynced),
+            Err(_) => writer.unsynced.extend(unsynced),
+        }
+        synced.map_err(failed)
+    }
+
+    /// Syncs on a thread of its own, because a batch must not wait for it. Returns whether there is a thread.
+    pub(super) fn sync_beside(sealing: &Arc<Self>) -> bool {
+        let syncing = Arc::clone(sealing);
+        let sync = move || {
+            if let Err(error) = syncing.sync() {
+                tracing::error!(%error, "files of destroyed data keys cannot be synced");
+            }
+            syncing.writer().is_syncing = false;
+        };
+        let thread = std::thread::Builder::new().name("data-keys".to_owned());
+        match thread.spawn(sync) {
+            Ok(_) => true,
+            Err(error) => {
+                tracing::error!(%error, "the thread that syncs destroyed data keys cannot start");
+                false
+            }
+        }
     }
 }

@@ -12,14 +12,12 @@
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use chacha20poly1305::aead::{Aead, KeyInit as _, Payload};
-use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit as _, Mac};
 use porchlight_ports::StoreError;
 use porchlight_schema::limits::{DATA_KEYS_CACHED_MAX, DATA_KEYS_PER_FILE};
 use porchlight_world::fill;
@@ -27,18 +25,13 @@ use porchlight_world::private_file::{sync_folder, write_private};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use super::root_key::{self, ROOT_FILE};
 use crate::recent::Recent;
 
 /// The name of the folder within the store's folder.
 pub(crate) const KEYS_FOLDER: &str = "keys";
-/// The name of the file with the sealed root key.
-const ROOT_FILE: &str = "root";
 /// Size of a key in bytes.
 const KEY_BYTES: usize = 32;
-/// Size of the nonce before the sealed root key, in bytes.
-const NONCE_BYTES: usize = 24;
-/// The data that the sealed root key is bound to.
-const ROOT_PURPOSE: &[u8] = b"root of the data keys";
 /// The content of a file whose keys are all destroyed. It is shorter than a key.
 const ALL_DESTROYED: &[u8] = b"all destroyed\n";
 
@@ -91,10 +84,6 @@ pub(super) struct DataKeys {
     recent: Mutex<Recent<u64, Secret>>,
 }
 
-fn cipher(secret: &Secret) -> XChaCha20Poly1305 {
-    XChaCha20Poly1305::new(&Key::from(**secret))
-}
-
 /// The bytes that replace a destroyed key. They differ from zeros, which a damaged file may hold.
 fn destroyed_mark(number: u64) -> [u8; KEY_BYTES] {
     let mut hash = Sha256::new_with_prefix(b"destroyed data key");
@@ -125,52 +114,33 @@ fn offset(number: u64) -> u64 {
 
 impl DataKeys {
     /// Opens the keys in the store's folder `path`, and creates the root key for a store in which
-    /// nothing `is_sealed` yet. Seals the root key again if not the first secret has sealed it.
+    /// nothing `is_sealed` yet. Removes the remains of interrupted writes.
     pub(super) fn open(
         path: &Path,
         secrets: &StoreSecrets,
         is_sealed: bool,
     ) -> Result<Self, DataKeysError> {
         let folder = path.join(KEYS_FOLDER);
-        let file = folder.join(ROOT_FILE);
-        let io = |error| DataKeysError::Io(file.clone(), error);
-        let root = match std::fs::read(&file) {
-            Ok(sealed) => {
-                let opened = |secret: &Secret| open_root(secret, &sealed);
-                match opened(&secrets.first) {
-                    Some(root) => root,
-                    None => {
-                        let root = secrets.others.iter().find_map(opened);
-                        let root = root.ok_or_else(|| DataKeysError::OtherSecret(file.clone()))?;
-                        replace(
-                            &folder,
-                            ROOT_FILE,
-                            &seal_root(&secrets.first, &root).map_err(io)?,
-                        )
-                        .map_err(io)?;
-                        root
-                    }
-                }
+        let io = |error| DataKeysError::Io(folder.clone(), error);
+        let root = match root_key::open(&folder, secrets)? {
+            Some(root) => root,
+            None if is_sealed || after_all(&folder).map_err(io)? > 0 => {
+                return Err(DataKeysError::Missing(folder.join(ROOT_FILE)));
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if is_sealed || after_all(&folder).map_err(io)? > 0 {
-                    return Err(DataKeysError::Missing(file));
-                }
-                let mut root = Secret::default();
-                fill(root.as_mut_slice());
-                make_folder(&folder).map_err(io)?;
-                let sealed = seal_root(&secrets.first, &root).map_err(io)?;
-                write_private(&folder, ROOT_FILE, &sealed).map_err(io)?;
-                sync_folder(path).map_err(io)?;
-                root
-            }
-            Err(error) => return Err(io(error)),
+            None => root_key::create(path, &folder, secrets).map_err(io)?,
         };
+        remove_remains(&folder).map_err(io)?;
         Ok(Self {
             folder,
             root,
             recent: Mutex::new(Recent::new(DATA_KEYS_CACHED_MAX)),
         })
+    }
+
+    /// Seals the root key with the first secret, unless that one has sealed it.
+    pub(super) fn seal_again(&self, secrets: &StoreSecrets) -> Result<(), DataKeysError> {
+        let sealed = root_key::seal_again(&self.folder, secrets, &self.root);
+        sealed.map_err(|error| DataKeysError::Io(self.folder.join(ROOT_FILE), error))
     }
 
     fn path(&self, file: u64) -> PathBuf {
@@ -251,8 +221,8 @@ impl DataKeys {
         let Some(file) = existing(OpenOptions::new().write(true).open(path))? else {
             return Ok(());
         };
-        // A shorter file says that all its keys are destroyed.
-        if file.metadata()?.len() >= DATA_KEYS_PER_FILE * KEY_BYTES as u64 {
+        // A shorter file either says that all its keys are destroyed, or has lost its last keys.
+        if file.metadata()?.len() >= offset(number) + KEY_BYTES as u64 {
             file.write_all_at(&destroyed_mark(number), offset(number))?;
         }
         Ok(())
@@ -299,16 +269,13 @@ fn file_name(file: u64) -> String {
 fn is_all_destroyed(mut file: &File, number: u64) -> io::Result<bool> {
     let mut keys = Zeroizing::new(Vec::new());
     file.read_to_end(&mut keys)?;
-    let mut numbers = number * DATA_KEYS_PER_FILE..;
-    let mut keys = keys.chunks(KEY_BYTES);
-    Ok(keys.all(|key| {
-        numbers
-            .next()
-            .is_some_and(|number| key == destroyed_mark(number))
-    }))
+    // A shorter file has lost keys, which are not destroyed.
+    let is_whole = keys.len() as u64 == DATA_KEYS_PER_FILE * KEY_BYTES as u64;
+    let mut numbers = (number * DATA_KEYS_PER_FILE..).zip(keys.chunks(KEY_BYTES));
+    Ok(is_whole && numbers.all(|(number, key)| key == destroyed_mark(number)))
 }
 
-fn make_folder(folder: &Path) -> io::Result<()> {
+pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
@@ -316,7 +283,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Replaces a file atomically and durably.
-fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let next = format!("{name}.next");
     // It is left from a replacement that was interrupted.
     match std::fs::remove_file(folder.join(&next)) {
@@ -328,154 +295,62 @@ fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     sync_folder(folder)
 }
 
-fn seal_root(secret: &Secret, root: &Secret) -> io::Result<Vec<u8>> {
-    let mut nonce = [0; NONCE_BYTES];
-    fill(&mut nonce);
-    let payload = Payload {
-        msg: root.as_slice(),
-        aad: ROOT_PURPOSE,
-    };
-    let sealed = cipher(secret).encrypt(&XNonce::from(nonce), payload);
-    let sealed = sealed.map_err(|_| io::Error::other("the root key cannot be sealed"))?;
-    Ok([nonce.as_slice(), &sealed].concat())
+/// Whether a file in the folder of the keys holds keys. Other files are remains of interrupted writes.
+fn has_keys(name: &str) -> bool {
+    name == ROOT_FILE || name.ends_with(".keys")
 }
 
-fn open_root(secret: &Secret, sealed: &[u8]) -> Option<Secret> {
-    let (nonce, msg) = sealed.split_first_chunk::<NONCE_BYTES>()?;
-    let payload = Payload {
-        msg,
-        aad: ROOT_PURPOSE,
-    };
-    let opened = cipher(secret)
-        .decrypt(&XNonce::from(*nonce), payload)
-        .ok()?;
-    let opened = Zeroizing::new(opened);
-    Some(Zeroizing::new(opened.as_slice().try_into().ok()?))
-}
-
-/// Copies the files of the keys from one store's folder to another one, if there are any.
-pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let (from, to) = (from.join(KEYS_FOLDER), to.join(KEYS_FOLDER));
-    let entries = match std::fs::read_dir(from) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    make_folder(&to)?;
-    for entry in entries {
+fn remove_remains(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
-        let name = entry.file_name();
-        // Other files are remains of an interrupted replacement.
-        if let Some(name) = name.to_str()
-            && (name == ROOT_FILE || name.ends_with(".keys"))
-        {
-            let bytes = Zeroizing::new(std::fs::read(entry.path())?);
-            write_private(&to, name, &bytes)?;
+        if !entry.file_name().to_str().is_some_and(has_keys) {
+            std::fs::remove_file(entry.path())?;
         }
     }
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The content of the files of the keys, by name.
+#[derive(Default)]
+pub(crate) struct KeyFiles(Vec<(String, Zeroizing<Vec<u8>>)>);
 
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let name = format!("porchlight-data-keys-{name}-{}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            std::fs::create_dir_all(&path).unwrap();
-            Self(path)
+impl KeyFiles {
+    /// Reads the files in the store's folder. There are none before the first key.
+    pub(super) fn read(store: &Path) -> io::Result<Self> {
+        let entries = match std::fs::read_dir(store.join(KEYS_FOLDER)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            entries => entries?,
+        };
+        let mut files = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().into_string()
+                && has_keys(&name)
+            {
+                files.push((name, Zeroizing::new(std::fs::read(entry.path())?)));
+            }
         }
+        Ok(Self(files))
     }
 
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            drop(std::fs::remove_dir_all(&self.0));
+    /// Writes the files into the folder of another store, without a sync.
+    pub(crate) fn write(&self, store: &Path) -> io::Result<()> {
+        if self.0.is_empty() {
+            return Ok(());
         }
-    }
-
-    fn secrets(first: u8, others: &[u8]) -> StoreSecrets {
-        let secret = |byte: u8| Zeroizing::new([byte; KEY_BYTES]);
-        StoreSecrets {
-            first: secret(first),
-            others: others.iter().copied().map(secret).collect(),
+        let folder = store.join(KEYS_FOLDER);
+        make_folder(&folder)?;
+        for (name, bytes) in &self.0 {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(folder.join(name))?;
+            file.write_all(bytes)?;
         }
-    }
-
-    fn key(keys: &DataKeys, number: u64) -> Option<Secret> {
-        match keys.find(number).unwrap() {
-            Found::Key(key) => Some(key),
-            Found::Destroyed => None,
-            Found::Damaged => panic!("key {number} is damaged"),
-        }
-    }
-
-    #[test]
-    fn a_destroyed_key_is_gone_for_good_and_its_neighbours_stay() {
-        let folder = Folder::new("destroyed");
-        let open = || DataKeys::open(&folder.0, &secrets(1, &[]), false).unwrap();
-        let keys = open();
-        keys.provide(7).unwrap();
-        let before = [6, 7, 8].map(|number| key(&keys, number).unwrap());
-        assert_ne!(before[0], before[1]);
-        keys.destroy(7).unwrap();
-        keys.sync(&[7], 9).unwrap();
-        for keys in [keys, open()] {
-            assert_eq!(key(&keys, 6).as_ref(), Some(&before[0]));
-            assert_eq!(key(&keys, 7), None);
-            assert_eq!(key(&keys, 8).as_ref(), Some(&before[2]));
-        }
-    }
-
-    #[test]
-    fn a_file_shrinks_when_all_of_its_keys_are_destroyed() {
-        let folder = Folder::new("shrinks");
-        let keys = DataKeys::open(&folder.0, &secrets(1, &[]), false).unwrap();
-        keys.provide(0).unwrap();
-        let all: Vec<u64> = (0..DATA_KEYS_PER_FILE).collect();
-        for &number in &all {
-            keys.destroy(number).unwrap();
-        }
-        keys.sync(&all, DATA_KEYS_PER_FILE - 1).unwrap();
-        let bytes = || std::fs::metadata(keys.path(0)).unwrap().len();
-        assert!(bytes() > 1_000, "the file still has unused keys");
-        keys.sync(&all, DATA_KEYS_PER_FILE).unwrap();
-        assert_eq!(bytes(), ALL_DESTROYED.len() as u64);
-        assert_eq!(key(&keys, 5), None);
-        keys.destroy(5).unwrap();
-    }
-
-    #[test]
-    fn lost_and_damaged_files_are_no_destroyed_keys() {
-        let folder = Folder::new("damaged");
-        let keys = DataKeys::open(&folder.0, &secrets(1, &[]), false).unwrap();
-        keys.provide(0).unwrap();
-        assert!(matches!(
-            keys.find(DATA_KEYS_PER_FILE).unwrap(),
-            Found::Damaged
-        ));
-        std::fs::write(keys.path(0), b"").unwrap();
-        assert!(matches!(keys.find(3).unwrap(), Found::Damaged));
-    }
-
-    #[test]
-    fn the_root_key_follows_the_writing_secret_and_needs_a_known_one() {
-        let folder = Folder::new("root");
-        let open =
-            |secrets: StoreSecrets, is_sealed| DataKeys::open(&folder.0, &secrets, is_sealed);
-        let missing = open(secrets(1, &[]), true);
-        assert!(matches!(missing, Err(DataKeysError::Missing(_))));
-        let keys = open(secrets(1, &[]), false).unwrap();
-        keys.provide(0).unwrap();
-        let before = key(&keys, 0);
-        let other = open(secrets(2, &[3]), true);
-        assert!(matches!(other, Err(DataKeysError::OtherSecret(_))));
-        // A new secret writes, and the old one still reads.
-        assert_eq!(key(&open(secrets(2, &[1]), true).unwrap(), 0), before);
-        // The old one is not needed any more.
-        assert_eq!(key(&open(secrets(2, &[]), true).unwrap(), 0), before);
-        assert!(open(secrets(1, &[]), true).is_err());
+        Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,8 +11,10 @@ pub(super) enum Owner {
     Nobody,
     /// The session with these bytes of its id. All of its rows have one key.
     Session([u8; 16]),
-    /// The row, whose key is replaced whenever the row is.
+    /// The row, whose key is replaced whenever the row is, because the new content may lack some of the old one.
     Row,
+    /// The row, whose key stays until the row is removed. Its content is about the same subject all the time.
+    LastingRow,
 }
 
 /// Returns the owner of a row's data key, by the letter of its table.
@@ -31,8 +33,10 @@ pub(super) fn owner(space: Space, key: &[u8]) -> Owner {
             .map_or(Owner::Nobody, |id| Owner::Session(*id));
     }
     let of_row = match (space, table) {
-        // Attempts quote the receiver's answer. Learned places hold positions, recorders a courier and an address.
-        (Space::State, b'A' | b'w' | b'R') => true,
+        // A recorder holds a courier and an address. Each of its messages replaces the row.
+        (Space::State, b'R') => return Owner::LastingRow,
+        // Attempts quote the receiver's answer. Learned places hold positions.
+        (Space::State, b'A' | b'w') => true,
         // Requests name their subject until they are completed.
         (Space::State, b'#') => rest.first().is_some_and(|kind| {
             [

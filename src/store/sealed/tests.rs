@@ -1,3 +1,5 @@
+mod damage;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -278,84 +280,6 @@ fn rows_of_an_earlier_version_stay_as_they_are_until_they_are_gone() {
 }
 
 #[test]
-fn damage_is_an_error_and_never_an_absence() {
-    let (folder, inner) = (Folder::new(), MemoryEngine::new());
-    let engine = folder.open(&inner);
-    apply(
-        &engine,
-        vec![
-            put(start_row(1), b"start", 1),
-            put(start_row(2), b"start", 1),
-        ],
-    );
-    apply(&engine, vec![delete(start_row(2))]);
-    let (space, key) = start_row(1);
-    let good = inner.get(space, &key).unwrap().unwrap();
-    for bit in 0..8 * good.len() {
-        inner.tamper(space, &key, |value| value[bit / 8] ^= 1 << (bit % 8));
-        let value = engine.get(space, &key).unwrap().unwrap();
-        assert!(record::unseal(space, &key, value).is_err(), "bit {bit}");
-        inner.tamper(space, &key, |value| value.clone_from(&good));
-    }
-    assert!(payload(&engine, &start_row(1)).is_some());
-    // Another row that is removed while the start is damaged takes no other session's key with it.
-    inner.tamper(space, &key, |value| value[8] ^= 1);
-    apply(&engine, vec![delete(start_row(1))]);
-    std::fs::write(folder.keys(), vec![0; 128 * 1024]).unwrap();
-    apply(&inner, vec![put(key_row(), b"", 2)]);
-    let engine = folder.open(&inner);
-    inner.tamper(space, &key, |value| value.clone_from(&good));
-    apply(
-        &inner,
-        vec![Write {
-            space,
-            key: key.clone(),
-            value: Some(good),
-        }],
-    );
-    let value = engine.get(space, &key).unwrap().unwrap();
-    assert!(
-        record::unseal(space, &key, value).is_err(),
-        "zeros are no destroyed keys"
-    );
-}
-
-#[test]
-fn no_key_is_used_twice_when_the_count_is_damaged_or_lost() {
-    for is_lost in [false, true] {
-        let (folder, inner) = (Folder::new(), MemoryEngine::new());
-        apply(&folder.open(&inner), vec![put(start_row(1), b"start", 1)]);
-        if is_lost {
-            apply(&inner, vec![delete((Space::State, NEXT.to_vec()))]);
-        } else {
-            inner.tamper(Space::State, NEXT, |value| value[1] ^= 1);
-        }
-        let engine = folder.open(&inner);
-        apply(&engine, vec![put(start_row(2), b"start", 2)]);
-        apply(&engine, vec![delete(start_row(2))]);
-        assert!(payload(&engine, &start_row(1)).is_some());
-    }
-}
-
-#[test]
-fn lost_key_files_end_no_store() {
-    let (folder, inner) = (Folder::new(), MemoryEngine::new());
-    let engine = folder.open(&inner);
-    apply(&engine, vec![put(start_row(1), b"start", 1)]);
-    std::fs::write(folder.keys(), b"cut").unwrap();
-    let engine = folder.open(&inner);
-    // A batch of the unreadable session, and a new session.
-    apply(&engine, vec![put(batch_row(1, 1), b"batch", 2)]);
-    apply(&engine, vec![put(start_row(2), b"start", 3)]);
-    assert!(payload(&engine, &batch_row(1, 1)).is_some());
-    assert!(payload(&engine, &start_row(2)).is_some());
-    std::fs::remove_file(folder.keys()).unwrap();
-    apply(&engine, vec![delete(start_row(1))]);
-    engine.purge().unwrap();
-    assert!(payload(&engine, &start_row(2)).is_some());
-}
-
-#[test]
 fn a_locked_engine_serves_other_rows_only() {
     let (folder, inner) = (Folder::new(), MemoryEngine::new());
     apply(&folder.open(&inner), vec![put(start_row(1), b"start", 1)]);
@@ -385,6 +309,104 @@ fn a_locked_engine_serves_other_rows_only() {
     };
     let refused = locked.unlock(&folder.0, &other);
     assert!(matches!(refused, Err(DataKeysError::OtherSecret(_))));
+}
+
+#[test]
+fn a_purge_destroys_the_keys_of_removals_that_were_not_durable() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    let engine = folder.open(&inner);
+    apply(&engine, vec![put(start_row(1), b"start", 1)]);
+    let copy = rows(&inner);
+    engine
+        .apply(vec![delete(start_row(1))], Durability::Buffered)
+        .unwrap();
+    engine.purge().unwrap();
+    let old = MemoryEngine::new();
+    apply(&old, copy);
+    assert_eq!(payload(&folder.open(&old), &start_row(1)), None);
+    // A removal that a purge reported as final survives a power loss.
+    let after = folder.open(&inner.after_power_loss());
+    assert_eq!(payload(&after, &start_row(1)), None);
+}
+
+#[test]
+fn a_row_that_is_replaced_while_it_is_read_never_seems_absent() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    let engine = folder.open(&inner);
+    let (space, key) = place_row();
+    apply(&engine, vec![put(place_row(), b"first", 1)]);
+    let scanned = |order| {
+        let mut seen = 0;
+        let range = KeyRange::prefix([b'w']);
+        let scanned = engine.scan(space, &range, order, &mut |_, _| {
+            seen += 1;
+            ControlFlow::Continue(())
+        });
+        scanned.unwrap();
+        seen
+    };
+    std::thread::scope(|threads| {
+        let writing = threads.spawn(|| {
+            for log in 2..2_000 {
+                apply(&engine, vec![put(place_row(), b"next", log)]);
+            }
+        });
+        while !writing.is_finished() {
+            assert!(engine.get(space, &key).unwrap().is_some());
+            assert_eq!(scanned(Order::Ascending), 1);
+            assert_eq!(scanned(Order::Descending), 1);
+        }
+    });
+}
+
+#[test]
+fn a_scan_goes_on_behind_a_row_whose_key_was_destroyed() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    let engine = folder.open(&inner);
+    for number in 1..=4 {
+        apply(&engine, vec![put(start_row(number), b"start", 1)]);
+    }
+    let copy = rows(&inner);
+    for number in [2, 3] {
+        apply(&engine, vec![delete(start_row(number))]);
+    }
+    // A backup from before, with the keys of now.
+    let old = MemoryEngine::new();
+    apply(&old, copy);
+    let old = folder.open(&old);
+    for (order, expected) in [(Order::Ascending, [1, 4]), (Order::Descending, [4, 1])] {
+        let mut found = Vec::new();
+        let range = KeyRange::prefix([b's']);
+        let scanned = old.scan(Space::State, &range, order, &mut |key, _| {
+            found.push(key.to_vec());
+            ControlFlow::Continue(())
+        });
+        scanned.unwrap();
+        assert_eq!(found, expected.map(|number| start_row(number).1));
+    }
+}
+
+#[test]
+fn a_recorder_keeps_its_key_until_it_is_removed() {
+    let (folder, inner) = (Folder::new(), MemoryEngine::new());
+    let engine = folder.open(&inner);
+    let recorder = (Space::State, Key::of(b'R').bytes(&[3; 16]).build());
+    let number = || number_in(&inner.get(recorder.0, &recorder.1).unwrap().unwrap()).unwrap();
+    apply(&engine, vec![put(recorder.clone(), b"first", 1)]);
+    let first = number();
+    for log in 2..100 {
+        apply(&engine, vec![put(recorder.clone(), b"next", log)]);
+        assert_eq!(number(), first);
+    }
+    assert_eq!(
+        payload(&engine, &recorder).as_deref(),
+        Some(b"next".as_slice())
+    );
+    let copy = rows(&inner);
+    apply(&engine, vec![delete(recorder.clone())]);
+    let old = MemoryEngine::new();
+    apply(&old, copy);
+    assert_eq!(payload(&folder.open(&old), &recorder), None);
 }
 
 #[derive(Debug, Clone)]
