@@ -13,6 +13,7 @@
 
 mod batch;
 mod data_keys;
+mod key_folder;
 mod ledger;
 mod owner;
 mod root_key;
@@ -36,8 +37,8 @@ use super::engine::{Durability, Engine, EngineError, KeyRange, Order, Space, Vis
 use super::recent::Recent;
 use super::record;
 
-pub use self::data_keys::{DataKeysError, StoreSecrets};
 pub(crate) use self::data_keys::{KEYS_FOLDER, KeyFiles};
+pub use self::key_folder::{DataKeysError, StoreSecrets};
 
 /// The tables with sealed rows.
 const SEALED_TABLES: [(Space, &[u8]); 2] = [(Space::Journal, b"j"), (Space::State, b"spavVmAwR#")];

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::data_keys::{DataKeys, Found, Secret, next_file};
+use super::data_keys::{DataKeys, Found, next_file};
+use super::key_folder::Secret;
 use super::ledger::{HAS_UNSEALED, NEXT, to_destroy_key};
 use super::owner::{Owner, is_start, owner, start_key};
 use super::value::{self, Nonces};

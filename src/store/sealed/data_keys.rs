@@ -11,61 +11,27 @@
 //! and the root key: the files are useless without the secret key.
 
 use std::collections::BTreeSet;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use hmac::{Hmac, KeyInit as _, Mac};
-use porchlight_ports::StoreError;
 use porchlight_schema::limits::{DATA_KEYS_CACHED_MAX, DATA_KEYS_PER_FILE};
 use porchlight_world::fill;
-use porchlight_world::private_file::{sync_folder, write_private};
+use porchlight_world::private_file::write_private;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use super::key_folder::{DataKeysError, KEY_BYTES, Secret, StoreSecrets, make_folder, replace};
 use super::root_key::{self, ROOT_FILE};
 use crate::recent::Recent;
 
 /// The name of the folder within the store's folder.
 pub(crate) const KEYS_FOLDER: &str = "keys";
-/// Size of a key in bytes.
-const KEY_BYTES: usize = 32;
 /// The content of a file whose keys are all destroyed. It is shorter than a key.
 const ALL_DESTROYED: &[u8] = b"all destroyed\n";
-
-/// A key of 32 bytes, wiped from memory when dropped.
-pub(crate) type Secret = Zeroizing<[u8; KEY_BYTES]>;
-
-/// The secrets that seal the root key. The first one seals; all of them open.
-#[derive(Clone)]
-pub struct StoreSecrets {
-    /// The secret that seals.
-    pub first: Secret,
-    /// Earlier secrets, which still open.
-    pub others: Vec<Secret>,
-}
-
-/// Why the data keys cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum DataKeysError {
-    /// A file cannot be read or written.
-    #[error("{0} cannot be used")]
-    Io(PathBuf, #[source] io::Error),
-    /// The store has sealed rows, and the root key is missing.
-    #[error("{0} is missing, and the store's sessions cannot be read without it. Restore a backup")]
-    Missing(PathBuf),
-    /// No secret key opens the root key.
-    #[error(
-        "{0} was sealed with another secret key: name the file of that key in secrets.key_files, behind the one that \
-         writes"
-    )]
-    OtherSecret(PathBuf),
-    /// The engine cannot read the rows about the keys.
-    #[error("the rows about the data keys cannot be read")]
-    Rows(#[source] StoreError),
-}
 
 /// A data key in the files.
 pub(super) enum Found {
@@ -273,26 +239,6 @@ fn is_all_destroyed(mut file: &File, number: u64) -> io::Result<bool> {
     let is_whole = keys.len() as u64 == DATA_KEYS_PER_FILE * KEY_BYTES as u64;
     let mut numbers = (number * DATA_KEYS_PER_FILE..).zip(keys.chunks(KEY_BYTES));
     Ok(is_whole && numbers.all(|(number, key)| key == destroyed_mark(number)))
-}
-
-pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made,
-    }
-}
-
-/// Replaces a file atomically and durably.
-pub(super) fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let next = format!("{name}.next");
-    // It is left from a replacement that was interrupted.
-    match std::fs::remove_file(folder.join(&next)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    write_private(folder, &next, bytes)?;
-    std::fs::rename(folder.join(&next), folder.join(name))?;
-    sync_folder(folder)
 }
 
 /// Whether a file in the folder of the keys holds keys. Other files are remains of interrupted writes.

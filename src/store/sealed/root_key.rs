@@ -10,7 +10,7 @@ use porchlight_world::fill;
 use porchlight_world::private_file::{sync_folder, write_private};
 use zeroize::Zeroizing;
 
-use super::data_keys::{DataKeysError, Secret, StoreSecrets, make_folder, replace};
+use super::key_folder::{DataKeysError, Secret, StoreSecrets, make_folder, replace};
 
 /// The name of the file with the sealed root key.
 pub(super) const ROOT_FILE: &str = "root";

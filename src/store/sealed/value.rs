@@ -7,7 +7,7 @@ use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{Key, KeyInit, Tag, XChaCha20Poly1305, XNonce};
 use porchlight_world::fill;
 
-use super::data_keys::Secret;
+use super::key_folder::Secret;
 use crate::engine::Space;
 use crate::record::SEAL_BYTES;
 
