@@ -15,9 +15,6 @@ pub struct Change {
     pub is_closed: bool,
 }
 
-/// Number of events that [`EventLog::newest_event`] examines.
-const NEWEST_EVENTS: usize = 6;
-
 /// The emitted events, with the numbers of the changes that opened and closed them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EventLog {
@@ -42,12 +39,11 @@ impl EventLog {
         self.events.get(place)
     }
 
-    /// The newest event of this type, open or closed, if it is among the last few.
+    /// The newest event of this type, open or closed.
     #[must_use]
     pub fn newest_event(&self, event_type: EventType) -> Option<&Event> {
         let place = usize::from(self.newest[event_type as usize]).checked_sub(1)?;
-        let is_lately = place + NEWEST_EVENTS >= self.events.len();
-        self.events.get(place).filter(|_| is_lately)
+        self.events.get(place)
     }
 
     /// Opens an event. At most one event of a type is open; a second one is ignored.

@@ -1,7 +1,7 @@
 //! Gates that are passed in a few seconds, and gates on the way to an elevator.
 
 use porchlight_schema::event::EventType;
-use porchlight_schema::sample::Sample;
+use porchlight_schema::sample::{Mark, Sample};
 
 use super::signals::{Act, Owned, Phone, context_at, events_of, of_type, samples};
 
@@ -149,4 +149,40 @@ fn a_gate_on_a_second_approach_is_a_gate() {
     assert_eq!(gates.len(), 2, "{events:?}");
     assert!(starts_ms[0].abs_diff(60_000) <= 2_000, "{starts_ms:?}");
     assert!(starts_ms[1].abs_diff(233_000) <= 2_000, "{starts_ms:?}");
+}
+
+/// The courier drops off a parcel, then drives through two tunnels, which end and restore the
+/// positions twice. The mark before the drive says nothing about the gate after it.
+#[test]
+fn a_drive_with_two_tunnels_separates_two_visits() {
+    let drive = Act::Drive {
+        mps: 8.0,
+        climb_mps: 0.0,
+    };
+    let script = [
+        (Act::Stay, 30),
+        (NORTH, 20),
+        (drive, 240),
+        (Act::Stay, 12),
+        (NORTH, 25),
+        (Act::Stay, 12),
+        (NORTH, 25),
+        (Act::Stay, 30),
+    ];
+    let mut all = samples(&script, Phone::ALL, 11);
+    let is_tunnel =
+        |t_ms: u32| (90_000..130_000).contains(&t_ms) || (170_000..210_000).contains(&t_ms);
+    all.retain(
+        |owned| !matches!(owned, Owned::Plain(Sample::Location(fix)) if is_tunnel(fix.t_ms)),
+    );
+    all.push(Owned::Plain(Sample::Mark(Mark {
+        t_ms: 25_000,
+        name: "handed_over",
+    })));
+    all.sort_by_key(|owned| owned.sample().t_ms());
+    let events = events_of(&context_at(1_920.0, 85.0), &all, 60);
+    assert_eq!(of_type(&events, EventType::GpsLost).len(), 2, "{events:?}");
+    let gates = of_type(&events, EventType::Gate);
+    assert_eq!(gates.len(), 1, "{events:?}");
+    assert!(gates[0].t_start_ms.abs_diff(327_000) <= 2_000, "{gates:?}");
 }
