@@ -120,7 +120,7 @@ impl Detector for BacktrackingDetector {
         for fix in observation.window.fixes() {
             // A body at rest does not move along a path, even if its fixes wander.
             let stays = self.has_body && self.rest_sec >= REST_SEC_MIN;
-            self.tells_speed |= fix.speed_mps.is_some();
+            self.tells_speed |= fix.speed_mps.is_some_and(|mps| mps > 0.0);
             let is_loose = self.tells_speed && fix.speed_mps.is_none();
             if fix.accuracy_m > CRUMB_ACCURACY_M_MAX || changes_floor || stays || is_loose {
                 continue;

@@ -148,7 +148,8 @@ impl PositionTrack {
 
     /// Builds the leg from the phone's own speed.
     fn own(&mut self, fix: &Fix, speed_mps: f32, before_ms: Option<u32>) -> Leg {
-        self.tells_speed = true;
+        // A phone without a speed may report 0 instead.
+        self.tells_speed |= speed_mps > 0.0;
         let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
         let usual_ms = (self.usual_interval_ms as u32).clamp(1_000, 10_000);
         let apart_ms = before_ms.map_or(usual_ms, |before_ms| {
@@ -312,6 +313,20 @@ mod tests {
             let is_new = second % 8 == 0;
             assert!(second < 21 || is_new || leg.is_none(), "{second}: {leg:?}");
         }
+    }
+
+    /// The van drives at 8 m/s. The phone reports a speed of 0 until it has moved by more than its
+    /// accuracy of 15 m, and then none. The distances between its fixes still show the drive.
+    #[test]
+    fn a_phone_that_reports_only_zeros_shows_a_drive() {
+        let mut track = PositionTrack::default();
+        for second in 0..8 {
+            track.see(&fix(second, 8.0 * second as f32, 15.0, Some(0.0)));
+        }
+        let legs =
+            (8..40).filter_map(|second| track.see(&fix(second, 8.0 * second as f32, 15.0, None)));
+        let slowest_mps = legs.map(|leg| leg.speed_mps).fold(f32::INFINITY, f32::min);
+        assert!(slowest_mps >= DRIVE_SPEED_MPS, "{slowest_mps}");
     }
 
     /// A bus in a tunnel is located by stations at 15 m/s: the places are farther apart than their

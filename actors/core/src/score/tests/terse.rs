@@ -49,17 +49,19 @@ fn a_walk_is_found_from_the_spread_alone() {
 fn a_speed_that_is_always_0_is_ignored() {
     for without in [&[][..], &["motion"], &["pressure"], &["steps", "pressure"]] {
         for (error, seed) in PHONES {
-            let mut phone = Phone::new(error, seed).without(without);
-            phone.mute = true;
-            let score = house(phone).score();
-            let name = format!("without {without:?}, {error:?}");
-            assert_delivered(&name, &score);
-            assert_eq!(
-                count(&score, EventType::Driving),
-                2,
-                "{name}: {:?}",
-                spans(&score)
-            );
+            for vaguer_m in [0.0, 10.0] {
+                let mut phone = Phone::new(error, seed).without(without);
+                (phone.mute, phone.vaguer_m) = (true, vaguer_m);
+                let score = house(phone).score();
+                let name = format!("without {without:?}, {error:?}, {vaguer_m} m vaguer");
+                assert_delivered(&name, &score);
+                assert_eq!(
+                    count(&score, EventType::Driving),
+                    2,
+                    "{name}: {:?}",
+                    spans(&score)
+                );
+            }
         }
     }
 }
