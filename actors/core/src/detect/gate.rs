@@ -2,6 +2,7 @@
 //! is weighed once the walk has continued.
 
 mod approach;
+mod climb;
 mod pause;
 
 use porchlight_schema::event::{EventType, Metadata};
@@ -12,11 +13,10 @@ use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
 use crate::detect::constants::STOPPED_MS_MIN;
 use crate::detect::parameters::gate::{
-    GATE_CABIN_SEC, GATE_CLIMBED_M, GATE_DECIDE_MS, GATE_FIRST_STEPS_SEC, GATE_GAIT_LOG_ODDS,
+    GATE_CABIN_SEC, GATE_CLIMBED_MS, GATE_DECIDE_MS, GATE_FIRST_STEPS_SEC, GATE_GAIT_LOG_ODDS,
     GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_LEFT_MS, GATE_LOG_ODDS_MIN, GATE_NEAR_M,
     GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN, GATE_RESUME_EVIDENCE, GATE_SWING_M,
-    GATE_SWING_NOISE, GATE_TO_CABIN_MS, GATE_TO_STAIRS_MS, GATE_VEHICLE_FIXES, GATE_VEHICLE_MPS,
-    GATE_WALK_SEC,
+    GATE_SWING_NOISE, GATE_VEHICLE_FIXES, GATE_VEHICLE_MPS, GATE_WALK_SEC,
 };
 use crate::event_log::EventLog;
 use crate::geo::Place;
@@ -57,6 +57,8 @@ pub(super) struct GateDetector {
     /// The evidence of `turn` without the newest second.
     turn_before: Turn,
     is_resting: bool,
+    /// The height at which the newest rest was recognised.
+    rest_m: Option<f32>,
     pause: Option<Box<Pause>>,
     /// The previous pause, a few steps from the current one: a wait for an elevator, or a gate
     /// before a door.
@@ -136,7 +138,7 @@ impl Detector for GateDetector {
             }
         }
         if self.climbed(observation) {
-            self.judge_before_cabin(context, log);
+            self.judge_before_ride(context, t_ms.saturating_sub(GATE_CLIMBED_MS), log);
         }
         if self.pause.is_some() {
             self.decide(context, t_ms, log);
@@ -185,36 +187,6 @@ impl GateDetector {
         Some(if is_swing { leap_m } else { 0.0 })
     }
 
-    /// Handles an open climb or ride: the pause before it was the wait for the elevator, or it was
-    /// a gate on the way.
-    fn see_climb(&mut self, context: &SessionContext, log: &mut EventLog) {
-        let climb = |event_type, apart_ms| {
-            let event = log.open_event(event_type)?;
-            Some((event.t_start_ms, apart_ms))
-        };
-        let Some((start_ms, apart_ms)) = climb(EventType::Elevator, GATE_TO_CABIN_MS)
-            .or_else(|| climb(EventType::Stairs, GATE_TO_STAIRS_MS))
-        else {
-            return;
-        };
-        for pause in [self.earlier.take(), self.pause.take()] {
-            let was_before = |pause: &Pause| {
-                pause
-                    .end_ms
-                    .is_some_and(|end_ms| start_ms >= end_ms.saturating_add(apart_ms))
-            };
-            match pause {
-                Some(pause) if was_before(&pause) => self.judge(context, &pause, log),
-                Some(pause) if apart_ms == GATE_TO_CABIN_MS => {
-                    self.judge_door_before_cabin(context, &pause, log);
-                }
-                _ => {}
-            }
-        }
-        self.approach.climb();
-        self.walk_sec = 0;
-    }
-
     /// Ends the rest when the walk continues.
     fn resume(&mut self, observation: &Observation<'_>) {
         self.is_resting = false;
@@ -224,54 +196,6 @@ impl GateDetector {
         self.walk_sec = (observation.window.end_ms().saturating_sub(since_ms) / WINDOW_MS) as u8;
         if let Some(pause) = self.pause.as_mut().filter(|pause| pause.end_ms.is_none()) {
             pause.end_ms = Some(since_ms);
-            pause.end_m = observation.height_m;
-        }
-    }
-
-    /// Returns whether the pause was the wait for an elevator: after a few steps the height changed
-    /// at rest.
-    fn climbed(&self, observation: &Observation<'_>) -> bool {
-        let before = self.earlier.as_ref().or(self.pause.as_ref());
-        let Some(before_m) = before.and_then(|pause| pause.end_m) else {
-            return false;
-        };
-        self.is_resting
-            && self.walk_sec <= GATE_CABIN_SEC
-            && observation
-                .height_m
-                .is_some_and(|height_m| (height_m - before_m).abs() >= GATE_CLIMBED_M)
-    }
-
-    /// Judges the pauses before a climb at rest: the newest was the wait for the cabin, or is in
-    /// it. The one before may have been the main door.
-    fn judge_before_cabin(&mut self, context: &SessionContext, log: &mut EventLog) {
-        let (earlier, newest) = (self.earlier.take(), self.pause.take());
-        // If steps followed the newest pause, they led into the cabin. That pause was the wait,
-        // and the earlier one was on the way to it.
-        let has_waited = newest.as_ref().is_some_and(|pause| pause.end_ms.is_some());
-        if let Some(pause) = earlier {
-            if has_waited {
-                self.judge(context, &pause, log);
-            } else {
-                self.judge_door_before_cabin(context, &pause, log);
-            }
-        }
-        if let Some(pause) = newest {
-            self.judge_door_before_cabin(context, &pause, log);
-        }
-    }
-
-    /// Judges a pause seconds before a ride. It is the wait for the cabin, unless a leap of the
-    /// pressure while it lasted shows a door. A known entrance says nothing here, since the
-    /// elevator is near it.
-    fn judge_door_before_cabin(
-        &mut self,
-        context: &SessionContext,
-        pause: &Pause,
-        log: &mut EventLog,
-    ) {
-        if pause.end_ms.is_some() && pause.has_swing_within {
-            self.judge(context, pause, log);
         }
     }
 
@@ -326,6 +250,7 @@ impl GateDetector {
         since_ms: u32,
         log: &mut EventLog,
     ) {
+        self.rest_m = observation.height_m;
         if !self.approach.is_on() || self.walk_sec < GATE_WALK_SEC {
             return;
         }
@@ -364,7 +289,6 @@ impl GateDetector {
                 || observation
                     .fix_age_ms
                     .is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS),
-            end_m: None,
             is_arrived: false,
             has_swing_within: false,
             from_vehicle_sec: log

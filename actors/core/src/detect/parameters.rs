@@ -63,9 +63,12 @@ crate::parameters::table! {
         /// The maximum time from the end of the wait for an elevator to its start: walking into the
         /// cabin, and the doors.
         GATE_TO_CABIN_MS: u32 = 16_000;
-        /// The minimum time from a gate to the foot of the stairs. A pause closer to the stairs is
-        /// on their landing.
-        GATE_TO_STAIRS_MS: u32 = 3_000;
+        /// The maximum time by which stairs seem to begin before their first step, because the height is
+        /// smoothed. A pause that ends later after their beginning is on a landing.
+        GATE_STAIRS_EARLY_MS: u32 = 3_000;
+        /// The maximum time from the entry into a cabin to its start: its doors stay open for 5 s
+        /// and close in 3 s (CIBSE Guide D), and choosing the floor takes some seconds.
+        GATE_IN_CABIN_MS: u32 = 12_000;
         /// The time from the pause to the decision: the position decays some seconds behind a door
         /// (research 3: 12 s).
         GATE_DECIDE_MS: u32 = 20_000;
@@ -134,6 +137,9 @@ crate::parameters::table! {
         /// The height change since the pause, in metres, that makes it a wait for an elevator or
         /// the foot of a staircase.
         GATE_CLIMBED_M: f32 = 1.5;
+        /// The time in which an elevator rises by `GATE_CLIMBED_M`: it accelerates at 0.7 m/s² to
+        /// 1 m/s.
+        GATE_CLIMBED_MS: u32 = 2_000;
         /// The maximum seconds of walking from the wait for an elevator into its cabin.
         GATE_CABIN_SEC: u8 = 9;
         /// The accuracy value before the pause, in metres, at which the way was already inside.

@@ -186,3 +186,76 @@ fn a_drive_with_two_tunnels_separates_two_visits() {
     assert_eq!(gates.len(), 1, "{events:?}");
     assert!(gates[0].t_start_ms.abs_diff(327_000) <= 2_000, "{gates:?}");
 }
+
+/// The stairs begin two steps behind the main door. The courier rests on a landing, which is no
+/// door.
+#[test]
+fn a_main_door_at_the_foot_of_the_stairs_is_a_gate() {
+    let stairs = Act::Stairs {
+        mps: 0.3,
+        heading_deg: 0.0,
+    };
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 15),
+        (NORTH, 2),
+        (stairs, 20),
+        (Act::Stay, 10),
+        (stairs, 20),
+        (NORTH, 5),
+        (Act::Stay, 30),
+    ];
+    let all = samples(&script, Phone::ALL, 11);
+    let events = events_of(&context_at(0.0, 60.0), &all, 60);
+    let gates = of_type(&events, EventType::Gate);
+    assert_eq!(gates.len(), 1, "{events:?}");
+    assert!(gates[0].t_start_ms.abs_diff(60_000) <= 2_000, "{gates:?}");
+}
+
+/// The courier waits at the street gate, climbs a ramp of 1.6 m in 8 s, and rings at the house. The
+/// height changed on the way and not at rest, so the gate was no wait for an elevator.
+#[test]
+fn a_ramp_behind_a_gate_is_no_elevator() {
+    let ramp = Act::Stairs {
+        mps: 0.2,
+        heading_deg: 0.0,
+    };
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 12),
+        (ramp, 8),
+        (Act::Stay, 30),
+        (NORTH, 8),
+        (Act::Stay, 30),
+    ];
+    let all = samples(&script, Phone::ALL, 11);
+    let events = events_of(&context_at(0.0, 60.0), &all, 60);
+    let gates = of_type(&events, EventType::Gate);
+    assert!(!gates.is_empty(), "{events:?}");
+    assert!(gates[0].t_start_ms.abs_diff(60_000) <= 2_000, "{gates:?}");
+}
+
+/// The courier waits at the main door, walks to the elevator, and waits there. The two steps into the
+/// cabin are too few to end the rest, but nobody stands in a cabin for 25 s before it starts: the
+/// second rest includes the wait, so the first was no wait for the elevator.
+#[test]
+fn a_main_door_before_a_long_wait_for_an_elevator_is_a_gate() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 14),
+        (NORTH, 7),
+        (Act::Stay, 25),
+        (Act::Ride { mps: 1.0 }, 12),
+        (NORTH, 10),
+        (Act::Stay, 20),
+    ];
+    let all = samples(&script, Phone::ALL, 11);
+    let events = events_of(&context_at(0.0, 61.0), &all, 60);
+    assert_eq!(of_type(&events, EventType::Elevator).len(), 1, "{events:?}");
+    let gates = of_type(&events, EventType::Gate);
+    assert_eq!(gates.len(), 1, "{events:?}");
+    assert!(gates[0].t_start_ms.abs_diff(60_000) <= 2_000, "{gates:?}");
+}

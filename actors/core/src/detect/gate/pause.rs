@@ -38,8 +38,6 @@ pub(super) struct Pause {
     pub(super) has_field_change: bool,
     /// Whether the position was already bad before the pause.
     pub(super) is_inside: bool,
-    /// The height at the end of the pause.
-    pub(super) end_m: Option<f32>,
     /// Whether the courier reported during the pause that this is the door.
     pub(super) is_arrived: bool,
     /// Whether a door's pressure leap occurred during the pause.

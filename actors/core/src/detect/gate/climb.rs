@@ -1,0 +1,96 @@
+//! Distinguishes a gate from the wait for an elevator and from a landing of the stairs.
+
+use porchlight_schema::event::EventType;
+
+use super::GateDetector;
+use super::pause::Pause;
+use crate::context::SessionContext;
+use crate::detect::Observation;
+use crate::detect::parameters::gate::{
+    GATE_CABIN_SEC, GATE_CLIMBED_M, GATE_IN_CABIN_MS, GATE_STAIRS_EARLY_MS, GATE_TO_CABIN_MS,
+};
+use crate::event_log::EventLog;
+
+impl GateDetector {
+    /// Handles an open climb or ride: the pause before it was the wait for the elevator, or it was
+    /// a gate on the way.
+    pub(super) fn see_climb(&mut self, context: &SessionContext, log: &mut EventLog) {
+        let start_of = |event_type| log.open_event(event_type).map(|event| event.t_start_ms);
+        if let Some(start_ms) = start_of(EventType::Elevator) {
+            self.judge_before_ride(context, start_ms, log);
+        } else if let Some(start_ms) = start_of(EventType::Stairs) {
+            self.judge_before_stairs(context, start_ms, log);
+        } else {
+            return;
+        }
+        self.approach.climb();
+        self.walk_sec = 0;
+    }
+
+    /// Judges the pauses before stairs. A pause that began on the stairs is one on a landing.
+    fn judge_before_stairs(&mut self, context: &SessionContext, start_ms: u32, log: &mut EventLog) {
+        for pause in [self.earlier.take(), self.pause.take()]
+            .into_iter()
+            .flatten()
+        {
+            let is_before = pause
+                .end_ms
+                .is_some_and(|end_ms| start_ms.saturating_add(GATE_STAIRS_EARLY_MS) >= end_ms);
+            if is_before {
+                self.judge(context, &pause, log);
+            }
+        }
+    }
+
+    /// Returns whether the pause was the wait for an elevator: after a few steps the height changed
+    /// at rest.
+    pub(super) fn climbed(&self, observation: &Observation<'_>) -> bool {
+        let before = self.earlier.as_ref().or(self.pause.as_ref());
+        let has_ended = before.is_some_and(|pause| pause.end_ms.is_some());
+        let both = observation.height_m.zip(self.rest_m);
+        has_ended
+            && self.is_resting
+            && self.walk_sec <= GATE_CABIN_SEC
+            && both.is_some_and(|(height_m, rest_m)| (height_m - rest_m).abs() >= GATE_CLIMBED_M)
+    }
+
+    /// Judges the pauses before a ride: the newest was the wait for the cabin, or it is the time in
+    /// it. The one before may have been the main door.
+    pub(super) fn judge_before_ride(
+        &mut self,
+        context: &SessionContext,
+        start_ms: u32,
+        log: &mut EventLog,
+    ) {
+        let (earlier, newest) = (self.earlier.take(), self.pause.take());
+        // If steps followed the newest pause, they led into the cabin. If it lasted longer than the
+        // doors of a cabin stay open, it was the wait and the time in the cabin. In both cases the
+        // earlier pause was on the way to it.
+        let has_waited = newest.as_ref().is_some_and(|pause| {
+            pause.end_ms.is_some() || start_ms.saturating_sub(pause.start_ms) >= GATE_IN_CABIN_MS
+        });
+        for (pause, has_waited) in [(earlier, has_waited), (newest, false)] {
+            let Some(pause) = pause else { continue };
+            let is_far_before = |end_ms: u32| start_ms >= end_ms.saturating_add(GATE_TO_CABIN_MS);
+            if has_waited || pause.end_ms.is_some_and(is_far_before) {
+                self.judge(context, &pause, log);
+            } else {
+                self.judge_door_before_cabin(context, &pause, log);
+            }
+        }
+    }
+
+    /// Judges a pause seconds before a ride. It is the wait for the cabin, unless a leap of the
+    /// pressure while it lasted shows a door. A known entrance says nothing here, since the
+    /// elevator is near it.
+    fn judge_door_before_cabin(
+        &mut self,
+        context: &SessionContext,
+        pause: &Pause,
+        log: &mut EventLog,
+    ) {
+        if pause.end_ms.is_some() && pause.has_swing_within {
+            self.judge(context, pause, log);
+        }
+    }
+}
