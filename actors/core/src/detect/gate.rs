@@ -107,7 +107,7 @@ impl Detector for GateDetector {
         self.dropped_off_ms = observation
             .window
             .dropped_off_ms
-            .filter(|&ms| ms >= left_ms);
+            .filter(|&ms| ms >= left_ms.max(self.approach.since_ms()));
         let swing_m = self.swing(observation);
         self.see_vehicle(observation);
         self.follow(observation);
@@ -301,16 +301,19 @@ impl GateDetector {
     /// Decides whether a pause was a gate once the walk has gone on for long enough, or the pause
     /// is too long.
     fn decide(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
-        let Some(pause) = &self.pause else { return };
-        let is_over = match pause.end_ms {
+        let is_over = |pause: &Pause| match pause.end_ms {
             Some(end_ms) => t_ms.saturating_sub(end_ms) >= GATE_DECIDE_MS,
             None => t_ms.saturating_sub(pause.start_ms) > GATE_PAUSE_MS_MAX,
         };
-        if is_over {
-            let both = [self.earlier.take(), self.pause.take()];
-            for pause in both.into_iter().flatten() {
-                self.judge(context, &pause, log);
-            }
+        let is_newest_over = self.pause.as_deref().is_some_and(is_over);
+        if let Some(pause) = self
+            .earlier
+            .take_if(|pause| is_newest_over || is_over(pause))
+        {
+            self.judge(context, &pause, log);
+        }
+        if let Some(pause) = self.pause.take_if(|_| is_newest_over) {
+            self.judge(context, &pause, log);
         }
     }
 
@@ -323,7 +326,7 @@ impl GateDetector {
         let is_visit = pause.is_near(context) && !pause.is_at_vehicle();
         let Some(end_ms) = pause.end_ms else {
             if is_visit {
-                self.approach.turn_back(pause.place);
+                self.approach.turn_back(pause.place, pause.onward);
             }
             return;
         };
@@ -333,12 +336,12 @@ impl GateDetector {
         }
         if self.dropped_off_ms.is_some_and(|ms| ms <= end_ms) {
             // The path after the drop-off is not an approach.
-            self.approach.turn_back(pause.place);
+            self.approach.turn_back(pause.place, pause.onward);
             return;
         }
         if pause.goes_back() {
             if wait_ms >= STOPPED_MS_MIN && is_visit {
-                self.approach.turn_back(pause.place);
+                self.approach.turn_back(pause.place, pause.onward);
             }
             return;
         }

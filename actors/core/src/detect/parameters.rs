@@ -122,12 +122,21 @@ crate::parameters::table! {
         GATE_INSIDE_LOG_ODDS: f32 = -1.2;
         /// The accuracy up to which fixes show that the courier is outside, in metres.
         GATE_OUTSIDE_ACCURACY_M: f32 = 15.0;
-        /// The distance from the door of a building at which it was left, in metres: three times the
-        /// error of a good fix, and more than a hall.
+        /// A fix also shows that if it is at most this many times as inaccurate as usual: behind a
+        /// door the accuracy value doubles.
+        GATE_OUTSIDE_USUAL: f32 = 1.5;
+        /// The largest accuracy value that shows it, in metres: half of `GATE_NEAR_M`.
+        GATE_OUTSIDE_ACCURACY_M_MAX: f32 = 30.0;
+        /// The weight of a new fix in the usual accuracy: 20 s at one fix a second.
+        GATE_OUTSIDE_NEW: f32 = 0.05;
+        /// The distance from the door of a building at which it was left, in metres, or the fix's
+        /// accuracy if that is larger: more than a hall.
         GATE_OUTSIDE_M: f32 = 15.0;
-        /// The way back towards the door after which it is an approach again, in metres: twice the
-        /// error of a good fix.
-        GATE_AGAIN_M: f32 = 10.0;
+        /// The way back towards the door after which it is an approach again, in metres, but at most half
+        /// of the way from it: twice the 3 m of `GATE_NEAR_VEHICLE_M`.
+        GATE_AGAIN_M: f32 = 6.0;
+        /// The least way from the door that is a return, in metres: to a van at the kerb.
+        GATE_RETURN_M: f32 = 8.0;
         /// The difference of height that is still the level outside, in metres: less than a storey,
         /// more than the pressure drifts in some minutes.
         GATE_LEVEL_M: f32 = 2.0;

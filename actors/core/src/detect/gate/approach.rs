@@ -5,9 +5,11 @@ use serde::{Deserialize, Serialize};
 use crate::detect::Observation;
 use crate::detect::parameters::gate::{
     GATE_AGAIN_M, GATE_GAIT_LOG_ODDS, GATE_LEVEL_M, GATE_LEVEL_NEW, GATE_OUTSIDE_ACCURACY_M,
-    GATE_OUTSIDE_M,
+    GATE_OUTSIDE_ACCURACY_M_MAX, GATE_OUTSIDE_M, GATE_OUTSIDE_NEW, GATE_OUTSIDE_USUAL,
+    GATE_RETURN_M,
 };
 use crate::geo::Place;
+use crate::window::Fix;
 
 /// The state of the way since the vehicle was left.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -22,6 +24,12 @@ pub(super) struct Approach {
     door: Option<Place>,
     /// The largest distance from the door since then, in metres.
     far_m: f32,
+    /// The time at which a return ended because it led back to the door.
+    since_ms: u32,
+    /// The usual accuracy of fixes on foot, in metres; 0 before the first.
+    usual_m: f32,
+    /// Whether the phone has reported a speed. If so, a fix without one is not from satellites.
+    tells_speed: bool,
 }
 
 impl Approach {
@@ -30,9 +38,18 @@ impl Approach {
         !self.is_inside && !self.is_return
     }
 
+    /// Returns the time since which the courier approaches again after a return.
+    pub(super) fn since_ms(&self) -> u32 {
+        self.since_ms
+    }
+
     /// Forgets the approach: the courier is in a vehicle.
     pub(super) fn drive(&mut self) {
-        *self = Self::default();
+        *self = Self {
+            usual_m: self.usual_m,
+            tells_speed: self.tells_speed,
+            ..Self::default()
+        };
     }
 
     /// Enters the building, or is still in it.
@@ -40,21 +57,21 @@ impl Approach {
         self.is_inside = true;
     }
 
-    /// Turns back from a stay, or from the drop-off.
-    pub(super) fn turn_back(&mut self, place: Option<Place>) {
+    /// Turns back from a stay, or from the drop-off. The way back may have begun.
+    pub(super) fn turn_back(&mut self, place: Option<Place>, onward: Option<Place>) {
         self.is_return = true;
-        (self.door, self.far_m) = (place.or(self.door), 0.0);
+        self.door = place.or(self.door);
+        let both = self.door.zip(onward);
+        self.far_m = both.map_or(0.0, |(door, onward)| door.distance_m(onward));
     }
 
     /// Processes the next second. The courier has left the building when good fixes on foot are away
     /// from its door, at the level outside. The way from it is a return until it leads back again.
     /// A climb that is still open may have ended some seconds ago.
     pub(super) fn observe(&mut self, observation: &Observation<'_>, is_climbing: bool) {
-        if observation.gait.log_odds <= GATE_GAIT_LOG_ODDS {
-            return;
-        }
         for fix in observation.window.fixes() {
-            if fix.accuracy_m > GATE_OUTSIDE_ACCURACY_M {
+            self.tells_speed |= fix.speed_mps.is_some_and(|mps| mps > 0.0);
+            if observation.gait.log_odds <= GATE_GAIT_LOG_ODDS || !self.sees(fix) {
                 continue;
             }
             if self.is_on() {
@@ -63,21 +80,39 @@ impl Approach {
                     let before_m = self.outside_m.unwrap_or(height_m);
                     self.outside_m = Some(before_m + GATE_LEVEL_NEW * (height_m - before_m));
                 }
-            } else if !is_climbing && self.is_level(observation.height_m) {
-                self.go(fix.place);
+            } else if !is_climbing && (!self.is_inside || self.is_level(observation.height_m)) {
+                self.go(fix);
             }
         }
     }
 
+    /// Returns whether a fix on foot is as good as fixes outside usually are on this phone.
+    fn sees(&mut self, fix: &Fix) -> bool {
+        let is_loose = self.tells_speed && fix.speed_mps.is_none();
+        if is_loose || fix.accuracy_m > GATE_OUTSIDE_ACCURACY_M_MAX {
+            return false;
+        }
+        if self.usual_m == 0.0 {
+            self.usual_m = fix.accuracy_m;
+        }
+        let is_good =
+            fix.accuracy_m <= GATE_OUTSIDE_ACCURACY_M.max(GATE_OUTSIDE_USUAL * self.usual_m);
+        if self.is_on() {
+            self.usual_m += GATE_OUTSIDE_NEW * (fix.accuracy_m - self.usual_m);
+        }
+        is_good
+    }
+
     /// Walks to a place outside.
-    fn go(&mut self, place: Place) {
-        let away_m = self.door.get_or_insert(place).distance_m(place);
+    fn go(&mut self, fix: &Fix) {
+        let away_m = self.door.get_or_insert(fix.place).distance_m(fix.place);
         self.far_m = self.far_m.max(away_m);
-        if self.far_m >= GATE_OUTSIDE_M {
+        if self.far_m >= GATE_OUTSIDE_M.max(fix.accuracy_m) {
             (self.is_inside, self.is_return) = (false, true);
         }
-        if !self.is_inside && away_m <= self.far_m - GATE_AGAIN_M {
-            self.is_return = false;
+        let again_m = GATE_AGAIN_M.min(self.far_m / 2.0);
+        if !self.is_inside && self.far_m >= GATE_RETURN_M && away_m <= self.far_m - again_m {
+            (self.is_return, self.since_ms) = (false, fix.t_ms);
         }
     }
 
