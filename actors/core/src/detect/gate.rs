@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::motion::Gait;
 use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
-use crate::detect::constants::STOPPED_MS_MIN;
+use crate::detect::constants::{INTERVAL_NEW, STOPPED_MS_MIN};
 use crate::detect::parameters::gate::{
     GATE_CABIN_SEC, GATE_CLIMBED_MS, GATE_DECIDE_MS, GATE_FIRST_STEPS_SEC, GATE_GAIT_LOG_ODDS,
     GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_LEFT_MS, GATE_LOG_ODDS_MIN, GATE_NEAR_M,
-    GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN, GATE_RESUME_EVIDENCE, GATE_SWING_M,
-    GATE_SWING_NOISE, GATE_VEHICLE_FIXES, GATE_VEHICLE_MPS, GATE_WALK_SEC,
+    GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN, GATE_RESUME_EVIDENCE,
+    GATE_SILENT_INTERVALS, GATE_SWING_M, GATE_SWING_NOISE, GATE_VEHICLE_FIXES, GATE_VEHICLE_MPS,
+    GATE_WALK_SEC,
 };
 use crate::event_log::EventLog;
 use crate::geo::Place;
@@ -73,6 +74,9 @@ pub(super) struct GateDetector {
     /// The time and place of usable fixes some seconds apart, newest last.
     places: [Option<(u32, Place)>; PLACES],
     accuracy_m: f32,
+    /// The time of the newest fix, and the usual time between two.
+    fix_ms: Option<u32>,
+    interval_ms: f32,
     last_height_m: Option<f32>,
     /// The usual change of height from second to second, metres.
     noise_m: f32,
@@ -131,8 +135,9 @@ impl Detector for GateDetector {
             let since_ms = core::mem::take(&mut self.turn).since_ms;
             self.begin(context, observation, since_ms, log);
         }
+        let is_silent = self.is_silent(observation);
         if let Some(pause) = &mut self.pause {
-            pause.look(observation, swing_m);
+            pause.look(observation, swing_m, is_silent);
             if let Some((t_ms, place)) = self.places[PLACES - 1].filter(|_| !self.is_resting) {
                 pause.go_on_to(t_ms, place);
             }
@@ -225,6 +230,10 @@ impl GateDetector {
     fn follow(&mut self, observation: &Observation<'_>) {
         for fix in observation.window.fixes() {
             self.accuracy_m = fix.accuracy_m;
+            if let Some(before_ms) = self.fix_ms.replace(fix.t_ms) {
+                let interval_ms = (fix.t_ms.saturating_sub(before_ms) as f32).min(20_000.0);
+                self.interval_ms += INTERVAL_NEW * (interval_ms - self.interval_ms);
+            }
             if fix.accuracy_m > GATE_NEAR_M {
                 continue;
             }
@@ -236,6 +245,14 @@ impl GateDetector {
                 }
             }
         }
+    }
+
+    /// Returns whether fixes have been missing for longer than this phone usually takes for some.
+    fn is_silent(&self, observation: &Observation<'_>) -> bool {
+        let usual_ms = (GATE_SILENT_INTERVALS * self.interval_ms) as u32;
+        observation
+            .fix_age_ms
+            .is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS.max(usual_ms))
     }
 
     fn newest_place(&self) -> Option<Place> {
@@ -285,10 +302,7 @@ impl GateDetector {
             has_swing: false,
             has_decay: false,
             has_field_change: false,
-            is_inside: self.accuracy_m >= GATE_INSIDE_ACCURACY_M
-                || observation
-                    .fix_age_ms
-                    .is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS),
+            is_inside: self.accuracy_m >= GATE_INSIDE_ACCURACY_M || self.is_silent(observation),
             is_arrived: false,
             has_swing_within: false,
             from_vehicle_sec: log

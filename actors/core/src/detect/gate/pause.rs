@@ -9,10 +9,10 @@ use crate::detect::parameters::gate::{
     GATE_ARRIVED_LOG_ODDS, GATE_AT_VEHICLE_LOG_ODDS, GATE_AWAY_LOG_ODDS, GATE_AWAY_M,
     GATE_BACK_COSINE, GATE_BACK_RAD, GATE_BASE_LOG_ODDS, GATE_CAP_LOG_ODDS, GATE_DECAY_LOG_ODDS,
     GATE_DECAY_M_MIN, GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_DOOR_MS, GATE_FIELD_LOG_ODDS,
-    GATE_FIELD_UT, GATE_GAIT_LOG_ODDS, GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M,
-    GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M, GATE_LEG_M, GATE_NEAR_LOG_ODDS,
-    GATE_NEAR_M, GATE_NEAR_VEHICLE_M, GATE_NEAR_VEHICLE_SEC, GATE_NO_SWING_LOG_ODDS,
-    GATE_ROUND_VEHICLE_SEC, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SWING_LOG_ODDS,
+    GATE_FIELD_UT, GATE_GAIT_LOG_ODDS, GATE_INSIDE_ACCURACY_M, GATE_INSIDE_LOG_ODDS,
+    GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M, GATE_LEG_M, GATE_NEAR_LOG_ODDS, GATE_NEAR_M,
+    GATE_NEAR_VEHICLE_M, GATE_NEAR_VEHICLE_SEC, GATE_NO_SWING_LOG_ODDS, GATE_ROUND_VEHICLE_SEC,
+    GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SWING_LOG_ODDS,
 };
 use crate::geo::Place;
 
@@ -59,7 +59,12 @@ pub(super) fn nearer(before: Place, place: Place, count: u8) -> Place {
 }
 
 impl Pause {
-    pub(super) fn look(&mut self, observation: &Observation<'_>, swing_m: Option<f32>) {
+    pub(super) fn look(
+        &mut self,
+        observation: &Observation<'_>,
+        swing_m: Option<f32>,
+        is_silent: bool,
+    ) {
         let window = observation.window;
         let is_within =
             |t_ms: u32| t_ms >= self.start_ms && self.end_ms.is_none_or(|end_ms| t_ms <= end_ms);
@@ -94,12 +99,7 @@ impl Pause {
             self.has_decay |=
                 fix.accuracy_m >= GATE_DECAY_M_MIN.max(GATE_DECAY_RATIO * self.accuracy_m);
         }
-        if observation
-            .fix_age_ms
-            .is_some_and(|age_ms| age_ms >= GATE_GPS_SILENT_MS)
-        {
-            self.has_decay = true;
-        }
+        self.has_decay |= is_silent;
     }
 
     /// Refines the place of the pause with another fix.
