@@ -71,8 +71,8 @@ pub(super) struct GateDetector {
     is_driving: bool,
     /// The time before which a pause began in the vehicle.
     walk_from_ms: u32,
-    /// The time and place of usable fixes some seconds apart, newest last.
-    places: [Option<(u32, Place)>; PLACES],
+    /// The time, place and accuracy of usable fixes some seconds apart, newest last.
+    places: [Option<(u32, Place, f32)>; PLACES],
     accuracy_m: f32,
     /// The time of the newest fix, and the usual time between two.
     fix_ms: Option<u32>,
@@ -138,8 +138,10 @@ impl Detector for GateDetector {
         let is_silent = self.is_silent(observation);
         if let Some(pause) = &mut self.pause {
             pause.look(observation, swing_m, is_silent);
-            if let Some((t_ms, place)) = self.places[PLACES - 1].filter(|_| !self.is_resting) {
-                pause.go_on_to(t_ms, place);
+            if let Some((t_ms, place, accuracy_m)) =
+                self.places[PLACES - 1].filter(|_| !self.is_resting)
+            {
+                pause.go_on_to(t_ms, place, accuracy_m);
             }
         }
         if self.climbed(observation) {
@@ -210,7 +212,7 @@ impl GateDetector {
         for fix in observation.window.fixes() {
             // If the phone reports no speed, the newest place kept, some seconds ago, gives it.
             let kept = self.places[PLACES - 1].filter(|_| fix.speed_mps.is_none());
-            let is_fast = kept.is_some_and(|(t_ms, place)| {
+            let is_fast = kept.is_some_and(|(t_ms, place, _)| {
                 let sec = fix.t_ms.saturating_sub(t_ms) as f32 / 1_000.0;
                 let way_m = place.distance_m(fix.place);
                 way_m >= GATE_VEHICLE_MPS * sec && way_m >= GATE_INSIDE_ACCURACY_M
@@ -238,10 +240,10 @@ impl GateDetector {
                 continue;
             }
             match self.places[PLACES - 1] {
-                Some((t_ms, _)) if fix.t_ms.saturating_sub(t_ms) < 4_000 => {}
+                Some((t_ms, ..)) if fix.t_ms.saturating_sub(t_ms) < 4_000 => {}
                 _ => {
                     self.places.copy_within(1.., 0);
-                    self.places[PLACES - 1] = Some((fix.t_ms, fix.place));
+                    self.places[PLACES - 1] = Some((fix.t_ms, fix.place, fix.accuracy_m));
                 }
             }
         }
@@ -256,7 +258,7 @@ impl GateDetector {
     }
 
     fn newest_place(&self) -> Option<Place> {
-        self.places[PLACES - 1].map(|(_, place)| place)
+        self.places[PLACES - 1].map(|(_, place, _)| place)
     }
 
     /// Begins a rest.
@@ -293,10 +295,11 @@ impl GateDetector {
             end_ms: None,
             accuracy_m: self.accuracy_m,
             field_ut: window.magnetic_ut,
-            from: oldest.map(|&(_, place)| place),
+            from: oldest.map(|&(_, place, _)| place),
             place: self.newest_place(),
             fixes: 1,
             onward: None,
+            onward_accuracy_m: 0.0,
             yaw_rad: None,
             has_pressure: observation.height_m.is_some(),
             has_swing: false,

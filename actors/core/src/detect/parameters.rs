@@ -162,6 +162,8 @@ crate::parameters::table! {
         /// The maximum cosine between the way there and the way on that counts as turning back, by
         /// positions.
         GATE_BACK_COSINE: f32 = -0.5;
+        /// The minimum cosine that counts as going on, by positions: less than 72° to the side.
+        GATE_ON_COSINE: f32 = 0.3;
         /// Ways shorter than this have no direction, in metres.
         GATE_LEG_M: f32 = 8.0;
         /// The maximum log-odds without a door's pressure or a known gate: a confidence of 0.6

@@ -11,8 +11,8 @@ use crate::detect::parameters::gate::{
     GATE_DECAY_M_MIN, GATE_DECAY_RATIO, GATE_DECIDE_MS, GATE_DOOR_MS, GATE_FIELD_LOG_ODDS,
     GATE_FIELD_UT, GATE_GAIT_LOG_ODDS, GATE_INSIDE_ACCURACY_M, GATE_INSIDE_LOG_ODDS,
     GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M, GATE_LEG_M, GATE_NEAR_LOG_ODDS, GATE_NEAR_M,
-    GATE_NEAR_VEHICLE_M, GATE_NEAR_VEHICLE_SEC, GATE_NO_SWING_LOG_ODDS, GATE_ROUND_VEHICLE_SEC,
-    GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SWING_LOG_ODDS,
+    GATE_NEAR_VEHICLE_M, GATE_NEAR_VEHICLE_SEC, GATE_NO_SWING_LOG_ODDS, GATE_ON_COSINE,
+    GATE_ROUND_VEHICLE_SEC, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SWING_LOG_ODDS,
 };
 use crate::geo::Place;
 
@@ -30,6 +30,8 @@ pub(super) struct Pause {
     pub(super) fixes: u8,
     /// The place the walk has reached while it continued.
     pub(super) onward: Option<Place>,
+    /// The accuracy of `onward`.
+    pub(super) onward_accuracy_m: f32,
     /// The turn about gravity since the pause began, in radians. `None` without a gyroscope.
     pub(super) yaw_rad: Option<f32>,
     pub(super) has_pressure: bool,
@@ -96,10 +98,14 @@ impl Pause {
             if self.end_ms.is_none() && fix.accuracy_m <= GATE_INSIDE_ACCURACY_M {
                 self.stay_at(fix.place);
             }
-            self.has_decay |=
-                fix.accuracy_m >= GATE_DECAY_M_MIN.max(GATE_DECAY_RATIO * self.accuracy_m);
+            self.has_decay |= self.is_decayed(fix.accuracy_m);
         }
         self.has_decay |= is_silent;
+    }
+
+    /// Returns whether an accuracy value is much worse than before the pause.
+    fn is_decayed(&self, accuracy_m: f32) -> bool {
+        accuracy_m >= GATE_DECAY_M_MIN.max(GATE_DECAY_RATIO * self.accuracy_m)
     }
 
     /// Refines the place of the pause with another fix.
@@ -150,36 +156,49 @@ impl Pause {
             .is_some_and(|away_m| away_m <= GATE_NEAR_M)
     }
 
-    /// Sets where the walk leads to, unless a fix jumped there.
-    pub(super) fn go_on_to(&mut self, t_ms: u32, place: Place) {
+    /// Sets where the walk leads to, unless a fix jumped there. Behind a door fixes decay and show no
+    /// direction.
+    pub(super) fn go_on_to(&mut self, t_ms: u32, place: Place, accuracy_m: f32) {
         let (Some(end_ms), Some(from)) = (self.end_ms, self.place) else {
             return;
         };
         let walked_sec = t_ms.saturating_sub(end_ms) as f32 / 1_000.0;
         if t_ms > end_ms
+            && !self.is_decayed(accuracy_m)
             && t_ms - end_ms <= GATE_DECIDE_MS
             && place.distance_m(from) <= GATE_NEAR_M + WALK_SPEED_MPS_MAX * walked_sec
         {
-            self.onward = Some(place);
+            (self.onward, self.onward_accuracy_m) = (Some(place), accuracy_m);
         }
     }
 
     /// Returns whether the walk turned round. The pause is then the end of the way and not a
-    /// passage. The gyroscope decides; without one, positions do.
+    /// passage. Positions decide if they show the direction clearly, and otherwise the gyroscope does.
     pub(super) fn goes_back(&self) -> bool {
+        let cosine = self.cosine();
         if let Some(yaw_rad) = self.yaw_rad {
             let turned = yaw_rad.abs();
-            return (GATE_BACK_RAD..2.0 * core::f32::consts::PI - GATE_BACK_RAD).contains(&turned);
+            let turns_back =
+                (GATE_BACK_RAD..2.0 * core::f32::consts::PI - GATE_BACK_RAD).contains(&turned);
+            return match cosine {
+                Some(cosine) if cosine < GATE_BACK_COSINE => true,
+                Some(cosine) if cosine > GATE_ON_COSINE => false,
+                _ => turns_back,
+            };
         }
-        let (Some(from), Some(place), Some(here)) = (self.from, self.place, self.onward) else {
-            return false;
-        };
+        cosine.is_some_and(|cosine| cosine < GATE_BACK_COSINE)
+    }
+
+    /// Returns the cosine between the way to the pause and the way from it. The direction of a leg that
+    /// is shorter than the error of its ends is noise.
+    fn cosine(&self) -> Option<f32> {
+        let (from, place, here) = (self.from?, self.place?, self.onward?);
         let (came, goes) = (place.distance_m(from), here.distance_m(place));
         let along = (place.east_m - from.east_m) * (here.east_m - place.east_m)
             + (place.north_m - from.north_m) * (here.north_m - place.north_m);
-        // The direction of a leg that is shorter than the error of its ends is noise.
-        let leg_m = GATE_LEG_M.max(self.accuracy_m);
-        came >= leg_m && goes >= leg_m && along < GATE_BACK_COSINE * came * goes
+        let came_m = GATE_LEG_M.max(self.accuracy_m);
+        let goes_m = came_m.max(self.onward_accuracy_m);
+        (came >= came_m && goes >= goes_m).then(|| along / (came * goes))
     }
 
     pub(super) fn log_odds(&self, context: &SessionContext, wait_ms: u32) -> f32 {
