@@ -58,8 +58,11 @@ pub(super) struct GateDetector {
     /// The evidence of `turn` without the newest second.
     turn_before: Turn,
     is_resting: bool,
-    /// The height at which the newest rest was recognised.
+    /// The start of the newest rest, and the height at which it was recognised.
+    rest_ms: u32,
     rest_m: Option<f32>,
+    /// The number of consecutive seconds at a height as different from `rest_m` as after a ride.
+    away_sec: u8,
     pause: Option<Box<Pause>>,
     /// The previous pause, a few steps from the current one: a wait for an elevator, or a gate
     /// before a door.
@@ -269,7 +272,7 @@ impl GateDetector {
         since_ms: u32,
         log: &mut EventLog,
     ) {
-        self.rest_m = observation.height_m;
+        (self.rest_ms, self.rest_m, self.away_sec) = (since_ms, observation.height_m, 0);
         if !self.approach.is_on() || self.walk_sec < GATE_WALK_SEC {
             return;
         }

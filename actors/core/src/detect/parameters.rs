@@ -149,9 +149,12 @@ crate::parameters::table! {
         /// The height change since the pause, in metres, that makes it a wait for an elevator or
         /// the foot of a staircase.
         GATE_CLIMBED_M: f32 = 1.5;
-        /// The time in which an elevator rises by `GATE_CLIMBED_M`: it accelerates at 0.7 m/s² to
-        /// 1 m/s.
-        GATE_CLIMBED_MS: u32 = 2_000;
+        /// The seconds for which the height must stay that different: the pressure leap of a door lasts
+        /// up to 2.5 s.
+        GATE_CLIMBED_SEC: u8 = 3;
+        /// The time from the start of an elevator to the last of these seconds: it accelerates at 0.7
+        /// m/s² to 1 m/s.
+        GATE_CLIMBED_MS: u32 = 4_000;
         /// The maximum seconds of walking from the wait for an elevator into its cabin.
         GATE_CABIN_SEC: u8 = 9;
         /// The accuracy value before the pause, in metres, at which the way was already inside.

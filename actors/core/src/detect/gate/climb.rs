@@ -7,7 +7,8 @@ use super::pause::Pause;
 use crate::context::SessionContext;
 use crate::detect::Observation;
 use crate::detect::parameters::gate::{
-    GATE_CABIN_SEC, GATE_CLIMBED_M, GATE_IN_CABIN_MS, GATE_STAIRS_EARLY_MS, GATE_TO_CABIN_MS,
+    GATE_CABIN_SEC, GATE_CLIMBED_M, GATE_CLIMBED_SEC, GATE_IN_CABIN_MS, GATE_STAIRS_EARLY_MS,
+    GATE_TO_CABIN_MS,
 };
 use crate::event_log::EventLog;
 
@@ -43,15 +44,20 @@ impl GateDetector {
     }
 
     /// Returns whether the pause was the wait for an elevator: after a few steps the height changed
-    /// at rest.
-    pub(super) fn climbed(&self, observation: &Observation<'_>) -> bool {
-        let before = self.earlier.as_ref().or(self.pause.as_ref());
-        let has_ended = before.is_some_and(|pause| pause.end_ms.is_some());
+    /// at rest. A door's pressure leap is over after some seconds, and a ride stays at its height.
+    pub(super) fn climbed(&mut self, observation: &Observation<'_>) -> bool {
         let both = observation.height_m.zip(self.rest_m);
-        has_ended
-            && self.is_resting
+        let is_away =
+            both.is_some_and(|(height_m, rest_m)| (height_m - rest_m).abs() >= GATE_CLIMBED_M);
+        self.away_sec = if is_away && self.is_resting {
+            self.away_sec.saturating_add(1)
+        } else {
+            0
+        };
+        let before = self.earlier.as_ref().or(self.pause.as_ref());
+        self.away_sec >= GATE_CLIMBED_SEC
             && self.walk_sec <= GATE_CABIN_SEC
-            && both.is_some_and(|(height_m, rest_m)| (height_m - rest_m).abs() >= GATE_CLIMBED_M)
+            && before.is_some_and(|pause| pause.end_ms.is_some())
     }
 
     /// Judges the pauses before a ride: the newest was the wait for the cabin, or it is the time in
