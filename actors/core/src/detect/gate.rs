@@ -346,7 +346,7 @@ impl GateDetector {
         let is_visit = pause.is_near(context) && !pause.is_at_vehicle();
         let Some(end_ms) = pause.end_ms else {
             if is_visit {
-                self.approach.turn_back(pause.place, pause.onward);
+                self.approach.turn_back(pause);
             }
             return;
         };
@@ -356,12 +356,12 @@ impl GateDetector {
         }
         if self.dropped_off_ms.is_some_and(|ms| ms <= end_ms) {
             // The path after the drop-off is not an approach.
-            self.approach.turn_back(pause.place, pause.onward);
+            self.approach.turn_back(pause);
             return;
         }
         if pause.goes_back() {
             if wait_ms >= STOPPED_MS_MIN && is_visit {
-                self.approach.turn_back(pause.place, pause.onward);
+                self.approach.turn_back(pause);
             }
             return;
         }

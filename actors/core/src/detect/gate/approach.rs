@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::pause::Pause;
 use crate::detect::Observation;
 use crate::detect::parameters::gate::{
     GATE_AGAIN_M, GATE_GAIT_LOG_ODDS, GATE_LEVEL_M, GATE_LEVEL_NEW, GATE_OUTSIDE_ACCURACY_M,
@@ -57,11 +58,13 @@ impl Approach {
         self.is_inside = true;
     }
 
-    /// Turns back from a stay, or from the drop-off. The way back may have begun.
-    pub(super) fn turn_back(&mut self, place: Option<Place>, onward: Option<Place>) {
+    /// Turns back from a stay, or from the drop-off. The way back may have begun. Where the position
+    /// has decayed, the newest good place is nearer to the door.
+    pub(super) fn turn_back(&mut self, pause: &Pause) {
         self.is_return = true;
-        self.door = place.or(self.door);
-        let both = self.door.zip(onward);
+        let is_good = pause.accuracy_m <= GATE_OUTSIDE_ACCURACY_M_MAX;
+        self.door = pause.place.filter(|_| is_good).or(self.door);
+        let both = self.door.zip(pause.onward);
         self.far_m = both.map_or(0.0, |(door, onward)| door.distance_m(onward));
     }
 
