@@ -204,6 +204,13 @@ impl GateDetector {
         let since_ms = core::mem::take(&mut self.turn).since_ms;
         // The seconds of walking that showed the change count as walking.
         self.walk_sec = (observation.window.end_ms().saturating_sub(since_ms) / WINDOW_MS) as u8;
+        let is_stay = since_ms.saturating_sub(self.rest_ms) >= STOPPED_MS_MIN;
+        if let Some(place) = self
+            .newest_place()
+            .filter(|_| is_stay && self.dropped_off_ms.is_none())
+        {
+            self.approach.rest(place, since_ms);
+        }
         if let Some(pause) = self.pause.as_mut().filter(|pause| pause.end_ms.is_none()) {
             pause.end_ms = Some(since_ms);
         }

@@ -68,6 +68,14 @@ impl Approach {
         self.far_m = both.map_or(0.0, |(door, onward)| door.distance_m(onward));
     }
 
+    /// Rests at a place on the way back, and walks on. The way on may lead to the door again.
+    pub(super) fn rest(&mut self, place: Place, t_ms: u32) {
+        let away_m = self.door.map_or(0.0, |door| door.distance_m(place));
+        if !self.is_inside && self.is_return && away_m.min(self.far_m) >= GATE_RETURN_M {
+            (self.is_return, self.since_ms) = (false, t_ms);
+        }
+    }
+
     /// Processes the next second. The courier has left the building when good fixes on foot are away
     /// from its door, at the level outside. The way from it is a return until it leads back again.
     /// A climb that is still open may have ended some seconds ago.
