@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::motion::Gait;
 use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
-use crate::detect::constants::{INTERVAL_NEW, STOPPED_MS_MIN};
+use crate::detect::constants::{INTERVAL_NEW, LOOSE_NOISE_SHARE, STOPPED_MS_MIN};
 use crate::detect::parameters::gate::{
     GATE_CABIN_SEC, GATE_CLIMBED_MS, GATE_DECIDE_MS, GATE_FIRST_STEPS_SEC, GATE_GAIT_LOG_ODDS,
     GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_LEFT_MS, GATE_LOG_ODDS_MIN, GATE_NEAR_M,
-    GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN, GATE_RESUME_EVIDENCE,
-    GATE_SILENT_INTERVALS, GATE_SWING_M, GATE_SWING_NOISE, GATE_VEHICLE_FIXES, GATE_VEHICLE_MPS,
-    GATE_WALK_SEC,
+    GATE_OUTSIDE_ACCURACY_M, GATE_OUTSIDE_M, GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX,
+    GATE_PAUSE_MS_MIN, GATE_RESUME_EVIDENCE, GATE_SILENT_INTERVALS, GATE_SWING_M, GATE_SWING_NOISE,
+    GATE_VEHICLE_FIXES, GATE_VEHICLE_MPS, GATE_WALK_SEC,
 };
 use crate::event_log::EventLog;
 use crate::geo::Place;
@@ -89,6 +89,8 @@ pub(super) struct GateDetector {
     /// The last place of the phone without a gait since such a movement, and the number of fixes of
     /// which it is the mean.
     vehicle: Option<(Place, u8)>,
+    /// The largest distance from that place since then, in metres.
+    from_vehicle_m: f32,
     /// Whether the phone has sent acceleration.
     is_felt: bool,
 }
@@ -222,19 +224,30 @@ impl GateDetector {
         for fix in observation.window.fixes() {
             // If the phone reports no speed, the newest place kept, some seconds ago, gives it.
             let kept = self.places[PLACES - 1].filter(|_| fix.speed_mps.is_none());
-            let is_fast = kept.is_some_and(|(t_ms, place, _)| {
-                let sec = fix.t_ms.saturating_sub(t_ms) as f32 / 1_000.0;
-                let way_m = place.distance_m(fix.place);
-                way_m >= GATE_VEHICLE_MPS * sec && way_m >= GATE_INSIDE_ACCURACY_M
-            });
+            // A gait shows that the fix jumped.
+            let walks =
+                observation.gait.is_measured && observation.gait.log_odds > GATE_GAIT_LOG_ODDS;
+            let is_fast = kept
+                .filter(|_| !walks)
+                .is_some_and(|(t_ms, place, accuracy_m)| {
+                    let sec = fix.t_ms.saturating_sub(t_ms) as f32 / 1_000.0;
+                    let (a_m, b_m) = (fix.accuracy_m, accuracy_m);
+                    let error_m = LOOSE_NOISE_SHARE * (a_m * a_m + b_m * b_m).sqrt();
+                    let way_m = place.distance_m(fix.place) - error_m;
+                    way_m >= GATE_VEHICLE_MPS * sec
+                });
             if is_fast || fix.speed_mps.is_some_and(|mps| mps >= GATE_VEHICLE_MPS) {
-                (self.on_foot_sec, self.vehicle) = (0, None);
+                (self.on_foot_sec, self.vehicle, self.from_vehicle_m) = (0, None, 0.0);
             }
             if self.on_foot_sec < GATE_FIRST_STEPS_SEC && fix.accuracy_m <= GATE_INSIDE_ACCURACY_M {
                 let (place, count) = self.vehicle.unwrap_or((fix.place, 0));
                 // Only the last fixes at rest count: the vehicle may still have rolled before.
                 let count = count.saturating_add(1).min(GATE_VEHICLE_FIXES);
                 self.vehicle = Some((nearer(place, fix.place, count), count));
+            } else if let Some((place, _)) = self.vehicle
+                && fix.accuracy_m <= GATE_OUTSIDE_ACCURACY_M
+            {
+                self.from_vehicle_m = self.from_vehicle_m.max(place.distance_m(fix.place));
             }
         }
     }
@@ -322,6 +335,7 @@ impl GateDetector {
                 .newest_event(EventType::Driving)
                 .map(|_| self.on_foot_sec),
             vehicle: self.vehicle.map(|(place, _)| place),
+            has_returned: self.from_vehicle_m >= GATE_OUTSIDE_M,
         }));
     }
 

@@ -48,6 +48,8 @@ pub(super) struct Pause {
     pub(super) from_vehicle_sec: Option<u8>,
     /// The place where the vehicle was left.
     pub(super) vehicle: Option<Place>,
+    /// Whether the courier was some way from the vehicle since it was left.
+    pub(super) has_returned: bool,
 }
 
 /// Returns the mean of `count` places, of which `place` is the newest and `before` is the mean of
@@ -129,7 +131,7 @@ impl Pause {
             .zip(self.vehicle)
             .map(|(place, vehicle)| place.distance_m(vehicle));
         walked_sec <= GATE_ROUND_VEHICLE_SEC
-            || (walked_sec <= GATE_NEAR_VEHICLE_SEC
+            || ((self.has_returned || walked_sec <= GATE_NEAR_VEHICLE_SEC)
                 && apart_m.is_some_and(|apart_m| apart_m <= GATE_NEAR_VEHICLE_M))
     }
 
