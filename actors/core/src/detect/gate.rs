@@ -60,6 +60,8 @@ pub(super) struct GateDetector {
     is_resting: bool,
     /// The start of the newest rest, and the height at which it was recognised.
     rest_ms: u32,
+    /// The value of `walk_sec` at its start.
+    walked_sec: u8,
     rest_m: Option<f32>,
     /// The number of consecutive seconds at a height as different from `rest_m` as after a ride.
     away_sec: u8,
@@ -206,7 +208,21 @@ impl GateDetector {
         let since_ms = core::mem::take(&mut self.turn).since_ms;
         // The seconds of walking that showed the change count as walking.
         self.walk_sec = (observation.window.end_ms().saturating_sub(since_ms) / WINDOW_MS) as u8;
-        let is_stay = since_ms.saturating_sub(self.rest_ms) >= STOPPED_MS_MIN;
+        let rest_ms = since_ms.saturating_sub(self.rest_ms);
+        if rest_ms < GATE_PAUSE_MS_MIN {
+            // The courier only hesitated: the walk before it counts on.
+            self.walk_sec = self.walk_sec.saturating_add(self.walked_sec).min(60);
+            let began_ms = self.rest_ms;
+            if self
+                .pause
+                .take_if(|pause| pause.start_ms == began_ms)
+                .is_some()
+            {
+                self.pause = self.earlier.take();
+                return;
+            }
+        }
+        let is_stay = rest_ms >= STOPPED_MS_MIN;
         if let Some(place) = self
             .newest_place()
             .filter(|_| is_stay && self.dropped_off_ms.is_none())
@@ -293,6 +309,7 @@ impl GateDetector {
         log: &mut EventLog,
     ) {
         (self.rest_ms, self.rest_m, self.away_sec) = (since_ms, observation.height_m, 0);
+        self.walked_sec = self.walk_sec;
         if !self.approach.is_on() || self.walk_sec < GATE_WALK_SEC {
             return;
         }
