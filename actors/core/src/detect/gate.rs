@@ -14,8 +14,8 @@ use crate::context::SessionContext;
 use crate::detect::constants::{INTERVAL_NEW, LOOSE_NOISE_SHARE, STOPPED_MS_MIN};
 use crate::detect::parameters::gate::{
     GATE_CABIN_SEC, GATE_CLIMBED_MS, GATE_DECIDE_MS, GATE_FIRST_STEPS_SEC, GATE_GAIT_LOG_ODDS,
-    GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_LEFT_MS, GATE_LOG_ODDS_MIN, GATE_NEAR_M,
-    GATE_OUTSIDE_ACCURACY_M, GATE_OUTSIDE_M, GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX,
+    GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_LEFT_MS, GATE_LOG_ODDS_MIN, GATE_MARK_MS,
+    GATE_NEAR_M, GATE_OUTSIDE_ACCURACY_M, GATE_OUTSIDE_M, GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX,
     GATE_PAUSE_MS_MIN, GATE_RESUME_EVIDENCE, GATE_SILENT_INTERVALS, GATE_SWING_M, GATE_SWING_NOISE,
     GATE_VEHICLE_FIXES, GATE_VEHICLE_MPS, GATE_WALK_SEC,
 };
@@ -392,7 +392,10 @@ impl GateDetector {
         if !(GATE_PAUSE_MS_MIN..=GATE_PAUSE_MS_MAX).contains(&wait_ms) {
             return;
         }
-        if self.dropped_off_ms.is_some_and(|ms| ms <= end_ms) {
+        if self
+            .dropped_off_ms
+            .is_some_and(|ms| ms <= end_ms.saturating_add(GATE_MARK_MS))
+        {
             // The path after the drop-off is not an approach.
             self.approach.turn_back(pause);
             return;

@@ -25,6 +25,9 @@ crate::parameters::table! {
     pub(super) mod gate {
         /// The shortest pause that can be a gate, in milliseconds (contract 4).
         GATE_PAUSE_MS_MIN: u32 = 3_000;
+        /// The time within which the courier taps the drop-off after leaving a door, in milliseconds: the
+        /// first steps. A gate is farther from the door.
+        GATE_MARK_MS: u32 = 5_000;
         /// The longest pause that can be a gate, in milliseconds (contract 4).
         GATE_PAUSE_MS_MAX: u32 = 90_000;
         /// The seconds of walking required before a pause, so that it lies on the way.
