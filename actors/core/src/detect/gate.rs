@@ -160,6 +160,8 @@ impl Detector for GateDetector {
     }
 
     fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
+        // The session ends before the walk showed where it leads.
+        self.pause.take_if(|pause| !pause.leads_on(context));
         self.decide(context, t_ms.saturating_add(GATE_DECIDE_MS), log);
         *self = Self {
             noise_m: self.noise_m,

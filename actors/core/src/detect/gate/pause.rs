@@ -191,6 +191,13 @@ impl Pause {
         cosine.is_some_and(|cosine| cosine < GATE_BACK_COSINE)
     }
 
+    /// Returns whether the walk has led away from the pause, or whether that is a door in any case.
+    pub(super) fn leads_on(&self, context: &SessionContext) -> bool {
+        let both = self.place.zip(self.onward);
+        let leads_away = both.is_some_and(|(place, here)| here.distance_m(place) >= GATE_LEG_M);
+        leads_away || self.has_swing || self.is_known(context)
+    }
+
     /// Returns the cosine between the way to the pause and the way from it. The direction of a leg that
     /// is shorter than the error of its ends is noise.
     fn cosine(&self) -> Option<f32> {
