@@ -7,6 +7,9 @@ mod signals;
 #[path = "timeline/annotations.rs"]
 mod annotations;
 
+#[path = "timeline/approaches.rs"]
+mod approaches;
+
 #[path = "timeline/gates.rs"]
 mod gates;
 

@@ -15,8 +15,9 @@ use crate::detect::constants::{INTERVAL_NEW, LOOSE_NOISE_SHARE, STOPPED_MS_MIN};
 use crate::detect::parameters::gate::{
     GATE_CABIN_SEC, GATE_CLIMBED_MS, GATE_DECIDE_MS, GATE_FIRST_STEPS_SEC, GATE_GAIT_LOG_ODDS,
     GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_LEFT_MS, GATE_LOG_ODDS_MIN, GATE_MARK_MS,
-    GATE_NEAR_M, GATE_OUTSIDE_ACCURACY_M, GATE_OUTSIDE_M, GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX,
-    GATE_PAUSE_MS_MIN, GATE_RESUME_EVIDENCE, GATE_SILENT_INTERVALS, GATE_SWING_M, GATE_SWING_NOISE,
+    GATE_NEAR_M, GATE_NOISE_M_MAX, GATE_NOISE_NEW, GATE_OUTSIDE_ACCURACY_M, GATE_OUTSIDE_M,
+    GATE_PAUSE_EVIDENCE, GATE_PAUSE_MS_MAX, GATE_PAUSE_MS_MIN, GATE_PLACES_MS,
+    GATE_RESUME_EVIDENCE, GATE_SILENT_INTERVALS, GATE_SWING_M, GATE_SWING_NOISE,
     GATE_VEHICLE_FIXES, GATE_VEHICLE_MPS, GATE_WALK_SEC,
 };
 use crate::event_log::EventLog;
@@ -199,7 +200,7 @@ impl GateDetector {
         let before_m = self.last_height_m.replace(height_m)?;
         let leap_m = (height_m - before_m).abs();
         let is_swing = leap_m >= GATE_SWING_M.max(GATE_SWING_NOISE * self.noise_m);
-        self.noise_m += 0.05 * (leap_m.min(1.0) - self.noise_m);
+        self.noise_m += GATE_NOISE_NEW * (leap_m.min(GATE_NOISE_M_MAX) - self.noise_m);
         Some(if is_swing { leap_m } else { 0.0 })
     }
 
@@ -281,7 +282,7 @@ impl GateDetector {
                 continue;
             }
             match self.places[PLACES - 1] {
-                Some((t_ms, ..)) if fix.t_ms.saturating_sub(t_ms) < 4_000 => {}
+                Some((t_ms, ..)) if fix.t_ms.saturating_sub(t_ms) < GATE_PLACES_MS => {}
                 _ => {
                     self.places.copy_within(1.., 0);
                     self.places[PLACES - 1] = Some((fix.t_ms, fix.place, fix.accuracy_m));

@@ -41,6 +41,12 @@ crate::parameters::table! {
         GATE_FIRST_STEPS_SEC: u8 = 3;
         /// The number of fixes at rest whose mean is the vehicle's place.
         GATE_VEHICLE_FIXES: u8 = 8;
+        /// The time between the places that show the direction of the walk: 5 m at 1.3 m/s, more than
+        /// the change of the position's error in that time.
+        GATE_PLACES_MS: u32 = 4_000;
+        /// The time after a pause in which changes of air, field and direction belong to the door: the
+        /// walk through it takes 2 s, and its door closes behind the courier.
+        GATE_AFTER_MS: u32 = 4_000;
         /// A door is pulled open within this time after the wait for it has ended.
         GATE_DOOR_MS: u32 = 2_000;
         /// The seconds of walking that lead round a van to its rear doors: 9 m from the driver's seat
@@ -89,6 +95,10 @@ crate::parameters::table! {
         GATE_SWING_M: f32 = 0.25;
         /// A pressure leap must be this many times the usual noise.
         GATE_SWING_NOISE: f32 = 4.0;
+        /// The weight of a new second in the usual noise: 20 s.
+        GATE_NOISE_NEW: f32 = 0.05;
+        /// The largest change of a second that counts as noise, in metres: a pocket's swing.
+        GATE_NOISE_M_MAX: f32 = 1.0;
         /// The log-odds of a door's pressure leap.
         GATE_SWING_LOG_ODDS: f32 = 2.0;
         /// The log-odds of no pressure leap although there is a barometer: street gates make none.

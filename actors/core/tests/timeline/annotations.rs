@@ -275,6 +275,8 @@ fn a_stay_with_the_drop_off_is_not_a_gate() {
         (&[(70, "app_opened")][..], 1),
         (&[(80, "pod_captured")][..], 0),
         (&[(75, "arrived")][..], 0),
+        // The courier taps after the first steps away from the door.
+        (&[(92, "handed_over")][..], 0),
         // The drop-off was before: the path after it is not an approach.
         (&[(50, "left_at_door")][..], 0),
         // The drop-off is later: the gate was on the way to it.

@@ -1,0 +1,203 @@
+//! Gates after an attempt, and pauses on the way that are no gates.
+
+use porchlight_schema::event::{Event, EventType};
+use porchlight_schema::sample::Sample;
+
+use super::signals::{Act, Owned, Phone, context_at, events_of, of_type, samples};
+
+const NORTH: Act = Act::Walk { heading_deg: 0.0 };
+const EAST: Act = Act::Walk { heading_deg: 90.0 };
+const SOUTH: Act = Act::Walk { heading_deg: 180.0 };
+const DRIVE: Act = Act::Drive {
+    mps: 8.0,
+    climb_mps: 0.0,
+};
+
+/// Returns the events of a script with changed samples. The address is at `address_m`.
+fn found(address_m: (f64, f64), script: &[(Act, u32)], change: impl Fn(&mut Owned)) -> Vec<Event> {
+    let mut all = samples(script, Phone::ALL, 11);
+    all.iter_mut().for_each(change);
+    events_of(&context_at(address_m.0, address_m.1), &all, 60)
+}
+
+/// Asserts that gates begin at these seconds, and that there are no others.
+fn assert_gates(events: &[Event], starts_sec: &[u32]) {
+    let gates = of_type(events, EventType::Gate);
+    assert_eq!(gates.len(), starts_sec.len(), "{gates:?}: {events:?}");
+    for (gate, start_sec) in gates.iter().zip(starts_sec) {
+        let late_ms = gate.t_start_ms.abs_diff(start_sec * 1_000);
+        assert!(late_ms <= 2_000, "{gates:?}");
+    }
+}
+
+/// Nobody answers at the main door. The street falls by 3 m on the way to a bench, where the courier
+/// waits before the second attempt. No floor was climbed, so the height does not matter.
+#[test]
+fn a_second_approach_up_a_slope_is_an_approach() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 30),
+        (SOUTH, 35),
+        (Act::Stay, 15),
+        (NORTH, 35),
+        (Act::Stay, 8),
+        (NORTH, 20),
+        (Act::Stay, 30),
+    ];
+    let events = found((0.0, 70.0), &script, |owned| {
+        if let Owned::Plain(Sample::Pressure(pressure)) = owned {
+            let sec = pressure.t_ms as f32 / 1_000.0;
+            let down = ((sec - 92.0) / 30.0)
+                .min((175.0 - sec) / 30.0)
+                .clamp(0.0, 1.0);
+            pressure.hpa += 0.36 * down;
+        }
+    });
+    assert_gates(&events, &[175]);
+}
+
+/// The gate is 16 m from the van. Nobody answers; the courier waits in front of the van for a minute, and
+/// rings again.
+#[test]
+fn a_gate_near_the_vehicle_is_found_on_the_second_approach() {
+    let script = [
+        (DRIVE, 60),
+        (Act::Stay, 12),
+        (NORTH, 12),
+        (Act::Stay, 20),
+        (SOUTH, 12),
+        (Act::Stay, 60),
+        (NORTH, 12),
+        (Act::Stay, 12),
+        (NORTH, 20),
+        (Act::Stay, 30),
+    ];
+    let events = found((480.0, 40.0), &script, |_| {});
+    assert_gates(&events, &[188]);
+}
+
+/// Nobody answers at the first entrance. The courier walks away, telephones, and goes to another
+/// entrance, which is no nearer to the first one.
+#[test]
+fn a_rest_outside_ends_the_return() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 30),
+        (SOUTH, 30),
+        (Act::Stay, 15),
+        (EAST, 25),
+        (Act::Stay, 12),
+        (EAST, 20),
+        (Act::Stay, 30),
+    ];
+    let events = found((15.0, 35.0), &script, |_| {});
+    assert_gates(&events, &[160]);
+}
+
+/// Behind the main door the platform locates the phone 40 m back, with an accuracy of 45 m. Such a fix
+/// shows no direction.
+#[test]
+fn a_decayed_fix_behind_a_gate_is_no_way_back() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 12),
+        (NORTH, 20),
+        (Act::Stay, 40),
+    ];
+    let events = found((0.0, 70.0), &script, |owned| {
+        if let Owned::Plain(Sample::Location(fix)) = owned
+            && fix.t_ms > 73_000
+        {
+            fix.lat = 52.0 + 12.0 / 111_195.0;
+            fix.accuracy_m = Some(45.0);
+        }
+    });
+    assert_gates(&events, &[60]);
+}
+
+/// The phone sends a fix only every 12 s. The 11 s since the newest one do not show that the courier
+/// is inside a building.
+#[test]
+fn a_rare_fix_does_not_show_a_building() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 12),
+        (NORTH, 20),
+        (Act::Stay, 30),
+    ];
+    let mut all = samples(&script, Phone::ALL, 11);
+    all.retain(|owned| match owned {
+        Owned::Plain(Sample::Location(fix)) => fix.t_ms / 1_000 % 12 == 3,
+        _ => true,
+    });
+    let events = events_of(&context_at(0.0, 70.0), &all, 60);
+    assert_gates(&events, &[60]);
+}
+
+/// Two gates are a few steps apart. The second door swings the pressure by 1.7 m of height for two
+/// seconds. An elevator would stay at its height.
+#[test]
+fn a_pressure_leap_at_a_door_is_no_elevator() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 12),
+        (NORTH, 7),
+        (Act::Stay, 20),
+        (NORTH, 25),
+        (Act::Stay, 30),
+    ];
+    let events = found((0.0, 80.0), &script, |owned| {
+        if let Owned::Plain(Sample::Pressure(pressure)) = owned
+            && (86_000..88_000).contains(&pressure.t_ms)
+        {
+            pressure.hpa -= 0.21;
+        }
+    });
+    assert_gates(&events, &[60, 79]);
+}
+
+/// The courier hesitates for two seconds some steps before the gate. The walk before that counts.
+#[test]
+fn a_hesitation_before_a_gate_hides_no_gate() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 2),
+        (NORTH, 4),
+        (Act::Stay, 15),
+        (NORTH, 25),
+        (Act::Stay, 30),
+    ];
+    let events = found((0.0, 80.0), &script, |_| {});
+    assert_gates(&events, &[66]);
+}
+
+/// The courier forgot the parcel, turns round in the street, fetches it at the van, and walks to the
+/// house beside it.
+#[test]
+fn fetching_a_forgotten_parcel_is_no_gate() {
+    let script = [
+        (DRIVE, 60),
+        (Act::Stay, 12),
+        (NORTH, 20),
+        (SOUTH, 20),
+        (Act::Stay, 15),
+        (EAST, 25),
+        (Act::Stay, 30),
+    ];
+    let events = found((515.0, 0.0), &script, |_| {});
+    assert_gates(&events, &[]);
+}
+
+/// The session is stopped five seconds after the stay at a house's front door.
+#[test]
+fn a_door_at_the_end_of_a_session_is_no_gate() {
+    let script = [(Act::Stay, 20), (NORTH, 40), (Act::Stay, 30), (NORTH, 5)];
+    let events = found((0.0, 55.0), &script, |_| {});
+    assert_gates(&events, &[]);
+}
