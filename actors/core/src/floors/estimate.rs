@@ -28,6 +28,8 @@ pub(crate) struct Estimate {
     floors: Vec<FloorChance>,
     /// The floors as a parcel's goal, if that says more about the building.
     as_goal: Option<Vec<FloorChance>>,
+    /// Whether a parcel went there, so that its goal is counted.
+    is_parcels_goal: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,36 +56,48 @@ impl Estimate {
     /// Computes the floors for a rise from the entrance. Returns `None` if no building has a floor
     /// at that height.
     pub(crate) fn new(building: &Building, measured: &Measured) -> Option<Self> {
-        let floors = chances(building, measured)?;
+        let floors = chances(&building.of_any_use(), measured)?;
         let as_goal = building
             .as_parcels_goal()
             .and_then(|goal| chances(&goal, measured));
-        Some(Self { floors, as_goal })
+        Some(Self {
+            floors,
+            as_goal,
+            is_parcels_goal: building.is_parcels_goal,
+        })
+    }
+
+    /// Returns the chances to count floors with: as a parcel's goal if a parcel went there.
+    fn counted(&self) -> &[FloorChance] {
+        match &self.as_goal {
+            Some(as_goal) if self.is_parcels_goal => as_goal,
+            _ => &self.floors,
+        }
     }
 
     /// Returns the median: it is equally likely to be too high and too low, so it is rarely far off
     /// and never falls as the height rises.
     pub(crate) fn best(&self) -> i16 {
         let mut below = 0.0;
-        for chance in &self.floors {
+        for chance in self.counted() {
             below += chance.probability;
             if below >= 0.5 {
                 return chance.floor;
             }
         }
-        self.floors.last().map_or(0, |chance| chance.floor)
+        self.counted().last().map_or(0, |chance| chance.floor)
     }
 
     /// Returns the probability of a floor.
     pub(crate) fn probability(&self, floor: i16) -> f64 {
-        chance_of(&self.floors, floor).map_or(0.0, |chance| chance.probability)
+        chance_of(self.counted(), floor).map_or(0.0, |chance| chance.probability)
     }
 
     /// Returns the other possible floors with their probabilities, most likely first.
     pub(crate) fn runners_up(&self, most: usize) -> Vec<(i16, f64)> {
         let best = self.best();
         let mut others: Vec<(i16, f64)> = self
-            .floors
+            .counted()
             .iter()
             .filter(|chance| chance.floor != best && chance.probability >= decision::NAMED)
             .map(|chance| (chance.floor, chance.probability))
@@ -318,6 +332,11 @@ mod tests {
         // is the height of the fifth.
         let sixth = estimate(&with_elevator(), 17.5);
         assert_eq!(sixth.best(), 5);
+        let goal = Building {
+            is_parcels_goal: true,
+            ..with_elevator()
+        };
+        assert_eq!(estimate(&goal, 17.5).best(), 6);
         assert_eq!(sixth.compare(6).0, FloorMatch::Right, "{sixth:?}");
         for told in [5, 7] {
             assert_ne!(

@@ -84,7 +84,8 @@ pub(crate) struct Building {
     pub(crate) learned: Vec<LearnedFloor>,
     /// Whether the courier used an elevator in the building.
     pub(crate) has_elevator: bool,
-    /// Whether a parcel for the claimed floor went there, which makes a home more likely.
+    /// Whether a parcel went there, and no ride at the speed of a tower, which makes a home more
+    /// likely.
     pub(crate) is_parcels_goal: bool,
 }
 
@@ -168,12 +169,19 @@ impl Building {
     pub(super) fn as_parcels_goal(&self) -> Option<Self> {
         let says_more = self.kind == PlaceKind::Unknown
             && self.has_elevator
-            && self.storey_m.is_none()
-            && !self.is_parcels_goal;
+            && self.storey_m.is_none();
         says_more.then(|| Self {
             is_parcels_goal: true,
             ..self.clone()
         })
+    }
+
+    /// Returns the building without the knowledge that a parcel went there.
+    pub(super) fn of_any_use(&self) -> Self {
+        Self {
+            is_parcels_goal: false,
+            ..self.clone()
+        }
     }
 
     /// Returns the probability that the building is a dwelling.

@@ -1,6 +1,7 @@
 //! The climb from the entrance to the drop-off: its height, its floors, and whether an elevator was used.
 
 mod landings;
+mod ride_speed;
 mod stops;
 
 use std::fmt::Write as _;
@@ -9,7 +10,7 @@ use porchlight_schema::event::{Direction, Event, EventType, Metadata, seconds};
 
 use super::evidence_log::{EvidenceLog, words};
 use super::height::{Rise, rise};
-use super::place::Places;
+use super::place::{DropOffSign, Places};
 use super::scoring_context::{Foot, ScoringContext, end_of, overlap_ms};
 use crate::floors::{Building, Estimate, Measured, PlaceKind, STOREY_M};
 use crate::score::parameters::door::climb::{
@@ -31,14 +32,25 @@ pub(crate) struct Climb {
 }
 
 /// Returns the prior knowledge of the building, and whether it has an elevator.
-fn building(scene: &ScoringContext<'_>, elevator_used: Option<bool>) -> Building {
+fn building(
+    scene: &ScoringContext<'_>,
+    places: &Places,
+    elevator_used: Option<bool>,
+    (from_ms, to_ms): (u32, u32),
+) -> Building {
     let context = scene.input.context;
+    // The claimed floor shows that a parcel went there; its number has no influence. The measured
+    // towers, with storeys of 3.6 m and more, have fast elevators.
+    let is_handed_over = places
+        .drop_off
+        .is_some_and(|drop_off| drop_off.sign != DropOffSign::Stay);
+    let is_fast = ride_speed::is_fast(scene, &climbs(scene, from_ms, to_ms));
     Building {
         kind: context.place_kind,
         storey_m: context.storey_height_m,
         learned: scene.input.known.floors(),
         has_elevator: elevator_used == Some(true),
-        is_parcels_goal: false,
+        is_parcels_goal: (context.floor.is_some() || is_handed_over) && !is_fast,
     }
 }
 
@@ -65,7 +77,7 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
     // proves nothing.
     let ended_level = |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
     let rise = measured(scene, places, (from_ms, to_ms), foot).filter(|rise| !ended_level(rise));
-    let building = building(scene, elevator_used);
+    let building = building(scene, places, elevator_used, (from_ms, to_ms));
     let measured = match rise {
         Some(rise) => Some(Measured {
             rise_m: rise.metres,
