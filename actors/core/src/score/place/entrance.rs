@@ -5,14 +5,14 @@ mod doorway;
 
 use porchlight_schema::event::{Event, EventType};
 
-use super::Places;
+use super::{Places, ascent};
 use crate::geo::Place;
 use crate::score::parameters::place::entrance::{
     AGREE_MS, DECAY_LOOK_BACK_MS, GATE_ACCURACY_M, GATE_FIXES, HALL_MS, LAG_MS, PASSED_M,
     STOOD_ACCURACY_M, STOOD_M, USUAL_FIXES, USUAL_MS, WAIT_MOST_MS, WINDOW_VIEW_MS,
     WORSENED_LEAST_M, WORSENED_M, WORSENED_TIMES,
 };
-use crate::score::scoring_context::{ScoringContext, end_of, median};
+use crate::score::scoring_context::{Foot, ScoringContext, end_of, median};
 use crate::window::Fix;
 
 /// The sign by which the entrance is known.
@@ -51,11 +51,15 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places) -> Option<Entran
         return None;
     }
     let from_ms = foot.from_ms.saturating_sub(5_000);
+    let since_ms = came_in_after(scene, foot, from_ms, until_ms);
+    // An earlier attempt upstairs has its own gates and climbs.
+    let is_second = climbs(scene, from_ms).any(|climb| climb.1 <= since_ms);
+    let from_ms = if is_second { since_ms } else { from_ms };
     let climb = before_climb(scene, places, from_ms, until_ms);
     let climb_ms = climb.map(|(before_ms, _)| before_ms);
     // Signs after the start of the climb say nothing about the entrance.
     let before_ms = climb.map_or(until_ms, |(_, began_ms)| began_ms.min(until_ms));
-    let decay_ms = decay(scene, from_ms, until_ms)
+    let decay_ms = decay(scene, (from_ms, since_ms), until_ms)
         .filter(|&decay_ms| decay_ms <= before_ms)
         .map(|decay_ms| after_the_gate(scene, decay_ms, before_ms));
     let known_ms = passed_known(scene, from_ms, before_ms);
@@ -134,8 +138,11 @@ fn waited_since_ms(places: &Places, began_ms: u32) -> Option<u32> {
 
 /// Returns the time at which the position began to decay, in the chain of bad reception that
 /// contains the drop-off, less the time that reception takes to react to a doorway.
-fn decay(scene: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
-    let since_ms = came_in_after(scene, from_ms, until_ms);
+fn decay(
+    scene: &ScoringContext<'_>,
+    (from_ms, since_ms): (u32, u32),
+    until_ms: u32,
+) -> Option<u32> {
     let bad = bad_spans(scene)
         .into_iter()
         .filter(|span| !stood_outside(scene, *span, until_ms))
@@ -231,13 +238,11 @@ fn bad_spans(scene: &ScoringContext<'_>) -> Vec<(u32, u32)> {
 
 /// Returns the time after which the path led to the drop-off without coming out into the open
 /// again. Reception that is good for a moment, or during a change of floors, is that of a window.
-fn came_in_after(scene: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> u32 {
+fn came_in_after(scene: &ScoringContext<'_>, foot: Foot, from_ms: u32, until_ms: u32) -> u32 {
     let spans = bad_spans(scene);
-    let climbs: Vec<(u32, u32)> = scene
-        .events(EventType::Stairs)
-        .chain(scene.events(EventType::Elevator))
-        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
-        .collect();
+    let since_ms = foot.parked_ms.unwrap_or(0);
+    let mut bad_ms = spans.iter().map(|span| span.0);
+    let first_bad_ms = bad_ms.find(|&t_ms| t_ms >= since_ms).unwrap_or(0);
     let restored = scene
         .events(EventType::GpsRestored)
         .map(|event| event.t_start_ms);
@@ -248,19 +253,45 @@ fn came_in_after(scene: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> u32
             .find(|&t_ms| t_ms > restored_ms)
             .unwrap_or(u32::MAX);
         let good = (restored_ms, next_ms.min(until_ms.max(restored_ms)));
-        // After a change of floors, good reception is that of a window or a landing.
-        let after_climb = climbs
-            .iter()
-            .any(|climb| climb.0 >= from_ms && climb.0 < good.1);
+        let good = (good.0, end_on_the_street(scene, foot, from_ms, good));
         good.1 - good.0 > WINDOW_VIEW_MS
-            && !after_climb
             && !came_back_at_rest(scene, restored_ms)
-            && is_as_before(scene, good, spans.first().map_or(0, |span| span.0))
+            && is_as_before(scene, good, first_bad_ms)
     };
     restored
         .filter(|&t_ms| t_ms >= from_ms && t_ms <= until_ms && is_outside(t_ms))
         .max()
         .unwrap_or(0)
+}
+
+/// Returns the end of the part of a span of good reception that may be on the street. After a change
+/// of floors, good reception is that of a window or a landing, unless the courier had come back to
+/// the floor of the street before it; then it ends with the next change.
+fn end_on_the_street(
+    scene: &ScoringContext<'_>,
+    foot: Foot,
+    from_ms: u32,
+    good: (u32, u32),
+) -> u32 {
+    let climbs = || climbs(scene, from_ms).filter(|climb| climb.0 < good.1);
+    let came_back = climbs().any(|climb| climb.1 <= good.0)
+        && !climbs().any(|climb| (climb.0..climb.1).contains(&good.0))
+        && !ascent::is_on_another_floor(scene, foot, good.0);
+    let next_ms = climbs().map(|climb| climb.0).filter(|&t_ms| t_ms >= good.0);
+    match climbs().next() {
+        None => good.1,
+        Some(_) if came_back => next_ms.min().unwrap_or(good.1),
+        Some(_) => good.0,
+    }
+}
+
+/// Returns the changes of floors that begin at or after `from_ms`.
+fn climbs(scene: &ScoringContext<'_>, from_ms: u32) -> impl Iterator<Item = (u32, u32)> {
+    scene
+        .events(EventType::Stairs)
+        .chain(scene.events(EventType::Elevator))
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .filter(move |climb| climb.0 >= from_ms)
 }
 
 /// Returns whether reception came back while the courier had been standing for longer than
@@ -312,12 +343,9 @@ fn before_climb(
     from_ms: u32,
     until_ms: u32,
 ) -> Option<(u32, u32)> {
-    let climbs = scene
-        .events(EventType::Stairs)
-        .chain(scene.events(EventType::Elevator));
-    let began_ms = climbs
-        .map(|event| event.t_start_ms)
-        .filter(|&t_ms| (from_ms..until_ms).contains(&t_ms))
+    let began_ms = climbs(scene, from_ms)
+        .map(|climb| climb.0)
+        .filter(|&t_ms| t_ms < until_ms)
         .min()?;
     let waited_ms = waited_since_ms(places, began_ms)
         .map(|from_ms| from_ms.max(began_ms.saturating_sub(WAIT_MOST_MS)));
