@@ -45,6 +45,11 @@ crate::parameters::table! {
         STOOD_ACCURACY_M: f32 = 50.0;
         /// The time from the door to the first worsened fix (median over 62 entries).
         LAG_MS: u32 = 7_000;
+        /// The part of a rest after which the courier has come to a stop for certain: the shortest
+        /// pause at a door (contract 4).
+        REST_LEAST_MS: u32 = 3_000;
+        /// The longest wait at a door (contract 4).
+        REST_MOST_MS: u32 = 90_000;
         /// The most by which the first worsened fix may precede the event.
         DECAY_LOOK_BACK_MS: u32 = 20_000;
         /// A known entrance counts as passed within this distance, plus half the fix's accuracy.

@@ -9,11 +9,11 @@ use super::{Places, ascent};
 use crate::geo::Place;
 use crate::score::parameters::place::entrance::{
     AGREE_MS, DECAY_LOOK_BACK_MS, GATE_ACCURACY_M, GATE_FIXES, HALL_MS, LAG_MS, PASSED_M,
-    STOOD_ACCURACY_M, STOOD_M, USUAL_FIXES, USUAL_MS, WAIT_MOST_MS, WINDOW_VIEW_MS,
+    STOOD_ACCURACY_M, STOOD_M, REST_LEAST_MS, REST_MOST_MS, USUAL_FIXES, USUAL_MS, WAIT_MOST_MS, WINDOW_VIEW_MS,
     WORSENED_LEAST_M, WORSENED_M, WORSENED_TIMES,
 };
-use crate::score::scoring_context::{Foot, ScoringContext, end_of, median};
-use crate::window::Fix;
+use crate::score::scoring_context::{Body, Foot, ScoringContext, body, end_of, median, overlap_ms};
+use crate::window::{Fix, Window};
 
 /// The sign by which the entrance is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places) -> Option<Entran
     let before_ms = climb.map_or(until_ms, |(_, began_ms)| began_ms.min(until_ms));
     let decay_ms = decay(scene, (from_ms, since_ms), until_ms)
         .filter(|&decay_ms| decay_ms <= before_ms)
-        .map(|decay_ms| after_the_gate(scene, decay_ms, before_ms));
+        .map(|decay_ms| after_the_rest(scene, places, decay_ms, before_ms));
     let known_ms = passed_known(scene, from_ms, before_ms);
     let agree = |&(known_ms, decay_ms): &(u32, u32)| known_ms.abs_diff(decay_ms) <= AGREE_MS;
     let (about_ms, sign) = match (known_ms, decay_ms) {
@@ -169,18 +169,50 @@ fn decay(
     Some(at_ms.clamp(from_ms, until_ms))
 }
 
-/// Returns the end of the wait at a gate during which the position began to decay, else the time
-/// of the decay: a wall beside the courier who waits for the door takes half of the sky, and the
-/// door is passed when the wait ends.
-fn after_the_gate(scene: &ScoringContext<'_>, decay_ms: u32, before_ms: u32) -> u32 {
-    scene
+/// Returns the end of the rest during which the position began to decay, else the time of the
+/// decay: a wall beside the courier who waits for the door takes half of the sky, and nobody passes
+/// a door while he stands.
+fn after_the_rest(
+    scene: &ScoringContext<'_>,
+    places: &Places,
+    decay_ms: u32,
+    before_ms: u32,
+) -> u32 {
+    let gates = scene
         .events(EventType::Gate)
-        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
-        .filter(|gate| gate.0 <= decay_ms.saturating_add(LAG_MS) && decay_ms <= gate.1)
-        .map(|gate| gate.1)
-        .filter(|&gate_ms| gate_ms <= before_ms)
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)));
+    let waits_inside = |rest: (u32, u32)| {
+        let mut stays = places.stays.iter().filter(|stay| stay.before_ride);
+        stays.any(|stay| overlap_ms((stay.from_ms, stay.to_ms), rest) > 0)
+    };
+    let rests = rests(scene, decay_ms)
+        .filter(|rest| rest.1.saturating_sub(rest.0) <= REST_MOST_MS)
+        .filter(|&rest| !waits_inside(rest) && is_felt(scene, rest.0, rest.1))
+        .map(|(from_ms, to_ms)| (from_ms.saturating_add(REST_LEAST_MS), to_ms));
+    gates
+        .map(|gate| (gate.0.saturating_sub(LAG_MS), gate.1))
+        .chain(rests)
+        .filter(|rest| rest.0 <= decay_ms && decay_ms <= rest.1)
+        .map(|rest| rest.1)
+        .filter(|&end_ms| end_ms <= before_ms)
         .max()
         .unwrap_or(decay_ms)
+}
+
+/// Returns the rests about `t_ms`: the stays, and the time in which the body was still.
+fn rests(scene: &ScoringContext<'_>, t_ms: u32) -> impl Iterator<Item = (u32, u32)> {
+    let is_still = |window: &&Window| body(window) == Body::Still;
+    let before = scene.windows(t_ms.saturating_sub(REST_MOST_MS), t_ms);
+    let after = scene.windows(t_ms, t_ms.saturating_add(REST_MOST_MS));
+    let since = before.iter().rev().take_while(is_still).last();
+    let until = after.iter().take_while(is_still).last();
+    let still = since
+        .zip(until)
+        .map(|(since, until)| (since.t_ms, until.end_ms()));
+    scene
+        .events(EventType::Stopped)
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .chain(still)
 }
 
 /// Returns the accuracy that counts as worse than usual before `t_ms`, at most [`WORSENED_M`].
