@@ -57,6 +57,10 @@ const ACTIVITIES_MAX: usize = (KIND_LAG_MS_MAX / WINDOW_MS) as usize + 2;
 /// The maximum number of marks that wait for their effect; there are two kinds of marks.
 const MARKS_MAX: usize = 2 * ACTIVITIES_MAX;
 
+/// The greatest number of steps in a second: sprinters take 4.5 (Salo et al. 2011). A counter may also
+/// report the steps of one lag at once.
+const STEPS_PER_SEC_MOST: u32 = 5;
+
 /// The sample counts of the intake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct IntakeCounts {
@@ -190,6 +194,7 @@ impl Intake {
             }
             return;
         }
+        let since_ms = self.passed_ms[kind as usize].ms();
         // The sample does not belong to any of the windows that it completes; they are emitted
         // first, so that few windows wait.
         self.passed_ms[kind as usize].raise(place_ms);
@@ -197,7 +202,7 @@ impl Intake {
         if is_swift && (place_ms.saturating_sub(self.next_ms) >= WINDOW_MS || !measures(kind)) {
             self.hand_on(self.passed_by_all_ms(), sink);
         }
-        self.take(context, sample, place_ms);
+        self.take(context, sample, place_ms, since_ms);
     }
 
     /// Ends the session and emits the waiting windows.
@@ -243,9 +248,15 @@ impl Intake {
         if least_ms == u32::MAX { 0 } else { least_ms }
     }
 
-    /// Takes a sample of any kind but `imu`.
+    /// Takes a sample of any kind but `imu`. `since_ms` is the time of the sample of its kind before.
     #[inline(always)]
-    fn take(&mut self, context: &SessionContext, sample: Sample<'_>, place_ms: u32) {
+    fn take(
+        &mut self,
+        context: &SessionContext,
+        sample: Sample<'_>,
+        place_ms: u32,
+        since_ms: Option<u32>,
+    ) {
         match sample {
             Sample::Location(location) => self.take_location(context, &location),
             Sample::Pressure(pressure) => {
@@ -253,7 +264,7 @@ impl Intake {
                     slot.take_pressure(pressure.hpa);
                 }
             }
-            Sample::Steps(steps) => self.take_steps(steps),
+            Sample::Steps(steps) => self.take_steps(steps, since_ms),
             Sample::Motion(motion) => {
                 if let Some(slot) = self.slot_at(place_ms) {
                     slot.take_motion(&motion);
@@ -296,14 +307,17 @@ impl Intake {
         }
     }
 
-    fn take_steps(&mut self, steps: Steps) {
+    fn take_steps(&mut self, steps: Steps, since_ms: Option<u32>) {
         let before = self.last_count.replace(steps.count);
+        let apart_ms = steps.t_ms.saturating_sub(since_ms.unwrap_or(steps.t_ms));
+        let most = apart_ms.saturating_add(KIND_LAG_MS_MAX) / 1_000 * STEPS_PER_SEC_MOST;
         // The first count covers the time since the phone was started; a lower count is a restart,
-        // from 0.
+        // from 0, or a correction if nobody takes as many steps since the count before.
         let risen = match before {
             None => 0,
+            Some(before) if steps.count < before && steps.count > most => 0,
             Some(before) if steps.count < before => steps.count,
-            Some(before) => steps.count - before,
+            Some(before) => (steps.count - before).min(most),
         };
         if let Some(slot) = self.slot_at(steps.t_ms) {
             slot.take_steps(u16::try_from(risen).unwrap_or(u16::MAX));

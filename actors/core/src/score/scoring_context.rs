@@ -8,9 +8,9 @@ use super::jumps::{self, Jump};
 use super::position::{Estimate, SIGMA_LEAST_M, fused, mean_of};
 use crate::geo::Place;
 use crate::score::parameters::place::scene::{
-    ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, DOUBTFUL_DRIVE_MS, GAIT_HZ, INDOOR_FACTOR,
-    INDOOR_NEAR_MS, NO_PAUSE_MS, ON_FOOT_LEAST_MS, STAIRS_SHARE, STEP_M, STEP_OF_DRIVE_MS,
-    STILL_ACCEL_STD, USABLE_ACCURACY_M, WALK_MPS, WAY_TO_DISTANCE,
+    ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, COUNTED_SHARE, DOUBTFUL_DRIVE_MS, GAIT_HZ,
+    INDOOR_FACTOR, INDOOR_NEAR_MS, NO_PAUSE_MS, ON_FOOT_LEAST_MS, STAIRS_SHARE, STEP_M,
+    STEP_OF_DRIVE_MS, STILL_ACCEL_STD, USABLE_ACCURACY_M, WALK_MPS, WAY_TO_DISTANCE,
 };
 use crate::score::parameters::place::stays::BEFORE_MS;
 use crate::window::{Fix, WINDOW_MS, Window};
@@ -261,7 +261,7 @@ fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32
             .and_then(|index| spans.get(index))
             .is_some_and(|span| t_ms < span.1)
     };
-    let counted = input.windows.iter().any(|window| window.steps.is_some());
+    let counted = are_steps_counted(input.windows, &walking);
     let tells_cadence = |window: &Window| {
         window
             .motion
@@ -289,6 +289,18 @@ fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32
     }
     sums.push(sum);
     sums
+}
+
+/// Returns whether the phone counts steps: they amount to a substantial part of the time spent
+/// walking. A counter may stop for good, because the permission is missing.
+fn are_steps_counted(windows: &[Window], walking: &[(u32, u32)]) -> bool {
+    let steps = windows.iter().filter_map(|window| window.steps);
+    let stepped_m: f32 = steps.clone().map(|steps| f32::from(steps) * STEP_M).sum();
+    let walked_sec: f32 = walking
+        .iter()
+        .map(|walk| walk.1.saturating_sub(walk.0) as f32 / 1_000.0)
+        .sum();
+    steps.count() > 0 && stepped_m >= COUNTED_SHARE * walked_sec * WALK_MPS
 }
 
 /// Returns the events without short drives that contain walking or rest only on poor positions:

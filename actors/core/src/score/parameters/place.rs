@@ -185,6 +185,9 @@ crate::parameters::table! {
         FLOOR_M_MIN: f32 = 2.4;
         /// Levels farther apart in time than this belong to two stays.
         GAP_MS: u32 = 5_000;
+        /// The shortest rest at a door from which the courier turns round: to put a parcel down
+        /// (as `MARKED_LEAST_MS`).
+        RESTS_LEAST_MS: u32 = 3_000;
     }
 
     /// Parameters of `score/scoring_context.rs`.
@@ -207,6 +210,9 @@ crate::parameters::table! {
         STAIRS_SHARE: f32 = 0.15;
         /// The length of a step (textbook, 0.6 to 0.8 m).
         STEP_M: f32 = 0.7;
+        /// The least share of the walked distance that counted steps amount to. Judgement: a
+        /// counter that misses more than two thirds of the steps has stopped.
+        COUNTED_SHARE: f32 = 0.3;
         /// The walking speed where steps are not counted.
         WALK_MPS: f32 = 1.3;
         /// The share of the walked distance that separates start and end: indoor paths turn.

@@ -1,0 +1,51 @@
+//! Tests step counters that stop or are corrected.
+
+use porchlight_schema::sample::json::decode_batch;
+
+use super::acts::twice;
+use super::script::Script;
+use crate::score::MarkName;
+use crate::session::replay::Replay;
+
+/// A phone sends one count of steps, and none after the permission is withdrawn; it sends no cadence
+/// either. The courier walks away from the door and comes back: that is another visit.
+#[test]
+fn a_counter_that_stops_does_not_hide_a_walk() {
+    let without = |first: Option<u16>| {
+        let mut script = twice();
+        script.marks.retain(|mark| mark.1 == MarkName::HandedOver);
+        for window in &mut script.windows {
+            window.steps = None;
+            window.fixes = [None, None];
+            if let Some(motion) = &mut window.motion {
+                motion.cadence_hz = None;
+            }
+        }
+        script.windows[0].steps = first;
+        script.score().summary.attempt_cycles
+    };
+    assert_eq!(without(Some(0)), without(None));
+}
+
+/// A phone corrects its count from 5,000 to 4,999, then goes on; later the phone restarts and counts
+/// from 0; at last it adds a day's steps at once. Nobody takes thousands of steps in a second.
+#[test]
+fn a_corrected_count_is_no_walk() {
+    let context = Script::new(1).context();
+    let counts = [5_000, 4_999, 5_001, 5_003, 2, 4, 9_000];
+    let samples: Vec<String> = (0..)
+        .zip(counts)
+        .map(|(t, count)| format!(r#"{{"t":{t},"kind":"steps","count":{count}}}"#))
+        .collect();
+    let text = format!(r#"{{"seq":0,"samples":[{}]}}"#, samples.join(","));
+    let mut replay = Replay::new(&context);
+    replay.batch(0, &decode_batch(text.as_bytes()).unwrap().batch);
+    let replayed = replay.finish();
+    let steps: Vec<u16> = replayed
+        .windows
+        .iter()
+        .filter_map(|one| one.steps)
+        .collect();
+    assert_eq!(steps[..6], [0, 0, 2, 2, 2, 2]);
+    assert!(steps[6] <= 65, "{}", steps[6]);
+}
