@@ -61,12 +61,14 @@ pub(super) async fn recall(
     let mut known = place
         .unwrap_or_default()
         .known(&start.address, day_of(start));
+    // A trace is stored under many keys, and compared once.
+    let mut compared = BTreeSet::from([start.session_id]);
     for key in trace_rows(start.tenant, fingerprint) {
         let Some(row) = rows.get(&key) else {
             continue;
         };
         let seen: Option<SeenTrace> = decode(start.session_id, row);
-        let Some(seen) = seen.filter(|seen| seen.session_id != start.session_id) else {
+        let Some(seen) = seen.filter(|seen| compared.insert(seen.session_id)) else {
             continue;
         };
         if let Some(similarity) =

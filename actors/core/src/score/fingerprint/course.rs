@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{mixed, smallest_hashes};
 use crate::score::parameters::door::course::{
-    BLOCK_MS, BLOCKS, COPY_RESIDUAL_M, FITS, FIX_GAP_MS, GRID_M, JUMP_M, KNOT_APART_M,
-    KNOT_APART_MS, KNOTS_LEAST, KNOTS_MOST, OVERLAP_LEAST_SEC, PIECE_LEAST_M, PIECES_LEAST, PROBES,
-    PROBES_LEAST, SHAPE_KEYS,
+    BLOCK_MS, BLOCKS, COARSE_MOST_M, COPY_RESIDUAL_M, FITS, FIX_GAP_MS, GRID_M, JUMP_M,
+    KNOT_APART_M, KNOT_APART_MS, KNOTS_LEAST, KNOTS_MOST, OVERLAP_LEAST_SEC, OVERLAP_SHARE,
+    PIECE_LEAST_M, PIECES_LEAST, PROBES, PROBES_LEAST, SHAPE_KEYS,
 };
 use crate::window::Fix;
 
@@ -62,6 +62,14 @@ impl Way {
     /// Returns the length in seconds.
     fn length_sec(&self) -> f64 {
         self.before.len() as f64
+    }
+
+    /// Returns the time between the first and the last fix, seconds.
+    fn span_sec(&self) -> f64 {
+        match (self.fixes.first(), self.fixes.last()) {
+            (Some(first), Some(last)) => f64::from(last.0.saturating_sub(first.0)) / 1_000.0,
+            _ => 0.0,
+        }
     }
 
     /// Returns the place in metres and the speed in m/s at a time, on the line between two fixes
@@ -141,21 +149,34 @@ impl Course {
     fn best_fit(&self, other: &Self) -> Option<Fit> {
         let knots = other.placed();
         let (first, last) = (knots.first()?.sec, knots.last()?.sec);
+        let shorter_sec = self.way.span_sec().min(last - first);
+        let others = Others {
+            knots: &knots,
+            overlap_sec: OVERLAP_LEAST_SEC.max(OVERLAP_SHARE * shorter_sec),
+        };
         let to = self.way.length_sec();
         let shifts = (first - to).floor() as i64..=last.ceil() as i64;
-        let best = shifts
-            .filter_map(|shift| {
-                let shift_sec = shift as f64;
-                Some((shift_sec, self.coarse(&knots, shift_sec)?))
-            })
-            .min_by(|a, b| a.1.total_cmp(&b.1))?;
-        let mut shift_sec = best.0;
-        let mut fit = self.fit(&knots, shift_sec)?;
+        let mut least_m = COARSE_MOST_M;
+        let mut best_sec = None;
+        for shift_sec in shifts.map(|shift| shift as f64) {
+            if let Some(mean_m) = self.coarse(others, shift_sec, least_m) {
+                (least_m, best_sec) = (mean_m, Some(shift_sec));
+            }
+        }
+        let mut shift_sec = best_sec?;
+        let mut fit = self.fit(others, shift_sec)?;
+        let mut best = fit;
         for _ in 1..FITS {
             shift_sec += fit.later_sec.clamp(-1.0, 1.0);
-            fit = self.fit(&knots, shift_sec)?;
+            let Some(next) = self.fit(others, shift_sec) else {
+                break;
+            };
+            fit = next;
+            if fit.residual_m < best.residual_m {
+                best = fit;
+            }
         }
-        Some(fit)
+        Some(best)
     }
 
     fn placed(&self) -> Vec<Knot> {
@@ -175,21 +196,26 @@ impl Course {
     }
 
     /// Returns the knots that lie within this trace after a shift, if they are enough.
-    fn within<'k>(&self, knots: &'k [Knot], shift_sec: f64) -> Option<&'k [Knot]> {
+    fn within<'k>(&self, others: Others<'k>, shift_sec: f64) -> Option<&'k [Knot]> {
         let to = self.way.length_sec();
+        let knots = others.knots;
         let first = knots.partition_point(|knot| knot.sec - shift_sec < 0.0);
         let last = knots.partition_point(|knot| knot.sec - shift_sec < to);
         let within = knots.get(first..last)?;
         let overlap_sec = within.last()?.sec - within.first()?.sec;
-        (within.len() >= KNOTS_LEAST && overlap_sec >= OVERLAP_LEAST_SEC).then_some(within)
+        (within.len() >= KNOTS_LEAST && overlap_sec >= others.overlap_sec).then_some(within)
     }
 
-    /// Returns the mean difference of the displacements between some knots, metres.
-    fn coarse(&self, knots: &[Knot], shift_sec: f64) -> Option<f64> {
-        let within = self.within(knots, shift_sec)?;
+    /// Returns the mean difference of the displacements between some knots, metres, if it is less
+    /// than `least_m`.
+    fn coarse(&self, others: Others<'_>, shift_sec: f64, least_m: f64) -> Option<f64> {
+        let within = self.within(others, shift_sec)?;
+        let step = (within.len() / PROBES).max(1);
+        // No mean of so many differences is less once their sum exceeds this.
+        let most_m = least_m * within.len().div_ceil(step).saturating_sub(1) as f64;
         let mut before: Option<[f64; 2]> = None;
         let (mut sum_m, mut count) = (0.0, 0_usize);
-        for knot in within.iter().step_by((within.len() / PROBES).max(1)) {
+        for knot in within.iter().step_by(step) {
             let Some((here, _)) = self.way.at(knot.sec - shift_sec) else {
                 before = None;
                 continue;
@@ -199,14 +225,18 @@ impl Course {
                 let (east, north) = (apart[0] - before[0], apart[1] - before[1]);
                 sum_m += (east * east + north * north).sqrt();
                 count += 1;
+                if sum_m > most_m {
+                    return None;
+                }
             }
         }
-        (count >= PROBES_LEAST).then(|| sum_m / count as f64)
+        let mean_m = sum_m / count.max(1) as f64;
+        (count >= PROBES_LEAST && mean_m < least_m).then_some(mean_m)
     }
 
     /// Fits the shift in space, and how much later the trace should be, by least squares.
-    fn fit(&self, knots: &[Knot], shift_sec: f64) -> Option<Fit> {
-        let within = self.within(knots, shift_sec)?;
+    fn fit(&self, others: Others<'_>, shift_sec: f64) -> Option<Fit> {
+        let within = self.within(others, shift_sec)?;
         let pairs: Vec<Pair> = within
             .iter()
             .filter_map(|knot| {
@@ -235,6 +265,14 @@ impl Course {
             later_sec: if square > 0.0 { along / square } else { 0.0 },
         })
     }
+}
+
+/// The knots of another trace.
+#[derive(Debug, Clone, Copy)]
+struct Others<'k> {
+    knots: &'k [Knot],
+    /// The least time between the first and the last knot that are compared, seconds.
+    overlap_sec: f64,
 }
 
 /// The offset of a place from its knot in metres, and the speed of the trace there in m/s, both east

@@ -315,6 +315,13 @@ crate::parameters::table! {
         KNOTS_LEAST: usize = 12;
         /// The least time between the first and the last of them, seconds.
         OVERLAP_LEAST_SEC: f64 = 60.0;
+        /// The least share of the shorter trace that this time is: one straight street that two
+        /// couriers walk at one pace is no copy.
+        OVERLAP_SHARE: f64 = 1.0 / 3.0;
+        /// The mean difference of the displacements above which no shift in time is examined
+        /// further, metres: a copy that is half a second off differs by 60 m at most, between ways
+        /// in opposite directions at 60 m/s.
+        COARSE_MOST_M: f64 = 60.0;
         /// The longest time between two fixes that are joined by a line, in milliseconds.
         FIX_GAP_MS: u32 = 15_000;
         /// The number of knots that are looked at for each shift in time.

@@ -195,6 +195,31 @@ fn the_same_way_on_another_day_is_not_a_replay() {
     }
 }
 
+/// One courier ends his session after seventy seconds along a straight street, and another begins
+/// his there at the same pace, with receivers that smooth their fixes: a street is no copy.
+#[test]
+fn one_straight_street_is_not_a_replay() {
+    let print = |seed, legs: [((f32, f32), u32); 3]| {
+        let mut script = Script::new(seed);
+        let mut place = (0.0_f32, 0.0_f32);
+        for (velocity, seconds) in legs {
+            let from = script.windows.len();
+            script = script.stay(seconds);
+            for window in &mut script.windows[from..] {
+                place = (place.0 + velocity.0, place.1 + velocity.1);
+                for fix in window.fixes.iter_mut().flatten() {
+                    (fix.place.east_m, fix.place.north_m) = place;
+                }
+            }
+        }
+        trace_fingerprint(&script.windows).unwrap()
+    };
+    let first = print(700, [((0.0, 2.0), 90), ((-2.0, 0.0), 60), ((2.0, 0.0), 70)]);
+    let second = print(701, [((2.0, 0.0), 70), ((0.0, -2.0), 90), ((2.0, 0.0), 60)]);
+    assert_eq!(second.copy_of(&first), None);
+    assert_eq!(first.copy_of(&second), None);
+}
+
 /// A fingerprint that an earlier version stored has no course. It is found under its old keys, and
 /// an exact copy still matches it.
 #[test]
