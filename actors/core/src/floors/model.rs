@@ -167,9 +167,8 @@ impl Building {
     /// Returns the building as the goal of a parcel, if that says more about it: the address alone
     /// does not distinguish homes from offices, and an elevator does not either.
     pub(super) fn as_parcels_goal(&self) -> Option<Self> {
-        let says_more = self.kind == PlaceKind::Unknown
-            && self.has_elevator
-            && self.storey_m.is_none();
+        let says_more =
+            self.kind == PlaceKind::Unknown && self.has_elevator && self.storey_m.is_none();
         says_more.then(|| Self {
             is_parcels_goal: true,
             ..self.clone()

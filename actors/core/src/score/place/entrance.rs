@@ -9,8 +9,8 @@ use super::{Places, ascent};
 use crate::geo::Place;
 use crate::score::parameters::place::entrance::{
     AGREE_MS, DECAY_LOOK_BACK_MS, GATE_ACCURACY_M, GATE_FIXES, HALL_MS, LAG_MS, PASSED_M,
-    STOOD_ACCURACY_M, STOOD_M, REST_LEAST_MS, REST_MOST_MS, USUAL_FIXES, USUAL_MS, WAIT_MOST_MS, WINDOW_VIEW_MS,
-    WORSENED_LEAST_M, WORSENED_M, WORSENED_TIMES,
+    REST_LEAST_MS, REST_MOST_MS, STOOD_ACCURACY_M, STOOD_M, USUAL_FIXES, USUAL_MS, WAIT_MOST_MS,
+    WINDOW_VIEW_MS, WORSENED_LEAST_M, WORSENED_M, WORSENED_TIMES,
 };
 use crate::score::scoring_context::{Body, Foot, ScoringContext, body, end_of, median, overlap_ms};
 use crate::window::{Fix, Window};

@@ -75,8 +75,21 @@ pub(crate) fn find(scene: &ScoringContext<'_>) -> Vec<Stay> {
     stays
 }
 
-/// Adds a stay that only the height shows, if no stop was detected at that time.
+/// Adds a stay that only the height shows, if no stop was detected at that time, and a short rest
+/// where the courier turned round upstairs, if he stayed nowhere else there.
 fn add_upstairs(scene: &ScoringContext<'_>, stays: &mut Vec<Stay>) {
+    for &foot in &scene.feet {
+        let is_there = |stay: &Stay| {
+            foot.from_ms <= stay.from_ms
+                && stay.to_ms <= foot.to_ms
+                && ascent::is_on_another_floor(scene, foot, stay.from_ms)
+        };
+        if !stays.iter().any(is_there)
+            && let Some((from_ms, to_ms)) = super::upstairs::turned_round(scene, foot)
+        {
+            stays.push(stay(scene, from_ms, to_ms));
+        }
+    }
     for (from_ms, to_ms) in scene
         .feet
         .iter()

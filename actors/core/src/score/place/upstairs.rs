@@ -1,8 +1,11 @@
-//! Finds a stay on another floor that only the height shows.
+//! Finds stays on another floor that are not stops: only the height shows them, or they are short.
 
+use porchlight_schema::event::{Direction, EventType, Metadata};
+
+use super::ascent;
 use crate::score::parameters::place::stays::SAME_FLOOR_M;
-use crate::score::parameters::place::upstairs::{FLOOR_M_MIN, GAP_MS, LEAST_MS};
-use crate::score::scoring_context::{Body, Foot, ScoringContext, body};
+use crate::score::parameters::place::upstairs::{FLOOR_M_MIN, GAP_MS, LEAST_MS, RESTS_LEAST_MS};
+use crate::score::scoring_context::{Body, Foot, ScoringContext, body, end_of};
 
 /// Returns the time that a courier without body sensors spent on the floor farthest from the start
 /// of the period on foot, in milliseconds since the session's start: up there he went to a door.
@@ -39,4 +42,40 @@ pub(super) fn find(scene: &ScoringContext<'_>, foot: Foot) -> Option<(u32, u32)>
         }
     }
     (span.1 - span.0 >= LEAST_MS).then_some(span)
+}
+
+/// Returns the longest rest between a climb and the next one in the other direction, on another floor
+/// than the start of the period on foot: the courier turned round there, so he was at a door, even if
+/// he stood for less time than a stop takes.
+pub(super) fn turned_round(scene: &ScoringContext<'_>, foot: Foot) -> Option<(u32, u32)> {
+    let mut climbs: Vec<(u32, u32, Direction)> = scene
+        .events(EventType::Stairs)
+        .chain(scene.events(EventType::Elevator))
+        .filter(|event| event.t_start_ms >= foot.from_ms && event.t_start_ms < foot.to_ms)
+        .filter_map(|event| match event.metadata {
+            Metadata::Climb { direction, .. } => {
+                Some((event.t_start_ms, end_of(event, scene.end_ms), direction))
+            }
+            _ => None,
+        })
+        .collect();
+    climbs.sort_by_key(|climb| climb.0);
+    let turns = climbs.windows(2).filter_map(|pair| match pair {
+        [one, next] if one.2 != next.2 => Some((one.1, next.0)),
+        _ => None,
+    });
+    turns
+        .filter(|turn| ascent::is_on_another_floor(scene, foot, turn.1))
+        .filter_map(|turn| longest_rest(scene, turn))
+        .max_by_key(|rest| rest.1 - rest.0)
+}
+
+/// Returns the longest time in which the body was still, at least [`RESTS_LEAST_MS`].
+fn longest_rest(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<(u32, u32)> {
+    let windows = scene.windows(from_ms, to_ms);
+    let rests = windows.split(|window| body(window) != Body::Still);
+    rests
+        .filter_map(|rest| Some((rest.first()?.t_ms, rest.last()?.end_ms())))
+        .filter(|rest| rest.1 - rest.0 >= RESTS_LEAST_MS)
+        .max_by_key(|rest| rest.1 - rest.0)
 }

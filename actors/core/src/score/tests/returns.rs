@@ -1,0 +1,110 @@
+//! Tests couriers who turn round upstairs: their second attempts, and short rests at a door.
+
+use porchlight_schema::insight::ReasonCode;
+
+use super::acts::{arrive, leave};
+use super::errands::{come, floor, go};
+use super::phone::{Error, Phone};
+use super::script::Script;
+use crate::score::MarkName;
+
+/// Nobody opens on the third floor. The courier comes down, stands in the street for a minute, and
+/// goes up again: the entrance is that of the second way in.
+#[test]
+fn a_second_attempt_upstairs_has_its_own_entrance() {
+    for elevator in [false, true] {
+        let wait = |phone: Phone| if elevator { phone.stay(12) } else { phone };
+        let mut phone = come(floor(Phone::new(Error::None, 5), 3)).walk(0.0, -30.0);
+        let mut entrance_sec = 0.0;
+        for is_there in [false, true] {
+            phone = phone.walk(0.0, -8.0);
+            entrance_sec = phone.now_sec();
+            phone = wait(phone.go_in().walk(0.0, 2.0)).climb(9.0, elevator);
+            phone = phone.walk(8.0, 2.0).stay(30);
+            if is_there {
+                phone = phone.mark("handed_over");
+            }
+            phone = phone.walk(0.0, 2.0);
+            phone = wait(phone).climb(-9.0, elevator).walk(0.0, -8.0);
+            phone = phone.come_out().walk(0.0, -30.0).walk(10.0, -30.0).stay(60);
+        }
+        let scored = go(phone).scored();
+        let found_sec = scored.entrance_ms.map(|at_ms| f64::from(at_ms) / 1000.0);
+        assert!(
+            found_sec.is_some_and(|found_sec| (found_sec - entrance_sec).abs() <= 6.0),
+            "{elevator}: {found_sec:?} instead of {entrance_sec} {:#?}",
+            scored.score.events
+        );
+    }
+}
+
+/// The courier rides up, and comes down six flights of stairs. Each flight lacks its first and last
+/// steps, half a metre, so that the climbs do not add up to 0; the level of the street shows that he
+/// is back, and goes in a second time.
+#[test]
+fn lost_steps_of_many_flights_are_no_floor() {
+    let up = |script: Script| {
+        let script = script.walk_to(0.0, -1.0).go_in().walk_to(2.0, 9.0).stay(20);
+        script.climb(15.0, true).walk_to(10.0, 10.0).stay(45)
+    };
+    let mut script = up(arrive(21).floor(5).walk_to(0.0, -25.0)).walk_to(2.0, 9.0);
+    for _ in 0..6 {
+        script = script
+            .climb(-2.5, false)
+            .walk_to(4.0, 9.0)
+            .walk_to(2.0, 9.0);
+    }
+    for event in &mut script.events {
+        if let porchlight_schema::event::Metadata::Climb {
+            direction: porchlight_schema::event::Direction::Down,
+            height_cm: Some(height_cm),
+            ..
+        } = &mut event.metadata
+        {
+            *height_cm -= 50;
+        }
+    }
+    script = script
+        .walk_to(0.0, -1.0)
+        .come_out()
+        .walk_to(0.0, -25.0)
+        .stay(60);
+    let second_ms = script.duration_ms();
+    let script = up(script)
+        .mark(MarkName::LeftAtDoor)
+        .walk_to(2.0, 9.0)
+        .stay(20);
+    let script = script.climb(-15.0, true).walk_to(0.0, -1.0).come_out();
+    let scored = leave(script).scored();
+    assert!(
+        scored.entrance_ms.is_some_and(|at_ms| at_ms >= second_ms),
+        "{:?} instead of {second_ms} and more {:#?}",
+        scored.entrance_ms,
+        scored.score.events
+    );
+}
+
+/// The courier puts a parcel down before a flat on the third floor within five seconds, which is no
+/// stop, and goes: he was at the door.
+#[test]
+fn a_parcel_put_down_in_a_moment_is_a_visit_to_the_door() {
+    let phone = come(floor(Phone::new(Error::None, 5), 3));
+    let phone = phone
+        .walk(0.0, -30.0)
+        .walk(0.0, -8.0)
+        .go_in()
+        .walk(0.0, 2.0);
+    let phone = phone
+        .climb(9.0, false)
+        .walk(8.0, 2.0)
+        .stay(5)
+        .walk(0.0, 2.0);
+    let phone = phone.climb(-9.0, false).walk(0.0, -8.0).come_out();
+    let score = go(phone.walk(0.0, -30.0)).score();
+    assert!(
+        score.reason_codes.contains(&ReasonCode::FullAttempt) && score.summary.attempt_cycles == 1,
+        "{:?} {:#?}",
+        score.reason_codes,
+        score.evidence
+    );
+}
