@@ -167,4 +167,33 @@ mod tests {
             [1, 1, 1]
         );
     }
+
+    #[test]
+    fn a_parcel_above_an_elevator_goes_to_a_home_as_often_as_to_a_tower() {
+        // The height of the sixth floor of a home with storeys of 2.9 to 3.2 m is that of the fifth
+        // in a tower with storeys of 3.6 m.
+        let best = |is_parcels_goal, rise_m| {
+            let building = Building {
+                has_elevator: true,
+                is_parcels_goal,
+                ..Building::default()
+            };
+            let measured = Measured {
+                rise_m,
+                sigma_m: 0.4,
+                ..Measured::default()
+            };
+            Estimate::new(&building, &measured).map(|estimate| estimate.best())
+        };
+        let floors = (170..200).map(|decimetres| {
+            let rise_m = decimetres as f32 / 10.0;
+            (best(false, rise_m), best(true, rise_m))
+        });
+        let floors: Vec<_> = floors.collect();
+        assert!(
+            floors.iter().all(|(plain, goal)| goal >= plain),
+            "{floors:?}"
+        );
+        assert!(floors.contains(&(Some(5), Some(6))), "{floors:?}");
+    }
 }
