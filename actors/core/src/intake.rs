@@ -57,8 +57,8 @@ const ACTIVITIES_MAX: usize = (KIND_LAG_MS_MAX / WINDOW_MS) as usize + 2;
 /// The maximum number of marks that wait for their effect; there are two kinds of marks.
 const MARKS_MAX: usize = 2 * ACTIVITIES_MAX;
 
-/// The greatest number of steps in a second: sprinters take 4.5 (Salo et al. 2011). A counter may also
-/// report the steps of one lag at once.
+/// The greatest number of steps in a second. Walking takes about 2, running 3; a sprint does not exceed 5. A counter may
+/// also report the steps of one lag at once.
 const STEPS_PER_SEC_MOST: u32 = 5;
 
 /// The sample counts of the intake.

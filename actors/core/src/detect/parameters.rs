@@ -75,8 +75,8 @@ crate::parameters::table! {
         /// The maximum time by which stairs seem to begin before their first step, because the height is
         /// smoothed. A pause that ends later after their beginning is on a landing.
         GATE_STAIRS_EARLY_MS: u32 = 3_000;
-        /// The maximum time from the entry into a cabin to its start: its doors stay open for 5 s
-        /// and close in 3 s (CIBSE Guide D), and choosing the floor takes some seconds.
+        /// The maximum time from the entry into a cabin to its start: an assumption of 5 s with open
+        /// doors, 3 s to close them, and some seconds to choose the floor.
         GATE_IN_CABIN_MS: u32 = 12_000;
         /// The time from the pause to the decision: the position decays some seconds behind a door
         /// (research 3: 12 s).

@@ -63,8 +63,8 @@ crate::parameters::table! {
 
     /// Parameters of `score/climb/ride_speed.rs`.
     pub(crate) mod ride {
-        /// The speed from which an elevator is a fast one, m/s: between the rated speeds of 1.0 and
-        /// 1.6 m/s (ISO 8100-30). The measured elevators move at 1.0 to 1.15 m/s or at 1.6 to 2.1.
+        /// The speed from which an elevator is a fast one, m/s: the elevators of the recordings move
+        /// at 1.0 to 1.15 m/s or at 1.6 to 2.1.
         FAST_MPS: f32 = 1.3;
         /// The number of levels over which a speed is measured: over three seconds, the noise of
         /// two levels (0.1 m each) is 0.05 m/s.
