@@ -138,7 +138,7 @@ const steps = {
     await page.click(`a[href$='${delivery.id}']`);
     receiver.status = 200;
     await page.click("button:has-text('Retry now')");
-    await until("it is delivered", async () => /delivered/.test(await page.textContent(".title")));
+    await until("it is delivered", async () => { await page.reload(); return /delivered/.test(await page.textContent(".title")); });
     await session.stop();
     await page.context().close();
   },
