@@ -211,7 +211,7 @@ impl Course {
     fn coarse(&self, others: Others<'_>, shift_sec: f64, least_m: f64) -> Option<f64> {
         let within = self.within(others, shift_sec)?;
         let step = (within.len() / PROBES).max(1);
-        // No mean of so many differences is less once their sum exceeds this.
+        // Once the sum of the differences exceeds this, their mean cannot be below `least_m`.
         let most_m = least_m * within.len().div_ceil(step).saturating_sub(1) as f64;
         let mut before: Option<[f64; 2]> = None;
         let (mut sum_m, mut count) = (0.0, 0_usize);
