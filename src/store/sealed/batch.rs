@@ -191,37 +191,24 @@ impl Sealing {
         Ok(Write { space, key, value })
     }
 
-    /// Seals a row whose key stays the row's until the row is removed.
-    fn lasting_row(
-        &self,
-        inner: &dyn Engine,
-        writer: &mut Writer,
-        change: &mut Change,
-        write: Write,
-    ) -> Result<(), EngineError> {
-        if write.value.is_some() {
-            let stored = readable(inner.get(write.space, &write.key))?;
-            let number = stored.and_then(|value| sound_number_in(write.space, &write.key, value));
-            if let Some(number) = number
-                && let Found::Key(secret) = self.keys.find(number).map_err(failed)?
-            {
-                change.writes.push(self.sealed(write, number, &secret)?);
-                return Ok(());
-            }
-        }
-        self.row(inner, writer, change, write)
-    }
-
-    /// Seals a row with a key of its own, and has the key of the row that it replaces destroyed.
+    /// Seals a row with a key of its own. If the row `keeps_key`, it has one key until it is removed; otherwise each version
+    /// has a new one. The key of the replaced version is destroyed unless the new version has it too.
     fn row(
         &self,
         inner: &dyn Engine,
         writer: &mut Writer,
         change: &mut Change,
         write: Write,
+        keeps_key: bool,
     ) -> Result<(), EngineError> {
         let replaced = readable(inner.get(write.space, &write.key))?;
         let number = replaced.and_then(|value| sound_number_in(write.space, &write.key, value));
+        if let Some(number) = number.filter(|_| keeps_key && write.value.is_some())
+            && let Found::Key(secret) = self.keys.find(number).map_err(failed)?
+        {
+            change.writes.push(self.sealed(write, number, &secret)?);
+            return Ok(());
+        }
         change.to_destroy.extend(number);
         let write = match write.value {
             Some(_) => {
@@ -243,12 +230,12 @@ impl Sealing {
         session: [u8; 16],
     ) -> Result<(), EngineError> {
         match self.session_key(inner, writer, change, session)? {
-            SessionKey::NoSession => return self.row(inner, writer, change, write),
+            SessionKey::NoSession => return self.row(inner, writer, change, write, false),
             SessionKey::Unsealed => change.writes.push(write),
             SessionKey::Sealed(number) if write.value.is_some() => {
                 let Found::Key(secret) = self.keys.find(number).map_err(failed)? else {
                     // The session's earlier rows are unreadable. That must not end the store.
-                    return self.row(inner, writer, change, write);
+                    return self.row(inner, writer, change, write, false);
                 };
                 change.writes.push(self.sealed(write, number, &secret)?);
             }
@@ -293,8 +280,8 @@ impl Sealing {
         for write in writes {
             match owner(write.space, &write.key) {
                 Owner::Nobody => change.writes.push(write),
-                Owner::Row => self.row(inner, writer, &mut change, write)?,
-                Owner::LastingRow => self.lasting_row(inner, writer, &mut change, write)?,
+                Owner::Row => self.row(inner, writer, &mut change, write, false)?,
+                Owner::LastingRow => self.row(inner, writer, &mut change, write, true)?,
                 Owner::Session(session) => {
                     self.session_row(inner, writer, &mut change, write, session)?;
                 }
