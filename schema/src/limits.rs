@@ -283,9 +283,13 @@ pub const SNAPSHOT_BATCHES: u32 = 12;
 /// Time after which a snapshot is due.
 pub const SNAPSHOT_MS: u64 = 60_000;
 /// Silence after which the owner of a session in a cluster first reconciles it, in case a notification of another node was
-/// lost. It is longer than the time between two batches of a phone that sends one a minute, so that such a batch causes no
-/// read.
+/// lost. The owner waits longer, [`RECONCILE_USUAL_FACTOR`] times as long as the session is usually silent, if that is more.
 pub const RECONCILE_SILENT_MS: i64 = 120_000;
+/// The longest silence after which the owner first reconciles a session; see [`RECONCILE_SILENT_MS`].
+pub const RECONCILE_SILENT_MS_MAX: i64 = 1_200_000;
+/// The owner first reconciles a session when it is silent this many times as long as usual, so that the batches of a phone
+/// with a slow pace cause no reads.
+pub const RECONCILE_USUAL_FACTOR: i64 = 2;
 /// The owner reconciles a session that stays silent again when the silence is this many times as long.
 pub const RECONCILE_SILENT_FACTOR: i64 = 4;
 /// Maximum number of scores per second that batches cause which arrive after the end of their session, per tenant.

@@ -225,6 +225,16 @@ impl Committer {
         self.run(1024, Durability::Synced, decide).await
     }
 
+    /// Writes small rows of the service itself. The next durable write makes them durable. For work that a crash of the
+    /// machine only repeats, so that it adds no syncs to those of the clients' writes.
+    pub async fn write_unsynced<T, F>(&self, decide: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Txn<'_>) -> StoreResult<T> + Send + 'static,
+    {
+        self.run(1024, Durability::Buffered, decide).await
+    }
+
     /// Number of queued operations.
     #[must_use]
     pub fn queued(&self) -> usize {

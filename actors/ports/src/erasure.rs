@@ -46,7 +46,8 @@ pub trait Erasure: Send + Sync {
     /// messages with their attempts, and entries in lists. Learned rows stay; see [`Erasure::replace_learned`].
     ///
     /// The session's own record is removed last, so that an erasure that was cut off can be found and repeated. Later
-    /// batches and snapshots of the session are not stored.
+    /// batches and snapshots of the session are not stored. The removal survives a crash of the process at once, and one of
+    /// the machine after the next durable write.
     async fn erase_session(&self, session_id: SessionId) -> StoreResult<()>;
 
     /// Removes the batches and snapshots of a completed session, and keeps everything else. Write
@@ -62,7 +63,7 @@ pub trait Erasure: Send + Sync {
     async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>>;
 
     /// Replaces the learned row under `key` by `data` if it now is `expected`; `None` removes it. Returns `false` if the
-    /// row has changed.
+    /// row has changed. It is as durable as the result of [`Erasure::erase_session`].
     async fn replace_learned(
         &self,
         key: [u8; 32],

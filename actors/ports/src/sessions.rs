@@ -369,6 +369,15 @@ pub trait Insights: Send + Sync {
         learned: Vec<([u8; 32], Vec<u8>)>,
     ) -> StoreResult<bool>;
 
+    /// Returns whether the newest insight of an ended session covers all that is stored about the session, and if so
+    /// removes the marks by which other nodes would find it. The caller has known of the end for
+    /// [`END_SETTLES_MS`](porchlight_schema::limits::END_SETTLES_MS). A store of one process has no such marks; it changes
+    /// nothing and returns `false`.
+    async fn settle(&self, session_id: SessionId) -> StoreResult<bool> {
+        let _ = session_id;
+        Ok(false)
+    }
+
     /// A session's newest insight.
     async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>>;
 

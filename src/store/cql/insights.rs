@@ -32,7 +32,8 @@ impl Inner {
             return Ok(false);
         };
         let follows = |state: Option<&State>| revision_of(state).checked_add(1) == Some(revision);
-        if !follows(self.state(session_id).await?.as_ref()) {
+        let stored = self.versioned_state(session_id, false).await?;
+        if !follows(stored.as_ref().map(|(_, state)| state)) {
             return Ok(false);
         }
         // Written before the insight counts, so that no learned row lacks its entry.
@@ -72,19 +73,16 @@ impl Inner {
             };
             Verdict::Changes(Box::new(change), true)
         };
-        let (committed, state) = self.change_state(&record, decide).await?;
+        let (committed, state) = self.change_state(&record, stored, decide).await?;
         if committed {
             self.see_to("an insight's message", move |inner| {
-                let pending = state.pending.clone();
+                let state = state.clone();
                 async move {
-                    inner.relay(&pending).await?;
+                    inner.relay(session_id, &state).await?;
                     if inner.may_be_joined_by_late(session_id) {
                         return Ok(());
                     }
-                    inner
-                        .clear_rescoring_mark(session_id, covered, None)
-                        .await
-                        .map(drop)
+                    inner.settle(session_id, None).await.map(drop)
                 }
             })
             .await;
@@ -165,6 +163,12 @@ impl Insights for CqlStore {
         learned: Vec<([u8; 32], Vec<u8>)>,
     ) -> StoreResult<bool> {
         self.carry_out(|inner| inner.commit_insight(session_id, insight, message, learned))
+            .await
+    }
+
+    async fn settle(&self, session_id: SessionId) -> StoreResult<bool> {
+        // The batches are counted, which takes long in the longest sessions.
+        self.carry_out_all(|inner| async move { inner.settle(session_id, None).await })
             .await
     }
 

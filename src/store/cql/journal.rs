@@ -234,12 +234,14 @@ impl Inner {
         self.db.write(&self.db.statements.behind_put, values).await
     }
 
-    /// Removes the marks that an insight covers, which are those set before its data was counted.
-    /// Returns whether it covers everything. `found_in` is the bucket in which a mark was found.
-    pub(super) async fn clear_rescoring_mark(
+    /// Removes the marks of an ended session whose official insight covers everything. Returns whether it does.
+    /// `found_in` is the bucket in which a mark was found.
+    ///
+    /// The marks are read before the data, so that data that arrives meanwhile keeps its mark. Call it only when no other
+    /// node can write without setting a mark ([`Self::may_be_joined_by_late`]).
+    pub(super) async fn settle(
         &self,
         session_id: SessionId,
-        covered: Covered,
         found_in: Option<i64>,
     ) -> StoreResult<bool> {
         let shard = i16::from(session_id.shard().0);
@@ -254,15 +256,17 @@ impl Inner {
             let tags: Vec<(Vec<u8>,)> = tags.await?;
             marks.extend(tags.into_iter().map(|(tag,)| (bucket, tag)));
         }
-        let state = self.state(session_id).await?;
+        let Some(state) = self.state(session_id).await? else {
+            return Ok(false);
+        };
+        // A process may have died between the change and its copies, to which only the marks lead.
+        self.relay(session_id, &state).await?;
         let present = Covered {
             batches: self.count(session_id).await?,
             pod_received_at: self.pod(session_id).await?.map(|pod| pod.received_at),
-            late_stop_at: state
-                .and_then(|state| state.end)
-                .and_then(|end| end.late_stop_at()),
+            late_stop_at: state.end.and_then(|end| end.late_stop_at()),
         };
-        if present != covered {
+        if state.insight.map(|official| official.covered) != Some(present) {
             return Ok(false);
         }
         for (bucket, tag) in marks {

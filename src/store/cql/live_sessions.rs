@@ -167,17 +167,14 @@ impl Inner {
         if state.end.is_none() {
             return Ok(None);
         }
-        self.relay(&state.pending).await?;
-        let covered = state.insight.map(|official| official.covered);
-        let cleared = match covered {
-            Some(_) if self.may_be_joined_by_late(session_id) => false,
-            Some(covered) => {
-                let found_in = Some(entry.bucket);
-                self.clear_rescoring_mark(session_id, covered, found_in)
-                    .await?
-            }
+        self.relay(session_id, &state).await?;
+        let is_known = self.memory.ends_seen.get(&session_id).is_some();
+        let is_covered = match state.insight {
+            // If this process knows of the end, it settles the session in a few seconds.
+            Some(_) if self.may_be_joined_by_late(session_id) => is_known,
+            Some(_) => self.settle(session_id, Some(entry.bucket)).await?,
             None => false,
         };
-        Ok((!cleared).then_some(session_id))
+        Ok((!is_covered).then_some(session_id))
     }
 }

@@ -16,7 +16,7 @@ use super::Inner;
 use super::db::encode;
 use super::slots::OutboxKind;
 use super::slots::{Owner, SLOT_MS, slot_of, tenant_key};
-use super::state::Pending;
+use super::state::{Pending, State};
 
 /// Pauses between attempts at writes that did not succeed immediately.
 const AGAIN_AFTER: [Duration; 5] = [
@@ -67,8 +67,17 @@ impl Head {
 }
 
 impl Inner {
-    /// Writes the copies that a state change requires.
-    pub(super) async fn relay(&self, pending: &Pending) -> StoreResult<()> {
+    /// Writes the copies that a session's last state change requires, unless this process has written them already.
+    pub(super) async fn relay(&self, session_id: SessionId, state: &State) -> StoreResult<()> {
+        if state.pending.is_empty() || self.memory.copied.get(&session_id) == Some(state.change) {
+            return Ok(());
+        }
+        self.write_copies(&state.pending).await?;
+        self.memory.copied.put(session_id, state.change);
+        Ok(())
+    }
+
+    async fn write_copies(&self, pending: &Pending) -> StoreResult<()> {
         let learned = pending.learned.iter().map(|(key, value)| {
             let values = (key.as_slice(), value.as_slice());
             self.db.write(&self.db.statements.learned_put, values)

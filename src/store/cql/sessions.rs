@@ -200,10 +200,12 @@ impl Inner {
         let Some(record) = self.record(session_id).await? else {
             return Ok(None);
         };
-        let ended = |state: &State| state.end;
-        let stored = self.state(session_id).await?;
+        let stored = self.versioned_state(session_id, false).await?;
+        let has_ended = stored
+            .as_ref()
+            .is_some_and(|(_, state)| state.end.is_some());
         if let Some(pod) = pod
-            && stored.as_ref().and_then(ended).is_none()
+            && !has_ended
         {
             // The PoD comes before the end, so that the first insight includes it. If two processes
             // end the session, the other's PoD stays as an earlier one.
@@ -227,7 +229,7 @@ impl Inner {
                 Verdict::Changes(Box::new(change), EndOutcome { end, first: true })
             }
         };
-        let (outcome, state) = self.change_state(&record, decide).await?;
+        let (outcome, state) = self.change_state(&record, stored, decide).await?;
         self.memory.tips.change(&session_id, |tip| tip.ended = true);
         self.see_to("a session's end", move |inner| {
             let state = state.clone();
@@ -261,7 +263,8 @@ impl Inner {
             }
             stored => Verdict::Stays(stored.map(|end| EndOutcome { end, first: false })),
         };
-        let (outcome, _) = self.change_state(&record, decide).await?;
+        let stored = self.versioned_state(session_id, false).await?;
+        let (outcome, _) = self.change_state(&record, stored, decide).await?;
         if outcome.is_some_and(|outcome| outcome.first) {
             self.mark_rescore(session_id, LATE_STOP).await?;
         }
@@ -271,7 +274,7 @@ impl Inner {
     /// Completes an end: the message, the mark for scoring, and the removal from the live sessions,
     /// in this order.
     pub(super) async fn finish_end(&self, session_id: SessionId, state: &State) -> StoreResult<()> {
-        self.relay(&state.pending).await?;
+        self.relay(session_id, state).await?;
         if state.insight.is_none() {
             self.mark_rescore(session_id, b"end").await?;
         }

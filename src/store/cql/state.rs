@@ -44,6 +44,13 @@ pub(super) struct Pending {
     pub(super) learned: Vec<([u8; 32], Vec<u8>)>,
 }
 
+impl Pending {
+    /// Whether there is nothing to write.
+    pub(super) fn is_empty(&self) -> bool {
+        self.message.is_none() && self.learned.is_empty()
+    }
+}
+
 /// A session's state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
@@ -54,8 +61,11 @@ pub(super) struct State {
     /// Copies that the last change must still write.
     pub(super) pending: Pending,
     /// The tag of the last change, by which it is recognised.
-    change: [u8; 16],
+    pub(super) change: [u8; 16],
 }
+
+/// A session's state as it was read, with its version. `None` before the first decision.
+pub(super) type Stored = Option<(i64, State)>;
 
 /// A change of a state.
 #[derive(Debug, Clone)]
@@ -197,11 +207,11 @@ impl Inner {
 
     /// A session's state and its version; `None` before the first decision. `serially` completes a
     /// transaction in flight first.
-    async fn versioned_state(
+    pub(super) async fn versioned_state(
         &self,
         session_id: SessionId,
         serially: bool,
-    ) -> StoreResult<Option<(i64, State)>> {
+    ) -> StoreResult<Stored> {
         let statement = if serially {
             &self.db.statements.state_serial
         } else {
@@ -232,16 +242,17 @@ impl Inner {
     }
 
     /// Changes a session's state as `decide` says, once, and returns the answer and the new state.
-    /// `decide` runs again if a competing writer was faster.
+    /// `stored` is the state as the caller has read it. `decide` runs again if another writer was
+    /// faster.
     pub(super) async fn change_state<T: Send>(
         &self,
         record: &SessionRecord,
+        mut stored: Stored,
         decide: impl Fn(&State) -> Verdict<T> + Send,
     ) -> StoreResult<(T, State)> {
         let start = &record.start;
         let session_id = start.session_id;
         let _turn = self.memory.states.lock(&session_id).await;
-        let mut stored = self.versioned_state(session_id, false).await?;
         for _ in 0..TRIES_MAX {
             let (version, state) = stored.unwrap_or_else(|| (0, State::beginning(record)));
             let (change, answer) = match decide(&state) {
@@ -249,7 +260,7 @@ impl Inner {
                 Verdict::Changes(change, answer) => (change, answer),
             };
             // The next change would overwrite it.
-            self.relay(&state.pending).await?;
+            self.relay(session_id, &state).await?;
             let wanting = self.wanting(start.tenant).await?;
             let next = state.after(start, *change, wanting);
             let written = self.write_state(session_id, version, &next).await?;

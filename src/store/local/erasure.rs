@@ -29,7 +29,7 @@ impl<E: Engine> Erasure for LocalStore<E> {
         loop {
             let has_more = self
                 .committer
-                .write(move |txn| erasure::step(txn, session_id, SWEEP_STEP_ROWS_MAX))
+                .write_unsynced(move |txn| erasure::step(txn, session_id, SWEEP_STEP_ROWS_MAX))
                 .await?;
             if has_more {
                 continue;
@@ -70,7 +70,7 @@ impl<E: Engine> Erasure for LocalStore<E> {
         data: Option<Vec<u8>>,
     ) -> StoreResult<bool> {
         self.committer
-            .write(move |txn| insights::replace_learned(txn, &key, &expected, data))
+            .write_unsynced(move |txn| insights::replace_learned(txn, &key, &expected, data))
             .await
     }
 

@@ -9,11 +9,9 @@ use porchlight_core::ownership::{
 };
 use porchlight_core::webhook::{Change as LaneChange, Queued, State, Update};
 use porchlight_ports::{
-    Appended, Clock, Covered, Insights, Journal, NodesTable, Outbox, Ownership, Sessions,
-    StoredInsight,
+    Appended, Clock, Insights, Journal, NodesTable, Outbox, Ownership, Sessions,
 };
 use porchlight_schema::ids::{SessionId, Shard, ShardSet};
-use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::limits::REMOTE_SESSION_TTL_MS;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
@@ -23,7 +21,9 @@ use porchlight_world::SystemClock;
 
 use super::options;
 use crate::cql_server::CqlServer;
-use crate::fixtures::{T0, batch, end_at, message, new_session, put_endpoint, start, tenant};
+use crate::fixtures::{
+    T0, batch, end_at, insight, message, new_session, put_endpoint, start, tenant,
+};
 
 /// An owner of all shards in the generation set by a test, or of no shard if it is 0.
 #[derive(Default)]
@@ -288,31 +288,36 @@ async fn a_batch_stored_by_another_node_after_the_end_is_found() {
     other.append(id, 0, batch(0), now).await.unwrap();
     let body = message(MessageEvent::SessionStopped);
     owner.end(id, end_at(now), None, body).await.unwrap();
-    let insight = StoredInsight {
-        record: InsightRecord {
-            revision: 1,
-            score: None,
-            error_message: None,
-            pod: None,
-            updated_at: now,
-        },
-        covered: Covered {
-            batches: 1,
-            ..Covered::default()
-        },
-        known: Vec::new(),
-        dropped: DroppedSamples::default(),
-    };
-    let body = message(MessageEvent::InsightUpdated);
-    let committed = owner.commit_insight(id, insight, body, Vec::new()).await;
-    assert!(committed.unwrap());
-    let behind = async || owner.behind(ShardSet::ALL, None, 10).await.unwrap();
-    assert_eq!(behind().await, [id], "covered, but not settled");
+    commit_insight(&owner, id, 1, 1).await;
+    // The node that has seen the end settles the session itself. Another one finds it by its mark.
+    assert_eq!(behind(&owner).await, []);
+    assert_eq!(found_after_start(&keyspace).await, [id]);
     other.append(id, 1, batch(1), now).await.unwrap();
-    assert_eq!(behind().await, [id]);
-    assert_eq!(
-        owner.count(id).await.unwrap(),
-        2,
-        "the result of reconciling"
-    );
+    assert!(!owner.settle(id).await.unwrap(), "one batch is not covered");
+    assert_eq!(owner.count(id).await.unwrap(), 2);
+    assert_eq!(found_after_start(&keyspace).await, [id]);
+    commit_insight(&owner, id, 2, 2).await;
+    assert!(owner.settle(id).await.unwrap());
+    assert_eq!(found_after_start(&keyspace).await, []);
+    assert!(owner.settle(id).await.unwrap(), "a second time");
+}
+
+/// Returns the sessions to score that a node finds which remembers nothing and owns all shards.
+async fn found_after_start(keyspace: &str) -> Vec<SessionId> {
+    let (store, acts) = node(keyspace).await.unwrap();
+    acts.acts_in(2);
+    behind(&store).await
+}
+
+async fn behind(store: &CqlStore) -> Vec<SessionId> {
+    store.behind(ShardSet::ALL, None, 10).await.unwrap()
+}
+
+/// Commits an insight that covers this number of batches.
+async fn commit_insight(store: &CqlStore, id: SessionId, revision: u32, batches: u32) {
+    let mut insight = insight(batches);
+    insight.record.revision = revision;
+    let body = message(MessageEvent::InsightUpdated);
+    let committed = store.commit_insight(id, insight, body, Vec::new()).await;
+    assert!(committed.unwrap());
 }

@@ -3,7 +3,9 @@
 //! Silence and age are measured by a clock that does not jump, from the moment at which this process took the session on:
 //! neither a step of the wall clock nor an outage of the service ends a session.
 
-use porchlight_schema::limits::{RECONCILE_SILENT_FACTOR, RECONCILE_SILENT_MS};
+use porchlight_schema::limits::{
+    RECONCILE_SILENT_FACTOR, RECONCILE_SILENT_MS, RECONCILE_SILENT_MS_MAX, RECONCILE_USUAL_FACTOR,
+};
 use porchlight_schema::session::{EndReason, SessionEnd};
 use porchlight_schema::time::TimestampMs;
 
@@ -36,17 +38,31 @@ pub struct Elapsed {
     pub age_ms: i64,
 }
 
-/// Returns the silence after which a session is reconciled next, in milliseconds. `reconciled_ms` is the silence when it was
-/// reconciled last, if that was after its last batch. `spread`, of the session, delays the times by up to an eighth, so that
-/// the sessions of a shard are not reconciled at the same time.
+/// Returns how long a session is usually silent between two batches, in milliseconds, after a batch that ended a silence of
+/// `silent_ms`. `usual_ms` is the value before, 0 at first.
 ///
-/// The times grow with the silence, so a session costs a number of reads that depends on its batches and not on how long it
-/// is silent.
+/// A longer silence counts at once. Shorter ones lower the value by a quarter each, because a phone that was offline sends
+/// several batches together.
 #[must_use]
-pub fn reconcile_after_ms(reconciled_ms: Option<i64>, spread: u8) -> i64 {
-    let after_ms = reconciled_ms.map_or(RECONCILE_SILENT_MS, |silent_ms| {
+pub fn usual_silence_ms(usual_ms: i64, silent_ms: i64) -> i64 {
+    silent_ms.max(usual_ms - usual_ms / 4)
+}
+
+/// Returns the silence after which a session is reconciled next, in milliseconds. `usual_ms` comes from
+/// [`usual_silence_ms`]. `reconciled_ms` is the silence when it was reconciled last, if that was after its last batch.
+/// `spread`, of the session, delays the times by up to an eighth, so that the sessions of a shard are not reconciled at the
+/// same time.
+///
+/// A session that is silent for no longer than usual costs nothing. The times grow with the silence, so a session costs a
+/// number of reads that depends on its batches and not on how long it is silent.
+#[must_use]
+pub fn reconcile_after_ms(usual_ms: i64, reconciled_ms: Option<i64>, spread: u8) -> i64 {
+    let first_ms = usual_ms
+        .saturating_mul(RECONCILE_USUAL_FACTOR)
+        .clamp(RECONCILE_SILENT_MS, RECONCILE_SILENT_MS_MAX);
+    let after_ms = reconciled_ms.map_or(first_ms, |silent_ms| {
         silent_ms
-            .max(RECONCILE_SILENT_MS)
+            .max(first_ms)
             .saturating_mul(RECONCILE_SILENT_FACTOR)
     });
     after_ms.saturating_add(after_ms / 8 / 256 * i64::from(spread))
@@ -137,18 +153,45 @@ mod tests {
     #[test]
     fn a_long_silence_costs_few_reconciliations() {
         for spread in [0, 128, 255] {
-            let mut times = vec![reconcile_after_ms(None, spread)];
+            let mut times = vec![reconcile_after_ms(0, None, spread)];
             while times[times.len() - 1] < 24 * 3_600_000 {
                 let last = times.last().copied();
-                times.push(reconcile_after_ms(last, spread));
+                times.push(reconcile_after_ms(0, last, spread));
             }
             assert!((120_000..136_000).contains(&times[0]), "{times:?}");
             assert!((480_000..620_000).contains(&times[1]), "{times:?}");
             assert!(times.len() <= 6, "in a day: {times:?}");
         }
-        assert_eq!(reconcile_after_ms(Some(i64::MAX), 255), i64::MAX);
+        assert_eq!(reconcile_after_ms(0, Some(i64::MAX), 255), i64::MAX);
         // The silence may turn out to be shorter, when a batch is found that another node received.
-        assert_eq!(reconcile_after_ms(Some(5), 0), 480_000);
+        assert_eq!(reconcile_after_ms(0, Some(5), 0), 480_000);
+    }
+
+    #[test]
+    fn a_phone_with_a_slow_pace_is_not_reconciled_between_its_batches() {
+        let mut usual_ms = 0;
+        for minute in 1..=20 {
+            usual_ms = usual_silence_ms(usual_ms, minute * 60_000);
+            let after_ms = reconcile_after_ms(usual_ms, None, 0);
+            assert!(after_ms >= (2 * minute * 60_000).min(20 * 60_000));
+        }
+        // Whatever the pace, the first time comes within 22.5 minutes.
+        let late_ms = reconcile_after_ms(i64::MAX, None, 255);
+        assert!(late_ms <= 1_350_000, "{late_ms}");
+    }
+
+    #[test]
+    fn a_fast_pace_replaces_a_slow_one_within_ten_batches() {
+        // A phone was offline for ten minutes and then sends six batches together.
+        let mut usual_ms = usual_silence_ms(0, 600_000);
+        for _ in 0..6 {
+            usual_ms = usual_silence_ms(usual_ms, 50);
+        }
+        assert!(reconcile_after_ms(usual_ms, None, 0) > 180_000);
+        for _ in 0..4 {
+            usual_ms = usual_silence_ms(usual_ms, 1_000);
+        }
+        assert_eq!(reconcile_after_ms(usual_ms, None, 0), 120_000);
     }
 
     #[test]

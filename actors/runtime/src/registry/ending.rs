@@ -47,7 +47,7 @@ impl Registry {
         self.inner.directory.end(session_id);
         self.wake_watchers(session_id);
         self.inner.scoring.request(session_id);
-        self.look_again_at_end(session_id);
+        self.settle_later(session_id);
     }
 
     /// Requests the insight of a session that was taken over with its shard.
@@ -57,7 +57,7 @@ impl Registry {
             return self.on_ended(session_id);
         }
         self.inner.scoring.request(session_id);
-        self.look_again_at_end(session_id);
+        self.settle_later(session_id);
     }
 
     /// Requests the insight of a session that has received telemetry after its end.

@@ -173,9 +173,9 @@ impl Registry {
         Ok(())
     }
 
-    /// Requests the insight again after the end has settled. For a moment after the end, other
-    /// nodes may accept batches without reporting that they came late.
-    pub(super) fn look_again_at_end(&self, session_id: SessionId) {
+    /// Examines an ended session once more after its end has settled, and requests the insight again if it does not cover
+    /// everything: for a moment after the end, other nodes may accept batches without reporting that they came late.
+    pub(super) fn settle_later(&self, session_id: SessionId) {
         if !self.is_shared() {
             return;
         }
@@ -185,7 +185,18 @@ impl Registry {
         let registry = self.clone();
         lane.arbiter.spawn(async move {
             tokio::time::sleep(Duration::from_millis(END_SETTLES_MS)).await;
-            registry.request_score(session_id);
+            if !registry.acts_for(session_id) {
+                // The new owner finds the session by its mark.
+                return;
+            }
+            match registry.inner.ports.store.settle(session_id).await {
+                Ok(true) => {}
+                Ok(false) => registry.request_score(session_id),
+                Err(error) => {
+                    store_failed(session_id, "examining an ended session", &error);
+                    registry.request_score(session_id);
+                }
+            }
         });
     }
 }

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::Addr;
-use porchlight_core::session::lifetime::{Elapsed, RecordedTimes, reconcile_after_ms};
+use porchlight_core::session::lifetime::{
+    Elapsed, RecordedTimes, reconcile_after_ms, usual_silence_ms,
+};
 use porchlight_observe::shares::Share;
 use porchlight_observe::{ActorKind, Metrics};
 use porchlight_schema::ids::SessionId;
@@ -31,6 +33,8 @@ pub struct Handle {
     heard_at_ms: AtomicI64,
     /// When its last batch was received or the session was adopted, by the monotonic clock.
     active_at_ms: AtomicI64,
+    /// How long the session is usually silent between two batches, milliseconds.
+    usual_silence_ms: AtomicI64,
     /// When the session was reconciled because it was silent, by the monotonic clock.
     reconciled_at_ms: AtomicI64,
     /// When its age was 0, by the monotonic clock.
@@ -92,6 +96,7 @@ impl Handle {
             started_at: start.started_at,
             heard_at_ms: AtomicI64::new(heard_at.0),
             active_at_ms: AtomicI64::new(adopted.uptime_ms),
+            usual_silence_ms: AtomicI64::new(0),
             reconciled_at_ms: AtomicI64::new(i64::MIN),
             born_at_ms: adopted.uptime_ms - adopted.age_ms,
             in_flight: AtomicU32::new(0),
@@ -116,7 +121,11 @@ impl Handle {
     /// Records that a batch was received now, by the wall clock and by the monotonic clock.
     pub(crate) fn touch(&self, now: TimestampMs, uptime_ms: i64) {
         self.heard_at_ms.fetch_max(now.0, Ordering::Relaxed);
-        self.active_at_ms.fetch_max(uptime_ms, Ordering::Relaxed);
+        let active_at_ms = self.active_at_ms.fetch_max(uptime_ms, Ordering::Relaxed);
+        // Two batches at the same time may lose one of two updates, which only moves a reconciliation.
+        let usual_ms = self.usual_silence_ms.load(Ordering::Relaxed);
+        let usual_ms = usual_silence_ms(usual_ms, uptime_ms - active_at_ms);
+        self.usual_silence_ms.store(usual_ms, Ordering::Relaxed);
     }
 
     /// Records that the store has a batch received at `received_at`, perhaps by another node, as
@@ -149,7 +158,8 @@ impl Handle {
         let reconciled_ms =
             (reconciled_at_ms > active_at_ms).then(|| reconciled_at_ms - active_at_ms);
         let [.., spread] = self.session_id.to_bytes();
-        reconcile_after_ms(reconciled_ms, spread)
+        let usual_ms = self.usual_silence_ms.load(Ordering::Relaxed);
+        reconcile_after_ms(usual_ms, reconciled_ms, spread)
     }
 
     /// Returns the session's stored times.
