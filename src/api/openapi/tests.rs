@@ -275,3 +275,18 @@ fn every_named_limit_is_used() {
         assert!(SOURCE.contains(&format!("${name}")), "{name}");
     }
 }
+
+/// In a flow mapping, a comma ends a text that is not quoted, and the rest of it becomes a keyword.
+#[test]
+fn no_keyword_contains_a_space() {
+    let mut found = Vec::new();
+    walk(document(), "", &mut |path, value| {
+        if path.contains("/example") {
+            return;
+        }
+        let names = value.as_object().into_iter().flat_map(|fields| fields.keys());
+        let spaced = names.filter(|name| name.contains(' '));
+        found.extend(spaced.map(|name| format!("{path}: {name}")));
+    });
+    assert!(found.is_empty(), "{found:#?}");
+}
