@@ -136,7 +136,7 @@ impl Problem {
     pub fn invalid_parameters(faults: Vec<Fault>) -> Self {
         Self::new(
             Code::InvalidParameter,
-            "A query parameter is invalid; see errors.",
+            "A parameter or header is invalid; see errors.",
         )
         .with_faults(faults)
     }
@@ -296,6 +296,10 @@ mod tests {
             parameter: "limit".into(),
             detail: "must be 1 to 200".into(),
         }]);
+        assert_eq!(
+            problem.detail(),
+            "A parameter or header is invalid; see errors."
+        );
         assert!(
             problem
                 .to_json()

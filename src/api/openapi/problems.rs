@@ -280,7 +280,7 @@ fn example(code: Code) -> Value {
                 json!([{ "pointer": "/samples/3/lat", "detail": "must be between -90 and 90" }]);
         }
         Code::InvalidParameter => {
-            value["detail"] = "A parameter is invalid; see `errors`.".into();
+            value["detail"] = "A parameter or header is invalid; see `errors`.".into();
             value["errors"] =
                 json!([{ "parameter": "limit", "detail": "must be a whole number from 1 to 200" }]);
         }
