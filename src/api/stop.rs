@@ -128,7 +128,11 @@ fn pod(fields: &Fields<'_>, faults: &mut Faults) -> Option<Pod> {
 fn https_uri(text: &str) -> Option<String> {
     const SCHEME: &str = "https://";
     let mended = |letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\';
-    let rest = text.strip_prefix(SCHEME)?;
+    let (scheme, rest) = text.split_at_checked(SCHEME.len())?;
+    // The letters of a scheme may be of either case (RFC 3986, section 3.1).
+    if !scheme.eq_ignore_ascii_case(SCHEME) {
+        return None;
+    }
     if rest.starts_with('/') || rest.contains(mended) {
         return None;
     }
@@ -143,7 +147,7 @@ fn https_uri(text: &str) -> Option<String> {
     if !authority.bytes().all(is_uri) {
         return None;
     }
-    let uri = format!("{SCHEME}{authority}{}", encoded(tail)?);
+    let uri = format!("{scheme}{authority}{}", encoded(tail)?);
     (text.chars().count() <= URL_CHARS_MAX && uri.len() <= URL_CHARS_MAX).then_some(uri)
 }
 
@@ -190,6 +194,8 @@ mod tests {
             "https://cdn.example.com:8443/p%20q.jpg?x-sig=a%2Fb+c~d",
             "https://[2001:db8::1]/x",
             "https://user@example.com/",
+            "HTTPS://a.b/c",
+            "hTTps://a.b/c",
         ] {
             assert_eq!(https_uri(text).as_deref(), Some(text));
         }
@@ -222,8 +228,9 @@ mod tests {
             "http://example.com",
             "https://",
             "https:///x",
+            "HTTPS:///x",
+            "HTTP://example.com",
             "https://exa mple.com",
-            "HTTPS://example.com",
             "https:\\\\example.com",
             "https://example.com/\n",
             "https://example.com/%zz",

@@ -214,6 +214,10 @@ async fn a_repeat_by_idempotency_key_gets_the_same_response() {
             ["Idempotency-Key"],
             "{wrong}"
         );
+        assert_eq!(
+            answer.json["detail"],
+            "A parameter or header is invalid; see errors."
+        );
     }
     assert_eq!(
         start(&keys.client, &"x".repeat(128), &body).await.status,
@@ -303,6 +307,9 @@ async fn the_url_of_a_pod_is_returned_as_a_uri() {
     let session = server.start_session().await;
     let path = format!("/v1/sessions/{}/pod", session.id);
     let pod = |url: &str| json!({ "type": "photo", "url": url });
+    let upper = pod("HTTPS://a.b/c");
+    let answer = server.post(&path, &session.token, &upper).await;
+    assert_eq!((answer.status, &answer.json), (200, &upper));
     let sent = pod("https://example.com/türe_{1}.jpg");
     let uri = pod("https://example.com/t%C3%BCre_%7B1%7D.jpg");
     let answer = server.post(&path, &session.token, &sent).await;

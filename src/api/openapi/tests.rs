@@ -284,7 +284,10 @@ fn no_keyword_contains_a_space() {
         if path.contains("/example") {
             return;
         }
-        let names = value.as_object().into_iter().flat_map(|fields| fields.keys());
+        let names = value
+            .as_object()
+            .into_iter()
+            .flat_map(|fields| fields.keys());
         let spaced = names.filter(|name| name.contains(' '));
         found.extend(spaced.map(|name| format!("{path}: {name}")));
     });

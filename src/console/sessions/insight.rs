@@ -70,6 +70,7 @@ fn ending(reason: EndReason) -> &'static str {
 
 /// Renders the PoD as a link, since it is stored elsewhere and belongs only to the customer.
 fn proof(pod: Option<&Pod>) -> Markup {
+    const SCHEME: &str = "https://";
     let Some(pod) = pod else {
         return html! { span.faint { "none" } };
     };
@@ -79,7 +80,10 @@ fn proof(pod: Option<&Pod>) -> Markup {
         PodType::Note => "note",
     };
     // The service accepts only https for a PoD; a page must not become a way around that.
-    let is_link = pod.url.starts_with("https://");
+    let is_link = pod
+        .url
+        .get(..SCHEME.len())
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME));
     html! {
         (kind) ": "
         @if is_link { a.break href=(pod.url) rel="noreferrer noopener external" target="_blank" { (pod.url) } } @else { span.break { (pod.url) } }
