@@ -1,8 +1,4 @@
-//! Log lines and metrics. Each notable fact is one value of [`Fact`], which writes its log line and
-//! updates its metrics. Hot paths use the handles in [`Metrics`], which are created once.
-//!
-//! Labels are closed enums. Identities (session, customer, URL) go to the log and never to a label;
-//! keys, secrets and coordinates go nowhere.
+#![doc = include_str!("../README.md")]
 
 /// Defines an enum that is used as a label.
 macro_rules! label {

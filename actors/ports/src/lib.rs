@@ -1,9 +1,4 @@
-//! The ports: traits through which the actors reach the world. Other crates implement them: the
-//! store in memory, on the embedded engine and on CQL; real and simulated clocks.
-//!
-//! **Rules for a store.** A write is durable when its future completes. Every write is idempotent:
-//! its key is derived from its content, and repeating it changes nothing. Acknowledged data is
-//! never reported as absent: unreadable data is an error.
+#![doc = include_str!("../README.md")]
 
 mod cluster;
 mod documents;
@@ -32,7 +27,6 @@ pub use sessions::{
     Covered, EndOutcome, Idempotency, Insights, MessageBody, NewSession, Page, PodRow,
     SessionFilter, SessionRow, Sessions, Snapshot, Snapshots, StartOutcome, StoredInsight,
 };
-
 pub use transport::{Answer, OutboundRequest, Transport, UrlRefused, ends_soon};
 
 use porchlight_schema::time::TimestampMs;
