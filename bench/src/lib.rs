@@ -1,4 +1,4 @@
-//! Benchmarks of the service: a load generator (feature `load`) and micro benchmarks.
+#![doc = include_str!("../README.md")]
 
 pub mod body;
 pub mod confidence;

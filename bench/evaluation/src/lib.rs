@@ -1,10 +1,4 @@
-//! Measures the detectors by matching events and labels one to one.
-//!
-//! A detection matches a label of its type at a temporal intersection over union of at least 0.5,
-//! or 0.3 if the label is shorter than 10 s; instants and gates match within 5 s (Ward, Lukowicz &
-//! Gellersen, TIST 2011). Recall counts all labels that the recording's streams can show. Precision
-//! counts only types that are labelled exhaustively, inside the labelled spans. Labels that no
-//! stream can show are counted separately, as not decidable.
+#![doc = include_str!("../README.md")]
 
 mod evaluation;
 mod fields;
