@@ -1,23 +1,4 @@
-//! Builds the archive that answers an access request: all stored data about a person, as a ZIP
-//! file.
-//!
-//! The builder is pure: it takes typed data and returns bytes. It reads no store and no clock, and
-//! equal data produce equal bytes.
-//!
-//! | file | content |
-//! |---|---|
-//! | `index.html` | a page for people: the request, each session, its result and its path |
-//! | `sessions.json` | the sessions, and salted hashes of the ids of previously erased sessions |
-//! | `sessions/ID/session.json` | the session |
-//! | `sessions/ID/telemetry.ndjson` | the samples of its phone, one batch a line |
-//! | `sessions/ID/insight.json` | its insight |
-//! | `sessions/ID/evidence.json` | the evidence of the insight |
-//! | `sessions/ID/path.png` | its path, drawn |
-//! | `sessions/ID/review.json` | the review of its decision by a person |
-//! | `sessions/ID/acknowledged.json` | the numbers of the batches that were acknowledged to its phone |
-//! | `sessions/ID/messages.json` | the webhook messages about it, with their payloads and attempts |
-//! | `sessions/ID/places.json` | what it contributed to the knowledge of its place |
-//! | `recorders.json` | the recorders that were created for the person |
+#![doc = include_str!("README.md")]
 
 mod page;
 

@@ -1,4 +1,4 @@
-//! Adapters of the machine: clock, randomness, private files.
+#![doc = include_str!("README.md")]
 
 pub mod private_file;
 

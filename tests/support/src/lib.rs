@@ -1,5 +1,4 @@
-//! Shared parts of the test programs: the real binary as a process, a CQL server, a receiver of
-//! webhooks, and the shapes fixed by the contract.
+#![doc = include_str!("../README.md")]
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
