@@ -1,13 +1,4 @@
-//! API keys and session tokens: creation, parsing and verification. Nothing here stores or logs
-//! one.
-//!
-//! A key is `sk_live_` plus 30 base62 characters (178 random bits) plus 6 base62 characters of a
-//! CRC-32 over everything before, so that a typo is refused without a lookup (GitHub's layout of
-//! 2021). It is stored and found by its SHA-256: with that many random bits a slow hash would only
-//! add cost.
-//!
-//! A session token is `st_` plus the session's id plus a tag that only the service can compute, so
-//! it is verified without a lookup, and nothing is stored.
+#![doc = include_str!("README.md")]
 
 mod admin;
 pub mod check;

@@ -1,12 +1,4 @@
-//! The street map: reads vector tiles of the Protomaps basemap from a local PMTiles file.
-//!
-//! The service fetches no tiles over the network, so that no third party learns the locations of
-//! couriers. The file may come from anywhere, so every read is bounded: a damaged or hostile file
-//! causes an error or a skipped tile, and never a panic or a large allocation.
-//!
-//! The crate has its own readers of PMTiles and of vector tiles. The published crates allocate as
-//! much as a file declares, and one of them needs an asynchronous runtime; the parts of the formats
-//! that a drawing needs are small.
+#![doc = include_str!("README.md")]
 
 mod archive;
 mod directory;

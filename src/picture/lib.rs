@@ -1,10 +1,4 @@
-//! The path image: a session's own track, drawn. A pure function of the data and the score of a
-//! session to a list of shapes; [`svg`] writes them as text, and a renderer of pixels paints the
-//! same list.
-//!
-//! Kinds of movement also differ without colour: driving is a broad line, walking a row of dots,
-//! stairs a row of bars, unknown movement a thin line, and a stretch without positions a faint
-//! dotted line.
+#![doc = include_str!("README.md")]
 
 mod ground;
 mod layout;
