@@ -1,13 +1,4 @@
-//! The public HTTP API (contract sections 1 to 5, 7 and 9): a file per resource, on top of the
-//! service.
-//!
-//! [`routes`] adds the API's resources to an application.
-//!
-//! **Order of checks.** The router checks path (404) and method (405). Handlers check the
-//! credential (401), its rate (429), the role (403), the object (404), `Accept` (406), media type
-//! and coding (415), announced size (413); for telemetry admission (429, 503); then the body: size
-//! (413), deadlines (408), coding and syntax (400), content (422); then the state (409). Each
-//! handler reads like this list.
+#![doc = include_str!("README.md")]
 
 pub mod openapi;
 

@@ -1,18 +1,4 @@
-//! The management console at `/console` on the public listener (contract section 10), for a
-//! customer's staff. Pages are rendered here, work as plain links and forms, and have one small
-//! script of their own for dynamic parts.
-//!
-//! **The console has no powers of its own.** A page calls the same functions as the API's handlers,
-//! for the tenant of the key that signed in, and answers 404 for objects of other tenants.
-//!
-//! **Signing in.** A secret key is exchanged for a cookie that holds a sealed [`ticket`]: the
-//! identity of the key (its hash, encrypted) and the sign-in time. Every request looks up the key
-//! again, in the same short-lived cache as the API, so that a revocation also ends the console's
-//! sessions.
-//!
-//! **Incoming requests.** [`guard`] refuses unsafe methods from another origin before anything else
-//! is done, and every form carries a word that only this session's pages know. [`guard`] also sets
-//! the security headers on every answer and turns errors into pages.
+#![doc = include_str!("README.md")]
 
 mod assets;
 mod audit;

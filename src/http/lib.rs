@@ -1,11 +1,4 @@
-//! The HTTP toolkit that the API, the console and the operators' listener share: credentials,
-//! bodies, parameters, errors, middleware, and the listener. It knows no resource.
-//!
-//! **Errors.** A handler returns a [`problem::Problem`]; [`middleware::edge`] adds the request's id and
-//! turns every other error, including a panic, into one. No error leaves the service in another
-//! form.
-//!
-//! **HEAD** is answered wherever GET is (RFC 9110, section 9.3.2): see [`route::get`].
+#![doc = include_str!("README.md")]
 
 pub mod asset;
 pub mod audit;
