@@ -21,48 +21,7 @@
 //! memory.rs        bounded caches of this process
 //! ```
 //!
-//! # Decisions
-//!
-//! **Lightweight transactions are used only for changes that must happen once.** A session's end,
-//! its official insight and the numbers of the messages that they cause are decided together, by
-//! raising the version of the session's row in `session_state`. The row carries the message, so
-//! that any process that finds it can complete the change; every change first completes the
-//! previous change. Everything else is an idempotent write. A start without an `Idempotency-Key`
-//! needs no transaction, because its random id has no other writer.
-//!
-//! **A doubtful transaction is resolved by a serial read.** A transaction that timed out may have
-//! been applied, or may be applied by the next serial read. That read resolves it: a change is
-//! recognised by a random tag that it leaves in the row.
-//!
-//! **The outbox has no tombstones to skip.** It consists of immutable rows in slots of ten minutes
-//! and one cursor per session. A row is valid as long as the cursor agrees with it and expires with
-//! its slot. A mark records the slot up to which an outbox is empty, and `slots` lists the existing
-//! slots, so sparse lists cost no empty reads. Only `live_sessions` and `behind_sessions` delete
-//! single rows, about one each per session.
-//!
-//! **The cursor belongs to a session, not to an endpoint**: a session has one endpoint at a time,
-//! and a message that is retried for a later endpoint keeps its count.
-//!
-//! **A journal row is identified by its hash**: two nodes may accept two bodies under one number.
-//! Both are kept, and every reader uses the body with the smaller hash. Within one process this
-//! cannot happen, because writes of one number are serialized.
-//!
-//! **Rows expire; there is no sweep.** They live for the retention plus the longest session plus a
-//! day; rewritten rows live longer. A session is gone once its first row is gone. All rows of a
-//! session under a restriction or a legal hold are rewritten when half of their life is over; see
-//! `renewal`.
-//!
-//! **The owner of a shard acts, and later writes of an earlier owner are harmless**: they belong to
-//! a set (journal, messages), are decided by a transaction, or carry a lower generation and sort
-//! below (cursors, snapshots). The earlier owner may send a message twice, with the same id. A
-//! single process owns all shards, and the newest process counts; see [`serving`].
-//!
-//! **A cached cursor is valid for the generation in which it was read.** Under another generation,
-//! another node may have written since. A process that does not own the tenant reads the cursor
-//! every time.
-//!
-//! **Queue depths are counted by walking** the slots of the outboxes, up to a limit that bounds the
-//! walk.
+//! The README of the crate has the decisions.
 
 mod bounded;
 mod connect;
