@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use crate::imports::{imports, module_path};
-use crate::{files, none, root};
+use crate::{crate_folders, files, none, root};
 
 type Names = BTreeSet<String>;
 /// The imports of each module, each with the file that contains it.
@@ -248,17 +248,7 @@ fn crates_import_only_the_crates_of_their_row() {
 
 #[test]
 fn every_crate_has_a_row() {
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
-    let (_, members) = manifest.split_once("members = [").unwrap();
-    let (members, _) = members.split_once(']').unwrap();
-    let members = members
-        .split(',')
-        .map(|member| member.trim().trim_matches('"'));
-    let mut members: Names = members
-        .filter(|one| !one.is_empty())
-        .map(str::to_owned)
-        .collect();
-    members.insert("src".to_owned());
+    let members: Names = crate_folders().into_iter().collect();
     let rows: Names = crates().into_iter().map(|one| one.folder).collect();
     assert_eq!(
         rows, members,

@@ -1,0 +1,67 @@
+//! Checks that each crate is documented by its README.
+
+use std::fs;
+
+use crate::{crate_folders, none, root};
+
+/// A README with fewer lines says too little.
+const LINES_LEAST: usize = 20;
+
+/// Returns the reason for which a README does not document its crate. `library` is the code of
+/// `lib.rs`, and `path` the path from there to the README.
+fn fault(readme: &str, library: &str, path: &str) -> Option<&'static str> {
+    let last = readme.lines().rev().find(|line| line.starts_with("## "));
+    if readme.lines().count() < LINES_LEAST {
+        Some("says too little")
+    } else if last != Some("## Decisions") {
+        Some("does not end with the section Decisions")
+    } else if !library.starts_with(&format!("#![doc = include_str!(\"{path}\")]\n")) {
+        Some("is not included at the beginning of lib.rs")
+    } else {
+        None
+    }
+}
+
+#[test]
+fn every_crate_is_documented_by_its_readme() {
+    let mut found = Vec::new();
+    for folder in crate_folders() {
+        let read = |file: &str| fs::read_to_string(root().join(&folder).join(file));
+        let readme = read("README.md").unwrap_or_default();
+        let fault = match read("lib.rs") {
+            Ok(library) => fault(&readme, &library, "README.md"),
+            Err(_) => fault(&readme, &read("src/lib.rs").unwrap(), "../README.md"),
+        };
+        found.extend(fault.map(|fault| format!("{folder}/README.md {fault}")));
+    }
+    none("a crate's README is its documentation", &found);
+}
+
+#[test]
+fn the_repository_has_a_readme() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.lines().count() >= LINES_LEAST);
+}
+
+#[test]
+fn a_readme_that_lacks_a_part_is_refused() {
+    let library = "#![doc = include_str!(\"README.md\")]\n\nmod a;\n";
+    let readme = format!("# a\n{}\n## Rules\n\n## Decisions\n", "\n".repeat(20));
+    assert_eq!(fault(&readme, library, "README.md"), None);
+    let after = format!("{readme}\n## Notes\n");
+    let faulty = [
+        ("", library),
+        ("# a\n## Decisions\n", library),
+        (&readme[..30], library),
+        (after.as_str(), library),
+        (readme.as_str(), "//! The crate.\n\nmod a;\n"),
+        (
+            readme.as_str(),
+            "#![doc = include_str!(\"../README.md\")]\n",
+        ),
+    ];
+    for (readme, library) in faulty {
+        let found = fault(readme, library, "README.md");
+        assert!(found.is_some(), "{readme:?} {library:?}");
+    }
+}
