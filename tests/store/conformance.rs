@@ -44,6 +44,7 @@ macro_rules! suite {
             outbox::a_lane_is_in_order_and_what_is_parked_is_not_listed,
             outbox::tries_by_hand_are_asked_for_and_answered,
             outbox::deliveries_are_listed_newest_first_by_what_became_of_them,
+            outbox::deliveries_to_retry_are_listed_oldest_first_and_asked_for,
             outbox::an_outbox_tells_how_full_it_is,
             insights::a_review_is_kept_beside_each_insight,
             documents::a_document_changes_only_from_what_is_expected,

@@ -8,6 +8,7 @@ use crate::flow::header;
 use crate::receiver::{Authority, OK, Receiver};
 use crate::server::Folder;
 use crate::service::{Customer, customer, serve};
+use crate::world::BAD;
 
 async fn perform(customer: &Customer, id: &str, request_type: &str, session_id: &str) {
     let subject = json!({ "sessionId": session_id });
@@ -90,5 +91,58 @@ async fn deliveries_of_an_erased_session_are_gone() {
     customer
         .row(&format!("{list}?sessionId={next}"), "delivered")
         .await;
+    server.stop();
+}
+
+/// Waits until the only delivery of this list has had so many attempts.
+async fn attempted(customer: &Customer, list: &str, attempts: u64) {
+    for _ in 0..400 {
+        if customer.get(list).await.1["data"][0]["attempts"] == json!(attempts) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("{}", customer.get(list).await.1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_by_filter_leaves_out_restricted_sessions() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let receiver = Receiver::answering(&authority, vec![BAD.to_owned()]).await;
+    let url = receiver.local_url();
+    customer.post("/v1/webhooks", json!({ "url": url })).await;
+    let list = "/v1/webhooks/deliveries";
+    let [mut frozen, mut other] = [String::new(), String::new()];
+    for session_id in [&mut frozen, &mut other] {
+        *session_id = customer.start().await.unwrap();
+        let only = format!("{list}?sessionId={session_id}");
+        customer.row(&only, "retrying").await;
+    }
+    let [of_frozen, of_other] = [&frozen, &other].map(|id| format!("{list}?sessionId={id}"));
+    let retry = async |dry_run: bool| {
+        let body = json!({ "status": "retrying", "dryRun": dry_run });
+        let (status, answer) = customer.post(&format!("{list}/retry"), body).await;
+        assert_eq!(status, 202, "{answer}");
+        answer
+    };
+    let both = json!({ "count": 2, "truncated": false });
+    let one = json!({ "count": 1, "truncated": false });
+    assert_eq!(retry(true).await, both);
+    perform(&customer, "r1", "restriction", &frozen).await;
+    assert_eq!(retry(true).await, one);
+    assert_eq!(retry(false).await, one);
+    attempted(&customer, &of_other, 2).await;
+
+    // A retry that was requested for the restricted session would be made before this one.
+    perform(&customer, "r2", "release", &frozen).await;
+    let row = customer.row(&of_other, "retrying").await;
+    let delivery = format!("{list}/{}", row["id"].as_str().unwrap());
+    let again = customer.post(&format!("{delivery}/retry"), json!({})).await;
+    assert_eq!(again.0, 202);
+    attempted(&customer, &of_other, 3).await;
+    attempted(&customer, &of_frozen, 1).await;
+    assert_eq!(retry(true).await, both);
     server.stop();
 }

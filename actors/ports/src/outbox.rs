@@ -395,15 +395,24 @@ pub trait Outbox: Send + Sync {
         at: TimestampMs,
     ) -> StoreResult<RetryOutcome>;
 
-    /// Requests retries of all messages that match the filter and may be retried, oldest first, at
-    /// most [`porchlight_schema::limits::RETRY_BY_FILTER_MAX`]; `dry_run` only counts them.
-    async fn request_bulk_retry(
+    /// Returns the first `limit` messages after `after` that match the filter and may be retried,
+    /// oldest first; fewer only at the end of the list.
+    async fn retryable(
         &self,
         tenant: Tenant,
         filter: &DeliveryFilter,
+        limit: usize,
+        after: Option<MessageId>,
+    ) -> StoreResult<Vec<DeliveryRow>>;
+
+    /// Requests retries of these messages of a tenant and returns their number, which is 0 without an
+    /// endpoint.
+    async fn request_retries(
+        &self,
+        tenant: Tenant,
+        chosen: Vec<DeliveryRow>,
         at: TimestampMs,
-        dry_run: bool,
-    ) -> StoreResult<BulkRetry>;
+    ) -> StoreResult<usize>;
 
     /// Returns the queue depths of all outboxes. Each number is exact up to
     /// [`porchlight_schema::limits::DEPTH_COUNTED_MAX`], which means that many or more.

@@ -1,17 +1,14 @@
 //! The list of deliveries, and requested retries.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::webhook::{AttemptResult, State};
 use porchlight_ports::{
-    BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome,
-    StoreResult,
+    DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome, StoreResult,
 };
 use porchlight_schema::ids::{EndpointId, MessageId};
-use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
@@ -360,47 +357,56 @@ impl Inner {
             .await
     }
 
-    pub(super) async fn request_bulk_retry(
-        self: Arc<Self>,
+    /// Returns the first `limit` messages after `after` that match the filter and may be retried,
+    /// oldest first.
+    pub(super) async fn retryable(
+        &self,
         tenant: Tenant,
-        filter: DeliveryFilter,
-        at: TimestampMs,
-        dry_run: bool,
-    ) -> StoreResult<BulkRetry> {
+        filter: &DeliveryFilter,
+        limit: usize,
+        after: Option<MessageId>,
+    ) -> StoreResult<Vec<DeliveryRow>> {
+        let mut chosen: Vec<DeliveryRow> = Vec::new();
         let current = self.current(tenant).await?;
-        let Some(endpoint_id) = current else {
-            return Ok(BulkRetry::default());
-        };
+        if current.is_none() {
+            return Ok(chosen);
+        }
+        let (from, to) = ids_of(filter);
         let walk = Walk {
             tenant,
-            filter: &filter,
+            filter,
             current,
-            ids: ids_of(&filter),
+            ids: (after.map_or(from, |id| from.max(self::after(id))), to),
             way: Way::Up,
             looked_at_max: usize::MAX,
         };
-        let mut chosen: Vec<DeliveryRow> = Vec::new();
         let mut take = |row: DeliveryRow| {
             if row.may_be_retried(current) {
                 chosen.push(row);
             }
-            chosen.len() <= RETRY_BY_FILTER_MAX
+            chosen.len() < limit
         };
         self.walk(&walk, &mut take).await?;
-        let truncated = chosen.len() > RETRY_BY_FILTER_MAX;
-        chosen.truncate(RETRY_BY_FILTER_MAX);
-        if !dry_run {
-            let asking: Vec<_> = chosen
-                .iter()
-                .map(|row| self.put_request(tenant, endpoint_id, row, at))
-                .collect();
-            let asking = stream::iter(asking).buffer_unordered(AT_ONCE);
-            asking.try_collect::<Vec<()>>().await?;
-        }
-        Ok(BulkRetry {
-            count: chosen.len(),
-            truncated,
-        })
+        Ok(chosen)
+    }
+
+    /// Requests retries of these messages. Returns their number.
+    pub(super) async fn request_retries(
+        &self,
+        tenant: Tenant,
+        chosen: &[DeliveryRow],
+        at: TimestampMs,
+    ) -> StoreResult<usize> {
+        let Some(endpoint_id) = self.current(tenant).await? else {
+            return Ok(0);
+        };
+        let asking: Vec<_> = chosen
+            .iter()
+            .map(|row| self.put_request(tenant, endpoint_id, row, at))
+            .collect();
+        let asking = stream::iter(asking).buffer_unordered(AT_ONCE);
+        asking.try_collect::<Vec<()>>().await?;
+        Ok(chosen.len())
     }
 
     // --- Failed messages -----------------------------------------------------------------------

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use porchlight_core::webhook::{Change, Lane, Listing, ManualRetry, Queued};
 use porchlight_ports::{
-    BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Outbox, Page,
-    RetryOutcome, StoreResult, Work,
+    DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Outbox, Page, RetryOutcome,
+    StoreResult, Work,
 };
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::SWEEP_STEP_ROWS_MAX;
@@ -124,31 +124,27 @@ impl<E: Engine> Outbox for LocalStore<E> {
             .await
     }
 
-    async fn request_bulk_retry(
+    async fn retryable(
         &self,
         tenant: Tenant,
         filter: &DeliveryFilter,
-        at: TimestampMs,
-        dry_run: bool,
-    ) -> StoreResult<BulkRetry> {
+        limit: usize,
+        after: Option<MessageId>,
+    ) -> StoreResult<Vec<DeliveryRow>> {
         let filter = filter.clone();
-        let (chosen, truncated) = self
-            .read_rows(move |read| deliveries::choose(read, tenant, &filter))
-            .await?;
-        let mut asked = BulkRetry {
-            count: chosen.len(),
-            truncated,
-        };
-        if !dry_run && !chosen.is_empty() {
-            let done = self
-                .committer
-                .write_for_client(move |txn| {
-                    deliveries::request_bulk_retry(txn, tenant, &chosen, at)
-                })
-                .await?;
-            asked.count = done.count;
-        }
-        Ok(asked)
+        self.read_rows(move |read| deliveries::retryable(read, tenant, &filter, limit, after))
+            .await
+    }
+
+    async fn request_retries(
+        &self,
+        tenant: Tenant,
+        chosen: Vec<DeliveryRow>,
+        at: TimestampMs,
+    ) -> StoreResult<usize> {
+        self.committer
+            .write_for_client(move |txn| deliveries::request_retries(txn, tenant, &chosen, at))
+            .await
     }
 
     async fn depth(&self, now: TimestampMs) -> StoreResult<Depth> {

@@ -2,11 +2,9 @@
 
 use porchlight_core::webhook::{ManualRetry, State};
 use porchlight_ports::{
-    BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome,
-    StoreResult,
+    DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome, StoreResult,
 };
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
-use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
@@ -134,6 +132,15 @@ fn walk_session(
     Ok(None)
 }
 
+/// The key of a message in the table of a range.
+fn key_in(range: &KeyRange, tenant: Tenant, id: MessageId) -> Vec<u8> {
+    let mut key = outbox::delivery_key(tenant, id);
+    if let (Some(table), Some(byte)) = (range.from.first(), key.first_mut()) {
+        *byte = *table;
+    }
+    key
+}
+
 /// Lists deliveries. See [`porchlight_ports::Outbox::deliveries`].
 pub fn list(
     read: &dyn Read,
@@ -144,10 +151,7 @@ pub fn list(
 ) -> StoreResult<Page<DeliveryRow, MessageId>> {
     let mut range = range(tenant, filter);
     if let Some(after) = after {
-        let mut key = outbox::delivery_key(tenant, after);
-        if let (Some(table), Some(byte)) = (range.from.first(), key.first_mut()) {
-            *byte = *table;
-        }
+        let key = key_in(&range, tenant, after);
         range = range.before(&key);
     }
     let (limit, mut rows) = (limit as usize, Vec::new());
@@ -218,44 +222,47 @@ pub fn ask(
     }
 }
 
-/// The deliveries that a bulk retry selects, oldest first.
-pub fn choose(
+/// Returns the deliveries that a bulk retry may select. See
+/// [`porchlight_ports::Outbox::retryable`].
+pub fn retryable(
     read: &dyn Read,
     tenant: Tenant,
     filter: &DeliveryFilter,
-) -> StoreResult<(Vec<DeliveryRow>, bool)> {
+    limit: usize,
+    after: Option<MessageId>,
+) -> StoreResult<Vec<DeliveryRow>> {
     let current = endpoints::find(read, tenant)?.map(|endpoint| endpoint.id);
     let mut chosen = Vec::new();
     if current.is_none() {
-        return Ok((chosen, false));
+        return Ok(chosen);
     }
-    let scan = Scan::state(range(tenant, filter), STEP_ROWS);
+    let mut range = range(tenant, filter);
+    if let Some(after) = after {
+        let key = key_in(&range, tenant, after);
+        range = range.after(&key);
+    }
+    let scan = Scan::state(range, STEP_ROWS);
     walk(read, tenant, filter, scan, usize::MAX, &mut |row| {
         if row.may_be_retried(current) {
             chosen.push(row);
         }
-        chosen.len() <= RETRY_BY_FILTER_MAX
+        chosen.len() < limit
     })?;
-    let truncated = chosen.len() > RETRY_BY_FILTER_MAX;
-    chosen.truncate(RETRY_BY_FILTER_MAX);
-    Ok((chosen, truncated))
+    Ok(chosen)
 }
 
-/// Requests retries of all these messages in one step.
-pub fn request_bulk_retry(
+/// Requests retries of all these messages in one step. Returns their number.
+pub fn request_retries(
     txn: &mut Txn<'_>,
     tenant: Tenant,
     chosen: &[DeliveryRow],
     at: TimestampMs,
-) -> StoreResult<BulkRetry> {
+) -> StoreResult<usize> {
     let Some(endpoint) = endpoints::find(txn.as_read(), tenant)? else {
-        return Ok(BulkRetry::default());
+        return Ok(0);
     };
     for row in chosen {
         put_request(txn, endpoint.id, row, at)?;
     }
-    Ok(BulkRetry {
-        count: chosen.len(),
-        truncated: false,
-    })
+    Ok(chosen.len())
 }

@@ -108,6 +108,10 @@ impl Queue {
         MessageId::derived(T0.plus_ms(place as i64), self.sessions[place], 0)
     }
 
+    fn firsts_of(&self, places: &[usize]) -> Vec<MessageId> {
+        places.iter().map(|&place| self.first_of(place)).collect()
+    }
+
     async fn waiting(&self, place: usize) -> Vec<Queued> {
         let lane = self
             .outbox
@@ -341,9 +345,9 @@ pub async fn tries_by_hand_are_asked_for_and_answered(subject: &dyn Subject) {
     assert_eq!(queue.status(other).await, DeliveryStatus::Cancelled);
 }
 
-pub async fn deliveries_are_listed_newest_first_by_what_became_of_them(subject: &dyn Subject) {
+/// Returns a queue of seven sessions; the first messages of the sessions 1 and 4 have failed.
+async fn partly_failed(subject: &dyn Subject) -> Queue {
     let queue = Queue::of(subject, 7).await;
-    let (outbox, tenant) = (&queue.outbox, queue.tenant);
     for place in [1, 4] {
         let head = queue.waiting(place).await[0];
         let after = Queued {
@@ -354,6 +358,19 @@ pub async fn deliveries_are_listed_newest_first_by_what_became_of_them(subject: 
         let change = one(head, after, Some(report(Some(Cause::Tls))));
         queue.commit(place, change).await;
     }
+    queue
+}
+
+fn of_status(status: DeliveryStatus) -> DeliveryFilter {
+    DeliveryFilter {
+        status: Some(status),
+        ..DeliveryFilter::default()
+    }
+}
+
+pub async fn deliveries_are_listed_newest_first_by_what_became_of_them(subject: &dyn Subject) {
+    let queue = partly_failed(subject).await;
+    let (outbox, tenant) = (&queue.outbox, queue.tenant);
     let pages = async |filter: &DeliveryFilter, limit: u32| {
         let (mut ids, mut after) = (Vec::new(), None);
         loop {
@@ -367,47 +384,78 @@ pub async fn deliveries_are_listed_newest_first_by_what_became_of_them(subject: 
             }
         }
     };
-    let expected = |places: &[usize]| -> Vec<MessageId> {
-        places.iter().map(|&place| queue.first_of(place)).collect()
-    };
     let all = DeliveryFilter::default();
-    let failed = DeliveryFilter {
-        status: Some(DeliveryStatus::Failed),
-        ..all.clone()
-    };
+    let failed = of_status(DeliveryStatus::Failed);
     let of_session = DeliveryFilter {
         session_id: Some(queue.sessions[2]),
         ..all.clone()
     };
     let of_time = DeliveryFilter {
-        status: Some(DeliveryStatus::Pending),
         from: Some(T0.plus_ms(1)),
         to: Some(T0.plus_ms(6)),
-        ..all.clone()
+        ..of_status(DeliveryStatus::Pending)
     };
     for limit in [1, 2, 3, 7, 50] {
-        assert_eq!(pages(&all, limit).await, expected(&[6, 5, 4, 3, 2, 1, 0]));
-        assert_eq!(pages(&failed, limit).await, expected(&[4, 1]));
-        assert_eq!(pages(&of_session, limit).await, expected(&[2]));
-        assert_eq!(pages(&of_time, limit).await, expected(&[5, 3, 2]));
+        for (filter, places) in [
+            (&all, &[6, 5, 4, 3, 2, 1, 0][..]),
+            (&failed, &[4, 1]),
+            (&of_session, &[2]),
+            (&of_time, &[5, 3, 2]),
+        ] {
+            assert_eq!(pages(filter, limit).await, queue.firsts_of(places));
+        }
     }
-    let count = async |filter: &DeliveryFilter, dry_run| {
-        let asked = outbox.request_bulk_retry(tenant, filter, T0.plus_ms(80), dry_run);
-        asked.await.unwrap().count
+}
+
+pub async fn deliveries_to_retry_are_listed_oldest_first_and_asked_for(subject: &dyn Subject) {
+    let queue = partly_failed(subject).await;
+    let (outbox, tenant) = (&queue.outbox, queue.tenant);
+    let all = DeliveryFilter::default();
+    let failed = of_status(DeliveryStatus::Failed);
+    let of_session = DeliveryFilter {
+        session_id: Some(queue.sessions[2]),
+        ..all.clone()
     };
-    assert_eq!(count(&failed, true).await, 2);
-    let listing = outbox
-        .listing(queue.tenant, queue.endpoint_id, None, None, None, 10)
-        .await;
-    assert_eq!(listing.unwrap().manual, []);
-    assert_eq!(count(&failed, false).await, 2);
-    let listing = outbox
-        .listing(queue.tenant, queue.endpoint_id, None, None, None, 10)
-        .await;
-    let asked = listing.unwrap().manual;
-    let mut asked: Vec<_> = asked.iter().map(|request| request.id).collect();
-    asked.sort_unstable();
-    assert_eq!(asked, expected(&[1, 4]));
+    let of_time = DeliveryFilter {
+        from: Some(T0.plus_ms(1)),
+        to: Some(T0.plus_ms(6)),
+        ..of_status(DeliveryStatus::Pending)
+    };
+    let behind = |place| Some(queue.first_of(place));
+    for (filter, limit, after, places) in [
+        (&failed, 10, None, &[1, 4][..]),
+        (&failed, 1, None, &[1]),
+        (&failed, 10, behind(0), &[1, 4]),
+        (&failed, 10, behind(1), &[4]),
+        (&failed, 10, behind(4), &[]),
+        (&all, 3, behind(1), &[2, 3, 4]),
+        (&all, 10, behind(4), &[5, 6]),
+        (&of_session, 10, None, &[2]),
+        (&of_session, 10, behind(2), &[]),
+        (&of_time, 2, behind(1), &[2, 3]),
+        (&of_time, 10, behind(3), &[5]),
+    ] {
+        let rows = outbox.retryable(tenant, filter, limit, after).await;
+        let ids: Vec<_> = rows.unwrap().iter().map(|row| row.queued.id).collect();
+        assert_eq!(ids, queue.firsts_of(places));
+    }
+    let asked = async || {
+        let listing = outbox.listing(tenant, queue.endpoint_id, None, None, None, 10);
+        let mut ids: Vec<_> = listing
+            .await
+            .unwrap()
+            .manual
+            .iter()
+            .map(|request| request.id)
+            .collect();
+        ids.sort_unstable();
+        ids
+    };
+    assert_eq!(asked().await, [], "looking asks for nothing");
+    let chosen = outbox.retryable(tenant, &failed, 10, None).await.unwrap();
+    let count = outbox.request_retries(tenant, chosen, T0.plus_ms(80)).await;
+    assert_eq!(count.unwrap(), 2);
+    assert_eq!(asked().await, queue.firsts_of(&[1, 4]));
 }
 
 pub async fn an_outbox_tells_how_full_it_is(subject: &dyn Subject) {

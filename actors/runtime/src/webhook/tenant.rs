@@ -16,6 +16,9 @@ use porchlight_schema::session::Tenant;
 use super::Webhooks;
 use super::request::sent_body;
 
+/// Rows that a bulk retry reads together, at least. Hidden rows would otherwise be read one by one.
+const RETRYABLE_ROWS_MIN: usize = 1_000;
+
 /// The webhooks of one tenant, created by [`Webhooks::of`].
 #[derive(Debug, Clone, Copy)]
 pub struct TenantWebhooks<'w> {
@@ -156,8 +159,8 @@ impl TenantWebhooks<'_> {
         Ok(outcome)
     }
 
-    /// Requests one more attempt of all deliveries that pass the filter, and wakes the tenant's
-    /// actor. With `dry_run`, only counts them.
+    /// Requests one more attempt of all deliveries that pass the filter and that are shown, and wakes
+    /// the tenant's actor. With `dry_run`, only counts them.
     ///
     /// # Errors
     ///
@@ -167,15 +170,46 @@ impl TenantWebhooks<'_> {
         filter: &DeliveryFilter,
         dry_run: bool,
     ) -> StoreResult<BulkRetry> {
-        let now = self.webhooks.now();
-        let outbox = self.outbox();
-        let asked = outbox
-            .request_bulk_retry(self.tenant, filter, now, dry_run)
-            .await?;
-        if !dry_run && asked.count > 0 {
+        let (chosen, truncated) = self.retryable(filter).await?;
+        let mut asked = BulkRetry {
+            count: chosen.len(),
+            truncated,
+        };
+        if !dry_run && !chosen.is_empty() {
+            let now = self.webhooks.now();
+            let requested = self.outbox().request_retries(self.tenant, chosen, now);
+            asked.count = requested.await?;
             self.webhooks.wake(self.tenant);
         }
         Ok(asked)
+    }
+
+    /// Returns the deliveries that a bulk retry selects, oldest first and without those of hidden
+    /// sessions, and whether it leaves out others because there are too many.
+    async fn retryable(&self, filter: &DeliveryFilter) -> StoreResult<(Vec<DeliveryRow>, bool)> {
+        let (mut chosen, mut after, mut is_end) = (Vec::new(), None, false);
+        while !is_end && chosen.len() <= RETRY_BY_FILTER_MAX {
+            // One more than may be selected shows whether there are others.
+            let wanted = RETRY_BY_FILTER_MAX + 1 - chosen.len();
+            let limit = wanted.max(RETRYABLE_ROWS_MIN);
+            let outbox = self.outbox();
+            let rows = outbox.retryable(self.tenant, filter, limit, after).await?;
+            is_end = rows.len() < limit;
+            after = rows.last().map(|row| row.queued.id);
+            let mut hidden: BTreeMap<SessionId, bool> = BTreeMap::new();
+            for row in rows {
+                let is_hidden = match hidden.entry(row.queued.session_id) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(place) => *place.insert(self.hides(row.queued.session_id).await),
+                };
+                if !is_hidden {
+                    chosen.push(row);
+                }
+            }
+        }
+        let truncated = chosen.len() > RETRY_BY_FILTER_MAX;
+        chosen.truncate(RETRY_BY_FILTER_MAX);
+        Ok((chosen, truncated))
     }
 
     /// Returns, for each of these rows, the message directly before it in its session, if the row

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use futures_util::future::{try_join, try_join_all};
 use porchlight_core::webhook::{Change, Index, Lane, Listing, ManualRetry, Queued, State, Update};
 use porchlight_ports::{
-    BulkRetry, DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Outbox, Page,
-    RetryOutcome, StoreResult, Work,
+    DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Outbox, Page, RetryOutcome,
+    StoreResult, Work,
 };
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId, Shard, ShardSet};
 use porchlight_schema::session::Tenant;
@@ -254,15 +254,27 @@ impl Outbox for CqlStore {
             .await
     }
 
-    async fn request_bulk_retry(
+    async fn retryable(
         &self,
         tenant: Tenant,
         filter: &DeliveryFilter,
-        at: TimestampMs,
-        dry_run: bool,
-    ) -> StoreResult<BulkRetry> {
+        limit: usize,
+        after: Option<MessageId>,
+    ) -> StoreResult<Vec<DeliveryRow>> {
         let filter = filter.clone();
-        self.carry_out_all(|inner| inner.request_bulk_retry(tenant, filter, at, dry_run))
+        self.carry_out_all(
+            |inner| async move { inner.retryable(tenant, &filter, limit, after).await },
+        )
+        .await
+    }
+
+    async fn request_retries(
+        &self,
+        tenant: Tenant,
+        chosen: Vec<DeliveryRow>,
+        at: TimestampMs,
+    ) -> StoreResult<usize> {
+        self.carry_out_all(|inner| async move { inner.request_retries(tenant, &chosen, at).await })
             .await
     }
 
