@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use porchlight_keys::receipt::{PublicKey, RECEIPT_BYTES_MAX, public_keys, verify};
+use porchlight_keys::receipt::{PublicKey, RECEIPT_BYTES_MAX, public_keys, verify_any};
 use serde::Deserialize;
 
 use super::{ConfigArguments, check};
@@ -24,7 +24,8 @@ pub(crate) struct KeyArguments {
 pub(crate) struct VerifyArguments {
     /// The receipt, or the JSON of the completed request that contains it; `-` for standard input.
     file: PathBuf,
-    /// The public key that `porchlight receipt-key` prints, or a file that contains it.
+    /// The public key that `porchlight receipt-key` prints, or a file with one or more: a key per line,
+    /// or the JSON Web Key Set of `receipt-key --json`.
     #[arg(long)]
     key: String,
 }
@@ -53,16 +54,7 @@ pub(super) fn key(arguments: &KeyArguments) -> anyhow::Result<()> {
 }
 
 pub(super) fn verify_file(arguments: &VerifyArguments) -> anyhow::Result<()> {
-    let key = match PublicKey::parse(&arguments.key) {
-        Ok(key) => key,
-        Err(error) => {
-            let file = Path::new(&arguments.key);
-            if !file.is_file() {
-                return Err(error).context("--key");
-            }
-            PublicKey::parse(&read(file)?).context("--key")?
-        }
-    };
+    let keys = keys_of(&arguments.key)?;
     let text = read(&arguments.file)?;
     let receipt = match serde_json::from_str::<Request>(&text) {
         Ok(request) => match request.receipt {
@@ -71,8 +63,21 @@ pub(super) fn verify_file(arguments: &VerifyArguments) -> anyhow::Result<()> {
         },
         Err(_) => text.trim().to_owned(),
     };
-    let statement = verify(&receipt, &key)?;
+    let statement = verify_any(&receipt, &keys)?;
     say!("{}", serde_json::to_string_pretty(&statement)?)
+}
+
+/// Returns the keys of the argument `--key`, which are its text or in the file that it names.
+fn keys_of(argument: &str) -> anyhow::Result<Vec<PublicKey>> {
+    let error = match PublicKey::parse_all(argument) {
+        Ok(keys) => return Ok(keys),
+        Err(error) => error,
+    };
+    let file = Path::new(argument);
+    if !file.is_file() {
+        return Err(error).context("--key");
+    }
+    PublicKey::parse_all(&read(file)?).context("--key")
 }
 
 /// Reads the text of a file, or of standard input for `-`.
@@ -88,4 +93,31 @@ fn read(file: &Path) -> anyhow::Result<String> {
     let bytes_max = 2 * RECEIPT_BYTES_MAX as u64;
     source.take(bytes_max).read_to_string(&mut text)?;
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_keys::keyring::SecretKeys;
+
+    use super::*;
+
+    #[test]
+    fn the_keys_are_the_argument_or_in_the_file_that_it_names() {
+        let keys = public_keys(&SecretKeys::of_bytes([2; 32], &[[1; 32]]));
+        let jwks: Vec<_> = keys.iter().map(PublicKey::jwk).collect();
+        let name = format!("porchlight-receipt-keys-{}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        for text in [
+            format!("{}\n{}\n", keys[0], keys[1]),
+            serde_json::json!({ "keys": jwks }).to_string(),
+        ] {
+            std::fs::write(&file, &text).unwrap();
+            assert_eq!(keys_of(file.to_str().unwrap()).unwrap(), keys, "{text}");
+        }
+        std::fs::write(&file, "no key").unwrap();
+        assert!(keys_of(file.to_str().unwrap()).is_err());
+        std::fs::remove_file(&file).unwrap();
+        assert!(keys_of(file.to_str().unwrap()).is_err());
+        assert_eq!(keys_of(&keys[0].to_string()).unwrap(), keys[..1]);
+    }
 }
