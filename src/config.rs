@@ -69,22 +69,28 @@ pub struct Server {
     #[serde(deserialize_with = "words::address")]
     pub listen: SocketAddr,
     /// Requests per second of one key; 0: no limit.
+    #[serde(deserialize_with = "words::whole_number")]
     pub rate_limit_per_second: u32,
     /// Address for metrics, health and the operators' API; never public.
     #[serde(deserialize_with = "words::address")]
     pub ops_listen: SocketAddr,
     /// Number of HTTP threads; 0: one per core.
+    #[serde(deserialize_with = "words::whole_number")]
     pub workers: usize,
     /// The public base URL of the API, for links in answers (`https://api.example.com`); empty: the
     /// address on which the service listens. Required if `cluster.advertise` is set.
+    #[serde(deserialize_with = "words::text")]
     pub public_url: String,
     /// Addresses of proxies, as CIDRs, whose `Forwarded` and `X-Forwarded-For` name the client.
+    #[serde(deserialize_with = "words::texts")]
     pub trusted_proxies: Vec<String>,
     /// The origins of other web pages that may call the paths for phones, such as
     /// `https://app.example.com`; empty: none.
+    #[serde(deserialize_with = "words::texts")]
     pub cors_origins: Vec<String>,
     /// The host names under which the operators' listener answers, in addition to `localhost` and
     /// addresses.
+    #[serde(deserialize_with = "words::texts")]
     pub ops_hosts: Vec<String>,
     /// The time for which a stopping service still answers connected clients: reads as usual,
     /// everything else with 503.
@@ -125,11 +131,13 @@ pub struct Store {
     /// The kind of store.
     pub kind: StoreKind,
     /// The folder of the embedded store.
+    #[serde(deserialize_with = "words::text")]
     pub path: PathBuf,
     /// The time for which a session is kept after its end.
     pub retention: HumanDuration,
     /// Free bytes on the embedded store's disk below which new data is refused with 503, at most a
     /// quarter of the disk; 0: no reserve.
+    #[serde(deserialize_with = "words::whole_number")]
     pub reserve_bytes: u64,
     /// The cluster for `kind = "cql"`.
     pub cql: Cql,
@@ -152,24 +160,34 @@ impl Default for Store {
 #[serde(default, deny_unknown_fields)]
 pub struct Cql {
     /// Contact points: `host:port`.
+    #[serde(deserialize_with = "words::texts")]
     pub nodes: Vec<String>,
     /// The keyspace, which is created if absent.
+    #[serde(deserialize_with = "words::text")]
     pub keyspace: String,
     /// Replication factor of a created keyspace.
+    #[serde(deserialize_with = "words::whole_number")]
     pub replication_factor: u32,
     /// The data centre to use; empty: any node.
+    #[serde(deserialize_with = "words::text")]
     pub datacenter: String,
     /// User name; empty: no authentication.
+    #[serde(deserialize_with = "words::text")]
     pub user: String,
     /// File with the user's password.
+    #[serde(deserialize_with = "words::text")]
     pub password_file: PathBuf,
     /// Whether connections are encrypted and certificates verified.
+    #[serde(deserialize_with = "words::truth")]
     pub tls: bool,
     /// PEM file of certificate authorities; empty: the system's.
+    #[serde(deserialize_with = "words::text")]
     pub ca_file: PathBuf,
     /// PEM file of the client certificate, if the cluster requires one.
+    #[serde(deserialize_with = "words::text")]
     pub certificate_file: PathBuf,
     /// PEM file of its key.
+    #[serde(deserialize_with = "words::text")]
     pub key_file: PathBuf,
     /// Deadline of a journal write; a slower one is answered with 503.
     pub ingest_timeout: HumanDuration,
@@ -217,8 +235,10 @@ impl Default for Session {
 #[serde(default, deny_unknown_fields)]
 pub struct Webhook {
     /// Private CIDRs that are allowed.
+    #[serde(deserialize_with = "words::texts")]
     pub allow_addresses: Vec<String>,
     /// PEM file of further certificate authorities; empty: none.
+    #[serde(deserialize_with = "words::text")]
     pub extra_ca_file: PathBuf,
 }
 
@@ -247,6 +267,7 @@ impl Webhook {
 pub struct Secrets {
     /// Files with 32 bytes in hex each. The first key encrypts, the others are only read. Empty: a
     /// key is created next to the embedded store.
+    #[serde(deserialize_with = "words::texts")]
     pub key_files: Vec<PathBuf>,
 }
 
@@ -255,13 +276,17 @@ pub struct Secrets {
 #[serde(default, deny_unknown_fields)]
 pub struct Cluster {
     /// `host:port` at which the other nodes reach this one; empty: a single process.
+    #[serde(deserialize_with = "words::text")]
     pub advertise: String,
     /// Address on which it listens for them; empty: the same as `advertise`.
+    #[serde(deserialize_with = "words::text")]
     pub listen: String,
     /// File with the secret that all nodes share; required if `advertise` is set. The node sends
     /// requests with it.
+    #[serde(deserialize_with = "words::text")]
     pub secret_file: PathBuf,
     /// Files with further accepted secrets, for changing the secret.
+    #[serde(deserialize_with = "words::texts")]
     pub accepted_secret_files: Vec<PathBuf>,
 }
 
@@ -270,6 +295,7 @@ pub struct Cluster {
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
     /// A level (`info`), or directives by target (`info,porchlight_actors=debug`).
+    #[serde(deserialize_with = "words::text")]
     pub filter: String,
 }
 
@@ -367,133 +393,4 @@ impl Config {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    use super::*;
-
-    fn load(toml: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("porchlight-config-{}-{number}.toml", std::process::id());
-        let file = std::env::temp_dir().join(name);
-        std::fs::write(&file, toml).unwrap();
-        let variables = variables.iter().map(|&(k, v)| (k.into(), v.into()));
-        let config = Config::load_from(Some(&file), variables);
-        std::fs::remove_file(file).unwrap();
-        config
-    }
-
-    /// Tests that end sessions by age need not know the idle limit.
-    #[test]
-    fn either_session_limit_may_be_the_shorter_one() {
-        for toml in ["max_duration = \"5s\"", "idle_timeout = \"13h\""] {
-            load(&format!("[session]\n{toml}"), &[]).unwrap();
-        }
-    }
-
-    #[test]
-    fn a_list_variable_is_comma_separated_or_in_toml_syntax() {
-        for value in [
-            "127.0.0.0/8,::1/128",
-            "127.0.0.0/8, ::1/128",
-            "[\"127.0.0.0/8\", \"::1/128\"]",
-        ] {
-            let config = load("", &[("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", value)]).unwrap();
-            assert_eq!(
-                config.webhook.allow_addresses,
-                ["127.0.0.0/8", "::1/128"],
-                "{value}"
-            );
-        }
-        for value in ["", "[]"] {
-            let config = load("", &[("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", value)]).unwrap();
-            assert!(config.webhook.allow_addresses.is_empty(), "{value:?}");
-        }
-    }
-
-    #[test]
-    fn an_empty_configuration_is_the_default() {
-        let config = load("", &[]).unwrap();
-        assert_eq!(config, Config::default());
-        assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
-        assert_eq!(config.session.idle_timeout.as_millis(), 30 * 60 * 1000);
-    }
-
-    #[test]
-    fn the_environment_overrides_the_file() {
-        let toml = "[server]\nlisten = \"127.0.0.1:1\"\n[session]\nidle_timeout = \"90s\"\n[webhook]\nallow_addresses = [\"::1/128\"]";
-        let config = load(
-            toml,
-            &[
-                ("PORCHLIGHT__SERVER__LISTEN", "127.0.0.1:2"),
-                ("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0"),
-                (
-                    "PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES",
-                    "127.0.0.0/8,10.0.0.0/8",
-                ),
-            ],
-        )
-        .unwrap();
-        assert_eq!(config.server.listen.port(), 2);
-        assert_eq!(config.server.rate_limit_per_second, 0);
-        assert_eq!(config.session.idle_timeout.as_millis(), 90_000);
-        assert_eq!(
-            config.webhook.allow_addresses,
-            ["127.0.0.0/8", "10.0.0.0/8"]
-        );
-    }
-
-    #[test]
-    fn unknown_keys_and_invalid_values_are_errors() {
-        assert!(
-            load("[server]\nlissten = \"127.0.0.1:1\"", &[])
-                .unwrap_err()
-                .to_string()
-                .contains("lissten")
-        );
-        assert!(
-            load("", &[("PORCHLIGHT__SERVER__LISSTEN", "1")])
-                .unwrap_err()
-                .to_string()
-                .contains("lissten")
-        );
-        for (toml, told) in [
-            (
-                "[session]\nidle_timeout = \"soon\"",
-                "not a duration such as 90s, 30m, 12h or 90d for key `session.idle_timeout`",
-            ),
-            (
-                "[store]\nkind = \"mysql\"",
-                "must be \"embedded\" or \"cql\" for key `store.kind`",
-            ),
-            (
-                "[server]\nlisten = \"localhost:8080\"",
-                "not an address and a port such as 127.0.0.1:8080 for key `server.listen`",
-            ),
-            ("[store]\nretention = \"0d\"", "store.retention"),
-            ("[store]\nretention = \"71h\"", "store.retention"),
-            ("[retention]\nshortest = \"25h\"", "retention.shortest"),
-            ("[retention]\nshortest = \"91d\"", "retention.shortest"),
-            (
-                "[retention]\nshortest_audit = \"29d\"",
-                "retention.shortest_audit",
-            ),
-            ("[limits]\ntenant_requests = -1", "limits.tenant_requests"),
-            ("[session]\nidle_timeout = \"0s\"", "session.idle_timeout"),
-            ("[session]\nmax_duration = \"0s\"", "session.max_duration"),
-            ("[server]\ndrain_grace = \"21s\"", "server.drain_grace"),
-        ] {
-            let error = load(toml, &[]).unwrap_err().to_string();
-            assert!(error.contains(told), "{error}");
-        }
-        let folder = Config::load_from(Some(&std::env::temp_dir()), std::iter::empty());
-        assert!(folder.unwrap_err().to_string().contains("is a folder"));
-        assert!(
-            load("[store]\nkind = \"cql\"", &[])
-                .unwrap_err()
-                .to_string()
-                .contains("secrets.key_files")
-        );
-    }
-}
+mod tests;

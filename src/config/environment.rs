@@ -31,7 +31,6 @@ pub(super) fn over(
     let environment = config::Environment::with_prefix(PREFIX)
         .prefix_separator("__")
         .separator("__")
-        .try_parsing(true)
         .source(Some(plain.into_iter().collect()));
     lists
         .iter()

@@ -3,26 +3,36 @@
 use porchlight_core::shares::ShareLimits;
 use serde::{Deserialize, Serialize};
 
+use super::words;
+
 /// The largest part of this node that one tenant (an organization in one environment) may use. What goes beyond is refused
 /// with 429 and a code of the same name. 0 means "no limit".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Bytes of request bodies that have arrived and are not answered.
+    #[serde(deserialize_with = "words::whole_number")]
     pub tenant_in_flight_bytes: u64,
     /// Requests in flight.
+    #[serde(deserialize_with = "words::whole_number")]
     pub tenant_requests: u64,
     /// The number of open WebSockets.
+    #[serde(deserialize_with = "words::whole_number")]
     pub tenant_sockets: u64,
     /// Open event streams.
+    #[serde(deserialize_with = "words::whole_number")]
     pub tenant_event_streams: u64,
     /// Sessions in progress.
+    #[serde(deserialize_with = "words::whole_number")]
     pub tenant_live_sessions: u64,
     /// Lists that are being read.
+    #[serde(deserialize_with = "words::whole_number")]
     pub tenant_lists: u64,
     /// Sessions started per second; the burst is twice as many.
+    #[serde(deserialize_with = "words::whole_number")]
     pub tenant_session_starts_per_second: u32,
     /// PoDs of completed sessions replaced per second; the burst is ten times as many.
+    #[serde(deserialize_with = "words::whole_number")]
     pub tenant_pod_changes_per_second: u32,
 }
 

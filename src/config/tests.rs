@@ -1,0 +1,216 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+
+fn load(toml: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("porchlight-config-{}-{number}.toml", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    std::fs::write(&file, toml).unwrap();
+    let variables = variables.iter().map(|&(k, v)| (k.into(), v.into()));
+    let config = Config::load_from(Some(&file), variables);
+    std::fs::remove_file(file).unwrap();
+    config
+}
+
+/// Tests that end sessions by age need not know the idle limit.
+#[test]
+fn either_session_limit_may_be_the_shorter_one() {
+    for toml in ["max_duration = \"5s\"", "idle_timeout = \"13h\""] {
+        load(&format!("[session]\n{toml}"), &[]).unwrap();
+    }
+}
+
+#[test]
+fn a_list_variable_is_comma_separated_or_in_toml_syntax() {
+    for value in [
+        "127.0.0.0/8,::1/128",
+        "127.0.0.0/8, ::1/128",
+        "[\"127.0.0.0/8\", \"::1/128\"]",
+    ] {
+        let config = load("", &[("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", value)]).unwrap();
+        assert_eq!(
+            config.webhook.allow_addresses,
+            ["127.0.0.0/8", "::1/128"],
+            "{value}"
+        );
+    }
+    for value in ["", "[]"] {
+        let config = load("", &[("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", value)]).unwrap();
+        assert!(config.webhook.allow_addresses.is_empty(), "{value:?}");
+    }
+}
+
+#[test]
+fn an_empty_configuration_is_the_default() {
+    let config = load("", &[]).unwrap();
+    assert_eq!(config, Config::default());
+    assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.session.idle_timeout.as_millis(), 30 * 60 * 1000);
+}
+
+#[test]
+fn the_environment_overrides_the_file() {
+    let toml = "[server]\nlisten = \"127.0.0.1:1\"\n[session]\nidle_timeout = \"90s\"\n[webhook]\nallow_addresses = [\"::1/128\"]";
+    let config = load(
+        toml,
+        &[
+            ("PORCHLIGHT__SERVER__LISTEN", "127.0.0.1:2"),
+            ("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0"),
+            (
+                "PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES",
+                "127.0.0.0/8,10.0.0.0/8",
+            ),
+        ],
+    )
+    .unwrap();
+    assert_eq!(config.server.listen.port(), 2);
+    assert_eq!(config.server.rate_limit_per_second, 0);
+    assert_eq!(config.session.idle_timeout.as_millis(), 90_000);
+    assert_eq!(
+        config.webhook.allow_addresses,
+        ["127.0.0.0/8", "10.0.0.0/8"]
+    );
+}
+
+#[test]
+fn unknown_keys_and_invalid_values_are_errors() {
+    assert!(
+        load("[server]\nlissten = \"127.0.0.1:1\"", &[])
+            .unwrap_err()
+            .to_string()
+            .contains("lissten")
+    );
+    assert!(
+        load("", &[("PORCHLIGHT__SERVER__LISSTEN", "1")])
+            .unwrap_err()
+            .to_string()
+            .contains("lissten")
+    );
+    for (toml, told) in [
+        (
+            "[session]\nidle_timeout = \"soon\"",
+            "not a duration such as 90s, 30m, 12h or 90d for key `session.idle_timeout`",
+        ),
+        (
+            "[store]\nkind = \"mysql\"",
+            "must be \"embedded\" or \"cql\" for key `store.kind`",
+        ),
+        (
+            "[server]\nlisten = \"localhost:8080\"",
+            "not an address and a port such as 127.0.0.1:8080 for key `server.listen`",
+        ),
+        ("[store]\nretention = \"0d\"", "store.retention"),
+        ("[store]\nretention = \"71h\"", "store.retention"),
+        ("[retention]\nshortest = \"25h\"", "retention.shortest"),
+        ("[retention]\nshortest = \"91d\"", "retention.shortest"),
+        (
+            "[retention]\nshortest_audit = \"29d\"",
+            "retention.shortest_audit",
+        ),
+        ("[limits]\ntenant_requests = -1", "limits.tenant_requests"),
+        ("[session]\nidle_timeout = \"0s\"", "session.idle_timeout"),
+        ("[session]\nmax_duration = \"0s\"", "session.max_duration"),
+        ("[server]\ndrain_grace = \"21s\"", "server.drain_grace"),
+    ] {
+        let error = load(toml, &[]).unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    }
+    let folder = Config::load_from(Some(&std::env::temp_dir()), std::iter::empty());
+    assert!(folder.unwrap_err().to_string().contains("is a folder"));
+    assert!(
+        load("[store]\nkind = \"cql\"", &[])
+            .unwrap_err()
+            .to_string()
+            .contains("secrets.key_files")
+    );
+}
+
+#[test]
+fn a_text_from_the_environment_is_used_as_it_is_given() {
+    for text in ["007", "1e5", "TRUE", "-1", "0x10", "nan"] {
+        let config = load(
+            "",
+            &[
+                ("PORCHLIGHT__STORE__PATH", text),
+                ("PORCHLIGHT__STORE__CQL__USER", text),
+                ("PORCHLIGHT__SECRETS__KEY_FILES", text),
+            ],
+        )
+        .unwrap();
+        assert_eq!(config.store.path, PathBuf::from(text));
+        assert_eq!(config.store.cql.user, text);
+        assert_eq!(config.secrets.key_files, [PathBuf::from(text)]);
+    }
+}
+
+#[test]
+fn numbers_and_truth_values_can_come_from_the_environment() {
+    let config = load(
+        "",
+        &[
+            ("PORCHLIGHT__SERVER__WORKERS", "3"),
+            ("PORCHLIGHT__STORE__RESERVE_BYTES", "18446744073709551615"),
+            ("PORCHLIGHT__LIMITS__TENANT_REQUESTS", "12"),
+            ("PORCHLIGHT__STORE__CQL__TLS", "TRUE"),
+        ],
+    )
+    .unwrap();
+    assert_eq!(config.server.workers, 3);
+    assert_eq!(config.store.reserve_bytes, u64::MAX);
+    assert_eq!(config.limits.tenant_requests, 12);
+    assert!(config.store.cql.tls);
+}
+
+/// A value of another type used to be converted: 0.4 requests per second became 0, which means no limit.
+#[test]
+fn a_value_of_another_type_is_an_error_that_names_the_key() {
+    let mut refused = vec![
+        ("store.cql", "tls", "2"),
+        ("store.cql", "tls", "1.0"),
+        ("store.cql", "tls", "\"maybe\""),
+        ("store", "path", "7"),
+        ("store", "path", "true"),
+        ("store", "kind", "7"),
+        ("store", "retention", "90"),
+        ("store.cql", "keyspace", "1.5"),
+        ("store.cql", "nodes", "[7]"),
+        ("store.cql", "nodes", "\"127.0.0.1:9042\""),
+        ("secrets", "key_files", "[true]"),
+        ("map", "file", "7"),
+        ("log", "filter", "false"),
+    ];
+    for (section, key) in [
+        ("server", "rate_limit_per_second"),
+        ("server", "workers"),
+        ("store", "reserve_bytes"),
+        ("store.cql", "replication_factor"),
+        ("limits", "tenant_in_flight_bytes"),
+        ("limits", "tenant_requests"),
+        ("limits", "tenant_sockets"),
+        ("limits", "tenant_event_streams"),
+        ("limits", "tenant_live_sessions"),
+        ("limits", "tenant_lists"),
+        ("limits", "tenant_session_starts_per_second"),
+        ("limits", "tenant_pod_changes_per_second"),
+    ] {
+        let values = [
+            "0.4", "1.0", "true", "false", "-1", "\"0.4\"", "\"true\"", "[1]",
+        ];
+        refused.extend(values.map(|value| (section, key, value)));
+    }
+    for (section, key, value) in refused {
+        let toml = format!("[{section}]\n{key} = {value}");
+        let error = load(&toml, &[]).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("{section}.{key}")),
+            "{toml}: {error}"
+        );
+    }
+    let error = load("[server]\nrate_limit_per_second = 4294967296", &[]);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("server.rate_limit_per_second"), "{error}");
+    let quoted = load("[server]\nworkers = \"3\"", &[]).unwrap();
+    assert_eq!(quoted.server.workers, 3);
+}
