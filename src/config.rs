@@ -381,12 +381,10 @@ impl Config {
         self.webhook.allowed()?;
         self.server.proxies()?;
         self.server.origins()?;
+        self.server.check_listeners()?;
+        self.server.check_public_url()?;
         if self.server.drain_grace > HumanDuration::from_seconds(DRAIN_GRACE_MS_MAX / 1_000) {
             return invalid("server.drain_grace", "must not be longer than 20s");
-        }
-        let url = &self.server.public_url;
-        if !url.is_empty() && !url.starts_with("https://") && !url.starts_with("http://") {
-            return invalid("server.public_url", "must begin with https:// or http://");
         }
         Ok(())
     }

@@ -40,6 +40,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(ops_listen) = arguments.ops_listen {
         config.server.ops_listen = ops_listen;
     }
+    config.server.check_listeners()?;
     if let Some(data) = &arguments.data {
         config.store.path.clone_from(data);
     }

@@ -1,9 +1,17 @@
 //! Parsed settings of the listeners.
 
 use porchlight_http::cors::Origins;
+use reqwest::Url;
 
 use super::{ConfigError, Server};
 use crate::transport::address::Cidr;
+
+fn invalid(key: &'static str, detail: impl Into<String>) -> ConfigError {
+    ConfigError::Invalid {
+        key,
+        detail: detail.into(),
+    }
+}
 
 impl Server {
     /// The parsed addresses of trusted proxies.
@@ -13,9 +21,9 @@ impl Server {
     /// An entry is not a CIDR.
     pub fn proxies(&self) -> Result<Vec<Cidr>, ConfigError> {
         let read = |text: &String| {
-            text.parse().map_err(|_| ConfigError::Invalid {
-                key: "server.trusted_proxies",
-                detail: format!("{text} is not a CIDR such as 10.0.0.0/8"),
+            text.parse().map_err(|_| {
+                let detail = format!("{text} is not a CIDR such as 10.0.0.0/8");
+                invalid("server.trusted_proxies", detail)
             })
         };
         self.trusted_proxies.iter().map(read).collect()
@@ -27,9 +35,117 @@ impl Server {
     ///
     /// An entry is not an origin.
     pub fn origins(&self) -> Result<Origins, ConfigError> {
-        Origins::new(&self.cors_origins).map_err(|error| ConfigError::Invalid {
-            key: "server.cors_origins",
-            detail: error.to_string(),
-        })
+        Origins::new(&self.cors_origins)
+            .map_err(|error| invalid("server.cors_origins", error.to_string()))
+    }
+
+    /// Checks that the two listeners have addresses of their own. Port 0 is another port for each.
+    ///
+    /// # Errors
+    ///
+    /// Both have the same address and port.
+    pub fn check_listeners(&self) -> Result<(), ConfigError> {
+        if self.listen == self.ops_listen && self.listen.port() != 0 {
+            let detail = "must not be the address and port of server.listen";
+            return Err(invalid("server.ops_listen", detail));
+        }
+        Ok(())
+    }
+
+    /// Checks that links can begin with the public URL.
+    pub(super) fn check_public_url(&self) -> Result<(), ConfigError> {
+        let refused = |detail| Err(invalid("server.public_url", detail));
+        let text = self.public_url.as_str();
+        if text.is_empty() {
+            return Ok(());
+        }
+        let rest = text
+            .strip_prefix("https://")
+            .or_else(|| text.strip_prefix("http://"));
+        let Some(rest) = rest else {
+            return refused("must begin with https:// or http://");
+        };
+        // The parser would drop or change these, and links contain the text as it is given.
+        let mended = |letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\';
+        if rest.contains(['?', '#']) {
+            return refused("must not have a query or a fragment");
+        }
+        let authority = rest.split('/').next().unwrap_or_default();
+        if authority.contains('@') {
+            return refused("must not have a user name or a password");
+        }
+        let has_host = || Url::parse(text).is_ok_and(|url| url.has_host());
+        if authority.is_empty() || rest.contains(mended) || !has_host() {
+            return refused("must be a URL with a host such as https://api.example.com");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_public_url_has_a_host_and_no_query_fragment_or_user() {
+        let check = |text: &str| {
+            let server = Server {
+                public_url: text.to_owned(),
+                ..Server::default()
+            };
+            server.check_public_url()
+        };
+        for text in [
+            "",
+            "https://api.example.com",
+            "https://api.example.com/",
+            "https://example.com/porchlight",
+            "http://localhost:8080",
+            "http://[::1]:8080",
+        ] {
+            assert!(check(text).is_ok(), "{text}");
+        }
+        for text in [
+            "api.example.com",
+            "ftp://example.com",
+            "https://",
+            "https:///",
+            "https:///example.com",
+            "https://bad host",
+            "https://example.com ",
+            "https://example.com\\a",
+            "https://example.com:99999",
+            "https://example.com?a=b",
+            "https://example.com/?",
+            "https://example.com/#",
+            "https://example.com#a",
+            "https://user@example.com",
+            "https://user:word@example.com",
+            "https://@example.com",
+        ] {
+            let error = check(text).unwrap_err().to_string();
+            assert!(error.contains("server.public_url"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_listeners_have_addresses_of_their_own() {
+        let check = |listen: &str, ops_listen: &str| {
+            let server = Server {
+                listen: listen.parse().unwrap(),
+                ops_listen: ops_listen.parse().unwrap(),
+                ..Server::default()
+            };
+            server.check_listeners()
+        };
+        for (listen, ops_listen) in [
+            ("127.0.0.1:8080", "127.0.0.1:9464"),
+            ("127.0.0.1:8080", "127.0.0.2:8080"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+        ] {
+            assert!(check(listen, ops_listen).is_ok(), "{listen} {ops_listen}");
+        }
+        let error = check("127.0.0.1:8080", "127.0.0.1:8080").unwrap_err();
+        assert!(error.to_string().contains("server.ops_listen"), "{error}");
     }
 }

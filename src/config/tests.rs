@@ -214,3 +214,15 @@ fn a_value_of_another_type_is_an_error_that_names_the_key() {
     let quoted = load("[server]\nworkers = \"3\"", &[]).unwrap();
     assert_eq!(quoted.server.workers, 3);
 }
+
+#[test]
+fn a_bad_public_url_and_equal_listeners_are_refused() {
+    for (toml, told) in [
+        ("public_url = \"https://\"", "server.public_url"),
+        ("public_url = \"https://bad host\"", "server.public_url"),
+        ("listen = \"127.0.0.1:9464\"", "server.ops_listen"),
+    ] {
+        let error = load(&format!("[server]\n{toml}"), &[]).unwrap_err();
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}
