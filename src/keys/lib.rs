@@ -14,16 +14,16 @@ use sha2::{Digest, Sha256};
 pub use admin::{CreateKeyRequest, CreatedKey, KeyAdmin, KeyAdminError, ListedKey};
 pub use token::{SessionTokens, TokenError};
 
-/// Digits, then letters: the position is the value.
+/// The digits of base 62; the position of each is its value.
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// Number of random characters in a key.
+/// The number of random characters in a key.
 const RANDOM_CHARS: usize = 30;
-/// Number of checksum characters: 62^6 exceeds 2^32.
+/// The number of characters of the checksum: 62^6 exceeds 2^32.
 const CHECKSUM_CHARS: usize = 6;
-/// Number of last characters that lists show.
+/// The number of last characters that lists show.
 const SHOWN_CHARS: usize = 4;
 
-/// A new key. Its text is shown once and then gone.
+/// A new key, whose text is shown once and then gone.
 pub struct NewKey {
     /// The key itself.
     pub text: secrecy::SecretString,
@@ -63,11 +63,11 @@ pub struct ReadKey {
     pub kind: KeyKind,
     /// The claimed environment.
     pub env: Env,
-    /// The hash by which it is found.
+    /// The hash by which the key is found.
     pub hash: [u8; 32],
 }
 
-/// Parses a key; `None` if it is not a key or contains a typo.
+/// Parses a key. Returns `None` if the text is not a key or contains a typo.
 #[must_use]
 pub fn read(text: &str) -> Option<ReadKey> {
     let mut parts = text.splitn(3, '_');
@@ -98,7 +98,7 @@ fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// The digits of the checksum in base 62, highest first.
+/// Returns the digits of the checksum in base 62, highest first.
 fn checksum(text: &str) -> impl Iterator<Item = char> + use<> {
     let sum = crc32fast::hash(text.as_bytes());
     (0..CHECKSUM_CHARS as u32)
@@ -106,7 +106,7 @@ fn checksum(text: &str) -> impl Iterator<Item = char> + use<> {
         .map(move |place| digit((u64::from(sum) / 62_u64.pow(place) % 62) as u32))
 }
 
-/// The digit for `value` modulo 62.
+/// Returns the digit for `value` modulo 62.
 fn digit(value: u32) -> char {
     char::from(BASE62[(value % 62) as usize])
 }

@@ -87,25 +87,25 @@ impl StreetMap {
         })
     }
 
-    /// The notice that names the source of the map, such as `© OpenStreetMap`.
+    /// Returns the notice that names the source of the map, such as `© OpenStreetMap`.
     #[must_use]
     pub fn attribution(&self) -> &str {
         &self.archive.attribution
     }
 
-    /// A word that differs between map files, for the names of cached images.
+    /// Returns a word that differs between map files, for the names of cached images.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.archive.version
     }
 
-    /// The lowest and highest zoom level of the file.
+    /// Returns the lowest and the highest zoom level of the file.
     #[must_use]
     pub fn zooms(&self) -> (u8, u8) {
         self.archive.zooms
     }
 
-    /// The area that the file covers.
+    /// Returns the area that the file covers.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         self.archive.bounds

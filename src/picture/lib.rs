@@ -51,15 +51,15 @@ pub enum Ink {
     Stairs,
     /// The area under stairs in the profile.
     StairsTint,
-    /// The ink of an elevator.
+    /// A ride in an elevator.
     Elevator,
     /// The area under elevators in the profile.
     ElevatorTint,
-    /// The ink of a stay.
+    /// A stay in one place.
     Stay,
     /// The entrance and the door.
     Door,
-    /// The ink of the address.
+    /// The address of the delivery.
     Address,
     /// The area under the address.
     AddressTint,
@@ -241,7 +241,7 @@ pub enum Shape {
         /// The ink that fills areas; `None` for lines.
         fill: Option<Ink>,
     },
-    /// A circle shape.
+    /// A circle, drawn or filled.
     Circle {
         /// The centre of the circle.
         middle: At,

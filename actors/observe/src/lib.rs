@@ -88,15 +88,15 @@ label! {
     MessageKind {
         /// A batch is durable.
         Batch = "batch",
-        /// A request for the events so far.
+        /// A request reads the events so far.
         Events = "events",
-        /// A request to write a snapshot and stop.
+        /// The actor must write a snapshot and stop.
         Drain = "drain",
-        /// A request to score a session.
+        /// A session must be scored.
         Score = "score",
-        /// A wake: there may be new work in the store.
+        /// A wake says that there may be new work in the store.
         Wake = "wake",
-        /// A result from the store or from a receiver.
+        /// The store or a receiver has answered.
         Step = "step",
     }
 }
@@ -106,7 +106,7 @@ label! {
     Outcome {
         /// The message was handled.
         Ok = "ok",
-        /// An error; the actor retries.
+        /// The handler returned an error; the actor retries.
         Error = "error",
         /// The handler panicked.
         Panic = "panic",
@@ -116,25 +116,25 @@ label! {
 label! {
     /// The outcome of a batch.
     BatchOutcome {
-        /// New and durable.
+        /// The batch is new and durable.
         New = "new",
-        /// Repeated: the same batch was stored before.
+        /// The same batch was stored before.
         Repeated = "repeated",
-        /// Refused: another body was stored under its `seq`.
+        /// Another body was stored under the `seq` of the batch.
         Conflict = "conflict",
-        /// New, but after the session's end.
+        /// The batch is new and arrived after the session's end.
         Late = "late",
-        /// Refused: after the late window.
+        /// The batch arrived after the time for late telemetry.
         Closed = "closed",
-        /// Refused: malformed or invalid.
+        /// The body is malformed or invalid.
         Invalid = "invalid",
-        /// Refused: too many batches of this session are in flight.
+        /// Too many batches of the session are in flight.
         SessionFull = "session_full",
-        /// Refused: the node is full.
+        /// The node is full.
         NodeFull = "node_full",
-        /// Refused: the tenant's share of this node is used up.
+        /// The tenant's share of the node is used up.
         TenantFull = "tenant_full",
-        /// Refused: the store is unavailable.
+        /// The store is unavailable.
         StoreUnavailable = "store_unavailable",
     }
 }
@@ -142,11 +142,11 @@ label! {
 label! {
     /// The reason for which a session ended.
     SessionEnded {
-        /// Stopped by request.
+        /// A request stopped the session.
         Stopped = "stopped",
         /// The session received no data for too long.
         Idle = "idle",
-        /// Maximum duration exceeded.
+        /// The session exceeded the maximum duration.
         TooLong = "too_long",
     }
 }
@@ -156,7 +156,7 @@ label! {
     InsightOutcome {
         /// The session was scored.
         Ready = "ready",
-        /// Could not be scored.
+        /// The session could not be scored.
         Failed = "failed",
     }
 }
@@ -178,13 +178,13 @@ pub struct ActorMetrics {
     pub live: Gauge,
     /// The number of started actors.
     pub started: Counter,
-    /// Actors that were rebuilt after a panic.
+    /// The number of actors that were rebuilt after a panic.
     pub restarts: Counter,
-    /// Messages waiting in mailboxes.
+    /// The number of messages that wait in mailboxes.
     pub mailbox: Gauge,
-    /// Time that messages wait in mailboxes.
+    /// The time for which messages wait in mailboxes.
     pub wait: Histogram,
-    /// Messages that were rejected because a mailbox was full.
+    /// The number of messages that a full mailbox rejected.
     pub rejected: Counter,
     stopped: Vec<Counter>,
     handled: Vec<Vec<Counter>>,
@@ -245,27 +245,27 @@ pub struct Metrics {
     insights: Vec<Counter>,
     /// The number of accepted samples.
     pub samples: Counter,
-    /// Skipped samples of unknown kinds.
+    /// The number of skipped samples of unknown kinds.
     pub samples_unknown: Counter,
-    /// Bytes of accepted packed batches.
+    /// The number of bytes of accepted batches, packed.
     pub bytes: Counter,
-    /// Bytes of request bodies in flight.
+    /// The number of bytes of request bodies in flight.
     pub in_flight_bytes: Gauge,
-    /// Limit on batches between last byte and acknowledgement.
+    /// The limit on batches between their last byte and their acknowledgement.
     pub ingest_limit: Gauge,
     /// The number of live sessions.
     pub sessions_live: Gauge,
     /// The number of started sessions.
     pub sessions_started: Counter,
-    /// Skipped gaps in `seq`.
+    /// The number of skipped gaps in `seq`.
     pub holes_given_up: Counter,
-    /// Batches that did not fit into a mailbox; the session reads them from the journal.
+    /// The number of batches that did not fit into a mailbox; the session reads them from the journal.
     pub mailbox_overflows: Counter,
     /// The number of quarantined batches.
     pub quarantined: Counter,
-    /// Sessions waiting to be scored.
+    /// The number of sessions that wait to be scored.
     pub scoring_waiting: Gauge,
-    /// Comparisons of live machines with replays, by [`ReplayCheck`].
+    /// The comparisons of live machines with replays, by [`ReplayCheck`].
     replay_checks: Vec<Counter>,
 }
 
@@ -298,14 +298,14 @@ impl Metrics {
         }
     }
 
-    /// The handles, created at the first call, which must follow the installation of the recorder.
+    /// Returns the handles, which the first call creates. Call it only after the recorder is installed.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
         &METRICS
     }
 
-    /// The handles of one kind of actor.
+    /// Returns the handles of one kind of actor.
     #[must_use]
     pub fn actor(&self, actor: ActorKind) -> &ActorMetrics {
         &self.actors[actor as usize]
