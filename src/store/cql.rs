@@ -80,8 +80,11 @@ pub(crate) use lives::Lives;
 use memory::Memory;
 use statements::Statements;
 
-/// Number of threads that serve the database connections.
-const THREADS: usize = 2;
+/// Maximum number of threads that serve the database connections.
+const THREADS_MAX: usize = 4;
+/// One such thread serves this many processors: a statement crosses to another thread less often if there are few, and one
+/// thread executes about 20,000 statements per second (bench/results/2026-11-23-cluster.md).
+const PROCESSORS_PER_THREAD: usize = 4;
 /// Deadline for operations of one session or message: phones are answered within five seconds
 /// (contract 9), and the rest of the request needs some of that.
 const ANSWER_WITHIN: Duration = Duration::from_millis(4_500);
@@ -160,6 +163,12 @@ impl std::fmt::Debug for CqlStore {
     }
 }
 
+/// Returns the number of threads that serve the database connections.
+fn threads() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (processors / PROCESSORS_PER_THREAD).clamp(1, THREADS_MAX)
+}
+
 impl CqlStore {
     /// Connects, migrates the tables and, for a single serving process, begins the next epoch.
     ///
@@ -172,7 +181,7 @@ impl CqlStore {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, CqlOpenError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(THREADS)
+            .worker_threads(threads())
             .thread_name("store")
             .enable_all()
             .build()?;

@@ -24,7 +24,7 @@ pub use outbox::{
 };
 pub use recorders::{RecorderRow, Recorders};
 pub use sessions::{
-    Covered, EndOutcome, Idempotency, Insights, MessageBody, NewSession, Page, PodRow,
+    Covered, EndOutcome, Idempotency, Insights, IsKnown, MessageBody, NewSession, Page, PodRow,
     SessionFilter, SessionRow, Sessions, Snapshot, Snapshots, StartOutcome, StoredInsight,
 };
 pub use transport::{Answer, OutboundRequest, Transport, UrlRefused, ends_soon};

@@ -266,6 +266,9 @@ pub struct Snapshot {
     pub state: Vec<u8>,
 }
 
+/// Returns whether the caller knows a live session.
+pub type IsKnown = Arc<dyn Fn(SessionId) -> bool + Send + Sync>;
+
 /// The storage of sessions.
 #[async_trait]
 pub trait Sessions: Send + Sync {
@@ -327,6 +330,31 @@ pub trait Sessions: Send + Sync {
         after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionRow>>;
+
+    /// Live sessions as [`Sessions::live`] returns them, without those that the caller knows. The result is empty only if
+    /// no unknown session is left. A store may return a known session nevertheless.
+    async fn live_unknown(
+        &self,
+        shards: ShardSet,
+        mut after: Option<SessionId>,
+        limit: usize,
+        is_known: IsKnown,
+    ) -> StoreResult<Vec<SessionRow>> {
+        loop {
+            let page = self.live(shards, after, limit).await?;
+            let Some(last) = page.last() else {
+                return Ok(page);
+            };
+            after = Some(last.start.session_id);
+            let unknown = page
+                .into_iter()
+                .filter(|row| !is_known(row.start.session_id));
+            let unknown: Vec<_> = unknown.collect();
+            if !unknown.is_empty() {
+                return Ok(unknown);
+            }
+        }
+    }
 
     /// Sessions of these shards that have ended and whose insight may not cover all there is, in order of id, after
     /// `after`, at most `limit`. The end, a stop after it, a late batch and a PoD mark a session in the step that stores

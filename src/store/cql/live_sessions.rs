@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::future::try_join;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_ports::{SessionRow, StoreResult};
+use porchlight_ports::{IsKnown, SessionRow, StoreResult};
 use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::limits::{
     END_SETTLES_MS, LIVE_LOOK_UPS_AT_ONCE_MAX, LIVE_LOOKED_UP_TOGETHER_MAX,
@@ -68,18 +68,30 @@ impl Inner {
     /// Live sessions. This also completes work that an earlier process left: an end that was
     /// decided, and a first message that was not queued. A first message whose cursor has a state
     /// was queued, and is not queued again.
+    ///
+    /// Sessions that the caller knows are left out if this process has examined them before, so
+    /// that a periodic look costs little more than what is new.
     pub(super) async fn live(
         self: Arc<Self>,
         shards: ShardSet,
         after: Option<SessionId>,
         limit: usize,
+        is_known: IsKnown,
     ) -> StoreResult<Vec<SessionRow>> {
-        self.found_by(Kind::Live, shards, after, limit, Self::look_at_live)
-            .await
+        self.found_by(Kind::Live, shards, after, limit, |inner, mut entries| {
+            entries.retain(|Entry { session_id, .. }| {
+                !is_known(*session_id) || inner.memory.examined.get(session_id).is_none()
+            });
+            inner.look_at_live(entries)
+        })
+        .await
     }
 
     /// Looks the sessions of these entries up with one read of their starts and one of their states.
     async fn look_at_live(&self, entries: Vec<Entry>) -> StoreResult<Vec<SessionRow>> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
         let ids: Vec<_> = entries.iter().map(|entry| entry.session_id).collect();
         let (mut records, mut states) = try_join(self.records(&ids), self.states(&ids)).await?;
         let mut completing = Vec::new();
@@ -112,6 +124,7 @@ impl Inner {
         {
             self.queue(&head).await?;
         }
+        self.memory.examined.put(session_id, ());
         Ok(Some(SessionRow {
             start: record.start,
             end: None,

@@ -26,6 +26,8 @@ const MARKS_MAX: usize = 16_384;
 const EMPTY_BUCKETS_MAX: usize = 32_768;
 /// Maximum number of sessions of which is known when this process first saw their end.
 const ENDS_SEEN_MAX: usize = 65_536;
+/// Maximum number of live sessions that this process has examined and remembers.
+const EXAMINED_MAX: usize = 262_144;
 /// Maximum number of sessions whose written copies are remembered.
 const COPIED_MAX: usize = 65_536;
 
@@ -126,6 +128,8 @@ pub(super) struct Memory {
     pub(super) shard_marks: Recent<(Kind, u8), i64>,
     /// When this process first saw that a session has ended, in milliseconds of its monotonic clock.
     pub(super) ends_seen: Recent<SessionId, i64>,
+    /// Live sessions for which this process has completed the work that an earlier process may have left.
+    pub(super) examined: Recent<SessionId, ()>,
     /// The last change of a session's state whose copies this process has written.
     pub(super) copied: Recent<SessionId, [u8; 16]>,
     /// The room that this process has left in partitions of lists.
@@ -151,6 +155,7 @@ impl Default for Memory {
             empty_buckets: Recent::new(EMPTY_BUCKETS_MAX),
             shard_marks: Recent::new(2_048),
             ends_seen: Recent::new(ENDS_SEEN_MAX),
+            examined: Recent::new(EXAMINED_MAX),
             copied: Recent::new(COPIED_MAX),
             rooms: Rooms::default(),
             loading: Stripes::new(),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::future::try_join;
 use porchlight_ports::{
-    EndOutcome, Idempotency, MessageBody, NewSession, Page, PodRow, SessionFilter, SessionRow,
-    Sessions, StartOutcome, StoreError, StoreResult,
+    EndOutcome, Idempotency, IsKnown, MessageBody, NewSession, Page, PodRow, SessionFilter,
+    SessionRow, Sessions, StartOutcome, StoreError, StoreResult,
 };
 use porchlight_schema::ids::{MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::IDEMPOTENCY_MS;
@@ -420,7 +420,18 @@ impl Sessions for CqlStore {
         after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionRow>> {
-        self.carry_out_all(|inner| inner.live(shards, after, limit))
+        self.carry_out_all(|inner| inner.live(shards, after, limit, Arc::new(|_| false)))
+            .await
+    }
+
+    async fn live_unknown(
+        &self,
+        shards: ShardSet,
+        after: Option<SessionId>,
+        limit: usize,
+        is_known: IsKnown,
+    ) -> StoreResult<Vec<SessionRow>> {
+        self.carry_out_all(|inner| inner.live(shards, after, limit, is_known))
             .await
     }
 

@@ -13,7 +13,7 @@ use crate::session::{Adopted, Handle, PassivatedState, send};
 /// An actor that received nothing for this long is passivated. Its state stays in memory as bytes.
 pub(super) const FREEZE_AFTER_MS: i64 = 15 * 1000;
 /// A session that received nothing for this long has its state only in the store.
-pub(super) const PASSIVATE_AFTER_MS: i64 = 5 * 60 * 1000;
+pub(super) const PASSIVATE_AFTER_MS: i64 = 15 * 60 * 1000;
 
 impl Registry {
     /// Returns the time and the age of a session that is adopted now.

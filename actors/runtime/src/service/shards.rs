@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt, stream};
 use porchlight_observe::cluster::{ClusterMetrics, Found};
-use porchlight_ports::StoreResult;
+use porchlight_ports::{IsKnown, StoreResult};
 use porchlight_schema::ids::ShardSet;
 use porchlight_schema::limits::RESTORES_AT_ONCE_MAX;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
@@ -108,7 +108,13 @@ impl Service {
     /// Returns an error if the store cannot be read.
     async fn adopt_live(&self, shards: ShardSet) -> StoreResult<Vec<Arc<Handle>>> {
         let registry = self.registry();
-        let read = |after| self.store().live(shards, after, TAKEN_PAGE);
+        let known = registry.clone();
+        let is_known: IsKnown = Arc::new(move |session_id| known.handle(session_id).is_some());
+        let read = |after| {
+            let is_known = Arc::clone(&is_known);
+            self.store()
+                .live_unknown(shards, after, TAKEN_PAGE, is_known)
+        };
         let mut adopted = Vec::new();
         let mut page = read(None).await?;
         while let Some(last) = page.last() {
