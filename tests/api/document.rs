@@ -97,7 +97,9 @@ async fn every_route_is_documented_and_every_documented_path_is_a_route() {
     let server = Server::start().await;
     let patterns = Route::ALL.iter().map(|route| route.as_str());
     let routed = patterns.filter(|pattern| {
-        pattern.starts_with("/v1/")
+        let is_push = pattern.starts_with("/r/{token}/") && !pattern.ends_with("/status");
+        is_push
+            || pattern.starts_with("/v1/")
             || matches!(*pattern, "/openapi.json" | "/porchlight.proto" | "/docs")
     });
     let documented = documented();
@@ -273,10 +275,9 @@ fn template(path: &str) -> Option<&'static str> {
         let (parts, wanted): (Vec<_>, Vec<_>) =
             (path.split('/').collect(), template.split('/').collect());
         parts.len() == wanted.len()
-            && parts
-                .iter()
-                .zip(&wanted)
-                .all(|(part, wanted)| (*wanted == "{id}" && !part.is_empty()) || part == wanted)
+            && parts.iter().zip(&wanted).all(|(part, wanted)| {
+                (wanted.starts_with('{') && !part.is_empty()) || part == wanted
+            })
     };
     let paths = DOCUMENT["paths"].as_object().unwrap().keys();
     // Literal segments take precedence over ids, as in the router.
@@ -316,10 +317,12 @@ pub(crate) fn assert_documented(
     let answer =
         answer.unwrap_or_else(|| panic!("{method} {template}: {status} is not documented: {text}"));
     let answer = resolved(answer);
-    for name in headers
-        .keys()
-        .filter(|name| name.as_str().starts_with("x-") && *name != "x-content-type-options")
-    {
+    let is_to_document = |name: &str| match name {
+        "x-content-type-options" => false,
+        "content-disposition" | "location" | "referrer-policy" => true,
+        _ => name.starts_with("x-"),
+    };
+    for name in headers.keys().filter(|name| is_to_document(name.as_str())) {
         let known = answer["headers"].as_object().unwrap().keys();
         let mut known = known.map(|known| known.to_lowercase());
         assert!(

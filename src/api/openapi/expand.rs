@@ -117,7 +117,8 @@ fn operation(
         let code = code(&word).ok_or(SourceError::UnknownCode(word))?;
         codes.add(&[code]);
     }
-    if operation["requestBody"].is_object() {
+    // A push of an app has a body of any media type, and lists its problems.
+    if !credentials.are_none() && operation["requestBody"].is_object() {
         codes.add_body();
     }
     let description = operation["description"].as_str();
