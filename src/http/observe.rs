@@ -35,7 +35,7 @@ pub fn on_problem(problem: &Problem, request_id: &RequestId, route: &'static str
     }
 }
 
-/// Creates every series at 0. RequestContext it once the recorder is installed.
+/// Creates every series at 0. Call it once the recorder is installed.
 pub fn install() {
     problems();
 }

@@ -75,6 +75,20 @@ async fn look(store: &CqlStore) -> (Vec<SessionId>, StatementCounts) {
     (live, store.statements() - before)
 }
 
+/// Looks for live sessions but these, as an owner does periodically, and returns them and the cost.
+async fn look_for_unknown(
+    store: &CqlStore,
+    known: &[SessionId],
+) -> (Vec<SessionId>, StatementCounts) {
+    let before = store.statements();
+    let known = known.to_vec();
+    let is_known = Arc::new(move |session_id| known.contains(&session_id));
+    let unknown = store.live_unknown(ShardSet::ALL, None, 1_000, is_known);
+    let unknown = unknown.await.unwrap();
+    let unknown = unknown.iter().map(|row| row.start.session_id).collect();
+    (unknown, store.statements() - before)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn looking_for_work_costs_what_is_live() {
     let keyspace = CqlServer::fresh_keyspace();
@@ -100,6 +114,10 @@ async fn looking_for_work_costs_what_is_live() {
     let taking = serve(&keyspace, 0).await.unwrap();
     let (live, taken) = look(&taking).await;
     assert_eq!(live, expected);
+    let (unknown, again) = look_for_unknown(&taking, &[]).await;
+    assert_eq!(unknown, expected);
+    let (unknown, known) = look_for_unknown(&taking, &expected[1..]).await;
+    assert_eq!(unknown, expected[..1]);
     println!("| look | reads | scans | writes | rows |");
     for (name, counts) in [
         ("first, after four weeks", first),
@@ -107,6 +125,8 @@ async fn looking_for_work_costs_what_is_live() {
         ("first of the next process, at rest", at_rest_after_start),
         ("second, at rest", at_rest),
         ("first of a process, 25 of 40 sessions live", taken),
+        ("for live sessions, none known", again),
+        ("for live sessions, 24 of 25 known", known),
     ] {
         let StatementCounts {
             reads,
@@ -128,6 +148,8 @@ async fn looking_for_work_costs_what_is_live() {
     );
     // Sessions are looked up together: with fewer reads than sessions.
     assert!(taken.reads < 25, "{taken:?}");
+    // The start and the state of known sessions are not read.
+    assert_eq!(known.rows + 2 * 24, again.rows, "{known:?}, {again:?}");
     // The sessions of an hour are in at most two buckets.
     assert!(taken.scans <= marks + 4 * 40 + SHARDS / 16, "{taken:?}");
     assert!(taken.rows <= 3 * SHARDS, "{taken:?}");
