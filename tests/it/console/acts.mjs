@@ -77,3 +77,13 @@ export async function until(what, is) {
   }
   throw new Error(`it never came that ${what}`);
 }
+
+/** Reloads a page. Returns false if another navigation, such as that of a form, was under way. */
+export async function reloaded(page) {
+  try {
+    await page.reload();
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
-import { begin, call, listen, receiver, until, whole } from "./acts.mjs";
+import { begin, call, listen, receiver, reloaded, until, whole } from "./acts.mjs";
 
 const root = process.env.CONSOLE;
 const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -128,7 +128,7 @@ const steps = {
       await until(`attempt ${attempts} is shown`, async () => (await page.locator("#attempts ~ .table tbody tr").count()) === attempts);
     }
     // The page may have been rendered before the last attempt was stored.
-    await until("it is shown as failed", async () => { await page.reload(); return /failed/.test(await page.textContent(".title")); });
+    await until("it is shown as failed", async () => (await reloaded(page)) && /failed/.test(await page.textContent(".title")));
     assert.match(await page.textContent("main"), /upstream is unavailable/);
     await sound(page, "failed delivery");
     await page.screenshot({ path: `${pictures}/failed-light.png`, fullPage: true });
@@ -137,8 +137,10 @@ const steps = {
     await page.click(".figure-card:has-text('Failed permanently')");
     await page.click(`a[href$='${delivery.id}']`);
     receiver.status = 200;
+    const asked = page.waitForResponse((response) => response.request().method() === "POST");
     await page.click("button:has-text('Retry now')");
-    await until("it is delivered", async () => { await page.reload(); return /delivered/.test(await page.textContent(".title")); });
+    await asked;
+    await until("it is delivered", async () => (await reloaded(page)) && /delivered/.test(await page.textContent(".title")));
     await session.stop();
     await page.context().close();
   },
@@ -165,7 +167,7 @@ const steps = {
     await page.screenshot({ path: `${pictures}/preview-light.png` });
     await page.click("button:has-text('Retry 3 now')");
     await until("it is done", async () => /Done/.test(await page.textContent("h1")));
-    await until("nothing matches", async () => { await page.reload(); return /0 still match/.test(await page.textContent("main")); });
+    await until("nothing matches", async () => (await reloaded(page)) && /0 still match/.test(await page.textContent("main")));
     await page.screenshot({ path: `${pictures}/progress-light.png` });
     for (const id of ids) assert.equal((await call("GET", `/v1/webhooks/deliveries/${id}`)).status, "delivered");
     await page.context().close();
