@@ -7,6 +7,7 @@ mod constants;
 mod cost;
 mod counter_lag;
 mod decode;
+mod evidence;
 mod frame;
 mod gate;
 mod gps;

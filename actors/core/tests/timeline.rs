@@ -25,6 +25,9 @@ mod fooled;
 #[path = "timeline/modes.rs"]
 mod modes;
 
+#[path = "timeline/rides.rs"]
+mod rides;
+
 #[path = "timeline/sparse.rs"]
 mod sparse;
 

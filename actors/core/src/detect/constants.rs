@@ -332,8 +332,11 @@ pub(super) const STREET_SPEED_COST: f32 = 5.0;
 /// The share of the slope's squared standard error that is added to those spreads: swings of the
 /// air last some seconds, so neighbouring seconds are not independent.
 pub(super) const RATE_ERROR_SHARE: f32 = 4.0;
-/// The time for which a speed over ground counts against climbing.
+/// The longest time for which a speed over ground counts against climbing.
 pub(super) const SPEED_HOLDS_MS: u32 = 12_000;
+/// That time in usual intervals between fixes, and 2 s for the delay of a fix: when a second fix is
+/// missing, the courier is behind a door, where the speed of the street says nothing.
+pub(super) const SPEED_HOLDS_INTERVALS: f32 = 2.0;
 /// The accuracy up to which the phone's own speed distinguishes walking from rest, metres.
 pub(super) const WALK_ACCURACY_M_MAX: f32 = 20.0;
 /// The speed that a pedestrian does not exceed for long, m/s.

@@ -28,10 +28,16 @@ pub(super) fn street_cost(frame: &KeptFrame) -> f32 {
     }
 }
 
-/// Returns the evidence against a vehicle if the height changes faster than any street allows, and
-/// only fixes that jump show the speed: a cabin with such fixes.
+/// Returns the evidence against a vehicle by [`grade_cost`] if only fixes that jump show the speed: a
+/// cabin with such fixes.
 pub(super) fn steep_cost(frame: &KeptFrame, rate: Option<(f32, f32)>, speed_mps: f32) -> f32 {
-    match rate.filter(|_| frame.is_loose()) {
+    grade_cost(rate.filter(|_| frame.is_loose()), speed_mps)
+}
+
+/// Returns the evidence against a vehicle if the height changes faster than any street allows at
+/// this speed.
+pub(super) fn grade_cost(rate: Option<(f32, f32)>, speed_mps: f32) -> f32 {
+    match rate {
         Some((rate_mps, error_mps)) => {
             let spread = || {
                 let error = RATE_ERROR_SHARE * error_mps * error_mps;

@@ -4,17 +4,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
-    CLIMB_SPREAD_MPS, COLD_FIX_MS, DELAY_MAX, DELAY_MIN, DRIVE_HOLDS_INTERVALS, DRIVE_LOG_ODDS_MAX,
-    DRIVE_SLOPE, DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS, HEIGHT_BRIDGE_MS, HEIGHT_INTERVAL_NEW,
-    LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE, REST_HOLDS_MS, REST_LOG_ODDS,
-    RIDE_MPS, RIDE_SLOW_COST, RIDE_USUAL_MPS, SKY_ACCURACY_M, SKY_HOLDS_MS, SPARSE_FIX_MS,
-    SPARSE_HEIGHT_MS, SPEED_HOLDS_MS, UNMEASURED_RIDE_COST, WALK_ACCURACY_M_MAX,
-    WALK_LEVEL_SPREAD_MPS,
+    COLD_FIX_MS, DELAY_MAX, DELAY_MIN, DRIVE_HOLDS_INTERVALS, DRIVE_SPEED_MPS, HEIGHT_BRIDGE_MS,
+    HEIGHT_INTERVAL_NEW, REST_HOLDS_MS,
+    SKY_ACCURACY_M, SKY_HOLDS_MS, SPARSE_FIX_MS, SPARSE_HEIGHT_MS, SPEED_HOLDS_INTERVALS,
+    SPEED_HOLDS_MS, WALK_ACCURACY_M_MAX,
 };
-use super::cost::{cost, steep_cost, street_cost};
 use super::counter_lag::CounterLag;
-use super::decode::{Decoder, Evidence};
+use super::decode::Decoder;
+use super::evidence::{Before, evidence_of};
 use super::frame::{Frame, KeptFrame};
 use super::height::{LoneRide, RideTrack};
 use super::motion::vehicle_hint;
@@ -317,11 +314,8 @@ impl MovementDetector {
         }
     }
 
-    fn decode_next(&mut self, context: &SessionContext, log: &mut EventLog) {
-        let place = usize::from(self.done);
-        let Some(mut kept) = self.frames.get(place).copied() else {
-            return;
-        };
+    /// Returns what the seconds before `kept` show about the speed over ground, and adds it to them.
+    fn look_back(&mut self, kept: &KeptFrame) -> Before {
         let (t_ms, speed_mps) = (kept.t_ms(), kept.speed_mps());
         if let Some(speed_mps) = speed_mps {
             self.drove = (t_ms, speed_mps);
@@ -330,16 +324,35 @@ impl MovementDetector {
         // claimed accuracies stay small.
         match speed_mps.filter(|_| !kept.is_loose()) {
             Some(speed_mps) => self.lately = (t_ms, speed_mps),
-            None if t_ms.saturating_sub(self.lately.0) > SPEED_HOLDS_MS => self.lately.1 = 0.0,
+            None if t_ms.saturating_sub(self.lately.0) > self.speed_holds_ms() => {
+                self.lately.1 = 0.0;
+            }
             None => {}
         }
         let begun_ms = self.begun_ms.unwrap_or(t_ms);
         let before_fix = !self.has_leg && t_ms.saturating_sub(begun_ms) < COLD_FIX_MS;
+        Before {
+            lately_mps: self.lately.1,
+            // Before the first speed, a vehicle may have any.
+            unseen_mps: if self.has_leg {
+                self.drove.1
+            } else {
+                f32::INFINITY
+            },
+            // A passenger is at rest, so rest shows nothing where a vehicle may be moving unseen.
+            may_drive: before_fix || (speed_mps.is_none() && self.drove_lately(t_ms)),
+        }
+    }
+
+    fn decode_next(&mut self, context: &SessionContext, log: &mut EventLog) {
+        let place = usize::from(self.done);
+        let Some(mut kept) = self.frames.get(place).copied() else {
+            return;
+        };
+        let before = self.look_back(&kept);
         let rate = self.rate_mps(place);
-        // A passenger is at rest, so rest shows nothing where a vehicle may be moving unseen.
-        let may_drive = before_fix || (speed_mps.is_none() && self.drove_lately(t_ms));
-        let evidence = evidence_of(&kept, rate, self.lately.1, may_drive);
-        let is_unseen = speed_mps.is_none() && kept.vehicle() <= 0.0;
+        let evidence = evidence_of(&kept, rate, &before);
+        let is_unseen = kept.speed_mps().is_none() && kept.vehicle() <= 0.0;
         let mut maybe_ms = self.ride.begun_ms();
         if let Some(height_m) = kept.height_m() {
             maybe_ms = None;
@@ -375,6 +388,13 @@ impl MovementDetector {
             && t_ms.saturating_sub(at_ms) as f32 <= DRIVE_HOLDS_INTERVALS * usual_ms
     }
 
+    /// Returns for how long a speed over ground counts against climbing: until the next fixes are
+    /// overdue, because then the courier is inside.
+    fn speed_holds_ms(&self) -> u32 {
+        let usual_ms = self.position.usual_interval_ms();
+        ((SPEED_HOLDS_INTERVALS * usual_ms) as u32 + 2 * WINDOW_MS).min(SPEED_HOLDS_MS)
+    }
+
     /// Returns the mean height of a second and its neighbours.
     fn smooth_m(&self, place: usize, height_m: f32) -> f32 {
         let near = [place.checked_sub(1), place.checked_add(1)];
@@ -399,73 +419,4 @@ impl MovementDetector {
         let to = (place + DELAY_MIN + 1).min(self.frames.len());
         slope::around(self.frames.get(from..to)?, self.frames.get(place)?)
     }
-}
-
-/// Returns the evidence of one second for each state.
-fn evidence_of(
-    frame: &KeptFrame,
-    rate: Option<(f32, f32)>,
-    lately_mps: f32,
-    may_drive: bool,
-) -> Evidence {
-    let (gait, vehicle, speed_mps) = (frame.gait(), frame.vehicle(), frame.speed_mps());
-    // Fixes that are not from satellites jump. If a gait is felt, they are no evidence for a
-    // vehicle.
-    let walks = frame.has_body() && gait >= REST_LOG_ODDS;
-    let drive = match speed_mps {
-        Some(_) if frame.is_loose() && walks => 0.0,
-        Some(speed_mps) => (DRIVE_SLOPE * (speed_mps - DRIVE_SPEED_MPS))
-            .clamp(-DRIVE_LOG_ODDS_MAX, DRIVE_LOG_ODDS_MAX),
-        None => 0.0,
-    };
-    // Costs of level ground, for staying and for walking.
-    let ((level_stay, level_walk), climb, ride) = match rate {
-        Some((rate_mps, error_mps)) => {
-            // In wind or in a pocket the height is rough, and its slope is weak evidence.
-            let rough =
-                |spread: f32| (spread * spread + RATE_ERROR_SHARE * error_mps * error_mps).sqrt();
-            let level = || rough(LEVEL_SPREAD_MPS);
-            let climb = || rough(CLIMB_SPREAD_MPS);
-            let walk = || rough(WALK_LEVEL_SPREAD_MPS);
-            let rate_mps = rate_mps.abs();
-            (
-                (
-                    cost(rate_mps - LEVEL_MPS, level),
-                    cost(rate_mps - LEVEL_MPS, walk),
-                ),
-                cost(CLIMB_SLOW_MPS - rate_mps, climb) + cost(rate_mps - CLIMB_FAST_MPS, climb),
-                cost(RIDE_MPS - rate_mps, climb)
-                    + if !frame.has_body() && rate_mps < RIDE_USUAL_MPS {
-                        RIDE_SLOW_COST
-                    } else {
-                        0.0
-                    },
-            )
-        }
-        None => match frame.climb() {
-            Some(climb) if climb > 0.0 => ((climb, climb), 0.0, UNMEASURED_RIDE_COST),
-            _ => ((0.0, 0.0), UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
-        },
-    };
-    let on_foot = -drive.max(0.0);
-    // Stairs stay in one place, like a cabin. If no body is measured, a constant position is
-    // evidence for both.
-    let climb_gait = if frame.has_body() { gait } else { -gait };
-    let over_ground =
-        (CLIMB_GROUND_SPEED_COST * (lately_mps - CLIMB_GROUND_SPEED_MPS)).clamp(0.0, RATE_COST_MAX);
-    // A vehicle can be at any height. Without a speed only a gait is evidence against it.
-    let driving = match speed_mps {
-        // A changing place is as much evidence for a vehicle as for a walk.
-        Some(_) if !frame.has_body() => drive + gait.max(0.0) + vehicle,
-        Some(speed_mps) => drive + vehicle - steep_cost(frame, rate, speed_mps),
-        None if may_drive => DRIVE_UNSEEN_LOG_ODDS - gait + vehicle,
-        None => DRIVE_UNSEEN_LOG_ODDS - gait.max(0.0) + vehicle,
-    };
-    [
-        -gait - level_stay + on_foot,
-        gait - level_walk + on_foot,
-        climb_gait - climb + on_foot - over_ground.max(street_cost(frame)),
-        -gait - ride + on_foot - over_ground,
-        driving,
-    ]
 }

@@ -1,0 +1,91 @@
+//! Computes the evidence of one second for each state of the movement track.
+
+use super::constants::{
+    CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
+    CLIMB_SPREAD_MPS, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE, DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS,
+    LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE, REST_LOG_ODDS, RIDE_MPS,
+    RIDE_SLOW_COST, RIDE_USUAL_MPS, UNMEASURED_RIDE_COST, WALK_LEVEL_SPREAD_MPS,
+};
+use super::cost::{cost, grade_cost, steep_cost, street_cost};
+use super::decode::Evidence;
+use super::frame::KeptFrame;
+
+/// What the seconds before show about the speed over ground.
+pub(super) struct Before {
+    /// The speed that still counts against climbing, in m/s.
+    pub lately_mps: f32,
+    /// The newest speed, which a vehicle may still have where none is seen, in m/s.
+    pub unseen_mps: f32,
+    /// Whether a vehicle may be moving unseen.
+    pub may_drive: bool,
+}
+
+/// Returns the evidence of one second for each state.
+pub(super) fn evidence_of(
+    frame: &KeptFrame,
+    rate: Option<(f32, f32)>,
+    before: &Before,
+) -> Evidence {
+    let (gait, vehicle, speed_mps) = (frame.gait(), frame.vehicle(), frame.speed_mps());
+    // Fixes that are not from satellites jump. If a gait is felt, they are no evidence for a
+    // vehicle.
+    let walks = frame.has_body() && gait >= REST_LOG_ODDS;
+    let drive = match speed_mps {
+        Some(_) if frame.is_loose() && walks => 0.0,
+        Some(speed_mps) => (DRIVE_SLOPE * (speed_mps - DRIVE_SPEED_MPS))
+            .clamp(-DRIVE_LOG_ODDS_MAX, DRIVE_LOG_ODDS_MAX),
+        None => 0.0,
+    };
+    // Costs of level ground, for staying and for walking.
+    let ((level_stay, level_walk), climb, ride) = match rate {
+        Some((rate_mps, error_mps)) => {
+            // In wind or in a pocket the height is rough, and its slope is weak evidence.
+            let rough =
+                |spread: f32| (spread * spread + RATE_ERROR_SHARE * error_mps * error_mps).sqrt();
+            let level = || rough(LEVEL_SPREAD_MPS);
+            let climb = || rough(CLIMB_SPREAD_MPS);
+            let walk = || rough(WALK_LEVEL_SPREAD_MPS);
+            let rate_mps = rate_mps.abs();
+            (
+                (
+                    cost(rate_mps - LEVEL_MPS, level),
+                    cost(rate_mps - LEVEL_MPS, walk),
+                ),
+                cost(CLIMB_SLOW_MPS - rate_mps, climb) + cost(rate_mps - CLIMB_FAST_MPS, climb),
+                cost(RIDE_MPS - rate_mps, climb)
+                    + if !frame.has_body() && rate_mps < RIDE_USUAL_MPS {
+                        RIDE_SLOW_COST
+                    } else {
+                        0.0
+                    },
+            )
+        }
+        None => match frame.climb() {
+            Some(climb) if climb > 0.0 => ((climb, climb), 0.0, UNMEASURED_RIDE_COST),
+            _ => ((0.0, 0.0), UNMEASURED_RIDE_COST, UNMEASURED_RIDE_COST),
+        },
+    };
+    let on_foot = -drive.max(0.0);
+    // Stairs stay in one place, like a cabin. If no body is measured, a constant position is
+    // evidence for both.
+    let climb_gait = if frame.has_body() { gait } else { -gait };
+    let over_ground = (CLIMB_GROUND_SPEED_COST * (before.lately_mps - CLIMB_GROUND_SPEED_MPS))
+        .clamp(0.0, RATE_COST_MAX);
+    // A vehicle can be at any height. Without a speed, a gait is evidence against it, and a height
+    // that changes faster than on any street at the newest speed.
+    let unseen = || DRIVE_UNSEEN_LOG_ODDS + vehicle - grade_cost(rate, before.unseen_mps);
+    let driving = match speed_mps {
+        // A changing place is as much evidence for a vehicle as for a walk.
+        Some(_) if !frame.has_body() => drive + gait.max(0.0) + vehicle,
+        Some(speed_mps) => drive + vehicle - steep_cost(frame, rate, speed_mps),
+        None if before.may_drive => unseen() - gait,
+        None => unseen() - gait.max(0.0),
+    };
+    [
+        -gait - level_stay + on_foot,
+        gait - level_walk + on_foot,
+        climb_gait - climb + on_foot - over_ground.max(street_cost(frame)),
+        -gait - ride + on_foot - over_ground,
+        driving,
+    ]
+}

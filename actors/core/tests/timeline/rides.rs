@@ -1,0 +1,62 @@
+//! Tests elevator rides that hardly differ from rest, and drives that look like a ride.
+
+use porchlight_schema::event::{Direction, Event, EventType, Metadata};
+use porchlight_schema::sample::Sample;
+
+use super::signals::{Act, Noise, Owned, Phone, context_at, events_of, of_type, samples};
+
+const WALK: Act = Act::Walk { heading_deg: 0.0 };
+
+/// Removes the fixes in these seconds.
+fn without_fixes(all: &mut Vec<Owned>, seconds: std::ops::Range<u32>) {
+    all.retain(|owned| {
+        let sample = owned.sample();
+        !matches!(sample, Sample::Location(_)) || !seconds.contains(&(sample.t_ms() / 1_000))
+    });
+}
+
+/// Returns the only ride, with its direction and height in metres.
+fn only_ride(events: &[Event]) -> (Event, Direction, f32) {
+    let [ride] = of_type(events, EventType::Elevator)[..] else {
+        unreachable!("one ride: {events:?}")
+    };
+    let Metadata::Climb {
+        direction,
+        height_cm: Some(height_cm),
+        ..
+    } = ride.metadata
+    else {
+        unreachable!("with a height: {ride:?}")
+    };
+    (ride, direction, height_cm as f32 / 100.0)
+}
+
+/// The courier walks straight into a waiting cabin and rides up 14 m at 1 m/s. The phone sends only
+/// fixes and pressure. Its last fix before the cabin shows the speed of the walk, and the next one
+/// comes after the way back from it. No vehicle climbs 1 m per second at the speed of a walk.
+#[test]
+fn a_ride_behind_the_last_fix_of_a_walk_is_a_ride() {
+    let phone = Phone {
+        imu: false,
+        steps: false,
+        ..Phone::ALL
+    };
+    let script = [
+        (WALK, 60),
+        (Act::Stay, 4),
+        (Act::Ride { mps: 1.0 }, 14),
+        (Act::Stay, 30),
+        (WALK, 40),
+    ];
+    for seed in 1..6 {
+        let mut all = samples(&script, phone, seed);
+        without_fixes(&mut all, 60..98);
+        let events = events_of(&context_at(0.0, 80.0), &all, 60);
+        let (ride, direction, height_m) = only_ride(&events);
+        assert!(ride.t_start_ms.abs_diff(64_000) <= 3_000, "{events:?}");
+        assert!(
+            direction == Direction::Up && (height_m - 14.0).abs() < 1.0,
+            "{events:?}"
+        );
+    }
+}
