@@ -63,9 +63,15 @@ pub(super) const ACTIVITY_WEIGHT: f32 = 0.3;
 /// The height over which pressure falls by a factor of e at 15 °C, metres: R·T/(M·g), US Standard
 /// Atmosphere.
 pub(super) const SCALE_HEIGHT_M: f32 = 8_434.0;
-/// The height change in one second above which no person moves, metres: the fastest office
-/// elevators run 5 to 6 m/s.
+/// The height change in one second above which no person moves out of rest, metres: most elevators
+/// run up to 5 or 6 m/s, and accelerate at 1.5 m/s² at most (research 2.5).
 pub(super) const HEIGHT_LEAP_M: f32 = 6.0;
+/// The height change in one second above which no person moves at all, metres: the elevators of the
+/// Burj Khalifa run 10 m/s, with 20 % for the noise of pressure.
+pub(super) const HEIGHT_LEAP_M_MAX: f32 = 12.0;
+/// The height change in the second before from which a larger one is a cabin's: four times the noise
+/// of a barometer, and less than a cabin gains in the two seconds before it runs 6 m/s.
+pub(super) const HEIGHT_BEFORE_LEAP_M: f32 = 2.0;
 /// The longest silence of the barometer across which heights are compared (research 6.3).
 pub(super) const HEIGHT_GAP_MS: u32 = 20_000;
 /// The distance from a whole hectopascal up to which a reading counts as whole.

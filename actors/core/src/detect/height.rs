@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    COARSE_LEAP_MS, COARSE_SEC_MAX, COARSE_SEC_MIN, COARSE_SHARE, HEIGHT_GAP_MS, HEIGHT_LEAP_M,
-    RIDE_ALONE_MPS, RIDE_ALONE_MS_MAX, RIDE_ALONE_MS_MIN, RIDE_BASE_NEW, RIDE_DEAD_MPS2,
-    RIDE_HEIGHT_M_MIN, RIDE_LOUD_SEC_MAX, RIDE_LOUD_STD_MPS2, RIDE_OVERSHOOT, RIDE_PUSH_MS_MAX,
-    RIDE_QUIET_STD_MPS2, RIDE_SETTLE_MPS2, RIDE_SETTLE_SEC, RIDE_STOPPED_SHARE, SCALE_HEIGHT_M,
-    WHOLE_HPA,
+    COARSE_LEAP_MS, COARSE_SEC_MAX, COARSE_SEC_MIN, COARSE_SHARE, HEIGHT_BEFORE_LEAP_M,
+    HEIGHT_GAP_MS, HEIGHT_LEAP_M, HEIGHT_LEAP_M_MAX, RIDE_ALONE_MPS, RIDE_ALONE_MS_MAX,
+    RIDE_ALONE_MS_MIN, RIDE_BASE_NEW, RIDE_DEAD_MPS2, RIDE_HEIGHT_M_MIN, RIDE_LOUD_SEC_MAX,
+    RIDE_LOUD_STD_MPS2, RIDE_OVERSHOOT, RIDE_PUSH_MS_MAX, RIDE_QUIET_STD_MPS2, RIDE_SETTLE_MPS2,
+    RIDE_SETTLE_SEC, RIDE_STOPPED_SHARE, SCALE_HEIGHT_M, WHOLE_HPA,
 };
 use crate::window::{BodyMotion, WINDOW_MS, Window};
 
@@ -17,6 +17,8 @@ pub(super) struct HeightTrack {
     reference_hpa: Option<f32>,
     /// The newest height, with its time.
     last: Option<(u32, f32)>,
+    /// The distance moved up or down in the newest second, in metres.
+    moved_m: f32,
     /// The offset in metres that compensates leaps no body can make.
     offset_m: f32,
     /// The number of seconds with a whole number of hectopascals, and of all seconds with pressure;
@@ -42,13 +44,22 @@ impl HeightTrack {
         let mut height_m = raw_m;
         if let Some((last_ms, last_m)) = self.last {
             let apart_ms = window.t_ms.saturating_sub(last_ms);
-            let leap_m = HEIGHT_LEAP_M * (apart_ms as f32 / 1_000.0).max(1.0);
+            let apart_sec = (apart_ms as f32 / 1_000.0).max(1.0);
+            // A cabin gains speed over some seconds; a leap comes out of rest.
+            let is_fast = self.moved_m >= HEIGHT_BEFORE_LEAP_M;
+            let leap_m = apart_sec
+                * if is_fast {
+                    HEIGHT_LEAP_M_MAX
+                } else {
+                    HEIGHT_LEAP_M
+                };
             // A stale first value, a slammed door or a restarted sensor causes a leap. The track
             // continues from its last height.
             if apart_ms <= HEIGHT_GAP_MS && (raw_m - last_m).abs() > leap_m {
                 self.offset_m += last_m - raw_m;
                 height_m = last_m;
             }
+            self.moved_m = (height_m - last_m).abs() / apart_sec;
         }
         self.last = Some((window.t_ms, height_m));
         Some(height_m)

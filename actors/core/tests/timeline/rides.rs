@@ -60,3 +60,19 @@ fn a_ride_behind_the_last_fix_of_a_walk_is_a_ride() {
         );
     }
 }
+
+/// An express elevator takes the courier up 140 m at 6 m/s. No second is a leap of a restarted sensor.
+#[test]
+fn an_express_elevator_keeps_its_height() {
+    let mut script = vec![(WALK, 40), (Act::Stay, 15)];
+    script.extend([1.0, 2.2, 3.3, 4.4, 5.5].map(|mps| (Act::Ride { mps }, 1)));
+    script.push((Act::Ride { mps: 6.1 }, 18));
+    script.extend([5.5, 4.4, 3.3, 2.2, 1.0].map(|mps| (Act::Ride { mps }, 1)));
+    script.extend([(Act::Stay, 10), (WALK, 20)]);
+    for seed in 1..6 {
+        let all = samples(&script, Phone::ALL, seed);
+        let events = events_of(&context_at(0.0, 50.0), &all, 60);
+        let (_, _, height_m) = only_ride(&events);
+        assert!((height_m - 142.6).abs() < 3.0, "{events:?}");
+    }
+}
