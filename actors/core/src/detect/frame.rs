@@ -21,6 +21,8 @@ pub(super) struct Frame {
     pub has_steps: bool,
     /// Whether the body was pushed up or down, or shaken so much that a push cannot be recognised.
     pub has_push: bool,
+    /// Whether acceleration spreads too much for a cabin.
+    pub is_loud: bool,
     /// Whether the newest fix is so good and so new that the phone sees the sky.
     pub sees_sky: bool,
     /// Whether a fix came.
@@ -62,6 +64,7 @@ const HAS_CLIMB: u16 = 512;
 const IS_LOOSE: u16 = 1024;
 const BY_COUNTER: u16 = 2048;
 const HAS_JOINED: u16 = 4096;
+const IS_LOUD: u16 = 8192;
 
 /// The share of the step counter's evidence that counts in a second whose speed is known: the
 /// counter may be 10 s late, and the speed is not.
@@ -93,6 +96,7 @@ impl KeptFrame {
                 | flag(frame.has_steps, HAS_STEPS)
                 | flag(frame.by_counter, BY_COUNTER)
                 | flag(frame.has_push, HAS_PUSH)
+                | flag(frame.is_loud, IS_LOUD)
                 | flag(frame.has_fix, HAS_FIX)
                 | flag(frame.sees_sky, SEES_SKY)
                 | flag(frame.height_m.is_some(), HAS_HEIGHT),
@@ -225,6 +229,12 @@ impl KeptFrame {
     #[inline]
     pub(super) fn has_body(&self) -> bool {
         self.has(HAS_BODY)
+    }
+
+    /// Returns whether acceleration spread too much for a cabin.
+    #[inline]
+    pub(super) fn is_loud(&self) -> bool {
+        self.has(IS_LOUD)
     }
 
     /// Returns whether only the step counter measured the body.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     COLD_FIX_MS, DELAY_MAX, DELAY_MIN, DRIVE_HOLDS_INTERVALS, DRIVE_SPEED_MPS, HEIGHT_BRIDGE_MS,
-    HEIGHT_INTERVAL_NEW, REST_HOLDS_MS,
+    HEIGHT_INTERVAL_NEW, LEVEL_MPS, REST_HOLDS_MS, REST_LOG_ODDS, RIDE_QUIET_STD_MPS2,
     SKY_ACCURACY_M, SKY_HOLDS_MS, SPARSE_FIX_MS, SPARSE_HEIGHT_MS, SPEED_HOLDS_INTERVALS,
     SPEED_HOLDS_MS, WALK_ACCURACY_M_MAX,
 };
@@ -93,6 +93,9 @@ impl Detector for MovementDetector {
             by_counter: gait.is_measured && window.motion.is_none(),
             has_steps: gait.has_steps,
             has_push: self.ride.has_push(),
+            is_loud: window
+                .motion
+                .is_some_and(|motion| motion.accel_std > RIDE_QUIET_STD_MPS2),
             has_fix: window.last_fix().is_some(),
             sees_sky: window
                 .end_ms()
@@ -417,6 +420,19 @@ impl MovementDetector {
         }
         let from = place.saturating_sub(DELAY_MIN);
         let to = (place + DELAY_MIN + 1).min(self.frames.len());
-        slope::around(self.frames.get(from..to)?, self.frames.get(place)?)
+        let (seconds, here) = (self.frames.get(from..to)?, self.frames.get(place)?);
+        let (rate_mps, error_mps) = slope::around(seconds, here)?;
+        // Where the body rests, the course may be that of a cabin that starts and stops, and its
+        // curve is no noise. A walk swings the air in a pocket, and that is.
+        let is_quiet = here.has_body() && here.gait() <= -REST_LOG_ODDS && !here.is_loud();
+        let curved_mps = if is_quiet && rate_mps.abs() >= LEVEL_MPS {
+            slope::curved_error_mps(seconds)
+        } else {
+            None
+        };
+        Some((
+            rate_mps,
+            curved_mps.map_or(error_mps, |curved_mps| curved_mps.min(error_mps)),
+        ))
     }
 }

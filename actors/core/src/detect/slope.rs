@@ -40,11 +40,8 @@ fn of_whole(seconds: &[KeptFrame; WHOLE]) -> Option<(f32, f32)> {
     const FROM_SEC: i32 = -(DELAY_MIN as i32);
     /// Seven times the sum of the squares of -3 to 3.
     const SPREAD: f32 = (WHOLE * DELAY_MIN * (DELAY_MIN + 1) * WHOLE / 3) as f32;
-    let [first, .., last] = seconds;
     let here_m = seconds[DELAY_MIN].height_m()?;
-    if last.t_ms().wrapping_sub(first.t_ms()) != (WHOLE as u32 - 1) * WINDOW_MS
-        || seconds.iter().any(|second| second.height_m().is_none())
-    {
+    if !are_whole(seconds) {
         return None;
     }
     let mut sums = HeightSums::default();
@@ -52,6 +49,50 @@ fn of_whole(seconds: &[KeptFrame; WHOLE]) -> Option<(f32, f32)> {
         sums.add(t_sec as f32, second.height_m()? - here_m);
     }
     Some(sums.slope(WHOLE as f32, 0.0, SPREAD))
+}
+
+/// Returns whether no second is missing and each has a height.
+#[inline(always)]
+fn are_whole(seconds: &[KeptFrame; WHOLE]) -> bool {
+    let [first, .., last] = seconds;
+    last.t_ms().wrapping_sub(first.t_ms()) == (WHOLE as u32 - 1) * WINDOW_MS
+        && seconds.iter().all(|second| second.height_m().is_some())
+}
+
+/// The orthogonal polynomials of first to third degree over seven places, each with the sum of its
+/// squares.
+const POLYNOMIALS: [([f32; WHOLE], f32); 3] = [
+    ([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0], 28.0),
+    ([5.0, 0.0, -3.0, -4.0, -3.0, 0.0, 5.0], 84.0),
+    ([-1.0, 1.0, 1.0, 0.0, -1.0, -1.0, 1.0], 6.0),
+];
+
+/// Returns the standard error of the slope by the distance of the heights from a cubic, in m/s. The
+/// course of a short ride is S-shaped, so its distance from a line is no noise. Returns `None`
+/// unless each second has a height.
+pub(super) fn curved_error_mps(seconds: &[KeptFrame]) -> Option<f32> {
+    let seconds: &[KeptFrame; WHOLE] = seconds.try_into().ok()?;
+    if !are_whole(seconds) {
+        return None;
+    }
+    let here_m = seconds[DELAY_MIN].height_m()?;
+    let heights_m = seconds.map(|second| second.height_m().unwrap_or(here_m) - here_m);
+    let mean_m = heights_m.iter().sum::<f32>() / WHOLE as f32;
+    let mut rest: f32 = heights_m
+        .iter()
+        .map(|height_m| (height_m - mean_m) * (height_m - mean_m))
+        .sum();
+    for (polynomial, squares) in &POLYNOMIALS {
+        let share: f32 = polynomial
+            .iter()
+            .zip(heights_m)
+            .map(|(value, height_m)| value * height_m)
+            .sum();
+        rest -= share * share / squares;
+    }
+    // Four of the seven degrees of freedom are those of the cubic.
+    let variance = f32::max(rest, 0.0) / (WHOLE - 4) as f32;
+    Some((variance / POLYNOMIALS[0].1).sqrt())
 }
 
 /// The sums over seconds of the height, its square, and its product with the time.
@@ -109,5 +150,30 @@ mod tests {
             prop_assert_eq!(of_whole(&seconds), any);
             prop_assert_eq!(around(&seconds, &seconds[DELAY_MIN]), any);
         }
+    }
+
+    /// Returns the standard errors by a line and by a cubic.
+    fn errors_mps(heights_m: [f32; WHOLE]) -> (f32, f32) {
+        let mut t_ms = 0;
+        let seconds = heights_m.map(|height_m| {
+            t_ms += WINDOW_MS;
+            KeptFrame::of(&Frame {
+                t_ms,
+                height_m: Some(height_m),
+                ..Frame::default()
+            })
+        });
+        let (_, error_mps) = around(&seconds, &seconds[DELAY_MIN]).unwrap();
+        (error_mps, curved_error_mps(&seconds).unwrap())
+    }
+
+    /// A cabin lifts the courier by one floor: 0.5 m/s² up to 0.63 m/s, and 3 m in 6 s. Air that is
+    /// as far from a line is rough by a cubic too.
+    #[test]
+    fn the_curve_of_a_short_ride_is_no_roughness() {
+        let (line_mps, cubic_mps) = errors_mps([0.0, 0.1, 0.5, 1.2, 1.8, 2.4, 2.8]);
+        assert!(cubic_mps < 0.5 * line_mps, "{line_mps} {cubic_mps}");
+        let (line_mps, cubic_mps) = errors_mps([0.3, -0.3, 0.3, -0.3, 0.3, -0.3, 0.3]);
+        assert!(cubic_mps > 0.8 * line_mps, "{line_mps} {cubic_mps}");
     }
 }

@@ -61,6 +61,38 @@ fn a_ride_behind_the_last_fix_of_a_walk_is_a_ride() {
     }
 }
 
+/// An elevator takes the courier up by one floor: 0.5 m/s² up to 0.63 m/s, and 3 m in 6 s. The phone
+/// has every sensor. It is a ride, not a part of the wait before it, and the wait is no gate.
+#[test]
+fn a_ride_by_one_floor_is_a_ride() {
+    let ride = [
+        (Act::Ride { mps: 0.25 }, 1),
+        (Act::Ride { mps: 0.63 }, 4),
+        (Act::Ride { mps: 0.25 }, 1),
+    ];
+    let mut script = vec![(Act::Stay, 20), (WALK, 40), (Act::Stay, 20)];
+    script.extend(ride);
+    script.extend([(Act::Stay, 3), (WALK, 15), (Act::Stay, 30)]);
+    for seed in 1..11 {
+        let mut all = samples(&script, Phone::ALL, seed);
+        // A barometer with 0.2 m of noise.
+        let mut noise = Noise::new(seed);
+        for owned in &mut all {
+            if let Owned::Plain(Sample::Pressure(pressure)) = owned {
+                pressure.hpa += 0.04 * noise.next() as f32;
+            }
+        }
+        let events = events_of(&context_at(0.0, 75.0), &all, 60);
+        let (ride, direction, height_m) = only_ride(&events);
+        assert!(ride.t_start_ms.abs_diff(80_000) <= 3_000, "{events:?}");
+        assert!(
+            direction == Direction::Up && (height_m - 3.0).abs() < 0.6,
+            "{events:?}"
+        );
+        assert!(of_type(&events, EventType::Gate).is_empty(), "{events:?}");
+    }
+}
+
 /// An express elevator takes the courier up 140 m at 6 m/s. No second is a leap of a restarted sensor.
 #[test]
 fn an_express_elevator_keeps_its_height() {
