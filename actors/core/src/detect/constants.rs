@@ -269,6 +269,9 @@ pub(super) const RIDE_UNFELT_HEIGHT_M_MIN: f32 = 2.3;
 /// metres. In a cabin it does not (of 37 rides in New York the best fix in one was of 50 m), and
 /// wind moves the pressure by more than a storey.
 pub(super) const RIDE_UNDER_SKY_HEIGHT_M_MIN: f32 = 10.0;
+/// The fastest change of height on a ramp of a garage, m/s: 15 % (the limit of the German model
+/// regulation for garages, § 3) at 4 m/s.
+pub(super) const RAMP_MPS: f32 = 0.6;
 /// The accuracy up to which a fix shows that the phone sees the sky, metres.
 pub(super) const SKY_ACCURACY_M: f32 = 12.0;
 /// The time for which such a fix holds.

@@ -8,7 +8,7 @@ use super::constants::{
     CLIMB_BY_STRIDE_MS_MIN, CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN,
     DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, LANDING_MS_MAX,
     PARKED_MOVE_FIXES, PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN, PARKED_UNSTEADY_MS_MIN,
-    PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RIDE_HEIGHT_M_MIN, RIDE_UNDER_SKY_HEIGHT_M_MIN,
+    PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RAMP_MPS, RIDE_HEIGHT_M_MIN, RIDE_UNDER_SKY_HEIGHT_M_MIN,
     RIDE_UNFELT_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
     WALK_SPEED_MPS_MAX, WALK_UNSTEADY_SHARE, WALK_USUAL_MPS_MAX,
 };
@@ -33,6 +33,8 @@ pub(super) struct Run {
     pub(super) tally: Tally,
     /// The number of its own seconds in which only the step counter measured the body.
     pub(super) counter_sec: u16,
+    /// The number of its own seconds in which acceleration spread too much for a cabin.
+    pub(super) loud_sec: u16,
     /// The number of seconds faster than any walk.
     pub(super) fast_sec: u16,
     /// The sum of the squared speeds over ground, in m²/s².
@@ -81,6 +83,7 @@ impl Run {
             evidence: 0.0,
             tally: Tally::default(),
             counter_sec: 0,
+            loud_sec: 0,
             fast_sec: 0,
             speed_squared: 0.0,
             from_m: before_m,
@@ -109,6 +112,7 @@ impl Run {
         self.counter_sec = self
             .counter_sec
             .saturating_add(u16::from(frame.is_by_counter()));
+        self.loud_sec = self.loud_sec.saturating_add(u16::from(frame.is_loud()));
         if let Some(speed_mps) = frame.speed_mps() {
             let is_fast = speed_mps > WALK_SPEED_MPS_MAX;
             self.fast_sec = self.fast_sec.saturating_add(u16::from(is_fast));
@@ -195,6 +199,14 @@ impl Run {
             && u32::from(self.tally.of(Counted::Sky)) * 2 * WINDOW_MS >= self.duration_ms()
     }
 
+    /// Returns whether an apparent ride is the drive over a ramp: a vehicle shakes the phone in most
+    /// seconds, and the height changes no faster than on a ramp. A cabin runs smoothly.
+    fn is_ramp(&self) -> bool {
+        let seconds = self.duration_ms() as f32 / WINDOW_MS as f32;
+        u32::from(self.loud_sec) * 2 * WINDOW_MS > self.duration_ms()
+            && self.rises().abs() <= RAMP_MPS * seconds
+    }
+
     pub(super) fn rises(&self) -> f32 {
         self.height_m().unwrap_or(self.ride_m)
     }
@@ -238,7 +250,7 @@ impl Run {
                 } else {
                     RIDE_UNFELT_HEIGHT_M_MIN
                 };
-                self.is_straight(min_m)
+                self.is_straight(min_m) && !self.is_ramp()
             }
             State::Drive => duration_ms >= DRIVE_MS_MIN && self.ground_m >= DRIVE_LENGTH_M_MIN,
         }
@@ -304,6 +316,7 @@ impl Run {
             self.evidence += later.evidence;
             self.tally.add(&later.tally, OF_ITS_STATE);
             self.counter_sec = self.counter_sec.saturating_add(later.counter_sec);
+            self.loud_sec = self.loud_sec.saturating_add(later.loud_sec);
             self.fast_sec = self.fast_sec.saturating_add(later.fast_sec);
         }
         self.tally.add(&later.tally, OF_ALL);
