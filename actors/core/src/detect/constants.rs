@@ -305,6 +305,9 @@ pub(super) const HALT_MS_MAX: u32 = 140_000;
 pub(super) const HALT_BY_POSITION_MS_MAX: u32 = 45_000;
 /// The speed at which a vehicle still rolls, m/s.
 pub(super) const ROLLING_MPS: f32 = 0.6;
+/// The number of consecutive seconds faster than a walk, with the body at rest, after which a
+/// vehicle that halted in traffic has moved on: the speed of a parked phone wanders for less.
+pub(super) const CREEP_SEC_MIN: u8 = 3;
 /// The slow move that shows that the vehicle was left where positions are the only source: shorter
 /// ones are manoeuvres.
 pub(super) const PARKED_MOVE_MS_MIN: u32 = 25_000;

@@ -9,9 +9,9 @@ use porchlight_schema::event::EventType;
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    CAME_ON_FOOT_MS_MAX, DOOR_STOP_MS_MAX, DRIVE_IN_GAIT_MS_MIN, FIRST_FIX_MS,
+    CAME_ON_FOOT_MS_MAX, CREEP_SEC_MIN, DOOR_STOP_MS_MAX, DRIVE_IN_GAIT_MS_MIN, FIRST_FIX_MS,
     HALT_BY_POSITION_MS_MAX, HALT_MS_MAX, HEIGHT_GAP_MS, PARKED_MOVE_MS_MIN, ROLLING_MPS,
-    SAME_WAY_M_MIN, STOPPED_MS_MIN,
+    SAME_WAY_M_MIN, STOPPED_MS_MIN, WALK_SPEED_MPS_MAX,
 };
 use super::decode::State;
 use super::frame::KeptFrame;
@@ -41,6 +41,8 @@ pub(super) struct Arbiter {
     /// Whether a stay or a walk was seen. Before that, the state may be a vehicle on a hill whose
     /// first fix is still to come.
     has_stood: bool,
+    /// The number of consecutive seconds in which the body was carried at rest, faster than a walk.
+    creep_sec: u8,
     /// The time of the first second.
     first_ms: Option<u32>,
     /// The newest second of walking, or of a ride that pressure showed.
@@ -94,7 +96,9 @@ impl Arbiter {
                 .is_some_and(|speed_mps| speed_mps >= ROLLING_MPS)
         };
         let is_drive = |run: &Run| run.state == State::Drive;
-        let state = if state == State::Still && self.newest().is_some_and(is_drive) && rolls() {
+        let creeps = self.creeps(frame, state);
+        let is_rolling = creeps || (self.newest().is_some_and(is_drive) && rolls());
+        let state = if state == State::Still && is_rolling {
             State::Drive
         } else {
             state
@@ -104,6 +108,25 @@ impl Arbiter {
         if let Some((_, ride)) = lone_ride.take_if(|(end_ms, _)| *end_ms <= t_ms) {
             self.insert_ride(context, frame, &ride, log);
         }
+    }
+
+    /// Returns whether a vehicle that halted in traffic moves up: only the halt followed the drive, and
+    /// the body is carried at rest faster than a person walks.
+    fn creeps(&mut self, frame: &KeptFrame, state: State) -> bool {
+        let is_fast = state == State::Still
+            && frame.has_body()
+            && !frame.is_loose()
+            && frame
+                .speed_mps()
+                .is_some_and(|speed_mps| speed_mps > WALK_SPEED_MPS_MAX);
+        self.creep_sec = if is_fast {
+            self.creep_sec.saturating_add(1)
+        } else {
+            0
+        };
+        self.creep_sec >= CREEP_SEC_MIN
+            && self.event.is_some_and(|event| event.state == State::Drive)
+            && self.pending.iter().all(|run| run.state == State::Still)
     }
 
     /// Inserts a ride that only acceleration showed, which is known when it ends. The stay reported

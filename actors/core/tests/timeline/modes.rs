@@ -372,3 +372,25 @@ fn a_drive_with_poor_positions_shows_in_the_speed() {
     assert_eq!(drives.len(), 1, "{events:?}");
     assert!(drives[0].t_start_ms.abs_diff(30_000) <= 4_000, "{drives:?}");
 }
+
+/// The vehicle creeps through a traffic jam: every 15 s it moves up for 8 s at 2.4 m/s, which is slower
+/// than a drive usually is, but faster than a walk. It is one drive, however long the jam lasts.
+#[test]
+fn a_traffic_jam_belongs_to_the_drive() {
+    let drive = |mps| Act::Drive {
+        mps,
+        climb_mps: 0.0,
+    };
+    let mut script = vec![(drive(9.0), 40)];
+    for _ in 0..12 {
+        script.extend([(Act::Stay, 15), (drive(2.4), 8)]);
+    }
+    script.extend([(drive(9.0), 40), (Act::Stay, 12), (WALK, 30)]);
+    let events = events(&samples(&script, Phone::ALL, 5));
+    let drives = of_type(&events, EventType::Driving);
+    assert_eq!(drives.len(), 1, "{events:?}");
+    assert!(
+        drives[0].t_end_ms.unwrap().abs_diff(356_000) <= 3_000,
+        "{events:?}"
+    );
+}
