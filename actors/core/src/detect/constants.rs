@@ -211,6 +211,10 @@ pub(super) const DRIVE_LOG_ODDS_MAX: f32 = 1.8;
 
 /// The speed that no pedestrian keeps up without steps, m/s (13 km/h); bicycles and scooters do.
 pub(super) const SHAKEN_MPS: f32 = 3.6;
+/// That speed if the step counter reports each second and has counted nothing for
+/// [`SHAKEN_SILENT_MS`], m/s: couriers walk up to 2.1 and jog from 2.5 on, and a counter counts a
+/// jog.
+pub(super) const SHAKEN_SILENT_MPS: f32 = 2.5;
 /// The number of consecutive fixes at that speed that show a vehicle.
 pub(super) const SHAKEN_FIXES: u8 = 3;
 /// The time without a rise after which the step counter is silent: counters run up to 10 s late

@@ -4,18 +4,49 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    SHAKEN_FIXES, SHAKEN_HOLDS_MS, SHAKEN_MPS, SHAKEN_SILENT_MS, STEPS_IDLE_SEC_MIN,
-    WALK_ACCURACY_M_MAX,
+    SHAKEN_FIXES, SHAKEN_HOLDS_MS, SHAKEN_MPS, SHAKEN_SILENT_MPS, SHAKEN_SILENT_MS,
+    STEPS_IDLE_SEC_MIN, WALK_ACCURACY_M_MAX,
 };
-use crate::window::Window;
+use crate::window::{Fix, WINDOW_MS, Window};
+
+/// Consecutive fixes at a speed.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+struct Streak {
+    fixes: u8,
+    first_ms: u32,
+    newest_ms: u32,
+}
+
+impl Streak {
+    /// Adds a fix, or ends the streak if the fix is too slow or too inaccurate.
+    fn add(&mut self, fix: &Fix, min_mps: f32) {
+        let is_good = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
+        if !is_good || fix.speed_mps.is_none_or(|mps| mps < min_mps) {
+            self.fixes = 0;
+            return;
+        }
+        if self.fixes == 0 {
+            self.first_ms = fix.t_ms;
+        }
+        self.fixes = self.fixes.saturating_add(1);
+        self.newest_ms = fix.t_ms;
+    }
+
+    /// Returns the start of the streak if it is long enough and still lasts.
+    fn since_ms(&self, t_ms: u32) -> Option<u32> {
+        let holds = t_ms.saturating_sub(self.newest_ms) <= SHAKEN_HOLDS_MS;
+        (self.fixes >= SHAKEN_FIXES && holds).then_some(self.first_ms)
+    }
+}
 
 /// The last fast fixes and the step counter.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Shaken {
-    /// The number of consecutive fast fixes, and the times of the first and the newest.
-    fast: u8,
-    first_ms: u32,
-    newest_ms: u32,
+    fast: Streak,
+    /// The same for fixes that are only faster than a walk.
+    brisk: Streak,
+    /// The number of consecutive seconds in which the counter reported no rise, as far as they count.
+    silent_sec: u8,
     /// The newest rise of the step counter.
     risen_ms: Option<u32>,
     /// The number of seconds in which the counter reported without a rise, as far as they count.
@@ -30,27 +61,27 @@ impl Shaken {
             Some(_) => self.risen_ms = Some(window.t_ms),
             None => {}
         }
+        self.silent_sec = match window.steps {
+            Some(0) => self.silent_sec.saturating_add(1),
+            _ => 0,
+        };
         for fix in window.fixes() {
-            let is_good = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
-            if is_good && fix.speed_mps.is_some_and(|mps| mps >= SHAKEN_MPS) {
-                if self.fast == 0 {
-                    self.first_ms = fix.t_ms;
-                }
-                self.fast = self.fast.saturating_add(1);
-                self.newest_ms = fix.t_ms;
-            } else {
-                self.fast = 0;
-            }
+            self.fast.add(fix, SHAKEN_MPS);
+            self.brisk.add(fix, SHAKEN_SILENT_MPS);
         }
-        let holds = window.t_ms.saturating_sub(self.newest_ms) <= SHAKEN_HOLDS_MS;
+        let is_silent = u32::from(self.silent_sec) * WINDOW_MS >= SHAKEN_SILENT_MS;
+        if is_silent && let Some(since_ms) = self.brisk.since_ms(window.t_ms) {
+            return Some(since_ms);
+        }
         // A counter that has never reported shows nothing by its silence.
         let silent_since_ms = match self.risen_ms {
             Some(ms) => ms.saturating_add(SHAKEN_SILENT_MS),
             None if self.idle_sec >= STEPS_IDLE_SEC_MIN => 0,
             None => return None,
         };
-        let is_shaken = self.fast >= SHAKEN_FIXES && holds && window.t_ms >= silent_since_ms;
-        is_shaken.then_some(self.first_ms)
+        self.fast
+            .since_ms(window.t_ms)
+            .filter(|_| window.t_ms >= silent_since_ms)
     }
 }
 
@@ -58,7 +89,6 @@ impl Shaken {
 mod tests {
     use super::*;
     use crate::geo::Place;
-    use crate::window::Fix;
 
     /// Returns a second with a fix, and the increase of the step counter in it.
     fn second(number: u32, mps: f32, steps: Option<u16>) -> Window {
@@ -93,6 +123,21 @@ mod tests {
         let ride = |counter: Option<u16>| (0..20).map(move |number| second(number, 4.5, counter));
         assert_eq!(newest(ride(Some(0))), Some(0));
         assert_eq!(newest(ride(None)), None, "a phone without a counter");
+    }
+
+    /// A cargo bicycle moves at 3 m/s. The counter has reported no step for ten seconds. If it reports
+    /// only rises, or counts the steps of a courier who jogs, it shows no vehicle at that speed.
+    #[test]
+    fn a_slow_bicycle_shakes_the_phone_while_the_counter_reports_no_step() {
+        let ride = |counter: Option<u16>| (0..20).map(move |number| second(number, 3.0, counter));
+        assert_eq!(newest(ride(Some(0))), Some(0));
+        assert_eq!(newest(ride(None)), None);
+        assert_eq!(newest(ride(Some(3))), None);
+        assert_eq!(
+            newest(ride(Some(0)).take(9)),
+            None,
+            "the counter may be late"
+        );
     }
 
     /// A runner is as fast, and the counter counts. A walker is slower.
