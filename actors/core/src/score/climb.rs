@@ -1,6 +1,8 @@
 //! The climb from the entrance to the drop-off: its height, its floors, and whether an elevator was used.
 
+mod ground;
 mod landings;
+mod leap;
 mod ride_speed;
 mod stops;
 
@@ -9,14 +11,13 @@ use std::fmt::Write as _;
 use porchlight_schema::event::{Direction, Event, EventType, Metadata, seconds};
 
 use super::evidence_log::{EvidenceLog, words};
-use super::height::{Rise, rise};
+use super::height::Rise;
 use super::place::{DropOffSign, Places};
 use super::scoring_context::{Foot, ScoringContext, end_of, overlap_ms};
 use crate::floors::{Building, Estimate, Measured, PlaceKind, STOREY_M};
 use crate::score::parameters::door::climb::{
-    AGREE_M, CLIMB_SIGMA_M, CONFIDENCE_LEAST, DOOR_MS, FOOT_MS, GROUND_MS, HALL_MS,
-    HEARD_LEAST_SEC, HEARD_SHARE, INSTANT_MS, PRESSURE_GAP_MS, STAIRS_MPS, STEEP_M, STEEP_MS,
-    UNEXPLAINED_M, UNEXPLAINED_MS,
+    AGREE_M, CLIMB_SIGMA_M, CONFIDENCE_LEAST, HEARD_LEAST_SEC, HEARD_SHARE, INSTANT_MS,
+    PRESSURE_GAP_MS, STAIRS_MPS, UNEXPLAINED_M, UNEXPLAINED_MS,
 };
 use crate::score::parameters::place::stays::SAME_FLOOR_M;
 
@@ -76,7 +77,8 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
     // Without a drop-off the end counts only if it is on another floor: a courier who came back
     // proves nothing.
     let ended_level = |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
-    let rise = measured(scene, places, (from_ms, to_ms), foot).filter(|rise| !ended_level(rise));
+    let rise =
+        ground::measured(scene, places, (from_ms, to_ms), foot).filter(|rise| !ended_level(rise));
     let building = building(scene, places, elevator_used, (from_ms, to_ms));
     let measured = match rise {
         Some(rise) => Some(Measured {
@@ -136,99 +138,6 @@ fn span(scene: &ScoringContext<'_>, places: &Places) -> Option<(u32, u32, Foot)>
         .entrance
         .map_or(foot.from_ms, |entrance| entrance.at_ms);
     Some((from_ms.min(reached_ms), reached_ms, foot))
-}
-
-/// Measures the rise by pressure. With an entrance it is the difference of the two levels, as long
-/// as the climbs between them agree. Otherwise only the climbs count, because a street may rise
-/// too.
-fn measured(
-    scene: &ScoringContext<'_>,
-    places: &Places,
-    (from_ms, to_ms): (u32, u32),
-    foot: Foot,
-) -> Option<Rise> {
-    let door = places.door().map_or(
-        (
-            to_ms.saturating_sub(INSTANT_MS),
-            to_ms.saturating_add(INSTANT_MS),
-        ),
-        |stay| (stay.from_ms, stay.to_ms),
-    );
-    let door_level = scene.height.level(door.0, door.1)?;
-    let ground_from_ms = from_ms
-        .saturating_sub(GROUND_MS)
-        .max(foot.from_ms.saturating_sub(GROUND_MS));
-    let climbs = climbs(scene, from_ms, to_ms);
-    let first_climb_ms = climbs.first().map_or(to_ms, |event| event.t_start_ms);
-    let ground_to_ms = from_ms
-        .saturating_add(HALL_MS)
-        .min(first_climb_ms.max(from_ms.saturating_add(1_000)));
-    let by_climbs = climbs
-        .iter()
-        .try_fold(0.0, |sum, event| Some(sum + signed_height_m(event)?));
-    // Indoor air pressure differs from that of the street: after some seconds in the hall, the
-    // hall's level counts.
-    let in_hall = (
-        from_ms.saturating_add(DOOR_MS),
-        first_climb_ms.saturating_sub(FOOT_MS),
-    );
-    let ground = places
-        .entrance
-        .filter(|entrance| entrance.is_timed() && !climbs.is_empty())
-        .and_then(|_| scene.height.level(in_hall.0, in_hall.1))
-        .or_else(|| scene.height.level(ground_from_ms, ground_to_ms));
-    let by_levels = ground.and_then(|ground| rise(ground, door_level));
-    match (by_levels, by_climbs) {
-        // No climb was detected: the shares of climb and street in the difference are unknown.
-        (Some(levels), Some(climbed))
-            if places.entrance.is_none()
-                && (levels.metres - climbed).abs() > UNEXPLAINED_M
-                && is_steep(scene, (from_ms, to_ms)) =>
-        {
-            None
-        }
-        (Some(levels), Some(climbed)) if places.entrance.is_none() => Some(Rise {
-            metres: climbed,
-            sigma_m: levels.sigma_m,
-        }),
-        (Some(levels), Some(climbed)) if (levels.metres - climbed).abs() <= AGREE_M => Some(levels),
-        // They disagree: if the entrance is known by more than the climb itself, the levels are
-        // more reliable.
-        (Some(levels), Some(climbed)) => {
-            let timed = places.entrance.is_some_and(|entrance| entrance.is_timed());
-            Some(if timed {
-                levels
-            } else {
-                Rise {
-                    metres: climbed,
-                    ..levels
-                }
-            })
-        }
-        (levels, None) => levels,
-        (None, Some(_)) => None,
-    }
-}
-
-/// Returns whether the level changes faster than on a street, outside of any detected climb.
-fn is_steep(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
-    let seen = climbs(scene, from_ms, to_ms);
-    let mut at_ms = from_ms;
-    while at_ms < to_ms {
-        let span = (at_ms, at_ms.saturating_add(STEEP_MS).min(to_ms));
-        let is_seen = seen
-            .iter()
-            .any(|event| overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), span) > 0);
-        let levels = scene.height.levels(span.0, span.1);
-        if let (Some(first), Some(last)) = (levels.first(), levels.last())
-            && !is_seen
-            && (last.height_m - first.height_m).abs() > STEEP_M
-        {
-            return true;
-        }
-        at_ms = at_ms.saturating_add(STEEP_MS / 2);
-    }
-    false
 }
 
 fn climbs<'a>(scene: &ScoringContext<'a>, from_ms: u32, to_ms: u32) -> Vec<&'a Event> {

@@ -44,6 +44,31 @@ crate::parameters::table! {
         UNEXPLAINED_MS: u32 = 60_000;
     }
 
+    /// Parameters of `score/climb/leap.rs`.
+    pub(crate) mod leap {
+        /// The time around the entrance in which a leap belongs to its door (as
+        /// `doorway::AROUND_MS`).
+        AROUND_MS: u32 = 12_000;
+        /// The time of a leap: a step through a door takes one second, and may fall into two.
+        CORE_MS: u32 = 2_000;
+        /// The size of a leap, metres. Smaller ones (0.14 hPa) are less than half of the lowest
+        /// storey. The greatest is 0.95 hPa: 133 N at the handle, the most that NFPA 101 allows for
+        /// opening a door, less a third for the closer.
+        LEAP_M: core::ops::RangeInclusive<f32> = 1.2..=8.0;
+        /// The least share of a leap within its time. An elevator that rises one storey at 1 m/s
+        /// makes 0.67 of it in two seconds, stairs a fifth.
+        CORE_SHARE: f32 = 0.8;
+        /// The time on each side over which the level is steady.
+        SIDE_MS: u32 = 3_000;
+        /// The greatest range of the levels on one side, as a share of the leap: four levels with a
+        /// noise of 0.15 m have a range of 0.3 m, a quarter of the smallest leap.
+        SIDE_SHARE: f32 = 0.3;
+        /// The time from the last second outside in which the courier walks.
+        PASSED_MS: u32 = 4_000;
+        /// The least number of seconds of walking in that time: two steps through the door.
+        MOVING_LEAST: usize = 2;
+    }
+
     /// Parameters of `score/climb/stops.rs`.
     pub(crate) mod stops {
         /// The duration of a constant level that counts as a stop. Judgement: doors of elevators

@@ -5,7 +5,7 @@ use porchlight_schema::insight::ReasonCode;
 use serde_json::json;
 
 use super::contract::ERRORS;
-use super::errands::{come, flat, floor, go};
+use super::errands::{come, flat, floor, go, lobby};
 use super::phone::{Error, Phone};
 
 /// Ventilation holds a house above or below the street by more than half a storey.
@@ -78,5 +78,34 @@ fn the_wait_for_a_slow_elevator_is_not_time_at_the_door() {
             "{error:?}: {door:?} {:#?}",
             score.events
         );
+    }
+}
+
+/// Air conditioning and warm air hold a hall 0.35 hPa above or below the street, as 3 m of height
+/// would. The courier walks through the entrance to a door on the ground floor.
+#[test]
+fn the_leap_of_the_pressure_at_an_entrance_is_not_a_floor() {
+    for error in ERRORS {
+        for house_hpa in [-0.35, 0.35] {
+            let mut phone = floor(Phone::new(error, 5), 0);
+            phone.house_hpa = house_hpa;
+            let score = lobby(phone).score();
+            let summary = &score.summary;
+            assert_eq!(summary.floors_climbed, Some(0), "{:#?}", score.evidence);
+            assert!(summary.right_doorstep, "{error:?}: {:#?}", score.evidence);
+            assert!(score.reason_codes.contains(&ReasonCode::FullAttempt));
+        }
+    }
+}
+
+/// The same entrance leads to the first floor: the address on the ground floor is not confirmed.
+#[test]
+fn a_climb_behind_a_leap_of_the_pressure_is_a_floor() {
+    for (wanted, is_right) in [(0, false), (1, true), (2, false)] {
+        let mut phone = floor(Phone::new(Error::Wander, 5), wanted);
+        phone.house_hpa = 0.35;
+        let score = flat(phone, 3.0, false).score();
+        assert_eq!(score.summary.floors_climbed, Some(1), "{wanted}");
+        assert_eq!(score.summary.right_doorstep, is_right, "{wanted}");
     }
 }
