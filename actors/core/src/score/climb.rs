@@ -3,9 +3,11 @@
 mod ground;
 mod landings;
 mod leap;
+mod lost;
 mod ride_speed;
 mod stops;
 
+use core::ops::RangeInclusive;
 use std::fmt::Write as _;
 
 use porchlight_schema::event::{Direction, Event, EventType, Metadata, seconds};
@@ -30,6 +32,8 @@ pub(crate) struct Climb {
     /// The rise from entrance to drop-off, or `None` if pressure is missing at either.
     pub(crate) rise: Option<Rise>,
     pub(crate) elevator_used: Option<bool>,
+    /// The floors that cannot be refused, if a part of the climb was too slow to be detected.
+    pub(crate) doubtful: Option<RangeInclusive<i16>>,
 }
 
 /// Returns the prior knowledge of the building, and whether it has an elevator.
@@ -72,20 +76,24 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
             floors: None,
             rise: None,
             elevator_used,
+            doubtful: None,
         };
     };
     // Without a drop-off the end counts only if it is on another floor: a courier who came back
     // proves nothing.
     let ended_level = |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
-    let rise =
-        ground::measured(scene, places, (from_ms, to_ms), foot).filter(|rise| !ended_level(rise));
+    let way = ground::measured(scene, places, (from_ms, to_ms), foot)
+        .filter(|way| !ended_level(&way.rise));
+    let rise = way.map(|way| way.rise);
+    let detected_m = way.and_then(|way| way.detected_m);
     let building = building(scene, places, elevator_used, (from_ms, to_ms));
     let measured = match rise {
         Some(rise) => Some(Measured {
             rise_m: rise.metres,
             sigma_m: rise.sigma_m,
             stops_m: stops::between(scene, places, (from_ms, to_ms), rise),
-            turns: stops::turns(scene, &climbs(scene, from_ms, to_ms)),
+            turns: stops::turns(scene, &climbs(scene, from_ms, to_ms))
+                .filter(|_| detected_m.is_none()),
             flights: flights(scene, (from_ms, to_ms), foot, rise),
         }),
         None => by_events(scene, from_ms, to_ms),
@@ -93,11 +101,15 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
     let estimate = measured
         .as_ref()
         .and_then(|measured| Estimate::new(&building, measured));
+    let doubtful = detected_m
+        .zip(estimate.as_ref())
+        .and_then(|(detected_m, found)| doubtful(&building, detected_m, found));
     let found = Climb {
         floors: estimate.as_ref().map(Estimate::best),
         estimate,
         rise,
         elevator_used,
+        doubtful,
     };
     explain(
         &building,
@@ -107,6 +119,23 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
         ledger,
     );
     found
+}
+
+/// Returns the floors that a climb of which a part was lost may have led to: from that of the
+/// detected part to the one after `found`, because the climb may have begun still earlier.
+fn doubtful(building: &Building, detected_m: f32, found: &Estimate) -> Option<RangeInclusive<i16>> {
+    let detected = Measured {
+        rise_m: detected_m,
+        sigma_m: CLIMB_SIGMA_M,
+        ..Measured::default()
+    };
+    let detected = Estimate::new(building, &detected)?.best();
+    let found = found.best();
+    Some(if detected_m < 0.0 {
+        found.saturating_sub(1)..=detected
+    } else {
+        detected..=found.saturating_add(1)
+    })
 }
 
 /// Counts the flights of stairs from the entrance to the drop-off and on the way back, if these

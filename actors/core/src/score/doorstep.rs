@@ -5,7 +5,7 @@ use super::evidence_log::{EvidenceLog, Span, words};
 use super::place::Places;
 use super::position::Estimate;
 use super::scoring_context::ScoringContext;
-use crate::floors::FloorMatch;
+use crate::floors::{Estimate as FloorEstimate, FloorMatch};
 use crate::score::parameters::door::doorstep::{
     ACROSS_LEAST_M, ACROSS_SIGMAS, DOUBT_SCORE, FULL_SIGMA_M, LEARNED_WEIGHT_LEAST, RIGHT_SIGMA_M,
     WRONG_LEAST_M, WRONG_SIGMAS,
@@ -81,17 +81,34 @@ pub(crate) fn across(scene: &ScoringContext<'_>, estimate: Estimate) -> Horizont
 /// all others. Basements and upper floors are treated alike: 0 is the entrance's level. The address
 /// naming a floor is not evidence for it.
 fn up(scene: &ScoringContext<'_>, climb: &Climb) -> (Vertical, f64) {
-    let told = scene.input.context.floor;
-    match (told, &climb.estimate) {
-        (Some(told), Some(estimate)) => match estimate.compare(told) {
-            (FloorMatch::Right, probability) => (Vertical::Right, probability),
-            (FloorMatch::Wrong, probability) => (Vertical::Wrong, probability),
-            (FloorMatch::Unclear, probability) => (Vertical::Unclear, probability),
-        },
+    let Some(told) = scene.input.context.floor else {
+        return (Vertical::Unknown, 0.0);
+    };
+    match climb.estimate.as_ref().map(|one| compared(one, told)) {
+        Some((Vertical::Wrong, probability)) if is_doubtful(climb, told) => {
+            (Vertical::Unclear, probability)
+        }
+        Some(verdict) => verdict,
         // The measured height does not occur in any building.
-        (Some(_), None) if climb.rise.is_some() => (Vertical::Unclear, 0.0),
-        _ => (Vertical::Unknown, 0.0),
+        None if climb.rise.is_some() => (Vertical::Unclear, 0.0),
+        None => (Vertical::Unknown, 0.0),
     }
+}
+
+/// Returns whether a part of the climb was lost that may have led to this floor.
+fn is_doubtful(climb: &Climb, told: i16) -> bool {
+    let doubtful = climb.doubtful.as_ref();
+    doubtful.is_some_and(|floors| floors.contains(&told))
+}
+
+fn compared(estimate: &FloorEstimate, told: i16) -> (Vertical, f64) {
+    let (verdict, probability) = estimate.compare(told);
+    let up = match verdict {
+        FloorMatch::Right => Vertical::Right,
+        FloorMatch::Wrong => Vertical::Wrong,
+        FloorMatch::Unclear => Vertical::Unclear,
+    };
+    (up, probability)
 }
 
 pub(crate) fn judge(
@@ -203,8 +220,17 @@ fn explain_up(
         signal,
         points,
         span,
-        words(text, explanation),
+        words(text + note(climb), explanation),
     );
+}
+
+/// Returns a sentence about a part of the climb that was lost.
+fn note(climb: &Climb) -> &'static str {
+    if climb.doubtful.is_some() {
+        " A part of the climb was too slow to be detected as stairs."
+    } else {
+        ""
+    }
 }
 
 /// Returns whether the door may be reported: positions that are more likely false than true are no

@@ -1,6 +1,7 @@
 //! Scripted sessions and their expected scores.
 
 mod acts;
+mod ascents;
 mod contract;
 mod coverage;
 mod errands;

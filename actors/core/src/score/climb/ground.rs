@@ -2,13 +2,21 @@
 
 use porchlight_schema::event::Event;
 
-use super::{climbs, leap, signed_height_m};
+use super::{climbs, leap, lost, signed_height_m};
 use crate::score::height::{Level, Rise, rise};
 use crate::score::parameters::door::climb::{
     AGREE_M, DOOR_MS, FOOT_MS, GROUND_MS, HALL_MS, INSTANT_MS, STEEP_M, STEEP_MS, UNEXPLAINED_M,
 };
 use crate::score::place::Places;
 use crate::score::scoring_context::{Foot, ScoringContext, end_of, overlap_ms};
+
+/// A measured way from the ground to the drop-off.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Way {
+    pub(super) rise: Rise,
+    /// The rise of the detected climbs alone, metres, if a part was too slow to be detected.
+    pub(super) detected_m: Option<f32>,
+}
 
 /// Measures the rise by pressure. With an entrance it is the difference of the two levels, as long
 /// as the climbs between them agree. Otherwise only the climbs count, because a street may rise
@@ -18,7 +26,7 @@ pub(super) fn measured(
     places: &Places,
     (from_ms, to_ms): (u32, u32),
     foot: Foot,
-) -> Option<Rise> {
+) -> Option<Way> {
     let door = places.door().map_or(
         (
             to_ms.saturating_sub(INSTANT_MS),
@@ -28,14 +36,27 @@ pub(super) fn measured(
     );
     let door_level = scene.height.level(door.0, door.1)?;
     let climbs = climbs(scene, from_ms, to_ms);
+    let lost = climbs
+        .first()
+        .and_then(|first| lost::before(scene, foot, first));
     let first_climb_ms = climbs.first().map_or(to_ms, |event| event.t_start_ms);
-    let ground = ground(scene, places, (from_ms, first_climb_ms), foot, &climbs);
+    let begun_ms = lost.map_or(first_climb_ms, |lost| lost.from_ms);
+    let ground = ground(
+        scene,
+        places,
+        (from_ms.min(begun_ms), begun_ms),
+        if lost.is_some() { HALL_MS } else { GROUND_MS },
+        foot,
+        &climbs,
+    );
     let by_levels = ground.and_then(|ground| rise(ground, door_level));
-    let by_climbs = climbs
+    let detected_m = climbs
         .iter()
         .try_fold(0.0, |sum, event| Some(sum + signed_height_m(event)?));
+    let lost_m = lost.map_or(0.0, |lost| lost.metres);
+    let by_climbs = detected_m.map(|detected_m| detected_m + lost_m);
     let is_timed = places.entrance.is_some_and(|entrance| entrance.is_timed());
-    match (by_levels, by_climbs) {
+    let rise = match (by_levels, by_climbs) {
         // No climb was detected: the shares of climb and street in the difference are unknown.
         (Some(levels), Some(climbed))
             if places.entrance.is_none()
@@ -49,9 +70,9 @@ pub(super) fn measured(
             sigma_m: levels.sigma_m,
         }),
         (Some(levels), Some(climbed)) if (levels.metres - climbed).abs() <= AGREE_M => Some(levels),
-        // They disagree: if the entrance is known by more than the climb itself, the levels are
-        // more reliable.
-        (Some(levels), Some(climbed)) => Some(if is_timed {
+        // They disagree: if the entrance is known by more than the climb itself, or the climb was
+        // too slow to be detected all the way, the levels are more reliable.
+        (Some(levels), Some(climbed)) => Some(if is_timed || lost.is_some() {
             levels
         } else {
             Rise {
@@ -61,14 +82,20 @@ pub(super) fn measured(
         }),
         (levels, None) => levels,
         (None, Some(_)) => None,
-    }
+    };
+    rise.map(|rise| Way {
+        rise,
+        detected_m: lost.and(detected_m),
+    })
 }
 
-/// Returns the level of the ground, where the climb begins at `begun_ms`.
+/// Returns the level of the ground, where the climb begins at `begun_ms`. Without a hall it is that
+/// of the street in the time `street_ms` before.
 fn ground(
     scene: &ScoringContext<'_>,
     places: &Places,
     (from_ms, begun_ms): (u32, u32),
+    street_ms: u32,
     foot: Foot,
     climbs: &[&Event],
 ) -> Option<Level> {
@@ -91,8 +118,8 @@ fn ground(
     };
     let street = || {
         let from_ground_ms = from_ms
-            .saturating_sub(GROUND_MS)
-            .max(foot.from_ms.saturating_sub(GROUND_MS));
+            .saturating_sub(street_ms)
+            .max(foot.from_ms.saturating_sub(street_ms));
         let to_ms = from_ms
             .saturating_add(HALL_MS)
             .min(begun_ms.max(from_ms.saturating_add(1_000)));

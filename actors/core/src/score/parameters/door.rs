@@ -69,6 +69,26 @@ crate::parameters::table! {
         MOVING_LEAST: usize = 2;
     }
 
+    /// Parameters of `score/climb/lost.rs`.
+    pub(crate) mod lost {
+        /// The length of the parts that are looked at: a flight and its landing.
+        BLOCK_MS: u32 = 10_000;
+        /// The time around an instant from which its level is taken.
+        EDGE_MS: u32 = 2_000;
+        /// The fastest pace on such stairs, m/s: a step of 0.7 m a second, while a walk on the level
+        /// has 1.5 steps a second and more (research 2.0).
+        PACE_MPS: f32 = 0.8;
+        /// The least rise, m/s: the slowest rate at which stairs are detected is three times this.
+        RISE_MPS: f32 = 0.05;
+        /// The least rise per metre of the way. Streets rise by one in ten (`STEEP_M`), stairs with
+        /// their landings by one in six and more.
+        GRADE: f32 = 0.12;
+        /// The least rise that was lost, metres: half of a low storey, as `stops::END_M`.
+        METRES_LEAST: f32 = 1.5;
+        /// The least number of speeds that show a pace.
+        SPEEDS_LEAST: usize = 3;
+    }
+
     /// Parameters of `score/climb/stops.rs`.
     pub(crate) mod stops {
         /// The duration of a constant level that counts as a stop. Judgement: doors of elevators

@@ -76,6 +76,10 @@ pub(super) struct Phone {
     pub(super) walk_mps: f64,
     pub(super) stairs_mps: f64,
     pub(super) lift_mps: f64,
+    /// The steps per second on stairs.
+    pub(super) stairs_hz: f64,
+    /// The rise per metre of the ways that it drives and walks.
+    pub(super) grade: f64,
     /// The seconds from pressure to pressure, and the roughness of the pressure, hPa.
     pub(super) pressure_every: f64,
     pub(super) rough_hpa: f64,
@@ -128,6 +132,8 @@ impl Phone {
             walk_mps: 1.3,
             stairs_mps: 0.3,
             lift_mps: 1.2,
+            stairs_hz: 1.8,
+            grade: 0.0,
             pressure_every: 1.0,
             rough_hpa: 0.01,
             house_hpa: 0.0,
@@ -210,8 +216,12 @@ impl Phone {
             self.say("pressure", json!({ "hPa": hpa }));
         }
         let gait = if self.lies { Gait::Rests } else { gait };
-        let walks = matches!(gait, Gait::Walks | Gait::Climbs);
-        self.steps += if walks { 1.8 } else { 0.0 };
+        let cadence = match gait {
+            Gait::Walks => 1.8,
+            Gait::Climbs => self.stairs_hz,
+            _ => 0.0,
+        };
+        self.steps += cadence;
         let count = self.steps as u64;
         self.say("steps", json!({ "count": count }));
         let (spread, vertical) = match gait {
@@ -222,7 +232,6 @@ impl Phone {
             Gait::Drives => (if self.soft { 0.04 } else { 0.5 }, 0.0),
         };
         let spread = spread * (1.0 + 0.1 * self.chance());
-        let cadence = if walks { 1.8 } else { 0.0 };
         let mut motion = json!({ "accelMean": 9.81 + vertical, "accelStd": spread });
         if !self.terse {
             motion["verticalMean"] = json!(vertical);
@@ -275,6 +284,7 @@ impl Phone {
         for second in 1..=seconds as u32 {
             let part = f64::from(second) / seconds;
             self.at = (from.0 + part * way.0, from.1 + part * way.1);
+            self.height_m += self.grade * libm::hypot(way.0, way.1) / seconds;
             self.second(gait, speed_mps);
         }
     }
