@@ -253,9 +253,7 @@ fn learned(
     // The floor comes from the address and the height from the barometer; no storey height is
     // involved.
     let floor = scene.input.context.floor.filter(|&floor| floor != 0);
-    let floor_height_m = floor
-        .zip(climb.rise)
-        .map(|(floor, rise)| (floor, rise.metres));
+    let floor_height_m = floor.zip(climb.height_m());
     Some(PlaceFacts {
         day: 0,
         rider: 0,

@@ -1,5 +1,6 @@
 //! The climb from the entrance to the drop-off: its height, its floors, and whether an elevator was used.
 
+mod garage;
 mod ground;
 mod landings;
 mod leap;
@@ -34,6 +35,23 @@ pub(crate) struct Climb {
     pub(crate) elevator_used: Option<bool>,
     /// The floors that cannot be refused, if a part of the climb was too slow to be detected.
     pub(crate) doubtful: Option<RangeInclusive<i16>>,
+    /// The way from the street, if the courier came from a garage below it.
+    pub(crate) from_street: Option<FromStreet>,
+}
+
+/// The rise from the street to the drop-off of a courier who came from a garage below it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FromStreet {
+    pub(crate) rise: Rise,
+    pub(crate) estimate: Estimate,
+}
+
+impl Climb {
+    /// Returns the height of the drop-off above the ground floor, or `None` if it was not measured.
+    pub(crate) fn height_m(&self) -> Option<f32> {
+        let from_street = self.from_street.as_ref().map(|street| street.rise);
+        from_street.or(self.rise).map(|rise| rise.metres)
+    }
 }
 
 /// Returns the prior knowledge of the building, and whether it has an elevator.
@@ -77,6 +95,7 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
             rise: None,
             elevator_used,
             doubtful: None,
+            from_street: None,
         };
     };
     // Without a drop-off the end counts only if it is on another floor: a courier who came back
@@ -104,12 +123,14 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
     let doubtful = detected_m
         .zip(estimate.as_ref())
         .and_then(|(detected_m, found)| doubtful(&building, detected_m, found));
+    let from_street = rise.and_then(|rise| from_street(scene, foot, &building, (to_ms, rise)));
     let found = Climb {
         floors: estimate.as_ref().map(Estimate::best),
         estimate,
         rise,
         elevator_used,
         doubtful,
+        from_street,
     };
     explain(
         &building,
@@ -136,6 +157,30 @@ fn doubtful(building: &Building, detected_m: f32, found: &Estimate) -> Option<Ra
     } else {
         detected..=found.saturating_add(1)
     })
+}
+
+/// Measures the rise to the drop-off from the street, if the vehicle was parked in a garage below it.
+fn from_street(
+    scene: &ScoringContext<'_>,
+    foot: Foot,
+    building: &Building,
+    (to_ms, rise): (u32, Rise),
+) -> Option<FromStreet> {
+    let climbed_ms = climbs(scene, foot.from_ms, to_ms)
+        .first()
+        .map(|event| event.t_start_ms)?;
+    let down = garage::descent(scene, foot, climbed_ms)?;
+    let rise = Rise {
+        metres: rise.metres + down.metres,
+        sigma_m: libm::hypotf(rise.sigma_m, down.sigma_m),
+    };
+    let measured = Measured {
+        rise_m: rise.metres,
+        sigma_m: rise.sigma_m,
+        ..Measured::default()
+    };
+    let estimate = Estimate::new(building, &measured)?;
+    Some(FromStreet { rise, estimate })
 }
 
 /// Counts the flights of stairs from the entrance to the drop-off and on the way back, if these

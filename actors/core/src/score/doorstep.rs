@@ -84,14 +84,23 @@ fn up(scene: &ScoringContext<'_>, climb: &Climb) -> (Vertical, f64) {
     let Some(told) = scene.input.context.floor else {
         return (Vertical::Unknown, 0.0);
     };
-    match climb.estimate.as_ref().map(|one| compared(one, told)) {
-        Some((Vertical::Wrong, probability)) if is_doubtful(climb, told) => {
+    let verdict = climb.estimate.as_ref().map(|one| compared(one, told));
+    let street = climb.from_street.as_ref();
+    match (
+        verdict,
+        street.map(|street| compared(&street.estimate, told)),
+    ) {
+        // From a garage, the floor is that above the street. Some buildings count from the garage.
+        (_, Some(street)) if street.0 == Vertical::Right => street,
+        (Some((Vertical::Wrong, _)), Some(street)) => street,
+        (Some((_, probability)), Some(_)) => (Vertical::Unclear, probability),
+        (Some((Vertical::Wrong, probability)), None) if is_doubtful(climb, told) => {
             (Vertical::Unclear, probability)
         }
-        Some(verdict) => verdict,
+        (Some(verdict), None) => verdict,
         // The measured height does not occur in any building.
-        None if climb.rise.is_some() => (Vertical::Unclear, 0.0),
-        None => (Vertical::Unknown, 0.0),
+        (None, _) if climb.rise.is_some() => (Vertical::Unclear, 0.0),
+        (None, _) => (Vertical::Unknown, 0.0),
     }
 }
 
@@ -188,7 +197,9 @@ fn explain_up(
     let Some(told) = scene.input.context.floor else {
         return;
     };
-    let found = climb.floors.unwrap_or(0);
+    let street = climb.from_street.as_ref();
+    let found = street.map(|street| street.estimate.best()).or(climb.floors);
+    let found = found.unwrap_or(0);
     let percent = (probability * 100.0).round();
     let (signal, points, text) = match up {
         Vertical::Right => (
@@ -220,16 +231,21 @@ fn explain_up(
         signal,
         points,
         span,
-        words(text + note(climb), explanation),
+        words(text + &note(climb), explanation),
     );
 }
 
-/// Returns a sentence about a part of the climb that was lost.
-fn note(climb: &Climb) -> &'static str {
-    if climb.doubtful.is_some() {
-        " A part of the climb was too slow to be detected as stairs."
-    } else {
-        ""
+/// Returns a sentence about what makes the floor differ from the floors climbed, if anything does.
+fn note(climb: &Climb) -> String {
+    match (&climb.from_street, climb.rise) {
+        (Some(street), Some(rise)) => format!(
+            " The vehicle was parked {:.1} m below the street, from which the floors are counted.",
+            rise.metres - street.rise.metres
+        ),
+        _ if climb.doubtful.is_some() => {
+            " A part of the climb was too slow to be detected as stairs.".to_owned()
+        }
+        _ => String::new(),
     }
 }
 

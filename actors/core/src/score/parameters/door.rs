@@ -44,6 +44,27 @@ crate::parameters::table! {
         UNEXPLAINED_MS: u32 = 60_000;
     }
 
+    /// Parameters of `score/climb/garage.rs`.
+    pub(crate) mod garage {
+        /// The time before the first step in which the vehicle came down: the usual accuracy is
+        /// that of the drive, which fills most of this time.
+        RAMP_MS: u32 = 180_000;
+        /// The least number of fixes in that time (as `entrance::USUAL_FIXES`).
+        USUAL_FIXES: usize = 20;
+        /// An accuracy of up to this many times the usual one is that of the open sky. Under a
+        /// ceiling it grows within seconds, and a ramp falls by half a metre in them.
+        GOOD_TIMES: f32 = 1.5;
+        /// The time up to the last good fix from which the level of the street is taken.
+        LEVEL_MS: u32 = 4_000;
+        /// The time up to the first step from which the level of the parked vehicle is taken.
+        PARKED_MS: u32 = 6_000;
+        /// The depth of a garage, metres: from a half storey below the street to six storeys.
+        DEPTH_M: core::ops::RangeInclusive<f32> = 2.0..=18.0;
+        /// The standard deviation of the depth, metres: the ramp begins some seconds before or
+        /// after reception fades, and slopes by up to 0.15 (building codes) at 3 m/s.
+        SIGMA_M: f32 = 0.5;
+    }
+
     /// Parameters of `score/climb/leap.rs`.
     pub(crate) mod leap {
         /// The time around the entrance in which a leap belongs to its door (as

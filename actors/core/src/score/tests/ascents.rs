@@ -1,6 +1,7 @@
-//! Tests the ground that floors are counted from: slow stairs and steep streets.
+//! Tests the ground that floors are counted from: slow stairs, steep streets and garages.
 
 use porchlight_schema::insight::{ReasonCode, Score};
+use serde_json::json;
 
 use super::contract::ERRORS;
 use super::errands::{come, floor, go};
@@ -70,5 +71,80 @@ fn a_steep_street_is_not_a_floor() {
             score.evidence
         );
         assert!(score.reason_codes.contains(&ReasonCode::FullAttempt));
+    }
+}
+
+/// Parks the given metres below the street, with or without a ceiling, and rides 14 m up.
+fn from_below(phone: Phone, depth_m: f64, is_covered: bool) -> Score {
+    let ramp = |mut phone: Phone, grade: f64| {
+        (phone.drive_mps, phone.grade) = (3.0, grade);
+        phone
+    };
+    let level = |mut phone: Phone, vaguer_m: f64| {
+        (phone.drive_mps, phone.grade, phone.vaguer_m) = (9.0, 0.0, vaguer_m);
+        phone
+    };
+    // Under the ceiling of the ramp the accuracy falls from 5 to 13 m.
+    let ceiling_m = if is_covered { 8.0 } else { 0.0 };
+    let grade = depth_m / 55.0;
+    let phone = phone.address("storeyHeightM", json!(2.8)).drive(-67.0, 0.0);
+    let phone = ramp(level(phone, ceiling_m), -grade).drive(-12.0, 0.0);
+    let phone = level(phone.stay(12), ceiling_m);
+    let phone = if is_covered {
+        phone.go_in().walk(-4.0, 0.0)
+    } else {
+        phone.walk(-4.0, 0.0).go_in()
+    };
+    let phone = phone.walk(0.0, 0.0).stay(20);
+    let phone = phone.climb(14.0, true).walk(4.0, 2.0);
+    let phone = phone.stay(30).mark("handed_over").stay(5).walk(0.0, 0.0);
+    let phone = phone.stay(12).climb(-14.0, true).walk(-12.0, 0.0);
+    let phone = ramp(phone.stay(10), grade).drive(-67.0, 0.0).come_out();
+    level(phone, 0.0).drive(-500.0, 0.0).score()
+}
+
+/// From a garage one storey below the street, five storeys lead to the fourth floor. The address's
+/// neighbours are not confirmed, although one of them is the fifth storey above the garage.
+#[test]
+fn a_floor_above_a_garage_is_counted_from_the_street() {
+    for error in ERRORS {
+        let cases = [
+            (1, false, false),
+            (3, false, true),
+            (4, true, true),
+            (5, false, true),
+        ];
+        for (wanted, is_right, is_full) in cases {
+            let phone = Phone::new(error, 5).address("floor", json!(wanted));
+            let score = from_below(phone, 2.8, true);
+            let summary = &score.summary;
+            assert_eq!(summary.floors_climbed, Some(5), "{error:?}, {wanted}");
+            assert_eq!(
+                summary.right_doorstep, is_right,
+                "{error:?}, {wanted}: {:#?}",
+                score.evidence
+            );
+            let codes = &score.reason_codes;
+            assert_eq!(
+                codes.contains(&ReasonCode::FullAttempt),
+                is_full,
+                "{error:?}, {wanted}: {codes:?}"
+            );
+        }
+    }
+}
+
+/// A road that leads down under the open sky is the street of the house.
+#[test]
+fn a_floor_below_a_hill_is_counted_from_where_the_vehicle_stands() {
+    for (wanted, is_right) in [(4, false), (5, true)] {
+        let phone = Phone::new(Error::Wander, 5).address("floor", json!(wanted));
+        let score = from_below(phone, 2.8, false);
+        assert_eq!(score.summary.floors_climbed, Some(5), "{wanted}");
+        assert_eq!(
+            score.summary.right_doorstep, is_right,
+            "{wanted}: {:#?}",
+            score.evidence
+        );
     }
 }
