@@ -10,6 +10,7 @@ pub mod explanation;
 mod fingerprint;
 mod fraud;
 mod friction;
+mod handling;
 pub(crate) mod height;
 mod jumps;
 mod knowledge;

@@ -37,7 +37,7 @@ mod tests {
     /// so that it shows in review.
     #[test]
     fn the_version_matches_the_parameters() {
-        assert_eq!(VERSION, "s10-3c7f52bf14b8c85b");
+        assert_eq!(VERSION, "s10-6d6c27a981cb60c0");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use porchlight_schema::event::{Event, EventType};
 
 use super::ScoreInput;
+use super::handling;
 use super::height::{HeightTrack, Level};
 use super::jumps::{self, Jump};
 use super::position::{Estimate, SIGMA_LEAST_M, fused, mean_of};
@@ -62,8 +63,10 @@ pub(crate) fn body(window: &Window) -> Body {
 /// The session, prepared once and read by every part of scoring.
 pub(crate) struct ScoringContext<'a> {
     pub(crate) input: &'a ScoreInput<'a>,
-    /// The events, without drives that the steps disprove.
+    /// The events, without drives that the steps disprove and rides that were hands.
     pub(crate) timeline: Vec<&'a Event>,
+    /// The time of an apparent ride in which hands moved the phone at a door.
+    pub(crate) handled: Option<(u32, u32)>,
     /// The fixes with a credible position: exact enough, not marked as simulated, not reached by a
     /// jump.
     pub(crate) fixes: Vec<Fix>,
@@ -86,7 +89,11 @@ impl<'a> ScoringContext<'a> {
             .find(|window| window.alive)
             .map_or(0, Window::end_ms);
         let end_ms = input.duration_ms.max(heard_ms).min(super::END_MS_MAX);
-        let timeline = timeline(input, end_ms);
+        let handled = handling::apparent_ride(input, end_ms);
+        let mut timeline = timeline(input, end_ms);
+        if handled.is_some() {
+            timeline.retain(|event| event.event_type != EventType::Elevator);
+        }
         let mut fixes = usable_fixes(input.windows);
         let jumps = jumps::find(&fixes, input.windows);
         jumps::take_out(&mut fixes, &jumps);
@@ -98,6 +105,7 @@ impl<'a> ScoringContext<'a> {
             height: HeightTrack::new(input.windows),
             feet: begun(feet(&timeline, end_ms), input),
             timeline,
+            handled,
             end_ms,
         }
     }

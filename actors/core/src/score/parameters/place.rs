@@ -116,6 +116,14 @@ crate::parameters::table! {
         LEAP_MOST: f32 = 6.0;
     }
 
+    /// Parameters of `score/handling.rs`.
+    pub(crate) mod handling {
+        /// The time between two rides that no elevator's doors allow (as `stops::STOP_SECONDS`).
+        DOORS_MS: u32 = 4_000;
+        /// The greatest number of steps in a ride: two on entering the cabin.
+        STEPS_MAX: u16 = 2;
+    }
+
     /// Parameters of `score/place/halt.rs`.
     pub(crate) mod halt {
         /// The distance from the address, plus its uncertainty, within which a vehicle at rest

@@ -47,8 +47,13 @@ impl Stay {
 /// Finds the stops within the periods on foot, and joins stops that form one stay.
 pub(crate) fn find(scene: &ScoringContext<'_>) -> Vec<Stay> {
     let mut spans: Vec<(u32, u32)> = Vec::new();
-    for event in scene.events(EventType::Stopped) {
-        let (from_ms, to_ms) = (event.t_start_ms, end_of(event, scene.end_ms));
+    let stops = scene.events(EventType::Stopped);
+    let mut stops: Vec<(u32, u32)> = stops
+        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .chain(scene.handled)
+        .collect();
+    stops.sort_unstable();
+    for (from_ms, to_ms) in stops {
         let within = |foot: &Foot| foot.from_ms <= from_ms && to_ms <= foot.to_ms;
         if !scene.feet.iter().any(within) {
             continue;

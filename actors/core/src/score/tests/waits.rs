@@ -2,9 +2,12 @@
 
 use porchlight_schema::insight::ReasonCode;
 
+use super::acts::{arrive, leave};
 use super::contract::ERRORS;
 use super::errands::{come, floor, go};
 use super::phone::{Error, Phone};
+use super::script::{FULL, Kit};
+use crate::score::MarkName;
 
 /// The courier gives the parcel in half a minute, walks twelve metres along the corridor to the
 /// elevator, and waits there for a minute: the stay before the walk is the one at the door, although
@@ -87,4 +90,28 @@ fn a_wait_at_the_main_door_is_not_time_inside() {
             scored.score.events
         );
     }
+}
+
+/// The courier gives a parcel at a door on the ground floor. His hands move the phone, which has no
+/// barometer, so that it seems to ride twice for some seconds; he reports the drop-off meanwhile. It
+/// is one stay. A courier who reports it only in the elevator on his way down rode up before.
+#[test]
+fn hands_that_move_the_phone_at_the_door_are_no_ride() {
+    let kit = Kit {
+        pressure: false,
+        ..FULL
+    };
+    let script = arrive(5).with(kit).walk_to(0.0, -25.0).walk_to(0.0, -1.0);
+    let script = script.stay(8).climb(6.0, true).climb(-6.0, true);
+    let score = leave(script.mark(MarkName::HandedOver).stay(10)).score();
+    assert!(score.summary.right_doorstep, "{:#?}", score.evidence);
+    assert_eq!(score.summary.elevator_used, Some(false));
+    assert_eq!(score.summary.attempt_cycles, 1);
+    assert_eq!(score.metrics.time_at_door_sec, Some(30.0));
+
+    let script = arrive(5).with(kit).walk_to(0.0, -25.0).walk_to(0.0, -1.0);
+    let script = script.stay(20).climb(12.0, true).walk_to(8.0, -1.0);
+    let script = script.stay(20).walk_to(0.0, -1.0).stay(12);
+    let score = leave(script.climb(-12.0, true).mark(MarkName::HandedOver)).score();
+    assert_eq!(score.summary.elevator_used, Some(true));
 }

@@ -1,0 +1,47 @@
+//! Finds rides that were hands: whoever hands over a parcel moves the phone up and down, as an
+//! elevator does when it starts and stops.
+
+use porchlight_schema::event::{Event, EventType, Metadata};
+
+use super::ScoreInput;
+use crate::score::parameters::place::handling::{DOORS_MS, STEPS_MAX};
+
+/// Returns the time of an apparent ride in which the app's user reported a drop-off, if the session
+/// has no other one: nobody gives a parcel in an elevator, and a courier who forgot to report it at
+/// the door rode up before. Only the acceleration showed the ride.
+pub(super) fn apparent_ride(input: &ScoreInput<'_>, end_ms: u32) -> Option<(u32, u32)> {
+    let rides = || {
+        let events = input.events.iter();
+        events.filter(|event| event.event_type == EventType::Elevator)
+    };
+    let end_of = |ride: &Event| ride.t_end_ms.unwrap_or(end_ms);
+    let first = rides().next()?;
+    let mut span = (first.t_start_ms, end_of(first));
+    for ride in rides().skip(1) {
+        // The doors take longer than that to open and close, so it is one ride, or none.
+        if ride.t_start_ms.saturating_sub(span.1) > DOORS_MS {
+            return None;
+        }
+        span.1 = span.1.max(end_of(ride));
+    }
+    let is_reported = input
+        .marks
+        .iter()
+        .any(|&(t_ms, name)| name.is_drop_off() && span.0 < t_ms && t_ms < span.1);
+    let first = input.windows.partition_point(|window| window.t_ms < span.0);
+    let last = input.windows.partition_point(|window| window.t_ms < span.1);
+    let windows = input.windows.get(first..last).unwrap_or_default();
+    let steps = windows.iter().filter_map(|window| window.steps);
+    let is_still = steps.fold(0, u16::saturating_add) <= STEPS_MAX;
+    (is_reported && is_still && !rides().any(is_measured)).then_some(span)
+}
+
+fn is_measured(ride: &Event) -> bool {
+    !matches!(
+        ride.metadata,
+        Metadata::Climb {
+            height_cm: None,
+            ..
+        }
+    )
+}
