@@ -56,33 +56,39 @@ fn rise_m(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<f3
 /// Returns whether the courier climbed in the direction of `sign`: slowly, and too steeply for a
 /// street. A leap of the pressure is a door.
 fn is_climbed(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32), sign: f32) -> bool {
+    let span = (from_ms, to_ms);
     let sec = (to_ms - from_ms) as f32 / 1_000.0;
-    let climbed = rise_m(scene, (from_ms, to_ms)).zip(way_m(scene, (from_ms, to_ms)));
-    climbed.is_some_and(|(rise_m, way_m)| {
-        way_m <= PACE_MPS * sec && sign * rise_m >= (RISE_MPS * sec).max(GRADE * way_m)
-    }) && leap::inside_ms(scene, from_ms / 2 + to_ms / 2, to_ms).is_none()
+    let (by_speed, by_steps) = (by_speed_m(scene, span), by_steps_m(scene, span));
+    let is_told = by_speed.is_some() || by_steps.is_some();
+    let is_slow = |way_m: f32| way_m <= PACE_MPS * sec;
+    // On stairs a step leads less far than on the level, so only the speed shows how steep it is.
+    let least_m = (RISE_MPS * sec).max(GRADE * by_speed.unwrap_or(0.0));
+    is_told
+        && by_speed.is_none_or(is_slow)
+        && by_steps.is_none_or(is_slow)
+        && rise_m(scene, span).is_some_and(|rise_m| sign * rise_m >= least_m)
+        && leap::inside_ms(scene, from_ms / 2 + to_ms / 2, to_ms).is_none()
 }
 
-/// Returns the length of a way in metres: the longer one of those by the receiver's speed and by the
-/// steps. Returns `None` if neither was measured.
-fn way_m(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<f32> {
-    let sec = (to_ms - from_ms) as f32 / 1_000.0;
+/// Returns the length of a way by the receiver's speed, metres.
+fn by_speed_m(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<f32> {
     let speeds: Vec<f32> = scene
         .fixes(from_ms, to_ms)
         .iter()
         .filter(|fix| fix.accuracy_m <= ANCHOR_ACCURACY_M)
         .filter_map(|fix| fix.speed_mps)
         .collect();
-    let by_speed = (speeds.len() >= SPEEDS_LEAST)
-        .then(|| sec * speeds.iter().sum::<f32>() / speeds.len() as f32);
-    let windows = scene.windows(from_ms, to_ms);
-    let is_stepped = windows.iter().any(|window| {
+    let mean_mps = speeds.iter().sum::<f32>() / speeds.len() as f32;
+    let sec = (to_ms - from_ms) as f32 / 1_000.0;
+    (speeds.len() >= SPEEDS_LEAST).then_some(sec * mean_mps)
+}
+
+/// Returns the length of a way by the steps, as if they were on the level, metres.
+fn by_steps_m(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<f32> {
+    let mut windows = scene.windows(from_ms, to_ms).iter();
+    let is_told = windows.any(|window| {
         let cadence = window.motion.and_then(|motion| motion.cadence_hz);
         window.steps.is_some() || cadence.is_some()
     });
-    let by_steps = is_stepped.then(|| scene.walked_m(from_ms, to_ms)).flatten();
-    match (by_speed, by_steps) {
-        (Some(by_speed), Some(by_steps)) => Some(by_speed.max(by_steps)),
-        (by_speed, by_steps) => by_speed.or(by_steps),
-    }
+    is_told.then(|| scene.walked_m(from_ms, to_ms)).flatten()
 }

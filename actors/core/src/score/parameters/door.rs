@@ -101,8 +101,8 @@ crate::parameters::table! {
         PACE_MPS: f32 = 0.8;
         /// The least rise, m/s: the slowest rate at which stairs are detected is three times this.
         RISE_MPS: f32 = 0.05;
-        /// The least rise per metre of the way. Streets rise by one in ten (`STEEP_M`), stairs with
-        /// their landings by one in six and more.
+        /// The least rise per metre of the way by the receiver's speed. Streets rise by one in ten
+        /// (`STEEP_M`), stairs with their landings by one in four and more.
         GRADE: f32 = 0.12;
         /// The least rise that was lost, metres: half of a low storey, as `stops::END_M`.
         METRES_LEAST: f32 = 1.5;
