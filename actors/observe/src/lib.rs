@@ -118,7 +118,7 @@ label! {
     BatchOutcome {
         /// The batch is new and durable.
         New = "new",
-        /// The same batch was stored before.
+        /// An identical batch was stored before.
         Repeated = "repeated",
         /// Another body was stored under the `seq` of the batch.
         Conflict = "conflict",

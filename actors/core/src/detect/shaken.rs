@@ -43,7 +43,7 @@ impl Streak {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Shaken {
     fast: Streak,
-    /// The same for fixes that are only faster than a walk.
+    /// The last fixes that are faster than a walk, but too slow for `fast`.
     brisk: Streak,
     /// The number of consecutive seconds in which the counter reported no rise, as far as they count.
     silent_sec: u8,
