@@ -43,7 +43,7 @@ impl Streak {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Shaken {
     fast: Streak,
-    /// The last fixes that are faster than a walk, but too slow for `fast`.
+    /// The last fixes that are at least as fast as a slow bicycle.
     brisk: Streak,
     /// The number of consecutive seconds in which the counter reported no rise, as far as they count.
     silent_sec: u8,
