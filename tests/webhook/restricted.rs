@@ -94,7 +94,7 @@ async fn deliveries_of_an_erased_session_are_gone() {
     server.stop();
 }
 
-/// Waits until the only delivery of this list has had so many attempts.
+/// Waits until the only delivery of this list has this number of attempts.
 async fn attempted(customer: &Customer, list: &str, attempts: u64) {
     for _ in 0..400 {
         if customer.get(list).await.1["data"][0]["attempts"] == json!(attempts) {

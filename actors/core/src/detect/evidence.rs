@@ -10,7 +10,7 @@ use super::cost::{cost, grade_cost, steep_cost, street_cost};
 use super::decode::Evidence;
 use super::frame::KeptFrame;
 
-/// What the seconds before show about the speed over ground.
+/// The speed over ground in the previous seconds.
 pub(super) struct Before {
     /// The speed that still counts against climbing, in m/s.
     pub lately_mps: f32,

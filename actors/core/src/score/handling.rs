@@ -1,5 +1,5 @@
-//! Finds rides that were hands: whoever hands over a parcel moves the phone up and down, as an
-//! elevator does when it starts and stops.
+//! Finds apparent rides that hands caused: a courier who hands over a parcel moves the phone up and
+//! down, as an elevator does when it starts and stops.
 
 use porchlight_schema::event::{Event, EventType, Metadata};
 

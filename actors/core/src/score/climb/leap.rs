@@ -1,7 +1,7 @@
 //! Finds the leap of the air pressure at a door.
 //!
-//! Ventilation and warm air hold a house above or below the street. Whoever passes the door comes
-//! from one pressure into the other within a second or two; stairs and elevators take longer.
+//! Ventilation and warm air hold a house above or below the street. A courier who passes the door
+//! gets from one pressure to the other within a second or two; stairs and elevators take longer.
 
 use crate::score::height::Level;
 use crate::score::parameters::door::leap::{

@@ -1,7 +1,7 @@
 //! Finds the beginning of a climb that was too slow to be detected.
 //!
-//! Whoever carries a heavy parcel up the stairs rests on each step, and the first flights look like
-//! a walk. But no street rises by so much over so short a way.
+//! A courier who carries a heavy parcel up the stairs rests on each step, and the first flights look
+//! like a walk. But no street rises by so much over so short a way.
 
 use porchlight_schema::event::{Direction, Event, Metadata};
 
