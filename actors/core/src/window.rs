@@ -105,6 +105,13 @@ pub struct Window {
     pub silent_since_ms: Option<u32>,
 }
 
+/// Returns the windows that begin in `from_ms..to_ms`, of windows in order.
+pub(crate) fn windows_between(windows: &[Window], from_ms: u32, to_ms: u32) -> &[Window] {
+    let first = windows.partition_point(|window| window.t_ms < from_ms);
+    let last = windows.partition_point(|window| window.t_ms < to_ms);
+    windows.get(first..last).unwrap_or_default()
+}
+
 impl Window {
     /// The end of the window.
     #[must_use]

@@ -5,6 +5,7 @@ use porchlight_schema::event::{Event, EventType, Metadata};
 
 use super::ScoreInput;
 use crate::score::parameters::place::handling::{DOORS_MS, STEPS_MAX};
+use crate::window::windows_between;
 
 /// Returns the time of an apparent ride in which the app's user reported a drop-off, if the session
 /// has no other one: nobody gives a parcel in an elevator, and a courier who forgot to report it at
@@ -28,9 +29,7 @@ pub(super) fn apparent_ride(input: &ScoreInput<'_>, end_ms: u32) -> Option<(u32,
         .marks
         .iter()
         .any(|&(t_ms, name)| name.is_drop_off() && span.0 < t_ms && t_ms < span.1);
-    let first = input.windows.partition_point(|window| window.t_ms < span.0);
-    let last = input.windows.partition_point(|window| window.t_ms < span.1);
-    let windows = input.windows.get(first..last).unwrap_or_default();
+    let windows = windows_between(input.windows, span.0, span.1);
     let steps = windows.iter().filter_map(|window| window.steps);
     let is_still = steps.fold(0, u16::saturating_add) <= STEPS_MAX;
     (is_reported && is_still && !rides().any(is_measured)).then_some(span)

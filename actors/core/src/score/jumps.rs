@@ -5,7 +5,7 @@ use crate::score::parameters::place::jumps::{
     JUMP_MPS, JUMP_SIGMAS, REST_ACCEL_STD, RETURN_M, RETURN_MPS, SETTLING_MS, STAYS_FIXES,
     STAYS_MS, UNKNOWN_ACCURACY_M,
 };
-use crate::window::{Fix, WINDOW_MS, Window};
+use crate::window::{Fix, WINDOW_MS, Window, windows_between};
 
 /// A jump between two positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,10 +115,7 @@ fn is_jump_from_rest(from: &Fix, held_ms: u32, to: &Fix, windows: &[Window]) -> 
 
 /// Returns whether the body was recorded nearly continuously, and lay or sat still.
 fn is_at_rest(windows: &[Window], (from_ms, to_ms): (u32, u32)) -> bool {
-    let first = windows.partition_point(|window| window.t_ms < from_ms);
-    let last = windows.partition_point(|window| window.t_ms < to_ms);
-    let windows = windows.get(first..last).unwrap_or_default();
-    let mut spreads: Vec<f32> = windows
+    let mut spreads: Vec<f32> = windows_between(windows, from_ms, to_ms)
         .iter()
         .filter(|window| window.steps.is_none_or(|steps| steps == 0))
         .filter_map(|window| window.motion.map(|motion| motion.accel_std))

@@ -14,7 +14,7 @@ use crate::score::parameters::place::scene::{
     STEP_OF_DRIVE_MS, STILL_ACCEL_STD, USABLE_ACCURACY_M, WALK_MPS, WAY_TO_DISTANCE,
 };
 use crate::score::parameters::place::stays::BEFORE_MS;
-use crate::window::{Fix, WINDOW_MS, Window};
+use crate::window::{Fix, WINDOW_MS, Window, windows_between};
 
 /// A period on foot, from the first step after a vehicle to the last one before the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -112,10 +112,7 @@ impl<'a> ScoringContext<'a> {
 
     /// Returns the windows that begin in `from_ms..to_ms`.
     pub(crate) fn windows(&self, from_ms: u32, to_ms: u32) -> &'a [Window] {
-        let windows = self.input.windows;
-        let first = windows.partition_point(|window| window.t_ms < from_ms);
-        let last = windows.partition_point(|window| window.t_ms < to_ms);
-        windows.get(first..last).unwrap_or_default()
+        windows_between(self.input.windows, from_ms, to_ms)
     }
 
     /// Returns the credible fixes of `from_ms..to_ms`.
@@ -337,9 +334,7 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         if event.event_type != EventType::Driving || length_ms >= DOUBTFUL_DRIVE_MS {
             return false;
         }
-        let first = input.windows.partition_point(|window| window.t_ms < span.0);
-        let last = input.windows.partition_point(|window| window.t_ms < span.1);
-        let windows = input.windows.get(first..last).unwrap_or_default();
+        let windows = windows_between(input.windows, span.0, span.1);
         let gait = windows
             .iter()
             .filter(|window| body(window) == Body::Moving)
