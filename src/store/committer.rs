@@ -315,7 +315,8 @@ impl Writer {
                 continue;
             }
             let begun = Instant::now();
-            let space = self.pace.space(operations.len(), begun - self.begun);
+            let writes = operations.iter().filter(|operation| operation.is_synced());
+            let space = self.pace.space(writes.count(), begun - self.begun);
             self.not_before = (!space.is_zero()).then(|| begun + space);
             self.begun = begun;
             self.commit(operations)?;

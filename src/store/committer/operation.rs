@@ -34,6 +34,10 @@ pub(super) trait Operation: Send {
     fn bytes(&self) -> usize;
     fn origin(&self) -> WriteOrigin;
     fn durability(&self) -> Durability;
+    /// Whether the caller waits for a sync.
+    fn is_synced(&self) -> bool {
+        self.durability() == Durability::Synced
+    }
     /// Runs the operation; true if its writes are to be kept.
     fn decide(&mut self, txn: &mut Txn<'_>) -> bool;
     /// Answers the caller: with the operation's result, or with the reason why it could not be

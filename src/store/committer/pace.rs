@@ -3,6 +3,8 @@
 //! A group has a fixed cost: the sync, and waking all callers and actors, about as much as two of
 //! its batches cost in total. With few writes this does not matter, and each one is written
 //! immediately. With more writes a group that waits for a few of them shares its cost among them.
+//! Only writes whose callers wait for a sync count: work in the background, such as an erasure,
+//! must not delay the clients' writes.
 
 use std::time::Duration;
 
@@ -47,8 +49,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Returns how long after the start of a group of `writes` writes the next one may start, if
-    /// the previous group started `since` earlier.
+    /// Returns how long after the start of a group of `writes` synced writes the next one may start,
+    /// if the previous group started `since` earlier.
     pub(super) fn space(&mut self, writes: usize, since: Duration) -> Duration {
         let in_that_time = u32::try_from(writes).unwrap_or(u32::MAX);
         self.measure(in_that_time, since);

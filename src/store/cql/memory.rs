@@ -10,7 +10,7 @@ use porchlight_schema::limits::JOURNAL_TIPS_MAX;
 use super::bounded::Rooms;
 use super::journal::Head;
 use super::live_sessions::{EmptyRead, Kind};
-use super::outbox::Cursor;
+use super::outbox::{Cursor, Examined};
 
 /// Number of lock stripes: more than there are ever concurrent writers.
 const STRIPES: usize = 1_024;
@@ -119,6 +119,8 @@ pub(super) struct Memory {
     pub(super) slots: Recent<(Vec<u8>, i64), ()>,
     /// The slots up to which outboxes are empty.
     pub(super) marks: Recent<EndpointId, i64>,
+    /// How far the ready hints of outboxes have been examined.
+    pub(super) examined_outboxes: Recent<EndpointId, Examined>,
     /// Hashes of batches whose write failed and may still have happened, by session and number.
     pub(super) doubtful: Recent<(SessionId, u32), Vec<[u8; 32]>>,
     /// Buckets of live or marked sessions that were read and had no rows, by kind, shard and bucket.
@@ -151,6 +153,7 @@ impl Default for Memory {
             cursors: Recent::new(CURSORS_MAX),
             slots: Recent::new(SLOTS_MAX),
             marks: Recent::new(MARKS_MAX),
+            examined_outboxes: Recent::new(MARKS_MAX),
             doubtful: Recent::new(DOUBTFUL_MAX),
             empty_buckets: Recent::new(EMPTY_BUCKETS_MAX),
             shard_marks: Recent::new(2_048),

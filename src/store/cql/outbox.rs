@@ -4,6 +4,7 @@
 //! the owner writes. A hint that the cursor no longer confirms is ignored; hints expire.
 
 mod cursor;
+mod examined;
 mod port;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,7 @@ use super::Inner;
 use super::db::{decode, id_bytes};
 use super::slots::{AT_ONCE, OutboxKind, Owner, SLOT_MS, Way, slot_of};
 pub(super) use cursor::Cursor;
+pub(super) use examined::Examined;
 
 /// The age in milliseconds at which a slot receives no more rows: nodes' clocks differ by less.
 const SETTLED_MS: i64 = 2 * SLOT_MS;
@@ -135,6 +137,20 @@ impl Wanted {
             limit,
         }
     }
+
+    /// Leaves out the hints before a time. A hint is in the slot of its time or in a later one.
+    fn after(self, from: TimestampMs) -> Self {
+        Self {
+            from_slot: self.from_slot.max(slot_of(from, SLOT_MS)),
+            from: self.from.max(from),
+            ..self
+        }
+    }
+
+    /// Whether the selection contains all hints from a time on.
+    fn is_all_after(&self, from: TimestampMs) -> bool {
+        self.from <= from && self.before == TimestampMs(i64::MAX) && self.to_slot == i64::MAX
+    }
 }
 
 impl Inner {
@@ -179,8 +195,30 @@ impl Inner {
         Ok(found)
     }
 
-    /// Confirmed hints, from the first slot on, up to a limit.
+    /// Confirmed hints, from the first slot on, up to a limit. Ready hints that the owner has found
+    /// finished are not read again.
     async fn hints(&self, outbox: OutboxOf, wanted: Wanted) -> StoreResult<Vec<Hint>> {
+        let generation = self.ownership.generation(outbox.shard);
+        let generation = generation.filter(|_| wanted.kind == OutboxKind::Ready);
+        let Some(generation) = generation else {
+            return self.hints_from(outbox, wanted).await;
+        };
+        let endpoint_id = outbox.endpoint_id;
+        let began = self.clock.now();
+        let examined = self.memory.examined_outboxes.get(&endpoint_id);
+        let examined = examined.and_then(|examined| examined.from(generation, began));
+        let from = examined.unwrap_or(TimestampMs(i64::MIN));
+        let found = self.hints_from(outbox, wanted.after(from)).await?;
+        if wanted.is_all_after(from) && found.len() < wanted.limit {
+            let first = found.iter().map(|hint| hint.at).min();
+            let examined = Examined::new(generation, began, first);
+            self.memory.examined_outboxes.put(endpoint_id, examined);
+        }
+        Ok(found)
+    }
+
+    /// Reads confirmed hints from the first slot on, up to the limit.
+    async fn hints_from(&self, outbox: OutboxOf, wanted: Wanted) -> StoreResult<Vec<Hint>> {
         let mut found: Vec<Hint> = Vec::new();
         if wanted.limit == 0 {
             return Ok(found);
@@ -230,8 +268,8 @@ impl Inner {
         Ok(row.map_or(own, |(database_ms,)| own.min(TimestampMs(database_ms))))
     }
 
-    /// Advances the mark past settled slots that are empty. A clock of this process that is ahead
-    /// must not move it past hints that others write now.
+    /// Advances the mark past settled slots without confirmed hints, of which it reads all. A clock
+    /// of this process that is ahead must not move it past hints that others write now.
     async fn advance(&self, outbox: OutboxOf) -> StoreResult<i64> {
         let endpoint_id = outbox.endpoint_id;
         let mark = self.mark(endpoint_id).await?;
@@ -252,10 +290,16 @@ impl Inner {
                 advanced = settled;
                 let first = Wanted::all(kind, slot, 1);
                 let left = self.hints_in(outbox, slot, first).await?;
-                if !left.is_empty() {
-                    first_left = slot;
-                    break;
+                let Some(first) = left.first() else {
+                    continue;
+                };
+                first_left = slot;
+                if kind == OutboxKind::Ready {
+                    self.memory
+                        .examined_outboxes
+                        .change(&endpoint_id, |examined| examined.include(first.at));
                 }
+                break;
             }
         }
         self.put_mark(endpoint_id, mark, advanced.min(first_left))

@@ -120,10 +120,11 @@ impl Inner {
             .map(drop)
     }
 
-    /// Queues a message where its endpoint's owner looks.
+    /// Queues a message where its endpoint's owner looks. The hint carries the present time, however
+    /// long ago the message was created, because the owner does not read old hints again.
     pub(super) async fn queue(&self, head: &Head) -> StoreResult<()> {
         let place = (head.session_id, head.number);
-        let at = head.id.made_at();
+        let at = head.id.made_at().max(self.clock.now());
         self.put_outbox(head.endpoint_id, OutboxKind::Ready, at, head.id, &place)
             .await
     }

@@ -1,6 +1,8 @@
 //! Measures a large fleet: 100,000 sessions in progress on three nodes of ours and three of the
 //! database, while one tenant receives 30 messages per second for half an hour.
 //!
+//! The measurement begins when each session has sent two batches, so that it contains no first batch.
+//!
 //! `PORCHLIGHT_TEST_CQL_MEASURED=1 PORCHLIGHT_CLUSTER_CQL_NODES=3 PORCHLIGHT_BIN=target/release/porchlight
 //! PORCHLIGHT_LOAD=target/release/porchlight-load cargo test --test it cluster::fleet -- --ignored
 //! --nocapture`
@@ -25,10 +27,8 @@ use crate::server::{block_on, successful};
 const SESSIONS: usize = 100_000;
 /// The default of `PORCHLIGHT_CLUSTER_MINUTES`: the duration of the measurement.
 const MINUTES: u64 = 30;
-/// The time between two batches of a session.
-const PERIOD: Duration = Duration::from_secs(400);
-/// The time after the start of the last session in which the owners reconcile the sessions whose pace they do not know yet.
-const SETTLING: Duration = Duration::from_secs(150);
+/// The default of `PORCHLIGHT_CLUSTER_PERIOD_SEC`: the time between two batches of a session.
+const PERIOD_SEC: u64 = 400;
 /// Each of these sessions per second is started and stopped, which sends three messages.
 const STARTS_PER_SEC: u32 = 10;
 /// The number of lines in the table of results.
@@ -184,7 +184,7 @@ fn print_growth(before: &Counts, after: &Counts) {
 }
 
 /// Sends batches of many sessions, a share of them to each node.
-fn load(cluster: &Nodes, sessions: usize, rounds: u64) -> Vec<Child> {
+fn load(cluster: &Nodes, sessions: usize, period: Duration, rounds: u64) -> Vec<Child> {
     let binary = std::env::var_os("PORCHLIGHT_LOAD").unwrap();
     let nodes = (0..NODES).map(|number| {
         let server = cluster.server(number);
@@ -192,7 +192,7 @@ fn load(cluster: &Nodes, sessions: usize, rounds: u64) -> Vec<Child> {
         loading.args(["live", "--url", &server.api, "--connections", "6"]);
         loading.args(["--pid", &server.pid().to_string()]);
         loading.args(["--sessions", &(sessions / NODES).to_string()]);
-        loading.args(["--period", &PERIOD.as_secs().to_string()]);
+        loading.args(["--period", &period.as_secs().to_string()]);
         loading.args(["--rounds", &rounds.to_string()]);
         let loading = loading.env("PORCHLIGHT_KEY", &cluster.key);
         loading.stdout(Stdio::piped()).spawn().unwrap()
@@ -205,6 +205,7 @@ struct Usage {
     batches: f64,
     statements: f64,
     rows: f64,
+    listed: f64,
     ours_sec: f64,
     database_sec: f64,
 }
@@ -216,6 +217,7 @@ impl Usage {
             batches: cluster.sum("porchlight_ingest_batches_total").await,
             statements: cluster.sum("porchlight_store_statements_total").await,
             rows: cluster.sum("porchlight_store_rows_read_total").await,
+            listed: cluster.sum("porchlight_webhook_rows_listed_total").await,
             ours_sec: ours.iter().copied().map(processor_sec).sum(),
             database_sec: database.iter().copied().map(processor_sec).sum(),
         }
@@ -264,13 +266,14 @@ async fn window(cluster: &Nodes, arrivals: &Arrivals, number: u32, lasts: Durati
     let memory = |of: &[u32]| -> Vec<u64> { of.iter().copied().map(resident_mib).collect() };
     let sec = began.elapsed().as_secs_f64();
     println!(
-        "| {number} | {} | {} | {} | {:.0} | {:.0} | {:.0} | {:.2} | {:.2} | {:?} | {:?} | {started} |",
+        "| {number} | {} | {} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.2} | {:.2} | {:?} | {:?} | {started} |",
         arrived.len(),
         median_and_p99(lags.collect()),
         median_and_p99(insights.collect()),
         after.batches - before.batches,
         after.statements - before.statements,
         after.rows - before.rows,
+        after.listed - before.listed,
         (after.ours_sec - before.ours_sec) / sec,
         (after.database_sec - before.database_sec) / sec,
         memory(&ours),
@@ -291,8 +294,9 @@ fn a_large_fleet_for_half_an_hour() {
         return;
     };
     let lasts = Duration::from_secs(minutes * 60);
-    let rounds = 1 + lasts.as_secs().div_ceil(PERIOD.as_secs());
-    let loads = load(&cluster, sessions, rounds);
+    let period = Duration::from_secs(number_of("PORCHLIGHT_CLUSTER_PERIOD_SEC", PERIOD_SEC));
+    let rounds = 2 + lasts.as_secs().div_ceil(period.as_secs());
+    let loads = load(&cluster, sessions, period, rounds);
     block_on(async {
         let began = Instant::now();
         let expected = sessions / NODES * NODES;
@@ -304,7 +308,7 @@ fn a_large_fleet_for_half_an_hour() {
             "{expected} sessions started in {:.0} s",
             began.elapsed().as_secs_f64()
         );
-        tokio::time::sleep(SETTLING).await;
+        tokio::time::sleep(period).await;
         let (receiver, arrivals) = receiver(&authority).await;
         let body = json!({ "url": receiver.local_url() }).to_string();
         let registered = cluster.client();
@@ -312,10 +316,10 @@ fn a_large_fleet_for_half_an_hour() {
         assert_eq!(registered.await.0, 201);
         let before = counts(&cluster).await;
         println!(
-            "| window | messages | lag, p50 and p99, ms | insight after the stop, p50 and p99, ms | batches | statements | rows read | \
+            "| window | messages | lag, p50 and p99, ms | insight after the stop, p50 and p99, ms | batches | statements | rows read | outbox rows read | \
              our cores | cores of the database | our memory, MiB | memory of the database, MiB | unfinished requests |"
         );
-        println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
+        println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
         for number in 1..=WINDOWS {
             window(&cluster, &arrivals, number, lasts / WINDOWS).await;
         }

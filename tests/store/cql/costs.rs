@@ -2,11 +2,12 @@
 //! wrong clocks lose nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use porchlight_core::webhook::{Change, State, Update};
 use porchlight_ports::{Appended, Clock, Insights, Journal, Outbox, Sessions};
-use porchlight_schema::ids::{EndpointId, SessionId};
+use porchlight_schema::ids::{EndpointId, SessionId, ShardSet};
 use porchlight_schema::limits::REMOTE_SESSION_TTL_MS;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
@@ -23,11 +24,12 @@ use crate::fixtures::{
 };
 
 /// A wall clock that is ahead of the machine's by these milliseconds.
-struct Ahead(i64);
+#[derive(Default)]
+struct Ahead(AtomicI64);
 
 impl Clock for Ahead {
     fn now(&self) -> TimestampMs {
-        SystemClock.now().plus_ms(self.0)
+        SystemClock.now().plus_ms(self.0.load(Ordering::Relaxed))
     }
 
     fn uptime_ms(&self) -> i64 {
@@ -36,7 +38,12 @@ impl Clock for Ahead {
 }
 
 /// Opens a node that owns all shards in this generation; 0: none.
-async fn node(keyspace: &str, generation: u64, clock: Ahead) -> Option<Arc<CqlStore>> {
+async fn node(keyspace: &str, generation: u64, ahead_ms: i64) -> Option<Arc<CqlStore>> {
+    node_by(keyspace, generation, Arc::new(Ahead(ahead_ms.into()))).await
+}
+
+/// Opens such a node with this clock.
+async fn node_by(keyspace: &str, generation: u64, clock: Arc<Ahead>) -> Option<Arc<CqlStore>> {
     let owner = Owner::default();
     owner.acts_in(generation);
     let role = Role::Node {
@@ -45,7 +52,7 @@ async fn node(keyspace: &str, generation: u64, clock: Ahead) -> Option<Arc<CqlSt
         ownership: Arc::new(owner),
     };
     let options = options(keyspace.to_owned())?;
-    let store = CqlStore::open(options, role, Arc::new(clock)).await;
+    let store = CqlStore::open(options, role, clock).await;
     Some(store.unwrap())
 }
 
@@ -79,10 +86,10 @@ async fn deliver(store: &CqlStore, tenant: Tenant, endpoint_id: EndpointId, id: 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_costs_its_owner_one_write() {
     let keyspace = CqlServer::fresh_keyspace();
-    let Some(owner) = node(&keyspace, 1, Ahead(0)).await else {
+    let Some(owner) = node(&keyspace, 1, 0).await else {
         return;
     };
-    let other = node(&keyspace, 0, Ahead(0)).await.unwrap();
+    let other = node(&keyspace, 0, 0).await.unwrap();
     let start = start(tenant(), T0);
     let id = start.session_id;
     owner.start(new_session(&start)).await.unwrap();
@@ -123,7 +130,7 @@ async fn a_batch_costs_its_owner_one_write() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_costs_a_known_number_of_statements() {
-    let Some(store) = node(&CqlServer::fresh_keyspace(), 1, Ahead(0)).await else {
+    let Some(store) = node(&CqlServer::fresh_keyspace(), 1, 0).await else {
         return;
     };
     let tenant = tenant();
@@ -200,10 +207,10 @@ const SESSION_READS_MAX: u64 = 24;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_is_ahead_hides_no_message_of_other_nodes() {
     let keyspace = CqlServer::fresh_keyspace();
-    let Some(ahead) = node(&keyspace, 1, Ahead(40 * 60_000)).await else {
+    let Some(ahead) = node(&keyspace, 1, 40 * 60_000).await else {
         return;
     };
-    let on_time = node(&keyspace, 0, Ahead(0)).await.unwrap();
+    let on_time = node(&keyspace, 0, 0).await.unwrap();
     let tenant = tenant();
     put_endpoint(&*ahead, tenant, true).await;
     let endpoint_id = ahead.endpoint(tenant).await.unwrap().unwrap().id;
@@ -227,8 +234,59 @@ async fn a_clock_that_is_ahead_hides_no_message_of_other_nodes() {
     assert_eq!(found[0].1, new.session_id);
 }
 
+/// Sessions whose messages are delivered before the outbox is counted.
+const DELIVERED: u64 = 20;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counting_an_outbox_costs_what_waits_and_is_new() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let clock = Arc::<Ahead>::default();
+    let Some(store) = node_by(&keyspace, 1, Arc::clone(&clock)).await else {
+        return;
+    };
+    let tenant = tenant();
+    put_endpoint(&*store, tenant, true).await;
+    let endpoint_id = store.endpoint(tenant).await.unwrap().unwrap().id;
+    let begin = async |at: TimestampMs| {
+        let start = start(tenant, at);
+        let mut session = new_session(&start);
+        session.message.created_at = at;
+        store.start(session).await.unwrap();
+        start.session_id
+    };
+    let count = async || {
+        let now = clock.now();
+        let (depth, counts) = cost(&store, store.depth(now)).await;
+        let work = store.work(ShardSet::ALL, now).await.unwrap();
+        let depth = depth.unwrap();
+        assert_eq!(work.len() as u64, depth.pending.min(1));
+        (depth.pending, counts)
+    };
+    for _ in 0..DELIVERED {
+        let id = begin(clock.now()).await;
+        deliver(&store, tenant, endpoint_id, id).await;
+    }
+    // Later than any hint of that time can become visible.
+    clock.0.store(120_000, Ordering::Relaxed);
+    let (waiting, first) = count().await;
+    assert_eq!(waiting, 0);
+    let (waiting, second) = count().await;
+    assert_eq!(waiting, 0);
+    assert_eq!(second.rows + DELIVERED, first.rows, "{second:?}, {first:?}");
+    // A message that was created before, and is queued only now.
+    let late = begin(SystemClock.now()).await;
+    for minutes in 2..5 {
+        clock.0.store(minutes * 60_000, Ordering::Relaxed);
+        let (waiting, counts) = count().await;
+        assert_eq!(waiting, 1, "{minutes}");
+        assert!(counts.rows < first.rows, "{counts:?}");
+    }
+    deliver(&store, tenant, endpoint_id, late).await;
+    assert_eq!(count().await.0, 0);
+}
+
 fn ahead_now() -> TimestampMs {
-    Ahead(40 * 60_000).now()
+    SystemClock.now().plus_ms(40 * 60_000)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -118,7 +118,7 @@ impl Inner {
             return Ok(());
         }
         let (kind, at) = match after.index() {
-            Index::Ready => (OutboxKind::Ready, after.id.made_at()),
+            Index::Ready => (OutboxKind::Ready, after.id.made_at().max(self.clock.now())),
             Index::Due(due_at) => (OutboxKind::Due, due_at),
             Index::Held(until) => (OutboxKind::Held, until),
             Index::None => return Ok(()),
