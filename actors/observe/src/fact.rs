@@ -90,7 +90,7 @@ pub enum Fact<'a> {
     ReplayChecked {
         /// The id of the session.
         session_id: SessionId,
-        /// Whether the two inputs are equal.
+        /// The result of the comparison.
         check: ReplayCheck,
     },
     /// The service has started to drain.

@@ -58,7 +58,7 @@ impl ShareMetrics {
         }
     }
 
-    /// Something was refused because a tenant's share is used up.
+    /// Counts a refusal because a tenant's share is used up.
     pub fn on_refused(&self, share: Share) {
         self.refused[share as usize].increment(1);
     }
@@ -73,7 +73,7 @@ impl ShareMetrics {
         self.largest[share as usize].set(used as f64);
     }
 
-    /// Puts every series to 0.
+    /// Sets every series to 0.
     pub fn reset(&self) {
         for &share in Share::ALL {
             self.show_limit(share, 0);

@@ -58,7 +58,7 @@ label! {
     /// The wall clock compared with the stored times: old sessions are deleted only while both
     /// agree.
     ClockState {
-        /// The two values agree.
+        /// The clock and the stored times agree.
         Agrees = "agrees",
         /// The clock is more than a day ahead.
         Ahead = "ahead",

@@ -68,7 +68,7 @@ impl Collection {
         }
     }
 
-    /// The collection that begins a stored key, as bytes, and the document's key after it. `None`: the kind is unknown, or
+    /// Splits a stored key into the collection, as bytes, and the document's key. Returns `None` if the kind is unknown or
     /// the key is too short.
     #[must_use]
     pub fn split_key(key: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -20,7 +20,7 @@ pub struct SessionRows {
 /// A page of recorders, and the recorder after which the next page begins.
 pub type RecorderPage = (Vec<(RecorderId, RecorderRow)>, Option<RecorderId>);
 
-/// A step through a table.
+/// The result of one step through a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removed<C> {
     /// The number of rows that the step removed.

@@ -83,12 +83,12 @@ impl Note {
     }
 }
 
-/// Numbers that follow one another, both ends included.
+/// A range of sequence numbers, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SeqRange {
-    /// The first one.
+    /// The first number.
     pub first: u32,
-    /// The last one.
+    /// The last number.
     pub last: u32,
 }
 

@@ -41,8 +41,8 @@ pub trait Keys: Send + Sync {
         organization_id: Option<OrganizationId>,
     ) -> StoreResult<Vec<KeyRecord>>;
 
-    /// Notes the hour in which a key was last used; a later one stays. A key that is not there, or that is being changed,
-    /// is passed over: the next use writes it.
+    /// Records the hour in which a key was last used, unless a later hour is stored. Skips a key that does not exist, or
+    /// that another call is changing: the next use writes the hour.
     async fn note_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()>;
 
     /// Revokes a key and keeps an earlier revocation. Returns `None` if there is no such key.

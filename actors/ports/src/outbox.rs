@@ -44,7 +44,7 @@ pub struct Endpoint {
     pub enabled: bool,
     /// The id; a deleted and recreated configuration gets a new one.
     pub id: EndpointId,
-    /// The tenant of the message.
+    /// The tenant that owns the endpoint.
     pub tenant: Tenant,
     /// The URL as the customer wrote it.
     pub url: Arc<str>,
@@ -418,7 +418,7 @@ pub trait Outbox: Send + Sync {
     /// [`porchlight_schema::limits::DEPTH_COUNTED_MAX`], which means that many or more.
     async fn depth(&self, now: TimestampMs) -> StoreResult<Depth>;
 
-    /// Tenants of these shards whose endpoint has something to do before `until`: to send, or, while it is paused, to
+    /// Tenants of these shards whose endpoint has work before `until`: messages to send or, while it is paused, to
     /// hold or to cancel.
     async fn work(&self, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>>;
 }

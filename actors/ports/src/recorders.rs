@@ -1,4 +1,4 @@
-//! Recorders: what links a stock phone's app to sessions.
+//! Recorders: links between a stock phone's app and its sessions.
 
 use async_trait::async_trait;
 use porchlight_schema::ids::RecorderId;
@@ -20,7 +20,7 @@ pub trait Recorders: Send + Sync {
     /// Creates a recorder with version 1. An existing recorder is not changed.
     async fn create_recorder(&self, id: RecorderId, data: Vec<u8>) -> StoreResult<()>;
 
-    /// A recorder; `None`: it was never made, or was removed.
+    /// Returns a recorder; `None` if it was never created or was removed.
     async fn recorder(&self, id: RecorderId) -> StoreResult<Option<RecorderRow>>;
 
     /// Replaces the stored recorder with the version after `version`. Returns `false` and changes

@@ -42,7 +42,8 @@ pub struct Idempotency {
 pub struct NewSession {
     /// The start of the session.
     pub start: SessionStart,
-    /// Remembered for [`porchlight_schema::limits::IDEMPOTENCY_MS`] from `start.created_at`.
+    /// The idempotency key of the request, remembered for
+    /// [`porchlight_schema::limits::IDEMPOTENCY_MS`] from `start.created_at`.
     pub idempotency: Option<Idempotency>,
     /// The `session.started` message.
     pub message: MessageBody,
@@ -69,7 +70,7 @@ pub struct SessionRow {
 }
 
 impl SessionRow {
-    /// Recording without an end, completed with one.
+    /// Returns the status: recording without an end, completed with one.
     #[must_use]
     pub fn status(&self) -> SessionStatus {
         if self.end.is_some() {
@@ -356,9 +357,9 @@ pub trait Sessions: Send + Sync {
         }
     }
 
-    /// Sessions of these shards that have ended and whose insight may not cover all there is, in order of id, after
+    /// Sessions of these shards that have ended and whose insight may not cover all stored data, in order of id, after
     /// `after`, at most `limit`. The end, a stop after it, a late batch and a PoD mark a session in the step that stores
-    /// them; the insight that covers them takes the mark away.
+    /// them; the insight that covers them removes the mark.
     async fn behind(
         &self,
         shards: ShardSet,
@@ -397,8 +398,8 @@ pub trait Insights: Send + Sync {
         learned: Vec<([u8; 32], Vec<u8>)>,
     ) -> StoreResult<bool>;
 
-    /// Returns whether the newest insight of an ended session covers all that is stored about the session, and if so
-    /// removes the marks by which other nodes would find it. The caller has known of the end for
+    /// Returns whether the newest insight of an ended session covers all stored data about the session, and if so removes
+    /// the marks by which other nodes would find it. The caller has known of the end for
     /// [`END_SETTLES_MS`](porchlight_schema::limits::END_SETTLES_MS). A store of one process has no such marks; it changes
     /// nothing and returns `false`.
     async fn settle(&self, session_id: SessionId) -> StoreResult<bool> {

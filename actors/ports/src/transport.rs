@@ -10,7 +10,7 @@ use porchlight_schema::time::TimestampMs;
 /// A request to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboundRequest {
-    /// Whose request it is: what all tenants use is shared out by tenant.
+    /// The tenant that sends the request. All tenants share the transport's permits.
     pub tenant: Tenant,
     /// The URL, which is checked again.
     pub url: Arc<str>,
