@@ -243,7 +243,7 @@ impl Authenticator {
         self.tokens.make_for_recorder(id)
     }
 
-    /// The recorder whose token this is. Whether it still works depends on the recorder.
+    /// The recorder to which this token belongs. The recorder itself may have expired.
     ///
     /// # Errors
     ///
@@ -263,7 +263,8 @@ impl Authenticator {
         self.cache.clear();
     }
 
-    /// Writes in which hour keys were last used. Called from time to time; what fails is written by the next use.
+    /// Writes the hours in which keys were last used. Called periodically. If a write fails, the next use of the
+    /// key repeats it.
     pub async fn write_uses(&self) {
         for (hash, hour) in self.uses.take() {
             if let Err(error) = self.keys.note_key_use(hash, hour).await {

@@ -66,8 +66,8 @@ impl RequestContext {
         self.http.headers()
     }
 
-    /// Who asks, if the role of its key allows the request. The request of a key is counted among its tenant's; that of a
-    /// session token is counted once its session is found.
+    /// Returns the caller, if the role of its key allows the request. The request of a key is counted among its tenant's;
+    /// that of a session token is counted once its session is found.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl RequestContext {
     ///
     /// # Errors
     ///
-    /// 429 where the tenant has as many requests under way as it may have.
+    /// 429 if the tenant has reached its limit of requests in progress.
     pub fn count_request(&self, usage: &Arc<TenantUsage>) -> Result<(), Problem> {
         if self.request.get().is_none() {
             let permit = usage.hold(Share::Requests).map_err(share_exceeded)?;
@@ -110,7 +110,7 @@ impl RequestContext {
     ///
     /// # Errors
     ///
-    /// 429 where the tenant reads as many lists as it may.
+    /// 429 if the tenant has reached its limit of concurrent lists.
     pub fn begin_list(&self, tenant: Tenant) -> Result<SharePermit, Problem> {
         let usage = self.state.service.usage(tenant);
         usage.hold(Share::Lists).map_err(share_exceeded)

@@ -191,7 +191,7 @@ impl Later {
     }
 
     fn leave(&mut self, place: u64) {
-        // Usually it was the last to arrive.
+        // The cancelled waker is usually the newest one.
         let at = self.waiting.iter().rposition(|(known, _)| *known == place);
         if let Some(at) = at {
             self.waiting.swap_remove(at);

@@ -48,7 +48,7 @@ pub struct CreateKeyRequest {
 }
 
 impl CreateKeyRequest {
-    /// A key without a name that is good until it is revoked.
+    /// Creates a request for a key without a name that is valid until it is revoked.
     #[must_use]
     pub fn new(organization: &str, env: &str, kind: &str) -> Self {
         Self {

@@ -99,7 +99,7 @@ fn subject_hash(kind: SubjectKind, identifier: &str, salt: &[u8]) -> String {
     hex(&hash.finalize())
 }
 
-/// Tells serde to leave out a count of zero.
+/// Returns whether a count is zero; serde then leaves the field out.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes a reference"

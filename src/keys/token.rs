@@ -61,7 +61,7 @@ impl SessionTokens {
         }
     }
 
-    /// Returns the token of a session, which is always the same.
+    /// Returns the token of a session. Every call with the same keys returns the same token.
     #[must_use]
     pub fn make(&self, session_id: SessionId) -> String {
         let mut token = String::with_capacity(PREFIX.len() + 26 + TAG_CHARS);
@@ -78,7 +78,8 @@ impl SessionTokens {
         token
     }
 
-    /// The token in a recorder's link: the same whenever and wherever it is made.
+    /// Returns the token in a recorder's link. Every node with the same keys returns the same
+    /// token.
     #[must_use]
     pub fn make_for_recorder(&self, id: RecorderId) -> String {
         let mut token = String::with_capacity(26 + TAG_CHARS);
@@ -90,11 +91,12 @@ impl SessionTokens {
         token
     }
 
-    /// The recorder that `text` is the token of. Whether it still works depends on the recorder.
+    /// Returns the recorder to which the token `text` belongs. The recorder itself may have
+    /// expired.
     ///
     /// # Errors
     ///
-    /// It is no token, or was not made here.
+    /// Returns an error if `text` is not a recorder's token of this service.
     pub fn check_recorder(&self, text: &str) -> Result<RecorderId, TokenError> {
         let split = text.len().checked_sub(TAG_CHARS).ok_or(TokenError)?;
         let (id, tag) = text.split_at_checked(split).ok_or(TokenError)?;

@@ -130,7 +130,7 @@ impl KeyCache {
         map.retain(|_, entry| entry.at.elapsed() < self.remembered);
     }
 
-    /// Called after a lookup in the store, which costs much more.
+    /// Makes room for an entry. Called after a lookup in the store, which costs much more.
     fn make_room<T>(&self, map: &Map<T>, max: usize) {
         if map.len() >= max {
             self.forget_old(map);

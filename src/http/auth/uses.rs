@@ -1,4 +1,4 @@
-//! In which hour each key was last used: noted in memory, written from time to time.
+//! Records the hour in which each key was last used: noted in memory, and written periodically.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
