@@ -39,7 +39,7 @@ const SVG_POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; sandbox");
 /// A private cache may store the image but must revalidate.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
-/// The link itself is not sent as a referrer.
+/// Forbids browsers to send the link as a referrer.
 const REFERRER_POLICY: (HeaderName, HeaderValue) = (
     HeaderName::from_static("referrer-policy"),
     HeaderValue::from_static("no-referrer"),

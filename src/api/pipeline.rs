@@ -146,13 +146,13 @@ impl<A: 'static> Pipeline<A> {
     }
 }
 
-/// The permit to buffer a lot while it arrives: bytes beyond [`HELD_BYTES_FREE`] count as in
-/// flight.
+/// The permit to buffer a large message while it arrives: bytes beyond [`HELD_BYTES_FREE`] count as
+/// in flight.
 #[derive(Default)]
 pub(super) struct Room(Option<(Permit, usize)>);
 
 impl Room {
-    /// Covers `held` bytes; a refusal gives back all there was.
+    /// Makes the permit cover `held` buffered bytes. A refusal releases all bytes of the permit.
     ///
     /// # Errors
     ///

@@ -23,9 +23,9 @@ use super::telemetry::not_admitted;
 
 /// The header that makes retries safe.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// A required text.
+/// The length of a required text, in characters.
 const TEXT: std::ops::RangeInclusive<usize> = 1..=TEXT_CHARS_MAX;
-/// A text that may be empty.
+/// The length of a text that may be empty, in characters.
 const FREE_TEXT: std::ops::RangeInclusive<usize> = 0..=TEXT_CHARS_MAX;
 
 /// The session, and the token with which a phone uses it.

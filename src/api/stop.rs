@@ -14,7 +14,7 @@ use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::request_context::{self, RequestContext, share_exceeded};
 
-/// Stops a session. 200: the completed session; the same for a completed one.
+/// Stops a session. 200: the completed session, also if it was completed before.
 ///
 /// The body names the session, so role and object are checked after the body was read and before
 /// its other fields are.
@@ -156,7 +156,8 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }
 
-/// Percent-encodes what path, query and fragment cannot contain; `None` if a `%` begins no encoded byte.
+/// Percent-encodes the characters that path, query and fragment cannot contain; `None` if a `%` begins
+/// no encoded byte.
 fn encoded(tail: &str) -> Option<String> {
     let mut uri = String::with_capacity(tail.len());
     let mut has_fragment = false;

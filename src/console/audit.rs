@@ -1,5 +1,5 @@
-//! The audit log page: lists who read or changed each object. The page shows the data of `GET
-//! /v1/audit`.
+//! The audit log page: lists the reads and changes of each object, by actor. The page shows the
+//! data of `GET /v1/audit`.
 
 use actix_web::HttpResponse;
 use actix_web::web::ServiceConfig;

@@ -27,7 +27,7 @@ const LIVES: [(i64, &str); 4] = [
     (90, "90 days"),
     (365, "1 year"),
 ];
-/// The keys that can be created: the form value, kind and role, and what such a key may do.
+/// The keys that can be created: the form value, kind, role and permissions.
 const CHOICES: [(&str, KeyKind, Role, &str); 4] = [
     (
         "client",

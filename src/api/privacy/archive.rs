@@ -30,7 +30,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::collect::{self, Source};
 use super::{id_in_path, not_found};
 
-/// The link itself is not sent as a referrer.
+/// Forbids browsers to send the link as a referrer.
 const REFERRER_POLICY: (HeaderName, HeaderValue) = (
     HeaderName::from_static("referrer-policy"),
     HeaderValue::from_static("no-referrer"),
@@ -63,7 +63,8 @@ impl Archives {
     ///
     /// # Errors
     ///
-    /// 429 while an archive of the tenant is being built; 503 while the node builds as many as it may.
+    /// 429 while an archive of the tenant is being built; 503 while the node builds its maximum number
+    /// of archives.
     fn begin(archives: &Data<Self>, tenant: Tenant) -> Result<BuildPermit, Problem> {
         let busy = |_| Problem::new(Code::Overloaded, "Too many archives are being built.");
         let building = archives.building.lock();

@@ -179,7 +179,7 @@ async fn messages(source: &Source, row: &SessionRow) -> Result<Vec<Value>, Probl
     views.collect()
 }
 
-/// Returns what a session contributed to the knowledge of its place.
+/// Returns the contributions of a session to the knowledge of its place.
 async fn places(source: &Source, row: &SessionRow) -> Result<Vec<Value>, Problem> {
     let privacy = source.service.privacy(source.tenant);
     let found = privacy.contributions_to_access(row).await?;

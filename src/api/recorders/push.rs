@@ -42,7 +42,7 @@ pub(super) fn resources() -> [Resource; 5] {
     ]
 }
 
-/// Sensor Logger takes any 200.
+/// Answers a push of Sensor Logger, which accepts any 200.
 async fn sensor_logger_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     match take_sensor_logger(&mut call).await {
         Err(problem) if problem.code() == Code::CredentialInvalid => Ok(shown_to_user(GONE)),
@@ -70,7 +70,7 @@ fn shown_to_user(sentence: &'static str) -> HttpResponse {
     response
 }
 
-/// Traccar Client takes any 2xx.
+/// Answers a push of Traccar Client, which accepts any 2xx.
 async fn traccar_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
     let received = read(&mut call, id).await?;
@@ -93,7 +93,7 @@ async fn owntracks_push(mut call: RequestContext) -> Result<HttpResponse, Proble
     take(&call, id, message).await.map(|()| answer("[]"))
 }
 
-/// Overland keeps the sent data unless it gets exactly this answer.
+/// Answers a push of Overland, which keeps the sent data unless it gets exactly this answer.
 async fn overland_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
     let received = read(&mut call, id).await?;
@@ -103,7 +103,7 @@ async fn overland_push(mut call: RequestContext) -> Result<HttpResponse, Problem
         .map(|()| answer(r#"{"result":"ok"}"#))
 }
 
-/// GPSLogger takes any 2xx.
+/// Answers a push of GPSLogger, which accepts any 2xx.
 async fn gpslogger_push(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let id = recorder_of(&call).await?;
     let received = read(&mut call, id).await?;
@@ -193,7 +193,7 @@ fn form(call: &RequestContext, payload: &[u8]) -> (Vec<u8>, Vec<(String, String)
     (text, fields)
 }
 
-/// Records a message; when this answers it is durable.
+/// Records a message. The message is durable when the call returns.
 async fn take(
     call: &RequestContext,
     id: RecorderId,

@@ -94,7 +94,7 @@ async fn insight(call: &RequestContext, session_id: SessionId) -> Result<Value, 
     Ok(shown(json!(view)))
 }
 
-/// Leaves only what the page shows.
+/// Removes every field that the page does not show.
 fn shown(mut insight: Value) -> Value {
     if let Some(fields) = insight.as_object_mut() {
         fields.retain(|name, _| SHOWN.contains(&name.as_str()));

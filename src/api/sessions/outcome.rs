@@ -68,7 +68,7 @@ impl OutcomeFilter {
                 if !score.is_some_and(|score| self.takes(&score)) {
                     continue;
                 }
-                // One more than asked for says whether there is a next page.
+                // One row more than requested shows whether there is a next page.
                 if rows.len() == limit {
                     let next = rows.last().map(|row: &SessionRow| row.start.session_id);
                     return Ok(Page { rows, next });

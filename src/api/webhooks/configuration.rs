@@ -64,7 +64,8 @@ struct TestView {
     error: Option<&'static str>,
 }
 
-/// The body, which may be empty whatever its media type is, as it was sent and as JSON.
+/// Reads the body and returns it as it was sent and as JSON. An absent or empty body counts as
+/// `{}`.
 pub(super) async fn optional_body(call: &mut RequestContext) -> Result<(Bytes, Value), Problem> {
     let headers = call.headers();
     let length = headers.get(CONTENT_LENGTH);

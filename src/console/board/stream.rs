@@ -83,7 +83,7 @@ pub(super) async fn stream(visit: SignedInRequest) -> Result<HttpResponse, Probl
 
 impl Following {
     /// Returns the next message and the state for the following one. A message without changes
-    /// keeps the connection open and tells the page the time.
+    /// keeps the connection open and carries the current time.
     async fn next(mut self) -> Option<(Result<Bytes, Problem>, Self)> {
         loop {
             if self.refreshes >= REFRESHES_MAX || self.state.service.is_draining() {

@@ -28,7 +28,7 @@ pub(super) async fn confirm(mut visit: SignedInRequest) -> Result<HttpResponse, 
     }
 }
 
-/// Renders what the request will do, and the form that submits it.
+/// Renders the effect of the request, and the form that submits it.
 pub(super) async fn confirmation(
     visit: &SignedInRequest,
     entered: &Entered,

@@ -53,7 +53,7 @@ pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem
     render(&visit, None, &Entered::default()).await
 }
 
-/// Renders the page again with a sentence about what is wrong with the submitted form.
+/// Renders the page again with a sentence about the fault in the submitted form.
 pub(super) async fn answer(
     visit: &SignedInRequest,
     wrong: Option<&str>,

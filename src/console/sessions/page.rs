@@ -61,8 +61,8 @@ impl Shown {
         let said = said
             .and_then(|said| u32::try_from(said).ok())
             .unwrap_or_default();
-        // A session that was silent for long before it ended is drawn only as far as there is
-        // something to see.
+        // If a session was silent for long before it ended, the page ends a minute after its last
+        // data.
         seen.max(said.min(seen.saturating_add(60_000)))
     }
 
