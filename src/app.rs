@@ -79,7 +79,8 @@ pub fn run(
         telemetry::install_logs(&config.log.filter)?;
     }
     actix_rt::System::new().block_on(async move {
-        // Before anyone learns that it is ready: a signal must never find no handler.
+        // Installed before the service reports that it is ready, so that every signal finds a
+        // handler.
         let stopped = shutdown.listen()?;
         let app = App::build(config).await?;
         let bound = app.bound;

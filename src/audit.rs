@@ -1,4 +1,4 @@
-//! Lines of the audit log for what operators do.
+//! Lines of the audit log for the actions of operators.
 
 use porchlight_core::audit::{Action, Actor, ActorKind, Line};
 use porchlight_schema::session::{Env, Tenant};

@@ -11,7 +11,7 @@ use porchlight_keys::receipt::{
     ErasureCounts, HashedSubject, ReceiptSigner, Statement, SubjectKind,
 };
 
-/// Returns what signs receipts with the writing key of these secrets.
+/// Returns a function that signs receipts with the writing key of these secrets.
 pub(crate) fn signer(secrets: &SecretKeys) -> SignReceipt {
     let signer = ReceiptSigner::new(secrets);
     Arc::new(move |request| signer.sign(&statement(request)?).ok())

@@ -39,7 +39,8 @@ impl Server {
             .map_err(|error| invalid("server.cors_origins", error.to_string()))
     }
 
-    /// Checks that the two listeners have addresses of their own. Port 0 is another port for each.
+    /// Checks that the two listeners have addresses of their own. Port 0 gives each a port of its
+    /// own.
     ///
     /// # Errors
     ///

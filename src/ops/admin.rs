@@ -167,7 +167,7 @@ pub(super) async fn backup(mut order: Order) -> Result<HttpResponse, Problem> {
     )
 }
 
-/// The causes of a failed backup, and what to do about a folder that the server may not write.
+/// Returns the causes of a failed backup, and a remedy if the server may not write to the folder.
 fn explained(error: BackupError) -> String {
     let is_closed = match &error {
         BackupError::Io(_, cause) => matches!(
@@ -185,7 +185,7 @@ fn explained(error: BackupError) -> String {
     format!("{:#}{hint}", anyhow::Error::from(error))
 }
 
-/// Whether to put damaged rows aside.
+/// Whether to quarantine damaged rows.
 #[derive(serde::Deserialize, Serialize)]
 pub(super) struct CheckRequest {
     pub(super) quarantine: bool,
