@@ -9,7 +9,8 @@
 //!
 //! While an endpoint is paused by the customer, its machine continues to read: a message whose
 //! attempt is due becomes [`State::Held`], an older `insight.updated` is superseded, and a message
-//! held for too long is cancelled. A manual attempt is made all the same: the customer asks for it.
+//! held for too long is cancelled. A manual attempt is made nevertheless, because the customer
+//! requests it.
 //!
 //! One attempt costs one read, one send and one commit. An attempt is counted when its end is
 //! committed; an attempt interrupted by a crash was never counted and is repeated under the same

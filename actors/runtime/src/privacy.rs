@@ -1,5 +1,6 @@
 //! The marks of subjects (restricted, suppressed, held, being erased) that this process knows. Every
-//! request asks them, so they are kept in memory and read from the store when they have changed.
+//! request checks them, so they are kept in memory and read again when the stored marks have
+//! changed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,7 +109,7 @@ impl Marks {
         marks.is_some_and(|marks| marks.values().any(|mark| mark.held))
     }
 
-    /// Returns what callers may do with a session.
+    /// Returns the access that callers have to a session.
     #[must_use]
     pub fn standing(&self, start: &SessionStart) -> Standing {
         let known = self.known();

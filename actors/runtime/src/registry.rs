@@ -180,8 +180,8 @@ impl Registry {
         handle
     }
 
-    /// Adopts a session that this node has just created. Its actor does not read the store for what
-    /// cannot be there yet.
+    /// Adopts a session that this node has just created. Its actor skips the reads of the store,
+    /// which has no data of the session yet.
     pub(crate) fn adopt_new(&self, start: &SessionStart) {
         let handle = self.enter(start, start.created_at, true);
         self.arm(&handle);
@@ -203,8 +203,8 @@ impl Registry {
         })
     }
 
-    /// Forwards a durable batch to its session. The store calls this on its own thread right after
-    /// the commit. Never blocks.
+    /// Passes a durable batch to its session's actor. The store calls this on its own thread right
+    /// after the commit. Never blocks.
     pub fn deliver(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
         let Some(handle) = self.handle(session_id) else {
             // Either the batch came late and the insight is recomputed, or the session was started on another node a
@@ -218,8 +218,8 @@ impl Registry {
         self.send_batch(&handle, seq, batch);
     }
 
-    /// Watches a session from now on. The caller looks at it after this call, and again after each
-    /// [`Watch::changed`].
+    /// Watches a session from now on. The caller reads the session after this call, and again after
+    /// each [`Watch::changed`].
     #[must_use]
     pub fn watch(&self, session_id: SessionId) -> Watch {
         let shards = Arc::clone(&self.inner.shards);

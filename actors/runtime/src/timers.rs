@@ -1,6 +1,6 @@
 //! A timer wheel for each arbiter: a key fires once, at the latest time for which it was armed.
 //!
-//! The wheel is a cache of due times that are known elsewhere; losing it costs a look at the store.
+//! The wheel is a cache of due times that are known elsewhere; losing it costs a read of the store.
 
 use std::collections::HashMap;
 use std::hash::Hash;

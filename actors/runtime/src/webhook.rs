@@ -368,7 +368,7 @@ impl Inner {
                     admitted_send(actor, what);
                 }
             }
-            // A new actor looks at the outbox when it starts, so it needs no message.
+            // A new actor lists the outbox when it starts, so it needs no message.
             Entry::Occupied(mut entry) => {
                 if let Some(spawned) = self.spawn(tenant) {
                     entry.insert(spawned);

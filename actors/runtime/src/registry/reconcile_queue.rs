@@ -19,8 +19,8 @@ const PAUSE_FIRST: Duration = Duration::from_millis(200);
 /// The longest pause after a failure; see [`PAUSE_FIRST`].
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// The sessions to look at. The value is true if a look was requested again while one is in
-/// progress.
+/// The sessions to reconcile. The value is true if a reconciliation was requested again while one
+/// is in progress.
 #[derive(Debug)]
 pub(super) struct ReconcileQueue {
     asked: Mutex<BTreeMap<SessionId, bool>>,
@@ -41,7 +41,7 @@ impl ReconcileQueue {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Requests a look at a session. Returns whether the caller has to start it.
+    /// Requests a reconciliation of a session. Returns whether the caller has to start it.
     fn ask(&self, session_id: SessionId) -> bool {
         let mut asked = self.lock();
         if let Some(again) = asked.get_mut(&session_id) {
@@ -57,7 +57,7 @@ impl ReconcileQueue {
         has_room
     }
 
-    /// Removes a session after a look. Returns whether another look is needed.
+    /// Removes a session after a reconciliation. Returns whether another reconciliation is needed.
     fn done(&self, session_id: SessionId) -> bool {
         self.lock().remove(&session_id).unwrap_or(false)
     }
@@ -91,8 +91,8 @@ impl Registry {
     }
 
     async fn look(&self, session_id: SessionId) -> StoreResult<()> {
-        // The semaphore is never closed. During a pause after a failure, another look can have the
-        // permit.
+        // The semaphore is never closed. During a pause after a failure, another reconciliation can
+        // hold the permit.
         let _place = self.inner.reconciles.places.acquire().await.ok();
         if !self.acts_for(session_id) {
             return Ok(());

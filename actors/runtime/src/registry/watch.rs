@@ -1,4 +1,5 @@
-//! Watchers of a session. A watcher is woken when there may be something new, and then looks.
+//! Watchers of a session. A watcher is woken when there may be something new, and then reads the
+//! changes.
 //!
 //! A wake-up carries no data, and many wake-ups merge into one. So a slow watcher costs nothing,
 //! and no watcher misses a change.
@@ -89,7 +90,7 @@ impl Watch {
             self.changed().await;
         } else {
             let patience = Duration::from_millis(EDGE_POLL_MS);
-            // The caller looks after either of the two.
+            // The caller reads the changes in either case.
             let _changed = tokio::time::timeout(patience, self.changed()).await;
         }
     }

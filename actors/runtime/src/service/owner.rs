@@ -39,7 +39,7 @@ impl Service {
     /// See [`PeerError`].
     pub async fn live(&self, session_id: SessionId) -> Result<LiveAnswer, PeerError> {
         let Some(handle) = self.own_handle(session_id).await? else {
-            // It is scored, or no node has looked at it since it ended.
+            // The session is scored, or no node has reconciled it since it ended.
             return Ok(LiveAnswer {
                 events: Vec::new(),
                 changed_at: None,

@@ -73,7 +73,7 @@ impl TenantPrivacy<'_> {
         }
     }
 
-    /// Returns what a session has contributed to the knowledge of its place.
+    /// Returns the contributions of a session to the knowledge of its place.
     ///
     /// # Errors
     ///
