@@ -439,7 +439,7 @@ pub fn with_temporary<T>(
         .spawn(move || {
             run(serving, quiet, Shutdown::Word(word), |bound| {
                 // The receiver is gone, because the command has already stopped.
-                let _told = ready.send(*bound);
+                let _sent = ready.send(*bound);
             })
         })?;
     let outcome = match is_ready.recv() {

@@ -123,7 +123,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         // The reader of the output has closed the pipe.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("porchlight: {}", told(&error));
+            eprintln!("porchlight: {}", one_line(&error));
             ExitCode::FAILURE
         }
     }
@@ -131,13 +131,13 @@ pub fn run(arguments: Arguments) -> ExitCode {
 
 /// Formats an error and its causes as one line. A cause that was already quoted is not repeated:
 /// some libraries also include their causes in their own text.
-fn told(error: &anyhow::Error) -> String {
-    error.chain().fold(String::new(), |told, cause| {
+fn one_line(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |line, cause| {
         let cause = cause.to_string();
-        match told.as_str() {
+        match line.as_str() {
             "" => cause,
-            said if said.contains(&cause) => told,
-            _ => format!("{told}: {cause}"),
+            _ if line.contains(&cause) => line,
+            _ => format!("{line}: {cause}"),
         }
     })
 }

@@ -58,7 +58,7 @@ pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem
     if service.is_draining() {
         return Err(Problem::new(Code::Draining, "The service is stopping."));
     }
-    let told = last_event_id(call.headers());
+    let last_sent = last_event_id(call.headers());
     let usage = service.usage(tenant);
     let share = usage.hold(Share::EventStreams).map_err(|exceeded| {
         StreamMetrics::get().on_ended(StreamKind::Events, StreamEnd::Full);
@@ -68,10 +68,16 @@ pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem
     // Watching begins before the first read, so that no change is missed.
     let watch = service.watch(row.start.session_id);
     let ended = match &row.end {
-        Some(end) => Some(Ended::of(service.feed_of_ended(&row, end).await?, told)),
+        Some(end) => Some(Ended::of(
+            service.feed_of_ended(&row, end).await?,
+            last_sent,
+        )),
         None => None,
     };
-    if ended.as_ref().is_some_and(|ended| told >= ended.end_id()) {
+    if ended
+        .as_ref()
+        .is_some_and(|ended| last_sent >= ended.end_id())
+    {
         return Ok(HttpResponse::NoContent().finish());
     }
     let mut response = HttpResponse::Ok();
@@ -89,7 +95,7 @@ pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem
         image: path_image::link(&call, row.start.session_id),
         state: call.state.clone(),
         row,
-        told,
+        last_sent,
         ended,
         watch,
         beat,
@@ -127,7 +133,7 @@ struct EventStream {
     image: Option<String>,
     row: SessionRow,
     /// The number of the last message that was sent.
-    told: u32,
+    last_sent: u32,
     /// The remaining messages, once the session has ended.
     ended: Option<Ended>,
     watch: Watch,
@@ -143,9 +149,12 @@ struct Ended {
 }
 
 impl Ended {
-    fn of(all: Vec<NumberedChange>, told: u32) -> Self {
+    fn of(all: Vec<NumberedChange>, last_sent: u32) -> Self {
         let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
-        let rest = all.into_iter().filter(|one| one.number >= told).collect();
+        let rest = all
+            .into_iter()
+            .filter(|one| one.number >= last_sent)
+            .collect();
         Self { count, rest }
     }
 
@@ -165,21 +174,21 @@ impl EventStream {
             if self.state.service.is_draining() {
                 return Err(StreamEnd::Draining);
             }
-            let (mut out, before) = (Vec::new(), self.told);
+            let (mut out, before) = (Vec::new(), self.last_sent);
             if self.state.service.standing(&self.row.start) != Standing::Open {
                 return Err(StreamEnd::Finished);
             }
             self.look(&mut out).await?;
             if !out.is_empty() {
                 let metrics = StreamMetrics::get();
-                (before..self.told)
+                (before..self.last_sent)
                     .for_each(|_| metrics.on_message(StreamKind::Events, MessageOutcome::Sent));
                 return Ok(out.into());
             }
             if self
                 .ended
                 .as_ref()
-                .is_some_and(|ended| self.told >= ended.end_id())
+                .is_some_and(|ended| self.last_sent >= ended.end_id())
             {
                 return Err(StreamEnd::Finished);
             }
@@ -213,7 +222,7 @@ impl EventStream {
         let session_id = self.row.start.session_id;
         if self.ended.is_none() {
             let service = &self.state.service;
-            let feed = service.feed(session_id, self.told, EVENTS_PIECE_MESSAGES_MAX);
+            let feed = service.feed(session_id, self.last_sent, EVENTS_PIECE_MESSAGES_MAX);
             match feed.await.map_err(gone)? {
                 Some(FeedState::Live(changes)) => {
                     changes
@@ -224,7 +233,7 @@ impl EventStream {
                 Some(FeedState::Ended(end)) => {
                     self.row.end = Some(end);
                     let all = service.feed_of_ended(&self.row, &end).await;
-                    self.ended = Some(Ended::of(all.map_err(gone)?, self.told));
+                    self.ended = Some(Ended::of(all.map_err(gone)?, self.last_sent));
                 }
                 // The session was removed.
                 None => return Err(StreamEnd::Finished),
@@ -245,8 +254,8 @@ impl EventStream {
     }
 
     fn write_change(&mut self, change: &NumberedChange, out: &mut Vec<u8>) {
-        self.told = change.number.saturating_add(1);
-        message::event(out, self.told, self.row.start.session_id, change);
+        self.last_sent = change.number.saturating_add(1);
+        message::event(out, self.last_sent, self.row.start.session_id, change);
     }
 
     /// Writes the insight once it exists, and the end.
@@ -254,23 +263,23 @@ impl EventStream {
         let (Some(ended), Some(end)) = (&self.ended, &self.row.end) else {
             return Ok(());
         };
-        if self.told < ended.insight_id() {
+        if self.last_sent < ended.insight_id() {
             let insight = self.state.service.scored(self.row.start.session_id).await?;
             let Some(insight) = insight else {
                 return Ok(());
             };
-            self.told = ended.insight_id();
+            self.last_sent = ended.insight_id();
             message::insight(
                 out,
-                self.told,
+                self.last_sent,
                 &self.row.start,
                 &insight,
                 self.image.clone(),
             );
         }
-        if self.told < ended.end_id() {
-            self.told = ended.end_id();
-            message::end(out, self.told, &self.row.start, end);
+        if self.last_sent < ended.end_id() {
+            self.last_sent = ended.end_id();
+            message::end(out, self.last_sent, &self.row.start, end);
         }
         Ok(())
     }

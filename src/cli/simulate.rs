@@ -73,9 +73,9 @@ async fn simulate(arguments: &Arguments) -> anyhow::Result<()> {
         .deliver();
         let (client, speed, batch_sec) = (client.clone(), arguments.speed, arguments.batch_sec);
         running.spawn(async move {
-            let told = play(&client, &delivery, speed, batch_sec).await;
+            let result = play(&client, &delivery, speed, batch_sec).await;
             drop(phone);
-            (kind, told)
+            (kind, result)
         });
         while let Some(done) = running.try_join_next() {
             report(done?)?;
@@ -87,8 +87,8 @@ async fn simulate(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn report((kind, told): (Kind, anyhow::Result<String>)) -> anyhow::Result<()> {
-    say!("{:20} {}", kind.as_str(), told?)?;
+fn report((kind, result): (Kind, anyhow::Result<String>)) -> anyhow::Result<()> {
+    say!("{:20} {}", kind.as_str(), result?)?;
     Ok(())
 }
 

@@ -264,7 +264,7 @@ impl Running {
                     tracing::info!("this node has left the others");
                     if let Some(tell_left) = self.tell_left.take() {
                         // The receiver may have stopped waiting.
-                        let _told = tell_left.send(());
+                        let _sent = tell_left.send(());
                     }
                 }
             }

@@ -103,7 +103,7 @@ impl Node {
             return true;
         };
         let left = driver.leave(within).await;
-        let _told = self.client.flush(TELL_WITHIN).await;
+        let _flushed = self.client.flush(TELL_WITHIN).await;
         server.stop();
         left
     }

@@ -88,7 +88,7 @@ fn unknown_keys_and_invalid_values_are_errors() {
             .to_string()
             .contains("lissten")
     );
-    for (toml, told) in [
+    for (toml, message) in [
         (
             "[session]\nidle_timeout = \"soon\"",
             "not a duration such as 90s, 30m, 12h or 90d for key `session.idle_timeout`",
@@ -115,7 +115,7 @@ fn unknown_keys_and_invalid_values_are_errors() {
         ("[server]\ndrain_grace = \"21s\"", "server.drain_grace"),
     ] {
         let error = load(toml, &[]).unwrap_err().to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(message), "{error}");
     }
     let folder = Config::load_from(Some(&std::env::temp_dir()), std::iter::empty());
     assert!(folder.unwrap_err().to_string().contains("is a folder"));
@@ -217,12 +217,12 @@ fn a_value_of_another_type_is_an_error_that_names_the_key() {
 
 #[test]
 fn a_bad_public_url_and_equal_listeners_are_refused() {
-    for (toml, told) in [
+    for (toml, message) in [
         ("public_url = \"https://\"", "server.public_url"),
         ("public_url = \"https://bad host\"", "server.public_url"),
         ("listen = \"127.0.0.1:9464\"", "server.ops_listen"),
     ] {
         let error = load(&format!("[server]\n{toml}"), &[]).unwrap_err();
-        assert!(error.to_string().contains(told), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
     }
 }

@@ -225,10 +225,10 @@ fn nothing(asked: &ListQuery, current: Option<EndpointId>, more: bool) -> Markup
 
 /// Renders the cause of a failure and its remedy, in large type.
 fn explained(cause: porchlight_core::webhook::Cause, status_code: Option<u16>) -> Markup {
-    let (what, advice) = words::cause(cause);
+    let (explanation, advice) = words::cause(cause);
     html! {
         div.notice.bad { (icon(layout::Icon::Cross)) div {
-            strong { (what) @if let Some(code) = status_code { " (" (code) ")" } }
+            strong { (explanation) @if let Some(code) = status_code { " (" (code) ")" } }
             p { (advice) }
         } }
     }

@@ -70,7 +70,7 @@ struct Arriving;
 impl Drop for Arriving {
     fn drop(&mut self) {
         // The thread-local may be gone at the end of the thread.
-        let _told = TURN.try_with(|turn| turn.arrive(Instant::now()));
+        let _recorded = TURN.try_with(|turn| turn.arrive(Instant::now()));
     }
 }
 

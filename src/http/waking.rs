@@ -31,7 +31,7 @@ struct State {
     /// The task that wakes the batched tasks.
     task: Option<Waker>,
     /// Whether the task was already woken.
-    is_told: bool,
+    is_woken: bool,
     /// Whether the task has ended together with its runtime.
     is_gone: bool,
 }
@@ -68,7 +68,7 @@ impl WakeBatcher {
             return;
         }
         state.answered.push(waker.clone());
-        if !std::mem::replace(&mut state.is_told, true)
+        if !std::mem::replace(&mut state.is_woken, true)
             && let Some(task) = state.task.clone()
         {
             drop(state);
@@ -86,7 +86,7 @@ impl WakeBatcher {
         {
             state.task = Some(task.clone());
         }
-        state.is_told = false;
+        state.is_woken = false;
         let answered = std::mem::take(&mut state.answered);
         drop(state);
         answered.into_iter().for_each(Waker::wake);
@@ -135,14 +135,14 @@ pub async fn together<F: Future>(future: F) -> F::Output {
         return future.await;
     };
     let mut future = pin!(future);
-    let mut told: Option<Arc<Waiting>> = None;
+    let mut current: Option<Arc<Waiting>> = None;
     poll_fn(|context| {
         let task = context.waker();
-        let waiting = match &told {
+        let waiting = match &current {
             Some(waiting) if waiting.waker.will_wake(task) => Arc::clone(waiting),
             _ => {
                 let (desk, waker) = (Arc::clone(&desk), task.clone());
-                Arc::clone(told.insert(Arc::new(Waiting { desk, waker })))
+                Arc::clone(current.insert(Arc::new(Waiting { desk, waker })))
             }
         };
         let waker = Waker::from(waiting);

@@ -184,10 +184,10 @@ mod tests {
         let Err(refused) = start(&store, &[3]).await else {
             panic!("another key is accepted");
         };
-        let told = refused.to_string();
+        let message = refused.to_string();
         for number in [2, 3] {
             let fingerprint = SecretVault::new(&keys(&[number])).fingerprint();
-            assert!(told.contains(&fingerprint), "{told}");
+            assert!(message.contains(&fingerprint), "{message}");
         }
     }
 

@@ -151,14 +151,14 @@ fn insight_line(shown: &Shown) -> String {
     let codes: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
     let mut line = codes.join(" ");
     let truth = |known: Option<String>| known.map_or(String::new(), |known| format!(" [{known}]"));
-    let told = |told: Option<String>| told.unwrap_or_else(|| "?".to_owned());
+    let found = |known: Option<String>| known.unwrap_or_else(|| "?".to_owned());
     line += &truth(facts.outcome.map(|outcome| outcome.as_str().to_owned()));
     let _ = write!(
         line,
         " · floors {}{} · elevator {}{} · fraud {}{} · visibility {}",
-        told(summary.floors_climbed.map(|floors| floors.to_string())),
+        found(summary.floors_climbed.map(|floors| floors.to_string())),
         truth(facts.floors_change.map(|floors| floors.to_string())),
-        told(summary.elevator_used.map(|used| used.to_string())),
+        found(summary.elevator_used.map(|used| used.to_string())),
         truth(facts.elevator_used.map(|used| used.to_string())),
         summary.fraud_score,
         truth(

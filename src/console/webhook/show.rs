@@ -24,7 +24,7 @@ const OVERLAPS: [(u32, &str); 4] = [
 pub(super) fn none(frame: &Frame<'_>, said: &Said) -> Markup {
     html! {
         header.title { h1 { "Webhook" } }
-        (told(said))
+        (notices(said))
         section.card {
             h2 { "No webhook yet" }
             p { "Porchlight sends a signed event to your URL when a session starts, when it ends, and when its insight is created or updated." }
@@ -50,7 +50,7 @@ fn url_field(value: &str) -> Markup {
     }
 }
 
-fn told(said: &Said) -> Markup {
+fn notices(said: &Said) -> Markup {
     html! {
         @if let Some((kind, words)) = &said.notice { (notice(*kind, words)) }
         @if let Some((secret, previous)) = &said.secret {
@@ -82,7 +82,7 @@ pub(super) fn configured(
                 span.state.again { (icon(Icon::Wait)) "paused" }
             }
         }
-        (told(said))
+        (notices(said))
         @if let Some((event, tested)) = &said.tested { (sample_sent(*event, tested)) }
         div.columns {
             (facts(frame, endpoint, certificate_ends_at))

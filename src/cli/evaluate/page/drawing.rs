@@ -234,7 +234,7 @@ fn signals(windows: &[Window]) -> Vec<Signal> {
     };
     let fixes = || windows.iter().filter_map(Window::last_fix);
     let fix_sec = |t_ms: u32| f64::from(t_ms) / 1000.0;
-    let told: Vec<(f64, f64)> = fixes()
+    let reported: Vec<(f64, f64)> = fixes()
         .filter_map(|fix| Some((fix_sec(fix.t_ms), f64::from(fix.speed_mps?))))
         .collect();
     let all: Vec<_> = fixes().collect();
@@ -248,10 +248,10 @@ fn signals(windows: &[Window]) -> Vec<Signal> {
             )
         })
     });
-    let speed = if told.is_empty() {
+    let speed = if reported.is_empty() {
         by_places.collect()
     } else {
-        told
+        reported
     };
     let signals = [
         Signal {
