@@ -108,7 +108,7 @@ pub enum Durability {
     /// The operating system has the batch: it survives a crash of the process but not of the
     /// machine.
     Buffered,
-    /// When the disk has it, together with everything applied before.
+    /// The disk has the batch, together with everything applied before.
     Synced,
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct JournalHead {
     pub(crate) holes: u32,
     /// Whether the session has ended: further batches are late.
     pub(crate) ended: bool,
-    /// The session was erased by this process: requests that were under way then store nothing.
+    /// Whether this process has erased the session: requests in flight then store nothing.
     pub(crate) erased: bool,
 }
 
@@ -36,7 +36,7 @@ impl JournalHeads {
         self.0.set(session_id, tip);
     }
 
-    /// A session that ends.
+    /// Records that a session has ended.
     pub(crate) fn end(&mut self, session_id: SessionId) {
         if let Some(tip) = self.get(session_id) {
             self.set(session_id, JournalHead { ended: true, ..tip });
@@ -57,7 +57,7 @@ impl JournalHeads {
         self.get(session_id).is_some_and(|tip| tip.erased)
     }
 
-    /// A session whose rows are removed.
+    /// Forgets a session whose rows are removed.
     pub(crate) fn forget(&mut self, session_id: SessionId) {
         self.0.remove(&session_id);
     }

@@ -72,8 +72,8 @@ pub(crate) fn unseal(space: Space, key: &[u8], mut value: Vec<u8>) -> StoreResul
     Ok((value, log))
 }
 
-/// Splits a value into its payload and the number of the group that wrote it, without a look at the
-/// checksum. `None`: it is too short.
+/// Splits a value into its payload and the number of the group that wrote it, without verifying the
+/// checksum. Returns `None` if the value is too short.
 pub(crate) fn parts(value: &[u8]) -> Option<(&[u8], u64)> {
     let (rest, _) = value.split_last_chunk::<4>()?;
     let (payload, log) = rest.split_last_chunk::<8>()?;

@@ -203,7 +203,7 @@ impl<E: Engine> SealedEngine<E> {
         if owner(space, key) == Owner::Nobody {
             return Ok(Opened::Value(value));
         }
-        // The checksum of a damaged value fails in the caller's hands too.
+        // A damaged value is returned unopened: the caller finds that its checksum is wrong.
         let Some(number) = number_in(&value).filter(|_| record::is_sound(space, key, &value))
         else {
             return Ok(Opened::Value(value));

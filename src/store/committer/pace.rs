@@ -13,23 +13,25 @@ use std::time::Duration;
 const SHARED_FROM: usize = 4;
 /// Groups are spaced by [`SPACE`] from this many writes per second on.
 const SPACED_FROM_PER_SEC: u32 = 8_000;
-/// Minimum distance between the starts of groups under such a load. A batch waits for half of it on
-/// average.
+/// The minimum time between the starts of groups from [`SPACED_FROM_PER_SEC`] on. A batch waits for
+/// half of it on average.
 const SPACE: Duration = Duration::from_millis(2);
 
 /// Groups are spaced by [`WIDE_SPACE`] from this many writes per second on. With fewer, a shared
 /// group saves little, and waiting would double the latency of the callers.
 const WIDELY_SPACED_FROM_PER_SEC: u32 = 1_600;
-/// Minimum distance between the starts of groups under such a load. No phone notices it, and four
-/// batches share a group at 2,000 per second.
+/// The minimum time between the starts of groups from [`WIDELY_SPACED_FROM_PER_SEC`] on. No phone
+/// notices it, and four batches share a group at 2,000 per second.
 const WIDE_SPACE: Duration = Duration::from_millis(2);
 /// The period over which the rate of writes is measured for [`WIDELY_SPACED_FROM_PER_SEC`].
 const MEASURED_OVER: Duration = Duration::from_millis(40);
 /// The number of widely spaced groups that are counted together.
 const COUNTED_GROUPS: u32 = 8;
-/// If they have fewer writes together, these came from few callers who wait for each write.
+/// The least number of writes in [`COUNTED_GROUPS`] groups for which spacing continues: fewer came
+/// from few callers, each of which waits for its write.
 const COUNTED_WRITES_LEAST: u32 = 17;
-/// The time after such ones in which each group begins immediately.
+/// The time for which each group begins immediately after groups with fewer than
+/// [`COUNTED_WRITES_LEAST`] writes.
 const UNSPACED_FOR: Duration = Duration::from_millis(250);
 
 /// The recent groups.

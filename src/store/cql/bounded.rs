@@ -59,7 +59,7 @@ impl View {
         self.since.is_none() && !self.looked_at.is_some_and(is_recent)
     }
 
-    /// Decides what follows from a look that found no agreed time.
+    /// Decides the next step after a read that found no agreed time.
     fn on_none(&mut self, now: Instant, all_read_it: bool, agreement: Agreement) -> Next {
         self.looked_at = Some(now);
         if !all_read_it {

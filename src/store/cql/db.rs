@@ -194,7 +194,7 @@ impl Db {
     }
 
     /// Runs a delete that also covers writes of nodes whose clock is ahead, and writes of the next
-    /// day that did not know of the erasure.
+    /// day by nodes that do not know of the erasure.
     pub(super) async fn erase(
         &self,
         statement: &PreparedStatement,

@@ -45,8 +45,8 @@ fn ids_of(filter: &DeliveryFilter) -> Ids {
     )
 }
 
-/// The owners of the slots of deliveries or of failed ones: of the shared partitions, and of those that one process writes
-/// alone.
+/// Returns the owners of the slots of deliveries, or of failed deliveries: the owner of the shared partitions, then the
+/// owner of the partitions that one process writes alone.
 pub(super) fn owners_of(tenant: Tenant, is_failed: bool) -> (Owner, Owner) {
     if is_failed {
         (Owner::Failed(tenant), Owner::OwnFailed(tenant))

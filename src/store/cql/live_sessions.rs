@@ -17,11 +17,11 @@ use super::slots::AT_ONCE;
 use super::state::{SessionRecord, State};
 pub(super) use buckets::{EmptyRead, Entry, Kind, all_buckets, buckets_to_clear};
 
-/// The sessions of one look-up whose left work is completed concurrently: together as many as
+/// The sessions of one look-up whose remaining work is completed concurrently: together as many as
 /// partitions are read concurrently.
 const COMPLETED_AT_ONCE: usize = AT_ONCE / LIVE_LOOK_UPS_AT_ONCE_MAX;
 
-/// Returns what the sessions of one look-up yield, in their order.
+/// Returns the results of the sessions of one look-up, in their order.
 async fn found_in<T>(
     looking: Vec<impl Future<Output = StoreResult<Option<T>>>>,
 ) -> StoreResult<Vec<T>> {
@@ -46,9 +46,9 @@ impl Inner {
     where
         F: Future<Output = StoreResult<Vec<T>>>,
     {
-        let mut told = Vec::new();
-        while told.len() < limit {
-            let wanted = limit - told.len();
+        let mut passed = Vec::new();
+        while passed.len() < limit {
+            let wanted = limit - passed.len();
             let (entries, whole) = self.entries(kind, shards, after, wanted).await?;
             after = entries.last().map(|entry| entry.session_id).or(after);
             let groups = entries.chunks(LIVE_LOOKED_UP_TOGETHER_MAX);
@@ -57,12 +57,12 @@ impl Inner {
                 .buffered(LIVE_LOOK_UPS_AT_ONCE_MAX)
                 .try_collect()
                 .await?;
-            told.extend(found.into_iter().flatten());
+            passed.extend(found.into_iter().flatten());
             if whole {
                 break;
             }
         }
-        Ok(told)
+        Ok(passed)
     }
 
     /// Live sessions. This also completes work that an earlier process left: an end that was
@@ -70,7 +70,7 @@ impl Inner {
     /// was queued, and is not queued again.
     ///
     /// Sessions that the caller knows are left out if this process has examined them before, so
-    /// that a periodic look costs little more than what is new.
+    /// that a periodic scan costs little more than reading the new sessions.
     pub(super) async fn live(
         self: Arc<Self>,
         shards: ShardSet,

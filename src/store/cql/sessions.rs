@@ -247,8 +247,8 @@ impl Inner {
         let Some(record) = self.record(session_id).await? else {
             return Ok(None);
         };
-        // Before the change, so that a process that dies after it leaves the mark; and again after it, for another node
-        // may have found meanwhile that the insight covers all there is.
+        // Marked before the change, so that the mark stays if the process dies after it; and again after it, because
+        // another node may have found meanwhile that the insight covers all stored data.
         self.mark_rescore(session_id, LATE_STOP).await?;
         let decide = |state: &State| match state.end {
             Some(stored) if stored.reason.is_timeout() => {

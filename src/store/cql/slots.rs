@@ -26,7 +26,7 @@ pub(super) const AT_ONCE: usize = 32;
 pub(super) enum OutboxKind {
     /// A manual attempt.
     ByHand = 0,
-    /// A look at a message.
+    /// An examination of a message.
     Ready = 1,
     /// A scheduled retry.
     Due = 2,

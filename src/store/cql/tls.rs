@@ -11,9 +11,10 @@ use rustls::{ClientConfig, RootCertStore};
 /// The certificates of the connection. Every node's must name the address at which it is reached.
 #[derive(Debug, Clone, Default)]
 pub struct CqlTls {
-    /// PEM: who may have signed the nodes' certificates; `None`: whom the system trusts.
+    /// The PEM file of the authorities that may sign the nodes' certificates; `None`: the
+    /// authorities that the system trusts.
     pub ca_file: Option<PathBuf>,
-    /// PEM: our own certificate and its key, where the cluster asks for them.
+    /// The PEM files of the client certificate and its key, if the cluster requires one.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 

@@ -1,5 +1,5 @@
-//! Refuses a database that is set up so that answers could be wrong, and warns of one that makes
-//! lightweight transactions slow.
+//! Refuses a database that is set up so that answers could be wrong, and warns of a setting that
+//! makes lightweight transactions slow.
 //!
 //! [`judge`] decides; [`check`] reads.
 
@@ -45,7 +45,7 @@ struct Topology {
     named: Option<String>,
 }
 
-/// Decides whether the database is safe to use, and returns what to warn about.
+/// Decides whether the database is safe to use, and returns the warnings.
 fn judge(topology: &Topology) -> Result<Vec<DatabaseWarning>, Refusal> {
     let list = |names: &BTreeSet<String>| {
         let names: Vec<_> = names.iter().map(String::as_str).collect();
@@ -137,7 +137,7 @@ fn unreadable(error: impl std::fmt::Display) -> CqlOpenError {
     CqlOpenError::Schema(format!("the database's own tables cannot be read: {error}"))
 }
 
-/// Reads the facts. Returns `None` if the keyspace's strategy is not one that the driver knows.
+/// Reads the facts. Returns `None` if the driver does not know the keyspace's strategy.
 async fn read(session: &Session, options: &CqlOptions) -> Result<Option<Topology>, CqlOpenError> {
     let state = session.get_cluster_state();
     let Some(keyspace) = state.get_keyspace(&options.keyspace) else {

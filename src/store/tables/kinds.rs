@@ -1,4 +1,4 @@
-//! The kinds of rows: a name for each table, whom a row belongs to, and whether its payload decodes.
+//! The kinds of rows: a name for each table, the owner of a row, and whether its payload decodes.
 
 use porchlight_core::webhook::{AttemptResult, ManualRetry, Queued};
 use porchlight_ports::{

@@ -65,11 +65,11 @@ impl Counters {
 
 /// The room that this process has left in partitions of lists.
 pub(in crate::cql) struct Rooms {
-    /// Of lists of sessions by hour.
+    /// The counters of lists of sessions by hour.
     sessions: Counters,
     deliveries: Counters,
     riders: Counters,
-    /// Of lists of deliveries and of failed deliveries.
+    /// The counters of lists of deliveries and of failed deliveries.
     messages: Counters,
     /// The number of this process's first own partition. It is random, so that processes do not share one.
     first_own: u32,

@@ -17,7 +17,7 @@ pub(in super::super) struct Head {
     pub(super) owned_in: Option<u64>,
     /// The snapshots that this process has written since it last deleted older ones.
     pub(super) snapshots: u8,
-    /// This process has erased the session.
+    /// Whether this process has erased the session.
     pub(super) erased: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What this process knows of a session's journal, and of batches whose write is in doubt.
+//! This process's knowledge of a session's journal, and of batches whose write is in doubt.
 
 use std::time::Instant;
 

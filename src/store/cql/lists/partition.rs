@@ -25,11 +25,11 @@ const READ_ROWS: usize = 256;
 /// One partition of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Partition {
-    /// Of an organization's sessions: the hour, or the key of an own partition.
+    /// A partition of an organization's sessions: the hour, or the key of an own partition.
     Hour(i64),
-    /// Of a delivery's sessions.
+    /// The partition of a delivery's sessions.
     Delivery([u8; 32]),
-    /// Of a courier's sessions.
+    /// The partition of a courier's sessions.
     Rider([u8; 32]),
 }
 

@@ -15,7 +15,7 @@ use fjall::compaction::filter::{
 const WORK: Duration = Duration::from_micros(300);
 /// The length of a pause.
 const PAUSE: Duration = Duration::from_micros(600);
-/// The number of rows between two looks at the clock.
+/// The number of rows between two reads of the clock.
 const ROWS: u32 = 16;
 
 thread_local! {
@@ -50,7 +50,7 @@ impl Factory for Pacing {
 
 struct Pace {
     paced: Option<[Keyspace; 2]>,
-    /// The number of rows since the last look at the clock.
+    /// The number of rows since the last read of the clock.
     rows: u32,
     resumed_at: Instant,
 }
