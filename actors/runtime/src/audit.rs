@@ -189,7 +189,7 @@ impl Writer {
             }
             for done in flushes {
                 // The receiver may have stopped waiting.
-                let _told = done.send(());
+                let _sent = done.send(());
             }
         }
     }

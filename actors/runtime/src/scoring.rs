@@ -157,17 +157,17 @@ impl ScoringPool {
         }
     }
 
-    /// Calls `told` for each finished session, and `acts_for` before scoring each session: a
+    /// Calls `on_scored` for each finished session, and `acts_for` before scoring each session: a
     /// process that does not act for a session leaves it to its owner. `ask_live` reads the events
     /// of an ended session from its machine. Only the first call has an effect.
     pub(crate) fn attend(
         &self,
-        told: impl Fn(SessionId) + Send + Sync + 'static,
+        on_scored: impl Fn(SessionId) + Send + Sync + 'static,
         acts_for: impl Fn(SessionId) -> bool + Send + Sync + 'static,
         ask_live: Box<AskLive>,
     ) {
         // A pool belongs to one registry.
-        let _first = self.inner.on_scored.set(Box::new(told));
+        let _first = self.inner.on_scored.set(Box::new(on_scored));
         let _first = self.inner.acts_for.set(Box::new(acts_for));
         let _first = self.inner.ask_live.set(ask_live);
     }

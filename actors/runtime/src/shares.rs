@@ -43,7 +43,7 @@ pub struct TenantShares {
 #[derive(Debug)]
 pub struct TenantUsage {
     limits: ShareLimits,
-    /// By [`Share`]; those of rates stay 0.
+    /// The usage of each [`Share`]; the usage of a rate stays 0.
     used: [AtomicU64; Share::ALL.len()],
     /// Batches between their last byte and their acknowledgement.
     batches: AtomicU32,
@@ -52,7 +52,7 @@ pub struct TenantUsage {
     large_bodies: LargeBodies,
 }
 
-/// A part of a tenant's share; given back when dropped.
+/// A part of a tenant's share, which is returned when the permit is dropped.
 #[derive(Debug)]
 pub struct SharePermit {
     usage: Arc<TenantUsage>,
@@ -127,7 +127,7 @@ impl TenantUsage {
         &self.used[share as usize]
     }
 
-    /// Uses one more of a share that is counted.
+    /// Counts one more use of a share until the permit is dropped.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl TenantUsage {
         Ok(permit)
     }
 
-    /// Uses one more of a share, even where it is used up: what exists already is counted, not refused.
+    /// Counts one more use of a share regardless of its limit, for an object that exists already.
     #[must_use]
     pub fn hold_anyway(self: &Arc<Self>, share: Share) -> SharePermit {
         self.used(share).fetch_add(1, Ordering::Relaxed);

@@ -24,7 +24,7 @@ pub struct Budget {
 pub enum Verdict {
     /// Rebuild the actor after this pause.
     Restart(Duration),
-    /// The budget is spent: put the batch at fault aside, then rebuild the actor.
+    /// The budget is spent: quarantine the batch at fault, then rebuild the actor.
     Quarantine,
 }
 

@@ -1,6 +1,6 @@
-//! Webhooks: one actor for each tenant that has something to send, spawned by a wake or a due time
-//! and stopped when idle. [`porchlight_core::webhook::EndpointMachine`] decides what to send and
-//! when; all of its state is in the store, so that an actor can be discarded at any time.
+//! Webhooks: one actor for each tenant with messages to send, spawned by a wake or a due time and
+//! stopped when idle. [`porchlight_core::webhook::EndpointMachine`] decides which message to send,
+//! and when; all of its state is in the store, so that an actor can be discarded at any time.
 
 mod actor;
 mod configuration;
@@ -116,16 +116,16 @@ impl Drop for Asked {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 struct Envelope {
-    what: WebhookCommand,
+    command: WebhookCommand,
     since: Instant,
 }
 
 impl Envelope {
-    fn now(what: WebhookCommand) -> Self {
+    fn now(command: WebhookCommand) -> Self {
         let metrics = Metrics::get().actor(ActorKind::Webhook);
         metrics.mailbox.increment(1.0);
         Self {
-            what,
+            command,
             since: Instant::now(),
         }
     }
@@ -141,7 +141,7 @@ impl Drop for Envelope {
 /// The kinds of messages to an actor.
 #[derive(Debug, Clone, Copy)]
 enum WebhookCommand {
-    /// Look at the outbox.
+    /// Read the new messages of the outbox.
     Wake,
     /// The requested time has come.
     Tick,
@@ -352,11 +352,11 @@ impl Inner {
     }
 
     /// Sends a message to the tenant's actor, and spawns the actor if it is not running.
-    fn command(self: &Arc<Self>, tenant: Tenant, what: WebhookCommand) {
+    fn command(self: &Arc<Self>, tenant: Tenant, command: WebhookCommand) {
         match self.actors.entry(tenant) {
             Entry::Occupied(entry) if entry.get().1.connected() => {
                 let (presence, actor) = entry.get();
-                let repeats = match what {
+                let repeats = match command {
                     WebhookCommand::Wake => presence.poked.swap(true, Ordering::AcqRel),
                     WebhookCommand::Changed => presence.changed.swap(true, Ordering::AcqRel),
                     WebhookCommand::Tick
@@ -365,7 +365,7 @@ impl Inner {
                     | WebhookCommand::Drop => false,
                 };
                 if !repeats {
-                    admitted_send(actor, what);
+                    admitted_send(actor, command);
                 }
             }
             // A new actor lists the outbox when it starts, so it needs no message.
@@ -440,8 +440,8 @@ impl Inner {
     clippy::disallowed_methods,
     reason = "earlier messages have admitted it, and ticks are rare"
 )]
-fn admitted_send(actor: &Addr<WebhookActor>, what: WebhookCommand) {
-    actor.do_send(Envelope::now(what));
+fn admitted_send(actor: &Addr<WebhookActor>, command: WebhookCommand) {
+    actor.do_send(Envelope::now(command));
 }
 
 async fn scan(inner: Weak<Inner>) {

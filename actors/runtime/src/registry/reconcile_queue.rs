@@ -99,7 +99,7 @@ impl Registry {
         }
         let store = &self.inner.ports.store;
         match store.find(session_id).await? {
-            // It was erased, or removed by retention.
+            // The session was erased, or removed by retention.
             None => self.drop_erased(session_id),
             Some(SessionRow {
                 start,

@@ -128,8 +128,8 @@ impl Service {
     }
 
     async fn repeated(&self, first: SessionStart) -> Result<SessionStart, StartError> {
-        // The first request may have failed before the registry knew of the session. ReconcileQueue the
-        // session up again because it may have ended since.
+        // The first request may have failed before the registry knew of the session. Look the session
+        // up again, because it may have ended since.
         let session_id = first.session_id;
         if self.standing(&first) != Standing::Open {
             return Err(StartError::Restricted);
@@ -307,7 +307,7 @@ impl Service {
         peers.nudge(Nudge::Session(session_id));
     }
 
-    /// Takes up the work that a former process left; see [`Service::take_shards`].
+    /// Resumes the work that an earlier process left; see [`Service::take_shards`].
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Taking up, draining, and dropping shards.
+//! Acquires, drains and drops shards.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use super::Service;
 use crate::session::{Handle, store_failed};
 
-/// The number of sessions read per page when shards are taken up.
+/// The number of sessions read per page when this node acquires shards.
 const TAKEN_PAGE: usize = 1_000;
 
 /// The order of the work on sessions that this node takes over: all are adopted before any is

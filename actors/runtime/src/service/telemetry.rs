@@ -29,7 +29,7 @@ pub struct Target {
     usage: Arc<TenantUsage>,
 }
 
-/// The place that acts for the session.
+/// The node that acts for the session, as far as this node knows.
 #[derive(Debug, Clone)]
 pub(super) enum At {
     /// This node acts for the session, which is in progress.

@@ -465,7 +465,7 @@ impl Handler<Envelope> for WebhookActor {
     fn handle(&mut self, message: Envelope, ctx: &mut Context<Self>) {
         let metrics = Metrics::get().actor(ActorKind::Webhook);
         metrics.wait.record(message.since.elapsed().as_secs_f64());
-        match message.what {
+        match message.command {
             WebhookCommand::Wake => {
                 // Until the endpoint is read there is no machine; the whole outbox is then listed.
                 let input = match self.presence.take_announced() {

@@ -1,4 +1,4 @@
-//! Taking up and giving away the tenants of shards.
+//! Acquires and releases the tenants of shards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use porchlight_schema::session::Tenant;
 use super::{Inner, WebhookCommand, Webhooks};
 
 impl Webhooks {
-    /// Takes up the waiting messages in the outboxes of these shards' tenants.
+    /// Starts to send the waiting messages in the outboxes of these shards' tenants.
     ///
     /// # Errors
     ///
@@ -93,9 +93,9 @@ impl Inner {
     }
 
     /// Sends a message to the tenant's actor, if there is one.
-    fn tell_one_that_is(self: &Arc<Self>, tenant: Tenant, what: WebhookCommand) {
+    fn tell_one_that_is(self: &Arc<Self>, tenant: Tenant, command: WebhookCommand) {
         if self.actors.contains_key(&tenant) {
-            self.command(tenant, what);
+            self.command(tenant, command);
         }
     }
 }

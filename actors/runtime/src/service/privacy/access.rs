@@ -1,4 +1,5 @@
-//! Reads what an access request covers besides the data that the API shows about a session.
+//! Reads the data that an access request covers in addition to the data that the API shows about a
+//! session.
 
 use porchlight_core::privacy::{PrivacyRequest, RecordedSubject, Standing};
 use porchlight_ports::{SessionRow, StoreResult};
