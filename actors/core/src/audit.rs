@@ -1,4 +1,5 @@
-//! The audit log: who read, changed or erased what, in a chain in which a removed or changed line is found.
+//! The audit log: the actor, action and object of each access, in a chain that reveals removed and changed
+//! lines.
 //!
 //! Each tenant has a chain of lines. A line's hash covers the hash of the line before it and the line's own JSON, so that
 //! the customer can check the chain from the answers of the API alone: see [`line_hash`].
@@ -249,7 +250,7 @@ struct StoredLine {
 /// The lines of one commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// Counts the groups of a chain from 0.
+    /// The number of the group within its chain, from 0.
     pub number: u64,
     /// The hash of the line before the first one.
     previous: Hash,

@@ -29,7 +29,7 @@ pub enum SpaceLevel {
 pub enum WriteOrigin {
     /// A client, which receives 503 and repeats the request later.
     Client,
-    /// The service itself, which has to finish what it accepted.
+    /// The service itself, which has to finish the work that it accepted.
     Service,
 }
 

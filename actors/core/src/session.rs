@@ -128,13 +128,14 @@ impl SessionMachine {
         }
     }
 
-    /// The journal was read to its end, and every batch was passed to [`SessionMachine::arrive`].
+    /// Reports that the journal was read to its end, and that every batch was passed to
+    /// [`SessionMachine::arrive`].
     pub fn read_through(&mut self) -> Step {
         self.looked = true;
         self.next_step()
     }
 
-    /// The note about this gap is durable. Afterwards read the journal from
+    /// Reports that the note about this gap is durable. Afterwards read the journal from
     /// [`SessionMachine::next_seq`] on.
     pub fn give_up(&mut self, first: u32, last: u32) -> Step {
         if first <= self.next_seq && self.next_seq <= last {

@@ -55,8 +55,8 @@ pub struct BodyMotion {
     /// How the phone moves with a stride, over the last 4 s; only from `imu`, and only during a
     /// gait.
     pub stride: Option<Stride>,
-    /// Log-odds of a gait by the learned model, of the second before this one and of this one, of which what follows is
-    /// not known yet; only from `imu`.
+    /// Log-odds of a gait by the learned model: of the second before this one, and of this one without knowledge of the
+    /// next; only from `imu`.
     pub gait: Option<[f32; 2]>,
 }
 

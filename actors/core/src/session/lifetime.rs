@@ -25,7 +25,7 @@ pub struct RecordedTimes {
     pub created_at: TimestampMs,
     /// The time at which the phone started the session.
     pub started_at: TimestampMs,
-    /// When its last batch was taken, or when it was made.
+    /// The time at which the last batch was received, or the session was created.
     pub heard_at: TimestampMs,
 }
 

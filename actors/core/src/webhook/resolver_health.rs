@@ -78,9 +78,9 @@ impl<K: Ord + Copy> ResolverHealth<K> {
         self.answered_at_ms.is_some_and(|at| at >= begun_at_ms)
     }
 
-    /// Decides who is to blame for a look-up that began at `begun_at_ms` and failed now without a
-    /// definite answer. `resolved_recently` says whether the name had an address not long ago.
-    /// `canary` was asked after the failure; it is not needed if [`Self::has_answered_since`].
+    /// Decides the cause of the failure of a look-up that began at `begun_at_ms` and failed now
+    /// without a definite answer. `resolved_recently` says whether the name had an address not long
+    /// ago. `canary` was asked after the failure; it is not needed if [`Self::has_answered_since`].
     pub fn on_failure(
         &mut self,
         tenant: K,
