@@ -12,7 +12,7 @@ pub enum EventType {
     Backtracking,
     /// Moving in or on a vehicle.
     Driving,
-    /// Carried up or down.
+    /// Riding an elevator up or down.
     Elevator,
     /// A controlled passage: a pause on the approach, then on through.
     Gate,
@@ -22,11 +22,11 @@ pub enum EventType {
     GpsLost,
     /// Good fixes again after degradation or loss; an instant.
     GpsRestored,
-    /// On foot, changing floors.
+    /// Climbing or descending stairs on foot.
     Stairs,
     /// Staying in one place.
     Stopped,
-    /// On foot, level.
+    /// Walking on level ground.
     Walking,
 }
 

@@ -11,7 +11,8 @@ use crate::time::TimestampMs;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyKind {
-    /// A secret key, `sk_…`: what its [`Role`] allows, in its organization and environment.
+    /// A secret key, `sk_…`, which may do everything that its [`Role`] allows in its organization
+    /// and environment.
     Secret,
     /// A client key, `pk_…`, which is shipped inside an app.
     Client,
@@ -28,7 +29,7 @@ impl KeyKind {
     }
 }
 
-/// A kind of act that a role may allow.
+/// A kind of action that a role may allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Permission {
     /// Reads data and changes nothing.
@@ -71,7 +72,7 @@ impl Role {
         Self::ALL.into_iter().find(|role| role.as_str() == name)
     }
 
-    /// Whether a key of this role may do such an act.
+    /// Whether this role has a permission.
     #[must_use]
     pub fn may(self, permission: Permission) -> bool {
         match (self, permission) {
@@ -125,7 +126,7 @@ pub struct KeyRecord {
     /// A name by which people recognise the key.
     #[serde(deserialize_with = "later::or_default")]
     pub name: Option<String>,
-    /// The hour in which it was last used, as far as it was written.
+    /// The hour in which the key was last used, as of the last write.
     #[serde(deserialize_with = "later::or_default")]
     pub last_used_at: Option<TimestampMs>,
     /// The role. Keys that were stored without one are administrators. Means nothing for a client key.

@@ -87,7 +87,7 @@ pub const COMMIT_GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const JOURNAL_TIPS_MAX: usize = 262_144;
 /// Maximum bytes of batches in one read of the journal, after the first batch.
 pub const JOURNAL_READ_BYTES_MAX: usize = 1024 * 1024;
-/// Characters of a key's name.
+/// Maximum length of a key's name in characters.
 pub const KEY_NAME_CHARS_MAX: usize = 64;
 /// Maximum number of keys whose last use is written in one step.
 pub const KEY_USES_WRITTEN_MAX: usize = 1_024;
@@ -191,7 +191,7 @@ pub const SESSION_STARTS_BURST_FACTOR: u32 = 2;
 pub const TENANT_POD_CHANGES_PER_SEC: u32 = 10;
 /// The burst factor of [`TENANT_POD_CHANGES_PER_SEC`].
 pub const POD_CHANGES_BURST_FACTOR: u32 = 10;
-/// A tenant whose batches under way are fewer than one part in this many of the node's limit is a light tenant.
+/// A tenant whose batches in flight are fewer than one part in this many of the node's limit is a light tenant.
 pub const LIGHT_TENANT_PARTS: u32 = 4;
 /// Room beyond the node's limit that only light tenants may use, as one part in this many of that limit: a tenant that
 /// fills a node leaves this much to the others.
@@ -402,7 +402,7 @@ pub const KEYS_REMEMBERED_MAX: usize = 16_384;
 pub const UNKNOWN_KEY_LOOKUPS_PER_SEC: u32 = 200;
 /// Burst of lookups of keys that were never found, on one node.
 pub const UNKNOWN_KEY_LOOKUPS_BURST: u32 = 1_000;
-/// Keys that were found once on one node, which are looked up again without that limit.
+/// Maximum number of keys found on one node, which the node looks up again without that limit.
 pub const FOUND_KEYS_REMEMBERED_MAX: usize = 65_536;
 /// Number of failed key lookups that a node caches.
 pub const UNKNOWN_KEYS_REMEMBERED_MAX: usize = 4_096;
@@ -453,13 +453,15 @@ pub const TENANT_LOOK_UPS_MAX: usize = 16;
 pub const NAMES_CACHED_MAX: usize = 4_096;
 /// The maximum time for which a paused endpoint holds a message (contract 9): seven days.
 pub const HELD_MS_MAX: i64 = 7 * 24 * 3_600_000;
-/// Answers with a secret that are remembered for one endpoint by their `Idempotency-Key`.
+/// Maximum number of answers with a secret that are remembered for one endpoint by their
+/// `Idempotency-Key`.
 pub const SECRETS_REMEMBERED_MAX: usize = 32;
-/// Headers of an answer over HTTP/1; an answer with more of them counts as a protocol fault.
+/// Maximum number of headers of an answer over HTTP/1; an answer with more of them counts as a
+/// protocol fault.
 pub const ANSWER_HEADERS_MAX: usize = 1_000;
-/// Headers of an answer that are kept in the log of attempts.
+/// Maximum number of headers of an answer that are kept in the log of attempts.
 pub const ANSWER_HEADERS_KEPT_MAX: usize = 32;
-/// Bytes of these headers, names and values together.
+/// Maximum number of bytes of the kept headers, names and values together.
 pub const ANSWER_HEADERS_KEPT_BYTES_MAX: usize = 4 * 1024;
 /// Maximum number of an endpoint's lanes in memory; the rest of the outbox waits in the store.
 pub const ENDPOINT_LANES_MAX: usize = 1_024;

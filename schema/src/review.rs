@@ -34,7 +34,7 @@ impl ReviewState {
 pub struct Review {
     /// The result of the review.
     pub state: ReviewState,
-    /// Why, in the reviewer's words.
+    /// The reason, in the reviewer's words.
     pub note: Option<String>,
     /// The reviewer, as the caller names it.
     pub by: Option<String>,

@@ -36,18 +36,18 @@ pub const PRIVACY_MARKS_REFRESH_MS: u64 = 500;
 /// The time that an erasure waits after its mark was written, so that requests in flight on this
 /// node end, milliseconds.
 pub const PRIVACY_SETTLE_ALONE_MS: i64 = 500;
-/// How long a request waits after its mark was written until all nodes know the mark and their requests under way have
-/// ended, milliseconds.
+/// The time that a request waits after its mark was written, so that all nodes know the mark and their requests in
+/// flight have ended, milliseconds.
 pub const PRIVACY_SETTLE_SHARED_MS: i64 = 10_000;
-/// Privacy requests that one node performs at the same time.
+/// Maximum number of privacy requests that one node performs at the same time.
 pub const PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 4;
-/// The pause of an erasure after each session, so that requests come first, milliseconds.
+/// The pause of an erasure after each session, so that client requests have priority, milliseconds.
 pub const PRIVACY_ERASE_PAUSE_MS: u64 = 1;
 /// The default delay before an erasure or a collection of data begins, in which it can be cancelled, milliseconds.
 pub const PRIVACY_DELAY_MS_DEFAULT: i64 = 3_000;
-/// Characters of the caller's id of a privacy request.
+/// Maximum length of the caller's id of a privacy request in characters.
 pub const PRIVACY_REQUEST_ID_CHARS_MAX: usize = 128;
-/// Characters of the reason of a privacy request.
+/// Maximum length of the reason of a privacy request in characters.
 pub const PRIVACY_REASON_CHARS_MAX: usize = 1_000;
 const _: () = assert!(PRIVACY_SETTLE_SHARED_MS > 3 * PRIVACY_MARKS_REFRESH_MS as i64);
 /// The time for which the archive of an access request can be downloaded after the request was
