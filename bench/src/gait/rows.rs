@@ -27,7 +27,7 @@ pub struct Row {
     pub second: u32,
     /// The label of the second.
     pub label: Label,
-    /// Returns the features of raw `imu`.
+    /// The features of raw `imu`.
     pub imu: [i32; IMU],
     /// The range of the mean accelerations of the second and its neighbours, in m/s².
     pub mean_range: i32,

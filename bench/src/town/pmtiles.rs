@@ -11,7 +11,7 @@ use super::{Town, corners_deg};
 
 /// The lowest and highest zoom level of the file.
 const ZOOMS: (u8, u8) = (11, 15);
-/// The metadata. The attribution tells readers that this is no real place.
+/// The metadata. The attribution says that the town is not a real place.
 const METADATA: &str =
     r#"{"name":"Synthetic town","attribution":"Synthetic map","vector_layers":[]}"#;
 /// The length of the header.

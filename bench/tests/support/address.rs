@@ -4,7 +4,7 @@ use porchlight_core::context::SessionContext;
 use porchlight_schema::session::{Address, Point};
 use porchlight_sim::Delivery;
 
-/// Returns what a session knows of the delivery's address: its point, and nothing else.
+/// Returns a session context that knows only the point of the delivery's address.
 #[expect(
     clippy::unwrap_used,
     reason = "every simulated delivery starts with a point"
