@@ -159,7 +159,7 @@ async fn fill(server: &Server) -> Value {
     })
 }
 
-/// Returns what the API says about the rows, without what differs from call to call.
+/// Returns the answers of the API about the rows, without the parts that differ from call to call.
 async fn seen(server: &Server, ids: &Value) -> Value {
     let key = &server.keys.secret;
     let get = async |path: String| {

@@ -67,8 +67,8 @@ fn a_backup_is_verified_restored_and_remembered() {
     let at = last_backup(&server);
     assert!(at > 1.7e9, "{at}");
     let nowhere = Path::new("/proc/no-backup");
-    let told = failed(backup(&folder, nowhere));
-    assert!(told.contains("/proc/no-backup"), "{told}");
+    let stderr = failed(backup(&folder, nowhere));
+    assert!(stderr.contains("/proc/no-backup"), "{stderr}");
     server.stop();
     let server = Server::start(&folder, &[]);
     assert!(
@@ -78,8 +78,8 @@ fn a_backup_is_verified_restored_and_remembered() {
     server.stop();
 
     // Nothing is replaced.
-    let told = failed(restore(&copy, &folder.store()));
-    assert!(told.contains("is not empty"), "{told}");
+    let stderr = failed(restore(&copy, &folder.store()));
+    assert!(stderr.contains("is not empty"), "{stderr}");
 
     // A copy without its file of acknowledged groups, or with another key, is not a valid backup.
     let target = Folder::new();
@@ -90,16 +90,16 @@ fn a_backup_is_verified_restored_and_remembered() {
     fs::write(&acknowledged, bytes).unwrap();
     let key = fs::read(copy.join("secret.key")).unwrap();
     fs::write(copy.join("secret.key"), "ab".repeat(32)).unwrap();
-    let told = failed(restore(&copy, &target.store()));
-    assert!(told.contains("depends on secret key"), "{told}");
+    let stderr = failed(restore(&copy, &target.store()));
+    assert!(stderr.contains("depends on secret key"), "{stderr}");
     fs::write(copy.join("secret.key"), key).unwrap();
     let left: Vec<_> = fs::read_dir(target.path()).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 
     // An empty folder may be there.
     fs::create_dir(target.store()).unwrap();
-    let told = successful(restore(&copy, &target.store()));
-    assert!(told.contains("rows verified"), "{told}");
+    let stdout = successful(restore(&copy, &target.store()));
+    assert!(stdout.contains("rows verified"), "{stdout}");
     let server = Server::start(&target, &[]);
     let caller = Caller::with_key(&server, caller.key());
     let session = block_on(caller.get(&format!("/v1/sessions/{id}")));
@@ -220,8 +220,8 @@ fn the_nightly_backup_lies_where_the_unit_may_write() {
     else {
         return;
     };
-    let told = String::from_utf8_lossy(&verified.stderr);
-    let ours = told.lines().filter(|line| line.contains("porchlight"));
+    let stderr = String::from_utf8_lossy(&verified.stderr);
+    let ours = stderr.lines().filter(|line| line.contains("porchlight"));
     let wrong: Vec<_> = ours
         .filter(|line| !line.contains("is not executable"))
         .collect();

@@ -58,8 +58,8 @@ fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, Stri
         .output()
         .unwrap();
     assert!(output.stdout.is_empty(), "{output:?}");
-    let told = String::from_utf8(output.stderr).unwrap();
-    (output.status.code(), told)
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), stderr)
 }
 
 #[test]
@@ -72,11 +72,11 @@ fn a_configuration_with_a_missing_file_is_refused() {
         ("PORCHLIGHT__SECRETS__KEY_FILES", "secrets.key_files"),
         ("PORCHLIGHT__CLUSTER__SECRET_FILE", "cluster.secret_file"),
     ] {
-        let (code, told) = refused(&["check-config"], &[(variable, "/nowhere/file")]);
-        assert_eq!(code, Some(1), "{told}");
+        let (code, stderr) = refused(&["check-config"], &[(variable, "/nowhere/file")]);
+        assert_eq!(code, Some(1), "{stderr}");
         assert!(
-            told.contains(key) && told.contains("/nowhere/file"),
-            "{told}"
+            stderr.contains(key) && stderr.contains("/nowhere/file"),
+            "{stderr}"
         );
     }
     let folder = Folder::new();
@@ -98,12 +98,12 @@ fn a_configuration_with_a_missing_file_is_refused() {
             .iter()
             .map(|(name, file)| (*name, file.to_str().unwrap()));
         let variables: Vec<_> = variables.collect();
-        let (code, told) = refused(&["check-config"], &variables);
-        assert_eq!(code, Some(1), "{told}");
-        assert!(told.contains(key) && told.contains("short"), "{told}");
+        let (code, stderr) = refused(&["check-config"], &variables);
+        assert_eq!(code, Some(1), "{stderr}");
+        assert!(stderr.contains(key) && stderr.contains("short"), "{stderr}");
     }
-    let (code, told) = refused(&["check-config"], &[("PORCHLIGHT__LOG__FILTER", "=!")]);
-    assert!(code == Some(1) && told.contains("log.filter"), "{told}");
+    let (code, stderr) = refused(&["check-config"], &[("PORCHLIGHT__LOG__FILTER", "=!")]);
+    assert!(code == Some(1) && stderr.contains("log.filter"), "{stderr}");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_node_of_a_cluster_without_a_public_url_is_refused() {
 
 #[test]
 fn a_fault_is_reported_once() {
-    for (variable, value, told_once) in [
+    for (variable, value, printed_once) in [
         (
             "PORCHLIGHT__SERVER__LISSTEN",
             "1",
@@ -140,9 +140,9 @@ fn a_fault_is_reported_once() {
             "for key `session.idle_timeout`",
         ),
     ] {
-        let (code, told) = refused(&["check-config"], &[(variable, value)]);
-        assert_eq!(code, Some(1), "{told}");
-        assert_eq!(told.matches(told_once).count(), 1, "{told}");
+        let (code, stderr) = refused(&["check-config"], &[(variable, value)]);
+        assert_eq!(code, Some(1), "{stderr}");
+        assert_eq!(stderr.matches(printed_once).count(), 1, "{stderr}");
     }
 }
 
@@ -158,11 +158,11 @@ fn read_commands_do_not_create_a_store() {
         &["backup", copy.to_str().unwrap()],
     ] {
         let path = nowhere.to_str().unwrap();
-        let (code, told) = refused(arguments, &[("PORCHLIGHT__STORE__PATH", path)]);
+        let (code, stderr) = refused(arguments, &[("PORCHLIGHT__STORE__PATH", path)]);
         assert_eq!(code, Some(1), "{arguments:?}");
         assert!(
-            told.contains("contains no store") && told.contains(path),
-            "{arguments:?}: {told}"
+            stderr.contains("contains no store") && stderr.contains(path),
+            "{arguments:?}: {stderr}"
         );
         assert!(!nowhere.exists() && !copy.exists(), "{arguments:?}");
     }
@@ -214,17 +214,17 @@ fn an_unusable_map_is_refused_before_the_store_is_opened() {
         ("PORCHLIGHT__STORE__PATH", data.to_str().unwrap()),
     ];
     for command in ["check-config", "serve"] {
-        let (code, told) = refused(&[command], &variables);
+        let (code, stderr) = refused(&[command], &variables);
         assert_eq!(code, Some(1), "{command}");
         assert!(
-            told.contains("map.file") && told.contains("cannot be read"),
-            "{told}"
+            stderr.contains("map.file") && stderr.contains("cannot be read"),
+            "{stderr}"
         );
         std::fs::write(&map, "a map of the city").unwrap();
-        let (_, told) = refused(&[command], &variables);
+        let (_, stderr) = refused(&[command], &variables);
         assert!(
-            told.contains("is not a PMTiles file of version 3"),
-            "{told}"
+            stderr.contains("is not a PMTiles file of version 3"),
+            "{stderr}"
         );
         std::fs::remove_file(&map).unwrap();
     }

@@ -18,7 +18,7 @@ use crate::server::{Folder, Server, block_on, porchlight, successful};
 
 /// Lets webhooks be registered for a port of this machine where nothing listens.
 const VARIABLES: [(&str, &str); 1] = [("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", "127.0.0.0/8")];
-/// Kinds that no caller of the organization can do without: its key, and what its webhooks are.
+/// The kinds that every caller of the organization needs: its key and its webhook.
 const OF_THE_CALLER: [&str; 2] = ["API key", "webhook"];
 
 /// An organization with one live and one completed session.
@@ -109,7 +109,7 @@ impl Customer {
         self.serves_others(&caller, of).await;
     }
 
-    /// Asserts what an organization with a damaged row of its own can still do.
+    /// Asserts the operations that still work for an organization with a damaged row of its own.
     async fn serves_others(&self, caller: &Caller, of: &str) {
         for path in ["/v1/sessions", "/v1/webhooks/deliveries"] {
             let answer = caller.get(path).await;
@@ -220,11 +220,11 @@ fn of_each_kind_one_damaged_row_costs_only_what_it_belongs_to() {
         }
         create_key(&damaged.store(), "third");
         // Rows whose key says everything have no payload that could be damaged in this way.
-        let (code, told) = check(&damaged.store(), false);
-        let is_found = code == Some(1) && told.contains(&format!("damaged: {kind} "));
-        assert!(is_found || code == Some(0), "{kind}: {told}");
-        let (code, told) = check(&damaged.store(), true);
-        assert_eq!(code, Some(0), "{kind}: {told}");
+        let (code, stdout) = check(&damaged.store(), false);
+        let is_found = code == Some(1) && stdout.contains(&format!("damaged: {kind} "));
+        assert!(is_found || code == Some(0), "{kind}: {stdout}");
+        let (code, stdout) = check(&damaged.store(), true);
+        assert_eq!(code, Some(0), "{kind}: {stdout}");
         block_on(other.works(&server, 5, &kind));
         server.stop();
         let server = Server::start(&damaged, &VARIABLES);
@@ -233,8 +233,8 @@ fn of_each_kind_one_damaged_row_costs_only_what_it_belongs_to() {
             block_on(victim.serves_others(&Caller::with_key(&server, &victim.key), &kind));
         }
         server.stop();
-        let (code, told) = check(&damaged.store(), false);
-        assert_eq!(code, Some(0), "{kind}: {told}");
+        let (code, stdout) = check(&damaged.store(), false);
+        assert_eq!(code, Some(0), "{kind}: {stdout}");
         let found = if is_found { "found" } else { "payload unused" };
         println!(
             "| {kind} ({}) | yes | all | all but it | {found} | yes |",

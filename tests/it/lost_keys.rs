@@ -1,4 +1,5 @@
-//! A store whose secret key is lost or replaced: the real binary refuses to start and says what to do.
+//! A store whose secret key is lost or replaced: the real binary refuses to start and names the
+//! remedy.
 
 use std::fs;
 use std::path::Path;
@@ -55,9 +56,9 @@ fn a_store_whose_secret_key_is_gone_or_another_does_not_start() {
     let kept = fs::read(&file).unwrap();
 
     fs::remove_file(&file).unwrap();
-    let told = refused(&folder.store(), &[]);
+    let stderr = refused(&folder.store(), &[]);
     for words in ["secret.key is missing", "backup", "secrets.key_files"] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(stderr.contains(words), "{words}: {stderr}");
     }
     assert!(!file.exists(), "no new key was made");
     let rewrap = porchlight()
@@ -68,12 +69,12 @@ fn a_store_whose_secret_key_is_gone_or_another_does_not_start() {
     assert!(!rewrap.status.success() && !file.exists());
 
     fs::write(&file, "ab".repeat(32)).unwrap();
-    let told = refused(&folder.store(), &[]);
-    assert!(told.contains("depends on secret key"), "{told}");
+    let stderr = refused(&folder.store(), &[]);
+    assert!(stderr.contains("depends on secret key"), "{stderr}");
     let other = key_file(&folder, "other.key", "cd");
-    let told = refused(&folder.store(), &[(KEY_FILES, &other)]);
-    assert!(told.contains("depends on secret key"), "{told}");
-    assert!(!told.contains("cdcd"), "a key is printed");
+    let stderr = refused(&folder.store(), &[(KEY_FILES, &other)]);
+    assert!(stderr.contains("depends on secret key"), "{stderr}");
+    assert!(!stderr.contains("cdcd"), "a key is printed");
 
     fs::write(&file, kept).unwrap();
     Server::start(&folder, &[]).stop();
@@ -89,8 +90,8 @@ fn keys_rotate_through_key_files() {
     Server::start(&folder, &[(KEY_FILES, &old)]).stop();
     let both = format!("{new},{old}");
     Server::start(&folder, &[(KEY_FILES, &both)]).stop();
-    let told = refused(&folder.store(), &[(KEY_FILES, &old)]);
-    assert!(told.contains("depends on secret key"), "{told}");
+    let stderr = refused(&folder.store(), &[(KEY_FILES, &old)]);
+    assert!(stderr.contains("depends on secret key"), "{stderr}");
     Server::start(&folder, &[(KEY_FILES, &new)]).stop();
 }
 
@@ -127,8 +128,8 @@ fn a_keyspace_of_another_key_is_refused_and_its_server_goes_on() {
         }
     }
     let second = Folder::new();
-    let told = refused(&second.store(), &borrowed(&variables));
-    assert!(told.contains("depends on secret key"), "{told}");
+    let stderr = refused(&second.store(), &borrowed(&variables));
+    assert!(stderr.contains("depends on secret key"), "{stderr}");
     block_on(caller.start("still served"));
     server.stop();
 }

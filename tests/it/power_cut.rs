@@ -1,6 +1,6 @@
 //! Cuts the power of a disk with a volatile write cache, again and again, while phones send. After
-//! each cut the server starts on what the disk kept, and every acknowledged batch is there. On a disk
-//! whose `fdatasync` does nothing, acknowledged batches are lost: the test would notice.
+//! each cut the server starts on the data that the disk kept, and every acknowledged batch is there.
+//! On a disk whose `fdatasync` does nothing, acknowledged batches are lost: the test would notice.
 //!
 //! The disk is `power_cut/volatile_disk.c`, preloaded into the real server. `PORCHLIGHT_POWER_CUTS=300`
 //! cuts more often than the default of 5 times; `PORCHLIGHT_SEED` repeats a campaign.
@@ -107,8 +107,8 @@ impl Disk {
         Server::start(&self.folder, &variables)
     }
 
-    /// Replaces the store's folder by what the disk kept: what was synced, and of each file a random
-    /// beginning of what was not.
+    /// Replaces the store's folder by the data that the disk kept: the synced data, and of each file
+    /// a random beginning of the data that was not synced.
     fn cut(&self, server: Server, chance: &mut Chance) {
         server.kill();
         let (store, shadow) = (self.folder.store(), self.shadow());
@@ -167,8 +167,8 @@ fn rebuild(
     }
 }
 
-/// Returns the content of a file after a cut: the synced content, and perhaps the first pages of what
-/// was written later.
+/// Returns the content of a file after a cut: the synced content, and perhaps the first pages of
+/// later writes.
 fn survivor(mut synced: Vec<u8>, live: Option<&[u8]>, chance: &mut Chance) -> Vec<u8> {
     let Some(live) = live.filter(|_| chance.below(2) == 0) else {
         return synced;
@@ -190,7 +190,7 @@ fn survivor(mut synced: Vec<u8>, live: Option<&[u8]>, chance: &mut Chance) -> Ve
 /// The acknowledged batches of a session.
 type Acknowledged = (SessionId, Vec<(u32, String)>);
 
-/// Sends small batches of one session until the server is gone. Returns what was acknowledged.
+/// Sends small batches of one session until the server is gone. Returns the acknowledged batches.
 async fn phone(
     api: String,
     key: String,
@@ -228,8 +228,8 @@ async fn phone(
     Some((id.parse().unwrap(), acknowledged))
 }
 
-/// Lets phones send for a random time and cuts the power in the middle. Returns what was
-/// acknowledged.
+/// Lets phones send for a random time and cuts the power in the middle. Returns the acknowledged
+/// batches.
 fn send_and_cut(disk: &Disk, round: u64, chance: &mut Chance) -> Vec<Acknowledged> {
     let server = disk.start();
     let (api, key) = (server.api.clone(), server.key("secret"));

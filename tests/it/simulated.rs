@@ -69,8 +69,8 @@ async fn read_everything(server: &Server, key: &str, insights: &[String]) {
     }
 }
 
-/// Simulates this number of deliveries, and checks what the customer receives and reads. One
-/// request of each event, the test event, and one answer of each path are printed as they are.
+/// Simulates this number of deliveries, and checks the messages and answers that the customer gets.
+/// One request of each event, the test event, and one answer of each path are printed as they are.
 fn check(deliveries: usize) {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = Server::start(
@@ -144,7 +144,7 @@ fn simulated_sessions_have_the_fixed_shapes() {
     check(8);
 }
 
-/// `cargo test --test it -- --ignored --nocapture hundred_simulated` prints what it checks.
+/// `cargo test --test it -- --ignored --nocapture hundred_simulated` prints the checked texts.
 #[test]
 #[ignore = "takes longer; another test checks fewer sessions"]
 fn a_hundred_simulated_sessions_have_the_fixed_shapes() {

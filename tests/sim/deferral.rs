@@ -17,7 +17,7 @@ use crate::corpus::CORPUS;
 use crate::offline::{Node, Place, at_its_time, duration_ms, never_offline, rendered};
 use crate::store::at_once;
 
-/// The time in which batches reach the registry, and an actor processes what it was sent.
+/// The time in which batches reach the registry, and an actor processes its messages.
 const SETTLED: Duration = Duration::from_secs(1);
 
 impl Node {

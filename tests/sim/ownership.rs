@@ -56,7 +56,7 @@ fn play(seed: u64) {
     let unknown_permille = chance.choose(&[0, 0, 20, 100, 200]);
     let mut cluster = Cluster::new(seed, nodes, unknown_permille);
     for node in 0..nodes {
-        // Far less than what keeps a node from joining.
+        // Far less than the difference that keeps a node from joining.
         cluster.set_wall_ahead_ms(node, chance.between(-4_000, 4_000));
     }
     for (at_ms, fault) in faults(&mut chance, nodes) {

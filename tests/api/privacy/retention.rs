@@ -20,7 +20,7 @@ async fn choose(server: &Server, body: Value) -> Answer {
     .await
 }
 
-/// Sweeps until nothing is left to remove, and returns what was removed.
+/// Sweeps until nothing is left to remove, and returns the counts of removed data.
 async fn sweep(server: &Server) -> Swept {
     let mut all = Swept::default();
     // A sweep advances by a twentieth of the longest retention.

@@ -1,5 +1,5 @@
-//! Tests what a privacy request leaves behind: lines of the audit log, and no name of an erased
-//! subject; and that open streams of hidden sessions end.
+//! Tests the traces of a privacy request: lines of the audit log, and no name of an erased subject;
+//! and that open streams of hidden sessions end.
 
 use super::*;
 

@@ -216,7 +216,8 @@ fn assert_nothing_is_restored(folder: &Folder, copy: &Path, needles: &[(String, 
         .output();
     println!("{}", successful(restore.unwrap()).trim());
     let others = [("courier".to_owned(), KEPT.as_bytes().to_vec())];
-    // The rows of the backup with the keys of the store: what its files say without any erasure.
+    // The rows of the backup with the keys of the store: the content of its files without any
+    // erasure.
     replace_keys(copy, &folder.store());
     for store in [restored.as_path(), copy] {
         assert_eq!(found(store, needles), Vec::<String>::new());

@@ -1,5 +1,5 @@
-//! Tests what operations cost the database, in statements and rows, and that doubtful writes and
-//! wrong clocks lose nothing.
+//! Tests the cost of operations for the database, in statements and rows, and that doubtful writes
+//! and wrong clocks lose nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -98,7 +98,7 @@ async fn a_batch_costs_its_owner_one_write() {
         appended.await.unwrap()
     };
     assert_eq!(put(&owner, 0, 0).await, Appended::New);
-    // Longer than any node believes what it has read.
+    // Longer than any node caches its reads.
     tokio::time::sleep(Duration::from_millis(REMOTE_SESSION_TTL_MS + 100)).await;
     let one_write = StatementCounts {
         writes: 1,
@@ -108,7 +108,7 @@ async fn a_batch_costs_its_owner_one_write() {
         let (appended, counts) = cost(&owner, put(&owner, seq, seq)).await;
         assert_eq!((appended, counts), (Appended::New, one_write), "{seq}");
     }
-    // What another node accepts is forwarded to the owner, which needs no read to know it.
+    // A batch that another node accepts is forwarded to the owner, which needs no read to know it.
     assert_eq!(put(&other, 11, 11).await, Appended::New);
     owner.learn_forwarded(id, 11);
     assert_eq!(put(&owner, 11, 99).await, Appended::Conflict);
@@ -223,7 +223,7 @@ async fn a_clock_that_is_ahead_hides_no_message_of_other_nodes() {
         let listing = ahead.listing(tenant, endpoint_id, everything, due, None, 0);
         listing.await.unwrap().ready.unwrap()
     };
-    // A complete listing moves the mark past what is finished.
+    // A complete listing moves the mark past the finished messages.
     assert_eq!(list().await, []);
     let new = start(tenant, SystemClock.now());
     let mut session = new_session(&new);

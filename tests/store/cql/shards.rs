@@ -1,4 +1,4 @@
-//! Tests what it costs an owner to look for work in its shards.
+//! Tests the cost of an owner's search for work in its shards.
 
 use std::sync::Arc;
 
