@@ -54,7 +54,7 @@ struct Queue {
     waiting: VecDeque<Box<dyn Operation>>,
     /// Whether the writer sleeps and must be woken.
     idle: bool,
-    /// Why no operation is accepted any more.
+    /// The reason why no operation is accepted any more.
     closed: Option<Closed>,
 }
 
@@ -289,7 +289,7 @@ struct Writer {
     group: Group,
     /// The time at which the last group started.
     begun: Instant,
-    /// When the last group was written.
+    /// The time at which the last group was written.
     written_at: Instant,
     disk: Disk,
     pace: Pace,

@@ -27,7 +27,7 @@ const _: () = assert!(
     "four moves under way, one memory being filled and one to spare lie within the ring"
 );
 
-/// Why a store is incomplete.
+/// The reason why a store is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum MissingGroups {
     /// Groups are missing.

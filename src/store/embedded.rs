@@ -56,8 +56,8 @@ pub struct OpenOptions {
     pub on_fatal: OnFatal,
 }
 
-/// Why a store did not open. This crate changed nothing; the engine may have truncated an
-/// unreadable part of its journal.
+/// The reason why a store did not open. This crate changed nothing; the engine may have truncated
+/// an unreadable part of its journal.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has opened the store.

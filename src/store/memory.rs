@@ -10,7 +10,7 @@ use super::local::LocalStore;
 /// The store in memory.
 pub type MemoryStore = LocalStore<MemoryEngine>;
 
-/// Why a store on an in-memory engine did not open.
+/// The reason why a store on an in-memory engine did not open.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryOpenError {
     /// The engine lost acknowledged data.

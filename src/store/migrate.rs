@@ -53,7 +53,7 @@ impl Migrated {
     }
 }
 
-/// Why a migration stopped. It can be repeated.
+/// The reason why a migration stopped. It can be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     /// One of the stores failed.
@@ -120,19 +120,19 @@ pub async fn migrate(
     Ok(done)
 }
 
-/// How a migration treats a table of the embedded store.
+/// The treatment of a table of the embedded store by a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Treatment {
-    /// Its rows are read and written to the cluster.
+    /// The migration copies the table's rows to the cluster.
     Copied,
-    /// Its rows follow from copied ones, and are written with them.
+    /// The table's rows follow from copied rows, and are written with them.
     Derived,
-    /// Its rows concern the embedded store only, or may be discarded.
+    /// The table's rows concern the embedded store only, or may be discarded.
     Left,
 }
 
-/// Returns how a migration treats the table whose keys begin with this letter. `None`: it is
-/// unknown, and a migration would lose its rows.
+/// Returns the treatment of the table whose keys begin with this letter, or `None` if the table is
+/// unknown: a migration would lose its rows.
 fn treatment(table: u8) -> Option<Treatment> {
     match table {
         // Notes, starts, ends, PoDs, reviews, insights, messages, their states and attempts.

@@ -239,7 +239,7 @@ impl Group {
 /// The view of an operation on the writer's thread: it reads everything decided before it, and its
 /// writes become durable with its group. A failed operation leaves nothing behind.
 ///
-/// Only the writer's thread has one, so "read, decide, write" needs no lock.
+/// Only the writer's thread has a `Txn`, so "read, decide, write" needs no lock.
 pub struct Txn<'a> {
     pub(crate) engine: &'a dyn Engine,
     pub(crate) group: &'a mut Group,

@@ -14,7 +14,7 @@ use crate::txn::Txn;
 #[error("{0}")]
 pub(super) struct Closed(pub(super) Arc<str>);
 
-/// Why an operation was not written.
+/// The reason why an operation was not written.
 pub(super) enum Refusal {
     Closed(Closed),
     Full,

@@ -21,7 +21,7 @@ use super::connect::next_timestamp_us;
 use super::counts::Counts;
 use super::statements::Statements;
 
-/// How far the timestamp of an erasure lies ahead of the clock, in microseconds: one day.
+/// The distance of an erasure's timestamp ahead of the clock, in microseconds: one day.
 const ERASED_AHEAD_US: i64 = 86_400 * 1_000_000;
 
 /// The number of the blob format: postcard. Every format ever written stays readable.

@@ -47,7 +47,7 @@ impl From<NewSessionError> for CqlOpenError {
     }
 }
 
-/// Why a database is refused.
+/// The reason why a database is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Replicas are in several data centres and none is named.

@@ -145,7 +145,7 @@ async fn migrate(session: &Session) -> Result<(), CqlOpenError> {
     }
 }
 
-/// Why the tables were not migrated.
+/// The reason why the tables were not migrated.
 enum Refused {
     /// A later attempt may succeed.
     Passing(CqlOpenError),

@@ -18,7 +18,7 @@ pub struct CqlTls {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Why TLS cannot be set up.
+/// The reason why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read or contains nothing of its kind.

@@ -16,7 +16,7 @@ use super::options::CqlOptions;
 /// number (release notes of ScyllaDB 2025.4).
 const TABLETS_WITH_LWT: (u32, u32) = (2025, 4);
 
-/// Where the replicas of a keyspace are.
+/// The placement of a keyspace's replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Replication {
     /// In these data centres (`NetworkTopologyStrategy`).

@@ -46,8 +46,8 @@ const FJALL_MEMTABLE_BYTES: u64 = 1024 * 1024 * 1024 * 1024;
 /// Maximum size of the engine's journals in bytes, which bounds the start. It is the minimum that
 /// fjall accepts; a sealed journal has the memtables that pin it flushed.
 const JOURNALS_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// One worker: with several, fjall's first one spins while another merges tables (measured: a sixth
-/// of the processor time).
+/// The number of fjall's workers. With several, the first one spins while another merges tables
+/// (measured: a sixth of the processor time).
 const WORKER_THREADS: usize = 1;
 /// Maximum number of open table files.
 const FILES_MAX: usize = 256;
@@ -176,7 +176,8 @@ struct EngineClosed;
 /// A fjall database in a folder.
 pub struct FjallEngine {
     folder: PathBuf,
-    /// None only while [`Engine::resume`] opens the database again, or after that failed.
+    /// The open database. It is `None` only while [`Engine::resume`] opens the database again, or
+    /// after that failed.
     opened: RwLock<Option<Opened>>,
     acknowledged: Arc<Acknowledged>,
 }

@@ -56,13 +56,13 @@ impl Writer {
 /// Whether the engine has rows with personal data that are not sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unsealed {
-    /// There are none.
+    /// The engine has no such rows.
     None,
-    /// There may be some, and no row says so yet.
+    /// The engine may have such rows, and no stored row says so yet.
     Found,
-    /// There may be some, and a row says so.
+    /// The engine may have such rows, and a stored row says so.
     Noted,
-    /// There are none any more, and the next batch removes the row that says so.
+    /// The engine has no such rows any more, and the next batch removes the row that says so.
     Gone,
 }
 

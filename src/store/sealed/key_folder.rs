@@ -24,7 +24,7 @@ pub struct StoreSecrets {
     pub others: Vec<Secret>,
 }
 
-/// Why the data keys cannot be used.
+/// The reason why the data keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataKeysError {
     /// A file cannot be read or written.

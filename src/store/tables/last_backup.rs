@@ -1,4 +1,4 @@
-//! When the last good backup was made, in one row.
+//! The time at which the last good backup was made, in one row.
 
 use porchlight_ports::StoreResult;
 use porchlight_schema::time::TimestampMs;

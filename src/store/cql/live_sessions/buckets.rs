@@ -26,21 +26,21 @@ const FIRST_HOUR: i64 = 100_000;
 /// The age of a session, in milliseconds, from which its rows go into [`OLD`]. Most sessions end
 /// before.
 const OLD_AFTER_MS: i64 = 14 * HOUR_MS;
-/// How long an hour must have been over before a mark passes it, milliseconds. The difference from
-/// [`OLD_AFTER_MS`] allows clocks that differ.
+/// The time that must pass after the end of an hour before a mark passes it, milliseconds. The
+/// difference from [`OLD_AFTER_MS`] allows clocks that differ.
 const MARK_AFTER_MS: i64 = 18 * HOUR_MS;
-/// How long an hour must have been over before a read that found it empty is remembered,
-/// milliseconds.
+/// The time that must pass after the end of an hour before a read that found it empty is
+/// remembered, milliseconds.
 const CLOSED_AFTER_MS: i64 = HOUR_MS;
-/// How long such a read is remembered, milliseconds.
+/// The time for which a read that found an hour empty is remembered, milliseconds.
 const EMPTY_FOR_MS: i64 = 30 * 60_000;
-/// How long a read that found [`OLD`] empty is remembered, milliseconds. Other nodes may write into it
-/// at any time.
+/// The time for which a read that found [`OLD`] empty is remembered, milliseconds. Other nodes may
+/// write into it at any time.
 const OLD_EMPTY_FOR_MS: i64 = 150_000;
-/// The rows that are read at least of each shard, if it has that many.
+/// The minimum number of rows that one read takes from each shard that has them.
 const SHARD_ROWS_MIN: usize = 8;
 
-/// One of the two tables.
+/// The table of live sessions, or of sessions to score again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::cql) enum Kind {
     /// Live sessions.

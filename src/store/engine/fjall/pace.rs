@@ -56,8 +56,8 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns whether the compaction has worked for long enough and holds nobody up. A major compaction blocks fjall's
-    /// worker, so memtables wait for it, and with four of them writes wait, too.
+    /// Returns whether the compaction has worked for long enough and no memtable waits for it. A major
+    /// compaction blocks fjall's worker, so memtables wait, and with four of them writes wait, too.
     fn may_pause(&self) -> bool {
         let may_pause = |keyspaces: &[Keyspace; 2]| {
             let is_free = |keyspace: &Keyspace| keyspace.sealed_memtable_count() == 0;
