@@ -7,7 +7,7 @@ use metrics::{Counter, Gauge, Histogram};
 use super::name;
 
 label! {
-    /// Why a shard came or went.
+    /// The reason why a shard came or went.
     ShardMove {
         /// Claimed: this node now owns the shard.
         Taken = "taken",
@@ -77,11 +77,11 @@ label! {
 }
 
 label! {
-    /// How this node's wall clock differs from another node's.
+    /// The direction in which this node's wall clock differs from another node's.
     ClockDirection {
-        /// It is ahead.
+        /// This node's clock is ahead.
         Ahead = "ahead",
-        /// It is behind.
+        /// This node's clock is behind.
         Behind = "behind",
     }
 }

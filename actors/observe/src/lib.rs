@@ -68,7 +68,7 @@ label! {
 }
 
 label! {
-    /// Why an actor stopped.
+    /// The reason why an actor stopped.
     StopReason {
         /// The actor had no work for some time.
         Idle = "idle",

@@ -21,13 +21,13 @@ label! {
 }
 
 label! {
-    /// How a privacy request ended.
+    /// The final state of a privacy request.
     PrivacyOutcome {
-        /// All work was done.
+        /// The node completed all work of the request.
         Completed = "completed",
-        /// The customer cancelled it while it was pending.
+        /// The customer cancelled the request while it was pending.
         Cancelled = "cancelled",
-        /// It cannot be completed.
+        /// The request cannot be completed.
         Failed = "failed",
     }
 }
@@ -37,7 +37,7 @@ label! {
 pub struct OpenRequests {
     /// The number of requests that are pending or in progress.
     pub count: u32,
-    /// When the oldest of them was received, in Unix seconds; 0 if there is none.
+    /// The time at which the oldest open request was received, in Unix seconds; 0 if there is none.
     pub oldest_sec: f64,
 }
 

@@ -31,7 +31,7 @@ label! {
 }
 
 label! {
-    /// Why a stream was closed or refused.
+    /// The reason why a stream was closed or refused.
     StreamEnd {
         /// Everything was answered, or the session has ended.
         Finished = "finished",

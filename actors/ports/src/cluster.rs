@@ -60,7 +60,7 @@ pub struct LiveAnswer {
     pub changed_at: Option<TimestampMs>,
 }
 
-/// Why the owner did not answer.
+/// The reason why the owner did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
     /// The owner is unknown or does not answer; callers use the last snapshot.

@@ -31,8 +31,8 @@ pub use transport::{Answer, OutboundRequest, Transport, UrlRefused, ends_soon};
 
 use porchlight_schema::time::TimestampMs;
 
-/// Why a store operation failed. A failed write has happened completely or not at all, and can be
-/// repeated.
+/// The reason why a store operation failed. A failed write has happened completely or not at all,
+/// and can be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Too many operations are waiting; retry soon.

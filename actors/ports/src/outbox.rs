@@ -165,7 +165,7 @@ pub struct DeliveryRow {
     pub queued: Queued,
     /// The endpoint for which the message was queued.
     pub endpoint_id: EndpointId,
-    /// Why the last attempt failed.
+    /// The reason why the last attempt failed.
     pub cause: Option<Cause>,
     /// The receiver's status code for the last attempt.
     pub status_code: Option<u16>,
@@ -186,7 +186,7 @@ impl DeliveryRow {
         }
     }
 
-    /// When the message was committed, according to its id.
+    /// Returns the time at which the message was committed, according to its id.
     #[must_use]
     pub fn created_at(&self) -> TimestampMs {
         self.queued.id.made_at()

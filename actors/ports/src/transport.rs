@@ -32,13 +32,13 @@ pub struct Answer {
     pub cause: Option<Cause>,
     /// The beginning of the answer's body; invalid UTF-8 is replaced.
     pub response: Option<String>,
-    /// When the first certificate of the receiver's chain expires, if known.
+    /// The time at which the first certificate of the receiver's chain expires, if known.
     pub certificate_ends_at: Option<TimestampMs>,
     /// Further details of the attempt.
     pub details: AttemptDetails,
 }
 
-/// Why a URL is refused.
+/// The reason why a URL is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlRefused {
     /// The URL cannot be parsed or is too long.

@@ -29,15 +29,16 @@ pub struct Handle {
     pub created_at: TimestampMs,
     /// The time at which the phone started the session.
     pub started_at: TimestampMs,
-    /// When its last batch was received, by the wall clock.
+    /// The time at which the session's last batch was received, by the wall clock.
     heard_at_ms: AtomicI64,
-    /// When its last batch was received or the session was adopted, by the monotonic clock.
+    /// The time at which the session's last batch was received or this node adopted the session, by
+    /// the monotonic clock.
     active_at_ms: AtomicI64,
-    /// How long the session is usually silent between two batches, milliseconds.
+    /// The usual silence of the session between two batches, milliseconds.
     usual_silence_ms: AtomicI64,
-    /// When the session was reconciled because it was silent, by the monotonic clock.
+    /// The time at which the session was reconciled because it was silent, by the monotonic clock.
     reconciled_at_ms: AtomicI64,
-    /// When its age was 0, by the monotonic clock.
+    /// The time at which the session's age was 0, by the monotonic clock.
     born_at_ms: i64,
     pub(crate) in_flight: AtomicU32,
     queued: AtomicU32,
@@ -46,7 +47,7 @@ pub struct Handle {
     behind: AtomicBool,
     /// The number of batches in the journal that wait until somebody needs the events.
     deferred: AtomicU32,
-    /// When the events were last requested, by the monotonic clock.
+    /// The time at which the events were last requested, by the monotonic clock.
     requested_at_ms: AtomicI64,
     /// The number after the highest batch that this node was notified of or has read.
     mark_known: AtomicU32,
@@ -56,7 +57,7 @@ pub struct Handle {
     slot: Mutex<Slot>,
 }
 
-/// When this process adopted a session, and the age of the session then.
+/// The time at which this process adopted a session, and the age of the session then.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Adopted {
     /// The time of the adoption by the monotonic clock.

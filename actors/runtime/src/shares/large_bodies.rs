@@ -22,7 +22,7 @@ pub(super) struct LargeBodies {
     node: Arc<Semaphore>,
 }
 
-/// A turn to work on one large body; given back when dropped.
+/// A turn to work on one large body, which is returned when this value is dropped.
 #[derive(Debug)]
 pub struct LargeBodyTurn {
     _tenant: OwnedSemaphorePermit,

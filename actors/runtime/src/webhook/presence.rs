@@ -27,9 +27,9 @@ pub(super) struct Presence {
 /// The place in which an actor finds new messages.
 #[derive(Debug)]
 pub(super) enum NewIn {
-    /// In these lanes, at most [`LANES_KNOWN_MAX`].
+    /// The new messages are in these lanes, at most [`LANES_KNOWN_MAX`].
     Lanes(Vec<SessionId>),
-    /// In any lane.
+    /// The new messages may be in any lane.
     Outbox,
 }
 
