@@ -155,9 +155,9 @@ pub struct Evidence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DroppedSamples {
-    /// Older than the sample before of the same kind, or a second fix of the same time.
+    /// The sample was older than the previous sample of its kind, or a second fix of the same time.
     pub out_of_order: u32,
-    /// More than 12 s behind the newest sample.
+    /// The sample was more than 12 s behind the newest sample.
     pub too_late: u32,
     /// The service does not know the kind of the sample.
     pub unknown_kind: u32,

@@ -150,7 +150,7 @@ pub struct SessionStart {
     pub created_at: TimestampMs,
 }
 
-/// Why a session ended.
+/// The reason why a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {

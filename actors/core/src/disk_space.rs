@@ -12,7 +12,7 @@ use porchlight_schema::limits::{
     STORE_FLOOR_PARTS, STORE_RESERVE_MARGIN_PARTS, STORE_RESERVE_PARTS_MIN,
 };
 
-/// How much space is left for the store.
+/// The amount of disk space left for the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum SpaceLevel {

@@ -59,8 +59,9 @@ pub const TICK_MS_MAX: u64 = 150;
 pub const JOIN_AGAIN_MS: u64 = 6_000;
 /// The time after which an unanswered read that resolves a doubt is requested again, milliseconds.
 pub const DOUBT_AGAIN_MS: u64 = 3_000;
-/// How long a joined member waits for shards, milliseconds. Nodes that start together see each
-/// other first, so that no shard is claimed and moved right away. It exceeds one heartbeat.
+/// The time that a joined member waits before it claims shards, milliseconds. Nodes that start
+/// together see each other first, so that no shard is claimed and moved right away. It exceeds one
+/// heartbeat.
 pub const SETTLE_MS: u64 = 4_000;
 /// Time between two reads of all owners without a change, milliseconds. They find releases whose
 /// announcement was lost.

@@ -55,7 +55,7 @@ pub enum Way {
     Elevator,
     /// The kind of movement is unknown.
     Other,
-    /// There are no positions.
+    /// The path has no positions here.
     Unseen,
 }
 

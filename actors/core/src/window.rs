@@ -52,8 +52,8 @@ pub struct BodyMotion {
     pub cadence_hz: Option<f32>,
     /// Rotation about gravity, radians.
     pub yaw_rad: Option<f32>,
-    /// How the phone moves with a stride, over the last 4 s; only from `imu`, and only during a
-    /// gait.
+    /// The motion of the phone with each stride, over the last 4 s; only from `imu`, and only
+    /// during a gait.
     pub stride: Option<Stride>,
     /// Log-odds of a gait by the learned model: of the second before this one, and of this one without knowledge of the
     /// next; only from `imu`.

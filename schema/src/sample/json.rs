@@ -29,7 +29,7 @@ pub struct DecodedBatch {
     pub unknown_kinds: u32,
 }
 
-/// Why a batch was refused.
+/// The reason why a batch was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The text is not JSON; the position of the error.

@@ -1,4 +1,4 @@
-//! How far this node's wall clock differs from those of the other members.
+//! The differences of this node's wall clock from those of the other members.
 //!
 //! Each heartbeat carries the time of its sender's wall clock. A node that reads a new heartbeat
 //! knows that it was sent before the read ended, and after the newest read that did not show the
@@ -19,8 +19,8 @@ use super::{Incarnation, MemberRow, MemberStatus, MembersRead, MonotonicMs, Node
 pub const CLOCK_WARN_MS: i64 = 1_000;
 /// A difference from the clocks of the members above which a node does not join, milliseconds.
 pub const CLOCK_REFUSE_MS: i64 = 10_000;
-/// How long a node that wants to join waits for heartbeats with which it can compare its clock,
-/// milliseconds. Members that do not send any are about to be declared dead.
+/// The time that a node that wants to join waits for heartbeats with which it can compare its
+/// clock, milliseconds. Members that do not send any are about to be declared dead.
 pub const CLOCKS_COMPARED_WITHIN_MS: u64 = 4_000;
 /// The number of heartbeats of each member that are compared. A single slow write or read cannot
 /// make clocks look different.
@@ -44,7 +44,7 @@ impl Bounds {
     }
 }
 
-/// Another member's heartbeats, as this node read them.
+/// The heartbeats of another member, as this node read them.
 #[derive(Debug, Clone)]
 struct Heartbeats {
     incarnation: Incarnation,

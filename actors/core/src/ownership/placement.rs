@@ -19,11 +19,12 @@ pub fn best<'a>(
 /// The place of a shard, as one node sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Place {
-    /// At this node.
+    /// The shard belongs at this node.
     Mine,
-    /// At another, settled node.
+    /// The shard belongs at another, settled node.
     Anothers,
-    /// At a node that has just joined: the shard stays where it is until that node has settled.
+    /// The shard belongs at a node that has just joined: it stays with its owner until that node
+    /// has settled.
     #[default]
     Undecided,
 }

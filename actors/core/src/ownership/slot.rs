@@ -48,7 +48,8 @@ pub(super) struct Slot {
     pub(super) hold: Hold,
     /// The row as last read; `None` before the first read.
     pub(super) known: Option<Known>,
-    /// When a serial read of the row was last requested, while its answer is outstanding.
+    /// The time at which a serial read of the row was last requested, while its answer is
+    /// outstanding.
     pub(super) asked: Option<MonotonicMs>,
 }
 

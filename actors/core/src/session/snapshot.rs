@@ -8,7 +8,7 @@ use crate::context::SessionContext;
 /// journal.
 pub const SNAPSHOT_FORMAT: u8 = 15;
 
-/// Why a snapshot cannot be used; the machine must be rebuilt from its journal.
+/// The reason why a snapshot cannot be used; the machine must be rebuilt from its journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
     /// Another version of the service wrote the snapshot.
