@@ -307,7 +307,7 @@ impl Default for Log {
     }
 }
 
-/// Why the configuration cannot be loaded.
+/// The reason why the configuration cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file or a variable cannot be read or parsed.

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::config::Config;
 use crate::opened::OpenStore;
 
-/// Why the secret keys cannot be used with the store.
+/// The reason why the secret keys cannot be used with the store.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretKeysError {
     /// The key file next to a store that depends on it is missing.

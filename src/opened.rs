@@ -12,7 +12,7 @@ use porchlight_world::SystemClock;
 
 use crate::config::{Config, StoreKind};
 
-/// Why the store cannot be opened.
+/// The reason why the store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreOpenError {
     /// An error of the embedded store.
@@ -53,9 +53,9 @@ async fn open_when_free(
 /// An open store.
 #[derive(Clone)]
 pub enum OpenStore {
-    /// On this machine.
+    /// A store on this machine.
     Embedded(Arc<EmbeddedStore>),
-    /// On a CQL cluster.
+    /// A store on a CQL cluster.
     Cql(Arc<CqlStore>),
 }
 

@@ -149,7 +149,7 @@ struct Gateway {
     held: Option<Taken>,
     /// The permit to hold a long line while it arrives.
     room: Room,
-    /// Why the permit was refused: the line is refused after the lines before it.
+    /// The reason why the permit was refused: the line is refused after the lines before it.
     crowded: Option<AdmitError>,
     /// The time since which the node has had no capacity.
     no_room_since: Option<Instant>,

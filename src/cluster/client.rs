@@ -37,7 +37,7 @@ const OWNER_REFRESH_MIN: Duration = Duration::from_secs(1);
 /// the connection.
 const PING: Duration = Duration::from_secs(2);
 
-/// Why a request to another node failed.
+/// The reason why a request to another node failed.
 #[derive(Debug, thiserror::Error)]
 enum RequestError {
     /// The connection failed, or no answer arrived in time.

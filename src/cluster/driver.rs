@@ -152,7 +152,7 @@ struct Running {
     clock_state: ClockState,
 }
 
-/// How this node's wall clock compares with those of the other nodes, as reported.
+/// The reported agreement of this node's wall clock with those of the other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum ClockState {
     /// The clocks may agree.

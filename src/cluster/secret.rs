@@ -27,7 +27,7 @@ pub(super) type Nonce = [u8; 16];
 /// An HMAC-SHA256 tag, which only holders of the secret can compute.
 pub(super) type Tag = [u8; 32];
 
-/// Why a secret could not be loaded.
+/// The reason why a secret could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The file cannot be read.

@@ -71,7 +71,7 @@ struct Admitted<'a> {
     secret: &'a PeerSecret,
 }
 
-/// Why a request is refused.
+/// The reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
     Unauthorized,

@@ -33,9 +33,10 @@ pub(crate) struct Entry {
     at: Option<(f64, f64)>,
     /// The coordinates of the address.
     to: (f64, f64),
-    /// When its last batch was received, in milliseconds since 1970; null: never.
+    /// The time at which the session's last batch was received, in milliseconds since 1970; null:
+    /// never.
     heard: Option<i64>,
-    /// When it started, in milliseconds since 1970.
+    /// The time at which the session started, in milliseconds since 1970.
     started: i64,
     /// The latest event, in words.
     event: Option<&'static str>,

@@ -29,7 +29,7 @@ use super::state::State;
 ///
 /// # Errors
 ///
-/// Only a problem.
+/// Every error is a [`Problem`].
 pub async fn edge(
     request: ServiceRequest,
     next: Next<BoxBody>,
@@ -103,7 +103,7 @@ fn close_if_draining(response: &mut ServiceResponse<BoxBody>) {
 ///
 /// # Errors
 ///
-/// Only a problem.
+/// Every error is a [`Problem`].
 pub async fn plain_edge(
     request: ServiceRequest,
     next: Next<BoxBody>,

@@ -29,7 +29,7 @@ pub enum Activity {
     Receiving,
     /// The last message is older than a minute.
     Silent,
-    /// Its newest session has ended.
+    /// The recorder's newest session has ended.
     Recorded,
 }
 

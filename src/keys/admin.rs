@@ -149,7 +149,7 @@ impl fmt::Display for ListedKey {
     }
 }
 
-/// Why a key was not created or revoked.
+/// The reason why a key was not created or revoked.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyAdminError {
     /// The request is invalid.

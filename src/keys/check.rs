@@ -14,7 +14,7 @@ use crate::secrets::{SecretVault, check_value};
 /// Attempts to store the check value while other nodes start at the same time.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// Why keys are not accepted.
+/// The reason why keys are not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyCheckError {
     /// The store was last used with a key that is not configured.

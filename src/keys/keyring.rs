@@ -19,7 +19,7 @@ pub const KEY_BYTES: usize = 32;
 /// Maximum size of a key file: the digits and surrounding white space.
 const FILE_BYTES_MAX: u64 = 256;
 
-/// Why keys cannot be loaded. No error reveals the content of a file.
+/// The reason why keys cannot be loaded. No error reveals the content of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
     /// A file cannot be read or created.

@@ -30,7 +30,7 @@ const VECTOR_TILES: u8 = 1;
 /// The notice for a file that does not name its source.
 const ATTRIBUTION: &str = "© OpenStreetMap";
 
-/// Why a map file cannot be used.
+/// The reason why a map file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
     /// The file cannot be opened or read.

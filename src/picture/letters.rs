@@ -243,7 +243,7 @@ struct Letter {
     /// The first row, relative to the baseline, in pixels of the file.
     top: i32,
     width: usize,
-    /// How much of each pixel the letter covers, 0 to 255, row by row.
+    /// The share of each pixel that the letter covers, 0 to 255, row by row.
     coverage: Vec<u8>,
 }
 

@@ -10,7 +10,7 @@ use super::letters::{Fonts, SCALE, fonts};
 use super::palette::{self, Indexed};
 use super::{Anchor, At, HEIGHT_PX, Ink, Pen, Picture, Shape, WIDTH_PX};
 
-/// Why no file could be created. All variants are faults of this code.
+/// The reason why no file could be created. All variants are faults of this code.
 #[derive(Debug, thiserror::Error)]
 pub enum PngError {
     /// The canvas could not be created.

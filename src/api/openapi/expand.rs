@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::limits::substituted;
 use super::problems::{Codes, Credentials, Problems, code};
 
-/// Why the source of the document cannot be expanded.
+/// The reason why the source of the document cannot be expanded.
 #[derive(Debug, Error)]
 pub enum SourceError {
     /// The source is not YAML.

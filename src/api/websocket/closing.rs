@@ -3,7 +3,7 @@
 use actix_http::ws::{CloseCode, CloseReason, ProtocolError};
 use porchlight_observe::streams::StreamEnd;
 
-/// Why a WebSocket is closed.
+/// The reason why a WebSocket is closed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Closing {
     /// The session has ended.

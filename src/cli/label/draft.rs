@@ -43,7 +43,7 @@ pub(super) enum Reply {
     Quit,
 }
 
-/// Why a command had no effect.
+/// The reason why a command had no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CommandError {
     /// The command is unknown.
