@@ -22,7 +22,8 @@ pub(crate) struct Plan {
     /// The lives of the node that end before everything is done; one more follows, in the end
     /// without faults.
     pub(crate) lives: Vec<Life>,
-    /// When the wall clock jumps (milliseconds of the world's age), and by how much.
+    /// The times at which the wall clock jumps (milliseconds of the world's age), and the size of
+    /// each jump.
     pub(crate) jumps: Vec<(i64, i64)>,
 }
 

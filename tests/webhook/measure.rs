@@ -221,7 +221,8 @@ impl Bench {
         Self::with_settings(name, TransportSettings::default())
     }
 
-    /// With these settings, but for the addresses and certificates of the receivers.
+    /// Creates a bench with these settings, except for the addresses and certificates of the
+    /// receivers.
     fn with_settings(name: &str, settings: TransportSettings) -> Self {
         let folder = std::env::temp_dir().join(format!("measure-{name}-{}", std::process::id()));
         let store = EmbeddedStore::open_alone(&folder).unwrap();

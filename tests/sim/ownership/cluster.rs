@@ -36,7 +36,7 @@ pub(super) enum Fault {
     Outage { for_ms: u64 },
     /// The store executes nothing, and everything that has arrived afterwards.
     Stall { for_ms: u64 },
-    /// As a stall, but the database gives requests up after its own timeout.
+    /// A stall in which the database abandons requests after its own timeout.
     StallOfReplicas { for_ms: u64 },
 }
 
@@ -49,7 +49,7 @@ struct Node {
     life: u64,
     clock_permille: u64,
     clock_from_ms: u64,
-    /// How far the node's wall clock is ahead of the true time.
+    /// The lead of the node's wall clock over the true time.
     wall_ahead_ms: i64,
     paused_until_ms: u64,
     cut_off_until_ms: u64,
@@ -105,7 +105,7 @@ pub(super) struct Cluster {
     outage_until_ms: u64,
     stall_until_ms: u64,
     stall_gives_up: bool,
-    /// When a node's wall clock was last set.
+    /// The time at which a node's wall clock was last set.
     clocks_set_at_ms: u64,
     /// The share of answers that take seconds.
     slow_permille: u64,
