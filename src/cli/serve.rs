@@ -69,8 +69,8 @@ fn next_start(starts_before: Option<&str>) -> Option<(u32, Duration)> {
         .then(|| (starts + 1, PAUSE_FIRST * (1 << (starts - 1))))
 }
 
-/// The writing thread hangs inside the engine and holds its lock, so this process cannot open the
-/// store again. It replaces itself by a new process with the same arguments and process id. Returns
+/// Replaces this process by a new one with the same arguments and process id. The writing thread
+/// hangs inside the engine and holds its lock, so this process cannot open the store again. Returns
 /// if the maximum number of starts was reached, or if the replacement fails.
 #[expect(
     clippy::disallowed_methods,

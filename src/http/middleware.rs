@@ -87,7 +87,7 @@ fn report_rate(response: &mut ServiceResponse<BoxBody>) {
     }
 }
 
-/// While the node drains, each answer closes its connection: a request on a connection that the
+/// Closes the connection after the answer while the node drains: a request on a connection that the
 /// listener is about to close would get no answer.
 fn close_if_draining(response: &mut ServiceResponse<BoxBody>) {
     let state = response.request().app_data::<Data<State>>();

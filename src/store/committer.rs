@@ -441,7 +441,7 @@ impl Writer {
     }
 }
 
-/// The writer waits by the clock, so that no caller has to wake it.
+/// Makes the writer wait until this time, so that no caller has to wake it.
 #[expect(
     clippy::disallowed_methods,
     reason = "the writer's thread is its own, and no arbiter waits on it"

@@ -324,7 +324,7 @@ pub trait Sessions: Send + Sync {
         after: Option<SessionId>,
     ) -> StoreResult<Page<SessionRow, SessionId>>;
 
-    /// Live sessions of these shards in order of id, after `after`, at most `limit`.
+    /// Returns the live sessions of these shards in order of id, after `after`, at most `limit`.
     async fn live(
         &self,
         shards: ShardSet,
@@ -332,8 +332,8 @@ pub trait Sessions: Send + Sync {
         limit: usize,
     ) -> StoreResult<Vec<SessionRow>>;
 
-    /// Live sessions as [`Sessions::live`] returns them, without those that the caller knows. The result is empty only if
-    /// no unknown session is left. A store may return a known session nevertheless.
+    /// Returns live sessions like [`Sessions::live`], without those that the caller knows. The result is empty only if no
+    /// unknown session is left. A store may return a known session nevertheless.
     async fn live_unknown(
         &self,
         shards: ShardSet,

@@ -52,7 +52,7 @@ impl Disk {
         Self::measured_by(Box::new(move || usage(&folder)), reserve_bytes)
     }
 
-    /// No disk: everything is accepted.
+    /// Returns the state without a disk: everything is accepted.
     pub(crate) fn unlimited() -> Self {
         Self::measured_by(Box::new(|| None), 0)
     }

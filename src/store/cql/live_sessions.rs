@@ -65,9 +65,9 @@ impl Inner {
         Ok(passed)
     }
 
-    /// Live sessions. This also completes work that an earlier process left: an end that was
-    /// decided, and a first message that was not queued. A first message whose cursor has a state
-    /// was queued, and is not queued again.
+    /// Returns the live sessions. This also completes work that an earlier process left: an end
+    /// that was decided, and a first message that was not queued. A first message whose cursor has
+    /// a state was queued, and is not queued again.
     ///
     /// Sessions that the caller knows are left out if this process has examined them before, so
     /// that a periodic scan costs little more than reading the new sessions.
@@ -131,7 +131,7 @@ impl Inner {
         }))
     }
 
-    /// Marked sessions. A mark that the insight covers is removed.
+    /// Returns the marked sessions, and removes each mark that the insight covers.
     pub(super) async fn behind(
         self: Arc<Self>,
         shards: ShardSet,

@@ -24,7 +24,7 @@ pub(crate) fn clear(txn: &mut Txn<'_>, session_id: SessionId) {
     txn.delete(Space::State, key(session_id));
 }
 
-/// Marked sessions, in order of id.
+/// Returns the marked sessions, in order of id.
 pub(crate) fn after(
     read: &dyn Read,
     after: Option<SessionId>,

@@ -174,8 +174,7 @@ fn displace(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued, after: 
     }
 }
 
-// --- Queries of the machine
-// ----------------------------------------------------------------------------------------
+// --- Queries of the machine ----------------------------------------------------------------------------------------
 
 /// Lists an outbox. See [`porchlight_ports::Outbox::listing`].
 pub fn listing(
@@ -354,8 +353,7 @@ pub fn attempts(read: &dyn Read, id: MessageId) -> StoreResult<Vec<(u32, Attempt
         .collect()
 }
 
-// --- Queries of the node
-// -------------------------------------------------------------------------------------------
+// --- Queries of the node -------------------------------------------------------------------------------------------
 
 /// Returns the pending work. See [`porchlight_ports::Outbox::work`].
 pub fn work(read: &dyn Read, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>> {

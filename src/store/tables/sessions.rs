@@ -185,7 +185,7 @@ pub(crate) fn pod_of(read: &dyn Read, session_id: SessionId) -> StoreResult<Opti
     read.state(&pod_key(session_id))
 }
 
-/// Live sessions, in order of id.
+/// Returns the live sessions, in order of id.
 pub(crate) fn live(
     read: &dyn Read,
     after: Option<SessionId>,

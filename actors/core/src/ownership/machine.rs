@@ -426,7 +426,7 @@ impl OwnershipMachine {
         }
     }
 
-    /// After the end of the lease the node holds nothing, regardless of the store's rows.
+    /// Drops all shards after the end of the lease, regardless of the store's rows.
     fn fence(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
         if !self.may_act(now) {
             self.drop_all(effects);

@@ -74,7 +74,7 @@ impl Shell {
         self.drive(step);
     }
 
-    /// The batch is durable, but the actor does not receive it.
+    /// Makes a batch durable without passing it to the actor.
     fn lose(&mut self, seq: u32, t_sec: u32) {
         self.journal.insert(seq, batch(t_sec));
     }

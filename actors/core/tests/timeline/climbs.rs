@@ -19,8 +19,8 @@ fn staircases(events: &[Event]) -> Vec<(u32, Option<u16>, Option<Direction>)> {
     stairs.iter().map(told).collect()
 }
 
-/// From `from_ms` on the platform mistakes stations for satellites: no speed, a small accuracy, and
-/// another place every few seconds.
+/// Makes the platform mistake stations for satellites from `from_ms` on: no speed, a small
+/// accuracy, and another place every few seconds.
 fn behind_a_door(samples: &mut [Owned], from_ms: u32) {
     for owned in samples {
         let Owned::Plain(Sample::Location(fix)) = owned else {
