@@ -92,7 +92,7 @@ class StreetMap {
     this.draw();
   }
 
-  // Zooms so that what lies under this point stays there.
+  // Zooms around this point, which keeps its place on the canvas.
   zoomBy(step, x = this.width / 2, y = this.height / 2) {
     const before = [(x - this.width / 2) / this.world, (y - this.height / 2) / this.world];
     this.zoom = Math.max(1, Math.min(ZOOM_MAX, this.zoom + step));
@@ -189,7 +189,7 @@ class StreetMap {
   drawSquare(level, x, y, left, top, size) {
     const image = this.square(level, x, y);
     if (image?.ready) return this.pen.drawImage(image, left, top, size + 0.5, size + 0.5);
-    // Until it is here, a part of a coarser square is shown.
+    // Until the square arrives, the map shows a part of a coarser one.
     for (let up = 1; up <= 4 && level >= up; up++) {
       const coarse = this.squares.get(`${level - up}/${x >> up}/${y >> up}`);
       if (!coarse?.ready) continue;
@@ -208,7 +208,7 @@ class StreetMap {
     } else {
       image = new Image();
       image.addEventListener("load", () => { image.ready = true; this.draw(); });
-      // A square that was refused is asked for again when it is next needed.
+      // The map requests a failed square again after two seconds, if the view needs it.
       image.addEventListener("error", () => setTimeout(() => { this.squares.delete(key); this.draw(); }, 2000));
       image.src = `${this.root.dataset.squares}/${dark.matches ? "dark" : "light"}/${key}.png`;
     }
