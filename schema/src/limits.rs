@@ -109,7 +109,7 @@ pub const LIST_OWN_ROWS_MAX: u64 = 131_072;
 pub const AGREED_AFTER_MS: u64 = 10 * 60 * 1000;
 /// Time from the agreement on bounded partitions to their first use.
 pub const AGREED_AHEAD_MS: u64 = 10 * 60 * 1000;
-/// Interval at which a process looks for the agreement on bounded partitions until it finds it.
+/// Interval at which a process reads the agreement on bounded partitions until it finds one.
 pub const LOOK_EVERY_MS: u64 = 60 * 1000;
 /// Maximum number of index rows that one page of a list may skip.
 pub const LIST_SCANNED_ROWS_MAX: usize = 10_000;
@@ -346,7 +346,7 @@ pub const RESTORES_AT_ONCE_MAX: usize = 64;
 /// Maximum number of sessions in progress that one statement looks up when a node takes shards. The
 /// database refuses or warns of statements that name far more rows.
 pub const LIVE_LOOKED_UP_TOGETHER_MAX: usize = 32;
-/// Maximum number of such look-ups in flight for one group of shards that is taken.
+/// Maximum number of such lookups in flight for one group of shards that is taken.
 pub const LIVE_LOOK_UPS_AT_ONCE_MAX: usize = 4;
 /// Deadline of a request between nodes, from sending to the last byte of the answer.
 pub const PEER_REQUEST_MS_MAX: u64 = 2_000;

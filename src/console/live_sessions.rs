@@ -83,7 +83,7 @@ impl Boards {
         Ok(Arc::clone(&board))
     }
 
-    /// Removes boards that nobody has looked at for a minute.
+    /// Removes boards that no browser has requested for a minute.
     pub(crate) fn tidy(&self, now: TimestampMs) {
         self.0.retain(|_, board| {
             let board = board.try_lock();

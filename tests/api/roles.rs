@@ -92,7 +92,7 @@ async fn each_role_may_do_what_it_may_on_each_route() {
                     .header("Service-Key", &key);
                 let response = request.body("!").send().await.unwrap();
                 let status = response.status().as_u16();
-                // An event stream does not end, so only its head is looked at.
+                // An event stream does not end, so the test reads only its head.
                 let code = if status < 400 {
                     Value::Null
                 } else {

@@ -1,4 +1,4 @@
-//! A caller of the API with one key, for tests that look at single answers.
+//! A caller of the API with one key, for tests that check single answers.
 
 use serde_json::{Value, json};
 

@@ -190,7 +190,7 @@ async fn dead_names_of_one_tenant_hold_only_its_share_of_lookups() {
         let (guard, alive) = (Arc::clone(&guard), Arc::clone(&alive));
         async move {
             let found = guard.addresses(Some(tenant_of(2)), HOST).await;
-            assert!(found.is_ok(), "look-up {number}: {found:?}");
+            assert!(found.is_ok(), "lookup {number}: {found:?}");
             alive.fetch_add(1, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -242,7 +242,7 @@ impl Registry {
         self.inner.remote.get(session_id)
     }
 
-    /// Records a look-up, begun at `looked_up_at`, of a session that another node acts for. Returns
+    /// Records a lookup, begun at `looked_up_at`, of a session that another node acts for. Returns
     /// `None` if the session has ended.
     pub(crate) fn cache_remote(
         &self,

@@ -17,11 +17,11 @@ use super::slots::AT_ONCE;
 use super::state::{SessionRecord, State};
 pub(super) use buckets::{EmptyRead, Entry, Kind, all_buckets, buckets_to_clear};
 
-/// The sessions of one look-up whose remaining work is completed concurrently: together as many as
+/// The sessions of one lookup whose remaining work is completed concurrently: together as many as
 /// partitions are read concurrently.
 const COMPLETED_AT_ONCE: usize = AT_ONCE / LIVE_LOOK_UPS_AT_ONCE_MAX;
 
-/// Returns the results of the sessions of one look-up, in their order.
+/// Returns the results of the sessions of one lookup, in their order.
 async fn found_in<T>(
     looking: Vec<impl Future<Output = StoreResult<Option<T>>>>,
 ) -> StoreResult<Vec<T>> {

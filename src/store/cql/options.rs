@@ -40,7 +40,7 @@ pub struct Agreement {
     pub after: Duration,
     /// Time from the agreement to the first use.
     pub ahead: Duration,
-    /// Interval at which a process looks for the agreement until it finds it.
+    /// Interval at which a process reads the agreement until it finds one.
     pub look_every: Duration,
 }
 

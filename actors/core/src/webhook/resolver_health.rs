@@ -26,7 +26,7 @@ pub enum Canary {
     Failed,
 }
 
-/// The cause of a look-up that failed without a definite answer.
+/// The cause of a lookup that failed without a definite answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
     /// The name servers of the name's domain do not answer.
@@ -35,7 +35,7 @@ pub enum Blame {
     Resolver,
 }
 
-/// The recent history of look-ups of tenants of type `K`. Times are milliseconds of a monotonic
+/// The recent history of lookups of tenants of type `K`. Times are milliseconds of a monotonic
 /// clock.
 #[derive(Debug, Clone)]
 pub struct ResolverHealth<K> {
@@ -57,7 +57,7 @@ impl<K: Ord + Copy> Default for ResolverHealth<K> {
 }
 
 impl<K: Ord + Copy> ResolverHealth<K> {
-    /// Whether the node's resolver is unavailable, according to the last look-up.
+    /// Whether the node's resolver is unavailable, according to the last lookup.
     #[must_use]
     pub fn is_away(&self) -> bool {
         self.is_away
@@ -78,7 +78,7 @@ impl<K: Ord + Copy> ResolverHealth<K> {
         self.answered_at_ms.is_some_and(|at| at >= begun_at_ms)
     }
 
-    /// Decides the cause of the failure of a look-up that began at `begun_at_ms` and failed now
+    /// Decides the cause of the failure of a lookup that began at `begun_at_ms` and failed now
     /// without a definite answer. `resolved_recently` says whether the name had an address not long
     /// ago. `canary` was asked after the failure; it is not needed if [`Self::has_answered_since`].
     pub fn on_failure(

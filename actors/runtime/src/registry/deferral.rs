@@ -3,7 +3,7 @@
 //! needs the events.
 //!
 //! Reading many batches of one session at once costs half as much as interrupting other work for
-//! each of them, and a session that nobody looks at before its end needs no machine at all: scoring
+//! each of them, and a session without a reader before its end needs no machine at all: scoring
 //! reads the journal in any case.
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! A cache of sessions that another node acts for, kept where their telemetry arrives. It holds
 //! their tenant and that they were in progress a moment ago, so that not every batch costs a
-//! look-up.
+//! lookup.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -53,7 +53,7 @@ impl RemoteSessions {
         belief.is_good().then(|| belief.clone())
     }
 
-    /// Records that a look-up that began at `looked_up_at` found the session in progress.
+    /// Records that a lookup that began at `looked_up_at` found the session in progress.
     pub(super) fn put(
         &self,
         start: &SessionStart,

@@ -63,7 +63,7 @@ impl TenantSessions<'_> {
     }
 
     /// Returns up to `limit` of the tenant's sessions in progress, newest first, and whether there
-    /// may be more. Only sessions created within the last 48 hours are looked at.
+    /// may be more. Only sessions created within the last 48 hours are searched.
     ///
     /// # Errors
     ///

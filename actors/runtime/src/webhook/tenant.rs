@@ -1,4 +1,4 @@
-//! The deliveries of one tenant. All customer look-ups and retries go through here, so that no
+//! The deliveries of one tenant. All customer lookups and retries go through here, so that no
 //! customer reaches the deliveries of another.
 
 use std::collections::BTreeMap;
