@@ -37,7 +37,7 @@ fn lat(second: u64) -> f64 {
     52.52 + second as f64 * 1.26e-5
 }
 
-/// A native position with every field that the apps push.
+/// Returns a native position with every field that the apps push.
 fn native_position(second: u64) -> Value {
     json!({ "t": second, "kind": "location", "lat": lat(second), "lng": 13.405, "accuracyM": 5.2,
         "altitudeM": 34.0, "speedMps": 1.4, "bearingDeg": 3.0 })

@@ -65,13 +65,13 @@ impl Default for AdmissionLimit {
 }
 
 impl AdmissionLimit {
-    /// The limit, from [`INGEST_BATCHES_MIN`] to [`INGEST_BATCHES_MAX`].
+    /// Returns the limit, from [`INGEST_BATCHES_MIN`] to [`INGEST_BATCHES_MAX`].
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.limit as u32
     }
 
-    /// The target for the mean delay, microseconds.
+    /// Returns the target for the mean delay, microseconds.
     #[must_use]
     pub fn target_us(&self) -> u32 {
         let base_us = self.base_us.into_iter().flatten().min().unwrap_or(0);

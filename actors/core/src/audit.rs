@@ -37,7 +37,7 @@ macro_rules! actions {
             /// All audited actions.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The name in answers.
+            /// Returns the name in answers.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
@@ -118,7 +118,7 @@ actions! {
 }
 
 impl Action {
-    /// The action of this name.
+    /// Returns the action of this name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|action| action.as_str() == name);
@@ -171,7 +171,7 @@ pub enum ActorKind {
 }
 
 impl Actor {
-    /// A caller without a key.
+    /// Returns a caller without a key.
     #[must_use]
     pub fn of_kind(kind: ActorKind) -> Self {
         Self {
@@ -207,8 +207,8 @@ pub struct HashedLine {
     pub hash: String,
 }
 
-/// The hash of a line: SHA-256 of the previous line's hash in hexadecimal digits, a line feed, and the line's compact JSON
-/// with the fields `at`, `actor` (`kind`, `id`, `name`), `action`, `object` and `from` in this order.
+/// Returns the hash of a line: SHA-256 of the previous line's hash in hexadecimal digits, a line feed, and the line's
+/// compact JSON with the fields `at`, `actor` (`kind`, `id`, `name`), `action`, `object` and `from` in this order.
 #[must_use]
 pub fn line_hash(previous: &Hash, line: &Line) -> Hash {
     // A line contains no map and no number that JSON cannot represent.
@@ -228,7 +228,7 @@ pub fn expires_until(oldest: TimestampMs, kept_ms: i64, now: TimestampMs) -> Opt
     (oldest <= expired).then(|| expired.min(oldest.plus_ms(AUDIT_SWEEP_MS_MAX)))
 }
 
-/// Bytes as hexadecimal digits.
+/// Returns bytes as hexadecimal digits.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -308,7 +308,7 @@ impl Group {
         }
     }
 
-    /// The head of the chain whose last group this is.
+    /// Returns the head of the chain whose last group this is.
     #[must_use]
     pub fn head(&self) -> Head {
         let last = self.lines.last();
@@ -319,19 +319,19 @@ impl Group {
         }
     }
 
-    /// The number of lines.
+    /// Returns the number of lines.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Whether the group has no line.
+    /// Returns whether the group has no line.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// The line at `place`, with its hash.
+    /// Returns the line at `place`, with its hash.
     #[must_use]
     pub fn line(&self, place: usize) -> Option<HashedLine> {
         let stored = self.lines.get(place)?;
@@ -390,7 +390,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether a line passes.
+    /// Returns whether a line passes.
     #[must_use]
     pub fn takes(&self, line: &Line) -> bool {
         self.from.is_none_or(|from| line.at >= from)
@@ -404,7 +404,7 @@ impl Filter {
                 .is_none_or(|object| line.object.as_ref() == Some(object))
     }
 
-    /// Whether no line of this group or of an earlier one can pass.
+    /// Returns whether no line of this group or of an earlier one can pass.
     #[must_use]
     pub fn is_past(&self, group: &Group) -> bool {
         self.from.is_some_and(|from| group.head().at < from)

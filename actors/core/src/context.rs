@@ -36,13 +36,13 @@ pub struct SessionContext {
 }
 
 impl SessionContext {
-    /// The context of a session's start.
+    /// Creates the context of a session's start.
     #[must_use]
     pub fn new(start: &SessionStart) -> Self {
         Self::of_address(&start.address, start.device.as_ref())
     }
 
-    /// The context of an address alone, for evaluation on recordings.
+    /// Returns the context of an address alone, for evaluation on recordings.
     #[must_use]
     pub fn of_address(address: &Address, device: Option<&Device>) -> Self {
         let frame = LocalFrame::new(address.point);

@@ -32,14 +32,14 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// The open event of this type.
+    /// Returns the open event of this type.
     #[must_use]
     pub fn open_event(&self, event_type: EventType) -> Option<&Event> {
         let place = usize::from(self.open[event_type as usize]).checked_sub(1)?;
         self.events.get(place)
     }
 
-    /// The newest event of this type, open or closed.
+    /// Returns the newest event of this type, open or closed.
     #[must_use]
     pub fn newest_event(&self, event_type: EventType) -> Option<&Event> {
         let place = usize::from(self.newest[event_type as usize]).checked_sub(1)?;

@@ -25,7 +25,7 @@ pub struct Place {
 }
 
 impl LocalFrame {
-    /// The plane around `origin`.
+    /// Creates the plane around `origin`.
     #[must_use]
     pub fn new(origin: Point) -> Self {
         let metres_per_degree_east = METRES_PER_DEGREE * libm::cos(origin.lat.to_radians());
@@ -36,7 +36,7 @@ impl LocalFrame {
         }
     }
 
-    /// The position of `point`, the shorter way round the globe.
+    /// Returns the position of `point`, the shorter way round the globe.
     #[must_use]
     pub fn place(&self, point: Point) -> Place {
         let mut degrees_east = point.lng - self.lng;
@@ -51,8 +51,9 @@ impl LocalFrame {
         }
     }
 
-    /// The point at `place`: the inverse of [`LocalFrame::place`], accurate to a metre within 5 km.
-    /// Near a pole, where a degree of longitude has no length, the origin's longitude is kept.
+    /// Returns the point at `place`: the inverse of [`LocalFrame::place`], accurate to a metre
+    /// within 5 km. Near a pole, where a degree of longitude has no length, the origin's longitude
+    /// is kept.
     #[must_use]
     pub fn point(&self, place: Place) -> Point {
         let lat = self.lat + f64::from(place.north_m) / METRES_PER_DEGREE;

@@ -30,7 +30,7 @@ impl MarkName {
         }
     }
 
-    /// Whether the mark says that the parcel was given or left.
+    /// Returns whether the mark says that the parcel was given or left.
     #[must_use]
     pub fn is_drop_off(self) -> bool {
         matches!(

@@ -96,7 +96,7 @@ impl MonotonicMs {
         Self(self.0.saturating_add(duration_ms))
     }
 
-    /// Milliseconds since `earlier`; 0 if that is later.
+    /// Returns the milliseconds since `earlier`; 0 if that is later.
     #[must_use]
     pub fn since_ms(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)

@@ -23,7 +23,7 @@ macro_rules! table {
 }
 pub(crate) use table;
 
-/// The FNV-1a hash of tables, spaces left out (Fowler, Noll and Vo; 64 bits).
+/// Returns the FNV-1a hash of tables, spaces left out (Fowler, Noll and Vo; 64 bits).
 pub(crate) const fn hash(mut hash: u64, table: &[(&str, &str, &str)]) -> u64 {
     let mut row = 0;
     while row < table.len() {

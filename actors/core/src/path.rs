@@ -223,14 +223,14 @@ impl Track {
         }
     }
 
-    /// Whether a leg has this kind of movement.
+    /// Returns whether a leg has this kind of movement.
     #[must_use]
     pub fn has(&self, way: Way) -> bool {
         self.legs.iter().any(|leg| leg.way == way)
     }
 }
 
-/// The heights around the part on foot.
+/// Returns the heights around the part on foot.
 fn heights(scene: &ScoringContext<'_>, foot: (u32, u32)) -> Heights {
     let from_ms = foot.0.saturating_sub(AROUND_MS);
     let to_ms = foot.1.saturating_add(AROUND_MS).min(scene.end_ms);
@@ -260,7 +260,7 @@ fn drawn(fixes: &[Fix]) -> Vec<Fix> {
     if good.len() < 2 { fixes.to_vec() } else { good }
 }
 
-/// Time and position of an observation, from the score's evidence.
+/// Returns the time and position of an observation, from the score's evidence.
 fn spot(scene: &ScoringContext<'_>, score: &Score, about: &str) -> Option<Spot> {
     let evidence = score.evidence.iter().find(|one| one.about == about)?;
     let ms = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1_000.0) as u32);
@@ -298,7 +298,7 @@ fn at_halt(spot: Spot, halts: &[Halt]) -> Spot {
     }
 }
 
-/// Whether reception was bad at this time; outside of stays such a fix is not drawn.
+/// Returns whether reception was bad at this time; outside of stays such a fix is not drawn.
 fn is_bad_at(scene: &ScoringContext<'_>, t_ms: u32) -> bool {
     let bad = scene
         .events(EventType::GpsDegraded)
@@ -307,13 +307,13 @@ fn is_bad_at(scene: &ScoringContext<'_>, t_ms: u32) -> bool {
         .any(|event| event.t_start_ms <= t_ms && t_ms < end_of(event, scene.end_ms))
 }
 
-/// Whether the way between two fixes is unknown.
+/// Returns whether the way between two fixes is unknown.
 fn is_unseen(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> bool {
     let apart_ms = to_ms - from_ms;
     apart_ms > GAP_MS || apart_ms > UNSEEN_MS && is_bad_at(scene, from_ms + apart_ms / 2)
 }
 
-/// The smoothed position of a fix on a walk.
+/// Returns the smoothed position of a fix on a walk.
 fn smoothed(fixes: &[Fix], fix: &Fix) -> Place {
     let first = fixes.partition_point(|one| one.t_ms.saturating_add(SMOOTHED_MS) < fix.t_ms);
     let last = fixes.partition_point(|one| one.t_ms <= fix.t_ms.saturating_add(SMOOTHED_MS));
@@ -355,8 +355,8 @@ fn way_of(scene: &ScoringContext<'_>, t_ms: u32) -> Way {
     }
 }
 
-/// The path, leg by leg; each begins where the previous one ended. Stays and climbs are single
-/// points.
+/// Returns the path, leg by leg; each begins where the previous one ended. Stays and climbs are
+/// single points.
 fn legs(scene: &ScoringContext<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
     let mut legs: Vec<Leg> = Vec::new();
     let mut before: Option<(u32, Place)> = None;

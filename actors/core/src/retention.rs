@@ -36,7 +36,8 @@ pub struct RetentionGuard {
 }
 
 impl RetentionGuard {
-    /// A guard of a process that begins now, on a store whose newest time is `newest_stored`.
+    /// Creates a guard of a process that begins now, on a store whose newest time is
+    /// `newest_stored`.
     #[must_use]
     pub fn new(newest_stored: Option<TimestampMs>, now: TimestampMs, uptime_ms: i64) -> Self {
         Self {

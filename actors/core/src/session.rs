@@ -66,7 +66,7 @@ pub struct SessionMachine {
 }
 
 impl SessionMachine {
-    /// A machine without batches.
+    /// Creates a machine without batches.
     #[must_use]
     pub fn new(context: &SessionContext) -> Self {
         Self {
@@ -147,13 +147,13 @@ impl SessionMachine {
         }
     }
 
-    /// The next `seq` to apply.
+    /// Returns the next `seq` to apply.
     #[must_use]
     pub fn next_seq(&self) -> u32 {
         self.next_seq
     }
 
-    /// The events so far, in the order in which they were emitted.
+    /// Returns the events so far, in the order in which they were emitted.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         self.timeline.events()
@@ -170,7 +170,7 @@ impl SessionMachine {
         }
     }
 
-    /// Number of changes (events opened or closed) so far.
+    /// Returns the number of changes (events opened or closed) so far.
     #[must_use]
     pub fn change_count(&self) -> u32 {
         self.timeline.change_count()
@@ -182,13 +182,13 @@ impl SessionMachine {
         self.timeline.numbered_changes_since(number, limit)
     }
 
-    /// Whether enough batches were applied since the last snapshot.
+    /// Returns whether enough batches were applied since the last snapshot.
     #[must_use]
     pub fn snapshot_is_due(&self) -> bool {
         self.unsnapshotted >= SNAPSHOT_BATCHES
     }
 
-    /// Whether any batch was applied since the last snapshot.
+    /// Returns whether any batch was applied since the last snapshot.
     #[must_use]
     pub fn has_unsnapshotted(&self) -> bool {
         self.unsnapshotted > 0
@@ -233,7 +233,7 @@ impl SessionMachine {
         }
     }
 
-    /// The decision about the gap at `next_seq`, if there is one.
+    /// Returns the decision about the gap at `next_seq`, if there is one.
     fn next_step(&self) -> Step {
         let first_beyond = match (self.beyond, self.far) {
             (0, None) => return Step::Rest,

@@ -78,7 +78,7 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     #[must_use]
     pub fn new(per_sec: u32, burst: u32) -> Self {
         let burst_milli = u64::from(burst) * 1_000;

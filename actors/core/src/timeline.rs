@@ -34,7 +34,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The timeline of a new session.
+    /// Creates the timeline of a new session.
     #[must_use]
     pub fn new(_context: &SessionContext) -> Self {
         Self {
@@ -104,14 +104,14 @@ impl Timeline {
         detection.finish(context, log);
     }
 
-    /// The events emitted so far, in the order in which they were opened. Emitted events are never
-    /// withdrawn, closed ones never change, and type and start of open ones never change.
+    /// Returns the events emitted so far, in the order in which they were opened. Emitted events
+    /// are never withdrawn, closed ones never change, and type and start of open ones never change.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.log.events
     }
 
-    /// Number of changes, which is the number of the next one.
+    /// Returns the number of changes, which is the number of the next one.
     #[must_use]
     pub fn change_count(&self) -> u32 {
         self.log.next_number
@@ -169,14 +169,14 @@ impl Timeline {
         self.intake.counts()
     }
 
-    /// Size of the detection state in bytes, without the events.
+    /// Returns the size of the detection state in bytes, without the events.
     #[must_use]
     pub fn state_bytes(&self) -> usize {
         size_of::<Self>() + self.intake.heap_bytes() + self.detection.heap_bytes()
     }
 
-    /// Number of detected events beyond [`porchlight_schema::limits::SESSION_EVENTS_MAX`], which
-    /// were not kept.
+    /// Returns the number of detected events beyond
+    /// [`porchlight_schema::limits::SESSION_EVENTS_MAX`], which were not kept.
     #[must_use]
     pub fn dropped_events(&self) -> u32 {
         self.log.dropped

@@ -113,24 +113,24 @@ pub(crate) fn windows_between(windows: &[Window], from_ms: u32, to_ms: u32) -> &
 }
 
 impl Window {
-    /// The end of the window.
+    /// Returns the end of the window.
     #[must_use]
     pub fn end_ms(&self) -> u32 {
         self.t_ms + WINDOW_MS
     }
 
-    /// The fixes in order of time.
+    /// Returns the fixes in order of time.
     pub fn fixes(&self) -> impl Iterator<Item = &Fix> {
         self.fixes.iter().map_while(Option::as_ref)
     }
 
-    /// Whether the window has data about the body.
+    /// Returns whether the window has data about the body.
     #[must_use]
     pub fn hears_body(&self) -> bool {
         self.motion.is_some() || self.steps.is_some()
     }
 
-    /// The newest fix.
+    /// Returns the newest fix.
     #[must_use]
     pub fn last_fix(&self) -> Option<&Fix> {
         self.fixes().last()

@@ -30,7 +30,7 @@ pub enum Instrument {
 }
 
 impl Instrument {
-    /// The word in `# TYPE` and in the docs.
+    /// Returns the word in `# TYPE` and in the docs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -109,7 +109,7 @@ pub struct ClusterMetrics {
 }
 
 impl ClusterMetrics {
-    /// The handles, created at the first call.
+    /// Returns the handles, created at the first call.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<ClusterMetrics> = LazyLock::new(ClusterMetrics::new);

@@ -104,7 +104,7 @@ pub enum Fact<'a> {
     },
 }
 
-/// An error and its causes in one line, for the log and never for clients.
+/// Returns an error and its causes in one line, for the log and never for clients.
 #[must_use]
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
@@ -124,7 +124,7 @@ fn on_replay_check(session_id: SessionId, check: ReplayCheck) {
     }
 }
 
-/// The end reason as the metric labels it.
+/// Returns the end reason as the metric labels it.
 fn ended_as(reason: EndReason) -> SessionEnded {
     match reason {
         EndReason::Stopped | EndReason::StoppedAfterTimeout { .. } => SessionEnded::Stopped,

@@ -132,7 +132,7 @@ label! {
 }
 
 impl StatusClass {
-    /// The class of a status code.
+    /// Returns the class of a status code.
     #[must_use]
     pub fn of(status: u16) -> Self {
         match status {
@@ -155,7 +155,7 @@ pub struct HttpMetrics {
 }
 
 impl HttpMetrics {
-    /// The handles, created at the first call.
+    /// Returns the handles, created at the first call.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<HttpMetrics> = LazyLock::new(HttpMetrics::new);

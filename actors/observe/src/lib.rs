@@ -13,7 +13,7 @@ macro_rules! label {
             /// The label values of all variants, in the same order.
             pub const VALUES: &'static [&'static str] = &[$($text),+];
 
-            /// The label's value.
+            /// Returns the label's value.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }

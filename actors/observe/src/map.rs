@@ -16,7 +16,7 @@ pub struct MapMetrics {
 }
 
 impl MapMetrics {
-    /// The handles, created at the first call.
+    /// Returns the handles, created at the first call.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<MapMetrics> = LazyLock::new(|| MapMetrics {

@@ -105,7 +105,8 @@ impl PeerMetrics {
         }
     }
 
-    /// The handles, created at the first call, which must follow the installation of the recorder.
+    /// Returns the handles, created at the first call, which must follow the installation of the
+    /// recorder.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<PeerMetrics> = LazyLock::new(PeerMetrics::new);

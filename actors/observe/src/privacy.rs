@@ -67,7 +67,8 @@ impl PrivacyMetrics {
         }
     }
 
-    /// The handles, created at the first call, which must follow the installation of the recorder.
+    /// Returns the handles, created at the first call, which must follow the installation of the
+    /// recorder.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<PrivacyMetrics> = LazyLock::new(PrivacyMetrics::new);

@@ -26,7 +26,7 @@ pub(super) fn keep(quarantined: Quarantined) {
     recent.push_front(quarantined);
 }
 
-/// The batches that this process has quarantined, newest first, at most a hundred.
+/// Returns the batches that this process has quarantined, newest first, at most a hundred.
 #[must_use]
 pub fn recent() -> Vec<Quarantined> {
     let recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);

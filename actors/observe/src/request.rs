@@ -17,7 +17,7 @@ tokio::task_local! {
 pub struct RequestName(Bytes);
 
 impl RequestName {
-    /// An id given by a client; `None` if it is too long or contains other characters.
+    /// Returns an id given by a client; `None` if it is too long or contains other characters.
     #[must_use]
     pub fn given(name: &[u8]) -> Option<Self> {
         let narrow = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
@@ -25,8 +25,8 @@ impl RequestName {
         is_good.then(|| Self(Bytes::copy_from_slice(name)))
     }
 
-    /// A generated id: the process's random number and a counter. It identifies requests and
-    /// protects nothing.
+    /// Returns a generated id: the process's random number and a counter. It identifies requests
+    /// and protects nothing.
     #[must_use]
     pub fn own(process: u64, number: u64) -> Self {
         const PREFIX: &[u8] = b"req-";
@@ -48,13 +48,13 @@ impl RequestName {
         ))
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// The id as shared bytes.
+    /// Returns the id as shared bytes.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
         self.0.clone()
@@ -77,7 +77,7 @@ pub fn caused_by<F: Future>(
     REQUEST.scope(request, future)
 }
 
-/// The request on whose behalf the present task runs, if any.
+/// Returns the request on whose behalf the present task runs, if any.
 #[must_use]
 pub fn current() -> Option<RequestName> {
     REQUEST.try_with(Clone::clone).ok()

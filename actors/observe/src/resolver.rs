@@ -59,7 +59,8 @@ impl ResolverMetrics {
         }
     }
 
-    /// The handles, created at the first call, which must follow the installation of the recorder.
+    /// Returns the handles, created at the first call, which must follow the installation of the
+    /// recorder.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<ResolverMetrics> = LazyLock::new(ResolverMetrics::new);
@@ -90,7 +91,7 @@ impl ResolverMetrics {
         self.away.set(f64::from(u8::from(is_away)));
     }
 
-    /// The gauge of the permits of a pool that are in use.
+    /// Returns the gauge of the permits of a pool that are in use.
     pub fn in_use(&self, pool: PermitPoolKind) -> Gauge {
         self.in_use[pool as usize].clone()
     }

@@ -19,7 +19,7 @@ pub struct RuntimeMetrics {
 }
 
 impl RuntimeMetrics {
-    /// The handles, created at the first call.
+    /// Returns the handles, created at the first call.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<RuntimeMetrics> = LazyLock::new(RuntimeMetrics::new);

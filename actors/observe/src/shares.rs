@@ -37,7 +37,7 @@ pub struct ShareMetrics {
 }
 
 impl ShareMetrics {
-    /// The handles, resolved at the first call.
+    /// Returns the handles, resolved at the first call.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<ShareMetrics> = LazyLock::new(ShareMetrics::new);

@@ -94,7 +94,7 @@ pub struct StoreMetrics {
 }
 
 impl StoreMetrics {
-    /// The handles, created at the first call.
+    /// Returns the handles, created at the first call.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<StoreMetrics> = LazyLock::new(StoreMetrics::new);

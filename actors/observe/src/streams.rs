@@ -58,7 +58,7 @@ pub struct StreamMetrics {
 }
 
 impl StreamMetrics {
-    /// The handles, created at the first call.
+    /// Returns the handles, created at the first call.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<StreamMetrics> = LazyLock::new(StreamMetrics::new);

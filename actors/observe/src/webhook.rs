@@ -37,7 +37,7 @@ label! {
 }
 
 impl AttemptOutcome {
-    /// The outcome for a cause; `None`: delivered.
+    /// Returns the outcome for a cause; `None`: delivered.
     #[must_use]
     pub const fn of(cause: Option<Cause>) -> Self {
         match cause {
@@ -149,7 +149,8 @@ impl WebhookMetrics {
         }
     }
 
-    /// The handles, created at the first call, which must follow the installation of the recorder.
+    /// Returns the handles, created at the first call, which must follow the installation of the
+    /// recorder.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<WebhookMetrics> = LazyLock::new(WebhookMetrics::new);

@@ -13,12 +13,12 @@ use super::StoreResult;
 
 /// The shards that this process owns.
 pub trait Ownership: Send + Sync {
-    /// The generation in which this process may act for `shard` at this moment; `None` if it does not
-    /// own it. Rows written under it sort above everything that earlier owners wrote or still
-    /// write.
+    /// Returns the generation in which this process may act for `shard` at this moment; `None` if it
+    /// does not own it. Rows written under it sort above everything that earlier owners wrote or
+    /// still write.
     fn generation(&self, shard: Shard) -> Option<u64>;
 
-    /// Whether other processes may write to the same store and own shards.
+    /// Returns whether other processes may write to the same store and own shards.
     fn is_shared(&self) -> bool {
         true
     }
@@ -126,20 +126,20 @@ impl Peers for SingleNode {
 /// The table of the nodes and of the shards' owners, which several nodes share. Each change is one conditional write.
 #[async_trait]
 pub trait NodesTable: Send + Sync {
-    /// The generation under which this process writes in that generation of a shard; it exceeds all
-    /// earlier ones.
+    /// Returns the generation under which this process writes in that generation of a shard; it
+    /// exceeds all earlier ones.
     fn written_generation(&self, generation: u64) -> u64;
 
     /// Performs a conditional write of the ownership machine.
     async fn change_nodes(&self, change: &Change) -> Outcome;
 
-    /// The rows of all members; `serially` completes transactions in flight first.
+    /// Returns the rows of all members; `serially` completes transactions in flight first.
     async fn members(&self, serially: bool) -> StoreResult<Vec<MemberRow>>;
 
-    /// The rows of all shards that were ever claimed.
+    /// Returns the rows of all shards that were ever claimed.
     async fn owners(&self) -> StoreResult<Vec<OwnerRow>>;
 
-    /// A shard's row, after completing transactions in flight; `None` if the shard was never
-    /// claimed.
+    /// Returns a shard's row, after completing transactions in flight; `None` if the shard was
+    /// never claimed.
     async fn owner(&self, shard: Shard) -> StoreResult<Option<OwnerRow>>;
 }

@@ -38,7 +38,7 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// The documents of this kind that belong to one tenant.
+    /// Returns the documents of this kind that belong to one tenant.
     #[must_use]
     pub fn of_tenant(kind: DocumentKind, tenant: Tenant) -> Self {
         Self {
@@ -48,8 +48,8 @@ impl Collection {
         }
     }
 
-    /// A numbered part of a tenant's documents of this kind, which would be too many for one collection. A kind is in
-    /// parts always or never.
+    /// Returns a numbered part of a tenant's documents of this kind, which would be too many for one collection. A
+    /// kind is in parts always or never.
     #[must_use]
     pub fn part_of_tenant(kind: DocumentKind, tenant: Tenant, part: u64) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Collection {
         }
     }
 
-    /// The documents of this kind that belong to the whole service.
+    /// Returns the documents of this kind that belong to the whole service.
     #[must_use]
     pub fn of_service(kind: DocumentKind) -> Self {
         Self {
@@ -97,8 +97,8 @@ impl Collection {
         key.split_at_checked(bytes)
     }
 
-    /// The collection's key: the kind, then the tenant's 16 bytes and one for its environment, then the part's number. No
-    /// key is a prefix of another one of its kind.
+    /// Returns the collection's key: the kind, then the tenant's 16 bytes and one for its environment, then the part's
+    /// number. No key is a prefix of another one of its kind.
     #[must_use]
     pub fn key(&self) -> Vec<u8> {
         let mut key = vec![self.kind as u8];
@@ -128,7 +128,7 @@ pub struct Document {
 /// Stores small documents. A write is durable when its future is ready.
 #[async_trait]
 pub trait Documents: Send + Sync {
-    /// The document under `key`.
+    /// Returns the document under `key`.
     async fn document(&self, collection: Collection, key: Vec<u8>) -> StoreResult<Option<Vec<u8>>>;
 
     /// Replaces the document under `key` with `data` if its current content is `expected`. In both

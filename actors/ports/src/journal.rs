@@ -58,7 +58,7 @@ pub enum Note {
 }
 
 impl Note {
-    /// The first and the last `seq` of a skipped gap.
+    /// Returns the first and the last `seq` of a skipped gap.
     #[must_use]
     pub fn skipped(self) -> Option<(u32, u32)> {
         match self {
@@ -67,7 +67,7 @@ impl Note {
         }
     }
 
-    /// The `seq` of a quarantined batch.
+    /// Returns the `seq` of a quarantined batch.
     #[must_use]
     pub fn quarantined(self) -> Option<u32> {
         match self {
@@ -139,8 +139,8 @@ pub trait Journal: Send + Sync {
     /// next batch needs no read. Stores that no other process writes to have nothing to learn.
     fn learn_forwarded(&self, _session_id: SessionId, _seq: u32) {}
 
-    /// The highest `seq` of a session and the time at which that batch was received; `None` without
-    /// batches.
+    /// Returns the highest `seq` of a session and the time at which that batch was received; `None`
+    /// without batches.
     async fn newest(&self, session_id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>>;
 
     /// Reads batches in order of `seq` from `from_seq` on: at most `limit` of them and about 1 MiB.
@@ -160,13 +160,13 @@ pub trait Journal: Send + Sync {
         ranges_max: usize,
     ) -> StoreResult<Acknowledged>;
 
-    /// The number of a session's batches.
+    /// Returns the number of a session's batches.
     async fn count(&self, session_id: SessionId) -> StoreResult<u32>;
 
     /// Adds a note; adding it twice changes nothing.
     async fn note(&self, session_id: SessionId, note: Note) -> StoreResult<()>;
 
-    /// A session's notes, in order.
+    /// Returns a session's notes, in order.
     async fn notes(&self, session_id: SessionId) -> StoreResult<Vec<Note>>;
 }
 

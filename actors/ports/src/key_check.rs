@@ -9,7 +9,7 @@ use super::StoreResult;
 pub struct KeyCheckValue(pub [u8; 32]);
 
 impl KeyCheckValue {
-    /// The first eight hexadecimal digits, by which a person recognises the key.
+    /// Returns the first eight hexadecimal digits, by which a person recognises the key.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let digits = self.0.iter().take(4);
@@ -20,7 +20,7 @@ impl KeyCheckValue {
 /// Stores the check value of the secret key with which the service last started.
 #[async_trait]
 pub trait KeyCheck: Send + Sync {
-    /// The stored check value; `None` if no start has stored one.
+    /// Returns the stored check value; `None` if no start has stored one.
     async fn key_check(&self) -> StoreResult<Option<KeyCheckValue>>;
 
     /// Replaces the check value if it is still `expected`. Returns false, and changes nothing, if

@@ -26,16 +26,16 @@ pub trait Keys: Send + Sync {
     /// returns `candidate`.
     async fn organization(&self, candidate: Organization) -> StoreResult<Organization>;
 
-    /// All organizations, by name.
+    /// Returns all organizations, by name.
     async fn organizations(&self) -> StoreResult<Vec<Organization>>;
 
     /// Stores a key under its SHA-256.
     async fn put_key(&self, hash: [u8; 32], record: KeyRecord) -> StoreResult<()>;
 
-    /// The key with this SHA-256, valid or not.
+    /// Returns the key with this SHA-256, valid or not.
     async fn find_key(&self, hash: [u8; 32]) -> StoreResult<Option<KeyRecord>>;
 
-    /// All keys, or one organization's, oldest first.
+    /// Returns all keys, or one organization's, oldest first.
     async fn list_keys(
         &self,
         organization_id: Option<OrganizationId>,

@@ -50,7 +50,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// An unavailability caused by `source`.
+    /// Returns an unavailability caused by `source`.
     pub fn unavailable(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Unavailable(source.into())
     }
@@ -72,11 +72,12 @@ impl<S: Journal + Sessions + Snapshots + Insights + Keys + Recorders + Documents
 
 /// The wall clock.
 pub trait Clock: Send + Sync {
-    /// The time. It may jump: the machine's clock is set, or was wrong when the process began.
+    /// Returns the time. It may jump: the machine's clock is set, or was wrong when the process
+    /// began.
     fn now(&self) -> TimestampMs;
 
-    /// Milliseconds since some moment before the process began to serve, by a clock that never jumps. Silence and age are
-    /// measured with it.
+    /// Returns the milliseconds since some moment before the process began to serve, by a clock that never jumps. Silence
+    /// and age are measured with it.
     fn uptime_ms(&self) -> i64;
 }
 

@@ -106,7 +106,7 @@ impl Endpoint {
         (!self.enabled).then(|| self.paused_at.unwrap_or(self.created_at))
     }
 
-    /// The previous secret if it is still valid at `now`.
+    /// Returns the previous secret if it is still valid at `now`.
     #[must_use]
     pub fn overlap(&self, now: TimestampMs) -> Option<&PreviousSecret> {
         self.previous
@@ -144,7 +144,7 @@ impl DeliveryStatus {
         Self::Cancelled,
     ];
 
-    /// The name in answers and labels.
+    /// Returns the name in answers and labels.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -174,7 +174,7 @@ pub struct DeliveryRow {
 }
 
 impl DeliveryRow {
-    /// The row of a message that enters the outbox of `endpoint_id`.
+    /// Creates the row of a message that enters the outbox of `endpoint_id`.
     #[must_use]
     pub fn new(queued: Queued, endpoint_id: EndpointId) -> Self {
         Self {
@@ -192,7 +192,7 @@ impl DeliveryRow {
         self.queued.id.made_at()
     }
 
-    /// The status for a tenant whose endpoint is `current`.
+    /// Returns the status for a tenant whose endpoint is `current`.
     #[must_use]
     pub fn status(&self, current: Option<EndpointId>) -> DeliveryStatus {
         match self.queued.state {
@@ -220,7 +220,7 @@ impl DeliveryRow {
         }
     }
 
-    /// The row after the change that `report` caused.
+    /// Returns the row after the change that `report` caused.
     #[must_use]
     pub fn changed(mut self, after: Queued, report: Option<&AttemptResult>) -> Self {
         self.queued = after;
@@ -251,7 +251,7 @@ pub struct DeliveryFilter {
 }
 
 impl DeliveryFilter {
-    /// Whether a row matches, for a tenant whose endpoint is `current`.
+    /// Returns whether a row matches, for a tenant whose endpoint is `current`.
     #[must_use]
     pub fn takes(&self, row: &DeliveryRow, current: Option<EndpointId>) -> bool {
         self.status
@@ -323,7 +323,7 @@ pub struct Depth {
 /// Stores endpoints and their outboxes. Messages enter an outbox in the commit of their cause.
 #[async_trait]
 pub trait Outbox: Send + Sync {
-    /// A tenant's endpoint.
+    /// Returns a tenant's endpoint.
     async fn endpoint(&self, tenant: Tenant) -> StoreResult<Option<Endpoint>>;
 
     /// Stores the tenant's first endpoint. Returns `false` if one exists.
@@ -360,7 +360,7 @@ pub trait Outbox: Send + Sync {
         hand: Option<ManualRetry>,
     ) -> StoreResult<Lane>;
 
-    /// The body of a message. `None`: its session was removed.
+    /// Returns the body of a message. `None`: its session was removed.
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>>;
 
     /// Commits a change of a lane and returns the new lane. Messages that changed since they were
@@ -373,9 +373,9 @@ pub trait Outbox: Send + Sync {
         change: Change,
     ) -> StoreResult<Vec<Queued>>;
 
-    /// A tenant's deliveries, newest first, at most `limit`, after `after` in the order of the
-    /// list. A page may contain fewer and not be the last, because the number of examined rows is
-    /// bounded.
+    /// Returns a tenant's deliveries, newest first, at most `limit`, after `after` in the order of
+    /// the list. A page may contain fewer and not be the last, because the number of examined rows
+    /// is bounded.
     async fn deliveries(
         &self,
         tenant: Tenant,

@@ -311,11 +311,11 @@ pub trait Sessions: Send + Sync {
     /// Attaches a PoD; a later one replaces it. Returns `false` if an identical PoD was stored.
     async fn attach_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<bool>;
 
-    /// A session's PoD.
+    /// Returns a session's PoD.
     async fn pod(&self, session_id: SessionId) -> StoreResult<Option<PodRow>>;
 
-    /// A tenant's sessions, newest first, at most `limit`, after the session `after` in the order
-    /// of the list.
+    /// Returns a tenant's sessions, newest first, at most `limit`, after the session `after` in the
+    /// order of the list.
     async fn list(
         &self,
         tenant: Tenant,
@@ -357,9 +357,9 @@ pub trait Sessions: Send + Sync {
         }
     }
 
-    /// Sessions of these shards that have ended and whose insight may not cover all stored data, in order of id, after
-    /// `after`, at most `limit`. The end, a stop after it, a late batch and a PoD mark a session in the step that stores
-    /// them; the insight that covers them removes the mark.
+    /// Returns sessions of these shards that have ended and whose insight may not cover all stored data, in order of id,
+    /// after `after`, at most `limit`. The end, a stop after it, a late batch and a PoD mark a session in the step that
+    /// stores them; the insight that covers them removes the mark.
     async fn behind(
         &self,
         shards: ShardSet,
@@ -367,10 +367,10 @@ pub trait Sessions: Send + Sync {
         limit: usize,
     ) -> StoreResult<Vec<SessionId>>;
 
-    /// The messages of a session, in order.
+    /// Returns the messages of a session, in order.
     async fn messages(&self, session_id: SessionId) -> StoreResult<Vec<Message>>;
 
-    /// A message by its id.
+    /// Returns a message by its id.
     async fn message(&self, id: MessageId) -> StoreResult<Option<Message>>;
 }
 
@@ -380,7 +380,7 @@ pub trait Snapshots: Send + Sync {
     /// Writes a snapshot; it need not be durable.
     async fn put_snapshot(&self, session_id: SessionId, snapshot: Snapshot) -> StoreResult<()>;
 
-    /// The newest snapshot: the highest generation, then the highest `next_seq`.
+    /// Returns the newest snapshot: the highest generation, then the highest `next_seq`.
     async fn newest_snapshot(&self, session_id: SessionId) -> StoreResult<Option<Snapshot>>;
 }
 
@@ -407,20 +407,20 @@ pub trait Insights: Send + Sync {
         Ok(false)
     }
 
-    /// A session's newest insight.
+    /// Returns a session's newest insight.
     async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>>;
 
     /// Replaces the review of a session's decision, regardless of its insight. Returns `false` if
     /// there is no such session.
     async fn put_review(&self, session_id: SessionId, review: Review) -> StoreResult<bool>;
 
-    /// The review of a session's decision.
+    /// Returns the review of a session's decision.
     async fn review(&self, session_id: SessionId) -> StoreResult<Option<Review>>;
 
-    /// The data learned under this key.
+    /// Returns the data learned under this key.
     async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>>;
 
-    /// The data learned under each of a few keys; keys without data are missing.
+    /// Returns the data learned under each of a few keys; keys without data are missing.
     async fn recall_all(&self, keys: Vec<[u8; 32]>) -> StoreResult<BTreeMap<[u8; 32], Vec<u8>>>;
 }
 

@@ -85,7 +85,7 @@ pub trait Transport: Send + Sync {
     async fn probe(&self, tenant: Tenant, url: &str) -> Result<(), UrlRefused>;
 }
 
-/// Whether a certificate expires soon.
+/// Returns whether a certificate expires soon.
 #[must_use]
 pub fn ends_soon(ends_at: TimestampMs, now: TimestampMs) -> bool {
     /// A period of 14 days.

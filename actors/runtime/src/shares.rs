@@ -97,7 +97,7 @@ impl TenantShares {
     }
 }
 
-/// The limit of a share; 0 means none.
+/// Returns the limit of a share; 0 means none.
 fn limit_of(limits: &ShareLimits, share: Share) -> u64 {
     match share {
         Share::InFlightBytes => limits.in_flight_bytes,
@@ -163,7 +163,7 @@ impl TenantUsage {
         Ok(())
     }
 
-    /// Whether one more in-flight byte is within the share.
+    /// Checks whether one more in-flight byte is within the share.
     pub(crate) fn has_bytes_left(&self) -> Result<(), ShareExceeded> {
         let limit = self.limits.in_flight_bytes;
         if limit > 0 && self.used(Share::InFlightBytes).load(Ordering::Relaxed) >= limit {

@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 impl Budget {
-    /// The actor panicked at `now`.
+    /// Decides the reaction to a panic of the actor at `now`.
     pub fn on_panic(&mut self, now: TimestampMs) -> Verdict {
         let within = self.panics > 0 && now.since_ms(self.since) <= RESTART_WINDOW_MS as i64;
         if !within {

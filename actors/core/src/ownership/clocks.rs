@@ -34,7 +34,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// The difference that is certain, with its sign; 0 if the clocks may agree.
+    /// Returns the difference that is certain, with its sign; 0 if the clocks may agree.
     fn certain_ms(self) -> i64 {
         if self.low_ms > 0 {
             self.low_ms
@@ -103,7 +103,7 @@ impl Heartbeats {
         self.beat = row.beat;
     }
 
-    /// The certain difference; `None` before enough heartbeats were read.
+    /// Returns the certain difference; `None` before enough heartbeats were read.
     fn certain_ms(&self) -> Option<i64> {
         let low_ms = self.compared.iter().map(|bounds| bounds.low_ms).min()?;
         let high_ms = self.compared.iter().map(|bounds| bounds.high_ms).min()?;
@@ -154,7 +154,7 @@ impl Clocks {
         }
     }
 
-    /// Whether this node may join as far as its clock is concerned.
+    /// Decides whether this node may join as far as its clock is concerned.
     pub(super) fn verdict(&self, now: MonotonicMs) -> ClockVerdict {
         let differences: Vec<_> = self.others.values().map(Heartbeats::certain_ms).collect();
         let waited_ms = self.since.map_or(0, |since| now.since_ms(since));
@@ -170,15 +170,15 @@ impl Clocks {
         }
     }
 
-    /// Milliseconds by which this node's clock is at least ahead of another member's; 0 if it may
-    /// be ahead of none.
+    /// Returns the milliseconds by which this node's clock is at least ahead of another member's; 0
+    /// if it may be ahead of none.
     pub(super) fn ahead_ms(&self) -> i64 {
         let differences = self.others.values().filter_map(Heartbeats::certain_ms);
         differences.max().unwrap_or(0).max(0)
     }
 
-    /// Milliseconds by which this node's clock is at least behind another member's; 0 if it may be
-    /// behind none.
+    /// Returns the milliseconds by which this node's clock is at least behind another member's; 0
+    /// if it may be behind none.
     pub(super) fn behind_ms(&self) -> i64 {
         let differences = self.others.values().filter_map(Heartbeats::certain_ms);
         -differences.min().unwrap_or(0).min(0)

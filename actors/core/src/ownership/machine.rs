@@ -94,15 +94,15 @@ impl OwnershipMachine {
         }
     }
 
-    /// The generation in which this node may act for the shard now; `None` if it may not. The answer
-    /// is valid at this moment only.
+    /// Returns the generation in which this node may act for the shard now; `None` if it may not.
+    /// The answer is valid at this moment only.
     #[must_use]
     pub fn holds(&self, shard: Shard, now: MonotonicMs) -> Option<u64> {
         let slot = self.slots.get(usize::from(shard.0))?;
         slot.hold.acting().filter(|_| self.may_act(now))
     }
 
-    /// Number of shards held now.
+    /// Returns the number of shards held now.
     #[must_use]
     pub fn held(&self, now: MonotonicMs) -> usize {
         let holding = |slot: &&Slot| slot.hold.acting().is_some();
@@ -121,13 +121,13 @@ impl OwnershipMachine {
         Some(&slot.holder()?.node)
     }
 
-    /// Number of members that are not dead as last read, including this node.
+    /// Returns the number of members that are not dead as last read, including this node.
     #[must_use]
     pub fn living(&self) -> usize {
         self.members.living()
     }
 
-    /// The members that are not dead as last read, including this node.
+    /// Returns the members that are not dead as last read, including this node.
     pub fn members(&self) -> impl Iterator<Item = &NodeName> {
         self.members.names()
     }
@@ -142,8 +142,8 @@ impl OwnershipMachine {
         }
     }
 
-    /// Milliseconds since the start of the last successful heartbeat; `None` while the node is not a
-    /// member.
+    /// Returns the milliseconds since the start of the last successful heartbeat; `None` while the
+    /// node is not a member.
     #[must_use]
     pub fn heartbeat_age_ms(&self, now: MonotonicMs) -> Option<u64> {
         match &self.seat {
@@ -152,22 +152,22 @@ impl OwnershipMachine {
         }
     }
 
-    /// Milliseconds by which this node's wall clock is at least ahead of another member's; 0 if it
-    /// may be ahead of none.
+    /// Returns the milliseconds by which this node's wall clock is at least ahead of another
+    /// member's; 0 if it may be ahead of none.
     #[must_use]
     pub fn clock_ahead_ms(&self) -> i64 {
         self.clocks.ahead_ms()
     }
 
-    /// Milliseconds by which this node's wall clock is at least behind another member's; 0 if it may
-    /// be behind none.
+    /// Returns the milliseconds by which this node's wall clock is at least behind another member's;
+    /// 0 if it may be behind none.
     #[must_use]
     pub fn clock_behind_ms(&self) -> i64 {
         self.clocks.behind_ms()
     }
 
-    /// Whether this node does not join because its wall clock differs from those of most members by
-    /// more than [`CLOCK_REFUSE_MS`](super::CLOCK_REFUSE_MS).
+    /// Returns whether this node does not join because its wall clock differs from those of most
+    /// members by more than [`CLOCK_REFUSE_MS`](super::CLOCK_REFUSE_MS).
     #[must_use]
     pub fn is_refused_for_its_clock(&self, now: MonotonicMs) -> bool {
         matches!(self.seat, MembershipState::Seeking)
@@ -210,7 +210,7 @@ impl OwnershipMachine {
         }
     }
 
-    /// Whether no heartbeat is in flight.
+    /// Returns whether no heartbeat is in flight.
     fn is_quiet(&self) -> bool {
         matches!(&self.seat, MembershipState::In(lease) if !lease.in_flight)
     }

@@ -62,12 +62,12 @@ impl Membership {
         changed
     }
 
-    /// The incarnation in a node's row.
+    /// Returns the incarnation in a node's row.
     pub(super) fn incarnation(&self, node: &NodeName) -> Option<Incarnation> {
         Some(self.seen.get(node)?.row.member.incarnation)
     }
 
-    /// A node's row.
+    /// Returns a node's row.
     pub(super) fn row(&self, node: &NodeName) -> Option<&MemberRow> {
         Some(&self.seen.get(node)?.row)
     }
@@ -90,8 +90,8 @@ impl Membership {
         })
     }
 
-    /// Whether this holder of a shard may still act. A holder without a row counts as alive for
-    /// [`GONE_MS`].
+    /// Returns whether this holder of a shard may still act. A holder without a row counts as alive
+    /// for [`GONE_MS`].
     pub(super) fn life(&mut self, now: MonotonicMs, holder: &Member) -> Life {
         let Some(seen) = self.seen.get(&holder.node) else {
             let since = *self.nameless.entry(holder.clone()).or_insert(now);
@@ -128,7 +128,7 @@ impl Membership {
             .collect()
     }
 
-    /// Number of members that are not dead.
+    /// Returns the number of members that are not dead.
     pub(super) fn living(&self) -> usize {
         self.names().count()
     }

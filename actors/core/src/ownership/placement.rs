@@ -5,8 +5,8 @@ use porchlight_schema::ids::Shard;
 
 use super::NodeName;
 
-/// The node with the highest weight for the shard; `None` if there are no nodes. All nodes must
-/// compute the same result, so the hash never changes.
+/// Returns the node with the highest weight for the shard; `None` if there are no nodes. All nodes
+/// must compute the same result, so the hash never changes.
 pub fn best<'a>(
     shard: Shard,
     nodes: impl IntoIterator<Item = &'a NodeName>,

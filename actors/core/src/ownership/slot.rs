@@ -21,7 +21,7 @@ pub(super) enum Hold {
 }
 
 impl Hold {
-    /// The generation in which the node acts.
+    /// Returns the generation in which the node acts.
     pub(super) fn acting(self) -> Option<u64> {
         match self {
             Self::Held(generation) | Self::Draining(generation) => Some(generation),
@@ -29,7 +29,8 @@ impl Hold {
         }
     }
 
-    /// The generation that the store holds under this node's name, as far as the node knows.
+    /// Returns the generation that the store holds under this node's name, as far as the node
+    /// knows.
     pub(super) fn stored(self) -> Option<u64> {
         match self {
             Self::Releasing(generation) => Some(generation),
@@ -68,12 +69,12 @@ impl Slot {
         }
     }
 
-    /// The generation of the row as last read.
+    /// Returns the generation of the row as last read.
     pub(super) fn generation(&self) -> u64 {
         self.known.as_ref().map_or(0, |(generation, _)| *generation)
     }
 
-    /// The holder as last read.
+    /// Returns the holder as last read.
     pub(super) fn holder(&self) -> Option<&Member> {
         self.known.as_ref()?.1.as_ref()
     }

@@ -32,7 +32,7 @@ impl DataClass {
     /// All classes. The most detailed data comes first.
     pub const ALL: [Self; 3] = [Self::Telemetry, Self::Messages, Self::Insight];
 
-    /// The field of the class in the API.
+    /// Returns the field of the class in the API.
     #[must_use]
     pub const fn field(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ pub struct RetentionBounds {
 }
 
 impl RetentionBounds {
-    /// The shortest retention of a class. Messages stay until their last retry is over.
+    /// Returns the shortest retention of a class. Messages stay until their last retry is over.
     #[must_use]
     pub fn shortest_days(&self, class: DataClass) -> u32 {
         let shortest = match class {
@@ -106,7 +106,7 @@ pub enum PolicyRefused {
 }
 
 impl PolicyRefused {
-    /// The field of the API that is wrong.
+    /// Returns the field of the API that is wrong.
     #[must_use]
     pub fn field(&self) -> &'static str {
         match self {
@@ -117,7 +117,7 @@ impl PolicyRefused {
 }
 
 impl RetentionPolicy {
-    /// The chosen retention of a class, days.
+    /// Returns the chosen retention of a class, days.
     #[must_use]
     pub fn days(&self, class: DataClass) -> Option<u32> {
         match class {
@@ -127,7 +127,7 @@ impl RetentionPolicy {
         }
     }
 
-    /// The time for which a line of the audit log is kept, ms.
+    /// Returns the time for which a line of the audit log is kept, ms.
     #[must_use]
     pub fn audit_kept_ms(&self) -> i64 {
         self.audit_days

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A session at a plain address.
+/// Returns a session at a plain address.
 pub(super) fn context() -> SessionContext {
     SessionContext::of_address(
         &Address {

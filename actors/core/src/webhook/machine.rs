@@ -204,8 +204,8 @@ impl EndpointMachine {
         }
     }
 
-    /// The generation number carried by every effect from now on. [`Self::handle`] drops an answer
-    /// with an older number.
+    /// Returns the generation number carried by every effect from now on. [`Self::handle`] drops an
+    /// answer with an older number.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
@@ -247,32 +247,32 @@ impl EndpointMachine {
         effects
     }
 
-    /// The number of attempts, reads and commits in progress.
+    /// Returns the number of attempts, reads and commits in progress.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.busy.len()
     }
 
-    /// The number of operations in progress that hold a slow permit.
+    /// Returns the number of operations in progress that hold a slow permit.
     #[must_use]
     pub fn slow_in_flight(&self) -> usize {
         self.busy.values().filter(|busy| busy.slow).count()
     }
 
-    /// The number of lanes in memory.
+    /// Returns the number of lanes in memory.
     #[must_use]
     pub fn window_len(&self) -> usize {
         self.window.len()
     }
 
-    /// The number of lanes in the window that wait for a retry.
+    /// Returns the number of lanes in the window that wait for a retry.
     #[must_use]
     pub fn lanes_blocked(&self) -> usize {
         self.window.due_len()
     }
 
-    /// The time since which the oldest sendable message has been waiting. Returns `None` if no
-    /// message is due.
+    /// Returns the time since which the oldest sendable message has been waiting. Returns `None` if
+    /// no message is due.
     #[must_use]
     pub fn oldest_due(&self, now: TimestampMs) -> Option<TimestampMs> {
         let ready = self.window.first_ready().map(|(id, _)| id.made_at());

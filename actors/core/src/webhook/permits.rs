@@ -81,32 +81,33 @@ impl<K: Ord + Copy> FairPermits<K> {
         self.capacity / (STEPS.len() + 1)
     }
 
-    /// The number of permits that a tenant holds.
+    /// Returns the number of permits that a tenant holds.
     #[must_use]
     pub fn held(&self, tenant: K) -> usize {
         self.held.get(&tenant).copied().unwrap_or(0)
     }
 
-    /// The number of permits that all tenants hold.
+    /// Returns the number of permits that all tenants hold.
     #[must_use]
     pub fn in_use(&self) -> usize {
         self.in_use
     }
 
-    /// The number of tenants that hold a permit.
+    /// Returns the number of tenants that hold a permit.
     #[must_use]
     pub fn tenants(&self) -> usize {
         self.held.len()
     }
 
-    /// The number of permits that the tenant with the most permits holds.
+    /// Returns the number of permits that the tenant with the most permits holds.
     #[must_use]
     pub fn largest(&self) -> usize {
         self.held.values().copied().max().unwrap_or(0)
     }
 
-    /// The fewest tenants that must hold permits before a tenant that holds `held`, fewer than the
-    /// maximum of one tenant, can be refused: one band divided by the permits of one tenant in it.
+    /// Returns the fewest tenants that must hold permits before a tenant that holds `held`, fewer
+    /// than the maximum of one tenant, can be refused: one band divided by the permits of one
+    /// tenant in it.
     #[must_use]
     pub fn tenants_needed_to_refuse(&self, held: usize) -> usize {
         let above = STEPS.into_iter().find(|&step| held < step);

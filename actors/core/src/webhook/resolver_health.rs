@@ -57,7 +57,7 @@ impl<K: Ord + Copy> Default for ResolverHealth<K> {
 }
 
 impl<K: Ord + Copy> ResolverHealth<K> {
-    /// Whether the node's resolver is unavailable, according to the last lookup.
+    /// Returns whether the node's resolver is unavailable, according to the last lookup.
     #[must_use]
     pub fn is_away(&self) -> bool {
         self.is_away

@@ -23,17 +23,17 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The number of waiting lanes.
+    /// Returns the number of waiting lanes.
     pub(super) fn len(&self) -> usize {
         self.waits.len()
     }
 
-    /// The number of lanes with a message to examine.
+    /// Returns the number of lanes with a message to examine.
     pub(super) fn ready_len(&self) -> usize {
         self.ready.len()
     }
 
-    /// The number of lanes whose first message is due at a known time.
+    /// Returns the number of lanes whose first message is due at a known time.
     pub(super) fn due_len(&self) -> usize {
         self.due.len()
     }
@@ -73,7 +73,7 @@ impl Window {
         }
     }
 
-    /// The lane with the oldest message to examine.
+    /// Returns the lane with the oldest message to examine.
     pub(super) fn first_ready(&self) -> Option<(MessageId, SessionId)> {
         self.ready.first().copied()
     }
@@ -92,7 +92,7 @@ impl Window {
         due.map(|&(_, lane)| lane)
     }
 
-    /// The lane that is due first.
+    /// Returns the lane that is due first.
     pub(super) fn first_due(&self) -> Option<(TimestampMs, SessionId)> {
         self.due.first().copied()
     }

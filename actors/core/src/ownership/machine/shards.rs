@@ -11,7 +11,7 @@ use super::super::{
 };
 use super::{OwnershipMachine, Slot};
 
-/// All shards, in order.
+/// Returns all shards, in order.
 fn shards() -> impl Iterator<Item = Shard> {
     (0..=u8::MAX).map(Shard)
 }

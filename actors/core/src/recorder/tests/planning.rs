@@ -164,7 +164,7 @@ fn an_offline_phone_continues_and_an_idle_one_starts_again() {
     assert_eq!(play(&mut state, &last).0, [(1, 1, 1), (2, 0, 1)]);
 }
 
-/// The counts of the batches of a message: session, samples, skipped samples.
+/// Returns the counts of the batches of a message: session, samples, skipped samples.
 fn counts(state: &mut RecorderState, message: &Message) -> Vec<(u32, u32, u32)> {
     let plan = state.plan(message, IDLE_MS, NOW);
     for opening in &plan.openings {

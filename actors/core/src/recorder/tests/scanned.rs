@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::*;
 
-/// A value of any type, most often one of the type that the apps send.
+/// Returns a value of any type, most often one of the type that the apps send.
 fn value(usual: &'static [&'static str]) -> impl Strategy<Value = Value> {
     let usual = proptest::sample::select(usual)
         .prop_map(|text| serde_json::from_str(text).unwrap_or(Value::Null));
@@ -121,7 +121,7 @@ fn feature() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A message of OwnTracks, most often of a used type.
+/// Returns a message of OwnTracks, most often of a used type.
 fn report() -> impl Strategy<Value = Value> {
     object(&[
         (

@@ -43,7 +43,7 @@ impl EndpointMachine {
         self.policy.lanes_max / 2 - self.held_max()
     }
 
-    /// The maximum number of held lanes taken into the window together.
+    /// Returns the maximum number of held lanes taken into the window together.
     pub(super) fn held_max(&self) -> usize {
         self.policy.lanes_max / 8
     }
