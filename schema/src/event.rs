@@ -45,7 +45,7 @@ impl EventType {
         Self::Walking,
     ];
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -62,7 +62,8 @@ impl EventType {
         }
     }
 
-    /// Whether this type belongs to the movement track, whose events never overlap each other.
+    /// Returns whether this type belongs to the movement track, whose events never overlap each
+    /// other.
     #[must_use]
     pub fn is_movement(self) -> bool {
         matches!(
@@ -88,7 +89,7 @@ impl Confidence {
         }
     }
 
-    /// The confidence as a probability.
+    /// Returns the confidence as a probability.
     #[must_use]
     pub fn as_probability(self) -> f64 {
         f64::from(self.permille) / 1000.0
@@ -171,13 +172,13 @@ pub struct Event {
 }
 
 impl Event {
-    /// Whether the event is open: it has no end and is not an instant.
+    /// Returns whether the event is open: it has no end and is not an instant.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.t_end_ms.is_none() && self.event_type != EventType::GpsRestored
     }
 
-    /// The event in the contract's JSON form: times in seconds, metadata as an object.
+    /// Returns the event in the contract's JSON form: times in seconds, metadata as an object.
     #[must_use]
     pub fn wire(&self) -> WireEvent<'_> {
         WireEvent(self)

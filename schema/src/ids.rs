@@ -63,19 +63,19 @@ macro_rules! id {
                 Self((time << 80) | (tail & ((1 << 80) - 1)))
             }
 
-            /// The id as 16 bytes, which sort like the id.
+            /// Returns the id as 16 bytes, which sort like the id.
             #[must_use]
             pub fn to_bytes(self) -> [u8; 16] {
                 self.0.to_be_bytes()
             }
 
-            /// The id with these 16 bytes.
+            /// Returns the id with these 16 bytes.
             #[must_use]
             pub fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(u128::from_be_bytes(bytes))
             }
 
-            /// The creation time.
+            /// Returns the creation time.
             #[must_use]
             pub fn made_at(self) -> TimestampMs {
                 TimestampMs((self.0 >> 80) as i64)
@@ -185,7 +185,7 @@ impl ShardSet {
         (usize::from(shard.0 >> 6), 1 << (shard.0 & 63))
     }
 
-    /// Whether the set contains `shard`.
+    /// Returns whether the set contains `shard`.
     #[must_use]
     pub fn contains(&self, shard: Shard) -> bool {
         let (word, bit) = Self::bit(shard);
@@ -208,19 +208,19 @@ impl ShardSet {
         }
     }
 
-    /// Number of shards in the set.
+    /// Returns the number of shards in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::NONE
     }
 
-    /// The shards of the set, in order.
+    /// Returns the shards of the set, in order.
     pub fn iter(self) -> impl Iterator<Item = Shard> {
         (0..=u8::MAX)
             .map(Shard)
@@ -243,7 +243,7 @@ impl FromIterator<Shard> for ShardSet {
 const FIBONACCI: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl SessionId {
-    /// The shard of this session, which never changes.
+    /// Returns the shard of this session, which never changes.
     #[must_use]
     pub fn shard(self) -> Shard {
         shard_of(self.0)
@@ -251,7 +251,7 @@ impl SessionId {
 }
 
 impl OrganizationId {
-    /// The shard of this organization's webhooks, which never changes.
+    /// Returns the shard of this organization's webhooks, which never changes.
     #[must_use]
     pub fn shard(self) -> Shard {
         shard_of(self.0)

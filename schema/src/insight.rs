@@ -68,7 +68,7 @@ impl ReasonCode {
         Self::TelemetryStreamInterrupted,
     ];
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -53,7 +53,7 @@ fn within_doubles(text: &[u8]) -> Cow<'_, [u8]> {
     within
 }
 
-/// Whether a well-formed number is greater or less than every double.
+/// Returns whether a well-formed number is greater or less than every double.
 fn is_beyond(number: &[u8]) -> bool {
     std::str::from_utf8(number)
         .ok()

@@ -19,7 +19,7 @@ pub enum KeyKind {
 }
 
 impl KeyKind {
-    /// The prefix of keys of this kind.
+    /// Returns the prefix of keys of this kind.
     #[must_use]
     pub fn prefix(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl Role {
     /// All roles, the most powerful one first.
     pub const ALL: [Self; 3] = [Self::Admin, Self::Support, Self::Viewer];
 
-    /// The role's name on the command line and in lists.
+    /// Returns the role's name on the command line and in lists.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -66,13 +66,13 @@ impl Role {
         }
     }
 
-    /// The role of this name.
+    /// Returns the role of this name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == name)
     }
 
-    /// Whether this role has a permission.
+    /// Returns whether this role has a permission.
     #[must_use]
     pub fn may(self, permission: Permission) -> bool {
         match (self, permission) {
@@ -135,7 +135,7 @@ pub struct KeyRecord {
 }
 
 impl KeyRecord {
-    /// Whether the key is valid at `now`.
+    /// Returns whether the key is valid at `now`.
     #[must_use]
     pub fn is_live(&self, now: TimestampMs) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| now < expires_at)
@@ -148,7 +148,7 @@ impl KeyRecord {
         self.kind == KeyKind::Client || self.role.may(permission)
     }
 
-    /// The beginning of the key, for display: `sk_live_`.
+    /// Returns the beginning of the key, for display: `sk_live_`.
     #[must_use]
     pub fn shown_prefix(&self) -> String {
         format!("{}_{}_", self.kind.prefix(), self.tenant.env.key_word())

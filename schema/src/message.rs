@@ -30,7 +30,7 @@ impl MessageEvent {
         Self::InsightUpdated,
     ];
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -18,7 +18,7 @@ impl ReviewState {
     /// All review states.
     pub const ALL: [Self; 2] = [Self::Reviewed, Self::Overturned];
 
-    /// The name in requests and answers.
+    /// Returns the name in requests and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -54,7 +54,7 @@ impl Kind {
         Self::System,
     ];
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ macro_rules! closed_names {
             /// All variants; the position is the number in the packed form and never changes.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The name on the wire.
+            /// Returns the name on the wire.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
@@ -288,7 +288,7 @@ pub enum Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// Milliseconds since the session's start.
+    /// Returns the milliseconds since the session's start.
     #[must_use]
     pub fn t_ms(&self) -> u32 {
         match self {
@@ -304,7 +304,7 @@ impl Sample<'_> {
         }
     }
 
-    /// The kind of the sample.
+    /// Returns the kind of the sample.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

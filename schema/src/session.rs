@@ -21,7 +21,7 @@ impl Env {
     /// Both environments.
     pub const ALL: [Self; 2] = [Self::Sandbox, Self::Production];
 
-    /// The name in answers.
+    /// Returns the name in answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -30,7 +30,7 @@ impl Env {
         }
     }
 
-    /// The name in keys.
+    /// Returns the name in keys.
     #[must_use]
     pub fn key_word(self) -> &'static str {
         match self {
@@ -171,7 +171,8 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// Whether the service ended it, and the app has not stopped it since (`SESSION_TIMEOUT`).
+    /// Returns whether the service ended it, and the app has not stopped it since
+    /// (`SESSION_TIMEOUT`).
     #[must_use]
     pub fn is_timeout(self) -> bool {
         matches!(self, Self::Idle | Self::TooLong)
@@ -192,8 +193,8 @@ pub struct SessionEnd {
 }
 
 impl SessionEnd {
-    /// The last moment at which telemetry is still taken for the session: 24 hours after an end by the service, 10
-    /// minutes after a stop by the app.
+    /// Returns the last moment at which telemetry is still taken for the session: 24 hours after an end by the
+    /// service, 10 minutes after a stop by the app.
     #[must_use]
     pub fn takes_telemetry_until(&self) -> TimestampMs {
         match self.reason {
@@ -205,7 +206,8 @@ impl SessionEnd {
         }
     }
 
-    /// Whether a stop by the app, taken at `now`, replaces this end: the service ended the session at most 24 hours ago.
+    /// Returns whether a stop by the app, taken at `now`, replaces this end: the service ended the session at most 24
+    /// hours ago.
     #[must_use]
     pub fn is_replaced_by_stop_at(&self, now: TimestampMs) -> bool {
         self.reason.is_timeout() && now <= self.completed_at.plus_ms(TIMEOUT_LATE_WINDOW_MS)
@@ -251,7 +253,7 @@ pub struct SessionView<'a> {
 }
 
 impl<'a> SessionView<'a> {
-    /// The session as the API answers it: recording without an end, completed with one.
+    /// Returns the session as the API answers it: recording without an end, completed with one.
     #[must_use]
     pub fn answer(start: &'a SessionStart, end: Option<&SessionEnd>) -> Self {
         Self {
@@ -260,7 +262,7 @@ impl<'a> SessionView<'a> {
         }
     }
 
-    /// The session as webhooks carry it: exactly the fixed fields.
+    /// Creates the session as webhooks carry it: exactly the fixed fields.
     #[must_use]
     pub fn new(start: &'a SessionStart, end: Option<&SessionEnd>) -> Self {
         let address = &start.address;

@@ -35,7 +35,7 @@ impl TimestampMs {
         Ok(time.plus_ms(i64::from(!is_whole)))
     }
 
-    /// Milliseconds from `earlier` to this time; negative if `earlier` is later.
+    /// Returns the milliseconds from `earlier` to this time; negative if `earlier` is later.
     #[must_use]
     pub fn since_ms(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)

@@ -84,7 +84,8 @@ pub struct InsightMetricsView {
 }
 
 impl InsightMetricsView {
-    /// The metrics in whole seconds; `None` when no time is known, for then the insight leaves `metrics` out.
+    /// Returns the metrics in whole seconds; `None` when no time is known, for then the insight leaves
+    /// `metrics` out.
     #[must_use]
     pub fn of(metrics: &Metrics) -> Option<Self> {
         (!metrics.is_empty()).then(|| Self {
@@ -119,7 +120,7 @@ pub struct InsightView<'a> {
 }
 
 impl<'a> InsightView<'a> {
-    /// The insight of a session that is not scored yet: the events so far.
+    /// Returns the insight of a session that is not scored yet: the events so far.
     #[must_use]
     pub fn processing(
         start: &'a SessionStart,
@@ -144,7 +145,7 @@ impl<'a> InsightView<'a> {
         }
     }
 
-    /// The insight of a session that was scored, or whose scoring failed.
+    /// Returns the insight of a session that was scored, or whose scoring failed.
     #[must_use]
     pub fn scored(
         start: &'a SessionStart,
@@ -170,7 +171,7 @@ impl<'a> InsightView<'a> {
     }
 }
 
-/// The status of an insight that was committed: ready with a score, failed without one.
+/// Returns the status of an insight that was committed: ready with a score, failed without one.
 fn status(score: Option<&Score>) -> InsightStatus {
     match score {
         Some(_) => InsightStatus::Ready,
@@ -193,7 +194,7 @@ pub struct InsightMessageView<'a> {
 }
 
 impl<'a> InsightMessageView<'a> {
-    /// The message of a session that was scored, or whose scoring failed.
+    /// Creates the message of a session that was scored, or whose scoring failed.
     #[must_use]
     pub fn new(start: &'a SessionStart, record: &'a InsightRecord) -> Self {
         let score = record.score.as_ref();

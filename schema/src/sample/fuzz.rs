@@ -38,7 +38,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// A random number below `end`; 0 if `end` is 0.
+    /// Returns a random number below `end`; 0 if `end` is 0.
     fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }

@@ -104,13 +104,13 @@ fn parse(text: &[u8]) -> Result<Value, DecodeError> {
 
 /// A sample's fields before its kind decides which of them it needs.
 pub(super) trait Fields {
-    /// The number under `name`; `None` if absent or null.
+    /// Returns the number under `name`; `None` if absent or null.
     fn number(&self, name: &'static str) -> Result<Option<f64>, FieldError>;
-    /// The string under `name`.
+    /// Returns the string under `name`.
     fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, FieldError>;
-    /// The boolean under `name`.
+    /// Returns the boolean under `name`.
     fn flag(&self, name: &'static str) -> Result<Option<bool>, FieldError>;
-    /// The `kind`: the outer none if absent or null, the inner none if unknown.
+    /// Returns the `kind`: the outer none if absent or null, the inner none if unknown.
     #[inline(always)]
     fn kind(&self) -> Result<Option<Option<Kind>>, FieldError> {
         Ok(self.text("kind")?.map(|name| Kind::from_name(&name)))

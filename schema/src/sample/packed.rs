@@ -101,19 +101,20 @@ impl PackedBatch {
         })
     }
 
-    /// The packed bytes.
+    /// Returns the packed bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn samples(&self) -> u32 {
         self.samples
     }
 
-    /// The largest `t` of a sample in milliseconds since the session's start, 0 without samples.
+    /// Returns the largest `t` of a sample in milliseconds since the session's start, 0 without
+    /// samples.
     #[must_use]
     pub fn t_max_ms(&self) -> u32 {
         self.t_max_ms

@@ -225,7 +225,7 @@ impl<'a> WireSample<'a> {
         self.numbers.get(number).copied()
     }
 
-    /// The name of an enum's number; `None` if absent or unspecified.
+    /// Returns the name of an enum's number; `None` if absent or unspecified.
     #[inline(always)]
     fn name_of<T: Copy>(
         &self,

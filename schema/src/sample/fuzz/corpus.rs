@@ -39,7 +39,7 @@ const TEXTS: [&str; 12] = [
     "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]",
 ];
 
-/// The whole corpus.
+/// Returns the whole corpus.
 pub(super) fn all() -> Vec<Vec<u8>> {
     let files = protox::compile(["porchlight.proto"], [env!("CARGO_MANIFEST_DIR")]).unwrap();
     let pool = DescriptorPool::from_file_descriptor_set(files).unwrap();

@@ -174,7 +174,7 @@ impl Slot {
         })
     }
 
-    /// The slot's bit in the set of present fields.
+    /// Returns the slot's bit in the set of present fields.
     #[inline(always)]
     fn bit(self) -> u64 {
         1 << match self {
@@ -289,7 +289,7 @@ impl<'a> WireSample<'a> {
         Some(())
     }
 
-    /// The slot of a present field.
+    /// Returns the slot of a present field.
     #[inline(always)]
     fn slot(&self, name: &str) -> Option<Slot> {
         Slot::of(name.as_bytes()).filter(|slot| self.present & slot.bit() != 0)

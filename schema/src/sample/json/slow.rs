@@ -86,7 +86,7 @@ pub(super) fn push_sample(value: &Value, builder: &mut BatchBuilder) -> Result<b
 struct Tree<'a>(&'a Map<String, Value>);
 
 impl Tree<'_> {
-    /// The value under `name`; null counts as absent.
+    /// Returns the value under `name`; null counts as absent.
     fn present(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }

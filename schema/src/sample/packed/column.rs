@@ -237,9 +237,9 @@ pub(super) const AT_ONCE: usize = 64;
 /// Buffers for three columns.
 pub(super) type Rooms = [[u32; AT_ONCE]; 3];
 
-/// The next four numbers, each with the bytes after it, the bit offsets of the second to fourth,
-/// and their total bytes, which is 0 if fewer than eight bytes are left or one of the four is
-/// longer than two bytes.
+/// Returns the next four numbers, each with the bytes after it, the bit offsets of the second to
+/// fourth, and their total bytes, which is 0 if fewer than eight bytes are left or one of the four
+/// is longer than two bytes.
 #[inline(always)]
 fn four_short_numbers(bytes: &[u8]) -> ([u32; 4], u32, usize) {
     let Some(&word) = bytes.first_chunk() else {

@@ -150,7 +150,7 @@ impl<'a> BatchReader<'a> {
         Ok(())
     }
 
-    /// The next sample; `None` at the end.
+    /// Returns the next sample; `None` at the end.
     pub fn next_sample(&mut self) -> Result<Option<Sample<'_>>, PackedError> {
         let Some(kind) = self.run()? else {
             return Ok(None);
@@ -189,7 +189,7 @@ impl<'a> BatchReader<'a> {
         Ok(())
     }
 
-    /// The kind of the run that contains the next sample; `None` at the end.
+    /// Returns the kind of the run that contains the next sample; `None` at the end.
     #[inline]
     fn run(&mut self) -> Result<Option<Kind>, PackedError> {
         while self.left_in_run == 0 {

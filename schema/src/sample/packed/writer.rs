@@ -240,7 +240,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn samples(&self) -> u32 {
         self.samples

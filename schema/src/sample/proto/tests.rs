@@ -15,7 +15,7 @@ fn message(name: &str) -> MessageDescriptor {
         .unwrap()
 }
 
-/// The bytes that a generated encoder produces from a JSON batch, by the published schema.
+/// Returns the bytes that a generated encoder produces from a JSON batch, by the published schema.
 fn encoded(batch: &MessageDescriptor, text: &str) -> Vec<u8> {
     let mut json = serde_json::Deserializer::from_str(text);
     let message = DynamicMessage::deserialize(batch.clone(), &mut json).unwrap();

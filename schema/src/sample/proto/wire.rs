@@ -34,7 +34,7 @@ impl<'a> Wire<'a> {
         Self { bytes }
     }
 
-    /// The next field's number and value; `None` at the end.
+    /// Returns the next field's number and value; `None` at the end.
     #[inline(always)]
     pub(super) fn next_field(&mut self) -> Result<Option<(u32, Value<'a>)>, Malformed> {
         if self.bytes.is_empty() {

@@ -120,7 +120,7 @@ impl Short {
     }
 }
 
-/// The values of eight digits, and the highest bit of each byte that is not a digit.
+/// Returns the values of eight digits, and the highest bit of each byte that is not a digit.
 #[inline]
 fn digits_and_others(bytes: [u8; 8]) -> (u64, u64) {
     let digits = u64::from_le_bytes(bytes) ^ (EACH * 0x30);
@@ -129,8 +129,8 @@ fn digits_and_others(bytes: [u8; 8]) -> (u64, u64) {
     (digits, others)
 }
 
-/// The number formed by the digits at the start of eight bytes, and the number of digits, computed
-/// on one register.
+/// Returns the number formed by the digits at the start of eight bytes, and the number of digits,
+/// computed on one register.
 #[inline]
 fn leading_digits(bytes: [u8; 8]) -> (u64, usize) {
     let (digits, others) = digits_and_others(bytes);
@@ -142,7 +142,7 @@ fn leading_digits(bytes: [u8; 8]) -> (u64, usize) {
     (value_of_eight(digits << (64 - 8 * count)), count)
 }
 
-/// The number formed by eight digits, the first in the lowest byte.
+/// Returns the number formed by eight digits, the first in the lowest byte.
 #[inline]
 fn value_of_eight(digits: u64) -> u64 {
     let pairs = (digits & (EACH * 0x0f)).wrapping_mul(10 * 256 + 1) >> 8;

@@ -80,7 +80,7 @@ impl<'a> Scanner<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// The current byte; 0 at the end, which JSON never contains outside strings.
+    /// Returns the current byte; 0 at the end, which JSON never contains outside strings.
     fn peek(&self) -> u8 {
         self.bytes.get(self.at).copied().unwrap_or(0)
     }
@@ -131,7 +131,7 @@ impl<'a> Scanner<'a> {
         (self.at == self.bytes.len()).then_some(())
     }
 
-    /// The current position.
+    /// Returns the current position.
     pub(super) fn place(&self) -> usize {
         self.at
     }
@@ -192,13 +192,13 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
-    /// The bytes consumed since a position, for comparison with later input; `None` if there are too
-    /// many.
+    /// Returns the bytes consumed since a position, for comparison with later input; `None` if there
+    /// are too many.
     pub(super) fn expected_since(&self, from: usize) -> Option<Expected> {
         Expected::of(self.since(from))
     }
 
-    /// The bytes consumed since a position.
+    /// Returns the bytes consumed since a position.
     pub(super) fn since(&self, from: usize) -> &'a [u8] {
         self.bytes.get(from..self.at).unwrap_or_default()
     }
