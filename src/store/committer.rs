@@ -235,7 +235,7 @@ impl Committer {
         self.run(1024, Durability::Buffered, decide).await
     }
 
-    /// Number of queued operations.
+    /// Returns the number of queued operations.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.shared.lock().waiting.len()

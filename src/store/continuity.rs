@@ -63,7 +63,7 @@ fn slot_key(log: u64) -> Vec<u8> {
     key
 }
 
-/// The markers of a group.
+/// Returns the markers of a group.
 pub(crate) fn markers(log: u64) -> [Write; 2] {
     Space::ALL.map(|space| {
         let key = slot_key(log);
@@ -75,7 +75,7 @@ pub(crate) fn markers(log: u64) -> [Write; 2] {
     })
 }
 
-/// The group that wrote each slot of the ring; 0: none.
+/// Returns the group that wrote each slot of the ring; 0: none.
 fn ring(engine: &dyn Engine, space: Space) -> Result<Vec<u64>, MissingGroups> {
     let mut ring = vec![0; RING as usize];
     let mut result = Ok(());

@@ -202,19 +202,19 @@ impl CqlStore {
         }))
     }
 
-    /// The epoch that this process found or began; see [`written_generation`].
+    /// Returns the epoch that this process found or began; see [`written_generation`].
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.inner.epoch
     }
 
-    /// The statements that this process has executed since it opened the store.
+    /// Returns the statements that this process has executed since it opened the store.
     #[must_use]
     pub fn statements(&self) -> StatementCounts {
         self.inner.db.counts.now()
     }
 
-    /// The shards that this process owns, and the generations under which it writes.
+    /// Returns the shards that this process owns, and the generations under which it writes.
     #[must_use]
     pub fn ownership(&self) -> Arc<dyn Ownership> {
         Arc::clone(&self.inner.ownership)

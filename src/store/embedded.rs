@@ -87,7 +87,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Whether restarting the process may help.
+    /// Returns whether restarting the process may help.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::WritesHalt(_))
@@ -154,7 +154,7 @@ impl EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Whether the folder contains a store.
+    /// Returns whether the folder contains a store.
     #[must_use]
     pub fn is_in(path: &Path) -> bool {
         path.join(ENGINE_FOLDER).is_dir()
@@ -175,7 +175,7 @@ impl EmbeddedStore {
         })
     }
 
-    /// Whether the store in the folder has data keys: it needs the secret key to be read.
+    /// Returns whether the store in the folder has data keys: it needs the secret key to be read.
     #[must_use]
     pub fn has_data_keys(path: &Path) -> bool {
         path.join(KEYS_FOLDER).is_dir()
@@ -220,8 +220,8 @@ impl EmbeddedStore {
     }
 }
 
-/// Whether the folder holds a backup that was interrupted: its file of the highest acknowledged
-/// group then names a group that no store reaches.
+/// Returns whether the folder holds a backup that was interrupted: its file of the highest
+/// acknowledged group then names a group that no store reaches.
 fn is_unfinished_copy(path: &Path) -> Result<bool, OpenError> {
     let io = |error| OpenError::Io(path.to_path_buf(), error);
     if !path.join(acknowledged::NAME).try_exists().map_err(io)? {

@@ -22,7 +22,7 @@ impl Space {
     /// Both key spaces.
     pub const ALL: [Self; 2] = [Self::Journal, Self::State];
 
-    /// The name in the engine's files and in error messages.
+    /// Returns the name in the engine's files and in error messages.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// All keys that begin with `prefix`.
+    /// Returns all keys that begin with `prefix`.
     #[must_use]
     pub fn prefix(prefix: impl Into<Vec<u8>>) -> Self {
         let from = prefix.into();
@@ -75,7 +75,7 @@ impl KeyRange {
         self
     }
 
-    /// Whether the range cannot contain a key.
+    /// Returns whether the range cannot contain a key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.to.is_empty() && self.from >= self.to
@@ -129,7 +129,7 @@ pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 /// An ordered key-value engine. Reads see whole batches, and every later read sees an applied
 /// batch. All calls block.
 pub trait Engine: Send + Sync + 'static {
-    /// The value under `key`.
+    /// Returns the value under `key`.
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError>;
 
     /// Visits the rows of a range in order. `visit` must not call the engine.
@@ -162,7 +162,8 @@ pub trait Engine: Send + Sync + 'static {
     /// Starts flushing memory to tables, without waiting.
     fn rotate(&self) -> Result<(), EngineError>;
 
-    /// Bytes that the engine holds in memory and has yet to write to its files, approximately.
+    /// Returns the bytes that the engine holds in memory and has yet to write to its files,
+    /// approximately.
     fn unflushed_bytes(&self) -> u64 {
         0
     }

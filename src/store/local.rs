@@ -34,7 +34,7 @@ pub struct LocalStore<E: Engine> {
 }
 
 impl<E: Engine> LocalStore<E> {
-    /// The writer, which the operations of other tables use too.
+    /// Returns the writer, which the operations of other tables use too.
     #[must_use]
     pub fn committer(&self) -> &Committer {
         &self.committer

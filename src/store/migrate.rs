@@ -198,7 +198,7 @@ async fn rows(from: &EmbeddedStore, prefix: Vec<u8>) -> StoreResult<Vec<Row>> {
         .await
 }
 
-/// The 32 bytes after the first byte of a key.
+/// Returns the 32 bytes after the first byte of a key.
 fn hash_of(row: &Row) -> StoreResult<[u8; 32]> {
     let hash = row.key.get(1..).and_then(|rest| rest.try_into().ok());
     hash.ok_or_else(|| StoreError::Corrupt("a key that is no hash".to_owned()))

@@ -32,13 +32,13 @@ pub(crate) fn seal(space: Space, key: &[u8], mut payload: Vec<u8>, log: u64) -> 
     payload
 }
 
-/// The error for a corrupt row, named by its space and key. Keys contain only ids, times and
-/// hashes.
+/// Returns the error for a corrupt row, named by its space and key. Keys contain only ids, times
+/// and hashes.
 pub(crate) fn corrupt(space: Space, key: &[u8], what: &str) -> StoreError {
     StoreError::Corrupt(format!("{} row {}: {what}", space.as_str(), hex(key)))
 }
 
-/// The hexadecimal digits of a key or value.
+/// Returns the hexadecimal digits of a key or value.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(2 * bytes.len());
     for byte in bytes {
@@ -47,7 +47,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     digits
 }
 
-/// Whether a value's checksum matches.
+/// Returns whether a value's checksum matches.
 pub(crate) fn is_sound(space: Space, key: &[u8], value: &[u8]) -> bool {
     let parts = value.split_last_chunk::<4>();
     parts.is_some_and(|(sealed, stored)| {

@@ -85,7 +85,7 @@ fn decoded_next(value: Vec<u8>) -> Option<u64> {
 }
 
 impl<E: Engine> SealedEngine<E> {
-    /// A locked engine over `inner`.
+    /// Creates a locked engine over `inner`.
     pub(crate) fn new(inner: E) -> Self {
         Self {
             inner,
@@ -93,7 +93,7 @@ impl<E: Engine> SealedEngine<E> {
         }
     }
 
-    /// The engine with the sealed rows.
+    /// Returns the engine with the sealed rows.
     pub(crate) fn inner(&self) -> &E {
         &self.inner
     }
@@ -189,7 +189,8 @@ impl<E: Engine> SealedEngine<E> {
         Ok(false)
     }
 
-    /// Whether a write of a row with personal data needs the keys: it seals the row, or removes a sealed one.
+    /// Returns whether a write of a row with personal data needs the keys: it seals the row, or removes a
+    /// sealed one.
     fn needs_key(&self, write: &Write) -> Result<bool, EngineError> {
         if write.value.is_some() {
             return Ok(true);

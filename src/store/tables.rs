@@ -136,13 +136,13 @@ impl Key {
     }
 }
 
-/// The session at the end of a key.
+/// Returns the session at the end of a key.
 pub(crate) fn session_at_end(key: &[u8]) -> Option<SessionId> {
     key.last_chunk::<16>()
         .map(|bytes| SessionId::from_bytes(*bytes))
 }
 
-/// The tenant after the first byte of a key.
+/// Returns the tenant after the first byte of a key.
 pub fn tenant_in(key: &[u8]) -> Option<Tenant> {
     let (id, rest) = key.get(1..)?.split_first_chunk::<16>()?;
     let env = match rest.first()? {
@@ -156,7 +156,7 @@ pub fn tenant_in(key: &[u8]) -> Option<Tenant> {
     })
 }
 
-/// The time that [`Key::time`] wrote.
+/// Returns the time that [`Key::time`] wrote.
 pub(crate) fn time_from(bytes: [u8; 8]) -> TimestampMs {
     TimestampMs((u64::from_be_bytes(bytes) ^ (1 << 63)) as i64)
 }

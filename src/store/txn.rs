@@ -64,7 +64,7 @@ impl Scan {
         }
     }
 
-    /// The keys of at most `rows_max` rows of [`Space::State`], smallest first.
+    /// Returns the keys of at most `rows_max` rows of [`Space::State`], smallest first.
     #[must_use]
     pub fn keys(range: KeyRange, rows_max: usize) -> Self {
         Self {
@@ -92,22 +92,22 @@ impl Scan {
 
 /// Reads rows. Both methods block and may read the disk.
 pub trait Read {
-    /// The payload under `key`.
+    /// Returns the payload under `key`.
     fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Vec<u8>>>;
 
-    /// The rows of a range, in order.
+    /// Returns the rows of a range, in order.
     fn rows(&self, scan: &Scan) -> StoreResult<Vec<Row>>;
 }
 
 impl dyn Read + '_ {
-    /// The decoded row under `key` of [`Space::State`].
+    /// Returns the decoded row under `key` of [`Space::State`].
     pub fn state<T: DeserializeOwned>(&self, key: &[u8]) -> StoreResult<Option<T>> {
         self.get(Space::State, key)?
             .map(|payload| record::decode(Space::State, key, &payload))
             .transpose()
     }
 
-    /// Whether [`Space::State`] has a row under `key`.
+    /// Returns whether [`Space::State`] has a row under `key`.
     pub fn has_state(&self, key: &[u8]) -> StoreResult<bool> {
         Ok(self.get(Space::State, key)?.is_some())
     }
@@ -215,7 +215,7 @@ impl Group {
         self.taken.truncate(self.taken_before);
     }
 
-    /// Whether the group writes nothing.
+    /// Returns whether the group writes nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.journal.is_empty() && self.state.is_empty()
     }

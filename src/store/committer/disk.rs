@@ -46,7 +46,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// The disk of `folder`; a reserve of 0 refuses nothing.
+    /// Returns the disk of `folder`; a reserve of 0 refuses nothing.
     pub(crate) fn of(folder: &Path, reserve_bytes: u64) -> Self {
         let folder = folder.to_path_buf();
         Self::measured_by(Box::new(move || usage(&folder)), reserve_bytes)
@@ -57,7 +57,7 @@ impl Disk {
         Self::measured_by(Box::new(|| None), 0)
     }
 
-    /// A disk with this measurement.
+    /// Returns a disk with this measurement.
     pub(crate) fn measured_by(measure: Measure, reserve_bytes: u64) -> Self {
         let space = DiskSpace::new(reserve_bytes);
         Self {

@@ -92,7 +92,7 @@ impl Pace {
     }
 }
 
-/// Whether that many writes in that time are at least `per_sec` per second.
+/// Returns whether that many writes in that time are at least `per_sec` per second.
 fn reaches(per_sec: u32, writes: u32, time: Duration) -> bool {
     time.saturating_mul(per_sec) <= Duration::from_secs(1).saturating_mul(writes)
 }

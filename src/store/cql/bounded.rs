@@ -53,7 +53,7 @@ struct View {
 }
 
 impl View {
-    /// Whether the process must look again before it relies on this view.
+    /// Returns whether the process must look again before it relies on this view.
     fn is_due(&self, now: Instant, agreement: Agreement) -> bool {
         let is_recent = |at: Instant| now.duration_since(at) < agreement.look_every;
         self.since.is_none() && !self.looked_at.is_some_and(is_recent)
@@ -94,14 +94,15 @@ impl Bounded {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The known time, if this process need not look again.
+    /// Returns the known time, if this process need not look again.
     fn known(&self) -> Option<Option<TimestampMs>> {
         let view = *self.view();
         (!view.is_due(Instant::now(), self.agreement)).then_some(view.since)
     }
 }
 
-/// Whether all members that may write read the new layout, by the cells of their rows: standing and layout.
+/// Returns whether all members that may write read the new layout, by the cells of their rows: standing and
+/// layout.
 fn all_read_it(members: &[(Option<i8>, Option<i32>)]) -> bool {
     let reads_it = |&(standing, layout): &(Option<i8>, Option<i32>)| {
         standing == Some(GONE) || layout.is_some_and(|layout| layout >= LAYOUT)
@@ -142,7 +143,7 @@ impl Inner {
         Ok(Some(since))
     }
 
-    /// Whether a session's journal uses bounded partitions, by the time in its id.
+    /// Returns whether a session's journal uses bounded partitions, by the time in its id.
     pub(super) async fn has_bounded_journal(&self, session_id: SessionId) -> StoreResult<bool> {
         let since = self.bounded_since().await?;
         Ok(since.is_some_and(|since| session_id.made_at() >= since))

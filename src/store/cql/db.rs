@@ -65,15 +65,15 @@ pub(super) fn decode<T: DeserializeOwned>(table: &'static str, bytes: &[u8]) -> 
     }
 }
 
-/// The bytes of an id in a key.
+/// Returns the bytes of an id in a key.
 pub(super) fn id_bytes(table: &'static str, bytes: &[u8]) -> StoreResult<[u8; 16]> {
     bytes
         .try_into()
         .map_err(|_| StoreError::Corrupt(format!("{table}: an id of {} bytes", bytes.len())))
 }
 
-/// Whether a lightweight transaction was applied, according to its answer. The databases differ in
-/// the columns after the first.
+/// Returns whether a lightweight transaction was applied, according to its answer. The databases
+/// differ in the columns after the first.
 pub(super) fn is_applied(rows: &QueryRowsResult) -> StoreResult<bool> {
     let row: Row = rows.first_row().map_err(StoreError::unavailable)?;
     match row.columns.first() {

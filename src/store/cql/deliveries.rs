@@ -178,7 +178,7 @@ impl Inner {
         walk.filter.status == Some(DeliveryStatus::Failed)
     }
 
-    /// The keys of the partitions of each slot that a walk passes, in its order.
+    /// Returns the keys of the partitions of each slot that a walk passes, in its order.
     async fn slots_of(&self, walk: &Walk<'_>) -> StoreResult<Vec<Vec<i64>>> {
         let (shared, own) = owners_of(walk.tenant, Self::is_of_failed(walk));
         let slot = |id: MessageId| slot_of(id.made_at(), SLOT_MS);
@@ -187,7 +187,8 @@ impl Inner {
         self.keys_of_periods(own, slots).await
     }
 
-    /// The first messages in a slot's partitions, in the order of the walk, and whether these are all.
+    /// Returns the first messages in a slot's partitions, in the order of the walk, and whether these
+    /// are all.
     async fn heads_in(
         &self,
         walk: &Walk<'_>,
@@ -226,7 +227,7 @@ impl Inner {
             .collect()
     }
 
-    /// The keys of all partitions that may have a message in one of the lists.
+    /// Returns the keys of all partitions that may have a message in one of the lists.
     pub(super) async fn delivery_keys(
         &self,
         tenant: Tenant,
@@ -433,7 +434,7 @@ impl Inner {
         try_join_all(deletes).await.map(drop)
     }
 
-    /// The number of failed messages, up to `limit`.
+    /// Returns the number of failed messages, up to `limit`.
     pub(super) async fn failed_count(&self, tenant: Tenant, limit: usize) -> StoreResult<u64> {
         let (filter, mut count) = (DeliveryFilter::default(), 0);
         let (shared, own) = owners_of(tenant, true);
@@ -467,7 +468,7 @@ impl Inner {
     }
 }
 
-/// The id after this one.
+/// Returns the id after this one.
 fn after(id: MessageId) -> MessageId {
     MessageId::from_bytes(
         u128::from_be_bytes(id.to_bytes())

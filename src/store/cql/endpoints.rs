@@ -13,7 +13,7 @@ fn version_cell(version: u64) -> i64 {
 }
 
 impl Inner {
-    /// A tenant's endpoint.
+    /// Returns a tenant's endpoint.
     pub(super) async fn endpoint(&self, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
         let tenant = tenant_key(tenant);
         let statement = &self.db.statements.endpoint_get;
@@ -21,7 +21,8 @@ impl Inner {
         row.map(|(data,)| decode("endpoints", &data)).transpose()
     }
 
-    /// The endpoint that a tenant's messages are queued for. While it is paused they are held.
+    /// Returns the endpoint that a tenant's messages are queued for. While it is paused they are
+    /// held.
     pub(super) async fn wanting(&self, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
         let endpoint = self.endpoint(tenant).await?;
         Ok(endpoint.map(|endpoint| endpoint.id))

@@ -47,7 +47,7 @@ pub struct ImportedSession {
 }
 
 impl CqlStore {
-    /// Whether a session was imported completely.
+    /// Returns whether a session was imported completely.
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl CqlStore {
             .await
     }
 
-    /// The ids of all sessions, in no order.
+    /// Returns the ids of all sessions, in no order.
     ///
     /// # Errors
     ///

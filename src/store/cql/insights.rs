@@ -106,7 +106,7 @@ impl Inner {
         decode("insights", &data).map(Some)
     }
 
-    /// A message of a session, in two parts.
+    /// Returns a message of a session, in two parts.
     pub(super) async fn message_at(
         &self,
         session_id: SessionId,

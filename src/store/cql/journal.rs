@@ -77,7 +77,7 @@ impl Inner {
         Ok(Appended::New)
     }
 
-    /// The partition of a session's journal that has this batch.
+    /// Returns the partition of a session's journal that has this batch.
     pub(super) async fn journal_bucket(&self, session_id: SessionId, seq: u32) -> StoreResult<i32> {
         let is_bounded = self.has_bounded_journal(session_id).await?;
         Ok(bucket_of(seq, is_bounded))
@@ -115,7 +115,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The partitions of a session's journal from this one on: the first always exists, the others are listed.
+    /// Returns the partitions of a session's journal from this one on: the first always exists, the others are
+    /// listed.
     pub(super) async fn buckets(&self, session_id: SessionId, from: i32) -> StoreResult<Vec<i32>> {
         let mut buckets = Vec::new();
         if from == 0 {

@@ -118,8 +118,8 @@ impl Inner {
         })
     }
 
-    /// The parts of a list in which sessions of these times are, newest first, and the time from which the next call
-    /// continues.
+    /// Returns the parts of a list in which sessions of these times are, newest first, and the time from which the
+    /// next call continues.
     async fn parts(
         &self,
         tenant: Tenant,
@@ -205,7 +205,7 @@ struct Collecting {
     scanned: usize,
 }
 
-/// The positions at or after `from`, and whether there were others.
+/// Returns the positions at or after `from`, and whether there were others.
 fn split(places: &[Place], from: TimestampMs) -> (Vec<Place>, bool) {
     let within: Vec<_> = places
         .iter()

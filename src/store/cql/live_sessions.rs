@@ -33,8 +33,8 @@ async fn found_in<T>(
 }
 
 impl Inner {
-    /// The first `limit` sessions of one of the two tables, after `after`, that pass `look`, which
-    /// takes [`LIVE_LOOKED_UP_TOGETHER_MAX`] sessions at most and keeps their order.
+    /// Returns the first `limit` sessions of one of the two tables, after `after`, that pass
+    /// `look`, which takes [`LIVE_LOOKED_UP_TOGETHER_MAX`] sessions at most and keeps their order.
     async fn found_by<'i, T, F>(
         &'i self,
         kind: Kind,
@@ -150,10 +150,10 @@ impl Inner {
         found_in(looking).await
     }
 
-    /// Whether another node may still accept a batch without knowing that the session has ended,
-    /// and so without a mark. Then the marks stay, so that the session is examined again later. The
-    /// time counts from the moment at which this process first saw the end, by its monotonic clock:
-    /// the time of the end may come from another node's clock.
+    /// Returns whether another node may still accept a batch without knowing that the session has
+    /// ended, and so without a mark. Then the marks stay, so that the session is examined again
+    /// later. The time counts from the moment at which this process first saw the end, by its
+    /// monotonic clock: the time of the end may come from another node's clock.
     pub(super) fn may_be_joined_by_late(&self, session_id: SessionId) -> bool {
         if !self.ownership.is_shared() {
             return false;

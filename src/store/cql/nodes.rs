@@ -147,7 +147,7 @@ impl Inner {
         }
     }
 
-    /// The rows of all members; `serially` completes transactions in flight first.
+    /// Returns the rows of all members; `serially` completes transactions in flight first.
     pub(super) async fn members(&self, serially: bool) -> StoreResult<Vec<MemberRow>> {
         let statement = if serially {
             &self.db.statements.members_serial

@@ -184,7 +184,7 @@ impl Inner {
     }
 }
 
-/// A message's number as a cell.
+/// Returns a message's number as a cell.
 pub(super) fn number_cell(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }

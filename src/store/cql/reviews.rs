@@ -25,7 +25,7 @@ impl Inner {
         Ok(true)
     }
 
-    /// The review of a session.
+    /// Returns the review of a session.
     pub(super) async fn review(&self, session_id: SessionId) -> StoreResult<Option<Review>> {
         let key = session_id.to_bytes();
         let statement = &self.db.statements.review_get;

@@ -60,7 +60,7 @@ fn failed(error: impl std::fmt::Display) -> CqlOpenError {
     CqlOpenError::Schema(error.to_string())
 }
 
-/// Whether a text is a valid keyspace name, which cannot be bound as a value.
+/// Returns whether a text is a valid keyspace name, which cannot be bound as a value.
 #[must_use]
 pub fn is_keyspace(text: &str) -> bool {
     let mut letters = text.chars();
@@ -117,7 +117,7 @@ async fn begin(session: &Session, options: &CqlOptions) -> Result<(), CqlOpenErr
     agree(session).await
 }
 
-/// The id of a table of this keyspace, unique within a cluster.
+/// Returns the id of a table of this keyspace, unique within a cluster.
 fn table_id(keyspace: &str, table: &str) -> uuid::Uuid {
     let hash = Sha256::digest(format!("{keyspace}.{table}"));
     let mut bytes = [0; 16];
@@ -169,7 +169,7 @@ async fn migrate_once(session: &Session, me: &[u8]) -> Result<bool, Refused> {
     done.map(|()| true).map_err(Refused::Passing)
 }
 
-/// The migrations recorded as applied: number and hash.
+/// Returns the migrations recorded as applied: number and hash.
 async fn applied(session: &Session) -> Result<Vec<(i32, Vec<u8>)>, CqlOpenError> {
     let mut read = Statement::new("SELECT number, hash FROM schema_migrations");
     read.set_consistency(Consistency::LocalQuorum);
@@ -179,8 +179,8 @@ async fn applied(session: &Session) -> Result<Vec<(i32, Vec<u8>)>, CqlOpenError>
     applied.map_err(failed)
 }
 
-/// The migrations that are not applied. A different hash of an applied one is an error: this
-/// program does not know these tables.
+/// Returns the migrations that are not applied. A different hash of an applied one is an error:
+/// this program does not know these tables.
 fn missing(applied: &[(i32, Vec<u8>)]) -> Result<Vec<(i32, &'static str)>, String> {
     for (number, hash) in applied {
         let known = MIGRATIONS.iter().find(|(known, _)| known == number);
@@ -198,12 +198,12 @@ fn missing(applied: &[(i32, Vec<u8>)]) -> Result<Vec<(i32, &'static str)>, Strin
     Ok(MIGRATIONS.into_iter().filter(is_missing).collect())
 }
 
-/// The hash of a migration's statements, without comments, which may be corrected.
+/// Returns the hash of a migration's statements, without comments, which may be corrected.
 fn hash_of(text: &str) -> [u8; 32] {
     Sha256::digest(statements(text).join(";")).into()
 }
 
-/// The statements of a migration, without comments.
+/// Returns the statements of a migration, without comments.
 fn statements(text: &str) -> Vec<String> {
     let lines: Vec<_> = text
         .lines()
@@ -261,7 +261,7 @@ async fn use_bounded_partitions(session: &Session) -> Result<(), CqlOpenError> {
     lightweight(session, text, (BOUNDED_SINCE,)).await.map(drop)
 }
 
-/// The table and the column of a statement that adds one column.
+/// Returns the table and the column of a statement that adds one column.
 fn added_column(statement: &str) -> Option<(&str, &str)> {
     let mut words = statement.strip_prefix("ALTER TABLE ")?.split_whitespace();
     let table = words.next()?;
@@ -272,7 +272,7 @@ fn added_column(statement: &str) -> Option<(&str, &str)> {
         .map(|column| (table, column))
 }
 
-/// Whether the column that a statement adds exists already, because an earlier attempt was
+/// Returns whether the column that a statement adds exists already, because an earlier attempt was
 /// interrupted. Not both databases have `ADD IF NOT EXISTS`.
 async fn is_added(session: &Session, statement: &str) -> Result<bool, CqlOpenError> {
     let (Some((table, column)), Some(keyspace)) = (added_column(statement), session.get_keyspace())

@@ -30,7 +30,7 @@ const NODES_END_WITHIN: Duration = Duration::from_secs(12);
 /// The row that counts the starts of single processes.
 const ALONE: &str = "alone";
 
-/// The generation under which a process writes that acts in this generation of a shard.
+/// Returns the generation under which a process writes that acts in this generation of a shard.
 #[must_use]
 pub fn written_generation(epoch: u64, generation: u64) -> u64 {
     (epoch << 32) | generation.min(u64::from(u32::MAX))
@@ -70,7 +70,7 @@ pub(super) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, alone: bool) {
     }
 }
 
-/// Whether a node's heartbeat has advanced since it was first seen.
+/// Returns whether a node's heartbeat has advanced since it was first seen.
 async fn works(inner: &Arc<Inner>, seen: &mut Option<Seen>) -> StoreResult<Option<&'static str>> {
     let rows = inner.members(false).await?.into_iter();
     let now: Seen = rows
@@ -86,7 +86,7 @@ async fn works(inner: &Arc<Inner>, seen: &mut Option<Seen>) -> StoreResult<Optio
     Ok(one_works.then_some("several nodes serve from this keyspace now"))
 }
 
-/// The stored epoch; 0 if no single process ever ran.
+/// Returns the stored epoch; 0 if no single process ever ran.
 pub(super) async fn newest(db: &Db) -> StoreResult<u64> {
     stored(db, &db.statements.generation_get).await
 }
@@ -96,7 +96,7 @@ async fn stored(db: &Db, statement: &PreparedStatement) -> StoreResult<u64> {
     Ok(row.map_or(0, |(epoch,)| epoch.unsigned_abs()))
 }
 
-/// The stored epoch, read serially for a node that starts.
+/// Returns the stored epoch, read serially for a node that starts.
 pub(super) async fn current(db: &Db) -> StoreResult<u64> {
     until_a_quorum(|| stored(db, &db.statements.generation_serial).map_ok(Some)).await
 }

@@ -20,7 +20,7 @@ pub(super) enum List {
 }
 
 impl List {
-    /// The lists that contain a session.
+    /// Returns the lists that contain a session.
     pub(super) fn of(start: &SessionStart) -> [Self; 3] {
         [
             Self::All,
@@ -29,7 +29,7 @@ impl List {
         ]
     }
 
-    /// The shortest list that contains all sessions of a filter.
+    /// Returns the shortest list that contains all sessions of a filter.
     pub(super) fn of_filter(filter: &SessionFilter) -> Self {
         match (&filter.delivery_id, &filter.external_rider_id) {
             (Some(delivery_id), _) => Self::Delivery(hash(delivery_id)),
@@ -38,7 +38,7 @@ impl List {
         }
     }
 
-    /// The list as part of a key.
+    /// Returns the list as part of a key.
     pub(super) fn key(self) -> Vec<u8> {
         let (letter, hash) = match self {
             Self::All => (b'a', [].as_slice()),

@@ -47,7 +47,8 @@ impl Remembered {
     }
 }
 
-/// The key of an idempotency key's row: the first half of its hash, as in the embedded store.
+/// Returns the key of an idempotency key's row: the first half of its hash, as in the embedded
+/// store.
 fn key_hash(idempotency: &Idempotency) -> Vec<u8> {
     let hash = Sha256::digest(idempotency.key.as_bytes());
     hash.get(..16).unwrap_or_default().to_vec()

@@ -68,7 +68,7 @@ pub(super) enum Owner {
 }
 
 impl Owner {
-    /// The owner as a key.
+    /// Returns the owner as a key.
     pub(super) fn key(self) -> Vec<u8> {
         let (letter, rest) = match self {
             Self::Outbox(endpoint, kind) => {
@@ -100,7 +100,7 @@ impl Owner {
     }
 }
 
-/// A tenant in a key: the organization's id, then the environment.
+/// Returns a tenant in a key: the organization's id, then the environment.
 pub(super) fn tenant_key(tenant: Tenant) -> Vec<u8> {
     let mut key = tenant.organization_id.to_bytes().to_vec();
     key.push(match tenant.env {
@@ -110,7 +110,7 @@ pub(super) fn tenant_key(tenant: Tenant) -> Vec<u8> {
     key
 }
 
-/// The number of the slice of `length_ms` that contains a time.
+/// Returns the number of the slice of `length_ms` that contains a time.
 pub(super) fn slot_of(at: TimestampMs, length_ms: i64) -> i64 {
     at.0.div_euclid(length_ms)
 }
@@ -146,7 +146,7 @@ impl Inner {
         self.db.write(&self.db.statements.slot_put, values).await
     }
 
-    /// The slots of an owner from `from` to `to`, both inclusive.
+    /// Returns the slots of an owner from `from` to `to`, both inclusive.
     pub(super) async fn slots(
         &self,
         owner: Owner,
@@ -158,7 +158,7 @@ impl Inner {
             .await
     }
 
-    /// The first slots of an owner on the way between two, both inclusive.
+    /// Returns the first slots of an owner on the way between two, both inclusive.
     pub(super) async fn slots_up_to(
         &self,
         owner: Owner,
@@ -179,7 +179,7 @@ impl Inner {
         Ok(rows.await?.into_iter().map(|(slot,)| slot).collect())
     }
 
-    /// The last slot of an owner.
+    /// Returns the last slot of an owner.
     pub(super) async fn last_slot(&self, owner: Owner) -> StoreResult<Option<i64>> {
         let (key, statement) = (owner.key(), &self.db.statements.slots_down);
         let values = (key.as_slice(), i64::MIN, i64::MAX);

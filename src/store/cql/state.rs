@@ -45,7 +45,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Whether there is nothing to write.
+    /// Returns whether there is nothing to write.
     pub(super) fn is_empty(&self) -> bool {
         self.message.is_none() && self.learned.is_empty()
     }
@@ -84,7 +84,7 @@ pub(super) enum Verdict<T> {
     Changes(Box<Change>, T),
 }
 
-/// A random tag.
+/// Returns a random tag.
 pub(super) fn tag() -> [u8; 16] {
     let mut tag = [0; 16];
     fill(&mut tag);
@@ -99,7 +99,7 @@ pub(super) async fn pause() {
 }
 
 impl State {
-    /// The initial state of a session.
+    /// Returns the initial state of a session.
     fn beginning(record: &SessionRecord) -> Self {
         Self {
             end: None,
@@ -110,7 +110,7 @@ impl State {
         }
     }
 
-    /// The state of an imported session.
+    /// Returns the state of an imported session.
     pub(super) fn imported(
         end: Option<SessionEnd>,
         insight: Option<Official>,
@@ -125,7 +125,7 @@ impl State {
         }
     }
 
-    /// The state after a change whose message goes to `wanting`.
+    /// Returns the state after a change whose message goes to `wanting`.
     fn after(&self, start: &SessionStart, change: Change, wanting: Option<EndpointId>) -> Self {
         let number = self.next_number;
         let message = change.message.zip(wanting).map(|(body, endpoint_id)| {
@@ -145,7 +145,7 @@ impl State {
     }
 }
 
-/// A session's message with this number.
+/// Returns a session's message with this number.
 pub(super) fn message(start: &SessionStart, number: u32, body: MessageBody) -> Message {
     Message {
         id: MessageId::derived(body.created_at, start.session_id, number),
@@ -158,13 +158,13 @@ pub(super) fn message(start: &SessionStart, number: u32, body: MessageBody) -> M
     }
 }
 
-/// The keys of sessions' rows.
+/// Returns the keys of sessions' rows.
 fn keys(of: &[SessionId]) -> Vec<Vec<u8>> {
     of.iter().map(|id| id.to_bytes().to_vec()).collect()
 }
 
 impl Inner {
-    /// A session's stored start.
+    /// Returns a session's stored start.
     pub(super) async fn record(&self, session_id: SessionId) -> StoreResult<Option<SessionRecord>> {
         let key = session_id.to_bytes();
         let row: Option<(Vec<u8>,)> = self
@@ -174,7 +174,7 @@ impl Inner {
         row.map(|(data,)| decode("sessions", &data)).transpose()
     }
 
-    /// The stored starts of a few sessions, in one read.
+    /// Returns the stored starts of a few sessions, in one read.
     pub(super) async fn records(
         &self,
         of: &[SessionId],
@@ -189,7 +189,8 @@ impl Inner {
         Ok(records)
     }
 
-    /// The states of a few sessions, in one read; those before the first decision are missing.
+    /// Returns the states of a few sessions, in one read; those before the first decision are
+    /// missing.
     pub(super) async fn states(&self, of: &[SessionId]) -> StoreResult<BTreeMap<SessionId, State>> {
         let statement = &self.db.statements.states_get;
         let rows: Vec<(Vec<u8>, Option<Vec<u8>>)> = self.db.few(statement, (keys(of),)).await?;
@@ -205,8 +206,8 @@ impl Inner {
         Ok(states)
     }
 
-    /// A session's state and its version; `None` before the first decision. `serially` completes a
-    /// transaction in flight first.
+    /// Returns a session's state and its version; `None` before the first decision. `serially`
+    /// completes a transaction in flight first.
     pub(super) async fn versioned_state(
         &self,
         session_id: SessionId,
@@ -229,13 +230,13 @@ impl Inner {
         }
     }
 
-    /// A session's state; `None` before the first decision.
+    /// Returns a session's state; `None` before the first decision.
     pub(super) async fn state(&self, session_id: SessionId) -> StoreResult<Option<State>> {
         let stored = self.versioned_state(session_id, false).await?;
         Ok(stored.map(|(_, state)| state))
     }
 
-    /// A session's state after every transaction in flight is complete.
+    /// Returns a session's state after every transaction in flight is complete.
     pub(super) async fn serial_state(&self, session_id: SessionId) -> StoreResult<Option<State>> {
         let stored = self.versioned_state(session_id, true).await?;
         Ok(stored.map(|(_, state)| state))

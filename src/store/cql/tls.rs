@@ -40,8 +40,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         .map_err(failed)
 }
 
-/// The client's TLS configuration. With a file of authorities, no others are trusted: a database is
-/// not a public service.
+/// Returns the client's TLS configuration. With a file of authorities, no others are trusted: a
+/// database is not a public service.
 pub(super) fn context(tls: &CqlTls) -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = RootCertStore::empty();
     match &tls.ca_file {

@@ -85,8 +85,8 @@ fn judge(topology: &Topology) -> Result<Vec<DatabaseWarning>, Refusal> {
     }
 }
 
-/// Whether lightweight transactions work on tablets in this version of ScyllaDB, such as `2025.4.0`
-/// or `6.2.3`. A version that cannot be parsed counts as one in which they do not.
+/// Returns whether lightweight transactions work on tablets in this version of ScyllaDB, such as
+/// `2025.4.0` or `6.2.3`. A version that cannot be parsed counts as one in which they do not.
 fn has_lwt_on_tablets(version: &str) -> bool {
     let mut numbers = version.split(['.', '-', '~']).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
@@ -95,7 +95,7 @@ fn has_lwt_on_tablets(version: &str) -> bool {
     }
 }
 
-/// The data centres of all nodes that the driver knows.
+/// Returns the data centres of all nodes that the driver knows.
 fn data_centers(session: &Session) -> BTreeSet<String> {
     let state = session.get_cluster_state();
     let nodes = state.get_nodes_info().iter();
@@ -178,8 +178,8 @@ async fn read(session: &Session, options: &CqlOptions) -> Result<Option<Topology
     }))
 }
 
-/// The text in the first row. `None` if there is no such table or row: each product lacks tables of
-/// the other.
+/// Returns the text in the first row. `None` if there is no such table or row: each product lacks
+/// tables of the other.
 async fn text(
     session: &Session,
     query: &str,
@@ -191,7 +191,7 @@ async fn text(
     row.and_then(|(text,)| text)
 }
 
-/// Whether ScyllaDB lists tablets for the keyspace.
+/// Returns whether ScyllaDB lists tablets for the keyspace.
 async fn has_tablets(session: &Session, keyspace: &str) -> bool {
     let query =
         "SELECT initial_tablets FROM system_schema.scylla_keyspaces WHERE keyspace_name = ?";

@@ -209,7 +209,7 @@ impl FjallEngine {
         }
     }
 
-    /// Bytes in memtables, including waiting ones.
+    /// Returns the bytes in memtables, including waiting ones.
     pub(crate) fn memtables_bytes(&self) -> u64 {
         let bytes = self.with(|opened| Ok::<_, EngineError>(opened.database.write_buffer_size()));
         bytes.unwrap_or(0)

@@ -55,7 +55,7 @@ pub struct MemoryEngine(Arc<Mutex<Inner>>);
 pub struct Ordered;
 
 impl MemoryEngine {
-    /// An empty engine.
+    /// Creates an empty engine.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -110,7 +110,7 @@ impl MemoryEngine {
         (inner.applied, inner.synced)
     }
 
-    /// The highest acknowledged group.
+    /// Returns the highest acknowledged group.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
         self.lock().acknowledged

@@ -6,8 +6,8 @@ use crate::engine::Engine;
 use crate::tables::key_check;
 
 impl<E: Engine> LocalStore<E> {
-    /// Whether the store has sessions, webhooks or recorders, which are useless without the secret
-    /// key of their time.
+    /// Returns whether the store has sessions, webhooks or recorders, which are useless without the
+    /// secret key of their time.
     ///
     /// # Errors
     ///

@@ -50,7 +50,8 @@ pub(super) struct DataKeys {
     recent: Mutex<Recent<u64, Secret>>,
 }
 
-/// The bytes that replace a destroyed key. They differ from zeros, which a damaged file may hold.
+/// Returns the bytes that replace a destroyed key. They differ from zeros, which a damaged file may
+/// hold.
 fn destroyed_mark(number: u64) -> [u8; KEY_BYTES] {
     let mut hash = Sha256::new_with_prefix(b"destroyed data key");
     hash.update(number.to_be_bytes());
@@ -241,7 +242,8 @@ fn is_all_destroyed(mut file: &File, number: u64) -> io::Result<bool> {
     Ok(is_whole && numbers.all(|(number, key)| key == destroyed_mark(number)))
 }
 
-/// Whether a file in the folder of the keys holds keys. Other files are remains of interrupted writes.
+/// Returns whether a file in the folder of the keys holds keys. Other files are remains of interrupted
+/// writes.
 fn has_keys(name: &str) -> bool {
     name == ROOT_FILE || name.ends_with(".keys")
 }

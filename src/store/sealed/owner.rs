@@ -51,14 +51,14 @@ pub(super) fn owner(space: Space, key: &[u8]) -> Owner {
     if of_row { Owner::Row } else { Owner::Nobody }
 }
 
-/// The key of the row of a session's start, which exists as long as the session.
+/// Returns the key of the row of a session's start, which exists as long as the session.
 pub(super) fn start_key(session: [u8; 16]) -> Vec<u8> {
     let mut key = vec![b's'];
     key.extend_from_slice(&session);
     key
 }
 
-/// Whether a row is the start of a session.
+/// Returns whether a row is the start of a session.
 pub(super) fn is_start(space: Space, key: &[u8]) -> bool {
     space == Space::State && key.first() == Some(&b's')
 }

@@ -58,7 +58,7 @@ pub(super) fn number(payload: &[u8]) -> Option<u64> {
     is_sealed.then(|| u64::from_be_bytes(*number))
 }
 
-/// The data that a sealed payload is bound to.
+/// Returns the data that a sealed payload is bound to.
 fn bound(space: Space, key: &[u8]) -> Vec<u8> {
     let mut bound = Vec::with_capacity(1 + key.len());
     bound.push(space as u8);

@@ -9,7 +9,7 @@ use super::{Key, session_at_end};
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
 
-/// The key of a session's mark.
+/// Returns the key of a session's mark.
 pub(crate) fn key(session_id: SessionId) -> Vec<u8> {
     Key::of(b'y').session(session_id).build()
 }

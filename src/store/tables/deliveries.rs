@@ -20,7 +20,8 @@ const STEP_ROWS: usize = 500;
 /// The name of an unreadable row of this table in the log.
 const UNREADABLE: &str = "a delivery";
 
-/// The rows of a tenant that a filter may match, as a range of keys that end with the message's id.
+/// Returns the rows of a tenant that a filter may match, as a range of keys that end with the
+/// message's id.
 fn range(tenant: Tenant, filter: &DeliveryFilter) -> KeyRange {
     let table = match filter.status {
         Some(DeliveryStatus::Failed) => b'F',
@@ -132,7 +133,7 @@ fn walk_session(
     Ok(None)
 }
 
-/// The key of a message in the table of a range.
+/// Returns the key of a message in the table of a range.
 fn key_in(range: &KeyRange, tenant: Tenant, id: MessageId) -> Vec<u8> {
     let mut key = outbox::delivery_key(tenant, id);
     if let (Some(table), Some(byte)) = (range.from.first(), key.first_mut()) {

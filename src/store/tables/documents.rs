@@ -16,7 +16,7 @@ fn full_key(collection: Collection, key: &[u8]) -> Vec<u8> {
     full
 }
 
-/// The document under `key`.
+/// Returns the document under `key`.
 pub(crate) fn get(
     read: &dyn Read,
     collection: Collection,

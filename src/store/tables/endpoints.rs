@@ -9,23 +9,23 @@ use crate::damage;
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
 
-/// The key of a tenant's endpoint.
+/// Returns the key of a tenant's endpoint.
 #[must_use]
 pub fn key(tenant: Tenant) -> Vec<u8> {
     Key::of(b'h').tenant(tenant).build()
 }
 
-/// The key that marks the outbox of a deleted endpoint for sweeping.
+/// Returns the key that marks the outbox of a deleted endpoint for sweeping.
 fn gone_key(endpoint_id: EndpointId) -> Vec<u8> {
     Key::of(b'x').bytes(&endpoint_id.to_bytes()).build()
 }
 
-/// A tenant's endpoint.
+/// Returns a tenant's endpoint.
 pub fn find(read: &dyn Read, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
     read.state(&key(tenant))
 }
 
-/// The endpoint that a tenant's messages are queued for. While it is paused they are held.
+/// Returns the endpoint that a tenant's messages are queued for. While it is paused they are held.
 pub fn wanting(read: &dyn Read, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
     Ok(find(read, tenant)?.map(|endpoint| endpoint.id))
 }
@@ -61,7 +61,8 @@ pub fn delete(txn: &mut Txn<'_>, tenant: Tenant) -> StoreResult<bool> {
     Ok(true)
 }
 
-/// All endpoints that can be read: a damaged one must not stop the webhooks of other tenants.
+/// Returns all endpoints that can be read: a damaged one must not stop the webhooks of other
+/// tenants.
 pub fn all(read: &dyn Read) -> StoreResult<Vec<Endpoint>> {
     let mut endpoints = Vec::new();
     for row in read.rows(&Scan::keys(KeyRange::prefix([b'h']), usize::MAX))? {
@@ -74,7 +75,7 @@ pub fn all(read: &dyn Read) -> StoreResult<Vec<Endpoint>> {
     Ok(endpoints)
 }
 
-/// A deleted endpoint whose outbox is not swept yet.
+/// Returns a deleted endpoint whose outbox is not swept yet.
 pub fn first_gone(read: &dyn Read) -> StoreResult<Option<EndpointId>> {
     let rows = read.rows(&Scan::state(KeyRange::prefix([b'x']), 1))?;
     let id = rows.first().and_then(|row| row.key.last_chunk::<16>());

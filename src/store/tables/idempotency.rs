@@ -20,7 +20,7 @@ pub(crate) struct Remembered {
 }
 
 impl Remembered {
-    /// The key of the row that lists `key`, the key of this row, by age.
+    /// Returns the key of the row that lists `key`, the key of this row, by age.
     pub(super) fn age_key(&self, key: &[u8]) -> Vec<u8> {
         age_key(self.created_at, key)
     }
@@ -34,7 +34,7 @@ fn age_key(created_at: TimestampMs, key: &[u8]) -> Vec<u8> {
     Key::of(b'I').time(created_at).bytes(key).build()
 }
 
-/// The result stored under a key, if it has not expired at `now`.
+/// Returns the result stored under a key, if it has not expired at `now`.
 pub(crate) fn find(
     read: &dyn Read,
     tenant: Tenant,

@@ -15,7 +15,7 @@ fn learned_key(key: &[u8; 32]) -> Vec<u8> {
     Key::of(b'w').bytes(key).build()
 }
 
-/// The keys of the learned rows that a session's first insight wrote.
+/// Returns the keys of the learned rows that a session's first insight wrote.
 pub(super) fn learned_range(session_id: SessionId) -> KeyRange {
     KeyRange::prefix(Key::of(b'W').session(session_id).build())
 }
@@ -57,7 +57,7 @@ pub(crate) fn commit(
     Ok(true)
 }
 
-/// The data that an insight would have to cover now.
+/// Returns the data that an insight would have to cover now.
 fn present(read: &dyn Read, session_id: SessionId) -> StoreResult<Covered> {
     Ok(Covered {
         batches: journal::count(read, session_id)?,
@@ -66,17 +66,17 @@ fn present(read: &dyn Read, session_id: SessionId) -> StoreResult<Covered> {
     })
 }
 
-/// A session's newest insight.
+/// Returns a session's newest insight.
 pub(crate) fn newest(read: &dyn Read, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {
     read.state(&key(session_id))
 }
 
-/// The data learned under this key.
+/// Returns the data learned under this key.
 pub(crate) fn recall(read: &dyn Read, key: &[u8; 32]) -> StoreResult<Option<Vec<u8>>> {
     read.get(Space::State, &learned_key(key))
 }
 
-/// The keys of the learned rows that a session's first insight wrote.
+/// Returns the keys of the learned rows that a session's first insight wrote.
 pub(crate) fn learned_by(read: &dyn Read, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>> {
     let rows = read.rows(&Scan::keys(learned_range(session_id), usize::MAX))?;
     let keys = rows

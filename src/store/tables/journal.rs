@@ -29,7 +29,7 @@ pub(crate) fn key(session_id: SessionId, seq: u32) -> Vec<u8> {
     Key::of(b'j').session(session_id).number(seq).build()
 }
 
-/// All batches of a session.
+/// Returns all batches of a session.
 pub(crate) fn range(session_id: SessionId) -> KeyRange {
     KeyRange::prefix(Key::of(b'j').session(session_id).build())
 }
@@ -175,7 +175,7 @@ pub(crate) fn read(
     read.rows(&scan)?.iter().map(entry).collect()
 }
 
-/// The highest number and the time at which that batch was received.
+/// Returns the highest number and the time at which that batch was received.
 pub(crate) fn newest(
     read: &dyn Read,
     session_id: SessionId,
@@ -216,7 +216,7 @@ pub(crate) fn acknowledged(
     }
 }
 
-/// The number of batches.
+/// Returns the number of batches.
 pub(crate) fn count(read: &dyn Read, session_id: SessionId) -> StoreResult<u32> {
     let tip = load_tip(read, session_id)?;
     Ok(tip

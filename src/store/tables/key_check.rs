@@ -37,7 +37,7 @@ pub(crate) fn replace(
     Ok(is_expected)
 }
 
-/// Whether the store has rows that are useless without the secret key. Damaged rows count.
+/// Returns whether the store has rows that are useless without the secret key. Damaged rows count.
 pub(crate) fn has_dependents(read: &dyn Read) -> StoreResult<bool> {
     for table in DEPENDENTS {
         if !read

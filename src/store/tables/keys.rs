@@ -35,7 +35,7 @@ pub(crate) fn organization(
     Ok(candidate)
 }
 
-/// All organizations, by name.
+/// Returns all organizations, by name.
 pub(crate) fn organizations(read: &dyn Read) -> StoreResult<Vec<Organization>> {
     read.rows(&Scan::state(KeyRange::prefix([b'g']), usize::MAX))?
         .iter()
@@ -53,12 +53,12 @@ pub(crate) fn put(txn: &mut Txn<'_>, hash: &[u8; 32], record: &KeyRecord) -> Sto
     txn.put_state(id_key(record.id), hash)
 }
 
-/// The key with this hash.
+/// Returns the key with this hash.
 pub(crate) fn find(read: &dyn Read, hash: &[u8; 32]) -> StoreResult<Option<KeyRecord>> {
     read.state(&hash_key(hash))
 }
 
-/// All keys, or one organization's, oldest first: ids sort by creation time.
+/// Returns all keys, or one organization's, oldest first: ids sort by creation time.
 pub(crate) fn list(
     read: &dyn Read,
     organization_id: Option<OrganizationId>,

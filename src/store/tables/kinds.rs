@@ -80,7 +80,7 @@ pub fn name(space: Space, key: &[u8]) -> RowName {
     RowName { kind, id }
 }
 
-/// The session of a row of the journal or of one session's row.
+/// Returns the session of a row of the journal or of one session's row.
 pub(crate) fn session(key: &[u8]) -> Option<SessionId> {
     let id = key.get(1..17)?;
     Some(SessionId::from_bytes(<[u8; 16]>::try_from(id).ok()?))

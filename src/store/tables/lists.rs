@@ -16,7 +16,7 @@ use crate::txn::{Read, Scan};
 /// The number of index rows per read.
 const CHUNK_ROWS: usize = 256;
 
-/// The narrowest index for a filter.
+/// Returns the narrowest index for a filter.
 fn index(tenant: Tenant, filter: &SessionFilter) -> Vec<u8> {
     match (&filter.delivery_id, &filter.external_rider_id) {
         (Some(delivery_id), _) => Key::of(b'd').tenant(tenant).text(delivery_id),

@@ -9,25 +9,25 @@ use crate::engine::{KeyRange, Space};
 use crate::record::corrupt;
 use crate::txn::{Read, Row, Scan};
 
-/// The key of a message.
+/// Returns the key of a message.
 #[must_use]
 pub fn key(session_id: SessionId, number: u32) -> Vec<u8> {
     Key::of(b'm').session(session_id).number(number).build()
 }
 
-/// The key that maps a message's id to its session and number.
+/// Returns the key that maps a message's id to its session and number.
 #[must_use]
 pub fn id_key(id: MessageId) -> Vec<u8> {
     Key::of(b'M').bytes(&id.to_bytes()).build()
 }
 
-/// All messages of a session.
+/// Returns all messages of a session.
 #[must_use]
 pub fn range(session_id: SessionId) -> KeyRange {
     KeyRange::prefix(Key::of(b'm').session(session_id).build())
 }
 
-/// The number of the next message of a session.
+/// Returns the number of the next message of a session.
 pub(crate) fn next_number(read: &dyn Read, session_id: SessionId) -> StoreResult<u32> {
     let last = read.rows(&Scan::state(range(session_id), 1).descending())?;
     match last.first() {
@@ -39,7 +39,7 @@ pub(crate) fn next_number(read: &dyn Read, session_id: SessionId) -> StoreResult
     }
 }
 
-/// A session's messages in order.
+/// Returns a session's messages in order.
 pub fn all(read: &dyn Read, session_id: SessionId) -> StoreResult<Vec<Message>> {
     read.rows(&Scan::state(range(session_id), usize::MAX))?
         .iter()
@@ -47,7 +47,7 @@ pub fn all(read: &dyn Read, session_id: SessionId) -> StoreResult<Vec<Message>> 
         .collect()
 }
 
-/// A message by its id.
+/// Returns a message by its id.
 pub fn find(read: &dyn Read, id: MessageId) -> StoreResult<Option<Message>> {
     let place: Option<(SessionId, u32)> = read.state(&id_key(id))?;
     match place {

@@ -8,7 +8,7 @@ use super::Key;
 use crate::engine::KeyRange;
 use crate::txn::{Read, Row, Scan, Txn};
 
-/// All notes of a session.
+/// Returns all notes of a session.
 pub(crate) fn range(session_id: SessionId) -> KeyRange {
     KeyRange::prefix(Key::of(b'n').session(session_id).build())
 }

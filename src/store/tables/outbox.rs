@@ -64,7 +64,7 @@ fn held_key(endpoint_id: EndpointId, until: TimestampMs, id: MessageId) -> Vec<u
         .build()
 }
 
-/// The key of a requested retry.
+/// Returns the key of a requested retry.
 #[must_use]
 pub fn manual_key(endpoint_id: EndpointId, request: &ManualRetry) -> Vec<u8> {
     of_endpoint(b'b', endpoint_id)
@@ -73,13 +73,13 @@ pub fn manual_key(endpoint_id: EndpointId, request: &ManualRetry) -> Vec<u8> {
         .build()
 }
 
-/// The key of a message's row in the list of deliveries.
+/// Returns the key of a message's row in the list of deliveries.
 #[must_use]
 pub fn delivery_key(tenant: Tenant, id: MessageId) -> Vec<u8> {
     Key::of(b'D').tenant(tenant).bytes(&id.to_bytes()).build()
 }
 
-/// The key of a message's row in the list of failed deliveries.
+/// Returns the key of a message's row in the list of failed deliveries.
 #[must_use]
 pub fn failed_key(tenant: Tenant, id: MessageId) -> Vec<u8> {
     Key::of(b'F').tenant(tenant).bytes(&id.to_bytes()).build()
@@ -273,7 +273,7 @@ pub fn lane(
     Ok(lane)
 }
 
-/// The body of a message.
+/// Returns the body of a message.
 pub fn body(read: &dyn Read, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>> {
     let message: Option<Message> = read.state(&messages::key(session_id, number))?;
     Ok(message.map(|message| message.body))
@@ -342,7 +342,7 @@ fn forget(txn: &mut Txn<'_>, endpoint_id: EndpointId, before: &Queued) -> StoreR
     Ok(())
 }
 
-/// The finished attempts of a message.
+/// Returns the finished attempts of a message.
 pub fn attempts(read: &dyn Read, id: MessageId) -> StoreResult<Vec<(u32, AttemptResult)>> {
     read.rows(&Scan::state(attempts_range(id), usize::MAX))?
         .iter()

@@ -29,7 +29,7 @@ pub(crate) enum Step {
     Kept(Vec<u8>),
 }
 
-/// The newest time that is stored: when the last session was made, or completed.
+/// Returns the newest time that is stored: when the last session was made, or completed.
 pub(crate) fn newest_time(read: &dyn Read) -> StoreResult<Option<TimestampMs>> {
     let last = |table: u8| -> StoreResult<Option<Row>> {
         let scan = Scan::state(KeyRange::prefix([table]), 1).descending();
@@ -40,7 +40,7 @@ pub(crate) fn newest_time(read: &dyn Read) -> StoreResult<Option<TimestampMs>> {
     Ok(made.map(SessionId::made_at).max(completed))
 }
 
-/// The time in a row's key that names a completed session.
+/// Returns the time in a row's key that names a completed session.
 fn completed_at(key: &[u8]) -> Option<TimestampMs> {
     let (time, _) = key.get(1..)?.split_first_chunk::<8>()?;
     Some(time_from(*time))

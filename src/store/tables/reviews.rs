@@ -20,7 +20,7 @@ pub(crate) fn put(txn: &mut Txn<'_>, session_id: SessionId, review: &Review) -> 
     Ok(is_there)
 }
 
-/// The review of a session.
+/// Returns the review of a session.
 pub(crate) fn of_session(read: &dyn Read, session_id: SessionId) -> StoreResult<Option<Review>> {
     read.state(&key(session_id))
 }

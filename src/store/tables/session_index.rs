@@ -18,12 +18,12 @@ fn prefixes(start: &SessionStart) -> [Key; 3] {
     ]
 }
 
-/// The keys of a session's rows in the three indexes.
+/// Returns the keys of a session's rows in the three indexes.
 pub(crate) fn index_keys(start: &SessionStart) -> [Vec<u8>; 3] {
     prefixes(start).map(|prefix| place(prefix, start.created_at, start.session_id))
 }
 
-/// The key of a session's row below a prefix.
+/// Returns the key of a session's row below a prefix.
 pub(crate) fn place(prefix: Key, created_at: TimestampMs, session_id: SessionId) -> Vec<u8> {
     prefix.time(created_at).session(session_id).build()
 }

@@ -37,7 +37,7 @@ pub(crate) fn completed_key(completed_at: TimestampMs, session_id: SessionId) ->
     Key::of(b'c').time(completed_at).session(session_id).build()
 }
 
-/// A session's start.
+/// Returns a session's start.
 pub(crate) fn start_of(
     read: &dyn Read,
     session_id: SessionId,
@@ -45,17 +45,17 @@ pub(crate) fn start_of(
     read.state(&start_key(session_id))
 }
 
-/// A session's end.
+/// Returns a session's end.
 pub(crate) fn end_of(read: &dyn Read, session_id: SessionId) -> StoreResult<Option<SessionEnd>> {
     read.state(&end_key(session_id))
 }
 
-/// Whether a session has ended.
+/// Returns whether a session has ended.
 pub(crate) fn has_ended(read: &dyn Read, session_id: SessionId) -> StoreResult<bool> {
     read.has_state(&end_key(session_id))
 }
 
-/// A session's start and end.
+/// Returns a session's start and end.
 pub(crate) fn find(read: &dyn Read, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
     Ok(match start_of(read, session_id)? {
         Some(start) => Some(SessionRow {
@@ -66,7 +66,7 @@ pub(crate) fn find(read: &dyn Read, session_id: SessionId) -> StoreResult<Option
     })
 }
 
-/// The stored result of a start with this key, at `now`.
+/// Returns the stored result of a start with this key, at `now`.
 pub(crate) fn started_before(
     read: &dyn Read,
     tenant: Tenant,
@@ -180,7 +180,7 @@ pub(crate) fn attach_pod(
     Ok(true)
 }
 
-/// A session's PoD.
+/// Returns a session's PoD.
 pub(crate) fn pod_of(read: &dyn Read, session_id: SessionId) -> StoreResult<Option<PodRow>> {
     read.state(&pod_key(session_id))
 }
@@ -210,9 +210,9 @@ pub(crate) fn live(
     }
 }
 
-/// The starts of these sessions, in order of id. The row of a session in progress is removed with
-/// the write that ends it, so the ends are not read. A session that is unreadable, or was swept
-/// meanwhile, is left out.
+/// Returns the starts of these sessions, in order of id. The row of a session in progress is
+/// removed with the write that ends it, so the ends are not read. A session that is unreadable, or
+/// was swept meanwhile, is left out.
 ///
 /// A range of rows is read in less time than the same rows one by one: with the ends, they were
 /// half of a start with a million sessions. It is used unless most of the rows in the range belong

@@ -42,7 +42,7 @@ pub(crate) fn put(
     Ok(())
 }
 
-/// The newest snapshot.
+/// Returns the newest snapshot.
 pub(crate) fn newest(read: &dyn Read, session_id: SessionId) -> StoreResult<Option<Snapshot>> {
     let row: Option<(u64, u32, Bytes<'static>)> = read.state(&key(session_id))?;
     Ok(row.map(|(generation, next_seq, state)| Snapshot {

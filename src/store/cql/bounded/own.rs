@@ -29,12 +29,13 @@ pub(in crate::cql) struct Own {
 }
 
 impl Own {
-    /// The slot that lists the partition. Slots sort by period.
+    /// Returns the slot that lists the partition. Slots sort by period.
     pub(in crate::cql) fn slot(self) -> i64 {
         self.period.clamp(-PERIOD_MAX, PERIOD_MAX) << NUMBER_BITS | i64::from(self.number)
     }
 
-    /// The key of the partition in a table whose shared partitions have the period as their key.
+    /// Returns the key of the partition in a table whose shared partitions have the period as their
+    /// key.
     pub(in crate::cql) fn key(self) -> i64 {
         self.slot() | OWN_KEY
     }

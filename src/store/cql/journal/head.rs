@@ -22,7 +22,7 @@ pub(in super::super) struct Head {
 }
 
 impl Head {
-    /// The journal of a session that this process has erased: it takes nothing more.
+    /// Returns the journal of a session that this process has erased: it takes nothing more.
     pub(in super::super) fn of_erased() -> Self {
         Self {
             erased: true,
@@ -30,8 +30,8 @@ impl Head {
         }
     }
 
-    /// Whether this knowledge includes the batches that other nodes accepted, given the generation
-    /// in which this process owns the session's shard now.
+    /// Returns whether this knowledge includes the batches that other nodes accepted, given the
+    /// generation in which this process owns the session's shard now.
     ///
     /// The owner learns of them by their forwards, and by its reads of the journal when a forward is
     /// lost. Other nodes learn nothing, so their knowledge is current for a short time only.

@@ -13,7 +13,7 @@ const LARGE_PARTITION_BATCHES: u32 = 4_096;
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 9;
 
-/// The number of the partition of a journal that has this batch.
+/// Returns the number of the partition of a journal that has this batch.
 pub(super) fn bucket_of(seq: u32, is_bounded: bool) -> i32 {
     let batches = if is_bounded {
         JOURNAL_PARTITION_BATCHES_MAX
@@ -23,7 +23,7 @@ pub(super) fn bucket_of(seq: u32, is_bounded: bool) -> i32 {
     cell(seq / batches)
 }
 
-/// A number as a cell. Batch numbers are small.
+/// Returns a number as a cell. Batch numbers are small.
 pub(super) fn cell(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
@@ -62,7 +62,7 @@ pub(super) fn entry(seq: u32, payload: &[u8]) -> StoreResult<JournalEntry> {
     })
 }
 
-/// A note's bytes, which sort as notes do.
+/// Returns a note's bytes, which sort as notes do.
 pub(in super::super) fn note_bytes(note: Note) -> Vec<u8> {
     match note {
         Note::Skipped { first, last } => {

@@ -38,13 +38,13 @@ impl Inner {
         Ok(())
     }
 
-    /// The generation in which this process owns a session's shard now.
+    /// Returns the generation in which this process owns a session's shard now.
     fn generation_of(&self, session_id: SessionId) -> Option<u64> {
         self.ownership.generation(session_id.shard())
     }
 
-    /// The state of a session's journal, current enough to decide whether `seq` is new. One read
-    /// refreshes it, whatever the number of batches that other nodes have accepted.
+    /// Returns the state of a session's journal, current enough to decide whether `seq` is new. One
+    /// read refreshes it, whatever the number of batches that other nodes have accepted.
     pub(super) async fn current_tip(&self, session_id: SessionId, seq: u32) -> StoreResult<Head> {
         let tip = self.tip(session_id).await?;
         let generation = self.generation_of(session_id);
@@ -70,7 +70,7 @@ impl Inner {
         self.memory.tips.change(&session_id, |tip| tip.raise(seq));
     }
 
-    /// The known state of a session's journal, read if it is not cached.
+    /// Returns the known state of a session's journal, read if it is not cached.
     async fn tip(&self, session_id: SessionId) -> StoreResult<Head> {
         if let Some(tip) = self.memory.tips.get(&session_id) {
             return Ok(tip);

@@ -58,7 +58,7 @@ impl Partition {
         ListStatements { put, read, delete }
     }
 
-    /// The partition as the second column of its key.
+    /// Returns the partition as the second column of its key.
     fn key(self) -> CqlValue {
         match self {
             Self::Hour(hour) => CqlValue::BigInt(hour),
@@ -68,7 +68,7 @@ impl Partition {
 }
 
 impl List {
-    /// The partition that all processes share, for sessions that were created in this hour.
+    /// Returns the partition that all processes share, for sessions that were created in this hour.
     pub(super) fn shared(self, hour: i64) -> Partition {
         match self {
             Self::All => Partition::Hour(hour),
@@ -77,7 +77,7 @@ impl List {
         }
     }
 
-    /// A partition that one process writes alone.
+    /// Returns a partition that one process writes alone.
     pub(super) fn own(self, own: Own) -> Partition {
         let hashed = |hash: [u8; 32]| {
             let mut all = Sha256::new_with_prefix(hash);
@@ -93,7 +93,8 @@ impl List {
 }
 
 impl Inner {
-    /// All partitions that may have a session's row in a list; the own ones with their slots.
+    /// Returns all partitions that may have a session's row in a list; the own ones with their
+    /// slots.
     async fn partitions_of(
         &self,
         start: &SessionStart,
@@ -139,7 +140,7 @@ impl Inner {
         rows.into_iter().map(place).collect()
     }
 
-    /// Whether a partition has a session's row.
+    /// Returns whether a partition has a session's row.
     async fn is_placed(
         &self,
         tenant: Tenant,

@@ -82,13 +82,14 @@ pub(in crate::cql) struct EmptyRead {
     generation: u64,
 }
 
-/// The bucket into which a row of a session is written at `now`.
+/// Returns the bucket into which a row of a session is written at `now`.
 fn bucket_of(session_id: SessionId, now: TimestampMs) -> i64 {
     let is_old = now.since_ms(session_id.made_at()) > OLD_AFTER_MS;
     if is_old { OLD } else { hour_of(session_id) }
 }
 
-/// The buckets that may have rows of a session, seen at `now`. Earlier releases wrote into others.
+/// Returns the buckets that may have rows of a session, seen at `now`. Earlier releases wrote into
+/// others.
 pub(in crate::cql) fn buckets_to_clear(session_id: SessionId, now: TimestampMs) -> Vec<i64> {
     let mut buckets = vec![hour_of(session_id)];
     // An hour less, because another node's clock may have been ahead.
@@ -98,7 +99,7 @@ pub(in crate::cql) fn buckets_to_clear(session_id: SessionId, now: TimestampMs) 
     buckets
 }
 
-/// All buckets that may ever have had rows of a session.
+/// Returns all buckets that may ever have had rows of a session.
 pub(in crate::cql) fn all_buckets(session_id: SessionId) -> [i64; 3] {
     let day = slot_of(session_id.made_at(), DAY_MS);
     [hour_of(session_id), day, OLD]
@@ -108,7 +109,7 @@ fn hour_of(session_id: SessionId) -> i64 {
     slot_of(session_id.made_at(), HOUR_MS).max(FIRST_HOUR)
 }
 
-/// The end of a bucket; rows of [`OLD`] may be of any time.
+/// Returns the end of a bucket; rows of [`OLD`] may be of any time.
 fn end_ms(bucket: i64) -> i64 {
     match bucket {
         OLD => i64::MAX,
@@ -154,8 +155,8 @@ impl Rows {
         self.entries.extend(other.entries);
     }
 
-    /// The entries in order of id, each session once, up to the place where rows may be missing; and
-    /// whether these are all.
+    /// Returns the entries in order of id, each session once, up to the place where rows may be
+    /// missing; and whether these are all.
     fn in_order(mut self, limit: usize) -> (Vec<Entry>, bool) {
         if let Some(cut) = self.cut {
             self.entries.retain(|entry| entry.session_id <= cut);
@@ -178,8 +179,8 @@ struct Wanted {
     now: TimestampMs,
 }
 
-/// The number of rows to read of each shard for `limit` sessions: twice an even share, so that
-/// uneven shards rarely need another page.
+/// Returns the number of rows to read of each shard for `limit` sessions: twice an even share, so
+/// that uneven shards rarely need another page.
 fn rows_per_shard(limit: usize, shards: usize) -> usize {
     let share = limit.div_ceil(shards.max(1));
     (2 * share).max(SHARD_ROWS_MIN)
@@ -272,7 +273,7 @@ impl Inner {
         Ok(found.in_order(limit))
     }
 
-    /// The first rows of one bucket, of the shards that have rows in it.
+    /// Returns the first rows of one bucket, of the shards that have rows in it.
     async fn bucket(
         &self,
         wanted: Wanted,
@@ -374,7 +375,7 @@ impl Inner {
             .collect()
     }
 
-    /// The mark of each of these shards.
+    /// Returns the mark of each of these shards.
     async fn shard_marks(&self, kind: Kind, of: ShardSet) -> StoreResult<BTreeMap<u8, i64>> {
         let reading = of.iter().map(|shard| async move {
             let place = (kind, shard.0);

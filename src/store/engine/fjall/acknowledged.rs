@@ -99,7 +99,7 @@ impl Acknowledged {
         }
     }
 
-    /// The number in the file.
+    /// Returns the number in the file.
     pub(crate) fn number(&self) -> u64 {
         self.noted.load(Ordering::Acquire)
     }
