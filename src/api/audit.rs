@@ -51,7 +51,7 @@ pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> 
     )
 }
 
-/// The cursor after this line.
+/// Returns the cursor after this line.
 fn cursor(after: Place) -> String {
     let mut bytes = after.group.to_be_bytes().to_vec();
     bytes.extend(after.line.to_be_bytes());

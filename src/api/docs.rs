@@ -25,7 +25,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 const SCRIPT: &str = include_str!("docs/docs.js");
 const STYLE: &str = include_str!("docs/docs.css");
 
-/// The routes, which count as one for metrics.
+/// Returns the routes, which count as one for metrics.
 pub(super) fn resources() -> [Resource; 4] {
     let resource = |pattern| at(pattern, "GET, HEAD").app_data(Route::Docs);
     [

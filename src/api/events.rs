@@ -118,7 +118,7 @@ pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem
     )))
 }
 
-/// The number of the last message that a client received; 0 without a valid one.
+/// Returns the number of the last message that a client received; 0 without a valid one.
 fn last_event_id(headers: &HeaderMap) -> u32 {
     let value = headers.get(LAST_EVENT_ID);
     let text = value.and_then(|value| value.to_str().ok());
@@ -168,7 +168,7 @@ impl Ended {
 }
 
 impl EventStream {
-    /// The next output: messages, or a comment.
+    /// Returns the next output: messages, or a comment.
     async fn next(&mut self) -> Result<Bytes, StreamEnd> {
         loop {
             if self.state.service.is_draining() {

@@ -91,7 +91,7 @@ impl Format {
         }
     }
 
-    /// The problem for a body in another format.
+    /// Returns the problem for a body in another format.
     pub(super) fn malformed(self, detail: &str) -> Problem {
         match self {
             Self::Json => Problem::new(
@@ -104,7 +104,7 @@ impl Format {
         }
     }
 
-    /// An answer in this format.
+    /// Returns an answer in this format.
     pub(super) fn respond(
         self,
         mut response: HttpResponseBuilder,
@@ -115,7 +115,7 @@ impl Format {
             .body(body.into())
     }
 
-    /// The acknowledgement of a durable batch.
+    /// Returns the acknowledgement of a durable batch.
     pub(super) fn acknowledge(self, session_id: SessionId, seq: u32) -> Vec<u8> {
         match self {
             Self::Json => format!(r#"{{"sessionId":"{session_id}","ackSeq":{seq}}}"#).into_bytes(),

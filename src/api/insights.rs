@@ -29,7 +29,7 @@ struct EvidenceView<'a> {
     dropped_samples: DroppedSamples,
 }
 
-/// A session's insight. 200 with `ETag`, or 304.
+/// Returns a session's insight. 200 with `ETag`, or 304.
 ///
 /// # Errors
 ///

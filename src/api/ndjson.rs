@@ -195,7 +195,7 @@ impl Gateway {
         self.pipeline.leave();
     }
 
-    /// The next answers; `None` at the end.
+    /// Returns the next answers; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         loop {
             self.take_up().await;
@@ -285,8 +285,8 @@ impl Gateway {
         }
     }
 
-    /// Whether the next line must wait for capacity: reading and refusing it would cost as much as
-    /// accepting it.
+    /// Returns whether the next line must wait for capacity: reading and refusing it would cost as
+    /// much as accepting it.
     fn waits_for_room(&mut self) -> bool {
         if self.state.service.has_room(&self.usage) {
             self.no_room_since = None;
@@ -349,7 +349,7 @@ impl Gateway {
         }
     }
 
-    /// The session of a line, if the caller can see it.
+    /// Returns the session of a line, if the caller can see it.
     async fn target(&self, session: Option<&str>) -> Result<Target, Problem> {
         let session =
             session.ok_or_else(|| Problem::invalid_field("/sessionId", "must be a string"))?;

@@ -24,7 +24,7 @@ pub use expand::SourceError;
 /// The source of the document, in YAML.
 pub const SOURCE: &str = porchlight_schema::OPENAPI_YAML;
 
-/// The document, expanded from [`SOURCE`] when it is first asked for.
+/// Returns the document, expanded from [`SOURCE`] when it is first asked for.
 #[must_use]
 pub fn document() -> &'static Value {
     static DOCUMENT: LazyLock<Value> = LazyLock::new(expanded);
@@ -66,7 +66,7 @@ async fn serve(request: HttpRequest) -> HttpResponse {
         .body(text())
 }
 
-/// The document as indented JSON with a final line break, written once.
+/// Returns the document as indented JSON with a final line break, written once.
 #[must_use]
 pub fn text() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| format!("{:#}\n", document()));

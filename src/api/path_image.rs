@@ -98,7 +98,7 @@ impl Drawings {
         }
     }
 
-    /// The entity tag of an image, which depends on everything that the image shows.
+    /// Returns the entity tag of an image, which depends on everything that the image shows.
     fn tag(&self, form: &str, revision: u32) -> String {
         let version = picture::VERSION;
         match &self.map {
@@ -176,13 +176,13 @@ fn no_path() -> Problem {
     )
 }
 
-/// The link to a session's image; the insight decides whether there is a path to draw.
+/// Returns the link to a session's image; the insight decides whether there is a path to draw.
 pub(super) fn link(call: &RequestContext, session_id: SessionId) -> Option<String> {
     let images = call.state.images.as_ref()?;
     images.url(session_id)
 }
 
-/// The application's images.
+/// Returns the application's images.
 fn drawings(http: &HttpRequest) -> Result<&Drawings, Problem> {
     let drawings = http.app_data::<Data<Drawings>>();
     drawings
@@ -190,7 +190,7 @@ fn drawings(http: &HttpRequest) -> Result<&Drawings, Problem> {
         .ok_or_else(|| Problem::internal("the application draws no pictures"))
 }
 
-/// The two routes, which count as one for metrics.
+/// Returns the two routes, which count as one for metrics.
 pub(super) fn resources() -> [Resource; 2] {
     let resource = |pattern| at(pattern, "GET, HEAD").app_data(Route::PathImage);
     [
@@ -207,7 +207,7 @@ async fn as_svg(call: RequestContext) -> Result<HttpResponse, Problem> {
     path_image(call, "svg", "svg+xml", |drawn| drawn.svg.clone()).await
 }
 
-/// The image of a session's path. 200 with `ETag`, or 304.
+/// Returns the image of a session's path. 200 with `ETag`, or 304.
 ///
 /// # Errors
 ///

@@ -37,7 +37,7 @@ impl<A: 'static> Pipeline<A> {
         }
     }
 
-    /// Number of unanswered batches.
+    /// Returns the number of unanswered batches.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -46,7 +46,7 @@ impl<A: 'static> Pipeline<A> {
         self.waiting.is_empty()
     }
 
-    /// The answers that are due.
+    /// Returns the answers that are due.
     pub(super) fn answers(&self) -> impl Iterator<Item = &A> {
         self.waiting.iter().map(|(answer, _)| answer)
     }
@@ -115,7 +115,7 @@ impl<A: 'static> Pipeline<A> {
         });
     }
 
-    /// The first batch, if its outcome is known.
+    /// Returns the first batch, if its outcome is known.
     pub(super) async fn take_done(&mut self) -> Option<(A, Result<(), Problem>)> {
         if let Some((_, State::Commits(_))) = self.waiting.front() {
             poll_fn(|context| {

@@ -138,7 +138,7 @@ async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
     )
 }
 
-/// The requests, newest first. 200 `{data, nextCursor}`.
+/// Returns the requests, newest first. 200 `{data, nextCursor}`.
 async fn list(call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     call.accepts_json()?;

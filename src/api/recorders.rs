@@ -153,7 +153,7 @@ fn not_found() -> Problem {
     Problem::new(Code::RecorderNotFound, "The recorder does not exist.")
 }
 
-/// The recorder in the path, if it is the tenant's.
+/// Returns the recorder in the path, if it is the tenant's.
 async fn of_path(call: &RequestContext, tenant: Tenant) -> Result<Recorder, Problem> {
     let id = call.http.match_info().get("id").unwrap_or_default();
     let id = RecorderId::from_str(id).map_err(|_| not_found())?;

@@ -94,7 +94,7 @@ pub(super) async fn session(call: RequestContext) -> Result<HttpResponse, Proble
     )
 }
 
-/// Sessions, newest first. 200 `{data, nextCursor}`.
+/// Returns sessions, newest first. 200 `{data, nextCursor}`.
 ///
 /// # Errors
 ///

@@ -100,7 +100,7 @@ fn refused(error: StartError) -> Problem {
     }
 }
 
-/// The `Idempotency-Key`, if present.
+/// Returns the `Idempotency-Key`, if present.
 pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY);
     let Some(value) = values.next() else {

@@ -151,7 +151,8 @@ fn https_uri(text: &str) -> Option<String> {
     (text.chars().count() <= URL_CHARS_MAX && uri.len() <= URL_CHARS_MAX).then_some(uri)
 }
 
-/// Whether a byte may stand for itself in every part of a URI: `unreserved` and `sub-delims` of RFC 3986.
+/// Returns whether a byte may stand for itself in every part of a URI: `unreserved` and `sub-delims` of
+/// RFC 3986.
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }

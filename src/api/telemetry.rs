@@ -64,7 +64,7 @@ pub(super) async fn telemetry(call: RequestContext) -> Result<HttpResponse, Prob
     Ok(answer.respond(HttpResponse::Accepted(), body))
 }
 
-/// The problem for a batch that was not admitted.
+/// Returns the problem for a batch that was not admitted.
 pub(super) fn not_admitted(error: AdmitError) -> Problem {
     match error {
         AdmitError::SessionFull => Problem::new(
@@ -135,7 +135,7 @@ pub(super) fn count_unknown(batch: &DecodedBatch) {
     }
 }
 
-/// The problem for a batch that cannot be decoded.
+/// Returns the problem for a batch that cannot be decoded.
 pub(super) fn not_decoded(format: Format, error: DecodeError) -> Problem {
     Metrics::get().on_batch(BatchOutcome::Invalid);
     match error {
@@ -150,7 +150,7 @@ pub(super) fn not_decoded(format: Format, error: DecodeError) -> Problem {
     }
 }
 
-/// The problem for a batch that was not accepted.
+/// Returns the problem for a batch that was not accepted.
 pub(super) fn not_taken(error: IngestError) -> Problem {
     match error {
         IngestError::Conflict => Problem::new(

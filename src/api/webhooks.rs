@@ -41,7 +41,7 @@ pub(super) fn resources() -> [Resource; 8] {
     ]
 }
 
-/// The webhooks of this process.
+/// Returns the webhooks of this process.
 fn webhooks(call: &RequestContext) -> Result<Webhooks, Problem> {
     let webhooks = call.state.webhooks.clone();
     webhooks.ok_or_else(|| Problem::internal("this process sends no webhooks"))

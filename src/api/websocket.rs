@@ -124,7 +124,7 @@ pub(super) async fn upgrade(call: RequestContext) -> Result<HttpResponse, Proble
         .body(BodyStream::new(frames)))
 }
 
-/// The header that confirms the upgrade to the client.
+/// Returns the header that confirms the upgrade to the client.
 fn accept(request: &HttpRequest) -> Result<HeaderValue, Problem> {
     let required = |detail: &str| {
         Problem::new(Code::UpgradeRequired, detail)
@@ -300,7 +300,7 @@ impl Socket {
         None
     }
 
-    /// Whether the arriving frame makes its message larger than a batch may be.
+    /// Returns whether the arriving frame makes its message larger than a batch may be.
     fn will_be_too_large(&self) -> bool {
         let begun = self.begun.as_ref().map_or(0, |(_, begun)| begun.len());
         let room = BATCH_SENT_BYTES_MAX.saturating_sub(begun) as u64;

@@ -22,7 +22,7 @@ impl Form {
         field.map_or("", |(_, value)| value)
     }
 
-    /// The fields as a query, without the form word.
+    /// Returns the fields as a query, without the form word.
     pub(super) fn query(&self) -> String {
         let fields = self
             .0

@@ -124,7 +124,7 @@ fn as_page(http: &HttpRequest, problem: &Problem) -> HttpResponse {
     response
 }
 
-/// A page with a status. The edge leaves an error that already is a page unchanged.
+/// Returns a page with a status. The edge leaves an error that already is a page unchanged.
 pub(super) fn html(status: StatusCode, page: maud::Markup) -> HttpResponse {
     let mut response = HttpResponse::build(status)
         .content_type("text/html; charset=utf-8")
@@ -133,7 +133,7 @@ pub(super) fn html(status: StatusCode, page: maud::Markup) -> HttpResponse {
     response
 }
 
-/// A page with status 200.
+/// Returns a page with status 200.
 pub(super) fn ok(page: maud::Markup) -> HttpResponse {
     html(StatusCode::OK, page)
 }

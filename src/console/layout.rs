@@ -79,12 +79,12 @@ impl Frame<'_> {
         self.role.may(permission)
     }
 
-    /// Whether the visitor may change things other than deliveries.
+    /// Returns whether the visitor may change things other than deliveries.
     pub(super) fn may_change(&self) -> bool {
         self.may(Permission::Change)
     }
 
-    /// The hidden field that every form of a page carries.
+    /// Renders the hidden field that every form of a page carries.
     pub(super) fn field(&self) -> Markup {
         html! { input type="hidden" name=(WORD) value=(self.word); }
     }
@@ -188,7 +188,7 @@ fn document(title: &str, class: &str, head: Markup, body: Markup) -> Markup {
     }
 }
 
-/// The lamp logo.
+/// Renders the lamp logo.
 fn mark() -> Markup {
     PreEscaped(
         r#"<svg class="mark" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><rect width="32" height="32" rx="7"/><path class="cone" d="M12 17.500h8l5 9.500H7z"/><path class="lamp" d="M16 4.500v4.500M9 15.500a7 7 0 0 1 14 0z"/></svg>"#

@@ -52,7 +52,7 @@ impl ListQuery {
         self.fields().any(|(field, _)| names.contains(&field))
     }
 
-    /// The row after which the page begins.
+    /// Returns the row after which the page begins.
     pub(super) fn after(&self) -> Option<SessionId> {
         let cursor = encode(std::iter::once((CURSOR, self.get(CURSOR))));
         Query::of(&cursor).cursor()

@@ -61,7 +61,7 @@ async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     Ok(guard::ok(frame.page(Here::Overview, "Overview", body)))
 }
 
-/// The address of a list that begins at a given time.
+/// Returns the address of a list that begins at a given time.
 fn list(of: &str, fields: &[(&str, &str)], from: Option<TimestampMs>) -> String {
     let from = from.map(|from| from.to_string());
     let from = from.as_deref().map(|from| ("from", from));

@@ -33,7 +33,7 @@ fn not_found() -> Problem {
     )
 }
 
-/// The request in the path.
+/// Returns the request in the path.
 async fn of_path(visit: &SignedInRequest) -> Result<PrivacyRequest, Problem> {
     let privacy = visit.state.service.privacy(visit.tenant());
     let request = privacy.find(visit.in_path("id")).await?;

@@ -198,7 +198,7 @@ async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     Ok(guard::see(&format!("{ROOT}/recorders/{}", recorder.id)))
 }
 
-/// The recorder in the path, if it is the tenant's.
+/// Returns the recorder in the path, if it is the tenant's.
 async fn of_path(visit: &SignedInRequest) -> Result<Recorder, Problem> {
     let not_found = || Problem::new(Code::RecorderNotFound, "The recorder does not exist.");
     let id = RecorderId::from_str(visit.in_path("id")).map_err(|_| not_found())?;

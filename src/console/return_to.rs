@@ -9,7 +9,8 @@ use super::signed_in;
 /// The maximum number of characters in a return address.
 pub(super) const NEXT_CHARS_MAX: usize = 2_048;
 
-/// The sign-in address for a visitor who has to sign in first, with the address to return to.
+/// Returns the sign-in address for a visitor who has to sign in first, with the address to return
+/// to.
 pub(super) fn address(http: &HttpRequest) -> String {
     let had_cookie = signed_in::cookie(http).is_some();
     let mut fields = Vec::new();

@@ -16,7 +16,8 @@ const LESSER_ACTIONS: [(&str, Permission); 3] = [
     ("/console/sign-out", Permission::Read),
 ];
 
-/// The permission that a request needs: to read for a page, and to change for every action that is not named here.
+/// Returns the permission that a request needs: to read for a page, and to change for every action that is not
+/// named here.
 pub(crate) fn needed(http: &HttpRequest) -> Permission {
     if http.method().is_safe() {
         return Permission::Read;

@@ -136,7 +136,7 @@ impl Tickets {
         self.signed_out.retain(|_, until| *until > now);
     }
 
-    /// The form word of this session.
+    /// Returns the form word of this session.
     pub(super) fn word(&self, ticket: &SessionCookie) -> String {
         let word = self.words.first().map(|key| word(key, ticket));
         URL_SAFE_NO_PAD.encode(word.unwrap_or_default())

@@ -100,17 +100,17 @@ impl FromRequest for SignedInRequest {
 }
 
 impl SignedInRequest {
-    /// The tenant whose data the visitor may see.
+    /// Returns the tenant whose data the visitor may see.
     pub(super) fn tenant(&self) -> Tenant {
         self.key.tenant
     }
 
-    /// The current time.
+    /// Returns the current time.
     pub(super) fn now(&self) -> TimestampMs {
         self.state.service.now()
     }
 
-    /// The frame around every page of this visitor.
+    /// Returns the frame around every page of this visitor.
     pub(super) fn frame(&self) -> Frame<'_> {
         Frame {
             env: self.key.tenant.env,
@@ -154,25 +154,25 @@ impl SignedInRequest {
         row.ok_or_else(session_not_found)
     }
 
-    /// The sessions of the visitor's tenant.
+    /// Returns the sessions of the visitor's tenant.
     pub(super) fn sessions(&self) -> TenantSessions<'_> {
         self.state.service.of(self.tenant())
     }
 
-    /// The webhooks of this process.
+    /// Returns the webhooks of this process.
     pub(super) fn webhooks(&self) -> Result<Webhooks, Problem> {
         let webhooks = self.state.webhooks.clone();
         webhooks.ok_or_else(|| Problem::internal("this process sends no webhooks"))
     }
 }
 
-/// The application's state.
+/// Returns the application's state.
 pub(super) fn state(http: &HttpRequest) -> Result<Data<State>, Problem> {
     let state = http.app_data::<Data<State>>().cloned();
     state.ok_or_else(|| Problem::internal("the application has no state"))
 }
 
-/// The console of the application.
+/// Returns the console of the application.
 pub(super) fn console(http: &HttpRequest) -> Result<Data<Console>, Problem> {
     let console = http.app_data::<Data<Console>>().cloned();
     console.ok_or_else(|| Problem::internal("the application has no console"))
@@ -191,7 +191,7 @@ fn cookie_name(http: &HttpRequest) -> &'static str {
     }
 }
 
-/// The value of the console cookie, not yet checked.
+/// Returns the value of the console cookie, not yet checked.
 pub(super) fn cookie(http: &HttpRequest) -> Option<&str> {
     let name = cookie_name(http);
     let all = http.headers().get_all(COOKIE);
@@ -200,7 +200,7 @@ pub(super) fn cookie(http: &HttpRequest) -> Option<&str> {
         .find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
-/// The header that sets this ticket as the cookie.
+/// Returns the header that sets this ticket as the cookie.
 pub(super) fn set_cookie(
     http: &HttpRequest,
     console: &Console,
@@ -212,7 +212,7 @@ pub(super) fn set_cookie(
     header(http, &sealed, "")
 }
 
-/// The header that removes the cookie.
+/// Returns the header that removes the cookie.
 pub(super) fn unset_cookie(http: &HttpRequest) -> Result<HeaderValue, Problem> {
     header(http, "", "; Max-Age=0")
 }

@@ -59,7 +59,7 @@ impl Throttle {
     }
 }
 
-/// The unit of counting: an IPv4 address, or the /64 of one IPv6 customer.
+/// Returns the unit of counting: an IPv4 address, or the /64 of one IPv6 customer.
 fn network(address: Option<IpAddr>) -> IpAddr {
     match address {
         Some(IpAddr::V6(address)) => {

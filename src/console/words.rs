@@ -6,7 +6,7 @@ use porchlight_schema::event::EventType;
 use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::key::Role;
 
-/// The explanation of a failed attempt, and its remedy.
+/// Returns the explanation of a failed attempt, and its remedy.
 pub(super) fn cause(cause: Cause) -> (&'static str, &'static str) {
     match cause {
         Cause::Dns => (
@@ -84,7 +84,7 @@ pub(super) fn reason(code: ReasonCode) -> &'static str {
     }
 }
 
-/// A short label for a reason code.
+/// Returns a short label for a reason code.
 pub(super) fn reason_label(code: ReasonCode) -> &'static str {
     match code {
         ReasonCode::FullAttempt => "Full attempt",
@@ -100,7 +100,7 @@ pub(super) fn reason_label(code: ReasonCode) -> &'static str {
     }
 }
 
-/// The name of an event.
+/// Returns the name of an event.
 pub(super) fn event(event: EventType) -> &'static str {
     match event {
         EventType::Driving => "Driving",

@@ -41,7 +41,7 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// The tenant of a secret key.
+    /// Returns the tenant of a secret key.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Caller {
         }
     }
 
-    /// The tenant of a key of any kind.
+    /// Returns the tenant of a key of any kind.
     ///
     /// # Errors
     ///
@@ -71,8 +71,8 @@ impl Caller {
         }
     }
 
-    /// Whether the credential may act on sessions at all: a client key may only start them, for it is shipped inside an
-    /// app and can be read there.
+    /// Checks whether the credential may act on sessions at all: a client key may only start them, for it is shipped
+    /// inside an app and can be read there.
     ///
     /// # Errors
     ///
@@ -105,8 +105,8 @@ impl Caller {
         }
     }
 
-    /// Whether the caller can see objects of `tenant`. Invisible objects answer 404, so that ids
-    /// cannot be probed.
+    /// Returns whether the caller can see objects of `tenant`. Invisible objects answer 404, so
+    /// that ids cannot be probed.
     #[must_use]
     pub fn sees(&self, tenant: Tenant) -> bool {
         match self {
@@ -131,7 +131,7 @@ impl Caller {
         }
     }
 
-    /// The subject of the rate limit.
+    /// Returns the subject of the rate limit.
     fn subject(&self) -> [u8; 16] {
         match self {
             Self::Key(record) => record.id.to_bytes(),
@@ -215,8 +215,8 @@ impl Authenticator {
         counted.map(|limiter| limiter.count(subject)).transpose()
     }
 
-    /// Whether an earlier credential is no longer valid. The call does not count against the rate
-    /// limit. While the store is unavailable, the credential stays valid.
+    /// Returns whether an earlier credential is no longer valid. The call does not count against
+    /// the rate limit. While the store is unavailable, the credential stays valid.
     pub async fn is_revoked(&self, presented: &Presented, now: TimestampMs) -> bool {
         let known = self.known(presented.0.expose_secret(), now).await;
         known.is_err_and(|problem| problem.code() == Code::CredentialInvalid)
@@ -231,19 +231,19 @@ impl Authenticator {
         }
     }
 
-    /// The token of a session.
+    /// Returns the token of a session.
     #[must_use]
     pub fn token(&self, session_id: SessionId) -> String {
         self.tokens.make(session_id)
     }
 
-    /// The token in the link of a recorder.
+    /// Returns the token in the link of a recorder.
     #[must_use]
     pub fn recorder_token(&self, id: RecorderId) -> String {
         self.tokens.make_for_recorder(id)
     }
 
-    /// The recorder to which this token belongs. The recorder itself may have expired.
+    /// Returns the recorder to which this token belongs. The recorder itself may have expired.
     ///
     /// # Errors
     ///
@@ -282,8 +282,8 @@ impl Authenticator {
         }
     }
 
-    /// The valid key with this SHA-256, for console sign-ins. It counts against the key's rate
-    /// limit.
+    /// Returns the valid key with this SHA-256, for console sign-ins. It counts against the key's
+    /// rate limit.
     ///
     /// # Errors
     ///
@@ -339,7 +339,7 @@ fn unknown() -> Problem {
     invalid("The credential is not a key or token of this service.")
 }
 
-/// The credential in these headers.
+/// Returns the credential in these headers.
 fn presented(headers: &HeaderMap) -> Result<&str, Problem> {
     let own = single(headers, &SERVICE_KEY)?;
     let bearer = match single(headers, &AUTHORIZATION)? {
@@ -360,7 +360,7 @@ fn presented(headers: &HeaderMap) -> Result<&str, Problem> {
     }
 }
 
-/// The value of a header that may occur once.
+/// Returns the value of a header that may occur once.
 fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Problem> {
     let mut values = headers.get_all(name);
     let Some(value) = values.next() else {
@@ -372,7 +372,7 @@ fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h st
     value.to_str().map(Some).map_err(|_| unknown())
 }
 
-/// The credential after the scheme, whose case does not matter (RFC 9110, section 11.1).
+/// Returns the credential after the scheme, whose case does not matter (RFC 9110, section 11.1).
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, credential) = value.split_once(' ')?;
     scheme

@@ -109,13 +109,13 @@ impl Body {
         }
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pieces.iter().map(Vec::len).sum::<usize>() + self.whole.len()
     }
 
-    /// Whether there are no bytes.
+    /// Returns whether there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -340,12 +340,14 @@ fn too_large(bytes_max: usize, when: &str) -> Problem {
     )
 }
 
-/// Whether there is exactly one `Content-Type` and it is JSON, in UTF-8 if it names a charset.
+/// Returns whether there is exactly one `Content-Type` and it is JSON, in UTF-8 if it names a
+/// charset.
 pub fn is_json(headers: &HeaderMap) -> bool {
     is_media(headers, "application/json")
 }
 
-/// Whether there is exactly one `Content-Type` and it is `media`, in UTF-8 if it names a charset.
+/// Returns whether there is exactly one `Content-Type` and it is `media`, in UTF-8 if it names a
+/// charset.
 pub fn is_media(headers: &HeaderMap, media: &str) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE);
     let (Some(value), None) = (values.next(), values.next()) else {

@@ -57,8 +57,8 @@ fn origin(text: &str) -> Option<HeaderValue> {
         .flatten()
 }
 
-/// The methods that pages of other origins may use on a route; `None` for a route that is not for
-/// phones.
+/// Returns the methods that pages of other origins may use on a route; `None` for a route that is
+/// not for phones.
 fn methods(route: Route) -> Option<&'static str> {
     Some(match route {
         Route::SessionStart

@@ -2,8 +2,8 @@
 
 use actix_web::http::header::{HeaderMap, IF_NONE_MATCH};
 
-/// Whether `If-None-Match` contains `tag` (a strong tag with its quotes), by the weak comparison
-/// that RFC 9110 section 13.1.2 requires.
+/// Returns whether `If-None-Match` contains `tag` (a strong tag with its quotes), by the weak
+/// comparison that RFC 9110 section 13.1.2 requires.
 #[must_use]
 pub fn names(headers: &HeaderMap, tag: &str) -> bool {
     headers

@@ -75,7 +75,7 @@ enum Step<'v> {
 }
 
 impl<'v> Fields<'v> {
-    /// The body's root.
+    /// Returns the body's root.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl<'v> Fields<'v> {
         })
     }
 
-    /// The pointer to the field `name` of this object.
+    /// Returns the pointer to the field `name` of this object.
     #[must_use]
     pub fn pointer(&self, name: &str) -> String {
         match self.parent {
@@ -138,7 +138,7 @@ impl<'v> Fields<'v> {
         }
     }
 
-    /// Whether the field is present and not null.
+    /// Returns whether the field is present and not null.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.value(name).is_some()
@@ -172,7 +172,7 @@ impl<'v> Fields<'v> {
         read
     }
 
-    /// A string whose length in characters lies in `chars`.
+    /// Returns a string whose length in characters lies in `chars`.
     pub fn text(
         &self,
         name: &str,
@@ -191,7 +191,7 @@ impl<'v> Fields<'v> {
         })
     }
 
-    /// A number in `range`.
+    /// Returns a number in `range`.
     pub fn number(
         &self,
         name: &str,
@@ -204,7 +204,7 @@ impl<'v> Fields<'v> {
         })
     }
 
-    /// An integer in `range`; `3.0` counts, as in JSON Schema.
+    /// Returns an integer in `range`; `3.0` counts, as in JSON Schema.
     pub fn whole<N>(&self, name: &str, range: RangeInclusive<N>, faults: &mut Faults) -> Option<N>
     where
         N: Copy + PartialOrd + Display + TryFrom<i64>,
@@ -226,7 +226,7 @@ impl<'v> Fields<'v> {
         self.read(name, detail, faults, read)
     }
 
-    /// A name from a closed list.
+    /// Returns a name from a closed list.
     pub fn closed<T: Copy>(
         &self,
         name: &str,
@@ -249,12 +249,12 @@ impl<'v> Fields<'v> {
         )
     }
 
-    /// An RFC 3339 time.
+    /// Returns an RFC 3339 time.
     pub fn time(&self, name: &str, faults: &mut Faults) -> Option<TimestampMs> {
         self.read(name, TIME, faults, |value| value.as_str()?.parse().ok())
     }
 
-    /// An RFC 3339 time that bounds a list, rounded up to milliseconds.
+    /// Returns an RFC 3339 time that bounds a list, rounded up to milliseconds.
     pub fn time_bound(&self, name: &str, faults: &mut Faults) -> Option<TimestampMs> {
         self.read(name, TIME, faults, |value| {
             TimestampMs::parse_bound(value.as_str()?).ok()
@@ -270,7 +270,7 @@ impl<'v> Fields<'v> {
         })
     }
 
-    /// An array with at most `max` elements.
+    /// Returns an array with at most `max` elements.
     pub fn array(&self, name: &str, max: usize, faults: &mut Faults) -> Option<&'v [Value]> {
         let detail = format!("must be an array of at most {max} elements");
         self.read(name, detail, faults, |value| {
@@ -281,7 +281,7 @@ impl<'v> Fields<'v> {
         })
     }
 
-    /// A position `{lat, lng}`.
+    /// Returns a position `{lat, lng}`.
     pub fn point(&self, name: &str, faults: &mut Faults) -> Option<Point> {
         self.object(name, faults)?.lat_lng(faults)
     }

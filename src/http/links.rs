@@ -32,7 +32,8 @@ pub struct ArchiveLink<'a> {
 }
 
 impl ArchiveLink<'_> {
-    /// The signed bytes. Only the last part has a variable length, so two links never have the same bytes.
+    /// Returns the signed bytes. Only the last part has a variable length, so two links never have the
+    /// same bytes.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = ARCHIVE_DOMAIN.to_vec();
         bytes.extend(self.tenant.organization_id.to_bytes());
@@ -94,7 +95,7 @@ impl PathImages {
         self.base.get_or_init(|| format!("http://{address}"));
     }
 
-    /// The link to a session's picture. None before it is known where the service listens.
+    /// Returns the link to a session's picture, or `None` before the service knows its address.
     #[must_use]
     pub fn url(&self, session_id: SessionId) -> Option<String> {
         let base = self.base.get()?;
@@ -104,7 +105,8 @@ impl PathImages {
         ))
     }
 
-    /// The link to the archive of an access request. None before it is known where the service listens.
+    /// Returns the link to the archive of an access request, or `None` before the service knows its
+    /// address.
     #[must_use]
     pub fn archive_url(&self, link: &ArchiveLink<'_>) -> Option<String> {
         let base = self.base.get()?;
@@ -124,7 +126,8 @@ impl PathImages {
         Some(tag.map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// The address that links start with, without a slash at the end. None before the service listens.
+    /// Returns the address that links start with, without a slash at the end, or `None` before the
+    /// service listens.
     #[must_use]
     pub fn base(&self) -> Option<&str> {
         self.base.get().map(String::as_str)

@@ -144,7 +144,7 @@ fn finish(
     ServiceResponse::new(request, problem.error_response())
 }
 
-/// The problem that an answer is or must become; `None` if the answer is fine.
+/// Returns the problem that an answer is or must become; `None` if the answer is fine.
 fn problem_in(response: &ServiceResponse<BoxBody>) -> Option<Problem> {
     let (status, response) = (response.status(), response.response());
     if !status.is_client_error() && !status.is_server_error() {
@@ -171,7 +171,7 @@ fn route_of(response: &ServiceResponse<BoxBody>) -> Route {
         .unwrap_or(Route::Unknown)
 }
 
-/// The problem for an error, from the error itself or from its status.
+/// Returns the problem for an error, from the error itself or from its status.
 fn problem_of(error: &Error) -> Problem {
     error.as_error::<Problem>().cloned().unwrap_or_else(|| {
         let status = error.as_response_error().status_code();

@@ -199,7 +199,7 @@ impl Problem {
         self.0.code
     }
 
-    /// The description of this occurrence.
+    /// Returns the description of this occurrence.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.0.detail
@@ -211,7 +211,7 @@ impl Problem {
         self.0.source.as_deref()
     }
 
-    /// The problem as JSON.
+    /// Returns the problem as JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         let code = self.0.code;

@@ -67,7 +67,7 @@ impl Query {
         self.closed(parameter, &[("true", true), ("false", false)])
     }
 
-    /// A text of 1 to `chars_max` characters.
+    /// Returns a text of 1 to `chars_max` characters.
     pub fn text(&mut self, parameter: &'static str, chars_max: usize) -> Option<String> {
         let detail = format!("must have 1 to {chars_max} characters");
         self.read(parameter, &detail, |value| {
@@ -77,8 +77,8 @@ impl Query {
         })
     }
 
-    /// An RFC 3339 time that bounds a list, rounded up to milliseconds. A form decodes + as a space; within a time, a space can only be the
-    /// unescaped + of an offset, which many clients send.
+    /// Returns an RFC 3339 time that bounds a list, rounded up to milliseconds. A form decodes + as a space; within a time, a space can
+    /// only be the unescaped + of an offset, which many clients send.
     pub fn time(&mut self, parameter: &'static str) -> Option<TimestampMs> {
         self.read(
             parameter,
@@ -87,7 +87,7 @@ impl Query {
         )
     }
 
-    /// A name from a closed list.
+    /// Returns a name from a closed list.
     pub fn closed<T: Copy>(&mut self, parameter: &'static str, names: &[(&str, T)]) -> Option<T> {
         let words: Vec<_> = names.iter().map(|(word, _)| *word).collect();
         let detail = format!("must be one of {}", words.join(", "));
@@ -148,7 +148,7 @@ impl Query {
     }
 }
 
-/// The cursor after this session.
+/// Returns the cursor after this session.
 #[must_use]
 pub fn cursor(after: SessionId) -> String {
     cursor_of(&after.to_bytes())
@@ -159,7 +159,7 @@ fn read_cursor(text: &str) -> Option<SessionId> {
     bytes.try_into().ok().map(SessionId::from_bytes)
 }
 
-/// The cursor after a place in a list, opaque so that its form may change.
+/// Returns the cursor after a place in a list, opaque so that its form may change.
 #[must_use]
 pub fn cursor_of(place: &[u8]) -> String {
     let mut bytes = place.to_vec();

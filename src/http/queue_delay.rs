@@ -26,7 +26,7 @@ thread_local! {
 }
 
 impl QueueDelay {
-    /// The estimated queue delay of the present request, and whether a new probe is due.
+    /// Returns the estimated queue delay of the present request, and whether a new probe is due.
     fn look(&self, now: Instant) -> (Duration, bool) {
         let measured = self.measured.get();
         let age = measured.map(|(_, at)| now.saturating_duration_since(at));
@@ -52,7 +52,7 @@ impl QueueDelay {
     }
 }
 
-/// The estimated queue delay of the present request. Called on a worker for each request.
+/// Returns the estimated queue delay of the present request. A worker calls it for each request.
 pub fn waited() -> Duration {
     let now = Instant::now();
     let (waited, is_time) = TURN.with(|turn| turn.look(now));

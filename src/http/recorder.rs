@@ -34,7 +34,7 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// The word on the wire.
+    /// Returns the word on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

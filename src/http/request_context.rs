@@ -50,7 +50,7 @@ impl FromRequest for RequestContext {
 }
 
 impl RequestContext {
-    /// A request that is not counted yet.
+    /// Creates a request that is not counted yet.
     pub fn new(http: HttpRequest, payload: Payload, state: Data<State>) -> Self {
         Self {
             http,
@@ -60,7 +60,7 @@ impl RequestContext {
         }
     }
 
-    /// The request's headers.
+    /// Returns the request's headers.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         self.http.headers()
@@ -121,7 +121,7 @@ impl RequestContext {
         self.request.take()
     }
 
-    /// The tenant of the caller's secret key.
+    /// Returns the tenant of the caller's secret key.
     ///
     /// # Errors
     ///
@@ -130,13 +130,13 @@ impl RequestContext {
         self.caller().await?.secret()
     }
 
-    /// The session id in the path; `None` if it is invalid.
+    /// Returns the session id in the path; `None` if it is invalid.
     #[must_use]
     pub fn session_id(&self) -> Option<SessionId> {
         SessionId::from_str(self.http.match_info().get("id")?).ok()
     }
 
-    /// The session `session_id`, if the caller can see it and its token is valid.
+    /// Returns the session `session_id`, if the caller can see it and its token is valid.
     ///
     /// # Errors
     ///
@@ -153,8 +153,8 @@ impl RequestContext {
         }
     }
 
-    /// The session `session_id`, which may be restricted, if the caller can see it and its token is valid.
-    /// [`Self::may_change`] must follow when the content of the request has been checked.
+    /// Returns the session `session_id`, which may be restricted, if the caller can see it and its token
+    /// is valid. [`Self::may_change`] must follow when the content of the request has been checked.
     ///
     /// # Errors
     ///
@@ -323,7 +323,7 @@ pub fn restricted() -> Problem {
     )
 }
 
-/// A JSON answer that must not be cached.
+/// Returns a JSON answer that must not be cached.
 ///
 /// # Errors
 ///
@@ -338,8 +338,9 @@ pub fn json(
     Ok(response.body(text))
 }
 
-/// Whether `Accept` allows a media type: the most specific matching range decides (RFC 9110,
-/// section 12.5.1). Unreadable parts are ignored; without a readable range everything is allowed.
+/// Returns whether `Accept` allows a media type: the most specific matching range decides (RFC
+/// 9110, section 12.5.1). Unreadable parts are ignored; without a readable range everything is
+/// allowed.
 pub fn accepts(headers: &HeaderMap, main: &str, sub: &str) -> bool {
     let mut best: Option<(u8, bool)> = None;
     let mut is_readable = false;

@@ -15,7 +15,7 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub struct RequestId(RequestName);
 
 impl RequestId {
-    /// The id for a request with these headers.
+    /// Returns the id for a request with these headers.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
         headers
@@ -24,7 +24,7 @@ impl RequestId {
             .unwrap_or_else(Self::own)
     }
 
-    /// An id given by a client; `None` if it is too long or contains other characters.
+    /// Returns an id given by a client; `None` if it is too long or contains other characters.
     #[must_use]
     pub fn given(value: &HeaderValue) -> Option<Self> {
         RequestName::given(value.as_bytes()).map(Self)
@@ -45,19 +45,19 @@ impl RequestId {
         ))
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// The id for log lines.
+    /// Returns the id for log lines.
     #[must_use]
     pub fn name(&self) -> RequestName {
         self.0.clone()
     }
 
-    /// The id as a header value.
+    /// Returns the id as a header value.
     #[must_use]
     pub fn header(&self) -> HeaderValue {
         let header = HeaderValue::from_maybe_shared(self.0.bytes());

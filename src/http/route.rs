@@ -25,7 +25,7 @@ pub fn get() -> Handler {
     web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
 }
 
-/// The label of a method. HEAD counts as GET.
+/// Returns the label of a method. HEAD counts as GET.
 pub(crate) fn label(method: &Method) -> http::Method {
     match *method {
         Method::GET | Method::HEAD => http::Method::Get,

@@ -65,7 +65,8 @@ pub struct State {
 }
 
 impl State {
-    /// The state over `service`; `keys` finds API keys, `tokens` makes and checks session tokens.
+    /// Creates the state over `service`; `keys` finds API keys, `tokens` makes and checks session
+    /// tokens.
     #[must_use]
     pub fn new(
         service: Service,

@@ -37,8 +37,8 @@ struct State {
 }
 
 impl WakeBatcher {
-    /// The batcher of this thread's runtime; `None` for multi-threaded runtimes, which wake each
-    /// other efficiently.
+    /// Returns the batcher of this thread's runtime; `None` for multi-threaded runtimes, which wake
+    /// each other efficiently.
     fn here() -> Option<Arc<Self>> {
         let runtime = Handle::try_current().ok()?;
         if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread {

@@ -9,12 +9,12 @@ use porchlight_http::problem::Code;
 /// Maximum depth to which a schema is expanded: the metadata of an insight's events.
 const DEPTH_MAX: usize = 5;
 
-/// The string under `name`.
+/// Returns the string under `name`.
 fn words<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-/// The target of a reference; any other value is returned as is.
+/// Returns the target of a reference; any other value is returned as is.
 fn resolved<'v>(document: &'v Value, value: &'v Value) -> &'v Value {
     let target = value["$ref"]
         .as_str()
@@ -63,7 +63,7 @@ fn frame(title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// The reference page.
+/// Renders the reference page.
 pub(super) fn reference(document: &Value) -> Markup {
     let info = &document["info"];
     let tags = document["tags"].as_array().into_iter().flatten();
@@ -124,7 +124,7 @@ pub(super) fn reference(document: &Value) -> Markup {
     frame("Porchlight API", &body)
 }
 
-/// The operations under a tag in the order of the source: path, method, operation.
+/// Returns the operations under a tag in the order of the source: path, method, operation.
 fn operations<'v>(document: &'v Value, tag: &str) -> Vec<(&'v String, &'v String, &'v Value)> {
     let all = fields(&document["paths"]).flat_map(|(path, methods)| {
         fields(methods).map(move |(method, operation)| (path, method, operation))
@@ -166,7 +166,7 @@ fn operation(document: &Value, path: &str, method: &str, operation: &Value) -> M
 
 type Answers<'v> = Vec<(&'v String, &'v Value)>;
 
-/// The answers of an operation by status: the problems, and the others.
+/// Returns the answers of an operation by status: the problems, and the others.
 fn answers<'v>(document: &'v Value, operation: &'v Value) -> (Answers<'v>, Answers<'v>) {
     let answers = fields(&operation["responses"]);
     let answers = answers.map(|(status, answer)| (status, resolved(document, answer)));
@@ -195,7 +195,7 @@ fn parameters(document: &Value, operation: &Value) -> Markup {
     }
 }
 
-/// A body: its schema and examples.
+/// Renders a body: its schema and examples.
 fn body(document: &Value, body: &Value) -> Markup {
     html! {
         @if body.is_object() {
@@ -222,7 +222,7 @@ fn content(document: &Value, content: &Value) -> Markup {
     }
 }
 
-/// The fields of a body, folded under the name of its schema.
+/// Renders the fields of a body, folded under the name of its schema.
 fn folded(document: &Value, value: &Value) -> Markup {
     let name = value["$ref"]
         .as_str()
@@ -234,7 +234,7 @@ fn folded(document: &Value, value: &Value) -> Markup {
     }
 }
 
-/// An example as sent: text as it is, anything else as JSON.
+/// Returns an example as sent: text as it is, anything else as JSON.
 fn shown(value: &Value) -> String {
     value
         .as_str()
@@ -256,7 +256,7 @@ fn answer(document: &Value, status: &str, answer: &Value) -> Markup {
     }
 }
 
-/// A short description of a schema's type.
+/// Returns a short description of a schema's type.
 fn kind(document: &Value, schema: &Value) -> String {
     let schema = resolved(document, schema);
     if let Some(word) = schema.get("const") {
@@ -299,7 +299,7 @@ fn kind(document: &Value, schema: &Value) -> String {
     text
 }
 
-/// The fields of an object, expanded.
+/// Renders the fields of an object, expanded.
 fn schema(document: &Value, value: &Value, depth: usize) -> Markup {
     let value = resolved(document, value);
     let inner = value.get("items").unwrap_or(value);
@@ -344,7 +344,7 @@ fn schema(document: &Value, value: &Value, depth: usize) -> Markup {
     }
 }
 
-/// The description of a field: its own, or that of the schema that it refers to.
+/// Returns the description of a field: its own, or that of the schema that it refers to.
 fn described<'v>(document: &'v Value, field: &'v Value) -> &'v str {
     let own = words(field, "description");
     if own.is_empty() {
@@ -354,7 +354,7 @@ fn described<'v>(document: &'v Value, field: &'v Value) -> &'v str {
     }
 }
 
-/// A form that makes the call.
+/// Renders a form that makes the call.
 fn try_it(document: &Value, path: &str, method: &str, operation: &Value) -> Markup {
     let id = words(operation, "operationId");
     let parameters = operation["parameters"].as_array().into_iter().flatten();
@@ -384,7 +384,7 @@ fn try_it(document: &Value, path: &str, method: &str, operation: &Value) -> Mark
     }
 }
 
-/// A webhook event.
+/// Renders a webhook event.
 fn received(document: &Value, event: &str, operation: &Value) -> Markup {
     html! {
         article #(words(operation, "operationId")) {
@@ -397,7 +397,7 @@ fn received(document: &Value, event: &str, operation: &Value) -> Markup {
     }
 }
 
-/// The page of problem codes.
+/// Renders the page of problem codes.
 pub(super) fn errors() -> Markup {
     let body = html! {
         a.skip href="#content" { "Skip to content" }

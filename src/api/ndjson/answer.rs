@@ -18,12 +18,12 @@ impl LineAnswer {
         Self { session, seq }
     }
 
-    /// A line without a readable session.
+    /// Returns a line without a readable session.
     pub(super) fn of_none() -> Self {
         Self::new(None, None)
     }
 
-    /// The session as written in the line.
+    /// Returns the session as written in the line.
     pub(super) fn session(&self) -> Option<&str> {
         self.session.as_deref()
     }

@@ -39,7 +39,7 @@ impl Lines {
         }
     }
 
-    /// The buffer to append to.
+    /// Returns the buffer to append to.
     pub(super) fn room(&mut self) -> &mut Vec<u8> {
         if self.from > 0 {
             self.buffer.drain(..self.from);
@@ -50,12 +50,12 @@ impl Lines {
         &mut self.buffer
     }
 
-    /// Whether the buffer is empty.
+    /// Returns whether the buffer is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.from == self.buffer.len()
     }
 
-    /// Number of buffered bytes.
+    /// Returns the number of buffered bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.buffer.capacity()
     }
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// The lines of pieces; `None` for a line that is too long.
+    /// Returns the lines of pieces; `None` for a line that is too long.
     fn lines(pieces: &[&[u8]], line_bytes_max: usize) -> Vec<Option<Vec<u8>>> {
         let mut lines = Lines::new(line_bytes_max);
         let mut found = Vec::new();

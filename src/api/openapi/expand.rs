@@ -65,7 +65,7 @@ pub(super) fn document(source: &str) -> Result<Value, SourceError> {
     Ok(document)
 }
 
-/// The fields of an object.
+/// Returns the fields of an object.
 fn fields<'v>(value: &'v mut Value, name: &str) -> Result<&'v mut Map<String, Value>, SourceError> {
     let fields = value.as_object_mut();
     fields.ok_or_else(|| SourceError::Missing(name.to_owned()))
@@ -84,7 +84,7 @@ fn substitute(value: &mut Value) -> Result<(), SourceError> {
     Ok(())
 }
 
-/// The permission that an operation needs of a secret key.
+/// Returns the permission that an operation needs of a secret key.
 fn permission(path: &str, method: &str) -> Permission {
     let route = Route::ALL.iter().find(|route| route.as_str() == path);
     let method: Method = method.to_ascii_uppercase().parse().unwrap_or_default();

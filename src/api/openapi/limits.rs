@@ -116,7 +116,7 @@ fn value_of(name: &str) -> Option<f64> {
     named.map(|(_, value)| *value)
 }
 
-/// The value as a number of the document.
+/// Returns the value as a number of the document.
 fn number(value: f64) -> Option<Value> {
     let number = if value.fract() == 0.0 {
         Number::from(value as i64)
@@ -126,7 +126,7 @@ fn number(value: f64) -> Option<Value> {
     Some(Value::Number(number))
 }
 
-/// The value as words of a text, with a comma before each third digit.
+/// Returns the value as words of a text, with a comma before each third digit.
 fn words(value: f64) -> String {
     if value.fract() != 0.0 || value < 0.0 {
         return value.to_string();

@@ -28,12 +28,13 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// Whether the operation needs no credential.
+    /// Returns whether the operation needs no credential.
     pub(super) fn are_none(self) -> bool {
         !(self.secret || self.client || self.token)
     }
 
-    /// The sentences for the description of an operation that needs this permission of a secret key.
+    /// Returns the sentences for the description of an operation that needs this permission of a
+    /// secret key.
     pub(super) fn sentence(self, permission: Permission) -> String {
         let kinds = match (self.secret, self.client, self.token) {
             (false, false, false) => "No credential is needed.",
@@ -51,7 +52,7 @@ impl Credentials {
         format!("{kinds}{role}")
     }
 
-    /// The problems that end a request before its content is read.
+    /// Returns the problems that end a request before its content is read.
     pub(super) fn problems(self) -> Vec<Code> {
         let mut codes = vec![Code::MethodNotAllowed, Code::Internal];
         if self.are_none() {
@@ -139,7 +140,7 @@ impl Problems {
         }
     }
 
-    /// The responses of an operation for these codes, by status, as references.
+    /// Returns the responses of an operation for these codes, by status, as references.
     pub(super) fn responses_of(&mut self, codes: &Codes) -> Vec<(String, Value)> {
         let statuses = codes.0.iter();
         let responses = statuses.map(|(status, words)| {
@@ -155,12 +156,13 @@ impl Problems {
         responses.collect()
     }
 
-    /// The shared responses and the schemas, by name.
+    /// Returns the shared responses and the schemas, by name.
     pub(super) fn into_components(self) -> (Map<String, Value>, Map<String, Value>) {
         (self.responses, self.schemas)
     }
 
-    /// The name of the response for these codes of one status; it is made when it is first asked for.
+    /// Returns the name of the response for these codes of one status; it is made when it is first
+    /// asked for.
     fn response(&mut self, status: u16, codes: &[Code]) -> String {
         let words: BTreeSet<String> = codes.iter().map(|code| code.as_str().to_owned()).collect();
         let joined = || {
@@ -204,7 +206,8 @@ impl Problems {
         reference(&union)
     }
 
-    /// A reference to the schema of one code: the fields of every problem, with its status and its code.
+    /// Returns a reference to the schema of one code: the fields of every problem, with its status and
+    /// its code.
     fn code_schema(&mut self, code: Code) -> Value {
         let name = format!("{}Problem", pascal(code.as_str()));
         if !self.schemas.contains_key(&name) {
@@ -232,7 +235,7 @@ fn reference(schema: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
 }
 
-/// The response for the problems of one status.
+/// Returns the response for the problems of one status.
 fn response(status: u16, codes: &[Code], schema: &Value) -> Value {
     let meanings: Vec<_> = codes
         .iter()

@@ -67,7 +67,7 @@ fn references_resolve_and_all_components_are_used() {
     }
 }
 
-/// The name of a value as JSON writes it.
+/// Returns the name of a value as JSON writes it.
 fn written(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap();
     value.as_str().unwrap().to_owned()

@@ -152,7 +152,7 @@ fn only_known_parameters(call: &RequestContext) -> Result<(), Problem> {
     query.done()
 }
 
-/// The archive of an access request. 200 with a ZIP file.
+/// Returns the archive of an access request. 200 with a ZIP file.
 ///
 /// # Errors
 ///

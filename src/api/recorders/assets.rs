@@ -24,7 +24,7 @@ pub(super) fn path(asset: &Asset) -> String {
     format!("/phone/{}", asset.name())
 }
 
-/// A file of the page. 404 for a name that this version does not have.
+/// Returns a file of the page. 404 for a name that this version does not have.
 pub(super) async fn serve(call: RequestContext) -> Result<HttpResponse, Problem> {
     let name = call.http.match_info().get("name").unwrap_or_default();
     let asset = [&*STYLE, &*SCRIPT]

@@ -30,7 +30,7 @@ const PERMISSIONS: HeaderValue = HeaderValue::from_static(
 /// The parameters of GPSLogger's custom URL.
 const GPSLOGGER_QUERY: &str = "lat=%LAT&lon=%LON&timestamp=%TIMESTAMP&spd=%SPD&alt=%ALT&acc=%ACC&dir=%DIR&prov=%PROV&desc=%DESC";
 
-/// The page. 401 when the recorder has expired or was removed.
+/// Returns the page. 401 when the recorder has expired or was removed.
 pub(super) async fn page(call: RequestContext) -> Result<HttpResponse, Problem> {
     let recorder = recorder_of(&call).await?;
     let activity = recorder::activity(&call.state, &recorder).await?;

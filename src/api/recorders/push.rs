@@ -178,7 +178,7 @@ impl Received {
     }
 }
 
-/// The fields of the query, then those of the body; and their text.
+/// Returns the fields of the query, then those of the body; and their text.
 fn form(call: &RequestContext, payload: &[u8]) -> (Vec<u8>, Vec<(String, String)>) {
     let mut text = call.http.query_string().as_bytes().to_vec();
     let is_form = call.http.content_type().eq_ignore_ascii_case(FORM) || payload.contains(&b'=');

@@ -35,7 +35,8 @@ struct StatusView {
     insight: Value,
 }
 
-/// The state of the recorder whose token is in the path. 401 when it has expired or was removed.
+/// Returns the state of the recorder whose token is in the path. 401 when it has expired or was
+/// removed.
 pub(super) async fn status(call: RequestContext) -> Result<HttpResponse, Problem> {
     let recorder = recorder_of(&call).await?;
     let now = call.state.service.now();

@@ -21,7 +21,7 @@ pub(super) struct OutcomeFilter {
 }
 
 impl OutcomeFilter {
-    /// The filter in a query.
+    /// Returns the filter in a query.
     pub(super) fn read(query: &mut Query) -> Self {
         let reasons = ReasonCode::ALL.map(|reason| (reason.as_str(), reason));
         Self {

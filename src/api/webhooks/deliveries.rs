@@ -72,7 +72,7 @@ fn next_attempt_at(queued: &Queued, paused_at: Option<TimestampMs>) -> Option<Ti
 }
 
 impl DeliveryView {
-    /// A row of a tenant whose endpoint is `current`, directly behind the message `before`.
+    /// Creates a row of a tenant whose endpoint is `current`, directly behind the message `before`.
     fn new(row: &DeliveryRow, current: Option<&Endpoint>, before: Option<&Queued>) -> Self {
         let status = row.status(current.map(|endpoint| endpoint.id));
         let paused_at = current.and_then(Endpoint::paused_since);
@@ -184,7 +184,8 @@ pub(crate) fn exported_delivery(
 }
 
 impl<'a> DetailView<'a> {
-    /// A delivery of a tenant whose endpoint is `current`, directly behind the message `before`.
+    /// Creates a delivery of a tenant whose endpoint is `current`, directly behind the message
+    /// `before`.
     fn new(
         detail: &'a DeliveryDetail,
         current: Option<&'a Endpoint>,

@@ -27,7 +27,7 @@ pub(super) enum Closing {
 }
 
 impl Closing {
-    /// The reason after a protocol error.
+    /// Returns the reason after a protocol error.
     pub(super) fn of(error: &ProtocolError) -> Self {
         match error {
             ProtocolError::Overflow => Self::TooLarge,
@@ -35,7 +35,7 @@ impl Closing {
         }
     }
 
-    /// Whether the peer still has to answer.
+    /// Returns whether the peer still has to answer.
     pub(super) fn is_ours(&self) -> bool {
         !matches!(self, Self::Asked(_) | Self::Gone)
     }
@@ -68,7 +68,7 @@ impl Closing {
         })
     }
 
-    /// The label for metrics.
+    /// Returns the label for metrics.
     pub(super) fn end(&self) -> StreamEnd {
         match self {
             Self::Ended | Self::Asked(_) => StreamEnd::Finished,

@@ -106,7 +106,7 @@ impl Following {
         }
     }
 
-    /// Whether the key is still valid.
+    /// Returns whether the key is still valid.
     async fn is_allowed(&self) -> bool {
         let now = self.state.service.now();
         let found = self.state.auth.signed_in(self.key_hash, now).await;

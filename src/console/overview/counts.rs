@@ -67,12 +67,13 @@ pub(super) struct Deliveries {
 }
 
 impl Deliveries {
-    /// The number of deliveries with this status.
+    /// Returns the number of deliveries with this status.
     pub(super) fn of(&self, status: DeliveryStatus) -> usize {
         self.statuses.get(&status).copied().unwrap_or_default()
     }
 
-    /// The most frequent cause among deliveries that wait for a retry or failed permanently.
+    /// Returns the most frequent cause among deliveries that wait for a retry or failed
+    /// permanently.
     pub(super) fn worst(&self) -> Option<(Cause, usize)> {
         let worst = self.causes.iter().max_by_key(|(_, count)| **count);
         worst.map(|(cause, count)| (*cause, *count))

@@ -115,7 +115,7 @@ impl Entered {
         self.request_type != "erasure" || form.get("confirm").trim() == self.subject
     }
 
-    /// The texts as hidden fields.
+    /// Renders the texts as hidden fields.
     pub(super) fn hidden(&self) -> Markup {
         let fields = [
             ("requestId", &self.request_id),

@@ -90,7 +90,8 @@ fn proof(pod: Option<&Pod>) -> Markup {
     }
 }
 
-/// The time of the handover according to the doorstep evidence, in milliseconds since the start.
+/// Returns the time of the handover according to the doorstep evidence, in milliseconds since the
+/// start.
 pub(super) fn drop_off(score: &Score) -> Option<(u32, u32)> {
     let spans = score
         .evidence

@@ -24,7 +24,7 @@ const QUIET_LOOKS: u32 = 15;
 /// The number of polls (an hour) after which a stream ends and the browser opens a new one.
 const LOOKS_MAX: u32 = 3_600;
 
-/// The address of a session's stream.
+/// Returns the address of a session's stream.
 pub(super) fn address(session_id: SessionId) -> String {
     format!("{ROOT}/sessions/{session_id}/live")
 }

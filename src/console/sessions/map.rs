@@ -112,7 +112,7 @@ fn at(fix: &Location) -> Point {
     }
 }
 
-/// The style sheet class for a kind of movement.
+/// Returns the style sheet class for a kind of movement.
 pub(super) fn class(event: Option<EventType>) -> &'static str {
     match event {
         Some(EventType::Driving) => "driving",
@@ -307,7 +307,7 @@ fn dropped(drawn: &Drawn<'_>, view: &View) -> Markup {
     }
 }
 
-/// The phone's positions over time, for the script: `[[seconds, x, y], …]`.
+/// Returns the phone's positions over time, for the script: `[[seconds, x, y], …]`.
 fn track(drawn: &Drawn<'_>, view: &View) -> String {
     let fixes = &drawn.trace.fixes;
     let every = fixes.len().div_ceil(TRACK_POINTS).max(1);

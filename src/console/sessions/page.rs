@@ -50,7 +50,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// The duration from the start to the end, or to the last received data.
+    /// Returns the duration from the start to the end, or to the last received data.
     fn length_ms(&self) -> u32 {
         let events = self.events.iter().filter_map(|event| event.t_end_ms).max();
         let seen = self.trace.until_ms.max(events.unwrap_or_default());
@@ -213,7 +213,8 @@ fn live_words(row: &SessionRow, shown: &Shown) -> Markup {
     }
 }
 
-/// The notice for events that come from the store and not from the node that runs the session.
+/// Returns the notice for events that come from the store and not from the node that runs the
+/// session.
 fn stale(age_sec: u32) -> String {
     format!(
         "The node that runs this session is currently unreachable. The events are from {} ago; the map and the curves \

@@ -73,7 +73,7 @@ fn axis(length_ms: u32) -> Markup {
     }
 }
 
-/// The end of an event; an open event lasts until now.
+/// Returns the end of an event; an open event lasts until now.
 pub(super) fn end_ms(event: &Event, length_ms: u32) -> u32 {
     event.t_end_ms.unwrap_or(length_ms).max(event.t_start_ms)
 }
@@ -148,7 +148,7 @@ fn is_late(t_ms: u32, length_ms: u32) -> bool {
     t_ms > length_ms - room_ms(length_ms)
 }
 
-/// The time span that a label covers on a narrow screen.
+/// Returns the time span that a label covers on a narrow screen.
 fn room_ms(length_ms: u32) -> u32 {
     length_ms / 100 * 30
 }
@@ -288,7 +288,7 @@ fn points(run: &[(u32, f32)], (low, high): (f32, f32), length_ms: u32) -> String
     points
 }
 
-/// The points for the script: `[[seconds, value], …]`.
+/// Returns the points for the script: `[[seconds, value], …]`.
 fn json(series: &Series) -> String {
     let mut json = String::from("[");
     for (number, &(t_ms, value)) in series.points.iter().enumerate() {

@@ -40,7 +40,7 @@ pub struct Limited {
 }
 
 impl RateLimit {
-    /// A limit of `per_second` requests; `None` for 0.
+    /// Creates a limit of `per_second` requests; `None` for 0.
     pub(super) fn new(per_second: u32) -> Option<Self> {
         let quota = NonZeroU32::new(per_second)?;
         let limiter = RateLimiter::dashmap(Quota::per_second(quota)).with_middleware();

@@ -19,7 +19,7 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// The coding with this name; case does not matter (RFC 9110, section 8.4.1).
+    /// Returns the coding with this name; case does not matter (RFC 9110, section 8.4.1).
     pub(super) fn named(name: &str) -> Option<Self> {
         let names = [
             ("", Self::Identity),
@@ -35,7 +35,7 @@ impl Coding {
     }
 }
 
-/// The problem for a body that does not match its coding.
+/// Returns the problem for a body that does not match its coding.
 pub(super) fn malformed(_: io::Error) -> Problem {
     Problem::new(
         Code::MalformedBody,

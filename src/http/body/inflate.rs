@@ -91,7 +91,7 @@ impl Inflate {
         })
     }
 
-    /// Whether the next step produces output without more input.
+    /// Returns whether the next step produces output without more input.
     pub(super) fn has_more(&self) -> bool {
         matches!(self, Self::Zstd { is_full: true, .. })
     }
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// The output for pieces of this length, and the largest step.
+    /// Returns the output for pieces of this length, and the largest step.
     fn unpacked(coding: Coding, bytes: &[u8], piece: usize) -> Result<(Vec<u8>, usize), Problem> {
         let (mut inflate, mut out, mut longest) = (Inflate::new(coding)?, Vec::new(), 0);
         for chunk in bytes.chunks(piece) {

@@ -42,14 +42,15 @@ impl Announced {
         })
     }
 
-    /// Whether the body has no content coding.
+    /// Returns whether the body has no content coding.
     pub fn is_plain(&self) -> bool {
         self.coding == super::coding::Coding::Identity
     }
 }
 
 impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> BodyStream<S> {
-    /// Bytes of memory that the decompressor holds, at most: what zstd has unpacked, up to the largest window.
+    /// Returns the maximum number of bytes that the decompressor holds: the bytes that zstd has unpacked,
+    /// up to the largest window.
     pub fn held_bytes(&self) -> usize {
         match self.inflate {
             Inflate::Zstd { .. } => self.unpacked.min(1 << ZSTD_WINDOW_LOG_MAX),

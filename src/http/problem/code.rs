@@ -13,31 +13,31 @@ macro_rules! codes {
             /// All problem codes.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word on the wire.
+            /// Returns the word on the wire.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
 
-            /// The path of its documentation on the same host.
+            /// Returns the path of its documentation on the same host.
             #[must_use]
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => concat!("/docs/errors#", $text)),+ }
             }
 
-            /// The title, the same for every occurrence.
+            /// Returns the title, the same for every occurrence.
             #[must_use]
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),+ }
             }
 
-            /// The meaning, in a sentence or two.
+            /// Returns the meaning, in a sentence or two.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+).trim_ascii()),+ }
             }
 
-            /// The HTTP status.
+            /// Returns the HTTP status.
             #[must_use]
             pub const fn status(self) -> StatusCode {
                 match self { $(Self::$variant => StatusCode::$status),+ }
@@ -166,7 +166,7 @@ codes! {
 }
 
 impl Code {
-    /// The code for an error that has only a status.
+    /// Returns the code for an error that has only a status.
     #[must_use]
     pub fn of_status(status: StatusCode) -> Self {
         let bare = [
