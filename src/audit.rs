@@ -4,7 +4,7 @@ use porchlight_core::audit::{Action, Actor, ActorKind, Line};
 use porchlight_schema::session::{Env, Tenant};
 use porchlight_schema::time::TimestampMs;
 
-/// The line about a key that an operator has created or revoked.
+/// Returns the line about a key that an operator has created or revoked.
 pub(crate) fn key_line(action: Action, key_id: &str, at: TimestampMs) -> Line {
     Line {
         at,
@@ -15,7 +15,7 @@ pub(crate) fn key_line(action: Action, key_id: &str, at: TimestampMs) -> Line {
     }
 }
 
-/// The tenant of a key, from the texts in which keys are listed.
+/// Returns the tenant of a key, from the texts in which keys are listed.
 pub(crate) fn tenant_of(organization_id: &str, env: &str) -> Option<Tenant> {
     Some(Tenant {
         organization_id: organization_id.parse().ok()?,

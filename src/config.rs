@@ -243,7 +243,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// The parsed allowed CIDRs.
+    /// Returns the parsed allowed CIDRs.
     pub fn allowed(&self) -> Result<Vec<Cidr>, ConfigError> {
         let read = |text: &String| {
             text.parse().map_err(|_| ConfigError::Invalid {
@@ -254,7 +254,7 @@ impl Webhook {
         self.allow_addresses.iter().map(read).collect()
     }
 
-    /// The file of further certificate authorities, if one is named.
+    /// Returns the file of further certificate authorities, if one is named.
     #[must_use]
     pub fn extra_ca_file(&self) -> Option<PathBuf> {
         Some(self.extra_ca_file.clone()).filter(|file| !file.as_os_str().is_empty())

@@ -103,7 +103,7 @@ pub fn unlock(
     Ok(store.unlock(&store_secrets(&SecretKeys::load(&files)?))?)
 }
 
-/// Whether anything in the store depends on a key that was used before.
+/// Returns whether anything in the store depends on a key that was used before.
 async fn is_needed(store: &OpenStore, checks: &dyn KeyCheck) -> Result<bool, StoreError> {
     let has_dependents = match store {
         OpenStore::Embedded(store) => store.depends_on_a_key().await?,

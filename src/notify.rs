@@ -31,7 +31,8 @@ pub(crate) fn send(state: &str) {
     }
 }
 
-/// The socket's address. A name that starts with `@` is abstract, which exists on Linux only.
+/// Returns the socket's address. A name that starts with `@` is abstract, which exists on Linux
+/// only.
 fn address_of(name: &OsStr) -> std::io::Result<SocketAddr> {
     #[cfg(target_os = "linux")]
     if let Some(name) = name.as_bytes().strip_prefix(b"@") {
@@ -68,7 +69,7 @@ impl Pulse {
         }
     }
 
-    /// Whether every thread has ticked within the last `within`.
+    /// Returns whether every thread has ticked within the last `within`.
     fn is_alive(&self, within: Duration) -> bool {
         let oldest = self
             .ticked

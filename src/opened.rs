@@ -126,7 +126,7 @@ impl OpenStore {
         })
     }
 
-    /// The store as the actors use it.
+    /// Returns the store as the actors use it.
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
         match self {
@@ -135,7 +135,7 @@ impl OpenStore {
         }
     }
 
-    /// The store as webhooks use it.
+    /// Returns the store as webhooks use it.
     #[must_use]
     pub fn outbox(&self) -> Arc<dyn Outbox> {
         match self {
@@ -144,7 +144,7 @@ impl OpenStore {
         }
     }
 
-    /// The store as the key administration uses it.
+    /// Returns the store as the key administration uses it.
     #[must_use]
     pub fn keys(&self) -> Arc<dyn Keys> {
         match self {
@@ -153,7 +153,7 @@ impl OpenStore {
         }
     }
 
-    /// The store's memory of the secret key that it depends on.
+    /// Returns the store's memory of the secret key that it depends on.
     #[must_use]
     pub fn key_check(&self) -> Arc<dyn KeyCheck> {
         match self {
@@ -162,7 +162,7 @@ impl OpenStore {
         }
     }
 
-    /// The embedded store, which can be backed up; a CQL cluster has its own means.
+    /// Returns the embedded store, which can be backed up; a CQL cluster has its own means.
     #[must_use]
     pub fn embedded(&self) -> Option<&Arc<EmbeddedStore>> {
         match self {
@@ -171,8 +171,8 @@ impl OpenStore {
         }
     }
 
-    /// The owned shards and the generation for writes, which exceeds all earlier ones. `started_at`
-    /// is that generation for a single machine.
+    /// Returns the owned shards and the generation for writes, which exceeds all earlier ones.
+    /// `started_at` is that generation for a single machine.
     #[must_use]
     pub fn ownership(&self, started_at: TimestampMs) -> Arc<dyn Ownership> {
         match self {
@@ -183,7 +183,7 @@ impl OpenStore {
         }
     }
 
-    /// The table of members and owners, if several nodes may share the store.
+    /// Returns the table of members and owners, if several nodes may share the store.
     #[must_use]
     pub fn nodes(&self) -> Option<Arc<dyn NodesTable>> {
         match self {

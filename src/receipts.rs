@@ -17,7 +17,7 @@ pub(crate) fn signer(secrets: &SecretKeys) -> SignReceipt {
     Arc::new(move |request| signer.sign(&statement(request)?).ok())
 }
 
-/// The statement about a completed erasure.
+/// Returns the statement about a completed erasure.
 fn statement(request: &PrivacyRequest) -> Option<Statement> {
     let RecordedSubject::Hashed(subject) = &request.subject else {
         return None;

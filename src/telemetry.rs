@@ -115,7 +115,7 @@ async fn measure_folder(folder: PathBuf) {
     }
 }
 
-/// Bytes that this user may still write in the folder's file system; `None` if unknown.
+/// Returns the bytes that this user may still write in the folder's file system; `None` if unknown.
 fn free_bytes(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))

@@ -11,7 +11,7 @@ fn invalid(key: &'static str, detail: &str) -> ConfigError {
     }
 }
 
-/// Whether a text is `host:port` with a port other than 0.
+/// Returns whether a text is `host:port` with a port other than 0.
 fn is_address(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(host, port)| {
         !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)
@@ -19,14 +19,14 @@ fn is_address(text: &str) -> bool {
 }
 
 impl Cluster {
-    /// This node's name; `None` if the process runs alone.
+    /// Returns this node's name; `None` if the process runs alone.
     #[must_use]
     pub fn node(&self) -> Option<NodeName> {
         let is_one = !self.advertise.is_empty();
         is_one.then(|| NodeName(self.advertise.clone()))
     }
 
-    /// The address on which this node listens for other nodes, `host:port`.
+    /// Returns the address on which this node listens for other nodes, `host:port`.
     #[must_use]
     pub fn listens_at(&self) -> &str {
         if self.listen.is_empty() {

@@ -19,7 +19,7 @@ fn invalid(key: &'static str, detail: impl Into<String>) -> ConfigError {
     }
 }
 
-/// The file, if one is named.
+/// Returns the file, if one is named.
 fn named(file: &Path) -> Option<PathBuf> {
     Some(file.to_path_buf()).filter(|file| !file.as_os_str().is_empty())
 }
@@ -71,7 +71,7 @@ fn duration(duration: HumanDuration) -> Duration {
 }
 
 impl Config {
-    /// The connection options. Reads the password.
+    /// Returns the connection options. Reads the password.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Config {
     }
 }
 
-/// The first line of the file.
+/// Returns the first line of the file.
 fn password(file: &Path) -> Result<SecretString, ConfigError> {
     use std::io::Read;
     let failed = |error: std::io::Error| {

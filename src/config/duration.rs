@@ -30,25 +30,25 @@ impl HumanDuration {
         Self(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
     }
 
-    /// A duration in seconds.
+    /// Returns a duration in seconds.
     #[must_use]
     pub const fn from_seconds(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 
-    /// A duration in minutes.
+    /// Returns a duration in minutes.
     #[must_use]
     pub const fn from_minutes(minutes: u64) -> Self {
         Self(Duration::from_secs(minutes * 60))
     }
 
-    /// A duration in days.
+    /// Returns a duration in days.
     #[must_use]
     pub const fn from_days(days: u64) -> Self {
         Self::from_minutes(days * 24 * 60)
     }
 
-    /// The duration in milliseconds.
+    /// Returns the duration in milliseconds.
     #[must_use]
     pub fn as_millis(self) -> i64 {
         i64::try_from(self.0.as_millis()).unwrap_or(i64::MAX)

@@ -40,7 +40,7 @@ pub(super) fn over(
         })
 }
 
-/// The list key that a variable names.
+/// Returns the list key that a variable names.
 fn list_key(variable: &str) -> Option<&'static str> {
     let key = variable.strip_prefix(PREFIX)?.strip_prefix("__")?;
     let key = key.replace("__", ".").to_lowercase();

@@ -14,7 +14,7 @@ fn invalid(key: &'static str, detail: impl Into<String>) -> ConfigError {
 }
 
 impl Server {
-    /// The parsed addresses of trusted proxies.
+    /// Returns the parsed addresses of trusted proxies.
     ///
     /// # Errors
     ///
@@ -29,7 +29,7 @@ impl Server {
         self.trusted_proxies.iter().map(read).collect()
     }
 
-    /// The parsed origins in `cors_origins`.
+    /// Returns the parsed origins in `cors_origins`.
     ///
     /// # Errors
     ///

@@ -27,14 +27,14 @@ impl TryFrom<String> for StoreKind {
     }
 }
 
-/// An address to listen on. Host names are refused, because they may have several addresses.
+/// Reads an address to listen on. Host names are refused, because they may have several addresses.
 pub(super) fn address<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
     let text = String::deserialize(from)?;
     text.parse()
         .map_err(|_| de::Error::custom("not an address and a port such as 127.0.0.1:8080"))
 }
 
-/// A whole number. It may be written as a text, because variables are texts.
+/// Reads a whole number. It may be written as a text, because variables are texts.
 pub(super) fn whole_number<'de, N, D>(from: D) -> Result<N, D::Error>
 where
     N: TryFrom<u64>,
@@ -92,12 +92,12 @@ impl Visitor<'_> for Truth {
     }
 }
 
-/// A text, or the name of a file.
+/// Reads a text, or the name of a file.
 pub(super) fn text<'de, T: From<String>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
     Text::deserialize(from).map(|text| text.0)
 }
 
-/// A list of texts.
+/// Reads a list of texts.
 pub(super) fn texts<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
 where
     T: From<String>,

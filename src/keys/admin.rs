@@ -278,7 +278,7 @@ impl KeyAdmin {
         })
     }
 
-    /// The keys of an organization in one environment, oldest first.
+    /// Returns the keys of an organization in one environment, oldest first.
     ///
     /// # Errors
     ///
@@ -308,7 +308,7 @@ impl KeyAdmin {
         revoked.ok_or(KeyAdminError::NotFound)
     }
 
-    /// All keys, oldest first.
+    /// Returns all keys, oldest first.
     ///
     /// # Errors
     ///
@@ -322,7 +322,7 @@ impl KeyAdmin {
             .collect())
     }
 
-    /// The name of an organization; `None` if it is unknown.
+    /// Returns the name of an organization; `None` if it is unknown.
     ///
     /// # Errors
     ///
@@ -383,7 +383,7 @@ fn listed(record: &KeyRecord, organizations: &[Organization]) -> ListedKey {
     }
 }
 
-/// The role that a request names for a key of this kind.
+/// Returns the role that a request names for a key of this kind.
 fn role_of(kind: KeyKind, name: Option<&str>) -> Result<Role, &'static str> {
     match name {
         None => Ok(Role::default()),

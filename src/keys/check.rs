@@ -106,7 +106,7 @@ pub async fn verify(
     }
 }
 
-/// All sealed secrets of an endpoint.
+/// Returns all sealed secrets of an endpoint.
 fn sealed(endpoint: &Endpoint) -> impl Iterator<Item = &SealedSecret> {
     let previous = endpoint.previous.iter().map(|previous| &previous.secret);
     let remembered = endpoint.remembered.iter().map(|answer| &answer.secret);

@@ -101,7 +101,7 @@ impl SecretKeys {
         Self::load(&[file])
     }
 
-    /// A key ring of these keys; the first writes, all read.
+    /// Returns a key ring of these keys; the first writes, all read.
     #[must_use]
     pub fn of_bytes(first: [u8; KEY_BYTES], others: &[[u8; KEY_BYTES]]) -> Self {
         let key = |bytes: [u8; KEY_BYTES]| SecretKey(Zeroizing::new(bytes));
@@ -111,13 +111,13 @@ impl SecretKeys {
         }
     }
 
-    /// The key that writes.
+    /// Returns the key that writes.
     #[must_use]
     pub fn writing(&self) -> &SecretKey {
         &self.first
     }
 
-    /// The keys that read, the writing one first.
+    /// Returns the keys that read, the writing one first.
     pub fn reading(&self) -> impl Iterator<Item = &SecretKey> {
         std::iter::once(&self.first).chain(&self.others)
     }

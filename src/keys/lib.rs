@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// The upper bytes of Knuth's linear congruential generator.
+    /// Returns the upper bytes of Knuth's linear congruential generator.
     fn stream(seed: u64) -> impl FnMut(&mut [u8]) {
         let mut state = seed;
         move |bytes| {

@@ -17,7 +17,7 @@ const PURPOSE: &str = "webhook secrets at rest";
 /// Size of a nonce in bytes.
 const NONCE_BYTES: usize = 24;
 
-/// The check value of a key.
+/// Returns the check value of a key.
 #[must_use]
 pub fn check_value(key: &SecretKey) -> KeyCheckValue {
     KeyCheckValue(*key.derive(PURPOSE).derive("fingerprint").bytes())
@@ -47,7 +47,7 @@ impl SecretVault {
         }
     }
 
-    /// Whether a secret is sealed with the present writing key.
+    /// Returns whether a secret is sealed with the present writing key.
     fn is_current(&self, tenant: Tenant, endpoint_id: EndpointId, sealed: &SealedSecret) -> bool {
         let bound = bound(tenant, endpoint_id, sealed.number);
         open_with(&self.writing, &bound, &sealed.sealed).is_some()

@@ -115,13 +115,14 @@ impl SessionTokens {
         }
     }
 
-    /// Whether `text` has the form of a token.
+    /// Returns whether `text` has the form of a token.
     #[must_use]
     pub fn is_token(text: &str) -> bool {
         text.starts_with(PREFIX)
     }
 
-    /// The session to which a token belongs. Its validity also depends on the session's end.
+    /// Returns the session to which a token belongs. Its validity also depends on the session's
+    /// end.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use super::directory::{Directory, number};
 use super::unpack::Compression;
 use super::*;
 
-/// The synthetic town that `bench/src/bin/town.rs` generates.
+/// Returns the synthetic town that `bench/src/bin/town.rs` generates.
 fn town_file() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("town.pmtiles")
 }
@@ -172,7 +172,7 @@ fn an_unusable_file_is_refused_with_a_reason() {
     assert!(folder.is_err());
 }
 
-/// The bytes of a tile of the town, unpacked.
+/// Returns the bytes of a tile of the town, unpacked.
 fn tile_bytes() -> Vec<u8> {
     let map = StreetMap::open(&town_file()).unwrap();
     let area = around(&map, 0.0);

@@ -52,7 +52,7 @@ impl Kind {
         Self::Highway,
     ];
 
-    /// Whether features of this kind are areas; the others are lines.
+    /// Returns whether features of this kind are areas; the others are lines.
     #[must_use]
     pub fn is_area(self) -> bool {
         matches!(
@@ -83,7 +83,7 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// The memory that a tile takes, in points. An empty tile takes memory too.
+    /// Returns the memory that a tile takes, in points. An empty tile takes memory too.
     pub(super) fn cost(&self) -> usize {
         64 + self.points + 16 * self.features.len()
     }

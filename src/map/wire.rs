@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
-    /// The number of bytes left.
+    /// Returns the number of bytes left.
     pub(super) fn left(&self) -> usize {
         self.0.len()
     }
