@@ -14,7 +14,7 @@ use porchlight_schema::sample::proto;
 use porchlight_sim::{Kind, Kit, MotionSensor, ParameterSet, Scenario};
 use processor_time::{ProcessorTime, SAMPLES};
 
-/// The batch that the load generator sends: 60 location samples of seven fields.
+/// Returns the batch that the load generator sends: 60 location samples of seven fields.
 fn locations() -> String {
     String::from_utf8_lossy(BatchWriter::default().write(7)).into_owned()
 }

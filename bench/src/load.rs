@@ -19,7 +19,7 @@ pub mod streams;
 pub mod target;
 pub mod wire;
 
-/// The nanoseconds since an instant, as a `u64`.
+/// Returns the nanoseconds since an instant, as a `u64`.
 fn elapsed_ns(since: std::time::Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

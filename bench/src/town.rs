@@ -44,13 +44,13 @@ fn degrees((east_m, north_m): Place) -> (f64, f64) {
     (lat, lng)
 }
 
-/// The corners of the town, south-west and north-east, in degrees.
+/// Returns the corners of the town, south-west and north-east, in degrees.
 #[must_use]
 pub fn corners_deg() -> [(f64, f64); 2] {
     [degrees((-HALF_M, -HALF_M)), degrees((HALF_M, HALF_M))]
 }
 
-/// The middle of the river at this distance east.
+/// Returns the middle of the river at this distance east.
 fn river_north_m(east_m: f64) -> f64 {
     -1_330.0 + 90.0 * libm::sin(east_m / 520.0) + east_m * 0.06
 }

@@ -86,7 +86,7 @@ async fn the_log_names_the_client_behind_a_trusted_proxy() {
     server.stop().await;
 }
 
-/// Whether a schema of the document has a field that is a latitude, at any depth.
+/// Returns whether a schema of the document has a field that is a latitude, at any depth.
 fn has_position(schema: &Value, depth: usize) -> bool {
     if depth > 12 {
         return false;

@@ -27,7 +27,7 @@ async fn key(server: &Server, role: Role) -> String {
     created.unwrap().key
 }
 
-/// Whether the contract lets a key of this role use an operation.
+/// Returns whether the contract lets a key of this role use an operation.
 fn is_allowed(role: Role, method: &str, path: &str) -> bool {
     let is_read = method == "get" && path != "/v1/sessions/{id}/telemetry";
     match role {
@@ -37,7 +37,7 @@ fn is_allowed(role: Role, method: &str, path: &str) -> bool {
     }
 }
 
-/// The documented operations that take a secret key, as method and path.
+/// Returns the documented operations that take a secret key, as method and path.
 fn operations() -> Vec<(String, String)> {
     let mut operations = Vec::new();
     for (path, methods) in document()["paths"].as_object().unwrap() {

@@ -181,7 +181,7 @@ fn a_damaged_backup_is_not_restored() {
     assert!(!target.store().exists());
 }
 
-/// The value of a setting of a systemd unit.
+/// Returns the value of a setting of a systemd unit.
 fn setting(unit: &str, name: &str) -> String {
     let mut lines = unit.lines();
     let line = lines.find_map(|line| line.strip_prefix(&format!("{name}=")));

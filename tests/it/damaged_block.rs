@@ -14,7 +14,7 @@ use crate::server::{Folder, Server, block_on};
 /// The number of batches of the damaged session, whose telemetry fills many blocks.
 const BATCHES: u32 = 200;
 
-/// A batch that does not compress: its positions follow no pattern.
+/// Returns a batch that does not compress: its positions follow no pattern.
 fn batch(seq: u32) -> Value {
     let fix = |place: u32| {
         let noise = f64::from((seq * 60 + place).wrapping_mul(2_654_435_761) >> 8) * 1e-11;
@@ -47,7 +47,7 @@ async fn outcome(caller: &Caller, id: &str) -> Value {
     panic!("the insight stays at processing");
 }
 
-/// The largest table of a store. It holds the batches.
+/// Returns the largest table of a store. It holds the batches.
 fn largest_table(folder: &Folder) -> PathBuf {
     let mut tables = Vec::new();
     for keyspace in fs::read_dir(folder.store().join("engine/keyspaces")).unwrap() {

@@ -71,7 +71,7 @@ impl Keyspace {
         Server::start(&self.folder, &borrowed(&variables))
     }
 
-    /// The remaining lives of sessions' rows in days.
+    /// Returns the remaining lives of sessions' rows in days.
     async fn lives_days(&self, sessions: &[String]) -> Vec<i32> {
         let mut lives = Vec::new();
         for session in sessions {

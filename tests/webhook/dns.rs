@@ -37,7 +37,7 @@ async fn receiver(authority: &Authority) -> Receiver {
     Receiver::answering(authority, vec![crate::receiver::OK.to_owned()]).await
 }
 
-/// The outcome of an attempt whose name server behaves like this, and that of a probe.
+/// Returns the outcome of an attempt whose name server behaves like this, and that of a probe.
 async fn attempt(
     behave: impl Fn(&str) -> Reply + Send + Sync + 'static,
 ) -> (Answer, Result<(), UrlRefused>) {

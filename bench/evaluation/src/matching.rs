@@ -77,7 +77,7 @@ fn is_silent(segment: &Segment, labels: &Labels) -> bool {
     longest.max(label.to - from) < needed_iou(label) * label.length()
 }
 
-/// Whether the recording's streams can show a label.
+/// Returns whether the recording's streams can show a label.
 fn is_decidable(segment: &Segment, labels: &Labels) -> bool {
     let has = |kind: &str| labels.streams.contains_key(kind);
     let body = labels.has_body();

@@ -11,7 +11,8 @@ fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// One line per event type that was labelled or detected, and the reliability of the confidences.
+/// Returns one line per event type that was labelled or detected, and the reliability of the
+/// confidences.
 #[must_use]
 pub fn text(evaluation: &Evaluation) -> String {
     let mut out = format!(

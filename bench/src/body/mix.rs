@@ -103,7 +103,7 @@ impl Mix {
         Self::Imu,
     ];
 
-    /// The time that a batch covers, milliseconds; it divides a minute.
+    /// Returns the time that a batch covers, milliseconds; it divides a minute.
     #[must_use]
     pub fn span_ms(self) -> u32 {
         match self {
@@ -113,7 +113,7 @@ impl Mix {
         }
     }
 
-    /// Number of samples in a batch.
+    /// Returns the number of samples in a batch.
     #[must_use]
     pub fn batch_samples(self) -> u32 {
         match self {

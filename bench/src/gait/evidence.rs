@@ -112,8 +112,8 @@ fn best(sequences: &[Sequence<'_>]) -> Fitted {
     best.1
 }
 
-/// The cost in wrong seconds and wrong changes. Each source and label is weighted by the square
-/// root of its seconds.
+/// Returns the cost in wrong seconds and wrong changes. Each source and label is weighted by the
+/// square root of its seconds.
 fn cost(sequences: &[Sequence<'_>], fitted: Fitted) -> f64 {
     let mut by_source: BTreeMap<(&str, bool), (f64, f64)> = BTreeMap::new();
     for sequence in sequences {

@@ -83,7 +83,7 @@ impl Row {
         }
     }
 
-    /// The features of raw `imu`.
+    /// Returns the features of raw `imu`.
     #[must_use]
     pub fn imu(&self) -> [f64; IMU] {
         self.imu.map(|value| f64::from(value) / 1_000.0)

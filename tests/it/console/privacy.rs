@@ -23,7 +23,7 @@ fn erasure<'f>(id: &'f str, confirm: &'f str) -> [(&'f str, &'f str); 6] {
     ]
 }
 
-/// The statement that a receipt signs.
+/// Returns the statement that a receipt signs.
 fn signed(receipt: &str) -> Value {
     let payload = receipt.split('.').nth(1).unwrap();
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap()

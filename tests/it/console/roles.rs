@@ -4,7 +4,7 @@ use super::tenant::{role_key, session};
 use super::visitor::Visitor;
 use crate::server::{Folder, Server, block_on};
 
-/// The actions that a page offers, other than to sign out.
+/// Returns the actions that a page offers, other than to sign out.
 fn actions(page: &str) -> Vec<&str> {
     let forms = page.split("method=\"post\" action=\"").skip(1);
     let actions = forms.map(|form| form.split('"').next().unwrap());

@@ -24,7 +24,7 @@ pub(crate) const PAGES: [&str; 14] = [
     "/console/board",
 ];
 
-/// A secret key of this role, in the sandbox.
+/// Returns a secret key of this role, in the sandbox.
 pub(crate) fn role_key(folder: &Folder, organization: &str, role: &str) -> String {
     create_key(folder, organization, "sandbox", "secret", &["--role", role])
 }

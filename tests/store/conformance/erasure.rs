@@ -67,7 +67,7 @@ fn learned_key(id: SessionId) -> [u8; 32] {
     key
 }
 
-/// Whether any port still finds something of the session.
+/// Returns whether any port still finds something of the session.
 async fn is_gone(subject: &dyn Subject, start: &SessionStart) -> bool {
     let (store, outbox, id) = (subject.store(), subject.outbox(), start.session_id);
     let by = |delivery_id: Option<&String>, rider: Option<&String>| SessionFilter {
@@ -109,7 +109,7 @@ async fn is_gone(subject: &dyn Subject, start: &SessionStart) -> bool {
         && listed + sent == 0
 }
 
-/// The id directly before this one.
+/// Returns the id directly before this one.
 fn before(id: SessionId) -> Option<SessionId> {
     let number = u128::from_be_bytes(id.to_bytes()).checked_sub(1)?;
     Some(SessionId::from_bytes(number.to_be_bytes()))

@@ -96,7 +96,8 @@ async fn agree(session: &Session, since: TimestampMs) {
     session.query_unpaged(insert, (since.0,)).await.unwrap();
 }
 
-/// The start of a session at a time, with one id for all deliveries and one for all couriers.
+/// Returns the start of a session at a time, with one id for all deliveries and one for all
+/// couriers.
 fn constant(tenant: Tenant, at: TimestampMs) -> SessionStart {
     SessionStart {
         delivery_id: "test".to_owned(),
@@ -119,7 +120,7 @@ async fn listed(store: &CqlStore, tenant: Tenant, filter: &SessionFilter) -> Vec
     }
 }
 
-/// The three ways to list all sessions with constant ids.
+/// Returns the three ways to list all sessions with constant ids.
 fn filters() -> [SessionFilter; 3] {
     let of_delivery = SessionFilter {
         delivery_id: Some("test".to_owned()),
@@ -410,7 +411,7 @@ async fn a_member_of_an_earlier_release_delays_the_agreement() {
     remove(&session, &keyspace).await;
 }
 
-/// The agreed time, if there is one.
+/// Returns the agreed time, if there is one.
 async fn agreed(session: &Session) -> Option<TimestampMs> {
     let select = "SELECT generation FROM generations WHERE name = 'bounded_partitions'";
     let rows = session.query_unpaged(select, ()).await.unwrap();

@@ -63,7 +63,7 @@ const OWNERS: &[u8] = b"DFJS";
 /// The life to which rows without cells are shortened, in seconds. The renewal must be done by then.
 const SHORT_SEC: i32 = 20;
 
-/// The time after which a row with a shortened life has expired.
+/// Returns the time after which a row with a shortened life has expired.
 fn expiry() -> Duration {
     Duration::from_secs(u64::from(SHORT_SEC.unsigned_abs()) + 1)
 }

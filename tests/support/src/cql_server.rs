@@ -77,7 +77,7 @@ pub struct Node {
     keeper: Mutex<Child>,
 }
 
-/// Whether all threads of a process are stopped.
+/// Returns whether all threads of a process are stopped.
 fn has_stopped(pid: &str) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     // A thread that ended in the meantime has no state any more.
