@@ -52,8 +52,9 @@ const HTTP2_STREAM_WINDOW_BYTES: u32 = ANSWER_READ_BYTES_MAX as u32;
 const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
 /// The maximum size of an HTTP/2 head.
 const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
-/// The interval and timeout of pings on a shared HTTP/2 connection with a waiting request, so that
-/// a dead connection does not fail one attempt after another.
+/// The interval of pings on a shared HTTP/2 connection with a waiting request, so that a dead
+/// connection does not fail one attempt after another. An answer to a ping may take as long as an
+/// answer to an attempt, so that no ping ends an attempt that could still succeed.
 const HTTP2_PING_MS: u64 = 2_000;
 /// The maximum number of concurrent probes per node.
 const PROBES_MAX: usize = 128;
@@ -157,7 +158,7 @@ impl HttpTransport {
             .http2_initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
             .http2_max_header_list_size(HTTP2_HEAD_BYTES_MAX)
             .http2_keep_alive_interval(Duration::from_millis(HTTP2_PING_MS))
-            .http2_keep_alive_timeout(Duration::from_millis(HTTP2_PING_MS))
+            .http2_keep_alive_timeout(Duration::from_millis(ATTEMPT_MS_MAX))
             .build()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(settings.threads.max(1))
@@ -231,6 +232,7 @@ impl Transport for HttpTransport {
 
 fn failure(duration_ms: u32, cause: Cause) -> Answer {
     Answer {
+        waited_ms: 0,
         duration_ms,
         status_code: None,
         cause: Some(cause),
@@ -246,11 +248,15 @@ fn elapsed_ms(since: Instant) -> u32 {
 
 impl Inner {
     async fn send(&self, request: OutboundRequest) -> Answer {
-        let within = Duration::from_millis(PERMIT_MS_MAX);
+        let (asked, within) = (Instant::now(), Duration::from_millis(PERMIT_MS_MAX));
         let Some(_permit) = self.permits.acquire(Some(request.tenant), within).await else {
             ResolverMetrics::get().on_refused(PermitPoolKind::Attempts);
-            return failure(0, Cause::Internal);
+            return Answer {
+                waited_ms: elapsed_ms(asked),
+                ..failure(0, Cause::Internal)
+            };
         };
+        let waited_ms = elapsed_ms(asked);
         let begun = Instant::now();
         let deadline = begun + Duration::from_millis(ATTEMPT_MS_MAX);
         let mut details = AttemptDetails::default();
@@ -270,6 +276,7 @@ impl Inner {
             Ok(head) => head,
             Err(cause) => {
                 return Answer {
+                    waited_ms,
                     details,
                     ..failure(duration_ms, cause)
                 };
@@ -281,6 +288,7 @@ impl Inner {
         let kept = read_body(&mut response, deadline).await;
         let ends = self.ends.get(&host).map(|ends| *ends);
         Answer {
+            waited_ms,
             duration_ms,
             status_code: Some(status),
             cause: cause::of_status(status),

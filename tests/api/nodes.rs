@@ -51,6 +51,7 @@ impl Transport for Counting {
     async fn send(&self, _request: OutboundRequest) -> Received {
         self.0.fetch_add(1, Ordering::SeqCst);
         Received {
+            waited_ms: 0,
             duration_ms: 1,
             status_code: Some(200),
             cause: None,

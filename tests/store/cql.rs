@@ -4,6 +4,7 @@ mod bounded;
 mod costs;
 mod doubts;
 mod nodes;
+mod privacy;
 mod renewal;
 mod shards;
 

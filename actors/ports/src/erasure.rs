@@ -98,6 +98,12 @@ pub trait Erasure: Send + Sync {
         Ok(false)
     }
 
+    /// Queues the waiting messages of a session again, because their entries in the outbox may have
+    /// expired while a restriction hid the session.
+    async fn requeue(&self, _session_id: SessionId) -> StoreResult<()> {
+        Ok(())
+    }
+
     /// Makes the removed rows unreadable in the files of the store: destroys their data keys for good,
     /// or rewrites the files. If the database does so by itself, the call returns immediately.
     async fn purge(&self) -> StoreResult<()>;

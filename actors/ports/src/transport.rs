@@ -24,6 +24,8 @@ pub struct OutboundRequest {
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
+    /// The time in milliseconds for which the request waited for a permit before it began.
+    pub waited_ms: u32,
     /// Time until the answer's head or the failure, in milliseconds.
     pub duration_ms: u32,
     /// The receiver's status code, if it answered.

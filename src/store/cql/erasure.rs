@@ -297,6 +297,11 @@ impl Erasure for CqlStore {
             .await
     }
 
+    async fn requeue(&self, session_id: SessionId) -> StoreResult<()> {
+        self.carry_out_all(|inner| async move { inner.requeue(session_id).await })
+            .await
+    }
+
     async fn purge(&self) -> StoreResult<()> {
         Ok(())
     }

@@ -257,11 +257,12 @@ impl Inner {
             let tags: Vec<(Vec<u8>,)> = tags.await?;
             marks.extend(tags.into_iter().map(|(tag,)| (bucket, tag)));
         }
-        let Some(state) = self.state(session_id).await? else {
+        let Some((version, state)) = self.versioned_state(session_id, false).await? else {
             return Ok(false);
         };
         // A process may have died between the change and its copies, to which only the marks lead.
         self.relay(session_id, &state).await?;
+        self.drop_learned(session_id, version, &state).await?;
         let present = Covered {
             batches: self.count(session_id).await?,
             pod_received_at: self.pod(session_id).await?.map(|pod| pod.received_at),

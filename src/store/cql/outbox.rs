@@ -195,38 +195,48 @@ impl Inner {
         Ok(found)
     }
 
-    /// Confirmed hints, from the first slot on, up to a limit. Ready hints that the owner has found
-    /// finished are not read again.
+    /// Returns confirmed hints, from the first slot on, up to a limit. Ready hints that the owner
+    /// has found finished are not read again.
     async fn hints(&self, outbox: OutboxOf, wanted: Wanted) -> StoreResult<Vec<Hint>> {
+        if wanted.limit == 0 {
+            return Ok(Vec::new());
+        }
         let generation = self.ownership.generation(outbox.shard);
         let generation = generation.filter(|_| wanted.kind == OutboxKind::Ready);
-        let Some(generation) = generation else {
-            return self.hints_from(outbox, wanted).await;
-        };
-        let endpoint_id = outbox.endpoint_id;
-        let began = self.clock.now();
-        let examined = self.memory.examined_outboxes.get(&endpoint_id);
-        let examined = examined.and_then(|examined| examined.from(generation, began));
+        let examined = generation.and_then(|generation| {
+            let examined = self.memory.examined_outboxes.get(&outbox.endpoint_id)?;
+            examined.from(generation, self.clock.now())
+        });
         let from = examined.unwrap_or(TimestampMs(i64::MIN));
-        let found = self.hints_from(outbox, wanted.after(from)).await?;
-        if wanted.is_all_after(from) && found.len() < wanted.limit {
+        let left = wanted.after(from);
+        let owner = Owner::Outbox(outbox.endpoint_id, wanted.kind);
+        let slots = self.slots(owner, left.from_slot, left.to_slot, Way::Up);
+        let slots = slots.await?;
+        let generation = generation.filter(|_| wanted.is_all_after(from) && !slots.is_empty());
+        let Some(generation) = generation else {
+            return self.hints_of(outbox, slots, left).await;
+        };
+        // A clock of this process that is ahead must not hide the hints that others write now.
+        let began = self.earlier_clock().await?;
+        let found = self.hints_of(outbox, slots, left).await?;
+        if found.len() < wanted.limit {
             let first = found.iter().map(|hint| hint.at).min();
             let examined = Examined::new(generation, began, first);
-            self.memory.examined_outboxes.put(endpoint_id, examined);
+            self.memory
+                .examined_outboxes
+                .put(outbox.endpoint_id, examined);
         }
         Ok(found)
     }
 
-    /// Reads confirmed hints from the first slot on, up to the limit.
-    async fn hints_from(&self, outbox: OutboxOf, wanted: Wanted) -> StoreResult<Vec<Hint>> {
+    /// Reads confirmed hints of these slots, up to the limit.
+    async fn hints_of(
+        &self,
+        outbox: OutboxOf,
+        slots: Vec<i64>,
+        wanted: Wanted,
+    ) -> StoreResult<Vec<Hint>> {
         let mut found: Vec<Hint> = Vec::new();
-        if wanted.limit == 0 {
-            return Ok(found);
-        }
-        let owner = Owner::Outbox(outbox.endpoint_id, wanted.kind);
-        let slots = self
-            .slots(owner, wanted.from_slot, wanted.to_slot, Way::Up)
-            .await?;
         for slot in slots {
             let left = Wanted {
                 limit: wanted.limit - found.len(),
@@ -338,8 +348,12 @@ impl Inner {
                 from,
                 ..wanted(OutboxKind::Ready, limit)
             };
-            let hints = self.hints(outbox, wanted);
-            let hints = hints.await?.into_iter();
+            let mut hints = self.hints(outbox, wanted).await?;
+            // The hint of a message that was queued late carries a later time than the message.
+            if hints.len() < limit {
+                hints.retain(|hint| hint.id.made_at() >= from);
+            }
+            let hints = hints.into_iter();
             let mut ready: Vec<_> = hints.map(|hint| (hint.id, hint.session_id)).collect();
             ready.sort_unstable();
             ready.dedup();
@@ -388,15 +402,15 @@ impl Inner {
                 let inner = Arc::clone(&self);
                 async move {
                     let (first, all) = (TimestampMs(i64::MIN), Some((until, 1)));
-                    // While the endpoint is paused, only messages that were held for too long can
-                    // be acted on, and no manual request.
-                    let (held, manual) = match endpoint.enabled {
-                        true => (TimestampMs(i64::MAX), 1),
-                        false => (until, 0),
+                    // While the endpoint is paused, only manual requests and messages that were
+                    // held for too long can be acted on.
+                    let held = match endpoint.enabled {
+                        true => TimestampMs(i64::MAX),
+                        false => until,
                     };
                     let outbox = OutboxOf::new(&endpoint);
                     let listing = inner
-                        .listing(outbox, Some((first, 1)), all, Some((held, 1)), manual)
+                        .listing(outbox, Some((first, 1)), all, Some((held, 1)), 1)
                         .await?;
                     let at_once = !listing.manual.is_empty()
                         || listing.ready.is_some_and(|ready| !ready.is_empty())

@@ -16,7 +16,7 @@ use super::Inner;
 use super::db::encode;
 use super::slots::OutboxKind;
 use super::slots::{Owner, SLOT_MS, slot_of, tenant_key};
-use super::state::{Pending, State};
+use super::state::State;
 
 /// Pauses between attempts at writes that did not succeed immediately.
 const AGAIN_AFTER: [Duration; 5] = [
@@ -72,15 +72,22 @@ impl Inner {
         if state.pending.is_empty() || self.memory.copied.get(&session_id) == Some(state.change) {
             return Ok(());
         }
-        self.write_copies(&state.pending).await?;
+        self.write_copies(state).await?;
         self.memory.copied.put(session_id, state.change);
         Ok(())
     }
 
-    async fn write_copies(&self, pending: &Pending) -> StoreResult<()> {
-        let learned = pending.learned.iter().map(|(key, value)| {
-            let values = (key.as_slice(), value.as_slice());
-            self.db.write(&self.db.statements.learned_put, values)
+    async fn write_copies(&self, state: &State) -> StoreResult<()> {
+        let pending = &state.pending;
+        let learned = pending.learned.iter().map(|(key, value)| async move {
+            let (statement, values) = (
+                &self.db.statements.learned_put,
+                (key.as_slice(), value.as_slice()),
+            );
+            match state.changed_at {
+                Some(at) => self.db.write_at(statement, values, at.0 * 1_000).await,
+                None => self.db.write(statement, values).await,
+            }
         });
         let learning = try_join_all(learned);
         let placing = async {

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use porchlight_ports::{Covered, MessageBody, StoreError, StoreResult};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
+use porchlight_schema::later;
 use porchlight_schema::message::Message;
 use porchlight_schema::session::{SessionEnd, SessionStart};
+use porchlight_schema::time::TimestampMs;
 use porchlight_world::fill;
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +37,8 @@ pub(super) struct Official {
     pub(super) covered: Covered,
 }
 
-/// Copies that a change must still write; writing them twice is harmless.
+/// Copies that a change must still write; writing them twice is harmless. Learned rows carry the
+/// time of the change, so that a repeat does not replace later ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Pending {
     /// The message and its endpoint.
@@ -62,6 +65,9 @@ pub(super) struct State {
     pub(super) pending: Pending,
     /// The tag of the last change, by which it is recognised.
     pub(super) change: [u8; 16],
+    /// The time of the last change; `None` in rows of earlier releases.
+    #[serde(deserialize_with = "later::or_default")]
+    pub(super) changed_at: Option<TimestampMs>,
 }
 
 /// A session's state as it was read, with its version. `None` before the first decision.
@@ -107,6 +113,7 @@ impl State {
             next_number: u32::from(record.first.is_some()),
             pending: Pending::default(),
             change: [0; 16],
+            changed_at: None,
         }
     }
 
@@ -122,11 +129,18 @@ impl State {
             next_number,
             pending: Pending::default(),
             change: [0; 16],
+            changed_at: None,
         }
     }
 
-    /// Returns the state after a change whose message goes to `wanting`.
-    fn after(&self, start: &SessionStart, change: Change, wanting: Option<EndpointId>) -> Self {
+    /// Returns the state after a change at `now` whose message goes to `wanting`.
+    fn after(
+        &self,
+        start: &SessionStart,
+        change: Change,
+        wanting: Option<EndpointId>,
+        now: TimestampMs,
+    ) -> Self {
         let number = self.next_number;
         let message = change.message.zip(wanting).map(|(body, endpoint_id)| {
             let message = message(start, number, body);
@@ -141,7 +155,18 @@ impl State {
                 learned: change.learned,
             },
             change: tag(),
+            changed_at: Some(now),
         }
+    }
+
+    /// Returns the state without learned rows, which contain facts of other couriers' sessions, or
+    /// `None` if it has none.
+    fn without_learned(&self) -> Option<Self> {
+        (!self.pending.learned.is_empty()).then(|| {
+            let mut state = self.clone();
+            state.pending.learned = Vec::new();
+            state
+        })
     }
 }
 
@@ -263,7 +288,7 @@ impl Inner {
             // The next change would overwrite it.
             self.relay(session_id, &state).await?;
             let wanting = self.wanting(start.tenant).await?;
-            let next = state.after(start, *change, wanting);
+            let next = state.after(start, *change, wanting, self.clock.now());
             let written = self.write_state(session_id, version, &next).await?;
             if matches!(written, Lwt::Applied) {
                 return Ok((answer, next));
@@ -277,9 +302,29 @@ impl Inner {
             {
                 return Ok((answer, next));
             }
+            if stored.is_none() && self.record(session_id).await?.is_none() {
+                return Err(StoreError::unavailable("the session was removed meanwhile"));
+            }
             pause().await;
         }
         Err(StoreError::Overloaded)
+    }
+
+    /// Removes learned rows that were written from a session's state.
+    pub(super) async fn drop_learned(
+        &self,
+        session_id: SessionId,
+        version: i64,
+        state: &State,
+    ) -> StoreResult<()> {
+        let Some(next) = state.without_learned() else {
+            return Ok(());
+        };
+        match self.write_state(session_id, version, &next).await? {
+            // A later change has replaced them.
+            Lwt::Applied | Lwt::Refused => Ok(()),
+            Lwt::InDoubt(error) => Err(error),
+        }
     }
 
     async fn write_state(

@@ -368,9 +368,9 @@ pub fn work(read: &dyn Read, shards: ShardSet, until: TimestampMs) -> StoreResul
             rows.map(|rows| rows.into_iter().next())
         };
         let held = first(HELD)?;
-        // While the endpoint is paused, only messages that were held for too long can be acted on,
-        // and no manual request.
-        let can_send = endpoint.enabled && (held.is_some() || first(b'b')?.is_some());
+        // While the endpoint is paused, only manual requests and messages that were held for too
+        // long can be acted on.
+        let can_send = endpoint.enabled && held.is_some() || first(b'b')?.is_some();
         let due_at = if can_send || first(b'q')?.is_some() {
             Some(TimestampMs(0))
         } else {

@@ -63,6 +63,10 @@ impl Erasure for FaultyStore {
         self.real.renew_session(id).await
     }
 
+    async fn requeue(&self, id: SessionId) -> StoreResult<()> {
+        self.real.requeue(id).await
+    }
+
     async fn purge(&self) -> StoreResult<()> {
         self.real.purge().await
     }

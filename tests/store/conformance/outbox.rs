@@ -328,7 +328,17 @@ pub async fn tries_by_hand_are_asked_for_and_answered(subject: &dyn Subject) {
         listing.unwrap().manual
     };
     assert_eq!(asked().await, [request]);
-    assert_eq!(queue.has_work(T0).await, Some(TimestampMs(0)));
+    // The customer's request counts while the webhook is paused, too.
+    for enabled in [false, true] {
+        let stored = outbox.endpoint(tenant).await.unwrap().unwrap();
+        let changed = Endpoint {
+            enabled,
+            version: stored.version + 1,
+            ..stored
+        };
+        assert!(outbox.replace_endpoint(changed).await.unwrap());
+        assert_eq!(queue.has_work(T0).await, Some(TimestampMs(0)), "{enabled}");
+    }
     let session_id = queue.sessions[0];
     let lane = outbox.lane(tenant, queue.endpoint_id, session_id, Some(request));
     assert_eq!(lane.await.unwrap().manual, Some(failed));

@@ -268,11 +268,14 @@ impl Service {
     /// outdated when its body has arrived.
     async fn end_by_now(&self, target: &Target) -> StoreResult<Option<SessionEnd>> {
         match &target.at {
-            At::Elsewhere(belief) if !belief.is_good() => {
+            At::Elsewhere(belief) if belief.is_good() => Ok(target.end),
+            // The node may have lost the session, which another one has ended.
+            At::Here(_) if self.registry().acts_for(target.session_id) => Ok(target.end),
+            At::Over => Ok(target.end),
+            At::Elsewhere(_) | At::Here(_) => {
                 let anew = self.target(target.session_id).await?;
                 Ok(anew.and_then(|anew| anew.end))
             }
-            _ => Ok(target.end),
         }
     }
 

@@ -426,7 +426,7 @@ async fn attempt_once(
     let url = Arc::clone(&request.url);
     let answer = inner.transport.send(request).await;
     let report = AttemptResult {
-        at,
+        at: at.plus_ms(i64::from(answer.waited_ms)),
         duration_ms: answer.duration_ms,
         status_code: answer.status_code,
         cause: answer.cause,

@@ -103,7 +103,9 @@ impl Inner {
                 })
                 .collect();
             // Hints to the lane and log entries are written before the change itself.
-            let placing = taken.iter().map(|update| self.place(endpoint_id, update));
+            let placing = taken
+                .iter()
+                .map(|update| self.place_changed(endpoint_id, update));
             let telling = taken.iter().map(|update| self.apply_update(tenant, update));
             try_join(try_join_all(placing), try_join_all(telling)).await?;
             self.put_cursor(shard, session_id, cursor).await?;
@@ -111,12 +113,28 @@ impl Inner {
         self.waiting(shard, endpoint_id, session_id).await
     }
 
+    /// Writes the hints of all waiting messages of a session again.
+    pub(in crate::cql) async fn requeue(&self, session_id: SessionId) -> StoreResult<()> {
+        let Some(record) = self.record(session_id).await? else {
+            return Ok(());
+        };
+        let shard = record.start.tenant.organization_id.shard();
+        let rows = self.lane_rows(shard, session_id).await?;
+        let waiting = rows.iter().filter(|row| row.queued.is_waiting());
+        let placing = waiting.map(|row| self.place(row.endpoint_id, &row.queued));
+        try_join_all(placing).await.map(drop)
+    }
+
     /// Writes the hint of a message whose listing has changed.
-    async fn place(&self, endpoint_id: EndpointId, update: &Update) -> StoreResult<()> {
-        let after = &update.after;
-        if update.before.index() == after.index() {
+    async fn place_changed(&self, endpoint_id: EndpointId, update: &Update) -> StoreResult<()> {
+        if update.before.index() == update.after.index() {
             return Ok(());
         }
+        self.place(endpoint_id, &update.after).await
+    }
+
+    /// Writes the hint of a message.
+    async fn place(&self, endpoint_id: EndpointId, after: &Queued) -> StoreResult<()> {
         let (kind, at) = match after.index() {
             Index::Ready => (OutboxKind::Ready, after.id.made_at().max(self.clock.now())),
             Index::Due(due_at) => (OutboxKind::Due, due_at),

@@ -302,7 +302,7 @@ impl TenantPrivacy<'_> {
     }
 
     /// Counts the data of a page of the subject's sessions. A restriction renews the time to live of
-    /// their rows.
+    /// their rows, and a release queues their waiting messages again.
     async fn count_page(
         &self,
         request: &PrivacyRequest,
@@ -315,8 +315,12 @@ impl TenantPrivacy<'_> {
         let (rows, next) = page.await?;
         let mut counts = Counts::default();
         for row in &rows {
-            if request.request_type == RequestType::Restriction {
-                self.service.renew_readable(row.start.session_id).await?;
+            match request.request_type {
+                RequestType::Restriction => {
+                    self.service.renew_readable(row.start.session_id).await?;
+                }
+                RequestType::Release => store.requeue(row.start.session_id).await?,
+                RequestType::Access | RequestType::Erasure => {}
             }
             counts.add(erase::count(store, &row.start).await?);
         }
