@@ -4,15 +4,23 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use porchlight_core::webhook::Cause;
 use porchlight_ports::Transport;
+use porchlight_schema::limits::TENANT_ATTEMPTS_IN_FLIGHT_MAX;
 use tokio::net::TcpListener;
 
 use crate::receiver::{Authority, HOST, request, transport};
 
-/// Answers each request immediately, except those to `/hang`, which it never answers. Returns its
-/// port and the count of its connections.
+/// The time after which the receiver answers a request to `/busy`.
+const BUSY: Duration = Duration::from_millis(4_200);
+/// The time after which the receiver answers a request to `/slow`.
+const SLOW: Duration = Duration::from_millis(1_000);
+
+/// Answers each request immediately, with these exceptions: it never answers those to `/hang`, it
+/// answers those to `/slow` after a while, and after one to `/busy` it does nothing for a while, not
+/// even answer pings. Returns its port and the count of its connections.
 async fn receiver(authority: &Authority) -> (u16, Arc<AtomicUsize>) {
     let acceptor = authority.offering(&["h2", "http/1.1"]);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
@@ -32,9 +40,18 @@ async fn receiver(authority: &Authority) -> (u16, Arc<AtomicUsize>) {
                         unanswered.push(respond);
                         continue;
                     }
-                    let answer = http::Response::builder().status(202).body(()).unwrap();
-                    let mut body = respond.send_response(answer, false).unwrap();
-                    body.send_data("ok".into(), true).unwrap();
+                    let is_slow = request.uri().path() == "/slow";
+                    if request.uri().path() == "/busy" {
+                        tokio::time::sleep(BUSY).await;
+                    }
+                    tokio::spawn(async move {
+                        if is_slow {
+                            tokio::time::sleep(SLOW).await;
+                        }
+                        let answer = http::Response::builder().status(202).body(()).unwrap();
+                        let mut body = respond.send_response(answer, false).unwrap();
+                        body.send_data("ok".into(), true).unwrap();
+                    });
                 }
             });
         }
@@ -62,4 +79,34 @@ async fn attempts_share_a_connection_and_do_not_wait_for_each_other() {
     assert!(!hanging.is_finished());
     assert_eq!(connections.load(Ordering::SeqCst), 1);
     assert_eq!(hanging.await.unwrap().cause, Some(Cause::Timeout));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_answers_no_pings_has_the_whole_time_of_an_attempt() {
+    let authority = Authority::new();
+    let (port, _) = receiver(&authority).await;
+    let url = format!("https://{HOST}:{port}/busy");
+    let answer = transport(&authority).send(request(&url)).await;
+    assert_eq!((answer.status_code, answer.cause), (Some(202), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_begins_after_the_wait_for_a_permit() {
+    let authority = Authority::new();
+    let (port, _) = receiver(&authority).await;
+    let transport = Arc::new(transport(&authority));
+    let url = format!("https://{HOST}:{port}/slow");
+    let mut sending = tokio::task::JoinSet::new();
+    for _ in 0..=TENANT_ATTEMPTS_IN_FLIGHT_MAX {
+        let (transport, url) = (Arc::clone(&transport), url.clone());
+        sending.spawn(async move { transport.send(request(&url)).await });
+    }
+    let mut waited = 0;
+    while let Some(answer) = sending.join_next().await {
+        let answer = answer.unwrap();
+        assert_eq!(answer.status_code, Some(202), "{:?}", answer.cause);
+        waited += u32::from(u128::from(answer.waited_ms) >= SLOW.as_millis() / 2);
+        assert!(u128::from(answer.duration_ms) >= SLOW.as_millis());
+    }
+    assert_eq!(waited, 1);
 }
