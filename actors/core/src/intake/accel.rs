@@ -18,6 +18,11 @@ const GRAVITY: f32 = 9.806_65;
 const BIN_MS: u32 = 100;
 /// The number of bins kept: 4 s, at least five steps of an ordinary walk.
 const BINS: usize = 40;
+/// A bin without data.
+const HOLE: i16 = i16::MIN;
+/// The longest time between two samples of one sensor, in bins: 3 samples a second still show a step. A longer time
+/// without a sample is a hole in the stream.
+const HELD_BINS: usize = 3;
 /// The weight of a new second in the spread against which the stride is compared: about 4 s, like
 /// the bins.
 const SPREAD_NEW: f32 = 0.35;
@@ -104,7 +109,7 @@ pub(super) struct AccelReducer {
     second: Option<Second>,
     gravity: Option<[f32; 3]>,
     length: Option<f32>,
-    /// The norm less gravity in bins, mm/s²: a ring buffer.
+    /// The norm less gravity in bins, mm/s², or [`HOLE`]: a ring buffer.
     #[serde(with = "bins")]
     bins: [i16; BINS],
     /// The acceleration along gravity, less gravity, in the same bins.
@@ -328,14 +333,18 @@ impl AccelReducer {
         (length > 1.0).then(|| gravity.map(|along| along / length))
     }
 
-    /// Shifts the bins so that `bin` is the open one; bins without data repeat the previous bin.
+    /// Shifts the bins so that `bin` is the open one. Bins between two samples of a slow sensor repeat the previous
+    /// bin; bins in a hole of the stream have no data.
     fn close_bins(&mut self, bin: u32) {
         let behind = bin.saturating_sub(self.bin.number) as usize;
-        if behind > BINS / 2 || self.bin.count == 0 {
+        if behind >= BINS || self.bin.count == 0 {
             self.filled = 0;
         } else {
-            let (norm, rise) = (self.bin.mean(self.bin.norm), self.bin.mean(self.bin.rise));
-            for _ in 0..behind {
+            let (mut norm, mut rise) = (self.bin.mean(self.bin.norm), self.bin.mean(self.bin.rise));
+            for place in 0..behind {
+                if place > 0 && behind > HELD_BINS {
+                    (norm, rise) = (HOLE, HOLE);
+                }
                 let oldest = usize::from(self.oldest) % BINS;
                 (self.bins[oldest], self.rises[oldest]) = (norm, rise);
                 self.oldest = ((oldest + 1) % BINS) as u8;
@@ -401,10 +410,14 @@ impl AccelReducer {
             accel_mean,
             accel_std,
             vertical_mean,
-            cadence_hz: Some(signal.cadence_hz(correlation.as_ref())),
+            cadence_hz: signal
+                .shows_period()
+                .then(|| signal.cadence_hz(correlation.as_ref())),
             yaw_rad,
             stride: self.stride(&signal),
-            gait: Some(features.map(|features| model.log_odds(&features))),
+            gait: signal
+                .shows_period()
+                .then(|| features.map(|features| model.log_odds(&features))),
         };
         Some((motion, features))
     }

@@ -3,7 +3,7 @@
 use porchlight_schema::event::{Event, EventType, Metadata};
 use porchlight_schema::sample::{Pressure, Sample, Steps};
 
-use super::signals::{Act, Owned, Phone, context_at, events_of, of_type, samples};
+use super::signals::{Act, Noise, Owned, Phone, context_at, events_of, of_type, samples};
 
 const WALK: Act = Act::Walk { heading_deg: 0.0 };
 const STAIRS: Act = Act::Stairs {
@@ -179,6 +179,38 @@ fn a_late_step_counter_does_not_move_a_stay() {
         stay.t_start_ms.abs_diff(140_000) <= 4_000 && to_ms.abs_diff(180_000) <= 4_000
     });
     assert!(found, "{events:?}");
+}
+
+/// An app reads the accelerometer for 0.6 s of each second, or loses one array in three. The period of the steps goes on
+/// across the holes.
+#[test]
+fn a_walk_is_seen_through_holes_in_the_acceleration() {
+    let script = [(Act::Stay, 40), (WALK, 60), (Act::Stay, 40)];
+    let phone = Phone {
+        location: false,
+        pressure: false,
+        steps: false,
+        ..Phone::ALL
+    };
+    let all = samples(&script, phone, 28);
+    let mut short = all.clone();
+    for owned in &mut short {
+        if let Owned::Imu { accel, .. } = owned {
+            accel.iter_mut().for_each(|axis| axis.truncate(15));
+        }
+    }
+    let mut lossy = all;
+    let mut noise = Noise::new(28);
+    lossy.retain(|_| noise.next() > -0.4);
+    for held in [short, lossy] {
+        let events = events_of(&context_at(0.0, 0.0), &held, 60);
+        let (_, from_sec, to_sec) = only(&events, EventType::Walking);
+        assert!(
+            from_sec.abs_diff(40) <= 3 && to_sec.abs_diff(100) <= 3,
+            "{events:?}"
+        );
+        assert_eq!(of_type(&events, EventType::Stopped).len(), 2, "{events:?}");
+    }
 }
 
 /// The air may stand at a whole hectopascal while nobody climbs.

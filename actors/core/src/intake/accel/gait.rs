@@ -1,7 +1,7 @@
 //! Derives gait properties from the last seconds of acceleration: the cadence, and the swing of the
 //! phone with a stride.
 
-use super::{AccelReducer, BIN_MS, BINS};
+use super::{AccelReducer, BIN_MS, BINS, HOLE};
 use crate::window::Stride;
 
 /// The shortest autocorrelation lag that can be a step: 0.3 s (3.3 steps a second, running).
@@ -34,14 +34,35 @@ const NEWEST_BINS: usize = 30;
 /// The autocorrelation by lag in bins.
 pub(super) type Correlation = [f32; LAGS];
 
+/// The fewest pairs of bins that show an autocorrelation: half a second of data on both sides of the lag.
+const PAIRS_MIN: u32 = 5;
+
 /// The gait signal of the last seconds less its mean, mm/s².
 pub(super) struct Signal {
-    /// The number of filled bins.
-    filled: usize,
-    /// The available values are at the end of the first [`BINS`]; all others are 0.
+    /// The bins with data: the lowest bit is the oldest bin.
+    measured: u64,
+    /// The values are at the end of the first [`BINS`]; all others, and those of holes, are 0.
     values: [f32; BINS + LAGS],
+    /// The values of the newest three seconds, without holes.
+    newest: Newest,
     /// The sum of the squared values.
     energy: f32,
+}
+
+/// Up to three seconds of values.
+#[derive(Debug, Clone, Copy, Default)]
+struct Newest {
+    values: [f32; NEWEST_BINS],
+    count: usize,
+}
+
+impl Newest {
+    fn push(&mut self, value: f32) {
+        if let Some(place) = self.values.get_mut(self.count) {
+            *place = value;
+            self.count += 1;
+        }
+    }
 }
 
 impl AccelReducer {
@@ -58,20 +79,31 @@ impl AccelReducer {
     pub(super) fn signal(&self) -> Signal {
         let filled = usize::from(self.filled).min(BINS);
         let bins = self.in_order(&self.bins);
+        let mut measured = 0_u64;
         // The bins are integers far below 2^24, so their sum is also exact in single precision.
-        let sum: i32 = bins[BINS - filled..]
-            .iter()
-            .map(|&bin| i32::from(bin))
-            .sum();
-        let mean = sum as f32 / filled.max(1) as f32;
+        let mut sum = 0_i32;
+        for (place, &bin) in bins.iter().enumerate().skip(BINS - filled) {
+            if bin != HOLE {
+                measured |= 1 << place;
+                sum += i32::from(bin);
+            }
+        }
+        let mean = sum as f32 / measured.count_ones().max(1) as f32;
         let mut values = [0.0_f32; BINS + LAGS];
-        for (value, &bin) in values.iter_mut().zip(&bins).skip(BINS - filled) {
-            *value = f32::from(bin) - mean;
+        let mut newest = Newest::default();
+        for (place, (value, &bin)) in values.iter_mut().zip(&bins).enumerate() {
+            if measured >> place & 1 == 1 {
+                *value = f32::from(bin) - mean;
+                if place >= BINS - NEWEST_BINS {
+                    newest.push(*value);
+                }
+            }
         }
         let energy = values[..BINS].iter().map(|value| value * value).sum();
         Signal {
-            filled,
+            measured,
             values,
+            newest,
             energy,
         }
     }
@@ -80,7 +112,7 @@ impl AccelReducer {
     /// walk.
     pub(super) fn stride(&self, signal: &Signal) -> Option<Stride> {
         let spread_squared = self.spread_squared;
-        if usize::from(self.filled) < BINS || spread_squared < GAIT_STD_MIN * GAIT_STD_MIN {
+        if signal.measured_bins() < BINS || spread_squared < GAIT_STD_MIN * GAIT_STD_MIN {
             return None;
         }
         let smooth = signal.energy / (BINS as f32 * 1e6);
@@ -115,17 +147,29 @@ impl AccelReducer {
 }
 
 impl Signal {
+    /// Returns the number of bins with data.
+    fn measured_bins(&self) -> usize {
+        self.measured.count_ones() as usize
+    }
+
+    /// Returns whether there are two seconds of data, which show whether the signal has a period.
+    pub(super) fn shows_period(&self) -> bool {
+        self.measured_bins() >= BINS / 2
+    }
+
     /// Returns up to three of the newest seconds of the signal, less the mean of four, mm/s².
     pub(super) fn newest(&self) -> &[f32] {
-        let from = BINS - self.filled.min(NEWEST_BINS);
-        self.values.get(from..BINS).unwrap_or_default()
+        self.newest
+            .values
+            .get(..self.newest.count)
+            .unwrap_or_default()
     }
 
     /// Returns the autocorrelation by lag in bins. Returns `None` at rest and before there are two
     /// seconds of data.
     pub(super) fn correlation(&self) -> Option<Correlation> {
-        let (filled, energy) = (self.filled, self.energy);
-        if filled < BINS / 2 || energy < filled as f32 * REST_STD_MMPS2 * REST_STD_MMPS2 {
+        let (count, energy) = (self.measured_bins(), self.energy);
+        if count < BINS / 2 || energy < count as f32 * REST_STD_MMPS2 * REST_STD_MMPS2 {
             return None;
         }
         let mut correlation = [0.0_f32; LAGS];
@@ -135,7 +179,12 @@ impl Signal {
             }
         }
         for (lag, value) in correlation.iter_mut().enumerate() {
-            let overlap = filled as f32 / (filled - lag) as f32;
+            let pairs = (self.measured & self.measured >> lag).count_ones();
+            if pairs < PAIRS_MIN {
+                *value = 0.0;
+                continue;
+            }
+            let overlap = count as f32 / pairs as f32;
             *value = *value * overlap / energy;
         }
         Some(correlation)
@@ -144,7 +193,7 @@ impl Signal {
     /// Returns the steps per second according to the autocorrelation, or 0 without a gait.
     pub(super) fn cadence_hz(&self, correlation: Option<&Correlation>) -> f32 {
         let clear = GAIT_STD_MIN * 1_000.0;
-        let is_clear = self.energy >= self.filled as f32 * clear * clear;
+        let is_clear = self.energy >= self.measured_bins() as f32 * clear * clear;
         let Some(correlation) = correlation.filter(|_| is_clear) else {
             return 0.0;
         };
