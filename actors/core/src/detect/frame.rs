@@ -162,6 +162,24 @@ impl KeptFrame {
         self.flags = (self.flags & !HAS_STEPS) | if has_steps { HAS_STEPS } else { 0 };
     }
 
+    /// Writes the weaker evidence of the two seconds around this one, in which nothing measured the body.
+    pub(super) fn put_between(&mut self, before: &Self, after: &Self) {
+        let gait = if before.gait.abs() < after.gait.abs() {
+            before.gait
+        } else {
+            after.gait
+        };
+        let is_one = (before.gait > 0) == (after.gait > 0);
+        self.gait = if is_one { gait } else { 0 };
+        self.flags |= HAS_BODY | SEES_WALK | (before.flags & after.flags & HAS_STEPS);
+    }
+
+    /// Returns whether acceleration measured the body.
+    #[inline]
+    pub(super) fn feels_body(&self) -> bool {
+        self.has(HAS_BODY) && !self.has(BY_COUNTER)
+    }
+
     /// Writes the evidence for climbing or level ground, log-odds.
     pub(super) fn put_climb(&mut self, climb: f32) {
         self.climb = rounded(climb * 64.0) as i8;

@@ -126,6 +126,7 @@ impl Detector for MovementDetector {
         if let Some(leg) = self.position.observe(window) {
             self.fill(&leg);
         }
+        self.bridge_body();
         if let Some(since_ms) = self.shaken.observe(window) {
             self.still(since_ms);
         }
@@ -211,6 +212,24 @@ impl MovementDetector {
         let place = place.filter(|&place| place >= usize::from(self.done));
         if let Some(kept) = place.and_then(|place| self.frames.get_mut(place)) {
             kept.put_counter(log_odds, has_steps);
+        }
+    }
+
+    /// Fills a second without data about the body between two seconds with the weaker evidence of both: the body did not
+    /// change from one to the other.
+    fn bridge_body(&mut self) {
+        let Some(place) = self.frames.len().checked_sub(3) else {
+            return;
+        };
+        if place + 1 < usize::from(self.done) {
+            return;
+        }
+        let Some([before, missing, after]) = self.frames.get_mut(place..place + 3) else {
+            return;
+        };
+        let is_next = after.t_ms() - before.t_ms() == 2 * WINDOW_MS;
+        if is_next && !missing.has_body() && before.feels_body() && after.feels_body() {
+            missing.put_between(before, after);
         }
     }
 

@@ -213,6 +213,29 @@ fn a_walk_is_seen_through_holes_in_the_acceleration() {
     }
 }
 
+/// To save power, an app reads the accelerometer in every other second. Between two seconds of a walk the courier
+/// walks, so a walk of 6 s shows as it does to a phone that reads it always.
+#[test]
+fn a_short_walk_is_seen_in_every_other_second() {
+    let phone = Phone {
+        location: false,
+        pressure: false,
+        steps: false,
+        ..Phone::ALL
+    };
+    for walk_sec in 6..12 {
+        let script = [(Act::Stay, 40), (WALK, walk_sec), (Act::Stay, 40)];
+        let mut all = samples(&script, phone, 29);
+        all.retain(|owned| owned.sample().t_ms() / 1_000 % 2 == 0);
+        let events = events_of(&context_at(0.0, 0.0), &all, 60);
+        let (_, from_sec, to_sec) = only(&events, EventType::Walking);
+        assert!(
+            from_sec.abs_diff(40) <= 2 && to_sec.abs_diff(40 + walk_sec) <= 2,
+            "{walk_sec} s: {events:?}"
+        );
+    }
+}
+
 /// The air may stand at a whole hectopascal while nobody climbs.
 #[test]
 fn a_fine_barometer_that_begins_at_a_whole_hectopascal_shows_stairs() {
