@@ -205,10 +205,32 @@ impl RideTrack {
             .filter(|_| has_stopped(first_mps, speed_mps))
     }
 
+    /// Goes on at the same speed through a second without acceleration, unless the push or the ride would get too long.
+    fn coast(&mut self, window: &Window) {
+        let lasts =
+            |start_ms: u32, most_ms: u32| window.end_ms().saturating_sub(start_ms) <= most_ms;
+        self.push = self
+            .push
+            .filter(|push| lasts(push.start_ms, RIDE_PUSH_MS_MAX));
+        self.ride = self
+            .ride
+            .filter(|(ride, _, _)| lasts(ride.start_ms, RIDE_ALONE_MS_MAX));
+        if let Some(push) = &mut self.push {
+            push.rise_m += push.speed_mps;
+        }
+        if let Some((ride, _, speed_mps)) = &mut self.ride {
+            ride.rise_m += *speed_mps;
+        }
+    }
+
     /// Returns the ended ride and its last second (this one or the previous one), in milliseconds
     /// since the session's start.
     pub(super) fn observe(&mut self, window: &Window) -> Option<(u32, LoneRide)> {
         self.has_push = true;
+        if window.motion.is_none() && self.begun_ms().is_some() {
+            self.coast(window);
+            return None;
+        }
         let Some(motion) = window.motion.filter(|motion| self.can_ride(motion)) else {
             self.quiet_sec = 0;
             self.push = None;

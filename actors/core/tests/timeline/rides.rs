@@ -108,3 +108,31 @@ fn an_express_elevator_keeps_its_height() {
         assert!((height_m - 142.6).abs() < 3.0, "{events:?}");
     }
 }
+
+/// A phone without a barometer loses two seconds of acceleration while the cabin coasts, far from its two pushes. The
+/// cabin keeps its speed.
+#[test]
+fn a_ride_goes_on_through_a_hole_in_the_acceleration() {
+    let phone = Phone {
+        pressure: false,
+        location: false,
+        steps: false,
+        ..Phone::ALL
+    };
+    let mut script = vec![(WALK, 40), (Act::Stay, 15)];
+    script.extend([(Act::Ride { mps: 0.5 }, 1), (Act::Ride { mps: 1.0 }, 12)]);
+    script.extend([(Act::Ride { mps: 0.5 }, 1), (Act::Stay, 20), (WALK, 20)]);
+    for seed in 1..6 {
+        let mut all = samples(&script, phone, seed);
+        all.retain(|owned| !(60_000..62_000).contains(&owned.sample().t_ms()));
+        let events = events_of(&context_at(0.0, 50.0), &all, 60);
+        let [ride] = of_type(&events, EventType::Elevator)[..] else {
+            unreachable!("one ride: {events:?}")
+        };
+        let end_ms = ride.t_end_ms.unwrap_or(ride.t_start_ms);
+        assert!(
+            ride.t_start_ms.abs_diff(55_000) <= 2_000 && end_ms.abs_diff(69_000) <= 3_000,
+            "{events:?}"
+        );
+    }
+}
