@@ -76,7 +76,9 @@ pub(super) fn evidence_of(
     let unseen = || DRIVE_UNSEEN_LOG_ODDS + vehicle - grade_cost(rate, before.unseen_mps);
     let driving = match speed_mps {
         // A changing place is as much evidence for a vehicle as for a walk.
-        Some(_) if !frame.has_body() => drive + gait.max(0.0) + vehicle,
+        Some(speed_mps) if !frame.has_body() => {
+            drive + gait.max(0.0) + vehicle - steep_cost(frame, rate, speed_mps)
+        }
         Some(speed_mps) => drive + vehicle - steep_cost(frame, rate, speed_mps),
         None if before.may_drive => unseen() - gait,
         None => unseen() - gait.max(0.0),

@@ -121,6 +121,7 @@ impl PositionTrack {
         if self.is_leap(fix) {
             return None;
         }
+        let tells_speed = self.tells_speed;
         let leg = match fix.speed_mps {
             Some(speed_mps) if fix.accuracy_m <= SPEED_ACCURACY_M_MAX => {
                 Some(self.own(fix, speed_mps, before_ms))
@@ -130,7 +131,7 @@ impl PositionTrack {
                 // A platform repeats a fix that is not from satellites until it has another one.
                 .or_else(|| {
                     self.displacement(fix)
-                        .filter(|leg| !(leg.is_loose && is_repeated))
+                        .filter(|_| !(tells_speed && is_repeated))
                 }),
         };
         if self
@@ -208,7 +209,7 @@ impl PositionTrack {
             to_ms: fix.t_ms,
             speed_mps: apart_m * 1_000.0 / (fix.t_ms - before.t_ms) as f32,
             is_own: false,
-            is_loose: self.tells_speed,
+            is_loose: self.tells_speed || !fix.accuracy_known,
             sees_walk: false,
             gait: self.rest(fix),
         })

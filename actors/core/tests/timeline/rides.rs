@@ -136,3 +136,39 @@ fn a_ride_goes_on_through_a_hole_in_the_acceleration() {
         );
     }
 }
+
+/// The receiver reports neither accuracy nor speed, and its fixes stray by 16 m within the building while the courier
+/// rides up at 2 m/s. No vehicle climbs that fast at 4 m/s.
+#[test]
+fn fixes_that_stray_without_an_accuracy_hide_no_ride() {
+    let phone = Phone {
+        imu: false,
+        steps: false,
+        ..Phone::ALL
+    };
+    let script = [
+        (WALK, 60),
+        (Act::Stay, 15),
+        (Act::Ride { mps: 2.0 }, 15),
+        (Act::Stay, 30),
+    ];
+    for seed in 1..6 {
+        let mut all = samples(&script, phone, seed);
+        for owned in &mut all {
+            if let Owned::Plain(Sample::Location(fix)) = owned {
+                (fix.accuracy_m, fix.speed_mps) = (None, None);
+                let second = fix.t_ms / 1_000;
+                if (75..90).contains(&second) && second / 5 % 2 == 0 {
+                    fix.lat += 16.0 / 111_195.0;
+                }
+            }
+        }
+        let events = events_of(&context_at(0.0, 80.0), &all, 60);
+        let (ride, direction, height_m) = only_ride(&events);
+        assert!(ride.t_start_ms.abs_diff(75_000) <= 4_000, "{events:?}");
+        assert!(
+            direction == Direction::Up && (height_m - 30.0).abs() < 3.0,
+            "{events:?}"
+        );
+    }
+}
