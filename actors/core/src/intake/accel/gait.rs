@@ -223,3 +223,62 @@ impl Signal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gait::IMU_FEATURES;
+    use porchlight_schema::sample::Imu;
+
+    /// Returns the features of the last second of a walk with 1.9 steps a second. Each second has
+    /// only its first samples out of 50.
+    fn features(samples: impl Fn(u32) -> usize) -> [f32; IMU_FEATURES] {
+        let mut reducer = AccelReducer::default();
+        for second in 0..9 {
+            let z: Vec<f32> = (0..samples(second))
+                .map(|place| {
+                    let phase = 11.94 * (second as f32 + place as f32 / 50.0);
+                    9.81 + 1.6 * libm::sinf(phase) + 0.6 * libm::sinf(2.0 * phase)
+                })
+                .collect();
+            let level = vec![0.0; z.len()];
+            let imu = Imu {
+                t_ms: second * 1_000,
+                hz: 50.0,
+                accel: [&level, &level, &z],
+                gyro: None,
+            };
+            reducer.take(&imu, 0, |_, _, _| {});
+        }
+        let closed = reducer.close(8_000);
+        closed.map_or([0.0; IMU_FEATURES], |(_, [_, own])| own)
+    }
+
+    /// A walk keeps its period, and gets no slow part, when an app reads the accelerometer for 0.6 s
+    /// of each second or loses every third second.
+    #[test]
+    fn a_hole_in_the_acceleration_hides_no_gait() {
+        let whole = features(|_| 50);
+        let short = features(|_| 30);
+        let lossy = features(|second| if second % 3 == 1 { 0 } else { 50 });
+        for held in [short, lossy] {
+            let [_, _, step, stride, opposite, slow, _] = held;
+            let [
+                _,
+                _,
+                whole_step,
+                whole_stride,
+                whole_opposite,
+                whole_slow,
+                _,
+            ] = whole;
+            let off = [
+                step - whole_step,
+                stride - whole_stride,
+                opposite - whole_opposite,
+                slow - whole_slow,
+            ];
+            assert!(off.iter().all(|off| off.abs() < 0.2), "{whole:?} {held:?}");
+        }
+    }
+}
