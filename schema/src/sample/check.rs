@@ -132,9 +132,29 @@ pub(super) fn rounded(value: f64) -> i64 {
     whole + i64::from(rest >= 0.5) - i64::from(rest <= -0.5)
 }
 
+/// The rate of an `imu` sample, with the precision in which it was given.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Rate {
+    Single(f32),
+    Double(f64),
+}
+
+impl Rate {
+    /// Returns whether this many values last at most [`IMU_DURATION_MS_MAX`]. The lowest permitted
+    /// rate is rounded as the given one was, and rounding keeps the order of two numbers: a decimal
+    /// such as 33.3 passes with 333 values, although neither precision represents it.
+    fn allows(self, values: usize) -> bool {
+        let lowest_hz = values as f64 * 1_000.0 / f64::from(IMU_DURATION_MS_MAX);
+        match self {
+            Self::Single(hz) => lowest_hz as f32 <= hz,
+            Self::Double(hz) => lowest_hz <= hz,
+        }
+    }
+}
+
 /// Checks the lengths of an `imu` sample's arrays: equal, within bounds, at most ten seconds.
 pub(super) fn imu_lengths(
-    hz: f64,
+    rate: Rate,
     accel: [usize; 3],
     gyro: Option<[usize; 3]>,
 ) -> Result<(), FieldError> {
@@ -151,7 +171,7 @@ pub(super) fn imu_lengths(
             return Err(axis.error("must be as long as ax"));
         }
     }
-    if values as f64 / hz * 1000.0 > f64::from(IMU_DURATION_MS_MAX) {
+    if !rate.allows(values) {
         return Err(ACCEL[0].error("must not last longer than 10 s at this hz"));
     }
     Ok(())

@@ -118,6 +118,10 @@ pub(super) trait Fields {
     /// Appends the numbers of `field` to `values`, those outside of its range as other ones outside
     /// of it; false if absent.
     fn numbers(&self, field: &check::Field, values: &mut Vec<f32>) -> Result<bool, FieldError>;
+    /// Returns the rate `hz` with the precision in which it was given.
+    fn rate(&self, hz: f64) -> check::Rate {
+        check::Rate::Double(hz)
+    }
 }
 
 fn missing(name: &str) -> FieldError {
@@ -293,7 +297,8 @@ fn imu<'b, F: Fields>(
     let lengths = |at: usize| ends[at] - if at == 0 { 0 } else { ends[at - 1] };
     let has_gyro = present[3..].iter().all(|present| *present);
     let gyro_lengths = has_gyro.then(|| [lengths(3), lengths(4), lengths(5)]);
-    check::imu_lengths(hz, [lengths(0), lengths(1), lengths(2)], gyro_lengths)?;
+    let accel_lengths = [lengths(0), lengths(1), lengths(2)];
+    check::imu_lengths(fields.rate(hz), accel_lengths, gyro_lengths)?;
     let axis = |at: usize| &buffer[ends[at] - lengths(at)..ends[at]];
     let gyro = gyro_lengths.map(|_| [axis(3), axis(4), axis(5)]);
     if gyro.is_none() {

@@ -8,7 +8,7 @@ mod wire;
 
 use std::borrow::Cow;
 
-use super::check::Field;
+use super::check::{Field, Rate};
 use super::json::{DecodeError, DecodedBatch, FIELD_ERRORS_MAX, Fields, push};
 use super::packed::{BatchBuilder, with_builder};
 use super::{ActivityType, FieldError, Kind, Provider};
@@ -308,6 +308,10 @@ impl Fields for WireSample<'_> {
             values.extend_from_slice(axis);
         }
         Ok(present)
+    }
+
+    fn rate(&self, hz: f64) -> Rate {
+        Rate::Single(hz as f32)
     }
 }
 

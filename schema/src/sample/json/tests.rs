@@ -266,3 +266,29 @@ proptest! {
         }
     }
 }
+
+/// Returns whether an `imu` sample with this rate and number of values is taken.
+fn takes_imu(hz: &str, values: usize) -> bool {
+    let axis = vec!["0"; values].join(",");
+    let sample =
+        format!(r#"{{"t":0,"kind":"imu","hz":{hz},"ax":[{axis}],"ay":[{axis}],"az":[{axis}]}}"#);
+    decode_batch(batch(&sample).as_bytes()).is_ok()
+}
+
+proptest! {
+    /// The bounds are decimals, which neither precision represents.
+    #[test]
+    fn an_imu_sample_of_up_to_ten_seconds_is_taken(tenths in 10_usize..=4_000) {
+        let hz = format!("{}.{}", tenths / 10, tenths % 10);
+        prop_assert!(takes_imu(&hz, tenths), "{}", hz);
+        prop_assert!(!takes_imu(&hz, tenths + 1), "{}", hz);
+    }
+}
+
+#[test]
+fn a_rate_just_below_the_lowest_permitted_one_is_refused() {
+    assert!(takes_imu("33.3", 333));
+    assert!(!takes_imu("33.29999", 333));
+    assert!(!takes_imu("33.2999999999", 333), "its f32 is that of 33.3");
+    assert!(takes_imu("33.3000000001", 333));
+}

@@ -364,7 +364,8 @@ impl ImuColumns {
     fn push(&mut self, imu: &Imu<'_>) -> Result<(), FieldError> {
         let hz = check::HZ.parts_of(f64::from(imu.hz))?;
         let lengths = |axes: [&[f32]; 3]| axes.map(<[f32]>::len);
-        check::imu_lengths(f64::from(imu.hz), lengths(imu.accel), imu.gyro.map(lengths))?;
+        let rate = check::Rate::Single(imu.hz);
+        check::imu_lengths(rate, lengths(imu.accel), imu.gyro.map(lengths))?;
         let axes = check::ACCEL
             .iter()
             .zip(imu.accel)

@@ -139,6 +139,27 @@ fn faults_are_reported_as_in_json() {
     }
 }
 
+/// A rate with one decimal is a float in protobuf, below or above the decimal.
+#[test]
+fn an_imu_sample_of_up_to_ten_seconds_is_taken() {
+    let takes = |tenths: usize, values: usize| {
+        // The kind, a time of 0, and the number of the rate.
+        let head = [&[0x08, Kind::Imu as u8 + 1, 0x11][..], &[0; 8], &[0x6d]];
+        let mut sample = head.concat();
+        sample.extend_from_slice(&(tenths as f32 / 10.0).to_le_bytes());
+        for axis in FIRST_AXIS..FIRST_AXIS + 3 {
+            wire::put_bytes(&mut sample, axis as u32, &vec![0; 4 * values]);
+        }
+        let mut bytes = vec![0x08, 0];
+        wire::put_bytes(&mut bytes, 2, &sample);
+        decode_batch(&bytes).is_ok()
+    };
+    for tenths in (10..=4_000).step_by(7).chain([333, 3_999, 4_000]) {
+        assert!(takes(tenths, tenths), "{tenths}");
+        assert!(!takes(tenths, tenths + 1), "{tenths}");
+    }
+}
+
 #[test]
 fn unusual_valid_encodings_are_read() {
     let read = |bytes: &[u8]| decode_batch(bytes).map(|decoded| (decoded.seq, decoded.batch));
