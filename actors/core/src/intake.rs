@@ -156,17 +156,17 @@ impl Intake {
     /// receives the windows completed by it. A sample that goes back in time within its kind, or
     /// lags too much, is dropped and counted. Equal times are no step back, except for fixes: a
     /// phone that repeats its last fix gives it the same time, and the repetition adds no
-    /// information.
+    /// information. Returns whether the sample counts, or was dropped.
     #[inline(always)]
     pub fn push(
         &mut self,
         context: &SessionContext,
         sample: Sample<'_>,
         sink: &mut impl FnMut(&Window),
-    ) {
+    ) -> bool {
         let (kind, t_ms) = (sample.kind(), sample.t_ms());
         if t_ms > SAMPLE_T_MS_MAX || !self.admits(kind, t_ms) {
-            return;
+            return false;
         }
         if self.newest_ms.is_none() {
             self.swift_from_ms = t_ms.saturating_add(FIRST_PART_MS);
@@ -178,12 +178,13 @@ impl Intake {
         // regardless of the size of the jump.
         self.hand_on(newest_ms.saturating_sub(KIND_LAG_MS_MAX), sink);
         let place_ms = place_ms(&sample);
-        // The sample is too late for its window, which happens only to a kind without earlier
+        // The sample may be too late for its window, which happens only to a kind without earlier
         // samples. Windows wait for this kind from now on.
-        if measures(kind) && place_ms < self.next_ms {
-            self.counts.lagging = self.counts.lagging.saturating_add(1);
-        } else {
+        let counts = !measures(kind) || place_ms >= self.next_ms;
+        if counts {
             self.counts.taken[kind as usize] = self.counts.taken[kind as usize].saturating_add(1);
+        } else {
+            self.counts.lagging = self.counts.lagging.saturating_add(1);
         }
         let is_swift = newest_ms >= self.swift_from_ms;
         if let Sample::Imu(imu) = sample {
@@ -192,7 +193,7 @@ impl Intake {
             if is_swift {
                 self.hand_on(self.passed_by_all_ms(), sink);
             }
-            return;
+            return counts;
         }
         let since_ms = self.passed_ms[kind as usize].ms();
         // The sample does not belong to any of the windows that it completes; they are emitted
@@ -203,6 +204,7 @@ impl Intake {
             self.hand_on(self.passed_by_all_ms(), sink);
         }
         self.take(context, sample, place_ms, since_ms);
+        counts
     }
 
     /// Ends the session and emits the waiting windows.

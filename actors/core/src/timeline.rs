@@ -45,18 +45,20 @@ impl Timeline {
     }
 
     /// Processes the next sample, in order of `seq` and position in its batch.
+    #[inline(always)]
     pub fn push(&mut self, context: &SessionContext, sample: Sample<'_>) {
         self.push_seen(context, sample, &mut |_| {});
     }
 
-    /// Processes the next sample; `see` receives each window before the detectors do.
+    /// Processes the next sample; `see` receives each window before the detectors do. Returns
+    /// whether the sample counts, or was dropped.
     #[inline(always)]
     pub fn push_seen(
         &mut self,
         context: &SessionContext,
         sample: Sample<'_>,
         see: &mut impl FnMut(&Window),
-    ) {
+    ) -> bool {
         let Self {
             intake,
             detection,
@@ -65,7 +67,7 @@ impl Timeline {
         intake.push(context, sample, &mut |window| {
             see(window);
             detection.observe(context, window, log);
-        });
+        })
     }
 
     /// Processes the next batch.
@@ -80,8 +82,8 @@ impl Timeline {
     ) -> Result<(), PackedError> {
         batch.reader()?.each(
             self,
-            |timeline, fix| timeline.push_seen(context, Sample::Location(fix), &mut |_| {}),
-            |timeline, sample| timeline.push_seen(context, sample, &mut |_| {}),
+            |timeline, fix| timeline.push(context, Sample::Location(fix)),
+            |timeline, sample| timeline.push(context, sample),
         )
     }
 

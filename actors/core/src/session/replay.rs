@@ -45,13 +45,14 @@ enum Detection {
 }
 
 impl Detection {
+    /// Takes the next sample. Returns whether it counts, or was dropped.
     #[inline(always)]
     fn push(
         &mut self,
         context: &SessionContext,
         sample: Sample<'_>,
         see: &mut impl FnMut(&Window),
-    ) {
+    ) -> bool {
         match self {
             Self::Timeline(timeline) => timeline.push_seen(context, sample, see),
             Self::Known(intake, _) => intake.push(context, sample, see),
@@ -131,22 +132,22 @@ impl<'a> Replay<'a> {
             return;
         };
         while let Ok(Some(sample)) = reader.next_sample() {
-            match sample {
-                Sample::Mark(mark) if self.replayed.marks.len() < SESSION_MARKS_MAX => {
-                    self.replayed
-                        .marks
-                        .push((mark.t_ms, MarkName::from_name(mark.name)));
-                }
-                Sample::System(system) if self.replayed.system.len() < SESSION_MARKS_MAX => {
-                    self.replayed.system.push((system.t_ms, system.name));
-                }
-                _ => {}
-            }
             let windows = &mut self.replayed.windows;
-            self.detection
+            let counts = self
+                .detection
                 .push(self.context, sample, &mut |window: &Window| {
                     windows.push(*window);
                 });
+            let Replayed { marks, system, .. } = &mut self.replayed;
+            match sample {
+                Sample::Mark(mark) if counts && marks.len() < SESSION_MARKS_MAX => {
+                    marks.push((mark.t_ms, MarkName::from_name(mark.name)));
+                }
+                Sample::System(incident) if counts && system.len() < SESSION_MARKS_MAX => {
+                    system.push((incident.t_ms, incident.name));
+                }
+                _ => {}
+            }
         }
     }
 
@@ -177,3 +178,6 @@ impl<'a> Replay<'a> {
         self.replayed
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! Tests of the input of scoring: dropped samples do not count, whatever the source of the events.
+
+use porchlight_schema::sample::json::decode_batch;
+
+use super::*;
+use crate::session::SessionMachine;
+use crate::session::tests::context;
+
+fn batch(samples: &[&str]) -> PackedBatch {
+    let text = format!(r#"{{"seq":0,"samples":[{}]}}"#, samples.join(","));
+    decode_batch(text.as_bytes()).unwrap().batch
+}
+
+/// Replays one batch, once with detection and once with the events of a live machine.
+fn replays(samples: &[&str]) -> [Replayed; 2] {
+    let (context, batch) = (context(), batch(samples));
+    let mut machine = SessionMachine::new(&context);
+    machine.arrive(&context, 0, &batch);
+    let known = Replay::with_events(&context, machine.final_events(&context));
+    [Replay::new(&context), known].map(|mut replay| {
+        replay.batch(0, &batch);
+        replay.finish()
+    })
+}
+
+#[test]
+fn a_dropped_mark_or_incident_does_not_count() {
+    let replays = replays(&[
+        r#"{"t":100,"kind":"pressure","hPa":1000}"#,
+        r#"{"t":100,"kind":"mark","name":"arrived"}"#,
+        r#"{"t":99,"kind":"mark","name":"handed_over"}"#,
+        r#"{"t":100,"kind":"system","name":"background"}"#,
+        r#"{"t":99,"kind":"system","name":"integrity_failed"}"#,
+        r#"{"t":120,"kind":"pressure","hPa":1000}"#,
+        r#"{"t":107,"kind":"mark","name":"left_at_door"}"#,
+        r#"{"t":107,"kind":"system","name":"clock_changed"}"#,
+        r#"{"t":108,"kind":"mark","name":"pod_captured"}"#,
+    ]);
+    for replayed in replays {
+        let marks = [
+            (100_000, MarkName::Arrived),
+            (108_000, MarkName::PodCaptured),
+        ];
+        assert_eq!(replayed.marks, marks);
+        assert_eq!(replayed.system, [(100_000, SystemName::Background)]);
+        let dropped = replayed.dropped;
+        assert_eq!((dropped.out_of_order, dropped.too_late), (2, 2));
+    }
+}
