@@ -209,7 +209,8 @@ pub const KIND_LAG_MS_MAX: u32 = 12_000;
 pub const GAP_MS: u32 = 30_000;
 /// Maximum number of a session's events; further ones are counted but not stored.
 pub const SESSION_EVENTS_MAX: usize = 2_000;
-/// Maximum number of a session's marks that scoring uses.
+/// Maximum number of a session's marks, and of its incidents, of one name that scoring uses: the
+/// first half and the most recent half.
 pub const SESSION_MARKS_MAX: usize = 256;
 /// Time within which telemetry is taken for a session that the app stopped (contract 3).
 pub const LATE_WINDOW_MS: i64 = 10 * 60 * 1000;

@@ -5,9 +5,10 @@
 //! these batches ([`Replay::with_events`]): they are identical, and detecting them is most of the
 //! cost.
 
+mod kept;
+
 use porchlight_schema::event::{Event, sort_events};
 use porchlight_schema::insight::DroppedSamples;
-use porchlight_schema::limits::SESSION_MARKS_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::sample::{Sample, SystemName};
 
@@ -16,6 +17,7 @@ use crate::intake::{Intake, IntakeCounts};
 use crate::mark::MarkName;
 use crate::timeline::Timeline;
 use crate::window::Window;
+use kept::Kept;
 
 /// Collects the input of scoring, batch by batch.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub struct Replay<'a> {
     context: &'a SessionContext,
     detection: Detection,
     replayed: Replayed,
+    marks: Kept<MarkName>,
+    system: Kept<SystemName>,
     next_seq: u32,
 }
 
@@ -84,9 +88,10 @@ pub struct Replayed {
     pub events: Vec<Event>,
     /// Every second with data, and silences under 30 s.
     pub windows: Vec<Window>,
-    /// Marks: milliseconds since the start, and name.
+    /// Marks: milliseconds since the start, and name. Of each name at most
+    /// [`porchlight_schema::limits::SESSION_MARKS_MAX`]: the first and the most recent ones.
     pub marks: Vec<(u32, MarkName)>,
-    /// Incidents of the phone.
+    /// Incidents of the phone, bounded like the marks.
     pub system: Vec<(u32, SystemName)>,
     /// Number of batches missing below the highest `seq`.
     pub missing_batches: u32,
@@ -118,6 +123,8 @@ impl<'a> Replay<'a> {
             context,
             detection,
             replayed: Replayed::default(),
+            marks: Kept::default(),
+            system: Kept::default(),
             next_seq: 0,
         }
     }
@@ -138,14 +145,11 @@ impl<'a> Replay<'a> {
                 .push(self.context, sample, &mut |window: &Window| {
                     windows.push(*window);
                 });
-            let Replayed { marks, system, .. } = &mut self.replayed;
             match sample {
-                Sample::Mark(mark) if counts && marks.len() < SESSION_MARKS_MAX => {
-                    marks.push((mark.t_ms, MarkName::from_name(mark.name)));
+                Sample::Mark(mark) if counts => {
+                    self.marks.push(mark.t_ms, MarkName::from_name(mark.name));
                 }
-                Sample::System(incident) if counts && system.len() < SESSION_MARKS_MAX => {
-                    system.push((incident.t_ms, incident.name));
-                }
+                Sample::System(system) if counts => self.system.push(system.t_ms, system.name),
                 _ => {}
             }
         }
@@ -173,8 +177,8 @@ impl<'a> Replay<'a> {
         self.replayed.dropped.too_late = counts.lagging;
         self.replayed.events = events;
         sort_events(&mut self.replayed.events);
-        self.replayed.marks.sort_unstable();
-        self.replayed.system.sort_unstable();
+        self.replayed.marks = self.marks.into_sorted();
+        self.replayed.system = self.system.into_sorted();
         self.replayed
     }
 }

@@ -47,3 +47,19 @@ fn a_dropped_mark_or_incident_does_not_count() {
         assert_eq!((dropped.out_of_order, dropped.too_late), (2, 2));
     }
 }
+
+#[test]
+fn the_last_drop_off_counts_after_any_number_of_marks() {
+    let own: Vec<String> = (0..2_000)
+        .map(|n| format!(r#"{{"t":{n},"kind":"mark","name":"step {n}"}}"#))
+        .collect();
+    let mut samples: Vec<&str> = own.iter().map(String::as_str).collect();
+    samples.push(r#"{"t":2000,"kind":"mark","name":"handed_over"}"#);
+    for replayed in replays(&samples) {
+        assert_eq!(
+            replayed.marks.last(),
+            Some(&(2_000_000, MarkName::HandedOver))
+        );
+        assert!(replayed.marks.len() < 300);
+    }
+}
