@@ -51,8 +51,10 @@ pub struct SessionMachine {
     next_seq: u32,
     /// Bit i: `next_seq + 1 + i` is in the journal.
     beyond: u64,
-    /// The smallest known `seq` in the journal beyond the range of `beyond`.
-    far: Option<u32>,
+    /// The smallest known numbers in the journal beyond the range of `beyond`, ascending, at most
+    /// [`HOLE_SKIPPED_AFTER_BATCHES`]: that many alone decide about a gap, and the journal is read
+    /// again after every decision, so forgetting the greater ones changes nothing.
+    far: Vec<u32>,
     /// The newest `t` of applied batches and of batches beyond the gap.
     t_max_ms: u32,
     beyond_t_max_ms: u32,
@@ -73,7 +75,7 @@ impl SessionMachine {
             timeline: Timeline::new(context),
             next_seq: 0,
             beyond: 0,
-            far: None,
+            far: Vec::new(),
             t_max_ms: 0,
             beyond_t_max_ms: 0,
             looked: false,
@@ -198,27 +200,38 @@ impl SessionMachine {
         let distance = seq - self.next_seq - 1;
         match 1_u64.checked_shl(distance) {
             Some(bit) => self.beyond |= bit,
-            None => self.far = Some(self.far.map_or(seq, |far| far.min(seq))),
+            None => {
+                if let Err(place) = self.far.binary_search(&seq) {
+                    self.far.insert(place, seq);
+                    self.far.truncate(HOLE_SKIPPED_AFTER_BATCHES as usize);
+                }
+            }
         }
         self.beyond_t_max_ms = self.beyond_t_max_ms.max(t_max_ms);
     }
 
     /// Advances `next_seq` by `by`; returns whether the next batch is known to be in the journal.
     fn advance(&mut self, by: u32) -> bool {
-        let next_is_there = 1_u64
+        let mut next_is_there = 1_u64
             .checked_shl(by - 1)
             .is_some_and(|bit| self.beyond & bit != 0);
         self.beyond = self.beyond.checked_shr(by).unwrap_or(0);
         self.next_seq += by;
-        let reached = self.far.is_some_and(|far| far <= self.next_seq);
-        if reached {
-            self.far = None;
+        let next_seq = self.next_seq;
+        let near = self
+            .far
+            .partition_point(|&seq| seq <= next_seq.saturating_add(u64::BITS));
+        for seq in self.far.drain(..near).filter(|&seq| seq >= next_seq) {
+            match seq - next_seq {
+                0 => next_is_there = true,
+                distance => self.beyond |= 1 << (distance - 1),
+            }
         }
-        if self.beyond == 0 && self.far.is_none() && !next_is_there {
+        if self.beyond == 0 && self.far.is_empty() && !next_is_there {
             self.beyond_t_max_ms = 0;
         }
         self.looked = false;
-        next_is_there || reached
+        next_is_there
     }
 
     fn jump_over_given_up(&mut self) {
@@ -235,9 +248,9 @@ impl SessionMachine {
 
     /// Returns the decision about the gap at `next_seq`, if there is one.
     fn next_step(&self) -> Step {
-        let first_beyond = match (self.beyond, self.far) {
+        let first_beyond = match (self.beyond, self.far.first()) {
             (0, None) => return Step::Rest,
-            (0, Some(far)) => far,
+            (0, Some(&far)) => far,
             (beyond, _) => self.next_seq + 1 + beyond.trailing_zeros(),
         };
         if !self.looked {
@@ -245,7 +258,8 @@ impl SessionMachine {
                 from_seq: self.next_seq,
             };
         }
-        let many = self.far.is_some() || self.beyond >> (HOLE_SKIPPED_AFTER_BATCHES - 1) != 0;
+        let batches = self.beyond.count_ones() as usize + self.far.len();
+        let many = batches >= HOLE_SKIPPED_AFTER_BATCHES as usize;
         let long = self.beyond_t_max_ms >= self.t_max_ms.saturating_add(HOLE_SKIPPED_AFTER_T_MS);
         if many || long {
             Step::GiveUp {

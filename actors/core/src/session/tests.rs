@@ -168,13 +168,54 @@ fn a_gap_is_skipped_64_batches_beyond_it() {
         (shell.machine.next_seq(), shell.noted.as_slice()),
         (65, [(0, 0)].as_slice())
     );
-    shell.arrive(1_000_000, 5);
-    assert_eq!(
-        shell.noted,
-        [(0, 0), (65, 999_999)],
-        "far ahead is far beyond"
-    );
-    assert_eq!(shell.machine.next_seq(), 1_000_001);
+}
+
+#[test]
+fn a_gap_is_skipped_by_the_number_of_batches_beyond_it_and_not_by_their_distance() {
+    let mut shell = Shell::new();
+    shell.arrive(0, 5);
+    for (number, seq) in (1..).zip([2, 1_000_000, 66, 1_000_000, 67, 65]) {
+        shell.arrive(seq, 5);
+        assert_eq!(shell.machine.next_seq(), 1, "{number}: {seq}");
+    }
+    // 5 different batches have come, and 58 more are one too few.
+    for seq in (3..).step_by(1_000).take(58) {
+        shell.arrive(seq, 5);
+        assert_eq!(shell.machine.next_seq(), 1, "{seq}");
+    }
+    shell.arrive(500_000, 5);
+    assert_eq!(shell.noted, [(1, 1)]);
+    assert_eq!(shell.machine.next_seq(), 4);
+    // One of them was applied besides the first one beyond the gap, so 62 are left.
+    shell.arrive(600_000, 5);
+    assert_eq!(shell.machine.next_seq(), 4);
+    shell.arrive(600_001, 5);
+    assert_eq!(shell.noted, [(1, 1), (4, 64)]);
+}
+
+#[test]
+fn a_far_batch_is_applied_when_the_batches_before_it_have_come() {
+    let mut shell = Shell::new();
+    for seq in [0, 200, 201] {
+        shell.arrive(seq, 5);
+    }
+    for seq in 1..200 {
+        shell.arrive(seq, 5);
+    }
+    assert_eq!(shell.machine.next_seq(), 202);
+    assert!(shell.noted.is_empty());
+}
+
+#[test]
+fn the_numbers_beyond_a_gap_take_bounded_memory() {
+    let mut shell = Shell::new();
+    for seq in (100..1_000).rev() {
+        shell.lose(seq, 5);
+    }
+    shell.arrive(1_000, 5);
+    assert_eq!(shell.noted, [(0, 99)]);
+    assert_eq!(shell.machine.next_seq(), 1_001);
+    assert!(shell.machine.far.capacity() <= 128);
 }
 
 #[test]
