@@ -103,7 +103,7 @@ impl Detection {
         self.movement.observe(context, &observation, log);
         self.gate.observe(context, &observation, log);
         self.backtracking.observe(context, &observation, log);
-        if window.alive {
+        if window.heard {
             self.last_sample_ms = Some(window.last_sample_ms);
         }
     }

@@ -14,13 +14,16 @@
 //! [`KIND_LAG_MS_MAX`] behind the newest sample, whichever is first; only the latter in the first
 //! 24 s. `activity`, `mark` and `system` are sent on change and are not waited for: an activity, or
 //! a mark, takes effect 12 s late, because it must have arrived by then; incidents are for scoring,
-//! which reads them, and the marks, from the batches.
+//! which reads them, and the marks, from the batches. Like every sample, they are a sign that the
+//! stream is alive, in a second that was not emitted before they arrived. That second depends on
+//! the interleaving of the kinds only if no measuring kind has a sample in it.
 //!
-//! Silence: seconds without a sample are emitted with `alive` false once a sample follows, unless
+//! Silence: seconds without a sample of any kind are emitted with `heard` false once a sample follows, unless
 //! at least [`GAP_MS`] passed between two samples: then they are left out, and the window after
 //! them records the silence.
 
 mod accel;
+mod counts;
 mod probe;
 mod slot;
 mod speed;
@@ -36,6 +39,7 @@ use crate::context::SessionContext;
 use crate::mark::MarkName;
 use crate::window::{Fix, WINDOW_MS, Window};
 use accel::AccelReducer;
+pub use counts::IntakeCounts;
 pub use probe::gait_seconds;
 use slot::Slot;
 use speed::ToldSpeed;
@@ -60,19 +64,6 @@ const MARKS_MAX: usize = 2 * ACTIVITIES_MAX;
 /// The greatest number of steps in a second. Walking takes about 2, running 3; a sprint does not exceed 5. A counter may
 /// also report the steps of one lag at once.
 const STEPS_PER_SEC_MOST: u32 = 5;
-
-/// The sample counts of the intake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct IntakeCounts {
-    /// The number of samples taken, by [`Kind`] number.
-    pub taken: [u32; Kind::ALL.len()],
-    /// The number of samples dropped because they are older than the previous one of their kind, or
-    /// a second fix of the same time.
-    pub backwards: u32,
-    /// The number of samples dropped because they are more than [`KIND_LAG_MS_MAX`] behind the
-    /// newest sample, or in a second already emitted.
-    pub lagging: u32,
-}
 
 /// The time up to which a kind has reported, in milliseconds since the session's start, plus one; 0
 /// if it has not reported.
@@ -202,6 +193,9 @@ impl Intake {
         // A time has not been passed by all kinds if this kind has not passed it.
         if is_swift && (place_ms.saturating_sub(self.next_ms) >= WINDOW_MS || !measures(kind)) {
             self.hand_on(self.passed_by_all_ms(), sink);
+        }
+        if !measures(kind) {
+            self.heard_slot_at(place_ms);
         }
         self.take(context, sample, place_ms, since_ms);
         counts
@@ -385,9 +379,16 @@ impl Intake {
         to_ms
     }
 
-    /// Returns the slot of the window that contains `t_ms`. Returns `None` if the window was
-    /// already emitted.
+    /// Returns the slot of the window that contains `t_ms`, for a sample of a measuring kind.
+    /// Returns `None` if the window was already emitted.
     fn slot_at(&mut self, t_ms: u32) -> Option<&mut Slot> {
+        let slot = self.heard_slot_at(t_ms)?;
+        slot.is_measured = true;
+        Some(slot)
+    }
+
+    /// Returns the slot of the window that contains `t_ms`, for a sample of any kind.
+    fn heard_slot_at(&mut self, t_ms: u32) -> Option<&mut Slot> {
         let place = (t_ms.checked_sub(self.next_ms)? / WINDOW_MS) as usize;
         if place >= SLOTS_MAX {
             return None;
@@ -425,7 +426,7 @@ impl Intake {
             if let Some((motion, _)) = self.accel.as_mut().and_then(|accel| accel.close(start_ms)) {
                 slot.take_imu(motion);
             }
-            if slot.is_alive() {
+            if slot.is_heard() {
                 let mut window = slot.window(start_ms);
                 self.slots.pop_front();
                 self.take_effect(end_ms);

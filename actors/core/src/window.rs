@@ -97,7 +97,9 @@ pub struct Window {
     /// Whether the window contains a sample of a measuring kind (all but `activity`, `mark` and
     /// `system`).
     pub alive: bool,
-    /// The newest such sample, or the window's end if an `imu` array runs through it; the window's
+    /// Whether the window contains a sample of any kind.
+    pub heard: bool,
+    /// The newest sample of any kind, or the window's end if an `imu` array runs through it; the window's
     /// start without one.
     pub last_sample_ms: u32,
     /// Set on the first window after a silence of at least [`porchlight_schema::limits::GAP_MS`]:

@@ -70,7 +70,7 @@ impl Detector for GpsDetector {
         for fix in window.fixes() {
             self.see(fix, log);
         }
-        if window.alive {
+        if window.heard {
             self.live_until(window.last_sample_ms, log);
         }
     }

@@ -17,7 +17,9 @@ pub(super) struct Slot {
     /// Whether `motion` is from raw `imu`, which takes precedence over values reduced on the phone.
     is_from_imu: bool,
     magnetic: (f32, u16),
-    /// The times of the first and the newest sample, milliseconds within the second.
+    /// Whether a measuring kind has a sample in the second.
+    pub(super) is_measured: bool,
+    /// The times of the first and the newest sample of any kind, milliseconds within the second.
     heard: Option<(u16, u16)>,
 }
 
@@ -83,7 +85,7 @@ impl Slot {
         }
     }
 
-    pub(super) fn is_alive(&self) -> bool {
+    pub(super) fn is_heard(&self) -> bool {
         self.heard.is_some()
     }
 
@@ -108,7 +110,8 @@ impl Slot {
             activity: None,
             arrived_ms: None,
             dropped_off_ms: None,
-            alive: self.heard.is_some(),
+            alive: self.is_measured,
+            heard: self.is_heard(),
             last_sample_ms: t_ms + u32::from(last),
             silent_since_ms: Some(t_ms + u32::from(first)),
         }

@@ -241,7 +241,7 @@ pub(crate) fn insufficient(
             "The session lasted less than 20 s.".to_owned(),
         ));
     }
-    if !scene.input.windows.iter().any(|window| window.alive) {
+    if !scene.input.windows.iter().any(|window| window.heard) {
         return Some(("no_telemetry", "No telemetry was received.".to_owned()));
     }
     if scene.fixes.is_empty() {
@@ -451,7 +451,7 @@ fn interrupted(
 fn silences(scene: &ScoringContext<'_>) -> Vec<(u32, u32)> {
     let mut silences = Vec::new();
     let mut heard_ms = 0;
-    for window in scene.input.windows.iter().filter(|window| window.alive) {
+    for window in scene.input.windows.iter().filter(|window| window.heard) {
         match window.silent_since_ms {
             // Measured from sample to sample.
             Some(since_ms) => silences.push((

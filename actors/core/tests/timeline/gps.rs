@@ -2,7 +2,9 @@
 //! oracle with all earlier fixes.
 
 use porchlight_schema::event::{Event, EventType};
-use porchlight_schema::sample::{Location, Pressure, Sample};
+use porchlight_schema::sample::{
+    Activity, ActivityType, Location, Mark, Pressure, Sample, System, SystemName,
+};
 use proptest::prelude::*;
 
 use super::signals::{Owned, context_at, events_of};
@@ -229,6 +231,44 @@ fn a_silent_stream_is_a_gap_and_not_a_loss() {
     let lost = (EventType::GpsLost, 39_100, Some(60_100));
     let restored = (EventType::GpsRestored, 60_100, None);
     assert_eq!(found(&stream(&fixes, 80, &[])), [lost, restored]);
+}
+
+/// Returns one sample at `sec` of each kind that is sent on change.
+fn on_change(sec: u32) -> [Owned; 3] {
+    let t_ms = sec * 1_000;
+    let mark = Mark { t_ms, name: "scan" };
+    let name = SystemName::Background;
+    let activity = Activity {
+        t_ms,
+        activity_type: ActivityType::Still,
+        confidence: 0.9,
+    };
+    [
+        Sample::Activity(activity),
+        Sample::Mark(mark),
+        Sample::System(System { t_ms, name }),
+    ]
+    .map(Owned::Plain)
+}
+
+#[test]
+fn a_stream_of_samples_that_are_sent_on_change_is_alive() {
+    for kind in 0..3 {
+        let mut fixes = each_second(0, &[5.0; 40]);
+        fixes.extend(each_second(100, &[5.0; 20]));
+        let mut all = stream(&fixes, 120, &[(40, 100)]);
+        let sparse = (45..100).step_by(6);
+        all.extend(sparse.map(|sec| on_change(sec)[kind].clone()));
+        all.sort_by_key(|owned| owned.sample().t_ms());
+        let lost = (EventType::GpsLost, 39_100, Some(100_100));
+        let restored = (EventType::GpsRestored, 100_100, None);
+        assert_eq!(found(&all), [lost, restored], "kind {kind}");
+        // Open events end at the last sample, of whatever kind.
+        let mut all = stream(&each_second(0, &[5.0; 40]), 60, &[]);
+        all.push(on_change(65)[kind].clone());
+        let lost = (EventType::GpsLost, 39_100, Some(65_000));
+        assert_eq!(found(&all), [lost], "kind {kind}");
+    }
 }
 
 /// A phone that goes indoors while the stream is silent has lost the position when the stream

@@ -210,6 +210,7 @@ fn the_longest_session_is_scored() {
             pressure_hpa: Some(1_000.0 + (second % 50) as f32 / 10.0),
             steps: Some((second % 3) as u16),
             alive: true,
+            heard: true,
             ..Window::default()
         });
     }

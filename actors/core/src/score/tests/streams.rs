@@ -21,6 +21,17 @@ const BROKEN: &[Case] = &[
         &[TelemetryStreamInterrupted, SessionTimeout],
     ),
     case(
+        "an incident every 10 s on the way",
+        |phone| {
+            let phone = phone.without(&["motion"]).drive(-500.0, -30.0);
+            let heard =
+                |phone: Phone, _| phone.unheard(|phone| phone.stay(10)).system("foreground");
+            house((0..5).fold(phone, heard))
+        },
+        &[],
+        &[TelemetryStreamInterrupted, SessionTimeout],
+    ),
+    case(
         "10 s at the door",
         |phone| at_the_door(phone.without(&["motion"]), 9),
         &[TelemetryStreamInterrupted],

@@ -63,3 +63,26 @@ fn the_last_drop_off_counts_after_any_number_of_marks() {
         assert!(replayed.marks.len() < 300);
     }
 }
+
+#[test]
+fn a_mark_ends_a_silence_and_measures_nothing() {
+    let silences = |samples: &[&str]| {
+        replays(samples).map(|replayed| {
+            let windows = &replayed.windows;
+            let silent = |window: &&Window| window.silent_since_ms.is_some();
+            (
+                windows.iter().filter(silent).count(),
+                windows.iter().filter(|window| window.alive).count(),
+                windows.iter().filter(|window| window.heard).count(),
+            )
+        })
+    };
+    let (before, after) = (
+        r#"{"t":100,"kind":"pressure","hPa":1000}"#,
+        r#"{"t":140,"kind":"pressure","hPa":1000}"#,
+    );
+    let mark = r#"{"t":115,"kind":"mark","name":"scan"}"#;
+    assert_eq!(silences(&[before, after]), [(1, 2, 2); 2]);
+    assert_eq!(silences(&[before, mark, after]), [(0, 2, 3); 2]);
+    assert_eq!(silences(&[before, mark]), [(0, 1, 2); 2]);
+}
