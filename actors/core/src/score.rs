@@ -35,6 +35,7 @@ use porchlight_schema::insight::{Metrics, Score, Summary};
 use porchlight_schema::limits::SAMPLE_T_MS_MAX;
 use porchlight_schema::sample::SystemName;
 use porchlight_schema::session::PodType;
+use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
 use crate::context::SessionContext;
@@ -56,6 +57,33 @@ pub struct PodInput {
     /// The time at which the proof was attached, in milliseconds since the session's start; `None`
     /// if unknown or outside the session.
     pub t_ms: Option<u32>,
+    /// The least time by which the phone's clock is ahead of the service's, in milliseconds.
+    pub clock_ahead_ms: u32,
+}
+
+impl PodInput {
+    /// Describes a proof that the service received at `received_at`, for a session that the phone
+    /// started and the service created at these times, each by its own clock.
+    ///
+    /// A session does not begin after the service has created it. If its start is later, the
+    /// phone's clock is ahead by at least the difference. A phone's clock that is behind cannot be
+    /// distinguished from a phone that was offline at the start.
+    #[must_use]
+    pub fn received(
+        pod_type: PodType,
+        received_at: TimestampMs,
+        started_at: TimestampMs,
+        created_at: TimestampMs,
+    ) -> Self {
+        let positive_ms = |ms: i64| u32::try_from(ms.max(0)).unwrap_or(u32::MAX);
+        Self {
+            pod_type,
+            t_ms: Some(positive_ms(
+                received_at.since_ms(started_at.min(created_at)),
+            )),
+            clock_ahead_ms: positive_ms(started_at.since_ms(created_at)),
+        }
+    }
 }
 
 /// Everything on which a score depends.

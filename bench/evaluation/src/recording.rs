@@ -145,6 +145,7 @@ impl Recording {
             pod: self.labels.pod.then_some(PodInput {
                 pod_type: PodType::Photo,
                 t_ms: Some(duration_ms),
+                clock_ahead_ms: 0,
             }),
             duration_ms,
             timed_out: self.labels.timed_out,

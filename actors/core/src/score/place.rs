@@ -105,11 +105,14 @@ fn marked_at(scene: &ScoringContext<'_>) -> Option<(u32, DropOffSign)> {
     if let Some(at_ms) = handed.or_else(|| last(&[MarkName::PodCaptured])) {
         return Some((at_ms, DropOffSign::Mark));
     }
-    let pod_ms = scene.input.pod.and_then(|pod| pod.t_ms)?;
+    let pod = scene.input.pod?;
+    let pod_ms = pod.t_ms?;
     // The proof's time is the service's, a sample's the phone's. Telemetry that continues long
     // after the end was sent at a different pace than it was recorded, so the two cannot be
-    // compared.
-    let comparable = scene.end_ms.saturating_sub(scene.input.duration_ms) <= CLOCKS_APART_MS;
+    // compared. A phone whose clock is ahead seems to send as long after an end by the service's
+    // clock.
+    let beyond_end_ms = scene.end_ms.saturating_sub(scene.input.duration_ms);
+    let comparable = beyond_end_ms.saturating_sub(pod.clock_ahead_ms) <= CLOCKS_APART_MS;
     (comparable && pod_ms <= scene.end_ms && foot_at(scene, pod_ms).is_some())
         .then_some((pod_ms, DropOffSign::Pod))
 }

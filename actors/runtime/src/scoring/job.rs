@@ -266,9 +266,9 @@ fn compute(
         events: &replayed.events,
         marks: &replayed.marks,
         system: &replayed.system,
-        pod: pod.map(|pod| PodInput {
-            pod_type: pod.pod.pod_type,
-            t_ms: Some(since_start_ms(pod.received_at.since_ms(start.started_at))),
+        pod: pod.map(|row| {
+            let (started_at, created_at) = (start.started_at, start.created_at);
+            PodInput::received(row.pod.pod_type, row.received_at, started_at, created_at)
         }),
         duration_ms: since_start_ms(end.ended_at.since_ms(start.started_at)),
         timed_out: end.reason.is_timeout(),

@@ -163,7 +163,7 @@ proptest! {
             events: &events,
             marks: &marks,
             system: &system,
-            pod: pod_ms.map(|t_ms| PodInput { pod_type: PodType::Note, t_ms: Some(t_ms) }),
+            pod: pod_ms.map(|t_ms| PodInput { pod_type: PodType::Note, t_ms: Some(t_ms), clock_ahead_ms: 0 }),
             duration_ms,
             timed_out: false,
             missing_batches: batches.0,

@@ -8,6 +8,7 @@ use porchlight_schema::insight::Score;
 use porchlight_schema::sample::json::decode_sample;
 use porchlight_schema::sample::packed::BatchBuilder;
 use porchlight_schema::session::{Address, PodType, Point};
+use porchlight_schema::time::TimestampMs;
 use serde_json::{Value, json};
 
 use crate::context::SessionContext;
@@ -91,6 +92,11 @@ pub(super) struct Phone {
     pub(super) ends_after: f64,
     pub(super) timed_out: bool,
     pub(super) pod: bool,
+    /// The time at which the proof arrives, in seconds since the start; the end if `None`.
+    pub(super) pod_at: Option<f64>,
+    /// The time by which the phone's clock is ahead of the service's, in milliseconds. The service
+    /// sets the times of the proof and of the end.
+    pub(super) clock_ahead_ms: u32,
 }
 
 impl Phone {
@@ -141,6 +147,8 @@ impl Phone {
             ends_after: 0.0,
             timed_out: false,
             pod: false,
+            pod_at: None,
+            clock_ahead_ms: 0,
         }
     }
 
@@ -392,18 +400,21 @@ impl Phone {
         let mut replay = Replay::new(&context);
         replay.batch(0, &builder.pack());
         let replayed = replay.finish();
-        let duration_ms = ((self.t + self.ends_after) * 1_000.0) as u32;
+        let ended_ms = ((self.t + self.ends_after) * 1_000.0) as u32;
+        let pod_ms = self.pod_at.map_or(ended_ms, |at| (at * 1_000.0) as u32);
+        let created_at = TimestampMs(1_700_000_000_000);
+        let started_at = created_at.plus_ms(i64::from(self.clock_ahead_ms));
+        let received_at = created_at.plus_ms(i64::from(pod_ms));
         score_and_learn(&ScoreInput {
             context: &context,
             windows: &replayed.windows,
             events: &replayed.events,
             marks: &replayed.marks,
             system: &replayed.system,
-            pod: self.pod.then_some(PodInput {
-                pod_type: PodType::Photo,
-                t_ms: Some(duration_ms),
-            }),
-            duration_ms,
+            pod: self
+                .pod
+                .then(|| PodInput::received(PodType::Photo, received_at, started_at, created_at)),
+            duration_ms: ended_ms.saturating_sub(self.clock_ahead_ms),
             timed_out: self.timed_out,
             missing_batches: replayed.missing_batches,
             quarantined_batches: 0,

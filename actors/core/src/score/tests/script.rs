@@ -325,6 +325,7 @@ impl Script {
         self.pod = Some(PodInput {
             pod_type: PodType::Photo,
             t_ms: None,
+            clock_ahead_ms: 0,
         });
         self
     }

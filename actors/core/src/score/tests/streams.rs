@@ -76,6 +76,39 @@ fn a_gap_of_30_s_or_10_s_near_the_drop_off_is_an_interruption() {
     check(BROKEN);
 }
 
+/// Delivers at a house. The proof arrives while the courier is at the door.
+fn proved(phone: Phone, clock_ahead_ms: u32) -> Phone {
+    let mut phone = house(phone);
+    (phone.pod, phone.pod_at, phone.clock_ahead_ms) = (true, Some(165.0), clock_ahead_ms);
+    phone
+}
+
+const CLOCKS: &[Case] = &[
+    case(
+        "equal clocks",
+        |phone| proved(phone, 0),
+        &[FullAttempt],
+        &[PartialAttempt],
+    ),
+    case(
+        "a phone's clock that is 45 s ahead",
+        |phone| proved(phone, 45_000),
+        &[FullAttempt],
+        &[PartialAttempt],
+    ),
+    case(
+        "a phone's clock that is 5 min ahead",
+        |phone| proved(phone, 300_000),
+        &[FullAttempt],
+        &[PartialAttempt],
+    ),
+];
+
+#[test]
+fn a_clock_that_is_ahead_does_not_move_the_proof() {
+    check(CLOCKS);
+}
+
 const LITTLE: &[Case] = &[
     case(
         "no telemetry",
