@@ -1,13 +1,19 @@
 //! Determines when a session ends without a stop (contract section 2).
 //!
-//! Silence and age are measured by a clock that does not jump, from the moment at which this process took the session on:
-//! neither a step of the wall clock nor an outage of the service ends a session.
+//! Silence is measured by a clock that does not jump, from the moment at which this process took the session on: neither a
+//! step of the wall clock nor an outage of the service ends a session that is silent. Age counts from the session's
+//! creation by the wall clock, also through an outage; while a process has the session, it is measured by the clock that
+//! does not jump.
 
 use porchlight_schema::limits::{
     RECONCILE_SILENT_FACTOR, RECONCILE_SILENT_MS, RECONCILE_SILENT_MS_MAX, RECONCILE_USUAL_FACTOR,
 };
 use porchlight_schema::session::{EndReason, SessionEnd};
 use porchlight_schema::time::TimestampMs;
+
+/// The greatest time beyond the maximum length at which the age of an adopted session is trusted, milliseconds: no outage
+/// is as long, but a wrong wall clock is often off by months or years.
+const OUTAGE_MS_MAX: i64 = 7 * 24 * 3_600_000;
 
 /// Limits on the length of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,17 +84,16 @@ impl Lifetime {
 
     /// Returns the initial age of an existing session that a process adopts, in milliseconds.
     ///
-    /// This is the only use of the wall clock, which may be wrong, and which also counts an outage.
-    /// So an age that leaves the session less than the idle time-out is not trusted: its age counts
-    /// from now on.
+    /// This is the only use of the wall clock, which may be wrong. An age that is negative, or
+    /// beyond the maximum length by more than a week, is not trusted: the age counts from now on. A
+    /// trusted age beyond the maximum length ends the session at once. A phone that was offline
+    /// during an outage loses nothing: its telemetry and its stop are accepted for 24 h after that
+    /// end.
     #[must_use]
     pub fn age_when_adopted_ms(&self, created_at: TimestampMs, now: TimestampMs) -> i64 {
         let age_ms = now.since_ms(created_at);
-        if age_ms > 0 && age_ms <= self.max_ms - self.idle_ms {
-            age_ms
-        } else {
-            0
-        }
+        let is_trusted = (0..=self.max_ms.saturating_add(OUTAGE_MS_MAX)).contains(&age_ms);
+        if is_trusted { age_ms } else { 0 }
     }
 
     /// Returns the end of a session, or `None` if it is not over. `now` is the wall clock's time.
@@ -213,11 +218,32 @@ mod tests {
     }
 
     #[test]
-    fn an_age_caused_by_an_outage_or_a_wrong_clock_is_ignored() {
+    fn an_adopted_session_keeps_its_age_through_an_outage() {
+        let adopted = |now_ms| {
+            let now = TimestampMs(now_ms);
+            let elapsed = Elapsed {
+                silent_ms: 0,
+                age_ms: LIFETIME.age_when_adopted_ms(TimestampMs(0), now),
+            };
+            let end = LIFETIME.end(times(500), elapsed, now);
+            (
+                elapsed.age_ms,
+                end.map(|end| (end.reason, end.ended_at.0, end.completed_at.0)),
+            )
+        };
+        assert_eq!(adopted(3_000), (3_000, None));
+        assert_eq!(adopted(4_999), (4_999, None), "1 ms is left");
+        let too_long = |now_ms| (now_ms, Some((EndReason::TooLong, 5_000, now_ms)));
+        assert_eq!(adopted(5_000), too_long(5_000));
+        assert_eq!(adopted(3 * 86_400_000), too_long(3 * 86_400_000));
+    }
+
+    #[test]
+    fn an_age_caused_by_a_wrong_clock_is_ignored() {
         let age = |now_ms| LIFETIME.age_when_adopted_ms(TimestampMs(0), TimestampMs(now_ms));
-        assert_eq!(age(3_000), 3_000);
-        assert_eq!(age(4_000), 4_000, "the idle time-out is left");
-        assert_eq!(age(4_001), 0);
+        assert_eq!(age(5_000 + OUTAGE_MS_MAX), 5_000 + OUTAGE_MS_MAX);
+        assert_eq!(age(5_001 + OUTAGE_MS_MAX), 0);
+        assert_eq!(age(-1), 0);
         assert_eq!(age(100 * 86_400_000), 0, "the clock is 100 days ahead");
         assert_eq!(age(-100 * 86_400_000), 0, "the clock is 100 days behind");
     }
