@@ -8,7 +8,9 @@
 mod data_keys;
 mod mark;
 mod request;
+mod step;
 
 pub use data_keys::DataKeys;
-pub use mark::{Mark, Standing};
-pub use request::{Begin, NotPending, Outcome, PrivacyRequest, RecordedSubject, Stage, Step};
+pub use mark::{Mark, RunningErasure, Standing};
+pub use request::{Begin, NotPending, PrivacyRequest, RecordedSubject, Stage};
+pub use step::{Outcome, Step};

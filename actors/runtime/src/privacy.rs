@@ -131,7 +131,7 @@ impl Marks {
         let mark = known
             .get(&tenant)
             .and_then(|marks| marks.get(&subject.key()));
-        mark.copied().unwrap_or_default()
+        mark.cloned().unwrap_or_default()
     }
 
     /// Reads the marks from the store if they have changed since the last call. Returns whether they

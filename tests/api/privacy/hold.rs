@@ -1,6 +1,9 @@
 //! Tests legal holds: a held session cannot be erased, whether the hold comes before the request or
 //! while it is pending.
 
+use porchlight_ports::{Collection, DocumentKind, Documents, Keys};
+use porchlight_schema::privacy::Subject;
+
 use super::*;
 
 async fn hold(server: &Server, method: Method, id: &str) -> Answer {
@@ -108,5 +111,82 @@ async fn holds_are_in_the_audit_log() {
         assert_eq!(lines.len(), 1, "{page:?}");
         assert_eq!(lines[0]["object"], json!(session.id));
     }
+    server.stop().await;
+}
+
+/// Waits until an erasure has written its mark, which hides the session.
+async fn hidden(server: &Server, id: &str) {
+    for _ in 0..1_000 {
+        if read(server, id).await == 404 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{id} is not hidden");
+}
+
+#[actix::test]
+async fn the_end_of_an_erasure_does_not_lift_the_mark_of_a_later_one() {
+    let server = server(0).await;
+    let early = server.start_session().await;
+    let subject = json!({ "externalRiderId": "rider-1" });
+    submit(&server, &body("e1", "erasure", subject.clone())).await;
+    hidden(&server, &early.id).await;
+    // Both erasures now wait until all nodes know their marks, the second one longer.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let late = server.start_session().await;
+    assert_eq!(read(&server, &late.id).await, 200);
+    submit(&server, &body("e2", "erasure", subject)).await;
+    hidden(&server, &late.id).await;
+
+    completed(&server, "e1").await;
+    assert_eq!(read(&server, &late.id).await, 404);
+    hold(&server, Method::PUT, &late.id)
+        .await
+        .is_problem(404, "session_not_found");
+    completed(&server, "e2").await;
+    assert_eq!(listed(&server).await, 0);
+    let again = start_as(&server, "rider-1", "order-9").await;
+    let again = again.json["sessionId"].as_str().unwrap();
+    assert_eq!(read(&server, again).await, 200, "no mark is left");
+    server.stop().await;
+}
+
+/// Writes a hold as a process does that does not see the mark of a running erasure.
+async fn hold_unseen(server: &Server, session_id: &str) {
+    let keys = server.store.list_keys(None).await.unwrap();
+    let key = keys
+        .iter()
+        .find(|key| server.keys.secret.ends_with(&key.last4));
+    let mut place = vec![1];
+    place.extend(key.unwrap().tenant.organization_id.to_bytes());
+    // The key is one of the sandbox.
+    place.push(0);
+    place.extend(Subject::SessionId(session_id.parse().unwrap()).key());
+    let marks = Collection::of_service(DocumentKind::PrivacyMark);
+    let held = Some(br#"{"held":true}"#.to_vec());
+    let written = server.store.replace_document(marks, place, None, held);
+    assert!(written.await.unwrap());
+    // The document that counts changes.
+    let counted = server.store.document(marks, vec![0]).await.unwrap();
+    let more = Some(u64::MAX.to_be_bytes().to_vec());
+    let written = server.store.replace_document(marks, vec![0], counted, more);
+    assert!(written.await.unwrap());
+}
+
+#[actix::test]
+async fn a_running_erasure_leaves_out_a_held_session_and_fails() {
+    let server = server(0).await;
+    let (held, gone) = (server.start_session().await, server.start_session().await);
+    let erasure = body("e1", "erasure", json!({ "externalRiderId": "rider-1" }));
+    submit(&server, &erasure).await;
+    hidden(&server, &held.id).await;
+    hold_unseen(&server, &held.id).await;
+    assert_eq!(status_after_ending(&server, "e1").await, "failed");
+    let failed = show(&server, "e1").await.json;
+    assert_eq!(failed["counts"]["sessions"], 1, "{failed}");
+    assert_eq!(failed["receipt"], Value::Null);
+    assert_eq!(read(&server, &held.id).await, 200, "no mark is left");
+    assert_eq!(read(&server, &gone.id).await, 404);
     server.stop().await;
 }

@@ -5,8 +5,20 @@ use porchlight_schema::session::SessionStart;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
+/// The request of an entry that an earlier version recorded without its request.
+const UNKNOWN_REQUEST: u64 = 0;
+
+/// An erasure that is running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunningErasure {
+    /// The request that erases; see [`PrivacyRequest::number`](super::PrivacyRequest::number).
+    pub request: u64,
+    /// The time up to which it erases the subject's sessions, by time of creation.
+    pub until: TimestampMs,
+}
+
 /// The restrictions on a subject.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Mark {
     /// Whether the subject's sessions are frozen.
     #[serde(default)]
@@ -14,9 +26,14 @@ pub struct Mark {
     /// Whether the subject is barred from starting sessions.
     #[serde(default)]
     pub suppressed: bool,
-    /// The time up to which the subject's sessions are being erased, by time of creation.
+    /// The latest time up to which a running erasure removes the subject's sessions, by time of
+    /// creation. [`Self::begin_erasure`] and [`Self::end_erasure`] keep it.
     #[serde(default)]
     pub erased_until: Option<TimestampMs>,
+    /// The running erasures of the subject. Each removes only its own entry, so that the end of one
+    /// does not lift the mark of another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub erasures: Vec<RunningErasure>,
     /// Whether a legal hold protects the session from retention and erasure. Only the mark of a single
     /// session can be held.
     #[serde(default)]
@@ -39,6 +56,36 @@ impl Mark {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Records that a request erases the subject's sessions up to `until`. May be repeated.
+    pub fn begin_erasure(&mut self, request: u64, until: TimestampMs) {
+        if let (Some(until), true) = (self.erased_until, self.erasures.is_empty()) {
+            let request = UNKNOWN_REQUEST;
+            self.erasures.push(RunningErasure { request, until });
+        }
+        self.erasures.retain(|running| running.request != request);
+        self.erasures.push(RunningErasure { request, until });
+        self.cover_running();
+    }
+
+    /// Records that a request has ended its erasure or has given it up. The erasures of other requests
+    /// keep their effect. May be repeated.
+    pub fn end_erasure(&mut self, request: u64, until: TimestampMs) {
+        if self.erasures.is_empty() && self.erased_until != Some(until) {
+            // An earlier version recorded another erasure.
+            return;
+        }
+        self.erasures.retain(|running| {
+            let is_own = running.request == request
+                || (running.request == UNKNOWN_REQUEST && running.until == until);
+            !is_own
+        });
+        self.cover_running();
+    }
+
+    fn cover_running(&mut self) {
+        self.erased_until = self.erasures.iter().map(|running| running.until).max();
     }
 
     /// Returns the standing of a session that this mark covers.
@@ -67,5 +114,71 @@ impl Mark {
             Subject::DeliveryId(start.delivery_id.clone()),
             Subject::SessionId(start.session_id),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EARLY: TimestampMs = TimestampMs(1_000);
+    const BETWEEN: TimestampMs = TimestampMs(2_000);
+    const LATE: TimestampMs = TimestampMs(3_000);
+
+    #[test]
+    fn an_erasure_does_not_lift_the_mark_of_a_later_one() {
+        let mut mark = Mark::default();
+        mark.begin_erasure(1, EARLY);
+        assert_eq!(mark.standing(BETWEEN), Standing::Open);
+        for _ in 0..2 {
+            mark.begin_erasure(2, LATE);
+        }
+        for _ in 0..2 {
+            mark.end_erasure(1, EARLY);
+            assert_eq!(mark.standing(BETWEEN), Standing::Erased);
+        }
+        mark.end_erasure(2, LATE);
+        assert!(mark.is_empty());
+    }
+
+    #[test]
+    fn a_later_erasure_that_is_given_up_leaves_the_earlier_one() {
+        let mut mark = Mark::default();
+        mark.begin_erasure(1, EARLY);
+        // The step is repeated after a crash.
+        for _ in 0..2 {
+            mark.begin_erasure(2, LATE);
+        }
+        mark.end_erasure(2, LATE);
+        assert_eq!(mark.standing(EARLY), Standing::Erased);
+        assert_eq!(mark.standing(BETWEEN), Standing::Open);
+        mark.end_erasure(1, EARLY);
+        assert!(mark.is_empty());
+    }
+
+    #[test]
+    fn two_erasures_that_began_at_the_same_time_are_told_apart() {
+        let mut mark = Mark::default();
+        mark.begin_erasure(1, LATE);
+        mark.begin_erasure(2, LATE);
+        mark.end_erasure(1, LATE);
+        assert_eq!(mark.standing(LATE), Standing::Erased);
+        mark.end_erasure(2, LATE);
+        assert!(mark.is_empty());
+    }
+
+    #[test]
+    fn an_erasure_that_an_earlier_version_began_keeps_its_mark() {
+        let stored = r#"{"restricted":false,"suppressed":false,"erased_until":1000,"held":false}"#;
+        let stored: Mark = serde_json::from_str(stored).unwrap();
+        let mut mark = stored.clone();
+        mark.begin_erasure(2, LATE);
+        mark.end_erasure(2, LATE);
+        assert_eq!(mark.standing(EARLY), Standing::Erased);
+        mark.end_erasure(1, EARLY);
+        assert!(mark.is_empty());
+        mark = stored;
+        mark.end_erasure(2, LATE);
+        assert_eq!(mark.standing(EARLY), Standing::Erased);
     }
 }

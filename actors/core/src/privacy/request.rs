@@ -6,7 +6,7 @@ use porchlight_schema::privacy::{Counts, HashedSubject, RequestStatus, RequestTy
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
-use super::DataKeys;
+use super::{DataKeys, Outcome, Step};
 
 /// The subject as it is stored. A completed erasure keeps only a salted hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,8 @@ pub enum Stage {
     Counting(Option<SessionId>),
     /// The mark of a running erasure has yet to be removed.
     Finishing,
+    /// Held sessions are left. The mark has yet to be removed, and the erasure fails.
+    Withdrawing,
     /// Files have yet to be rewritten so that they no longer contain the removed data. The request
     /// no longer names the subject.
     Purging,
@@ -106,51 +108,6 @@ pub struct Begin {
     pub delay_ms: i64,
 }
 
-/// The next action of the shell.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// Waits until this time.
-    WaitUntil(TimestampMs),
-    /// Begins at this time: the shell logs the erasure and changes the subject's mark.
-    Mark(Subject, TimestampMs),
-    /// Lists the next sessions of the subject that were created up to this time, and counts their rows.
-    Plan(Subject, TimestampMs),
-    /// Erases the given sessions.
-    Erase(Vec<SessionId>),
-    /// Removes the recorders of the subject that were created up to this time, and the subject from
-    /// earlier requests.
-    Recorders(Subject, TimestampMs),
-    /// Removes the idempotency keys of sessions that no longer exist.
-    IdempotencyKeys,
-    /// Rewrites the files of the store.
-    Purge,
-    /// Counts the sessions of the subject after this one.
-    Count(Subject, Option<SessionId>),
-    /// Removes the mark of the running erasure.
-    Unmark(Subject),
-    /// Does nothing: the request has ended.
-    Over,
-}
-
-/// The outcome of a step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The step was performed.
-    Done,
-    /// The marks were written, and the other nodes will know of them by this time.
-    Marked(TimestampMs),
-    /// A legal hold protects a session of the subject. No mark was left behind and nothing was erased.
-    Held,
-    /// The next page of sessions, their counts, and the numbers of their data keys. An empty page means that no sessions
-    /// are left.
-    Planned(Vec<SessionId>, Counts, Vec<u64>),
-    /// The number of objects removed.
-    Removed(Counts),
-    /// The number of objects counted, and the session after which the next page begins, if there is
-    /// one.
-    Counted(Counts, Option<SessionId>),
-}
-
 /// The error of cancelling a request that the service has already begun to process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the request is not pending any more")]
@@ -182,6 +139,13 @@ impl PrivacyRequest {
             data_keys: DataKeys::default(),
             receipt: None,
         }
+    }
+
+    /// Returns a number that distinguishes the request from others of the same subject.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        let random = self.salt.last_chunk::<8>();
+        random.map_or(1, |bytes| u64::from_be_bytes(*bytes).max(1))
     }
 
     /// Returns whether no work remains.
@@ -242,7 +206,8 @@ impl PrivacyRequest {
             Stage::Recorders => Step::Recorders(subject, until),
             Stage::IdempotencyKeys => Step::IdempotencyKeys,
             Stage::Counting(after) => Step::Count(subject, *after),
-            Stage::Finishing => Step::Unmark(subject),
+            Stage::Finishing => Step::Unmark(subject, until),
+            Stage::Withdrawing => Step::Withdraw(subject, until),
             Stage::Purging | Stage::Done => Step::Over,
         }
     }
@@ -269,6 +234,11 @@ impl PrivacyRequest {
                 } else {
                     Stage::Erasing(page)
                 }
+            }
+            (Stage::Settling(_) | Stage::Erasing(_), Outcome::Held) => Stage::Withdrawing,
+            (Stage::Withdrawing, Outcome::Done) => {
+                self.end(RequestStatus::Failed, now);
+                Stage::Done
             }
             (Stage::Erasing(_), Outcome::Done) => Stage::Erasing(Vec::new()),
             (Stage::Recorders, Outcome::Removed(counts)) => {
@@ -386,7 +356,8 @@ mod tests {
                     assert!(left.is_empty(), "sessions are erased first");
                     Outcome::Removed(Counts::default())
                 }
-                Step::Purge | Step::Unmark(_) => Outcome::Done,
+                Step::Purge | Step::Unmark(..) => Outcome::Done,
+                Step::Withdraw(..) => unreachable!("no session is held"),
                 Step::Count(..) => unreachable!("an erasure counts its pages"),
             };
             working.record(outcome, now);
@@ -447,6 +418,26 @@ mod tests {
         let now = TimestampMs(4_000);
         request.begin(now);
         request.record(Outcome::Held, now);
+        assert_eq!(request.status, RequestStatus::Failed);
+        assert_eq!(request.completed_at, None);
+        assert_eq!(request.step(now), Step::Over);
+    }
+
+    #[test]
+    fn an_erasure_that_meets_held_sessions_gives_up_its_mark_and_fails() {
+        let mut request = request(RequestType::Erasure);
+        let now = TimestampMs(4_000);
+        request.begin(now);
+        request.record(Outcome::Marked(now), now);
+        let page = Outcome::Planned(vec![session(1)], Counts::default(), Vec::new());
+        request.record(page, now);
+        assert_eq!(request.step(now), Step::Erase(vec![session(1)]));
+        request.record(Outcome::Done, now);
+        request.record(Outcome::Held, now);
+        let subject = Subject::ExternalRiderId("rider-7".into());
+        assert_eq!(request.step(now), Step::Withdraw(subject, now));
+        assert!(!request.is_over());
+        request.record(Outcome::Done, now);
         assert_eq!(request.status, RequestStatus::Failed);
         assert_eq!(request.completed_at, None);
         assert_eq!(request.step(now), Step::Over);

@@ -63,6 +63,29 @@ pub(super) async fn first_page(
     }
 }
 
+/// Returns the first sessions of the subject that are not held, and whether any session before them
+/// is held.
+pub(super) async fn first_free_page(
+    store: &dyn Store,
+    tenant: Tenant,
+    subject: &Subject,
+    until: TimestampMs,
+    limit: usize,
+    is_held: impl Fn(SessionId) -> bool,
+) -> StoreResult<(Vec<SessionRow>, bool)> {
+    let (mut after, mut has_held) = (None, false);
+    loop {
+        let (mut rows, next) = page(store, tenant, subject, until, after, limit).await?;
+        let found = rows.len();
+        rows.retain(|row| !is_held(row.start.session_id));
+        has_held |= rows.len() < found;
+        if !rows.is_empty() || next.is_none() {
+            return Ok((rows, has_held));
+        }
+        after = next;
+    }
+}
+
 /// Counts the data of a session.
 pub(super) async fn count(store: &dyn Store, start: &SessionStart) -> StoreResult<Counts> {
     let rows = store.session_rows(start.session_id).await?;

@@ -242,17 +242,7 @@ impl TenantPrivacy<'_> {
         let store = service.store().as_ref();
         Ok(match step {
             Step::Mark(subject, until) => self.mark(request, &subject, until).await?,
-            Step::Plan(subject, until) => {
-                let rows =
-                    erase::first_page(store, tenant, &subject, until, SESSIONS_AT_ONCE).await?;
-                let (mut counts, mut keys) = (Counts::default(), Vec::new());
-                for row in &rows {
-                    counts.add(erase::count(store, &row.start).await?);
-                    keys.extend(store.data_key(row.start.session_id).await?);
-                }
-                let page = rows.iter().map(|row| row.start.session_id);
-                Outcome::Planned(page.collect(), counts, keys)
-            }
+            Step::Plan(subject, until) => self.plan(&subject, until).await?,
             Step::Erase(page) => {
                 self.note_erased(request, &page).await?;
                 for session_id in page {
@@ -285,11 +275,9 @@ impl TenantPrivacy<'_> {
                 Outcome::Done
             }
             Step::Count(subject, after) => self.count_page(request, &subject, after).await?,
-            Step::Unmark(subject) => {
+            Step::Unmark(subject, until) => {
                 if request.request_type == RequestType::Erasure {
-                    let marks = &service.privacy.marks;
-                    let unmark = |mark: &mut Mark| mark.erased_until = None;
-                    marks.change(store, tenant, &subject, unmark).await?;
+                    self.unmark(request, &subject, until).await?;
                 }
                 if request.request_type == RequestType::Release {
                     // Sweeps have left out the restricted sessions.
@@ -297,8 +285,48 @@ impl TenantPrivacy<'_> {
                 }
                 Outcome::Done
             }
+            Step::Withdraw(subject, until) => {
+                service.purge().await?;
+                self.unmark(request, &subject, until).await?;
+                Outcome::Done
+            }
             Step::WaitUntil(_) | Step::Over => Outcome::Done,
         })
+    }
+
+    /// Plans the next page of an erasure. A session under a legal hold is left out, and the erasure
+    /// fails if no other is left: a hold that is placed during an erasure is refused, so this happens
+    /// only to a hold that is about to be withdrawn, or that was accepted without the mark.
+    async fn plan(&self, subject: &Subject, until: TimestampMs) -> StoreResult<Outcome> {
+        let (store, marks) = (self.service.store().as_ref(), &self.service.privacy.marks);
+        marks.refresh(store).await?;
+        let is_held = |session_id| self.is_held(session_id);
+        let (tenant, limit) = (self.tenant, SESSIONS_AT_ONCE);
+        let page = erase::first_free_page(store, tenant, subject, until, limit, is_held);
+        let (rows, has_held) = page.await?;
+        if rows.is_empty() && has_held {
+            return Ok(Outcome::Held);
+        }
+        let (mut counts, mut keys) = (Counts::default(), Vec::new());
+        for row in &rows {
+            counts.add(erase::count(store, &row.start).await?);
+            keys.extend(store.data_key(row.start.session_id).await?);
+        }
+        let page = rows.iter().map(|row| row.start.session_id);
+        Ok(Outcome::Planned(page.collect(), counts, keys))
+    }
+
+    /// Removes the mark of an erasure, and keeps the marks of other requests.
+    async fn unmark(
+        &self,
+        request: &PrivacyRequest,
+        subject: &Subject,
+        until: TimestampMs,
+    ) -> StoreResult<()> {
+        let store = self.service.store().as_ref();
+        let unmark = |mark: &mut Mark| mark.end_erasure(request.number(), until);
+        let marks = &self.service.privacy.marks;
+        marks.change(store, self.tenant, subject, unmark).await
     }
 
     /// Counts the data of a page of the subject's sessions. A restriction renews the time to live of
@@ -339,12 +367,11 @@ impl TenantPrivacy<'_> {
         let store = service.store().as_ref();
         let marks = &service.privacy.marks;
         if request.request_type == RequestType::Erasure {
-            let begin = |mark: &mut Mark| mark.erased_until = mark.erased_until.max(Some(until));
+            let begin = |mark: &mut Mark| mark.begin_erasure(request.number(), until);
             marks.change(store, tenant, subject, begin).await?;
             // The mark is written before the holds are read; see `hold`.
             if self.has_hold(subject, until).await? {
-                let withdraw = |mark: &mut Mark| mark.erased_until = None;
-                marks.change(store, tenant, subject, withdraw).await?;
+                self.unmark(request, subject, until).await?;
                 return Ok(Outcome::Held);
             }
             if let Some(entry) = LoggedErasure::of(tenant, request, until) {
