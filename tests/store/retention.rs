@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use porchlight_core::privacy::Mark;
+use porchlight_core::retention::TRACE_ROW;
 use porchlight_ports::{
     Appended, Collection, Covered, DocumentKind, Documents, Idempotency, Insights, Journal,
     NewSession, Note, SessionFilter, Sessions, Snapshot, Snapshots, StartOutcome, StoredInsight,
@@ -69,9 +70,14 @@ async fn whole_session(store: &MemoryStore, tenant: Tenant, batches: u32, at: i6
         dropped: DroppedSamples::default(),
     };
     let updated = message(MessageEvent::InsightUpdated);
+    let mut trace = [0; 32];
+    trace[0] = TRACE_ROW;
+    trace[1..17].copy_from_slice(&id.to_bytes());
+    let data = format!(r#"{{"session_id":"{id}","fingerprint":[]}}"#);
+    let learned = vec![(trace, data.into_bytes())];
     assert!(
         store
-            .commit_insight(id, insight, updated, Vec::new())
+            .commit_insight(id, insight, updated, learned)
             .await
             .unwrap()
     );

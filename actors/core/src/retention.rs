@@ -5,8 +5,10 @@
 //! clock must agree with the newest stored time at the start of the process, advanced by a clock
 //! that does not jump.
 
+mod learned;
 mod policy;
 
+pub use learned::{PLACE_ROW, TRACE_ROW, goes_with, is_of_one_session};
 pub use policy::{
     AUDIT_FIELD, DataClass, PolicyRefused, RetentionBounds, RetentionPolicy, Span, SweepProgress,
     next_span,

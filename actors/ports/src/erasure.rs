@@ -43,7 +43,8 @@ pub trait Erasure: Send + Sync {
     }
 
     /// Removes a session and everything that belongs to it: telemetry, snapshots, notes, insight, proof of delivery,
-    /// messages with their attempts, and entries in lists. Learned rows stay; see [`Erasure::replace_learned`].
+    /// messages with their attempts, entries in lists, and the fingerprints of its trace. Other learned rows stay; see
+    /// [`Erasure::replace_learned`].
     ///
     /// The session's own record is removed last, so that an erasure that was cut off can be found and repeated. Later
     /// batches and snapshots of the session are not stored. The removal survives a crash of the process at once, and one of

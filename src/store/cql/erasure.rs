@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
+use porchlight_core::retention::{goes_with, is_of_one_session};
 use porchlight_ports::{
     Erasure, RecorderPage, RecorderRow, Removed, SessionRows, StoreError, StoreResult,
 };
@@ -48,7 +49,23 @@ impl Inner {
         for message in &messages {
             self.erase_message(message).await?;
         }
+        self.remove_traces(session_id).await?;
         self.erase_rows(&record.start).await
+    }
+
+    /// Removes the traces of a session. The other learned rows stay.
+    async fn remove_traces(&self, session_id: SessionId) -> StoreResult<()> {
+        let statements = &self.db.statements;
+        let keys = self.learned_by(session_id).await?;
+        for key in keys.iter().filter(|key| is_of_one_session(key)) {
+            let values = (key.as_slice(),);
+            let row: Option<(Vec<u8>,)> = self.db.row(&statements.learned_get, values).await?;
+            // The delete carries the usual time, because another session may write the row next.
+            if row.is_some_and(|(data,)| goes_with(session_id, key, &data)) {
+                self.db.write(&statements.learned_delete, values).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn remove_telemetry(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {

@@ -3,6 +3,7 @@
 
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use porchlight_core::retention::is_of_one_session;
 use porchlight_core::webhook::{AttemptResult, Index, ManualRetry, State as MessageState};
 use porchlight_ports::{
     DeliveryRow, Endpoint, JournalEntry, Note, Outbox, PodRow, RecorderRow, StoreError,
@@ -201,9 +202,12 @@ impl CqlStore {
     ///
     /// The store cannot be written.
     pub async fn import_learned(&self, key: [u8; 32], value: &[u8]) -> StoreResult<()> {
-        let db = &self.inner.db;
-        let values = (key.as_slice(), value);
-        db.write(&db.statements.learned_put, values).await
+        let (inner, key_bytes) = (&self.inner, key.as_slice());
+        if is_of_one_session(&key) {
+            return inner.put_trace(key_bytes, value).await;
+        }
+        let put = &inner.db.statements.learned_put;
+        inner.db.write(put, (key_bytes, value)).await
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use porchlight_core::retention::is_of_one_session;
 use porchlight_ports::{Insights, MessageBody, StoreError, StoreResult, StoredInsight};
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::message::Message;
@@ -36,17 +37,7 @@ impl Inner {
         if !follows(stored.as_ref().map(|(_, state)| state)) {
             return Ok(false);
         }
-        // Written before the insight counts, so that no learned row lacks its entry.
-        for (learned_key, _) in &learned {
-            let session = session_id.to_bytes();
-            let values = (
-                session.as_slice(),
-                learned_key.as_slice(),
-                self.lives.retained,
-            );
-            let put = &self.db.statements.learned_by_put;
-            self.db.write(put, values).await?;
-        }
+        let learned = self.put_traces(session_id, learned).await?;
         let tag = tag();
         let (key, data) = (session_id.to_bytes(), encode(&insight)?);
         let row = (
@@ -88,6 +79,36 @@ impl Inner {
             .await;
         }
         Ok(committed)
+    }
+
+    /// Stores which learned rows a session writes, and its traces; returns the other rows. They are
+    /// written before the insight counts, so that no learned row lacks its entry. A repeated scoring
+    /// finds the traces and does not write them again.
+    async fn put_traces(
+        &self,
+        session_id: SessionId,
+        learned: Vec<([u8; 32], Vec<u8>)>,
+    ) -> StoreResult<Vec<([u8; 32], Vec<u8>)>> {
+        let session = session_id.to_bytes();
+        let put = &self.db.statements.learned_by_put;
+        for (key, _) in &learned {
+            let values = (session.as_slice(), key.as_slice(), self.lives.retained);
+            self.db.write(put, values).await?;
+        }
+        let (traces, others): (Vec<_>, Vec<_>) = learned
+            .into_iter()
+            .partition(|(key, _)| is_of_one_session(key));
+        for (key, data) in &traces {
+            self.put_trace(key, data).await?;
+        }
+        Ok(others)
+    }
+
+    /// Stores a trace, which expires with its session.
+    pub(super) async fn put_trace(&self, key: &[u8], data: &[u8]) -> StoreResult<()> {
+        let values = (key, data, self.lives.retained);
+        let put = &self.db.statements.trace_put;
+        self.db.write(put, values).await
     }
 
     async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {

@@ -1,5 +1,6 @@
 //! Insights, and data learned from them.
 
+use porchlight_core::retention::{goes_with, is_of_one_session};
 use porchlight_ports::{Covered, MessageBody, StoreError, StoreResult, StoredInsight};
 use porchlight_schema::ids::SessionId;
 
@@ -83,6 +84,24 @@ pub(crate) fn learned_by(read: &dyn Read, session_id: SessionId) -> StoreResult<
         .iter()
         .filter_map(|row| row.key.last_chunk::<32>().copied());
     Ok(keys.collect())
+}
+
+/// Removes the traces of a session that is removed. The other learned rows stay.
+pub(super) fn remove_traces(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
+    for key in learned_by(txn.as_read(), session_id)? {
+        if !is_of_one_session(&key) {
+            continue;
+        }
+        let is_removed = match recall(txn.as_read(), &key) {
+            // No session can use an unreadable row.
+            Err(StoreError::Corrupt(_)) => true,
+            row => row?.is_some_and(|row| goes_with(session_id, &key, &row)),
+        };
+        if is_removed {
+            txn.delete(Space::State, learned_key(&key));
+        }
+    }
+    Ok(())
 }
 
 /// Replaces the data learned under this key if it now is `expected`. Returns whether it was.

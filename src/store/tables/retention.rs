@@ -141,6 +141,8 @@ pub(crate) fn remove_messages(txn: &mut Txn<'_>, session_id: SessionId) -> Store
 
 /// Removes everything of a session but its batches, and the rows that list it as live or completed.
 pub(super) fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
+    // The index of the session's learned rows, which leads to its traces, is removed below.
+    insights::remove_traces(txn, session_id)?;
     for range in [
         notes::range(session_id),
         messages::range(session_id),

@@ -1,3 +1,4 @@
+use porchlight_core::retention::{PLACE_ROW, TRACE_ROW};
 use porchlight_ports::{
     Appended, Covered, DeliveryFilter, Idempotency, Note, PodRow, SessionFilter, SessionRows,
     Snapshot, StoredInsight,
@@ -169,6 +170,39 @@ pub async fn an_erasure_may_be_repeated(subject: &dyn Subject) {
     assert!(!other.unwrap());
     assert!(store.replace_learned(key, data, None).await.unwrap());
     assert_eq!(store.recall(key).await.unwrap(), None);
+}
+
+pub async fn traces_go_with_their_session(subject: &dyn Subject) {
+    let (store, tenant) = (subject.store(), tenant());
+    let (start, other) = (make(subject, tenant).await, make(subject, tenant).await);
+    let id = start.session_id;
+    let key = |kind: u8, number: u8| {
+        let mut key = learned_key(id);
+        key.copy_within(..16, 1);
+        (key[0], key[31]) = (kind, number);
+        key
+    };
+    let trace_of = |id: SessionId| format!(r#"{{"session_id":"{id}","fingerprint":[]}}"#);
+    let own = trace_of(id).into_bytes();
+    let learned = vec![
+        (key(PLACE_ROW, 0), own.clone()),
+        (key(TRACE_ROW, 1), own.clone()),
+        (key(TRACE_ROW, 2), own.clone()),
+    ];
+    let message = message(MessageEvent::InsightUpdated);
+    let next = insight(2, "failed");
+    let committed = store.commit_insight(id, next, message, learned).await;
+    assert!(committed.unwrap());
+    // Another session has written one of the rows since.
+    let others = trace_of(other.session_id).into_bytes();
+    let replaced = store.replace_learned(key(TRACE_ROW, 2), own.clone(), Some(others.clone()));
+    assert!(replaced.await.unwrap());
+
+    store.erase_session(id).await.unwrap();
+    assert_eq!(store.recall(key(PLACE_ROW, 0)).await.unwrap(), Some(own));
+    assert_eq!(store.recall(key(TRACE_ROW, 1)).await.unwrap(), None);
+    let left = store.recall(key(TRACE_ROW, 2)).await.unwrap();
+    assert_eq!(left, Some(others));
 }
 
 pub async fn telemetry_and_messages_are_removed_separately(subject: &dyn Subject) {

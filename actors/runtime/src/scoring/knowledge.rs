@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use porchlight_core::retention::{PLACE_ROW, TRACE_ROW, is_of_one_session};
 use porchlight_core::score::{
     Fingerprint, Knowledge, PlaceFacts, PlaceKnowledge, Replay, learn, place_key, recorded_together,
 };
@@ -13,10 +14,6 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use porchlight_observe::Fact;
 use porchlight_ports::{Store, StoreResult};
 
-/// The first byte of the key of a place.
-const PLACE: u8 = 1;
-/// The first byte of the key of a trace; see [`PLACE`].
-const TRACE: u8 = 2;
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// The knowledge gained from a first scoring.
@@ -25,7 +22,7 @@ pub(super) struct Learned<'a> {
     pub(super) fingerprint: Option<&'a Fingerprint>,
 }
 
-/// A trace seen before.
+/// A trace seen before. [`porchlight_core::retention::goes_with`] reads the session.
 #[derive(Serialize, Deserialize)]
 struct SeenTrace {
     session_id: SessionId,
@@ -175,7 +172,7 @@ pub(crate) async fn forget(
         let Some(row) = store.recall(key).await? else {
             return Ok(0);
         };
-        let (data, removed) = if key.first() == Some(&PLACE) {
+        let (data, removed) = if !is_of_one_session(&key) {
             let Some(place) = decode::<PlaceKnowledge>(start.session_id, &row) else {
                 return Ok(0);
             };
@@ -211,7 +208,7 @@ pub(crate) async fn contributions(
 ) -> StoreResult<Contributions> {
     let mut found = Contributions::default();
     for (key, row) in store.recall_all(keys).await? {
-        if key.first() == Some(&PLACE) {
+        if !is_of_one_session(&key) {
             let place: PlaceKnowledge = decode(start.session_id, &row).unwrap_or_default();
             let theirs = place.contributions(rider_of(start), day_of(start));
             found.places.extend(theirs);
@@ -253,7 +250,7 @@ fn row(kind: u8, parts: &[&[u8]]) -> [u8; 32] {
 }
 
 fn place_row(start: &SessionStart) -> [u8; 32] {
-    row(PLACE, &[&place_key(start.tenant, &start.address)])
+    row(PLACE_ROW, &[&place_key(start.tenant, &start.address)])
 }
 
 fn trace_rows(tenant: Tenant, fingerprint: Option<&Fingerprint>) -> impl Iterator<Item = [u8; 32]> {
@@ -264,7 +261,7 @@ fn trace_rows(tenant: Tenant, fingerprint: Option<&Fingerprint>) -> impl Iterato
 fn trace_row(tenant: Tenant, key: u64) -> [u8; 32] {
     let env = tenant.env.as_str().as_bytes();
     row(
-        TRACE,
+        TRACE_ROW,
         &[
             &tenant.organization_id.to_bytes(),
             &env[..1],
