@@ -2,6 +2,7 @@
 //! its chain can be checked.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use actix_web::http::Method as RouteMethod;
 use porchlight_actors::audit::Outcome;
@@ -10,6 +11,7 @@ use porchlight_http::audit::action_of;
 use porchlight_keys::CreateKeyRequest;
 use porchlight_observe::http::Route;
 use porchlight_ports::{Clock, Collection, DocumentKind, Documents, Keys};
+use porchlight_schema::session::Tenant;
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -285,6 +287,62 @@ async fn pages_follow_each_other_and_the_customer_can_check_the_chain() {
     server.stop().await;
 }
 
+/// Returns the tenant of the organization `acme` in the sandbox.
+async fn tenant_of(server: &Server) -> Tenant {
+    let keys = server.store.list_keys(None).await.unwrap();
+    let key = keys
+        .iter()
+        .find(|key| server.keys.secret.ends_with(&key.last4));
+    key.unwrap().tenant
+}
+
+/// Reads the tenant's sessions until the answer has this status.
+async fn until_answered(server: &Server, key: &str, status: u16) {
+    for _ in 0..1_000 {
+        if server.get("/v1/sessions", key).await.status == status {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{:?}", server.get("/v1/sessions", key).await);
+}
+
+#[actix::test]
+async fn an_unreadable_row_of_a_log_stops_only_its_own_organization() {
+    let server = Server::start().await;
+    let log = server.service.audit().unwrap();
+    let heads = Collection::of_tenant(DocumentKind::AuditHead, tenant_of(&server).await);
+    let replace = |from, to| {
+        let key = b"head".to_vec();
+        server.store.replace_document(heads, key, from, to)
+    };
+    let damaged = Some(vec![0xff; 3]);
+    assert!(replace(None, damaged.clone()).await.unwrap());
+    let first = server.get("/v1/sessions", &server.keys.secret).await;
+    assert_eq!(first.status, 200, "the log is read after the answer");
+    assert!(!log.flush().await, "the line is not committed");
+    let refused = server.get("/v1/sessions", &server.keys.secret).await;
+    refused.is_problem(503, "overloaded");
+
+    for _ in 0..3 {
+        let others = server.get("/v1/sessions", &server.keys.other).await;
+        assert_eq!(others.status, 200);
+        log.flush().await;
+    }
+    let others = server.get("/v1/audit", &server.keys.other).await;
+    assert_eq!(others.json["data"].as_array().unwrap().len(), 3);
+    let reports = log.verify().await.unwrap();
+    let is_broken = |outcome: &Outcome| matches!(outcome, Outcome::Broken { .. });
+    let broken = reports.iter().filter(|report| is_broken(&report.outcome));
+    assert_eq!(broken.count(), 1, "{reports:?}");
+
+    assert!(replace(damaged, None).await.unwrap());
+    until_answered(&server, &server.keys.secret, 200).await;
+    let found = lines(&server, "action=session.list").await;
+    assert_eq!(found.len(), 2, "the line of the first answer is kept");
+    server.stop().await;
+}
+
 #[actix::test]
 async fn a_removed_line_is_found() {
     let server = Server::start().await;
@@ -305,11 +363,8 @@ async fn a_removed_line_is_found() {
         faults.collect()
     };
     assert_eq!(broken().await, Vec::<String>::new());
-    let keys = server.store.list_keys(None).await.unwrap();
-    let key = keys
-        .iter()
-        .find(|key| server.keys.secret.ends_with(&key.last4));
-    let groups = Collection::part_of_tenant(DocumentKind::AuditGroup, key.unwrap().tenant, 0);
+    let tenant = tenant_of(&server).await;
+    let groups = Collection::part_of_tenant(DocumentKind::AuditGroup, tenant, 0);
     let stored = server.store.documents(groups, None, 10).await.unwrap();
     assert_eq!(stored.len(), 3);
     for document in stored {

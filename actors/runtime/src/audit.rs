@@ -5,38 +5,36 @@
 //! accepts them. A request is therefore answered without waiting for the store. A crash can lose
 //! the lines of its last second; a stop loses none. While the store accepts no lines, the queue
 //! fills. A request then waits for room and is refused after five seconds, so that nothing is shown
-//! without being recorded.
+//! without being recorded. A tenant whose chain has an unreadable row is set aside: its requests are
+//! refused at once, and the writer continues with the lines of others.
 
 mod chain;
 mod expire;
 mod read;
+mod writer;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix_rt::ArbiterHandle;
 use porchlight_core::audit::Line;
 use porchlight_ports::{Clock, Store, StoreResult};
-use porchlight_schema::limits::{
-    AUDIT_GATHER_MS, AUDIT_GROUP_LINES_MAX, AUDIT_QUEUE_LINES_MAX, AUDIT_ROOM_MS_MAX,
-};
+use porchlight_schema::limits::{AUDIT_GROUP_LINES_MAX, AUDIT_QUEUE_LINES_MAX, AUDIT_ROOM_MS_MAX};
 use porchlight_schema::session::Tenant;
 use tokio::sync::{mpsc, oneshot};
 
 use chain::Chains;
 pub(crate) use expire::expire;
 pub use read::{AuditPage, ChainReport, Outcome, verify_all};
-
-/// The pause before the writer retries a write that the store did not accept.
-const RETRY_AFTER: Duration = Duration::from_millis(500);
+use writer::{SetAside, Writer};
 
 /// A message to the writer.
 enum Message {
     /// Appends this line to the tenant's chain.
     Line(Tenant, Box<Line>),
-    /// Requests a notification when everything before this message is committed.
-    Flush(oneshot::Sender<()>),
+    /// Requests an answer when everything before this message was taken up: whether all lines, or
+    /// those of one tenant, are committed.
+    Flush(Option<Tenant>, oneshot::Sender<bool>),
 }
 
 /// A permit to record one line.
@@ -60,7 +58,7 @@ impl AuditPermit {
 }
 
 /// The error of a line that was not accepted because the store has not accepted the lines before it
-/// for some time.
+/// for some time, or because the tenant's chain has an unreadable row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the audit log takes no more lines at the moment")]
 pub struct AuditFull;
@@ -69,6 +67,7 @@ pub struct AuditFull;
 #[derive(Clone)]
 pub struct AuditLog {
     queue: mpsc::Sender<Message>,
+    set_aside: Arc<SetAside>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
 }
@@ -84,14 +83,17 @@ impl AuditLog {
     #[must_use]
     pub fn start(arbiter: &ArbiterHandle, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let (queue, lines) = mpsc::channel(AUDIT_QUEUE_LINES_MAX);
-        let writer = Writer {
-            chains: Chains::new(Arc::clone(&store)),
+        let set_aside = Arc::<SetAside>::default();
+        let writer = Writer::new(
+            Chains::new(Arc::clone(&store)),
             lines,
-        };
+            Arc::clone(&set_aside),
+        );
         // An arbiter that has stopped starts nothing; then no line is ever accepted.
         let _is_running = arbiter.spawn(writer.run());
         Self {
             queue,
+            set_aside,
             store,
             clock,
         }
@@ -102,8 +104,12 @@ impl AuditLog {
     ///
     /// # Errors
     ///
-    /// Returns an error if there was no room for five seconds.
+    /// Returns an error if there was no room for five seconds, or immediately if the tenant's chain has
+    /// an unreadable row.
     pub async fn reserve(&self, tenant: Tenant) -> Result<AuditPermit, AuditFull> {
+        if self.set_aside.has(tenant) {
+            return Err(AuditFull);
+        }
         let room = Duration::from_millis(AUDIT_ROOM_MS_MAX);
         let reserved = tokio::time::timeout(room, self.queue.clone().reserve_owned()).await;
         match reserved {
@@ -115,9 +121,20 @@ impl AuditLog {
     /// Waits at most five seconds until every line accepted so far is committed. Returns whether it
     /// is.
     pub async fn flush(&self) -> bool {
+        self.flush_lines(None).await
+    }
+
+    /// Waits like [`Self::flush`] for the lines of one tenant.
+    pub(crate) async fn flush_of(&self, tenant: Tenant) -> bool {
+        self.flush_lines(Some(tenant)).await
+    }
+
+    async fn flush_lines(&self, tenant: Option<Tenant>) -> bool {
         let (done, is_done) = oneshot::channel();
-        let flushed =
-            async { self.queue.send(Message::Flush(done)).await.is_ok() && is_done.await.is_ok() };
+        let flushed = async {
+            let sent = self.queue.send(Message::Flush(tenant, done)).await;
+            sent.is_ok() && is_done.await == Ok(true)
+        };
         let patience = Duration::from_millis(AUDIT_ROOM_MS_MAX);
         tokio::time::timeout(patience, flushed).await == Ok(true)
     }
@@ -144,67 +161,4 @@ pub async fn append(store: &Arc<dyn Store>, tenant: Tenant, lines: &[Line]) -> S
         chains.append(tenant, group).await?;
     }
     Ok(())
-}
-
-/// The task that commits lines.
-struct Writer {
-    chains: Chains,
-    lines: mpsc::Receiver<Message>,
-}
-
-impl Writer {
-    async fn run(mut self) {
-        let mut messages = Vec::new();
-        loop {
-            let taken = self
-                .lines
-                .recv_many(&mut messages, AUDIT_QUEUE_LINES_MAX)
-                .await;
-            if taken == 0 {
-                return;
-            }
-            let is_waited_for = |message: &Message| matches!(message, Message::Flush(_));
-            if !messages.iter().any(is_waited_for) {
-                tokio::time::sleep(Duration::from_millis(AUDIT_GATHER_MS)).await;
-                while let Ok(more) = self.lines.try_recv() {
-                    messages.push(more);
-                    if messages.len() >= AUDIT_QUEUE_LINES_MAX {
-                        break;
-                    }
-                }
-            }
-            let mut flushes = Vec::new();
-            let mut lines: BTreeMap<Vec<u8>, (Tenant, Vec<Line>)> = BTreeMap::new();
-            for message in messages.drain(..) {
-                match message {
-                    Message::Flush(done) => flushes.push(done),
-                    Message::Line(tenant, line) => {
-                        let own = lines.entry(chain::tenant_key(tenant));
-                        own.or_insert_with(|| (tenant, Vec::new())).1.push(*line);
-                    }
-                }
-            }
-            for (tenant, lines) in lines.into_values() {
-                self.commit(tenant, &lines).await;
-            }
-            for done in flushes {
-                // The receiver may have stopped waiting.
-                let _sent = done.send(());
-            }
-        }
-    }
-
-    /// Commits lines, regardless of how long the store takes.
-    async fn commit(&mut self, tenant: Tenant, lines: &[Line]) {
-        for group in lines.chunks(AUDIT_GROUP_LINES_MAX) {
-            loop {
-                let written: StoreResult<()> = self.chains.append(tenant, group).await;
-                let Err(error) = written else {
-                    break;
-                };
-                tracing::warn!(%error, "the audit log cannot be written");
-                tokio::time::sleep(RETRY_AFTER).await;
-            }
-        }
-    }
 }

@@ -230,7 +230,7 @@ impl TenantPrivacy<'_> {
             object: Some(request.request_id.clone()),
             from: None,
         });
-        if log.flush().await {
+        if log.flush_of(self.tenant).await {
             Ok(())
         } else {
             Err(StoreError::unavailable(AuditFull))
