@@ -3,6 +3,9 @@
 
 use porchlight_actors::audit::Outcome;
 use porchlight_actors::service::Swept;
+use porchlight_ports::{Collection, DocumentKind, Documents, StoreError};
+use porchlight_schema::ids::SessionId;
+use porchlight_store::engine::Space;
 
 use super::*;
 
@@ -10,8 +13,12 @@ const RETENTION: &str = "/v1/retention";
 const DAY_MIN: i64 = 24 * 60;
 
 async fn choose(server: &Server, body: Value) -> Answer {
+    choose_as(server, &server.keys.secret, body).await
+}
+
+async fn choose_as(server: &Server, key: &str, body: Value) -> Answer {
     let request = server.ask(Method::PUT, RETENTION);
-    let request = request.header("Service-Key", &server.keys.secret);
+    let request = request.header("Service-Key", key);
     Answer::of(
         request
             .header("Content-Type", "application/json")
@@ -188,5 +195,65 @@ async fn lines_of_the_audit_log_expire_after_the_chosen_retention() {
     assert_eq!(audit_lines(&server).await, 0);
     read().await;
     assert_eq!(audit_lines(&server).await, 1);
+    server.stop().await;
+}
+
+/// Starts and stops a session of the organization `other`, which is swept after `acme`.
+async fn completed_session_of_other(server: &Server) {
+    let key = &server.keys.other;
+    let started = server.post("/v1/sessions/start", key, &start_body()).await;
+    let stop = json!({ "sessionId": started.json["sessionId"] });
+    let stopped = server.post("/v1/sessions/stop", key, &stop).await;
+    assert_eq!(stopped.status, 200, "{stopped:?}");
+}
+
+#[actix::test]
+async fn a_session_with_an_unreadable_row_does_not_stop_the_sweep() {
+    let server = server(0).await;
+    let damaged: SessionId = server.scored_session().await.id.parse().unwrap();
+    let whole = server.scored_session().await;
+    completed_session_of_other(&server).await;
+    choose(&server, json!({ "telemetryDays": 1 })).await;
+    choose_as(&server, &server.keys.other, json!({ "insightDays": 9 })).await;
+    let mut insight = vec![b'v'];
+    insight.extend(damaged.to_bytes());
+    let write = server.store.committer().write(move |txn| {
+        txn.put(Space::State, insight, vec![0xff; 3]);
+        Ok(())
+    });
+    write.await.unwrap();
+
+    server.clock.advance_min(30 * DAY_MIN);
+    let swept = sweep(&server).await;
+    assert_eq!((swept.telemetry, swept.sessions), (1, 1));
+    let expired = |id: SessionId| server.service.has_expired_telemetry(id);
+    assert!(expired(whole.id.parse().unwrap()).await.unwrap());
+    assert!(!expired(damaged).await.unwrap());
+    server.stop().await;
+}
+
+#[actix::test]
+async fn an_unreadable_policy_does_not_keep_the_sweep_from_other_organizations() {
+    let server = server(0).await;
+    completed_session_of_other(&server).await;
+    choose(&server, json!({ "telemetryDays": 1 })).await;
+    let policies = Collection::of_service(DocumentKind::Retention);
+    let stored = server.store.documents(policies, None, 10).await.unwrap();
+    let policy = stored.into_iter().find(|row| row.key.len() > 1).unwrap();
+    let unreadable = Some(b"?".to_vec());
+    let written =
+        server
+            .store
+            .replace_document(policies, policy.key, Some(policy.data), unreadable);
+    assert!(written.await.unwrap());
+    choose_as(&server, &server.keys.other, json!({ "insightDays": 9 })).await;
+
+    server.clock.advance_min(30 * DAY_MIN);
+    assert_eq!(server.store.completed_sessions(9).await.unwrap(), 1);
+    for _ in 0..25 {
+        let swept = server.service.apply_retention().await;
+        assert!(matches!(swept, Err(StoreError::Corrupt(_))), "{swept:?}");
+    }
+    assert_eq!(server.store.completed_sessions(9).await.unwrap(), 0);
     server.stop().await;
 }

@@ -8,6 +8,7 @@ use porchlight_core::privacy::Standing;
 use porchlight_core::retention::{
     DataClass, PolicyRefused, RetentionBounds, RetentionPolicy, SweepProgress, next_span,
 };
+use porchlight_observe::Fact;
 use porchlight_ports::{
     Collection, DocumentKind, Note, SessionFilter, SessionRow, StoreError, StoreResult,
 };
@@ -182,10 +183,12 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Returns an error if the store fails; removed data stays removed.
+    /// Returns the first error of the store; removed data stays removed. An error of one organization
+    /// does not keep the sweep from the others.
     pub async fn apply_retention(&self) -> StoreResult<Swept> {
         self.note_sweep().await?;
-        let (mut swept, mut after) = (Swept::default(), Some(LAST_SWEEP_KEY.to_vec()));
+        let (mut swept, mut first) = (Swept::default(), None);
+        let mut after = Some(LAST_SWEEP_KEY.to_vec());
         loop {
             let page = self
                 .store()
@@ -198,40 +201,34 @@ impl Service {
                     continue;
                 };
                 for class in DataClass::ALL {
-                    self.retention(tenant).sweep(class, &mut swept).await?;
+                    let result = self.retention(tenant).sweep(class, &mut swept).await;
+                    keep_first(&mut first, tenant, result);
                 }
             }
             if is_last {
                 break;
             }
         }
-        swept.audit_groups = self.expire_audit_logs().await?;
-        Ok(swept)
+        swept.audit_groups = self.expire_audit_logs(&mut first).await?;
+        first.map_or(Ok(swept), Err)
     }
 
     /// Removes the lines of audit logs that are older than their retention, of organizations that
     /// this node owns.
-    async fn expire_audit_logs(&self) -> StoreResult<u64> {
-        let (store, mut removed) = (self.store(), 0_u64);
-        for organization in store.organizations().await? {
+    async fn expire_audit_logs(&self, first: &mut Option<StoreError>) -> StoreResult<u64> {
+        let mut removed = 0_u64;
+        for organization in self.store().organizations().await? {
             for env in Env::ALL {
-                let organization_id = organization.id;
-                let retention = self.retention(Tenant {
-                    organization_id,
+                let tenant = Tenant {
+                    organization_id: organization.id,
                     env,
-                });
+                };
+                let retention = self.retention(tenant);
                 if !retention.may_sweep() {
                     continue;
                 }
-                let kept_ms = retention.policy().await?.audit_kept_ms();
-                match audit::expire(store, retention.tenant, kept_ms, self.now()).await {
-                    Ok(groups) => removed = removed.saturating_add(groups),
-                    // The check of the log reports it; the logs of others expire nevertheless.
-                    Err(StoreError::Corrupt(error)) => {
-                        tracing::warn!(%error, "an audit log with an unreadable row does not expire");
-                    }
-                    Err(error) => return Err(error),
-                }
+                let groups = keep_first(first, tenant, retention.expire_audit_log().await);
+                removed = removed.saturating_add(groups.unwrap_or(0));
             }
         }
         Ok(removed)
@@ -270,6 +267,21 @@ impl TenantRetention<'_> {
         let ownership = &self.service.registry().ports().ownership;
         let shard = self.tenant.organization_id.shard();
         !self.service.is_draining() && ownership.generation(shard).is_some()
+    }
+
+    /// Removes the lines of the audit log that are older than their retention. Returns the number of
+    /// removed groups.
+    async fn expire_audit_log(&self) -> StoreResult<u64> {
+        let (store, now) = (self.service.store(), self.service.now());
+        let kept_ms = self.policy().await?.audit_kept_ms();
+        match audit::expire(store, self.tenant, kept_ms, now).await {
+            // The check of the log reports it.
+            Err(StoreError::Corrupt(error)) => {
+                tracing::warn!(%error, "an audit log with an unreadable row does not expire");
+                Ok(0)
+            }
+            expired => expired,
+        }
     }
 
     /// Applies the policy for one class, in small spans of time.
@@ -331,7 +343,19 @@ impl TenantRetention<'_> {
             let page = store.list(self.tenant, &filter, SESSIONS_AT_ONCE, after);
             let page = page.await?;
             for row in &page.rows {
-                removed += u64::from(self.remove(class, row).await?);
+                removed += u64::from(match self.remove(class, row).await {
+                    // `store.retention` removes the session later.
+                    Err(error @ StoreError::Corrupt(_)) => {
+                        Fact::Unreadable {
+                            session_id: row.start.session_id,
+                            what: "a row that retention needs",
+                            error: &error,
+                        }
+                        .record();
+                        false
+                    }
+                    is_removed => is_removed?,
+                });
             }
             match page.next {
                 Some(next) => after = Some(next),
@@ -373,6 +397,23 @@ impl TenantRetention<'_> {
             store.remove_messages(session_id).await?;
         }
         Ok(true)
+    }
+}
+
+/// Logs the error of a tenant, and keeps it if it is the first.
+fn keep_first<T>(
+    first: &mut Option<StoreError>,
+    tenant: Tenant,
+    result: StoreResult<T>,
+) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => {
+            let organization_id = tenant.organization_id;
+            tracing::error!(%organization_id, %error, "retention could not be applied to an organization");
+            first.get_or_insert(error);
+            None
+        }
     }
 }
 
