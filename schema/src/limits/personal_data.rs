@@ -32,6 +32,9 @@ pub const AUDIT_ASIDE_RETRY_MS: u64 = 2_000;
 pub const AUDIT_PAGE_GROUPS_MAX: u64 = 2_048;
 /// Maximum length of the note of a review in characters.
 pub const REVIEW_NOTE_CHARS_MAX: usize = 2_000;
+/// Maximum number of messages of restricted sessions that one listing of an outbox passes, to find the
+/// messages behind them. A listing names each session once, in about 50 bytes.
+pub const WEBHOOK_HIDDEN_ROWS_MAX: usize = 131_072;
 /// The interval at which a node checks for changed privacy marks and open privacy requests,
 /// milliseconds.
 pub const PRIVACY_MARKS_REFRESH_MS: u64 = 500;

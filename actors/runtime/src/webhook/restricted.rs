@@ -1,8 +1,11 @@
 //! Restricted sessions: their messages stay in the outbox and are not sent until the restriction is lifted.
 
-use porchlight_core::webhook::{Listing, Mode};
+use std::collections::HashMap;
+
+use porchlight_core::webhook::{Listing, ManualRetry, Mode};
 use porchlight_ports::{Endpoint, StoreResult};
 use porchlight_schema::ids::{EndpointId, SessionId};
+use porchlight_schema::limits::WEBHOOK_HIDDEN_ROWS_MAX;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
@@ -44,7 +47,8 @@ impl Inner {
 
     /// Lists an outbox without the messages of hidden sessions. It queries the store until the
     /// lists have the requested length or the outbox ends, so that hidden messages do not block
-    /// others.
+    /// others. Each query requests more rows than the one before (see [`next_extra`]), and each
+    /// session is looked up once.
     pub(super) async fn shown_listing(
         &self,
         tenant: Tenant,
@@ -54,10 +58,10 @@ impl Inner {
         held: Option<(TimestampMs, usize)>,
         manual: usize,
     ) -> StoreResult<Listing> {
-        let mut hidden = 0;
+        let (mut extra, mut known) = (0, HashMap::new());
         loop {
             let more = |bound: Option<(TimestampMs, usize)>| {
-                bound.map(|(at, limit)| (at, limit.saturating_add(hidden)))
+                bound.map(|(at, limit)| (at, limit.saturating_add(extra)))
             };
             let listing = self
                 .outbox
@@ -67,53 +71,70 @@ impl Inner {
                     more(ready),
                     more(due),
                     more(held),
-                    manual.saturating_add(hidden),
+                    manual.saturating_add(extra),
                 )
                 .await?;
             if !self.has_restrictions(tenant) {
                 return Ok(listing);
             }
-            let (shown, found) = self.without_hidden(tenant, listing).await;
-            if found <= hidden {
-                return Ok(shown.cut(ready, due, held, manual));
+            let (shown, lost) = self.without_hidden(tenant, listing, &mut known).await;
+            match next_extra(extra, lost) {
+                Some(next) => extra = next,
+                None => return Ok(shown.cut(ready, due, held, manual)),
             }
-            hidden = found;
         }
     }
 
     /// Removes hidden messages. Returns the greatest number that one of the lists lost.
-    async fn without_hidden(&self, tenant: Tenant, listing: Listing) -> (Shown, usize) {
+    async fn without_hidden(
+        &self,
+        tenant: Tenant,
+        listing: Listing,
+        known: &mut HashMap<SessionId, bool>,
+    ) -> (Shown, usize) {
         let mut most = 0;
         let mut shown = Shown(Listing::default());
         if let Some(rows) = listing.ready {
-            let (kept, lost) = self.keep_shown(tenant, rows, |row| row.1).await;
+            let (kept, lost) = self.keep_shown(tenant, rows, |row| row.1, known).await;
             (shown.0.ready, most) = (Some(kept), most.max(lost));
         }
         if let Some(rows) = listing.due {
-            let (kept, lost) = self.keep_shown(tenant, rows, |row| row.1).await;
+            let (kept, lost) = self.keep_shown(tenant, rows, |row| row.1, known).await;
             (shown.0.due, most) = (Some(kept), most.max(lost));
         }
         if let Some(rows) = listing.held {
-            let (kept, lost) = self.keep_shown(tenant, rows, |row| row.1).await;
+            let (kept, lost) = self.keep_shown(tenant, rows, |row| row.1, known).await;
             (shown.0.held, most) = (Some(kept), most.max(lost));
         }
-        let (kept, lost) = self
-            .keep_shown(tenant, listing.manual, |request| request.session_id)
-            .await;
+        let session_of = |request: &ManualRetry| request.session_id;
+        let manual = self.keep_shown(tenant, listing.manual, session_of, known);
+        let (kept, lost) = manual.await;
         shown.0.manual = kept;
         (shown, most.max(lost))
     }
 
+    /// Removes the rows of hidden sessions, and returns their number. `known` remembers which sessions
+    /// are hidden.
     async fn keep_shown<T>(
         &self,
         tenant: Tenant,
         rows: Vec<T>,
         session_of: impl Fn(&T) -> SessionId,
+        known: &mut HashMap<SessionId, bool>,
     ) -> (Vec<T>, usize) {
         let before = rows.len();
         let mut kept = Vec::with_capacity(before);
         for row in rows {
-            if !self.hides(tenant, session_of(&row)).await {
+            let session_id = session_of(&row);
+            let is_hidden = match known.get(&session_id) {
+                Some(is_hidden) => *is_hidden,
+                None => {
+                    let is_hidden = self.hides(tenant, session_id).await;
+                    known.insert(session_id, is_hidden);
+                    is_hidden
+                }
+            };
+            if !is_hidden {
                 kept.push(row);
             }
         }
@@ -129,6 +150,16 @@ impl Inner {
             None => Mode::Sending,
         }
     }
+}
+
+/// Returns the number of rows to request in addition to the limit of each list, after a query that
+/// requested `extra` and lost `lost` hidden rows. `None` if no list can be short because of them, or
+/// if so many sessions are hidden that further queries would delay other tenants.
+fn next_extra(extra: usize, lost: usize) -> Option<usize> {
+    if lost <= extra || extra >= WEBHOOK_HIDDEN_ROWS_MAX {
+        return None;
+    }
+    Some(lost.saturating_mul(2).min(WEBHOOK_HIDDEN_ROWS_MAX))
 }
 
 /// A listing without hidden messages.
@@ -159,5 +190,40 @@ impl Shown {
             .for_each(|rows| rows.truncate(length(held)));
         listing.manual.truncate(manual);
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the number of rows that each query requests if the first `hidden` rows of the outbox
+    /// are hidden.
+    fn requested(limit: usize, hidden: usize) -> Vec<usize> {
+        let (mut requested, mut extra) = (vec![limit], 0);
+        while let Some(next) = next_extra(extra, hidden.min(limit + extra)) {
+            extra = next;
+            requested.push(limit + extra);
+        }
+        requested
+    }
+
+    #[test]
+    fn hidden_messages_are_passed_with_few_queries() {
+        assert_eq!(requested(64, 0), [64]);
+        assert_eq!(requested(64, 10), [64, 84]);
+        let hidden = 10_000;
+        let queries = requested(64, hidden);
+        assert!(queries.len() < 10, "{queries:?}");
+        assert!(queries.last().unwrap() >= &(hidden + 64), "{queries:?}");
+        let rows: usize = queries.iter().sum();
+        assert!(rows < 5 * hidden, "{queries:?}");
+    }
+
+    #[test]
+    fn the_work_of_one_listing_is_bounded() {
+        let queries = requested(64, usize::MAX);
+        assert_eq!(*queries.last().unwrap(), 64 + WEBHOOK_HIDDEN_ROWS_MAX);
+        assert!(queries.len() < 20, "{queries:?}");
     }
 }
