@@ -46,6 +46,8 @@ pub const PRIVACY_SETTLE_ALONE_MS: i64 = 500;
 pub const PRIVACY_SETTLE_SHARED_MS: i64 = 10_000;
 /// Maximum number of privacy requests that one node performs at the same time.
 pub const PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 4;
+/// Maximum number of privacy requests read per query when all of a tenant are examined, of at most about 64 KiB each.
+pub const PRIVACY_REQUESTS_SCANNED_MAX: usize = 100;
 /// The pause of an erasure after each session, so that client requests have priority, milliseconds.
 pub const PRIVACY_ERASE_PAUSE_MS: u64 = 1;
 /// The default delay before an erasure or a collection of data begins, in which it can be cancelled, milliseconds.

@@ -2,6 +2,7 @@
 
 use std::io::{Cursor, Read};
 
+use porchlight_schema::limits::PRIVACY_REQUESTS_SCANNED_MAX;
 use porchlight_schema::privacy::{HASH_DOMAIN, hex};
 use sha2::{Digest, Sha256};
 use zip::ZipArchive;
@@ -249,5 +250,27 @@ async fn an_archive_lists_the_sessions_that_were_erased_before_as_salted_hashes(
     assert_eq!(parts[0], "sha256");
     assert_eq!(parts[2], hash_of(&erased.id));
     assert_ne!(parts[2], hash_of(&kept.id));
+    server.stop().await;
+}
+
+#[actix::test]
+async fn an_erasure_replaces_its_subject_in_any_number_of_earlier_requests() {
+    let server = server(60_000).await;
+    let subject = json!({ "externalRiderId": "rider-1" });
+    // They are more than one query reads.
+    let earlier = PRIVACY_REQUESTS_SCANNED_MAX + 20;
+    for number in 0..earlier {
+        let id = format!("r{number}");
+        submit(&server, &body(&id, "access", subject.clone())).await;
+        assert_eq!(delete(&server, &id).await.status, 204);
+    }
+    submit(&server, &body("e1", "erasure", subject)).await;
+    server.clock.advance_min(2);
+    completed(&server, "e1").await;
+    for number in 0..earlier {
+        let request = show(&server, &format!("r{number}")).await.json;
+        assert_eq!(request["status"], "cancelled");
+        assert!(!request.to_string().contains("rider-1"), "{request}");
+    }
     server.stop().await;
 }

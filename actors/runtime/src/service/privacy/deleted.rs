@@ -47,13 +47,20 @@ impl TenantPrivacy<'_> {
         let RecordedSubject::Clear(subject) = &request.subject else {
             return Ok(found);
         };
-        for earlier in self.all().await? {
-            let is_same = matches!(&earlier.subject, RecordedSubject::Hashed(hashed) if hashed.is_of(subject));
-            if is_same && earlier.request_type == RequestType::Erasure {
-                self.add_erased(&earlier, &mut found).await?;
+        let mut after = None;
+        loop {
+            let (page, next) = self.scan(after).await?;
+            for earlier in page {
+                let is_same = matches!(&earlier.subject, RecordedSubject::Hashed(hashed) if hashed.is_of(subject));
+                if is_same && earlier.request_type == RequestType::Erasure {
+                    self.add_erased(&earlier, &mut found).await?;
+                }
             }
+            if next.is_none() {
+                return Ok(found);
+            }
+            after = next;
         }
-        Ok(found)
     }
 
     async fn add_erased(

@@ -6,7 +6,7 @@
 
 use porchlight_core::privacy::{Begin, NotPending, PrivacyRequest, RecordedSubject};
 use porchlight_ports::{Collection, DocumentKind, StoreError, StoreResult};
-use porchlight_schema::limits::LIST_SCANNED_ROWS_MAX;
+use porchlight_schema::limits::{LIST_SCANNED_ROWS_MAX, PRIVACY_REQUESTS_SCANNED_MAX};
 use porchlight_schema::privacy::{RequestStatus, RequestType, Subject, hex};
 use porchlight_schema::session::Tenant;
 use sha2::{Digest, Sha256};
@@ -14,9 +14,6 @@ use sha2::{Digest, Sha256};
 use super::super::Service;
 use super::erase;
 use crate::privacy::tenant_key;
-
-/// The number of requests read per query when all are examined.
-const SCAN_AT_ONCE: usize = 500;
 
 /// A request as a caller submits it.
 #[derive(Debug, Clone)]
@@ -281,34 +278,47 @@ impl TenantPrivacy<'_> {
         }
     }
 
-    /// Returns all readable requests of the tenant.
-    pub(super) async fn all(&self) -> StoreResult<Vec<PrivacyRequest>> {
-        let (store, mut requests, mut after) = (self.service.store(), Vec::new(), None);
-        loop {
-            let page = store.documents(self.collection(), after, SCAN_AT_ONCE);
-            let page = page.await?;
-            let is_last = page.len() < SCAN_AT_ONCE;
-            after = page.last().map(|document| document.key.clone());
-            requests.extend(page.iter().filter_map(|row| decode(&row.data).ok()));
-            if is_last {
-                return Ok(requests);
-            }
-        }
+    /// Returns the readable requests among the next ones in order of their keys, and the key after which
+    /// to continue; `None` at the end. A tenant may have any number of requests, so they are never
+    /// read at once.
+    pub(super) async fn scan(
+        &self,
+        after: Option<Vec<u8>>,
+    ) -> StoreResult<(Vec<PrivacyRequest>, Option<Vec<u8>>)> {
+        let store = self.service.store();
+        let page = store.documents(self.collection(), after, PRIVACY_REQUESTS_SCANNED_MAX);
+        let page = page.await?;
+        let is_last = page.len() < PRIVACY_REQUESTS_SCANNED_MAX;
+        let next = page.last().map(|document| document.key.clone());
+        let requests = page.iter().filter_map(|row| decode(&row.data).ok());
+        Ok((requests.collect(), next.filter(|_| !is_last)))
     }
 
     /// Replaces an erased subject by its salted hash in all requests that are over. Requests about a
     /// session or a delivery that no longer exists are included. May be repeated.
     pub(super) async fn forget_in_requests(&self, erased: &Subject) -> StoreResult<()> {
-        for before in self.all().await? {
-            let RecordedSubject::Clear(subject) = &before.subject else {
-                continue;
-            };
-            if before.is_over() && (subject == erased || self.is_gone(subject).await?) {
-                let mut after = before.clone();
-                after.forget_subject();
-                // A request that is over changes only here.
-                self.replace(&before, &after).await?;
+        let mut after = None;
+        loop {
+            let (page, next) = self.scan(after).await?;
+            for before in page {
+                self.forget_in_request(before, erased).await?;
             }
+            if next.is_none() {
+                return Ok(());
+            }
+            after = next;
+        }
+    }
+
+    async fn forget_in_request(&self, before: PrivacyRequest, erased: &Subject) -> StoreResult<()> {
+        let RecordedSubject::Clear(subject) = &before.subject else {
+            return Ok(());
+        };
+        if before.is_over() && (subject == erased || self.is_gone(subject).await?) {
+            let mut after = before.clone();
+            after.forget_subject();
+            // A request that is over changes only here.
+            self.replace(&before, &after).await?;
         }
         Ok(())
     }
