@@ -313,8 +313,9 @@ impl Sessions for FaultyStore {
         &self,
         id: SessionId,
         end: SessionEnd,
+        pod: Option<PodRow>,
     ) -> StoreResult<Option<EndOutcome>> {
-        let real = self.real.stop_after_timeout(id, end);
+        let real = self.real.stop_after_timeout(id, end, pod);
         self.call(Call::End, Some(id), real).await
     }
 

@@ -299,13 +299,15 @@ pub trait Sessions: Send + Sync {
         message: MessageBody,
     ) -> StoreResult<Option<EndOutcome>>;
 
-    /// Replaces the end of a session that the service ended with `end`, the app's own stop, and
-    /// queues nothing. The first such stop counts, and an end by the app stays. Returns `None` if
-    /// there is no such session or the session has not ended.
+    /// Replaces the end of a session that the service ended with `end`, the app's own stop, together
+    /// with its proof of delivery, and queues nothing. The first such stop counts, and an end by the
+    /// app stays, without the proof. Returns `None` if there is no such session or the session has
+    /// not ended.
     async fn stop_after_timeout(
         &self,
         session_id: SessionId,
         end: SessionEnd,
+        pod: Option<PodRow>,
     ) -> StoreResult<Option<EndOutcome>>;
 
     /// Attaches a PoD; a later one replaces it. Returns `false` if an identical PoD was stored.

@@ -244,6 +244,7 @@ impl Inner {
         &self,
         session_id: SessionId,
         end: SessionEnd,
+        pod: Option<PodRow>,
     ) -> StoreResult<Option<EndOutcome>> {
         let Some(record) = self.record(session_id).await? else {
             return Ok(None);
@@ -265,6 +266,16 @@ impl Inner {
             stored => Verdict::Stays(stored.map(|end| EndOutcome { end, first: false })),
         };
         let stored = self.versioned_state(session_id, false).await?;
+        let end_now = stored.as_ref().and_then(|(_, state)| state.end);
+        if let Some(pod) = pod
+            && end_now.is_some_and(|end| end.reason.is_timeout())
+        {
+            // As in `end`, the PoD comes first.
+            let before = self.pod(session_id).await?;
+            if let Some(pod) = pod.replacing(before.as_ref()) {
+                self.put_pod(session_id, &pod).await?;
+            }
+        }
         let (outcome, _) = self.change_state(&record, stored, decide).await?;
         if outcome.is_some_and(|outcome| outcome.first) {
             self.mark_rescore(session_id, LATE_STOP).await?;
@@ -389,8 +400,9 @@ impl Sessions for CqlStore {
         &self,
         session_id: SessionId,
         end: SessionEnd,
+        pod: Option<PodRow>,
     ) -> StoreResult<Option<EndOutcome>> {
-        self.carry_out(|inner| async move { inner.stop_after_timeout(session_id, end).await })
+        self.carry_out(|inner| async move { inner.stop_after_timeout(session_id, end, pod).await })
             .await
     }
 

@@ -77,9 +77,10 @@ impl<E: Engine> Sessions for LocalStore<E> {
         &self,
         session_id: SessionId,
         end: SessionEnd,
+        pod: Option<PodRow>,
     ) -> StoreResult<Option<EndOutcome>> {
         self.committer
-            .write(move |txn| sessions::stop_after_timeout(txn, session_id, end))
+            .write(move |txn| sessions::stop_after_timeout(txn, session_id, end, pod))
             .await
     }
 

@@ -128,10 +128,7 @@ pub(crate) fn end(
     let completed = completed_key(end.completed_at, session_id);
     txn.put(Space::State, completed, Vec::new());
     if let Some(pod) = pod {
-        let stored = pod_of(txn.as_read(), session_id)?;
-        if let Some(pod) = pod.replacing(stored.as_ref()) {
-            txn.put_state(pod_key(session_id), &pod)?;
-        }
+        put_pod(txn, session_id, pod)?;
     }
     outbox::announce(txn, row.start.tenant, session_id, message)?;
     behind::mark(txn, session_id);
@@ -145,6 +142,7 @@ pub(crate) fn stop_after_timeout(
     txn: &mut Txn<'_>,
     session_id: SessionId,
     end: SessionEnd,
+    pod: Option<PodRow>,
 ) -> StoreResult<Option<EndOutcome>> {
     let Some(stored) = end_of(txn.as_read(), session_id)? else {
         return Ok(None);
@@ -156,6 +154,9 @@ pub(crate) fn stop_after_timeout(
         }));
     }
     txn.put_state(end_key(session_id), &end)?;
+    if let Some(pod) = pod {
+        put_pod(txn, session_id, pod)?;
+    }
     behind::mark(txn, session_id);
     Ok(Some(EndOutcome { end, first: true }))
 }
@@ -169,14 +170,22 @@ pub(crate) fn attach_pod(
     if !txn.as_read().has_state(&start_key(session_id))? {
         return Ok(false);
     }
-    let stored = pod_of(txn.as_read(), session_id)?;
-    let Some(pod) = pod.clone().replacing(stored.as_ref()) else {
+    if !put_pod(txn, session_id, pod.clone())? {
         return Ok(false);
-    };
-    txn.put_state(pod_key(session_id), &pod)?;
+    }
     if has_ended(txn.as_read(), session_id)? {
         behind::mark(txn, session_id);
     }
+    Ok(true)
+}
+
+/// Stores a PoD unless it is identical with the stored one. Returns whether it was stored.
+fn put_pod(txn: &mut Txn<'_>, session_id: SessionId, pod: PodRow) -> StoreResult<bool> {
+    let stored = pod_of(txn.as_read(), session_id)?;
+    let Some(pod) = pod.replacing(stored.as_ref()) else {
+        return Ok(false);
+    };
+    txn.put_state(pod_key(session_id), &pod)?;
     Ok(true)
 }
 

@@ -215,18 +215,25 @@ pub async fn the_first_stop_after_a_timeout_counts(subject: &dyn Subject) {
             stopped_at: T0.plus_ms(at_ms + 100),
         },
     };
-    let stopped_at = async |end| store.stop_after_timeout(id, end).await.unwrap();
+    let stopped_at = async |end: SessionEnd| {
+        let proof = pod("https://a", end.ended_at.since_ms(T0));
+        let stopped = store.stop_after_timeout(id, end, Some(proof));
+        stopped.await.unwrap()
+    };
     assert_eq!(stopped_at(stop(1)).await, None);
     store.start(new_session(&start)).await.unwrap();
     assert_eq!(stopped_at(stop(1)).await, None, "it has not ended");
+    assert_eq!(store.pod(id).await.unwrap(), None);
     let body = message(MessageEvent::SessionStopped);
     store.end(id, timeout, None, body).await.unwrap().unwrap();
     let first = stopped_at(stop(5)).await.unwrap();
     assert_eq!((first.end, first.first), (stop(5), true));
+    assert_eq!(store.pod(id).await.unwrap(), Some(pod("https://a", 5)));
     for end in [stop(7), stop(5)] {
         let later = stopped_at(end).await.unwrap();
         assert_eq!((later.end, later.first), (stop(5), false));
     }
+    assert_eq!(store.pod(id).await.unwrap(), Some(pod("https://a", 5)));
     let row = store.find(id).await.unwrap().unwrap();
     assert_eq!(row.end, Some(stop(5)));
     let behind = store.behind(ShardSet::ALL, None, 10_000).await.unwrap();
@@ -240,8 +247,9 @@ pub async fn the_first_stop_after_a_timeout_counts(subject: &dyn Subject) {
     let in_time = end_at(T0.plus_ms(3));
     let body = message(MessageEvent::SessionStopped);
     store.end(id, in_time, None, body).await.unwrap().unwrap();
-    let kept = store.stop_after_timeout(id, stop(9)).await.unwrap();
-    let kept = kept.unwrap();
+    let kept = store.stop_after_timeout(id, stop(9), Some(pod("https://b", 9)));
+    let kept = kept.await.unwrap().unwrap();
+    assert_eq!(store.pod(id).await.unwrap(), None);
     assert_eq!((kept.end, kept.first), (in_time, false));
 }
 

@@ -220,19 +220,25 @@ impl Service {
             }
         };
         check_ended_at(&row.start, ended_at, now)?;
-        // Attaches the PoD first, so that the insight after the stop includes it.
-        if let Some(pod) = command.pod {
-            self.attach_pod(row, pod).await?;
+        if let Some(pod) = &command.pod {
+            self.check_late_pod(row, pod).await?;
         }
         let end = SessionEnd {
             ended_at,
             completed_at: timeout.completed_at,
             reason: EndReason::StoppedAfterTimeout { stopped_at: now },
         };
-        let outcome = self.store().stop_after_timeout(session_id, end).await?;
-        let outcome = outcome.ok_or_else(without_start)?;
+        let pod = command.pod.clone().map(|pod| PodRow {
+            pod,
+            received_at: now,
+        });
+        // The PoD is stored in the same call, so that an error leaves no PoD without the end.
+        let stopped = self.store().stop_after_timeout(session_id, end, pod);
+        let outcome = stopped.await?.ok_or_else(without_start)?;
         if outcome.first {
             Fact::StoppedAfterTimeout { session_id }.record();
+        } else if let Some(pod) = command.pod {
+            self.attach_pod(row, pod).await?;
         }
         // Requested even if another stop came first: its process may have died before it requested
         // the score.
@@ -271,16 +277,7 @@ impl Service {
     pub async fn attach_pod(&self, row: &SessionRow, pod: Pod) -> Result<Pod, AttachPodError> {
         let session_id = row.start.session_id;
         if row.end.is_some() {
-            let stored = self.store().pod(session_id).await?;
-            let is_same = stored.as_ref().is_some_and(|stored| stored.pod == pod);
-            // A new insight could not be computed without the removed data.
-            if !is_same && self.has_expired_data(session_id).await? {
-                return Err(AttachPodError::Expired);
-            }
-            if stored.is_some() && !is_same {
-                let uptime_ms = self.registry().ports().clock.uptime_ms();
-                self.usage(row.start.tenant).change_pod(uptime_ms)?;
-            }
+            self.check_late_pod(row, &pod).await?;
         }
         self.store()
             .attach_pod(
@@ -299,6 +296,22 @@ impl Service {
             registry.request_score(session_id);
         }
         Ok(pod)
+    }
+
+    /// Checks whether a PoD may be attached after the session's end.
+    async fn check_late_pod(&self, row: &SessionRow, pod: &Pod) -> Result<(), AttachPodError> {
+        let session_id = row.start.session_id;
+        let stored = self.store().pod(session_id).await?;
+        let is_same = stored.as_ref().is_some_and(|stored| stored.pod == *pod);
+        // A new insight could not be computed without the removed data.
+        if !is_same && self.has_expired_data(session_id).await? {
+            return Err(AttachPodError::Expired);
+        }
+        if stored.is_some() && !is_same {
+            let uptime_ms = self.registry().ports().clock.uptime_ms();
+            self.usage(row.start.tenant).change_pod(uptime_ms)?;
+        }
+        Ok(())
     }
 
     /// Asks the session's owner to reconcile the session.
