@@ -47,3 +47,33 @@ async fn a_fault_is_reported_before_the_restriction() {
     }
     server.stop().await;
 }
+
+#[actix::test]
+async fn a_repeated_start_of_a_suppressed_courier_gets_the_same_answer() {
+    let server = server(0).await;
+    let start = async |idempotency: &str| {
+        let request = server.ask(Method::POST, "/v1/sessions/start");
+        let request = request
+            .header("Service-Key", &server.keys.client)
+            .header("Content-Type", "application/json")
+            .header("Idempotency-Key", idempotency);
+        Answer::of(request.body(start_body().to_string())).await
+    };
+    // The erasure covers only sessions that were created before it, so the session stays.
+    server.clock.step_min(10);
+    let first = start("once").await;
+    assert_eq!(first.status, 201);
+    server.clock.step_min(-10);
+    let mut erasure = body("e1", "erasure", json!({ "externalRiderId": "rider-1" }));
+    erasure["suppress"] = true.into();
+    perform(&server, &erasure).await;
+    start("twice").await.is_problem(403, "suppressed");
+    let again = start("once").await;
+    assert_eq!((again.status, &again.text), (201, &first.text));
+
+    let mut restriction = body("r1", "restriction", json!({ "externalRiderId": "rider-1" }));
+    restriction["suppress"] = true.into();
+    perform(&server, &restriction).await;
+    start("once").await.is_problem(403, "suppressed");
+    server.stop().await;
+}

@@ -9,11 +9,12 @@ use porchlight_core::privacy::Standing;
 use porchlight_observe::Fact;
 use porchlight_observe::shares::Share;
 use porchlight_ports::{
-    EndOutcome, NewSession, Nudge, PodRow, SessionRow, StartOutcome, StoreError, StoreResult,
+    EndOutcome, Idempotency, NewSession, Nudge, PodRow, SessionRow, StartOutcome, StoreError,
+    StoreResult,
 };
 use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::limits::{CLOCK_AHEAD_MS_MAX, DRAIN_MS_MAX, RETRY_AFTER_SEC};
-use porchlight_schema::session::{EndReason, Pod, SessionEnd, SessionStart};
+use porchlight_schema::session::{EndReason, Pod, SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 use tokio::time::Instant;
 
@@ -29,28 +30,40 @@ const READ_BATCHES: usize = 256;
 
 impl Service {
     /// Starts a session. A repeat with the same `Idempotency-Key` returns the first session's
-    /// start.
+    /// start, even if a new session would be refused.
     pub async fn start(&self, command: StartCommand) -> Result<SessionStart, StartError> {
         if self.is_draining() {
             return Err(StartError::Draining);
         }
-        let created_at = self.now();
+        let (created_at, tenant) = (self.now(), command.tenant);
+        let idempotency = command.idempotency.clone();
+        let refusal = match self.start_at(command, created_at).await {
+            Err(
+                error @ (StartError::StartedAtOutOfRange
+                | StartError::TenantFull(_)
+                | StartError::Suppressed
+                | StartError::Restricted),
+            ) => error,
+            result => return result,
+        };
+        self.started_before_or(tenant, idempotency, created_at, refusal)
+            .await
+    }
+
+    async fn start_at(
+        &self,
+        command: StartCommand,
+        created_at: TimestampMs,
+    ) -> Result<SessionStart, StartError> {
         let started_at = command.started_at.unwrap_or(created_at);
         let age_ms = created_at.since_ms(started_at);
         if !(-CLOCK_AHEAD_MS_MAX..=command.started_at_back_ms_max).contains(&age_ms) {
-            let error = StartError::StartedAtOutOfRange;
-            return self.started_before_or(command, created_at, error).await;
+            return Err(StartError::StartedAtOutOfRange);
         }
         let usage = self.usage(command.tenant);
         // Held until the registry counts the session itself, so that many concurrent starts do not
         // exceed the share.
-        let _live = match usage.hold(Share::LiveSessions) {
-            Ok(live) => live,
-            Err(exceeded) => {
-                let error = exceeded.into();
-                return self.started_before_or(command, created_at, error).await;
-            }
-        };
+        let _live = usage.hold(Share::LiveSessions)?;
         let random = self.registry().ports().entropy.random();
         let session_id = self.session_ids.make(created_at, random);
         let start = SessionStart {
@@ -107,21 +120,26 @@ impl Service {
     /// answer again.
     async fn started_before_or(
         &self,
-        command: StartCommand,
+        tenant: Tenant,
+        idempotency: Option<Idempotency>,
         now: TimestampMs,
         error: StartError,
     ) -> Result<SessionStart, StartError> {
-        let before = match command.idempotency {
+        let before = match idempotency {
             Some(idempotency) => {
-                let before = self
-                    .store()
-                    .started_before(command.tenant, idempotency, now);
+                let before = self.store().started_before(tenant, idempotency, now);
                 before.await?
             }
             None => None,
         };
         match before {
-            Some(StartOutcome::Repeated(first)) => self.repeated(*first).await,
+            Some(StartOutcome::Repeated(first)) => match self.repeated(*first).await {
+                // A courier may be suppressed and restricted at the same time.
+                Err(StartError::Restricted) if matches!(error, StartError::Suppressed) => {
+                    Err(error)
+                }
+                repeated => repeated,
+            },
             Some(StartOutcome::KeyReused) => Err(StartError::KeyReused),
             Some(StartOutcome::Created) | None => Err(error),
         }
