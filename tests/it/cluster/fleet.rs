@@ -1,7 +1,7 @@
 //! Measures a large fleet: 100,000 sessions in progress on three nodes of ours and three of the
 //! database, while one tenant receives 30 messages per second for half an hour.
 //!
-//! The measurement begins when each session has sent two batches, so that it contains no first batch.
+//! The measurement begins when each session has sent its first batch, which costs more than the others.
 //!
 //! `PORCHLIGHT_TEST_CQL_MEASURED=1 PORCHLIGHT_CLUSTER_CQL_NODES=3 PORCHLIGHT_BIN=target/release/porchlight
 //! PORCHLIGHT_LOAD=target/release/porchlight-load cargo test --test it cluster::fleet -- --ignored
@@ -9,18 +9,18 @@
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use porchlight_schema::time::TimestampMs;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::policies::host_filter::AllowListHostFilter;
-use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use serde_json::json;
 
-use super::cost::session;
+use super::arrivals::{
+    Arrivals, begin_sessions, insight_delays, lags, median_and_p99, processor_sec, receiver, take,
+};
 use super::nodes::{NODES, Nodes};
-use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
+use crate::receiver::Authority;
 use crate::server::{block_on, successful};
 
 /// The default of `PORCHLIGHT_CLUSTER_SESSIONS`: the sessions in progress on all nodes together.
@@ -37,83 +37,10 @@ const WINDOWS: u32 = 6;
 const REST: Duration = Duration::from_secs(30);
 /// The timeout of the starts of all sessions.
 const WITHIN: Duration = Duration::from_secs(1_800);
-/// The kernel's ticks per second in `/proc/PID/stat`.
-const TICKS_PER_SEC: f64 = 100.0;
 
-fn number_of(variable: &str, usual: u64) -> u64 {
+/// Returns the number in an environment variable, or the usual one.
+pub(super) fn number_of(variable: &str, usual: u64) -> u64 {
     std::env::var(variable).map_or(usual, |number| number.parse().unwrap())
-}
-
-/// A received message.
-struct Arrival {
-    session_id: String,
-    event: String,
-    at: TimestampMs,
-    /// The time of the event that the message reports.
-    happened_at: TimestampMs,
-}
-
-impl Arrival {
-    fn read(request: &str) -> Self {
-        let (_, body) = request.split_once("\r\n\r\n").unwrap();
-        let body: Value = serde_json::from_str(body).unwrap();
-        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
-        Self {
-            session_id: body["data"]["sessionId"].as_str().unwrap().to_owned(),
-            event: body["event"].as_str().unwrap().to_owned(),
-            at: TimestampMs(i64::try_from(now.as_millis()).unwrap()),
-            happened_at: serde_json::from_value(body["timestamp"].clone()).unwrap(),
-        }
-    }
-}
-
-type Arrivals = Arc<Mutex<Vec<Arrival>>>;
-
-fn take(arrivals: &Arrivals) -> Vec<Arrival> {
-    std::mem::take(&mut *arrivals.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Starts a receiver that notes when each message arrives.
-async fn receiver(authority: &Authority) -> (Receiver, Arrivals) {
-    let arrivals = Arrivals::default();
-    let log = Arc::clone(&arrivals);
-    let receiver = Receiver::start(authority, Shown::Good, move |mut stream, _requests| {
-        let log = Arc::clone(&log);
-        async move {
-            while let Some(request) = read_request(&mut stream).await {
-                let arrival = Arrival::read(&request);
-                log.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(arrival);
-                if stream.write_all(OK.as_bytes()).await.is_err() {
-                    return;
-                }
-            }
-        }
-    });
-    (receiver.await, arrivals)
-}
-
-/// Formats the median and the 99th percentile.
-fn median_and_p99(mut values: Vec<i64>) -> String {
-    values.sort_unstable();
-    let at = |share: usize| values.get(values.len() * share / 100).copied();
-    format!(
-        "{} and {}",
-        at(50).unwrap_or_default(),
-        at(99).unwrap_or_default()
-    )
-}
-
-/// Returns the processor time of a process in seconds.
-fn processor_sec(pid: u32) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let (_, numbers) = stat.rsplit_once(')').unwrap();
-    let ticks = numbers.split_whitespace().skip(11).take(2);
-    ticks
-        .map(|ticks| ticks.parse::<f64>().unwrap())
-        .sum::<f64>()
-        / TICKS_PER_SEC
 }
 
 /// Returns the resident memory of a process in MiB.
@@ -234,42 +161,19 @@ fn processes(cluster: &Nodes) -> (Vec<u32>, Vec<u32>) {
 /// Starts and stops sessions for one window, and prints a line of the table.
 async fn window(cluster: &Nodes, arrivals: &Arrivals, number: u32, lasts: Duration) {
     let before = Usage::read(cluster).await;
-    let (began, client) = (Instant::now(), cluster.client());
-    let mut ticks = tokio::time::interval(Duration::from_secs(1) / STARTS_PER_SEC);
-    let mut sessions = tokio::task::JoinSet::new();
-    while began.elapsed() < lasts {
-        ticks.tick().await;
-        sessions.spawn(session(client.clone(), None, true));
-        while let Some(done) = sessions.try_join_next() {
-            done.unwrap();
-        }
-    }
+    let began = Instant::now();
+    let mut sessions = begin_sessions(cluster.client(), STARTS_PER_SEC, lasts).await;
     let started = sessions.len();
     let after = Usage::read(cluster).await;
     let arrived = take(arrivals);
-    let lags = arrived
-        .iter()
-        .map(|arrival| arrival.at.since_ms(arrival.happened_at));
-    let stops: BTreeMap<_, _> = arrived
-        .iter()
-        .filter(|arrival| arrival.event == "session.stopped")
-        .map(|arrival| (&arrival.session_id, arrival.happened_at))
-        .collect();
-    let insights = arrived
-        .iter()
-        .filter(|arrival| arrival.event == "insight.updated");
-    let insights = insights.filter_map(|arrival| {
-        let stopped_at = stops.get(&arrival.session_id)?;
-        Some(arrival.happened_at.since_ms(*stopped_at))
-    });
     let (ours, database) = processes(cluster);
     let memory = |of: &[u32]| -> Vec<u64> { of.iter().copied().map(resident_mib).collect() };
     let sec = began.elapsed().as_secs_f64();
     println!(
         "| {number} | {} | {} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.2} | {:.2} | {:?} | {:?} | {started} |",
         arrived.len(),
-        median_and_p99(lags.collect()),
-        median_and_p99(insights.collect()),
+        median_and_p99(lags(&arrived)),
+        median_and_p99(insight_delays(&arrived)),
         after.batches - before.batches,
         after.statements - before.statements,
         after.rows - before.rows,
