@@ -5,6 +5,7 @@
 //! busy node sends fewer, larger requests. No notification is sent twice: a node finds missed ones
 //! in the store.
 
+mod nudges;
 mod queue;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +27,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::View;
 use super::secret::{self, Head, Nonce, PeerSecrets};
-use super::wire::{self, AskChanges, Changes, ForwardedBatch, Live, Nudges, Reply};
+use super::wire::{self, AskChanges, Changes, ForwardedBatch, Live, Reply};
 use queue::{Queue, Waiting};
 
 /// The deadline for opening a connection.
@@ -200,7 +201,7 @@ impl Peers for PeerClient {
     fn nudge(&self, nudge: Nudge) {
         let shard = match nudge {
             Nudge::Session(session_id) => session_id.shard(),
-            Nudge::Tenant(tenant) => tenant.organization_id.shard(),
+            Nudge::Tenant(tenant) | Nudge::Message(tenant, _) => tenant.organization_id.shard(),
         };
         match self.inner.other(shard) {
             Some(node) => self.inner.put(node, |queue| queue.nudge(nudge)),
@@ -334,7 +335,7 @@ impl Inner {
                 places: Semaphore::new(PEER_ASKED_MAX),
             });
             self.handle
-                .spawn(send_nudges(Arc::downgrade(self), Arc::clone(&peer)));
+                .spawn(nudges::send_queued(Arc::downgrade(self), Arc::clone(&peer)));
             peer
         });
         Arc::clone(&entry)
@@ -434,52 +435,6 @@ impl Inner {
                 self.refresh_owners();
                 metrics.on_forward(Forwarded::Refused, 1);
             }
-        }
-    }
-
-    async fn send_nudges(&self, peer: &Peer, nudges: &Nudges) {
-        let count = nudges.sessions.len() + nudges.tenants.len();
-        let outcome = match wire::encode(nudges) {
-            Ok(body) => {
-                let changes = self.request::<()>(&peer.name, PeerRoute::Nudge, body);
-                match changes.await {
-                    Ok(()) => Nudged::Sent,
-                    Err(error) => {
-                        tracing::debug!(node = peer.name.0, %error, "a node could not be nudged");
-                        Nudged::Lost
-                    }
-                }
-            }
-            Err(_) => Nudged::Lost,
-        };
-        PeerMetrics::get().on_nudge(outcome, count);
-    }
-}
-
-/// Sends a node its queued notifications until the node or this client is gone.
-async fn send_nudges(inner: Weak<Inner>, peer: Arc<Peer>) {
-    loop {
-        peer.wake.notified().await;
-        loop {
-            let Some(inner) = inner.upgrade() else { return };
-            let (batches, nudges) = {
-                let mut queue = peer.queue();
-                peer.is_busy.store(!queue.is_empty(), Ordering::Release);
-                (queue.take_batches(), queue.take_nudges())
-            };
-            if batches.is_empty() && nudges.is_none() {
-                break;
-            }
-            // A nudge about a session is sent before the session's batches.
-            if let Some(nudges) = &nudges {
-                inner.send_nudges(&peer, nudges).await;
-            }
-            if !batches.is_empty() {
-                inner.send_batches(&peer, batches).await;
-            }
-        }
-        if peer.is_gone.load(Ordering::Acquire) {
-            return;
         }
     }
 }

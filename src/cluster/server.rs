@@ -27,7 +27,7 @@ use tokio::time::timeout;
 
 use super::client::PeerClient;
 use super::secret::{self, Head, Nonce, PeerSecret, Tag};
-use super::wire::{self, AskChanges, ForwardedBatch, Nudges, Reply, WireError};
+use super::wire::{self, AskChanges, ForwardedBatch, Messages, Nudges, Reply, WireError};
 
 /// The maximum number of connections. It leaves room for connections of restarted nodes that are
 /// not yet known to be dead.
@@ -284,6 +284,13 @@ impl State {
             PeerRoute::Forwarded => wire::encode(&self.accept_forwarded(wire::decode(body)?)),
             PeerRoute::Nudge => {
                 self.nudge(wire::decode_owned(body)?);
+                wire::encode(&())
+            }
+            PeerRoute::Messages => {
+                let messages: Messages = wire::decode_owned(body)?;
+                for (tenant, session_id) in messages {
+                    self.webhooks.look_at_message(tenant, session_id);
+                }
                 wire::encode(&())
             }
             PeerRoute::Live => {

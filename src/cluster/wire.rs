@@ -25,6 +25,7 @@ pub(super) const fn path(route: PeerRoute) -> &'static str {
     match route {
         PeerRoute::Forwarded => "/peer/v1/hand-over",
         PeerRoute::Nudge => "/peer/v1/nudge",
+        PeerRoute::Messages => "/peer/v1/messages",
         PeerRoute::Live => "/peer/v1/live",
         PeerRoute::Changes => "/peer/v1/told",
     }
@@ -57,6 +58,9 @@ pub(super) struct Nudges {
     /// Whether the sender released shards, so that the receiver should read the owners.
     pub(super) released: bool,
 }
+
+/// Sessions with a new message in the outbox of their tenant. The answer is empty.
+pub(super) type Messages = Vec<(Tenant, SessionId)>;
 
 /// A question about the changes of a live session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -185,6 +189,8 @@ mod tests {
             released: true,
         };
         assert_eq!(decode_owned(&encode(&nudges).unwrap()), Ok(nudges));
+        let messages: Messages = vec![(tenant, session_id)];
+        assert_eq!(decode_owned(&encode(&messages).unwrap()), Ok(messages));
         let climb = Metadata::Climb {
             floors: Some(3),
             direction: Direction::Down,

@@ -51,6 +51,8 @@ label! {
         Forwarded = "forward",
         /// Asking for a reconciliation.
         Nudge = "nudge",
+        /// Reporting new messages.
+        Messages = "messages",
         /// Asking for the events of a live session.
         Live = "live",
         /// Asking for the changes of a live session.

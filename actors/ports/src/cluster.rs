@@ -49,6 +49,8 @@ pub enum Nudge {
     Session(SessionId),
     /// A tenant's outbox or webhook configuration has changed.
     Tenant(Tenant),
+    /// A session has a new message in its tenant's outbox.
+    Message(Tenant, SessionId),
 }
 
 /// The owner's answer about a session that is live or waits for scoring.

@@ -244,7 +244,15 @@ impl Webhooks {
         if self.inner.acts_for(tenant) {
             self.inner.announce(tenant, lane);
         } else {
-            self.inner.peers.nudge(Nudge::Tenant(tenant));
+            let nudge = lane.map_or(Nudge::Tenant(tenant), |lane| Nudge::Message(tenant, lane));
+            self.inner.peers.nudge(nudge);
+        }
+    }
+
+    /// Handles another node's notice that a session has a new message in its tenant's outbox.
+    pub fn look_at_message(&self, tenant: Tenant, session_id: SessionId) {
+        if self.inner.acts_for(tenant) {
+            self.inner.announce(tenant, Some(session_id));
         }
     }
 

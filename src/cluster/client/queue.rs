@@ -13,7 +13,7 @@ use porchlight_schema::limits::{
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::session::Tenant;
 
-use crate::cluster::wire::Nudges;
+use crate::cluster::wire::{Messages, Nudges};
 
 /// A queued batch.
 #[derive(Debug, Clone)]
@@ -38,6 +38,7 @@ pub(super) struct Queue {
     bytes: usize,
     sessions: BTreeSet<SessionId>,
     tenants: BTreeSet<Tenant>,
+    messages: BTreeSet<(Tenant, SessionId)>,
     released: bool,
 }
 
@@ -60,13 +61,15 @@ impl Queue {
 
     /// Adds a nudge unless an equal one is queued.
     pub(super) fn nudge(&mut self, nudge: Nudge) {
-        if self.sessions.len() + self.tenants.len() >= PEER_QUEUE_NUDGES_MAX {
+        let queued = self.sessions.len() + self.tenants.len() + self.messages.len();
+        if queued >= PEER_QUEUE_NUDGES_MAX {
             PeerMetrics::get().on_nudge(Nudged::Lost, 1);
             return;
         }
         match nudge {
             Nudge::Session(session_id) => self.sessions.insert(session_id),
             Nudge::Tenant(tenant) => self.tenants.insert(tenant),
+            Nudge::Message(tenant, session_id) => self.messages.insert((tenant, session_id)),
         };
     }
 
@@ -100,10 +103,16 @@ impl Queue {
         (nudges != Nudges::default()).then_some(nudges)
     }
 
+    /// Removes as many notifications about messages as fit into one request.
+    pub(super) fn take_messages(&mut self) -> Messages {
+        take_some(&mut self.messages)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.batches.is_empty()
             && self.sessions.is_empty()
             && self.tenants.is_empty()
+            && self.messages.is_empty()
             && !self.released
     }
 }
@@ -198,6 +207,7 @@ mod tests {
         for _ in 0..3 {
             queue.nudge(Nudge::Session(session_id));
             queue.nudge(Nudge::Tenant(tenant));
+            queue.nudge(Nudge::Message(tenant, session_id));
         }
         queue.hint();
         let nudges = Nudges {
@@ -207,5 +217,8 @@ mod tests {
         };
         assert_eq!(queue.take_nudges(), Some(nudges));
         assert_eq!(queue.take_nudges(), None);
+        assert!(!queue.is_empty());
+        assert_eq!(queue.take_messages(), [(tenant, session_id)]);
+        assert!(queue.is_empty());
     }
 }

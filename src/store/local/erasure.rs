@@ -10,6 +10,7 @@ use porchlight_schema::session::Tenant;
 use super::LocalStore;
 use crate::engine::Engine;
 use crate::quarantine;
+use crate::tables::erasure::Part;
 use crate::tables::{erasure, insights, recorders, retention};
 use crate::txn::Txn;
 
@@ -26,23 +27,19 @@ impl<E: Engine> Erasure for LocalStore<E> {
     }
 
     async fn erase_session(&self, session_id: SessionId) -> StoreResult<()> {
-        loop {
-            let has_more = self
-                .committer
-                .write_unsynced(move |txn| erasure::step(txn, session_id, SWEEP_STEP_ROWS_MAX))
-                .await?;
-            if has_more {
-                continue;
-            }
-            if let Some(folder) = self.folder.clone() {
-                let forget = move || quarantine::forget(&folder, session_id);
-                tokio::task::spawn_blocking(forget)
-                    .await
-                    .map_err(StoreError::unavailable)?
-                    .map_err(StoreError::unavailable)?;
-            }
-            return Ok(());
+        for part in Part::ALL {
+            let step =
+                move |txn: &mut Txn<'_>| erasure::step(txn, session_id, part, SWEEP_STEP_ROWS_MAX);
+            while self.committer.write_unsynced(step).await? {}
         }
+        if let Some(folder) = self.folder.clone() {
+            let forget = move || quarantine::forget(&folder, session_id);
+            tokio::task::spawn_blocking(forget)
+                .await
+                .map_err(StoreError::unavailable)?
+                .map_err(StoreError::unavailable)?;
+        }
+        Ok(())
     }
 
     async fn remove_telemetry(&self, session_id: SessionId) -> StoreResult<()> {

@@ -24,12 +24,38 @@ pub(crate) fn rows(read: &dyn Read, session_id: SessionId) -> StoreResult<Sessio
     })
 }
 
-/// Removes up to `rows_max` batches of a session or, once no batch is left, all of its other rows. Returns whether the
-/// session has more rows.
-pub(crate) fn step(txn: &mut Txn<'_>, session_id: SessionId, rows_max: usize) -> StoreResult<bool> {
-    if retention::remove_batches(txn, session_id, rows_max)? {
+/// A part of a session's rows. Parts are removed one after the other, because a client's write waits
+/// for the part that is being removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The batches.
+    Batches,
+    /// The messages with their attempts and their places in the outbox.
+    Messages,
+    /// All rows that are left. The row that leads to the others is among them.
+    Rest,
+}
+
+impl Part {
+    /// All parts, in the order in which they are removed.
+    pub(crate) const ALL: [Self; 3] = [Self::Batches, Self::Messages, Self::Rest];
+}
+
+/// Removes a part of a session's rows, and at most `rows_max` batches. Returns whether the part has
+/// more rows.
+pub(crate) fn step(
+    txn: &mut Txn<'_>,
+    session_id: SessionId,
+    part: Part,
+    rows_max: usize,
+) -> StoreResult<bool> {
+    if part == Part::Messages {
+        return retention::remove_messages(txn, session_id).map(|()| false);
+    }
+    let has_more = retention::remove_batches(txn, session_id, rows_max)?;
+    if has_more || part == Part::Batches {
         txn.tips.erase(session_id);
-        return Ok(true);
+        return Ok(has_more);
     }
     // An unreadable end leaves a row that names the session; the retention sweep removes it.
     let end = sessions::end_of(txn.as_read(), session_id);
