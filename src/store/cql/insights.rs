@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::future::try_join_all;
 use porchlight_core::retention::is_of_one_session;
 use porchlight_ports::{Insights, MessageBody, StoreError, StoreResult, StoredInsight};
 use porchlight_schema::ids::{MessageId, SessionId};
@@ -98,9 +99,8 @@ impl Inner {
         let (traces, others): (Vec<_>, Vec<_>) = learned
             .into_iter()
             .partition(|(key, _)| is_of_one_session(key));
-        for (key, data) in &traces {
-            self.put_trace(key, data).await?;
-        }
+        let puts = traces.iter().map(|(key, data)| self.put_trace(key, data));
+        try_join_all(puts).await?;
         Ok(others)
     }
 

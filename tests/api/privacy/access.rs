@@ -2,8 +2,10 @@
 
 use std::io::{Cursor, Read};
 
+use porchlight_core::privacy::{Begin, PrivacyRequest};
+use porchlight_ports::{Clock, Collection, DocumentKind, Documents};
 use porchlight_schema::limits::PRIVACY_REQUESTS_SCANNED_MAX;
-use porchlight_schema::privacy::{HASH_DOMAIN, hex};
+use porchlight_schema::privacy::{HASH_DOMAIN, RequestType, Subject, hex};
 use sha2::{Digest, Sha256};
 use zip::ZipArchive;
 
@@ -255,20 +257,35 @@ async fn an_archive_lists_the_sessions_that_were_erased_before_as_salted_hashes(
 
 #[actix::test]
 async fn an_erasure_replaces_its_subject_in_any_number_of_earlier_requests() {
-    let server = server(60_000).await;
+    let server = server(0).await;
+    let requests = Collection::of_tenant(DocumentKind::PrivacyRequest, tenant(&server).await);
     let subject = json!({ "externalRiderId": "rider-1" });
     // They are more than one query reads.
-    let earlier = PRIVACY_REQUESTS_SCANNED_MAX + 20;
-    for number in 0..earlier {
-        let id = format!("r{number}");
-        submit(&server, &body(&id, "access", subject.clone())).await;
-        assert_eq!(delete(&server, &id).await.status, 204);
+    let ids: Vec<_> = (0..=PRIVACY_REQUESTS_SCANNED_MAX)
+        .map(|number| format!("r{number}"))
+        .collect();
+    for id in &ids {
+        let begin = Begin {
+            request_id: id.clone(),
+            request_type: RequestType::Access,
+            subject: Subject::ExternalRiderId("rider-1".into()),
+            suppress: false,
+            reason: None,
+            body_hash: String::new(),
+            salt: [1; 16],
+            delay_ms: 60_000,
+        };
+        let mut request = PrivacyRequest::new(begin, server.clock.now());
+        request.cancel(server.clock.now()).unwrap();
+        let data = Some(serde_json::to_vec(&request).unwrap());
+        let key = Sha256::digest(id.as_bytes()).to_vec();
+        let written = server.store.replace_document(requests, key, None, data);
+        assert!(written.await.unwrap());
     }
-    submit(&server, &body("e1", "erasure", subject)).await;
-    server.clock.advance_min(2);
-    completed(&server, "e1").await;
-    for number in 0..earlier {
-        let request = show(&server, &format!("r{number}")).await.json;
+    assert_eq!(show(&server, "r0").await.json["subject"], subject);
+    perform(&server, &body("e1", "erasure", subject)).await;
+    for id in &ids {
+        let request = show(&server, id).await.json;
         assert_eq!(request["status"], "cancelled");
         assert!(!request.to_string().contains("rider-1"), "{request}");
     }
