@@ -224,7 +224,7 @@ impl SessionMachine {
         for seq in self.far.drain(..near).filter(|&seq| seq >= next_seq) {
             match seq - next_seq {
                 0 => next_is_there = true,
-                distance => self.beyond |= 1 << (distance - 1),
+                distance => self.beyond |= 1_u64.checked_shl(distance - 1).unwrap_or(0),
             }
         }
         if self.beyond == 0 && self.far.is_empty() && !next_is_there {
