@@ -18,9 +18,9 @@
 //! stream is alive, in a second that was not emitted before they arrived. That second depends on
 //! the interleaving of the kinds only if no measuring kind has a sample in it.
 //!
-//! Silence: seconds without a sample of any kind are emitted with `heard` false once a sample follows, unless
-//! at least [`GAP_MS`] passed between two samples: then they are left out, and the window after
-//! them records the silence.
+//! Silence: seconds without a sample of any kind are emitted with `heard` false once a sample
+//! follows, unless at least [`GAP_MS`] passed between two samples: then they are left out, and the
+//! window after them records the silence.
 
 mod accel;
 mod counts;

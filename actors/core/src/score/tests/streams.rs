@@ -33,13 +33,13 @@ const BROKEN: &[Case] = &[
     ),
     case(
         "10 s at the door",
-        |phone| at_the_door(phone.without(&["motion"]), 9),
+        |phone| at_the_door(phone.without(&["motion"]), 10),
         &[TelemetryStreamInterrupted],
         &[],
     ),
     case(
         "9 s at the door",
-        |phone| at_the_door(phone, 8),
+        |phone| at_the_door(phone, 9),
         &[],
         &[TelemetryStreamInterrupted, SessionTimeout],
     ),
