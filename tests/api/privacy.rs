@@ -10,7 +10,7 @@ mod trail;
 use std::time::Duration;
 
 use porchlight_actors::service::{PrivacySettings, apply_erasures, logged_erasures};
-use porchlight_ports::{KeyRecord, Keys};
+use porchlight_ports::Keys;
 use porchlight_schema::session::Tenant;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -97,8 +97,9 @@ async fn reads(server: &Server, id: &str) -> Vec<u16> {
 /// Returns the tenant of the organization `acme` in the sandbox.
 async fn tenant(server: &Server) -> Tenant {
     let keys = server.store.list_keys(None).await.unwrap();
-    let own = |key: &&KeyRecord| server.keys.secret.ends_with(&key.last4);
-    keys.iter().find(own).unwrap().tenant
+    let mut keys = keys.iter();
+    let own = keys.find(|key| server.keys.secret.ends_with(&key.last4));
+    own.unwrap().tenant
 }
 
 async fn listed(server: &Server) -> usize {
