@@ -233,9 +233,16 @@ async fn sensor_logger_gives_the_same_result_as_the_api() {
         // Each on its own service, so that nothing is known in advance of the place or the trace.
         let (of_app, of_api) = (Server::start().await, Server::start().await);
         let delivery = delivery(kind);
+        // The word by which the app ends the session is its last sample.
+        let mut with_end = delivery.clone();
+        with_end.samples.push(Sample {
+            t: delivery.end_t,
+            reading: Reading::Mark { name: "stop" },
+            ready_t: delivery.end_t,
+        });
         let (one, other) = (
             pushed(&of_app, &delivery).await,
-            sent_natively(&of_api, &delivery).await,
+            sent_natively(&of_api, &with_end).await,
         );
         assert_alike(&one, &other, &format!("{kind:?}"));
         of_app.stop().await;
