@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_erasure_that_an_earlier_version_began_keeps_its_mark() {
-        let stored = r#"{"restricted":false,"suppressed":false,"erased_until":1000,"held":false}"#;
+        let stored = r#"{"restricted":false,"erased_until":"1970-01-01T00:00:01.000Z"}"#;
         let stored: Mark = serde_json::from_str(stored).unwrap();
         let mut mark = stored.clone();
         mark.begin_erasure(2, LATE);
