@@ -154,7 +154,7 @@ impl Inner {
 
 /// Returns the number of rows to request in addition to the limit of each list, after a query that
 /// requested `extra` and lost `lost` hidden rows. `None` if no list can be short because of them, or
-/// if so many sessions are hidden that further queries would delay other tenants.
+/// if the hidden rows have reached their maximum, beyond which further queries would delay others.
 fn next_extra(extra: usize, lost: usize) -> Option<usize> {
     if lost <= extra || extra >= WEBHOOK_HIDDEN_ROWS_MAX {
         return None;
