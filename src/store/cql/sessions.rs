@@ -210,10 +210,7 @@ impl Inner {
         {
             // The PoD comes before the end, so that the first insight includes it. If two processes
             // end the session, the other's PoD stays as an earlier one.
-            let before = self.pod(session_id).await?;
-            if let Some(pod) = pod.replacing(before.as_ref()) {
-                self.put_pod(session_id, &pod).await?;
-            }
+            self.replace_pod(session_id, pod).await?;
         }
         let decide = |state: &State| match state.end {
             Some(first) => Verdict::Stays(EndOutcome {
@@ -271,10 +268,7 @@ impl Inner {
             && end_now.is_some_and(|end| end.reason.is_timeout())
         {
             // As in `end`, the PoD comes first.
-            let before = self.pod(session_id).await?;
-            if let Some(pod) = pod.replacing(before.as_ref()) {
-                self.put_pod(session_id, &pod).await?;
-            }
+            self.replace_pod(session_id, pod).await?;
         }
         let (outcome, _) = self.change_state(&record, stored, decide).await?;
         if outcome.is_some_and(|outcome| outcome.first) {
@@ -324,15 +318,26 @@ impl Inner {
         Ok(hash)
     }
 
+    /// Stores a PoD unless it is identical with the stored one. Returns its hash if it was stored.
+    async fn replace_pod(
+        &self,
+        session_id: SessionId,
+        pod: PodRow,
+    ) -> StoreResult<Option<[u8; 32]>> {
+        let stored = self.pod(session_id).await?;
+        match pod.replacing(stored.as_ref()) {
+            Some(pod) => self.put_pod(session_id, &pod).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     async fn attach_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<bool> {
         if self.record(session_id).await?.is_none() {
             return Ok(false);
         }
-        let stored = self.pod(session_id).await?;
-        let Some(pod) = pod.replacing(stored.as_ref()) else {
+        let Some(hash) = self.replace_pod(session_id, pod).await? else {
             return Ok(false);
         };
-        let hash = self.put_pod(session_id, &pod).await?;
         let state = self.state(session_id).await?;
         if state.is_some_and(|state| state.end.is_some()) {
             self.mark_rescore(session_id, &hash).await?;

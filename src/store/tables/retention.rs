@@ -143,13 +143,12 @@ pub(crate) fn remove_messages(txn: &mut Txn<'_>, session_id: SessionId) -> Store
 pub(super) fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
     // The index of the session's learned rows, which leads to its traces, is removed below.
     insights::remove_traces(txn, session_id)?;
+    remove_messages(txn, session_id)?;
     for range in [
         notes::range(session_id),
-        messages::range(session_id),
         insights::learned_range(session_id),
     ] {
         for row in txn.rows(&Scan::keys(range, usize::MAX))? {
-            remove_message_id(txn, session_id, &row.key)?;
             txn.delete(Space::State, row.key);
         }
     }
@@ -176,9 +175,6 @@ pub(super) fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreRes
 }
 
 fn remove_message_id(txn: &mut Txn<'_>, session_id: SessionId, key: &[u8]) -> StoreResult<()> {
-    if key.first() != Some(&b'm') {
-        return Ok(());
-    }
     let message = txn.as_read().state::<Message>(key);
     if let Some(message) = readable(message, session_id, "a message of an old session")? {
         outbox::remove(txn, &message)?;

@@ -5,6 +5,13 @@ use porchlight_schema::sample::Sample;
 
 use super::signals::{Act, Noise, Owned, Phone, context_at, events_of, of_type, samples};
 
+/// A phone that measures nothing about the body.
+const NO_BODY: Phone = Phone {
+    imu: false,
+    steps: false,
+    ..Phone::ALL
+};
+
 const WALK: Act = Act::Walk { heading_deg: 0.0 };
 
 /// Removes the fixes in these seconds.
@@ -36,11 +43,6 @@ fn only_ride(events: &[Event]) -> (Event, Direction, f32) {
 /// comes after the way back from it. No vehicle climbs 1 m per second at the speed of a walk.
 #[test]
 fn a_ride_behind_the_last_fix_of_a_walk_is_a_ride() {
-    let phone = Phone {
-        imu: false,
-        steps: false,
-        ..Phone::ALL
-    };
     let script = [
         (WALK, 60),
         (Act::Stay, 4),
@@ -49,7 +51,7 @@ fn a_ride_behind_the_last_fix_of_a_walk_is_a_ride() {
         (WALK, 40),
     ];
     for seed in 1..6 {
-        let mut all = samples(&script, phone, seed);
+        let mut all = samples(&script, NO_BODY, seed);
         without_fixes(&mut all, 60..98);
         let events = events_of(&context_at(0.0, 80.0), &all, 60);
         let (ride, direction, height_m) = only_ride(&events);
@@ -141,11 +143,6 @@ fn a_ride_goes_on_through_a_hole_in_the_acceleration() {
 /// rides up at 2 m/s. No vehicle climbs that fast at 4 m/s.
 #[test]
 fn fixes_that_stray_without_an_accuracy_hide_no_ride() {
-    let phone = Phone {
-        imu: false,
-        steps: false,
-        ..Phone::ALL
-    };
     let script = [
         (WALK, 60),
         (Act::Stay, 15),
@@ -153,7 +150,7 @@ fn fixes_that_stray_without_an_accuracy_hide_no_ride() {
         (Act::Stay, 30),
     ];
     for seed in 1..6 {
-        let mut all = samples(&script, phone, seed);
+        let mut all = samples(&script, NO_BODY, seed);
         for owned in &mut all {
             if let Owned::Plain(Sample::Location(fix)) = owned {
                 (fix.accuracy_m, fix.speed_mps) = (None, None);
