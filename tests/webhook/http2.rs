@@ -18,6 +18,11 @@ const BUSY: Duration = Duration::from_millis(4_200);
 /// The time after which the receiver answers a request to `/slow`.
 const SLOW: Duration = Duration::from_millis(1_000);
 
+/// The HTTP/2 window per connection, as of Go's server. With the protocol's 64 KiB, the concurrent
+/// requests of one test exhaust the window and arrive in tiny frames, which the `h2` crate takes for
+/// an attack.
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
+
 /// Answers each request immediately, with these exceptions: it never answers those to `/hang`, it
 /// answers those to `/slow` after a while, and after one to `/busy` it does nothing for a while, not
 /// even answer pings. Returns its port and the count of its connections.
@@ -33,7 +38,13 @@ async fn receiver(authority: &Authority) -> (u16, Arc<AtomicUsize>) {
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
                 let stream = acceptor.accept(stream).await.unwrap();
-                let mut connection = h2::server::handshake(stream).await.unwrap();
+                let mut receiver = h2::server::Builder::new();
+                receiver.initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+                let handshake = receiver.handshake::<_, bytes::Bytes>(stream).await;
+                let Ok(mut connection) = handshake else {
+                    // The client opened several connections and keeps the first.
+                    return;
+                };
                 let mut unanswered = Vec::new();
                 while let Some(Ok((request, mut respond))) = connection.accept().await {
                     if request.uri().path() == "/hang" {
