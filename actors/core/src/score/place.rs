@@ -37,7 +37,7 @@ pub(crate) struct DropOff {
     pub(crate) estimate: Option<Estimate>,
     /// Whether the courier was on foot.
     pub(crate) on_foot: bool,
-    /// The time of the app's mark, if it precedes the stay.
+    /// The time of the app's mark, if it was made elsewhere, before or after the stay.
     pub(crate) said_ms: Option<u32>,
 }
 
@@ -143,12 +143,12 @@ fn drop_off(
             on_foot: !driving && foot_at(scene, at_ms).is_some(),
             said_ms: None,
         };
-        let early = || early_tap(scene, stays, at_ms).map(|early| DropOff { sign, ..early });
-        return if said.on_foot {
-            Some(said)
-        } else {
-            early().or(Some(said))
+        let tapped_elsewhere = match (said.on_foot, said.stay) {
+            (true, Some(_)) => None,
+            (true, None) => tap_on_the_way_back(scene, stays, at_ms),
+            (false, _) => early_tap(scene, stays, at_ms),
         };
+        return Some(tapped_elsewhere.map_or(said, |stay| DropOff { sign, ..stay }));
     }
     let best = stays::best(scene, stays)?;
     let stay = stays.get(best)?;
@@ -169,6 +169,20 @@ fn late_tap(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<Dr
     best_at_address(scene, stays, (at_ms.saturating_sub(LATE_TAP_MS), at_ms))
 }
 
+/// Handles a drop-off mark made on foot, minutes after a stay at the address with neither a climb nor
+/// a drive between: the courier tapped on the way back. The stay is the drop-off; the claim keeps its
+/// time and place.
+fn tap_on_the_way_back(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+    let since_ms = at_ms.saturating_sub(LATE_TAP_MS);
+    let stay = best_of(scene, stays, |stay| {
+        stay.to_ms >= since_ms && stay.to_ms <= at_ms && !stays::are_parted(scene, stay, at_ms)
+    })?;
+    Some(DropOff {
+        said_ms: Some(at_ms),
+        ..stay
+    })
+}
+
 /// Handles a drop-off mark made in the vehicle, minutes before a stay at the address: the courier
 /// tapped early. The stay is the drop-off; the claim keeps its time and place.
 fn early_tap(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
@@ -185,10 +199,21 @@ fn best_at_address(
     stays: &[Stay],
     (from_ms, to_ms): (u32, u32),
 ) -> Option<DropOff> {
+    best_of(scene, stays, |stay| {
+        stay.to_ms >= from_ms && stay.to_ms <= to_ms
+    })
+}
+
+/// Returns the stay at the address that looks most like one at a door, among those that `may_be` it.
+fn best_of(
+    scene: &ScoringContext<'_>,
+    stays: &[Stay],
+    may_be: impl Fn(&Stay) -> bool,
+) -> Option<DropOff> {
     let within = stays
         .iter()
         .enumerate()
-        .filter(|(_, stay)| stay.to_ms >= from_ms && stay.to_ms <= to_ms && !stay.passage);
+        .filter(|(_, stay)| may_be(stay) && !stay.passage);
     let (index, stay) = within
         .filter(|(_, stay)| stay.estimate.is_some() && may_be_at_address(scene, stay))
         .max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points))?;

@@ -225,21 +225,22 @@ pub(crate) fn at(
             .saturating_sub(t_ms)
             .max(t_ms.saturating_sub(stay.to_ms))
     };
-    let parted = |stay: &Stay| {
-        let between = (stay.to_ms.min(t_ms), stay.from_ms.max(t_ms));
-        scene.timeline.iter().any(|event| {
-            matches!(
-                event.event_type,
-                EventType::Stairs | EventType::Elevator | EventType::Driving
-            ) && overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), between) > 1_000
-        })
-    };
-    let near = stays
-        .iter()
-        .enumerate()
-        .filter(|(_, stay)| away_ms(stay) <= near_ms && (away_ms(stay) == 0 || !parted(stay)));
+    let near = stays.iter().enumerate().filter(|(_, stay)| {
+        away_ms(stay) <= near_ms && (away_ms(stay) == 0 || !are_parted(scene, stay, t_ms))
+    });
     near.min_by_key(|(_, stay)| away_ms(stay))
         .map(|(index, _)| index)
+}
+
+/// Returns whether a climb or a drive lies between a stay and an instant outside it.
+pub(crate) fn are_parted(scene: &ScoringContext<'_>, stay: &Stay, t_ms: u32) -> bool {
+    let between = (stay.to_ms.min(t_ms), stay.from_ms.max(t_ms));
+    scene.timeline.iter().any(|event| {
+        matches!(
+            event.event_type,
+            EventType::Stairs | EventType::Elevator | EventType::Driving
+        ) && overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), between) > 1_000
+    })
 }
 
 /// Returns the stay that most resembles a stay at the door, if there is one. Among equals it

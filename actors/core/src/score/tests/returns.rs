@@ -108,3 +108,48 @@ fn a_parcel_put_down_in_a_moment_is_a_visit_to_the_door() {
         score.evidence
     );
 }
+
+/// The courier stands at the door of a house, and takes the photograph or taps on the way back. The
+/// claim is late, and the visit remains a visit.
+#[test]
+fn a_claim_on_the_way_back_keeps_the_visit() {
+    let at_door = || {
+        come(Phone::new(Error::None, 6))
+            .walk(0.0, -30.0)
+            .walk(0.0, -2.0)
+    };
+    let proved = |mut phone: Phone| {
+        phone.pod = true;
+        phone
+    };
+    let back = |phone: Phone| phone.walk(0.0, -30.0).walk(30.0, -30.0);
+    let cases = [
+        ("no claim", back(at_door().stay(60))),
+        ("a proof", proved(back(at_door().stay(60)))),
+        (
+            "a proof after a while",
+            proved(back(at_door().stay(60)).walk(120.0, -30.0)),
+        ),
+        (
+            "a mark",
+            back(at_door().stay(60))
+                .mark("handed_over")
+                .walk(40.0, -30.0),
+        ),
+        (
+            "a silent phone",
+            proved(at_door().stay(60).unheard(|phone| phone.stay(120))),
+        ),
+    ];
+    for (name, phone) in cases {
+        let score = phone.score();
+        assert!(
+            score.reason_codes.contains(&ReasonCode::FullAttempt)
+                && score.summary.attempt_cycles == 1
+                && score.summary.right_doorstep,
+            "{name}: {:?} {:#?}",
+            score.reason_codes,
+            score.evidence
+        );
+    }
+}
