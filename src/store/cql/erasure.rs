@@ -50,7 +50,10 @@ impl Inner {
             self.erase_message(message).await?;
         }
         self.remove_traces(session_id).await?;
-        self.erase_rows(&record.start).await
+        self.erase_rows(&record.start).await?;
+        self.memory.records.remove(&session_id);
+        self.memory.states_written.remove(&session_id);
+        Ok(())
     }
 
     /// Removes the traces of a session. The other learned rows stay.
@@ -143,6 +146,8 @@ impl Inner {
     }
 
     async fn erase_message(&self, message: &Message) -> StoreResult<()> {
+        let place = (message.session_id, message.number);
+        self.memory.bodies.remove(&place);
         let statements = &self.db.statements;
         let (tenant, id) = (tenant_key(message.tenant), message.id.to_bytes());
         let keys = self.delivery_keys(message.tenant, message.id, false);

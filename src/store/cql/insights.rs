@@ -30,11 +30,17 @@ impl Inner {
         learned: Vec<([u8; 32], Vec<u8>)>,
     ) -> StoreResult<bool> {
         let (revision, covered) = (insight.record.revision, insight.covered);
-        let Some(record) = self.record(session_id).await? else {
+        let Some(record) = self.known_record(session_id).await? else {
             return Ok(false);
         };
         let follows = |state: Option<&State>| revision_of(state).checked_add(1) == Some(revision);
-        let stored = self.versioned_state(session_id, false).await?;
+        let written = self.memory.states_written.get(&session_id);
+        let written = written.filter(|(_, state)| follows(Some(state)));
+        let stored = match written {
+            // If it is not the last one, the transaction is refused.
+            Some((version, state)) => Some((version, state.as_ref().clone())),
+            None => self.versioned_state(session_id, false).await?,
+        };
         if !follows(stored.as_ref().map(|(_, state)| state)) {
             return Ok(false);
         }
@@ -92,10 +98,12 @@ impl Inner {
     ) -> StoreResult<Vec<([u8; 32], Vec<u8>)>> {
         let session = session_id.to_bytes();
         let put = &self.db.statements.learned_by_put;
-        for (key, _) in &learned {
-            let values = (session.as_slice(), key.as_slice(), self.lives.retained);
-            self.db.write(put, values).await?;
-        }
+        let session = session.as_slice();
+        let entries = learned.iter().map(|(key, _)| {
+            let values = (session, key.as_slice(), self.lives.retained);
+            self.db.write(put, values)
+        });
+        try_join_all(entries).await?;
         let (traces, others): (Vec<_>, Vec<_>) = learned
             .into_iter()
             .partition(|(key, _)| is_of_one_session(key));

@@ -11,6 +11,7 @@ use super::bounded::Rooms;
 use super::journal::Head;
 use super::live_sessions::{EmptyRead, Kind};
 use super::outbox::{Cursor, Examined};
+use super::state::{SessionRecord, State};
 
 /// Number of lock stripes: more than there are ever concurrent writers.
 const STRIPES: usize = 1_024;
@@ -30,6 +31,13 @@ const ENDS_SEEN_MAX: usize = 65_536;
 const EXAMINED_MAX: usize = 262_144;
 /// Maximum number of sessions whose written copies are remembered.
 const COPIED_MAX: usize = 65_536;
+
+/// Maximum number of starts of sessions that were read a moment ago.
+const RECORDS_MAX: usize = 8_192;
+/// Maximum number of states that this process has written and remembers.
+const STATES_MAX: usize = 4_096;
+/// Maximum number of bodies of messages that this process has written and not sent yet.
+const BODIES_MAX: usize = 4_096;
 
 /// Maximum number of batches whose write failed and is remembered.
 const DOUBTFUL_MAX: usize = 65_536;
@@ -72,6 +80,13 @@ impl<K: Eq + Hash + Clone, V: Clone> Recent<K, V> {
             maps.1 = std::mem::take(&mut maps.0);
         }
         maps.0.insert(key, value);
+    }
+
+    pub(super) fn remove(&self, key: &K) -> Option<V> {
+        let mut maps = self.lock();
+        let (young, old) = &mut *maps;
+        let older = old.remove(key);
+        young.remove(key).or(older)
     }
 
     /// Changes an existing entry; does nothing without one.
@@ -134,6 +149,13 @@ pub(super) struct Memory {
     pub(super) examined: Recent<SessionId, ()>,
     /// The last change of a session's state whose copies this process has written.
     pub(super) copied: Recent<SessionId, [u8; 16]>,
+    /// Starts of sessions, each with the time of its read in milliseconds of the monotonic clock.
+    pub(super) records: Recent<SessionId, (i64, Arc<SessionRecord>)>,
+    /// The last state of a session, with its version, if this process has written it. Another process may have written a
+    /// later one, so it is used only as the expectation of a transaction.
+    pub(super) states_written: Recent<SessionId, (i64, Arc<State>)>,
+    /// Bodies of messages that this process has written and not sent yet, by session and number.
+    pub(super) bodies: Recent<(SessionId, u32), Arc<str>>,
     /// The room that this process has left in partitions of lists.
     pub(super) rooms: Rooms,
     /// Serializes readers of one session's tip.
@@ -160,6 +182,9 @@ impl Default for Memory {
             ends_seen: Recent::new(ENDS_SEEN_MAX),
             examined: Recent::new(EXAMINED_MAX),
             copied: Recent::new(COPIED_MAX),
+            records: Recent::new(RECORDS_MAX),
+            states_written: Recent::new(STATES_MAX),
+            bodies: Recent::new(BODIES_MAX),
             rooms: Rooms::default(),
             loading: Stripes::new(),
             batches: Stripes::new(),
@@ -185,5 +210,7 @@ mod tests {
         assert_eq!(recent.get(&50), None);
         recent.change(&0, |value| *value = 7);
         assert_eq!(recent.get(&0), Some(7));
+        assert_eq!(recent.remove(&0), Some(7));
+        assert_eq!(recent.get(&0), None);
     }
 }

@@ -27,6 +27,9 @@ const AGAIN_AFTER: [Duration; 5] = [
     Duration::from_secs(60),
 ];
 
+/// Maximum size of a message's body that is remembered until it is sent.
+const BODY_REMEMBERED_BYTES_MAX: usize = 8 * 1024;
+
 /// A message without its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
@@ -115,16 +118,19 @@ impl Inner {
         let (data, life, statements) = (data.as_slice(), self.lives.retained, &self.db.statements);
         let number = number_cell(head.number);
         let body = message.body.as_bytes();
-        let message = (session.as_slice(), number, data, body, life);
+        let by_session = (session.as_slice(), number, data, body, life);
         let by_id = (id.as_slice(), data, life);
         let listed = (tenant.as_slice(), key, id.as_slice(), data, life);
         let writes = try_join(
-            self.db.write(&statements.message_put, message),
+            self.db.write(&statements.message_put, by_session),
             self.db.write(&statements.message_id_put, by_id),
         );
-        try_join(writes, self.db.write(&statements.delivery_put, listed))
-            .await
-            .map(drop)
+        try_join(writes, self.db.write(&statements.delivery_put, listed)).await?;
+        if body.len() <= BODY_REMEMBERED_BYTES_MAX {
+            let place = (head.session_id, head.number);
+            self.memory.bodies.put(place, Arc::clone(&message.body));
+        }
+        Ok(())
     }
 
     /// Queues a message where its endpoint's owner looks. The hint carries the present time, however

@@ -198,7 +198,7 @@ impl Inner {
         pod: Option<PodRow>,
         message: MessageBody,
     ) -> StoreResult<Option<EndOutcome>> {
-        let Some(record) = self.record(session_id).await? else {
+        let Some(record) = self.known_record(session_id).await? else {
             return Ok(None);
         };
         let stored = self.versioned_state(session_id, false).await?;
@@ -361,8 +361,12 @@ impl Inner {
             // Another node may have ended it, so further batches are late.
             self.memory.tips.change(&session_id, |tip| tip.ended = true);
         }
+        let record = record.map(Arc::new);
+        if let Some(record) = &record {
+            self.remember_record(record);
+        }
         Ok(record.map(|record| SessionRow {
-            start: record.start,
+            start: record.start.clone(),
             end,
         }))
     }

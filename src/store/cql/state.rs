@@ -2,6 +2,7 @@
 //! state's version in one lightweight transaction and carries the copies that remain to be written.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use porchlight_ports::{Covered, MessageBody, StoreError, StoreResult};
@@ -18,6 +19,10 @@ use super::db::{Lwt, decode, encode, id_bytes};
 
 /// The maximum number of attempts at a transaction that fails because of competing writers.
 pub(super) const TRIES_MAX: usize = 24;
+
+/// The time in milliseconds for which a session's start that was read serves as the proof that the
+/// session exists. An erasure begins later than that after all nodes know of it.
+const RECORD_KNOWN_MS: i64 = 5_000;
 
 /// A session's start, as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -199,6 +204,31 @@ impl Inner {
         row.map(|(data,)| decode("sessions", &data)).transpose()
     }
 
+    /// Returns a session's start, from memory if it was read a moment ago. For changes, which follow a
+    /// look at the session.
+    pub(super) async fn known_record(
+        &self,
+        session_id: SessionId,
+    ) -> StoreResult<Option<Arc<SessionRecord>>> {
+        let known = self.memory.records.get(&session_id);
+        let read_after = self.clock.uptime_ms() - RECORD_KNOWN_MS;
+        if let Some((_, record)) = known.filter(|(read_at, _)| *read_at > read_after) {
+            return Ok(Some(record));
+        }
+        let record = self.record(session_id).await?.map(Arc::new);
+        if let Some(record) = &record {
+            self.remember_record(record);
+        }
+        Ok(record)
+    }
+
+    /// Remembers a session's start that was read now.
+    pub(super) fn remember_record(&self, record: &Arc<SessionRecord>) {
+        let entry = (self.clock.uptime_ms(), Arc::clone(record));
+        let session_id = record.start.session_id;
+        self.memory.records.put(session_id, entry);
+    }
+
     /// Returns the stored starts of a few sessions, in one read.
     pub(super) async fn records(
         &self,
@@ -291,8 +321,10 @@ impl Inner {
             let next = state.after(start, *change, wanting, self.clock.now());
             let written = self.write_state(session_id, version, &next).await?;
             if matches!(written, Lwt::Applied) {
+                self.remember_state(session_id, version + 1, &next);
                 return Ok((answer, next));
             }
+            self.memory.states_written.remove(&session_id);
             let in_doubt = matches!(written, Lwt::InDoubt(_));
             stored = self.versioned_state(session_id, in_doubt).await?;
             if in_doubt
@@ -308,6 +340,16 @@ impl Inner {
             pause().await;
         }
         Err(StoreError::Overloaded)
+    }
+
+    /// Remembers a state that this process has written, unless it is large.
+    fn remember_state(&self, session_id: SessionId, version: i64, state: &State) {
+        if state.pending.learned.is_empty() {
+            let entry = (version, Arc::new(state.clone()));
+            self.memory.states_written.put(session_id, entry);
+        } else {
+            self.memory.states_written.remove(&session_id);
+        }
     }
 
     /// Removes learned rows that were written from a session's state.

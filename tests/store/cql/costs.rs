@@ -206,7 +206,7 @@ async fn a_session_costs_a_known_number_of_statements() {
 /// Writes of a session with ten batches and three webhooks, until it is settled.
 const SESSION_WRITES_MAX: u64 = 39;
 /// Reads of the same session.
-const SESSION_READS_MAX: u64 = 24;
+const SESSION_READS_MAX: u64 = 21;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_is_ahead_hides_no_message_of_other_nodes() {
