@@ -9,6 +9,7 @@ mod audit;
 mod check;
 mod client;
 mod demo;
+mod erasures;
 mod evaluate;
 mod keys;
 mod label;
@@ -69,6 +70,8 @@ enum Command {
     Label(label::Arguments),
     /// Check the audit logs
     Audit(audit::Arguments),
+    /// Print the log of erasures, or apply it to a restored store
+    Erasures(erasures::Arguments),
     /// Print the public key that checks the receipts of erasures
     ReceiptKey(receipt::KeyArguments),
     /// Check the receipt of an erasure offline and print its statement
@@ -156,6 +159,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Evaluate(arguments) => evaluate::run(&arguments),
         Command::Label(arguments) => label::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
+        Command::Erasures(arguments) => erasures::run(&arguments),
         Command::ReceiptKey(arguments) => receipt::key(&arguments),
         Command::VerifyReceipt(arguments) => receipt::verify_file(&arguments),
         Command::Backup(arguments) => serve::backup(&arguments.config.load()?, &arguments.to),

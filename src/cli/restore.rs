@@ -15,7 +15,7 @@ use porchlight_ports::KeyCheck;
 use porchlight_store::EmbeddedStore;
 use porchlight_world::private_file::{sync_folder, sync_tree};
 
-use super::{ConfigArguments, check, store};
+use super::{ConfigArguments, check, erasures, store};
 use crate::config::{Config, StoreKind};
 use crate::key_guard::unlock;
 
@@ -27,9 +27,10 @@ pub(crate) struct Arguments {
     /// Folder of the restored store; must not exist, or be empty.
     #[arg(long, value_name = "FOLDER")]
     data: PathBuf,
-    /// The replaced store. Its erasures are applied to the restored one. The default is
-    /// `store.path`, if it holds a store.
-    #[arg(long, value_name = "FOLDER")]
+    /// The replaced store, a later backup, or a file with the output of `porchlight erasures list`:
+    /// its erasures are applied to the restored store. The default is `store.path`, if it holds a
+    /// store.
+    #[arg(long, value_name = "PATH")]
     erasures: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArguments,
@@ -39,7 +40,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let to = std::path::absolute(&arguments.data)?;
     check::is_store(&arguments.from)?;
     is_free(&to)?;
-    let erasures = match replaced_store(arguments)? {
+    let entries = match replaced_store(arguments)? {
+        Some(file) if file.is_file() => erasures::read(&file)?,
         Some(replaced) => super::block_on(erasures_of(&replaced))?,
         None => Vec::new(),
     };
@@ -56,7 +58,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let restored = copy(&arguments.from, &staged)
         .with_context(|| format!("{} cannot be copied", arguments.from.display()))
         .and_then(|()| arguments.config.load())
-        .and_then(|config| super::block_on(verified(&config, &staged, &erasures)))
+        .and_then(|config| super::block_on(verified(&config, &staged, &entries)))
         .and_then(|outcome| {
             put_in_place(&staged, &to)?;
             Ok(outcome)
@@ -66,7 +68,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             say!("{rows} rows verified and restored to {}", to.display())?;
             say!(
                 "{} later erasures applied, {erased} sessions erased",
-                erasures.len()
+                entries.len()
             )
         }
         Err(error) => {
@@ -77,10 +79,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the folder of the store that the backup replaces, or `None` if there is no such store.
+/// Returns the folder of the store that the backup replaces, or the file with its erasure log. `None`:
+/// there is no such store.
 fn replaced_store(arguments: &Arguments) -> anyhow::Result<Option<PathBuf>> {
     if let Some(replaced) = &arguments.erasures {
-        check::is_store(replaced)?;
+        if !replaced.is_file() {
+            check::is_store(replaced)?;
+        }
         return Ok(Some(replaced.clone()));
     }
     let config = arguments.config.load()?;

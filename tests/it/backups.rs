@@ -132,18 +132,29 @@ fn a_restored_backup_loses_sessions_that_were_erased_later() {
     });
     server.stop();
     let target = Folder::new();
-    let output = porchlight()
-        .args(["restore", copy.to_str().unwrap(), "--data"])
-        .arg(target.store())
-        .arg("--erasures")
-        .arg(folder.store())
-        .output()
-        .unwrap();
-    let printed = successful(output);
-    assert!(
-        printed.contains("1 later erasures applied, 1 sessions erased"),
-        "{printed}"
-    );
+    let listed = porchlight()
+        .args(["erasures", "list"])
+        .env("PORCHLIGHT__STORE__PATH", folder.store())
+        .output();
+    let log = folder.path().join("erasures");
+    std::fs::write(&log, successful(listed.unwrap())).unwrap();
+    for (data, erasures) in [
+        (target.store(), folder.store()),
+        (target.path().join("other"), log),
+    ] {
+        let output = porchlight()
+            .args(["restore", copy.to_str().unwrap(), "--data"])
+            .arg(data)
+            .arg("--erasures")
+            .arg(erasures)
+            .output()
+            .unwrap();
+        let printed = successful(output);
+        assert!(
+            printed.contains("1 later erasures applied, 1 sessions erased"),
+            "{printed}"
+        );
+    }
     let server = Server::start(&target, &[]);
     let caller = Caller::with_key(&server, caller.key());
     for (id, status) in [(erased, 404), (kept, 200)] {

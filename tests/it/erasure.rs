@@ -3,6 +3,7 @@
 //! `PORCHLIGHT_ERASURE_KILLS=50` kills the server more often than the usual 4 times.
 
 mod campaign;
+mod on_cql;
 
 use std::path::Path;
 use std::sync::{Arc, RwLock};
@@ -74,6 +75,23 @@ fn batch(rider: &str, seq: u32) -> String {
     json!({ "seq": seq, "samples": samples }).to_string()
 }
 
+/// Returns known values in the sessions that [`record`] records, with their names.
+fn known_values(rider: &str) -> Vec<(String, Vec<u8>)> {
+    let packed = decode_batch(batch(rider, 2).as_bytes()).unwrap().batch;
+    vec![
+        ("courier".to_owned(), rider.as_bytes().to_vec()),
+        ("telemetry".to_owned(), packed.as_bytes().to_vec()),
+        (
+            "address".to_owned(),
+            format!("{rider} Knochenhauer").into_bytes(),
+        ),
+        (
+            "delivery".to_owned(),
+            format!("order-of-{rider}-1").into_bytes(),
+        ),
+    ]
+}
+
 async fn submit(client: &Client, id: &str, rider: &str) {
     let body =
         json!({ "requestId": id, "type": "erasure", "subject": { "externalRiderId": rider } });
@@ -123,19 +141,7 @@ fn no_file_of_the_store_and_no_key_reveals_erased_data() {
     let needles = block_on(async {
         let ids = record(&client, erased, 6).await;
         let kept_ids = record(&client, kept, 4).await;
-        let packed = decode_batch(batch(erased, 2).as_bytes()).unwrap().batch;
-        let mut needles = vec![
-            ("courier".to_owned(), erased.as_bytes().to_vec()),
-            ("telemetry".to_owned(), packed.as_bytes().to_vec()),
-        ];
-        needles.push((
-            "address".into(),
-            format!("{erased} Knochenhauer").into_bytes(),
-        ));
-        needles.push((
-            "delivery".into(),
-            format!("order-of-{erased}-3").into_bytes(),
-        ));
+        let needles = known_values(erased);
         assert_eq!(found(&folder.store(), &needles), Vec::<String>::new());
         let before = folder.path().join("before");
         back_up(&folder, &before);

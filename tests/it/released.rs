@@ -9,7 +9,7 @@
 //! ```
 
 mod contents;
-mod cql_rows;
+pub(crate) mod cql_rows;
 mod make;
 
 use std::collections::BTreeMap;

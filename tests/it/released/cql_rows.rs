@@ -23,7 +23,7 @@ const LEFT_OUT: [&str; 1] = ["schema_lock"];
 const BOOTSTRAP: &str = "schema_migrations (number int PRIMARY KEY, hash blob)";
 
 /// The rows of each table, in the format of `SELECT JSON`.
-type Rows = BTreeMap<String, Vec<Value>>;
+pub(crate) type Rows = BTreeMap<String, Vec<Value>>;
 
 async fn connect() -> Session {
     let nodes = &CqlServer::get().unwrap().nodes;
@@ -61,7 +61,7 @@ async fn texts(session: &Session, query: String) -> Vec<String> {
 }
 
 /// Returns all rows of a keyspace.
-async fn read(keyspace: &str) -> Rows {
+pub(crate) async fn read(keyspace: &str) -> Rows {
     let session = connect().await;
     let query =
         format!("SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{keyspace}'");
@@ -136,6 +136,11 @@ async fn load(release: &str, keyspace: &str) {
     }
     session.await_schema_agreement().await.unwrap();
     let rows: Rows = serde_json::from_value(expected(release, "cql.json")).unwrap();
+    insert(&session, &rows).await;
+}
+
+/// Inserts rows into the tables of the session's keyspace.
+async fn insert(session: &Session, rows: &Rows) {
     for (table, rows) in rows {
         let insert = format!("INSERT INTO {table} JSON ?");
         for row in rows {
@@ -145,6 +150,14 @@ async fn load(release: &str, keyspace: &str) {
                 .unwrap();
         }
     }
+}
+
+/// Creates a keyspace with the present tables, and restores rows of another one in it.
+pub(crate) async fn restore(keyspace: &str, rows: &Rows) {
+    open(keyspace.to_owned()).await.close().await;
+    let session = connect().await;
+    session.use_keyspace(keyspace, false).await.unwrap();
+    insert(&session, rows).await;
 }
 
 #[test]
