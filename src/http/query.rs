@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use porchlight_schema::ids::SessionId;
+use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::limits::{CURSOR_CHARS_MAX, FAULTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use porchlight_schema::time::TimestampMs;
 
@@ -118,6 +118,12 @@ impl Query {
         self.read("cursor", "must be a nextCursor of this list", read_cursor)
     }
 
+    /// `cursor` of a list of deliveries: the delivery after which the page begins.
+    pub fn delivery_cursor(&mut self) -> Option<MessageId> {
+        let detail = "must be a nextCursor of this list";
+        self.read("cursor", detail, read_delivery_cursor)
+    }
+
     /// Checks that every parameter was read, and that each had a valid value.
     ///
     /// # Errors
@@ -148,6 +154,9 @@ impl Query {
     }
 }
 
+/// The first byte of a place in a list of deliveries.
+const DELIVERIES: u8 = b'd';
+
 /// Returns the cursor after this session.
 #[must_use]
 pub fn cursor(after: SessionId) -> String {
@@ -157,6 +166,22 @@ pub fn cursor(after: SessionId) -> String {
 fn read_cursor(text: &str) -> Option<SessionId> {
     let bytes = cursor_bytes(text)?;
     bytes.try_into().ok().map(SessionId::from_bytes)
+}
+
+/// Returns the cursor after this delivery. It differs from the cursor of a list of sessions.
+#[must_use]
+pub fn delivery_cursor(after: MessageId) -> String {
+    let mut place = vec![DELIVERIES];
+    place.extend(after.to_bytes());
+    cursor_of(&place)
+}
+
+fn read_delivery_cursor(text: &str) -> Option<MessageId> {
+    let place = cursor_bytes(text)?;
+    let (DELIVERIES, id) = place.split_first().map(|(list, id)| (*list, id))? else {
+        return None;
+    };
+    id.try_into().ok().map(MessageId::from_bytes)
 }
 
 /// Returns the cursor after a place in a list, opaque so that its form may change.
@@ -198,6 +223,11 @@ mod tests {
         ] {
             assert_eq!(read_cursor(text), None, "{text}");
         }
+        let id = MessageId::from_bytes(session_id.to_bytes());
+        let of_deliveries = delivery_cursor(id);
+        assert_eq!(read_delivery_cursor(&of_deliveries), Some(id));
+        assert_eq!(read_delivery_cursor(&cursor), None);
+        assert_eq!(read_cursor(&of_deliveries), None);
     }
 
     #[test]

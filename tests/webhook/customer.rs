@@ -45,6 +45,24 @@ fn assert_held(rows: &[Value]) {
     }
 }
 
+/// Asserts that the cursor of a list is refused by another list.
+async fn assert_cursors_are_of_one_list(customer: &Customer) {
+    let (lists, mut cursors) = (["/v1/webhooks/deliveries", "/v1/sessions"], Vec::new());
+    for list in lists {
+        let page = customer.get(&format!("{list}?limit=1")).await.1;
+        cursors.push(page["nextCursor"].as_str().unwrap().to_owned());
+    }
+    for (list, (own, other)) in lists.iter().zip([(0, 1), (1, 0)]) {
+        let next = |cursor: usize| format!("{list}?limit=1&cursor={}", cursors[cursor]);
+        assert_eq!(customer.get(&next(own)).await.0, 200);
+        let refused = customer.get(&next(other)).await;
+        assert_eq!(
+            (refused.0, &refused.1["code"]),
+            (422, &json!("invalid_parameter"))
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_during_a_pause_are_held_and_sent_in_order() {
     let (folder, authority) = (Folder::new(), Authority::new());
@@ -71,6 +89,7 @@ async fn messages_during_a_pause_are_held_and_sent_in_order() {
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     held.values().for_each(|rows| assert_held(rows));
+    assert_cursors_are_of_one_list(&customer).await;
     // The message of an older insight is superseded during the pause, too.
     let pod = json!({"type": "photo", "url": "https://example.com/p.jpg"});
     let path = format!("/v1/sessions/{}/pod", sessions[0]);
@@ -125,6 +144,13 @@ async fn a_retry_by_hand_is_sent_during_a_pause() {
     let path = format!(
         "/v1/webhooks/deliveries/{}/retry",
         held["id"].as_str().unwrap()
+    );
+    let refused = customer
+        .call("POST", &path, Some(json!({"count": 1})))
+        .await;
+    assert_eq!(
+        (refused.0, &refused.1["code"]),
+        (422, &json!("invalid_body"))
     );
     for sent in 1..=2 {
         assert_eq!(customer.call("POST", &path, None).await.0, 202);

@@ -231,16 +231,13 @@ pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> 
         from: query.time("from"),
         to: query.time("to"),
     };
-    let (limit, after) = (query.limit(), query.cursor());
+    let (limit, after) = (query.limit(), query.delivery_cursor());
     query.done()?;
-    // A cursor is the 16 bytes of any kind of id.
-    let after = after.map(|id| MessageId::from_bytes(id.to_bytes()));
     let _share = call.begin_list(tenant)?;
     let webhooks = webhooks.of(tenant);
     let current = webhooks.endpoint().await?;
     let page = webhooks.deliveries(&filter, limit, after).await?;
     let before = webhooks.before(current.as_ref(), &page.rows).await?;
-    let next = page.next.map(|id| SessionId::from_bytes(id.to_bytes()));
     let view = PageView {
         data: page
             .rows
@@ -248,7 +245,7 @@ pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> 
             .zip(&before)
             .map(|(row, before)| DeliveryView::new(row, current.as_ref(), before.as_ref()))
             .collect(),
-        next_cursor: next.map(query::cursor),
+        next_cursor: page.next.map(query::delivery_cursor),
     };
     request_context::json(HttpResponse::Ok(), &view)
 }
@@ -288,7 +285,7 @@ pub(super) async fn show(call: RequestContext) -> Result<HttpResponse, Problem> 
 /// # Errors
 ///
 /// See the module [`super::super`].
-pub(super) async fn retry(call: RequestContext) -> Result<HttpResponse, Problem> {
+pub(super) async fn retry(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.secret().await?;
     let webhooks = webhooks(&call)?;
     let id = id_in_path(&call)?;
@@ -297,7 +294,11 @@ pub(super) async fn retry(call: RequestContext) -> Result<HttpResponse, Problem>
         return Err(not_found());
     }
     call.accepts_json()?;
+    let (_, value) = optional_body(&mut call).await?;
+    let mut faults = Faults::default();
+    Fields::root(&value)?.only(&[], &mut faults);
     call.no_parameters()?;
+    faults.none(Some(()))?;
     match webhooks.retry(id).await? {
         RetryOutcome::Asked => {}
         RetryOutcome::Unknown => return Err(not_found()),

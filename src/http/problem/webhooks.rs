@@ -2,6 +2,7 @@
 
 use porchlight_actors::webhook::{ConfigureError, TestError};
 use porchlight_ports::UrlRefused;
+use porchlight_schema::limits::RETRY_AFTER_SEC;
 
 use super::{Code, Problem};
 
@@ -38,6 +39,11 @@ impl From<ConfigureError> for Problem {
                 Code::RateLimited,
                 "Your organization has too many URL checks in progress; nothing was changed.",
             ),
+            ConfigureError::MayBeUnderWay => Self::new(
+                Code::Conflict,
+                "A request with this Idempotency-Key may be in progress; nothing was changed. Repeat the request.",
+            )
+            .retry_after_sec(RETRY_AFTER_SEC),
             ConfigureError::Contended => Self::new(
                 Code::Conflict,
                 "The webhook was changed by another request; this request changed nothing.",

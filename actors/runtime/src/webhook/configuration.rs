@@ -41,6 +41,10 @@ pub enum ConfigureError {
     /// Too many requests of this tenant wait for its receiver.
     #[error("too many URLs are being checked")]
     Busy,
+    /// Too many URLs are being checked, perhaps that of an earlier request with the same
+    /// `Idempotency-Key`.
+    #[error("too many URLs are being checked, perhaps of the same request")]
+    MayBeUnderWay,
     /// Concurrent changes kept conflicting with this one.
     #[error("the webhook was changed by others meanwhile")]
     Contended,
@@ -104,7 +108,11 @@ impl Webhooks {
             return Ok(made);
         }
         let url = normalized(url);
-        self.probe(tenant, &url).await?;
+        let probed = self.probe(tenant, &url).await;
+        probed.map_err(|error| match (error, repeat) {
+            (ConfigureError::Busy, Some(_)) => ConfigureError::MayBeUnderWay,
+            (error, _) => error,
+        })?;
         let now = self.inner.clock.now();
         let id = EndpointId::new(now, self.inner.entropy.random());
         let (secret, sealed) = self.new_secret(tenant, id, 1)?;
