@@ -359,8 +359,8 @@ fn build_service(
             peers: Arc::clone(&peers),
         },
     );
-    let poked = webhooks.clone();
-    let wake: Wake = Arc::new(move |tenant, session_id| poked.wake_lane(tenant, session_id));
+    let woken = webhooks.clone();
+    let wake: Wake = Arc::new(move |tenant, session_id| woken.wake_lane(tenant, session_id));
     let shared = store.store();
     let service = Service::new(Parts {
         ports: Ports {

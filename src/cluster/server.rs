@@ -289,7 +289,7 @@ impl State {
             PeerRoute::Messages => {
                 let messages: Messages = wire::decode_owned(body)?;
                 for (tenant, session_id) in messages {
-                    self.webhooks.look_at_message(tenant, session_id);
+                    self.webhooks.on_message_nudge(tenant, session_id);
                 }
                 wire::encode(&())
             }
@@ -339,7 +339,7 @@ impl State {
             self.service.look_at(session_id);
         }
         for tenant in tenants {
-            self.webhooks.look_at(tenant);
+            self.webhooks.on_nudge(tenant);
         }
         if released {
             self.client.view().hint();

@@ -142,8 +142,8 @@ async fn node(
             peers: Arc::clone(&client) as _,
         },
     );
-    let poked = webhooks.clone();
-    let wake: Wake = Arc::new(move |tenant, session_id| poked.wake_lane(tenant, session_id));
+    let woken = webhooks.clone();
+    let wake: Wake = Arc::new(move |tenant, session_id| woken.wake_lane(tenant, session_id));
     let given = Given {
         store: Arc::clone(store) as _,
         ownership: view,

@@ -166,7 +166,7 @@ async fn messages_parked_behind_a_retry_are_counted() {
                 },
             ),
         ],
-        hand_done: None,
+        manual_done: None,
     };
     let committed = store.commit(tenant, endpoint_id, id, change).await;
     assert_eq!(committed.unwrap().len(), 2);

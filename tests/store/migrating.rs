@@ -114,7 +114,7 @@ async fn fill(store: &porchlight_store::EmbeddedStore, tenant: Tenant) -> Vec<Se
                 after,
                 report: Some(report),
             }],
-            hand_done: None,
+            manual_done: None,
         };
         store
             .commit(tenant, endpoint_id, ids[4], change)

@@ -100,7 +100,7 @@ async fn fill(store: &MemoryStore) {
             after: held,
             report: None,
         }],
-        hand_done: None,
+        manual_done: None,
     };
     let (tenant, id) = (tenant(), session_id());
     let lane = store.commit(tenant, endpoint_id(), id, change).await;

@@ -252,7 +252,7 @@ pub struct Change {
     /// The changed messages.
     pub updates: Vec<Update>,
     /// The request for a manual attempt that this change completes.
-    pub hand_done: Option<ManualRetry>,
+    pub manual_done: Option<ManualRetry>,
 }
 
 /// A user's request to attempt a message now.
@@ -307,7 +307,7 @@ pub enum Mode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// The outbox may contain new messages, in any lanes.
-    Poked,
+    Woken,
     /// These lanes have new messages. The machine reads them without listing the outbox.
     NewIn(Vec<SessionId>),
     /// The clock advanced.

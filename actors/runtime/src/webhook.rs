@@ -39,16 +39,16 @@ use crate::timers::Wheel;
 use actor::WebhookActor;
 pub use configuration::{ConfigureError, Made};
 use porchlight_observe::webhook::WebhookMetrics;
-use presence::{NONE_WAITS, Presence};
+use presence::{NO_MESSAGE_DUE, Presence};
 pub use request::{EndpointSigner, OutgoingMessage};
 pub use tenant::TenantWebhooks;
 
 /// The interval at which the store is scanned for the work of lost wakes and for retries that are soon due.
-const SCAN: Duration = Duration::from_secs(60);
+const SCAN_INTERVAL: Duration = Duration::from_secs(60);
 /// The interval at which the age of the oldest message is reported.
-const TELL: Duration = Duration::from_secs(5);
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// The maximum number of concurrent test events and probes per tenant. They wait for the customer's receiver only.
-const ASKED_BY_TENANT_MAX: usize = 4;
+const PROBES_PER_TENANT_MAX: usize = 4;
 /// The session id in test events.
 const TEST_SESSION: &str = "ses_test";
 
@@ -89,20 +89,20 @@ pub(crate) struct Inner {
     actors: DashMap<Tenant, (Arc<Presence>, Addr<WebhookActor>)>,
     /// The receiver's URL and the expiry of its certificate, by tenant.
     certificates: DashMap<Tenant, (Arc<str>, TimestampMs)>,
-    asked: DashMap<Tenant, usize>,
+    probes: DashMap<Tenant, usize>,
     draining: AtomicBool,
     pub(crate) restrictions: OnceLock<Restrictions>,
 }
 
 /// A test event or a probe in flight.
-struct Asked {
+struct ProbePermit {
     inner: Arc<Inner>,
     tenant: Tenant,
 }
 
-impl Drop for Asked {
+impl Drop for ProbePermit {
     fn drop(&mut self) {
-        if let Entry::Occupied(mut entry) = self.inner.asked.entry(self.tenant) {
+        if let Entry::Occupied(mut entry) = self.inner.probes.entry(self.tenant) {
             *entry.get_mut() -= 1;
             if *entry.get() == 0 {
                 entry.remove();
@@ -208,7 +208,7 @@ impl Webhooks {
             wheels: Mutex::default(),
             actors: DashMap::new(),
             certificates: DashMap::new(),
-            asked: DashMap::new(),
+            probes: DashMap::new(),
             draining: AtomicBool::new(false),
             restrictions: OnceLock::new(),
         });
@@ -224,7 +224,7 @@ impl Webhooks {
         if let Some(arbiter) = arbiters.first() {
             // A stopped arbiter accepts nothing, but then the process is ending.
             let _scanning = arbiter.spawn(scan(Arc::downgrade(&inner)));
-            let _telling = arbiter.spawn(tell_oldest(Arc::downgrade(&inner)));
+            let _spawned = arbiter.spawn(report_oldest(Arc::downgrade(&inner)));
         }
         Self { inner }
     }
@@ -250,7 +250,7 @@ impl Webhooks {
     }
 
     /// Handles another node's notice that a session has a new message in its tenant's outbox.
-    pub fn look_at_message(&self, tenant: Tenant, session_id: SessionId) {
+    pub fn on_message_nudge(&self, tenant: Tenant, session_id: SessionId) {
         if self.inner.acts_for(tenant) {
             self.inner.announce(tenant, Some(session_id));
         }
@@ -295,7 +295,7 @@ impl Webhooks {
     /// See [`TestError`].
     pub async fn test(&self, tenant: Tenant, event: MessageEvent) -> Result<Tested, TestError> {
         let inner = &self.inner;
-        let _asked = inner.ask(tenant).ok_or(TestError::Busy)?;
+        let _permit = inner.acquire_probe_permit(tenant).ok_or(TestError::Busy)?;
         let endpoint = inner.outbox.endpoint(tenant).await?;
         let endpoint = endpoint.ok_or(TestError::NoEndpoint)?;
         let armed = EndpointSigner::new(endpoint, inner.seal.as_ref()).ok_or(TestError::Secret)?;
@@ -365,7 +365,7 @@ impl Inner {
             Entry::Occupied(entry) if entry.get().1.connected() => {
                 let (presence, actor) = entry.get();
                 let repeats = match command {
-                    WebhookCommand::Wake => presence.poked.swap(true, Ordering::AcqRel),
+                    WebhookCommand::Wake => presence.wake_pending.swap(true, Ordering::AcqRel),
                     WebhookCommand::Changed => presence.changed.swap(true, Ordering::AcqRel),
                     WebhookCommand::Tick
                     | WebhookCommand::Restart
@@ -404,11 +404,11 @@ impl Inner {
     }
 
     /// Reserves a slot for a test event or a probe. Returns `None` if the tenant has used all its slots.
-    fn ask(self: &Arc<Self>, tenant: Tenant) -> Option<Asked> {
-        let mut asked = self.asked.entry(tenant).or_default();
-        (*asked < ASKED_BY_TENANT_MAX).then(|| {
-            *asked += 1;
-            Asked {
+    fn acquire_probe_permit(self: &Arc<Self>, tenant: Tenant) -> Option<ProbePermit> {
+        let mut probes = self.probes.entry(tenant).or_default();
+        (*probes < PROBES_PER_TENANT_MAX).then(|| {
+            *probes += 1;
+            ProbePermit {
                 inner: Arc::clone(self),
                 tenant,
             }
@@ -425,7 +425,7 @@ impl Inner {
     /// stop.
     fn retire(&self, tenant: Tenant, presence: &Arc<Presence>) -> bool {
         let idle = |known: &Arc<Presence>| {
-            Arc::ptr_eq(known, presence) && !known.poked.load(Ordering::Acquire)
+            Arc::ptr_eq(known, presence) && !known.wake_pending.load(Ordering::Acquire)
         };
         let removed = self.actors.remove_if(&tenant, |_, (known, _)| idle(known));
         removed.is_some() || !self.actors.contains_key(&tenant)
@@ -473,17 +473,17 @@ async fn scan(inner: Weak<Inner>) {
                 Err(error) => tracing::warn!(%error, "the outboxes could not be counted"),
             }
         }
-        tokio::time::sleep(SCAN).await;
+        tokio::time::sleep(SCAN_INTERVAL).await;
     }
 }
 
-async fn tell_oldest(inner: Weak<Inner>) {
+async fn report_oldest(inner: Weak<Inner>) {
     loop {
-        tokio::time::sleep(TELL).await;
+        tokio::time::sleep(REPORT_INTERVAL).await;
         let Some(inner) = inner.upgrade() else { return };
         let oldest = inner.actors.iter();
         let oldest = oldest.map(|entry| entry.value().0.oldest.load(Ordering::Relaxed));
-        let oldest = oldest.min().filter(|&oldest| oldest != NONE_WAITS);
+        let oldest = oldest.min().filter(|&oldest| oldest != NO_MESSAGE_DUE);
         let gauge = &WebhookMetrics::get().oldest_due;
         gauge.set(oldest.map_or(0.0, |oldest| oldest as f64 / 1000.0));
     }

@@ -354,7 +354,7 @@ impl Inner {
         let at = done_up_to.map_or(at, |up_to| at.max(up_to.plus_ms(1)));
         let again = queued.state == State::Delivered;
         let data = (queued.session_id, queued.number, again);
-        self.put_outbox(endpoint_id, OutboxKind::ByHand, at, queued.id, &data)
+        self.put_outbox(endpoint_id, OutboxKind::Manual, at, queued.id, &data)
             .await
     }
 

@@ -141,7 +141,7 @@ impl CqlStore {
             return Ok(());
         };
         let data = (request.session_id, row.queued.number, request.again);
-        let (kind, at) = (OutboxKind::ByHand, request.asked_at);
+        let (kind, at) = (OutboxKind::Manual, request.asked_at);
         inner
             .put_outbox(endpoint.id, kind, at, request.id, &data)
             .await

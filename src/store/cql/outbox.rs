@@ -69,7 +69,7 @@ impl Hint {
     fn read(kind: OutboxKind, at: i64, id: &[u8], data: &[u8]) -> StoreResult<Self> {
         let id = MessageId::from_bytes(id_bytes("outbox", id)?);
         let at = TimestampMs(at);
-        Ok(if kind == OutboxKind::ByHand {
+        Ok(if kind == OutboxKind::Manual {
             let (session_id, number, again) = decode("outbox", data)?;
             Self {
                 at,
@@ -93,7 +93,7 @@ impl Hint {
     /// Whether the cursor confirms the hint.
     fn holds(&self, kind: OutboxKind, cursor: &Cursor) -> bool {
         match kind {
-            OutboxKind::ByHand => !cursor.is_manual_done(self.id, self.at),
+            OutboxKind::Manual => !cursor.is_manual_done(self.id, self.at),
             OutboxKind::Ready => cursor.index(self.number) == Index::Ready,
             OutboxKind::Due => cursor.index(self.number) == Index::Due(self.at),
             OutboxKind::Held => cursor.index(self.number) == Index::Held(self.at),
@@ -290,7 +290,7 @@ impl Inner {
         let mut advanced = mark;
         let mut first_left = settled;
         for kind in [
-            OutboxKind::ByHand,
+            OutboxKind::Manual,
             OutboxKind::Ready,
             OutboxKind::Due,
             OutboxKind::Held,
@@ -387,7 +387,7 @@ impl Inner {
             held.dedup();
             listing.held = Some(held);
         }
-        let hints = self.hints(outbox, wanted(OutboxKind::ByHand, manual));
+        let hints = self.hints(outbox, wanted(OutboxKind::Manual, manual));
         listing.manual = hints.await?.iter().map(Hint::request).collect();
         listing.manual.sort_unstable();
         listing.manual.dedup();

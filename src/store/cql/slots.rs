@@ -25,7 +25,7 @@ pub(super) const AT_ONCE: usize = 32;
 #[repr(i8)]
 pub(super) enum OutboxKind {
     /// A manual attempt.
-    ByHand = 0,
+    Manual = 0,
     /// An examination of a message.
     Ready = 1,
     /// A scheduled retry.

@@ -287,7 +287,7 @@ pub fn commit(
     session_id: SessionId,
     change: Change,
 ) -> StoreResult<Vec<Queued>> {
-    if let Some(request) = &change.hand_done {
+    if let Some(request) = &change.manual_done {
         txn.delete(Space::State, manual_key(endpoint_id, request));
     }
     for update in change.updates {

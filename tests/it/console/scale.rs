@@ -206,7 +206,7 @@ async fn settle(
                 after,
                 report: Some(report),
             }],
-            hand_done: None,
+            manual_done: None,
         };
         store
             .commit(endpoint.tenant, endpoint.id, before.session_id, change)

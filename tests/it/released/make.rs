@@ -339,7 +339,7 @@ async fn leave_more(store: &EmbeddedStore, tenant: Tenant, recording: SessionId)
     };
     let change = Change {
         updates: vec![update],
-        hand_done: None,
+        manual_done: None,
     };
     let endpoint = page.rows[0].endpoint_id;
     store

@@ -54,7 +54,7 @@ pub(crate) fn one(before: Queued, after: Queued, report: Option<AttemptResult>) 
             after,
             report,
         }],
-        hand_done: None,
+        manual_done: None,
     }
 }
 
@@ -276,7 +276,7 @@ pub async fn a_lane_is_in_order_and_what_is_parked_is_not_listed(subject: &dyn S
             one(waiting[0], failed, Some(report(Some(Cause::Timeout)))).updates[0].clone(),
             one(waiting[1], parked, None).updates[0].clone(),
         ],
-        hand_done: None,
+        manual_done: None,
     };
     assert_eq!(queue.commit(0, change).await, [failed, parked]);
     assert_eq!(queue.ready(10).await, []);
@@ -289,7 +289,7 @@ pub async fn a_lane_is_in_order_and_what_is_parked_is_not_listed(subject: &dyn S
             one(parked, waiting[1], None).updates[0].clone(),
             one(failed, delivered(failed), Some(report(None))).updates[0].clone(),
         ],
-        hand_done: None,
+        manual_done: None,
     };
     assert_eq!(queue.commit(0, change).await, [waiting[1]]);
     assert_eq!(queue.ready(10).await, [session_id], "it leads on");
@@ -343,7 +343,7 @@ pub async fn tries_by_hand_are_asked_for_and_answered(subject: &dyn Subject) {
     let lane = outbox.lane(tenant, queue.endpoint_id, session_id, Some(request));
     assert_eq!(lane.await.unwrap().manual, Some(failed));
     let mut change = one(failed, delivered(failed), Some(report(None)));
-    change.hand_done = Some(request);
+    change.manual_done = Some(request);
     assert_eq!(queue.commit(0, change).await, []);
     assert_eq!(asked().await, []);
     let lane = outbox.lane(tenant, queue.endpoint_id, session_id, Some(request));

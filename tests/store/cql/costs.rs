@@ -77,7 +77,7 @@ async fn deliver(store: &CqlStore, tenant: Tenant, endpoint_id: EndpointId, id: 
     };
     let change = Change {
         updates: vec![update],
-        hand_done: None,
+        manual_done: None,
     };
     let committed = store.commit(tenant, endpoint_id, id, change).await;
     committed.unwrap();

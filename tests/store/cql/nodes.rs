@@ -225,7 +225,7 @@ async fn tried(store: &CqlStore, tenant: Tenant, session_id: SessionId) -> bool 
             after,
             report: None,
         }],
-        hand_done: None,
+        manual_done: None,
     };
     let committed = store.commit(tenant, endpoint.id, session_id, change).await;
     committed.is_ok()

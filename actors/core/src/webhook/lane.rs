@@ -141,7 +141,7 @@ pub(super) fn conclude(
     after.parked = after.state == State::Waiting && !is_head;
     let mut change = Change {
         updates: Vec::with_capacity(1),
-        hand_done: hand,
+        manual_done: hand,
     };
     if is_head
         && !after.is_waiting()

@@ -80,7 +80,7 @@ const HUNG_LANES_MAX: usize = ENDPOINT_LANES_MAX;
 /// The class under which a lane in progress is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
-    ByHand,
+    Manual,
     Fresh,
     Retry,
 }
@@ -147,14 +147,14 @@ pub struct EndpointMachine {
     wanted: Wanted,
     loading: bool,
     /// Whether a wake arrived while a list was being read; the list does not contain its message.
-    poked_while_loading: bool,
+    woken_while_loading: bool,
     /// Whether the store has more ready lanes than the window took.
     more_ready: bool,
     /// Whether the store has more due lanes than the window took.
     more_due: bool,
     /// Whether the store has more held lanes than the window took.
     more_held: bool,
-    more_by_hand: bool,
+    more_manual: bool,
     /// Whether the store's list contained only lanes in progress: it is worth reading again when
     /// one of them is done.
     list_after_commit: bool,
@@ -188,11 +188,11 @@ impl EndpointMachine {
             hung: BTreeSet::new(),
             wanted: Wanted::ALL,
             loading: false,
-            poked_while_loading: false,
+            woken_while_loading: false,
             more_ready: false,
             more_due: false,
             more_held: false,
-            more_by_hand: false,
+            more_manual: false,
             list_after_commit: false,
             relist_at: beginning,
             listed_from: beginning,
@@ -229,9 +229,9 @@ impl EndpointMachine {
             return effects;
         }
         match input {
-            Input::Poked => {
+            Input::Woken => {
                 self.wanted.ready = true;
-                self.poked_while_loading |= self.loading;
+                self.woken_while_loading |= self.loading;
             }
             Input::NewIn(lanes) => self.new_in(now, lanes),
             Input::Tick => self.wake_at = None,
@@ -243,7 +243,7 @@ impl EndpointMachine {
             }
             Input::Committed(lane, waiting) => self.committed(now, lane, waiting),
         }
-        self.go_on(now, &mut effects);
+        self.advance(now, &mut effects);
         effects
     }
 
@@ -300,7 +300,7 @@ impl EndpointMachine {
                 || self.window.ready_len() >= self.ready_max()
             {
                 self.wanted.ready = true;
-                self.poked_while_loading |= self.loading;
+                self.woken_while_loading |= self.loading;
             } else if !matches!(self.window.get(lane), Some(Wait::Ready(_))) {
                 self.window.put(lane, Wait::Ready(MessageId::new(now, 0)));
             }
@@ -317,7 +317,7 @@ impl EndpointMachine {
         self.manual.clear();
         self.wanted = Wanted::ALL;
         // A listing in progress was requested under the other mode.
-        self.poked_while_loading |= self.loading;
+        self.woken_while_loading |= self.loading;
         self.mode = mode;
     }
 

@@ -29,13 +29,13 @@ enum Op {
     Enqueue(u8),
     /// Like `Enqueue`, but the machine gets the lane.
     EnqueueKnown(u8),
-    LosePoke(u8),
+    LoseWake(u8),
     Pass(u32),
     Receive(Receiver),
     Store(bool),
     Crash,
     Mode(Mode),
-    ByHand(u8),
+    Manual(u8),
 }
 
 struct World {
@@ -97,7 +97,7 @@ impl World {
             first_paused_at: None,
             was_paused_for_long: false,
         };
-        world.input(Input::Poked);
+        world.input(Input::Woken);
         world
     }
 
@@ -250,7 +250,7 @@ impl World {
             }
             self.messages.insert(update.before.id, update.after);
         }
-        if let Some(request) = change.hand_done {
+        if let Some(request) = change.manual_done {
             self.hand.remove(&request);
         }
     }
@@ -333,21 +333,21 @@ impl World {
         self.tries.clear();
         self.lanes_under_way.clear();
         self.wake_at = None;
-        self.input(Input::Poked);
+        self.input(Input::Woken);
     }
 
     fn apply(&mut self, op: Op) {
         match op {
             Op::Enqueue(session) => {
                 self.enqueue(session);
-                self.input(Input::Poked);
+                self.input(Input::Woken);
             }
             Op::EnqueueKnown(session) => {
                 self.enqueue(session);
                 let lane = SessionId::new(START, u128::from(session));
                 self.input(Input::NewIn(vec![lane]));
             }
-            Op::LosePoke(session) => self.enqueue(session),
+            Op::LoseWake(session) => self.enqueue(session),
             Op::Pass(ms) => self.run_until(self.now.plus_ms(i64::from(ms))),
             Op::Receive(receiver) => self.receiver = receiver,
             Op::Store(up) => {
@@ -367,9 +367,9 @@ impl World {
                 }
                 self.input(Input::Mode(self.mode));
             }
-            Op::ByHand(which) => {
+            Op::Manual(which) => {
                 self.request_retry(which);
-                self.input(Input::Poked);
+                self.input(Input::Woken);
             }
         }
     }
@@ -381,7 +381,7 @@ impl World {
         self.apply(Op::Mode(Mode::Sending));
         // The node's scan wakes a machine that went to sleep.
         for _ in 0..2_000 {
-            self.input(Input::Poked);
+            self.input(Input::Woken);
             self.run_until(self.now.plus_ms(300_000));
         }
         assert!(self.idle, "{:?}", self.machine);
@@ -413,7 +413,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => (0_u8..12).prop_map(Op::Enqueue),
         8 => (0_u8..12).prop_map(Op::EnqueueKnown),
-        2 => (0_u8..12).prop_map(Op::LosePoke),
+        2 => (0_u8..12).prop_map(Op::LoseWake),
         4 => (0_u32..20_000).prop_map(Op::Pass),
         2 => (0_u32..100_000_000).prop_map(Op::Pass),
         3 => receiver.prop_map(Op::Receive),
@@ -425,7 +425,7 @@ fn op() -> impl Strategy<Value = Op> {
             Just(Op::Mode(Mode::Stopped)),
         ],
         1 => Just(Op::Pass(8 * 86_400_000)),
-        2 => any::<u8>().prop_map(|which| Op::ByHand(which % 40)),
+        2 => any::<u8>().prop_map(|which| Op::Manual(which % 40)),
     ]
 }
 

@@ -28,14 +28,14 @@ const ENDPOINT_FRESH_MS: i64 = 5_000;
 
 /// The time for which an idle actor stays. A new actor lists its whole outbox; an existing one
 /// lists only new messages.
-const LINGER: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The actor for one tenant's webhooks.
 pub(super) struct WebhookActor {
     tenant: Tenant,
     inner: Arc<Inner>,
     presence: Arc<Presence>,
-    at_work: Option<AtWork>,
+    loaded: Option<Loaded>,
     stopping: StopReason,
     /// The time since which there has been nothing to do.
     idle_since: Option<TimestampMs>,
@@ -44,7 +44,7 @@ pub(super) struct WebhookActor {
 }
 
 /// The actor's state once the endpoint has been read.
-struct AtWork {
+struct Loaded {
     machine: EndpointMachine,
     armed: Arc<EndpointSigner>,
     read_at: TimestampMs,
@@ -56,7 +56,7 @@ impl WebhookActor {
             tenant,
             inner,
             presence,
-            at_work: None,
+            loaded: None,
             stopping: StopReason::Shutdown,
             idle_since: None,
             reported: (0, 0, 0),
@@ -74,7 +74,7 @@ impl WebhookActor {
         let reading = async move { read_endpoint(&inner, tenant).await };
         let reading = reading.into_actor(self).map(|endpoint, actor, ctx| {
             if actor.take_endpoint(ctx, endpoint) {
-                actor.feed(ctx, None, Input::Poked);
+                actor.feed(ctx, None, Input::Woken);
             }
         });
         ctx.spawn(reading);
@@ -100,22 +100,22 @@ impl WebhookActor {
             Ok(endpoint) => endpoint,
             Err(error) => {
                 WebhookMetrics::get().on_store_failure(self.tenant, "reading the endpoint", &error);
-                if self.at_work.is_none() {
+                if self.loaded.is_none() {
                     // The node's scan returns to this tenant.
                     self.stop(ctx, StopReason::Idle);
                 }
-                return self.at_work.is_some();
+                return self.loaded.is_some();
             }
         };
         let Some(endpoint) = endpoint else {
             self.stop(ctx, StopReason::Finished);
             return false;
         };
-        if let Some(at_work) = &mut self.at_work
-            && at_work.armed.endpoint.version == endpoint.version
-            && at_work.armed.endpoint.id == endpoint.id
+        if let Some(loaded) = &mut self.loaded
+            && loaded.armed.endpoint.version == endpoint.version
+            && loaded.armed.endpoint.id == endpoint.id
         {
-            at_work.read_at = now;
+            loaded.read_at = now;
             return true;
         }
         let (id, mode) = (endpoint.id, self.mode(&endpoint));
@@ -126,20 +126,20 @@ impl WebhookActor {
             return false;
         };
         let armed = Arc::new(armed);
-        match &mut self.at_work {
-            Some(at_work) => {
-                let same = at_work.armed.endpoint.id == id;
-                at_work.armed = armed;
-                at_work.read_at = now;
+        match &mut self.loaded {
+            Some(loaded) => {
+                let same = loaded.armed.endpoint.id == id;
+                loaded.armed = armed;
+                loaded.read_at = now;
                 if same {
                     self.feed(ctx, None, Input::Mode(mode));
                 } else {
-                    at_work.machine.restart(mode);
-                    self.feed(ctx, None, Input::Poked);
+                    loaded.machine.restart(mode);
+                    self.feed(ctx, None, Input::Woken);
                 }
             }
             None => {
-                self.at_work = Some(AtWork {
+                self.loaded = Some(Loaded {
                     machine: EndpointMachine::new(Policy::default(), mode),
                     armed,
                     read_at: now,
@@ -162,10 +162,10 @@ impl WebhookActor {
             Some(_) => MessageKind::Step,
             None => MessageKind::Wake,
         };
-        let Some(at_work) = &mut self.at_work else {
+        let Some(loaded) = &mut self.loaded else {
             return;
         };
-        let machine = &mut at_work.machine;
+        let machine = &mut loaded.machine;
         let generation = generation.unwrap_or(machine.generation());
         let handled = AssertUnwindSafe(|| machine.handle(now, generation, input));
         let Ok(effects) = std::panic::catch_unwind(handled) else {
@@ -184,7 +184,7 @@ impl WebhookActor {
     }
 
     fn report_load(&mut self, now: TimestampMs) {
-        let Some(machine) = self.at_work.as_ref().map(|at_work| &at_work.machine) else {
+        let Some(machine) = self.loaded.as_ref().map(|loaded| &loaded.machine) else {
             return;
         };
         let (metrics, (in_flight, window, blocked)) = (WebhookMetrics::get(), self.reported);
@@ -227,9 +227,9 @@ impl WebhookActor {
     /// Handles an idle machine: the actor stays for some time, and stops if no message has arrived.
     fn rest(&mut self, ctx: &mut Context<Self>, now: TimestampMs) {
         let since = *self.idle_since.get_or_insert(now);
-        let left_ms = LINGER.as_millis() as i64 - now.since_ms(since);
+        let left_ms = IDLE_TIMEOUT.as_millis() as i64 - now.since_ms(since);
         // A clock that was set back must not keep the actor forever.
-        let may_stay = (1..=LINGER.as_millis() as i64).contains(&left_ms);
+        let may_stay = (1..=IDLE_TIMEOUT.as_millis() as i64).contains(&left_ms);
         if may_stay && !self.inner.is_ending(self.tenant) {
             let wait = Duration::from_millis(left_ms.unsigned_abs());
             self.inner.arm(self.tenant, wait);
@@ -240,8 +240,8 @@ impl WebhookActor {
     }
 
     fn place(&self) -> Option<(u64, EndpointId)> {
-        let at_work = self.at_work.as_ref()?;
-        Some((at_work.machine.generation(), at_work.armed.endpoint.id))
+        let loaded = self.loaded.as_ref()?;
+        Some((loaded.machine.generation(), loaded.armed.endpoint.id))
     }
 
     fn load(
@@ -296,18 +296,18 @@ impl WebhookActor {
         let Some((generation, _)) = self.place() else {
             return;
         };
-        let Some(at_work) = &self.at_work else { return };
+        let Some(loaded) = &self.loaded else { return };
         let now = self.inner.clock.now();
-        let age_ms = now.since_ms(at_work.read_at);
+        let age_ms = now.since_ms(loaded.read_at);
         let stale = !(0..=ENDPOINT_FRESH_MS).contains(&age_ms);
-        let (inner, armed) = (Arc::clone(&self.inner), Arc::clone(&at_work.armed));
+        let (inner, armed) = (Arc::clone(&self.inner), Arc::clone(&loaded.armed));
         let lane = message.session_id;
         if stale {
             self.read_endpoint(ctx);
         }
         let sending = async move {
             let armed = if stale {
-                read_again(&inner, armed).await
+                reload_endpoint(&inner, armed).await
             } else {
                 Some(armed)
             };
@@ -369,7 +369,7 @@ async fn read_endpoint(inner: &Inner, tenant: Tenant) -> StoreResult<Option<Endp
 
 /// Returns the endpoint as stored now, or `None` if this attempt must not be made: a pause that the
 /// machine knew holds no attempt that it chose.
-async fn read_again(inner: &Inner, armed: Arc<EndpointSigner>) -> Option<Arc<EndpointSigner>> {
+async fn reload_endpoint(inner: &Inner, armed: Arc<EndpointSigner>) -> Option<Arc<EndpointSigner>> {
     let known = &armed.endpoint;
     let endpoint = read_endpoint(inner, known.tenant).await.ok()??;
     if endpoint.id != known.id || known.enabled && !endpoint.enabled {
@@ -470,7 +470,7 @@ impl Handler<Envelope> for WebhookActor {
                 // Until the endpoint is read there is no machine; the whole outbox is then listed.
                 let input = match self.presence.take_announced() {
                     NewIn::Lanes(lanes) => Input::NewIn(lanes),
-                    NewIn::Outbox => Input::Poked,
+                    NewIn::Outbox => Input::Woken,
                 };
                 self.feed(ctx, None, input);
             }
@@ -482,13 +482,13 @@ impl Handler<Envelope> for WebhookActor {
                 self.read_endpoint(ctx);
             }
             WebhookCommand::Restart => {
-                if let Some(at_work) = &mut self.at_work {
-                    let mode = self.inner.mode_of(&at_work.armed.endpoint);
-                    at_work.machine.restart(mode);
+                if let Some(loaded) = &mut self.loaded {
+                    let mode = self.inner.mode_of(&loaded.armed.endpoint);
+                    loaded.machine.restart(mode);
                 }
-                self.feed(ctx, None, Input::Poked);
+                self.feed(ctx, None, Input::Woken);
             }
-            WebhookCommand::Drain if self.at_work.is_none() => {
+            WebhookCommand::Drain if self.loaded.is_none() => {
                 self.stop(ctx, StopReason::LostOwnership)
             }
             WebhookCommand::Drain => self.feed(ctx, None, Input::Mode(Mode::Stopped)),

@@ -250,7 +250,10 @@ impl Webhooks {
     }
 
     async fn probe(&self, tenant: Tenant, url: &str) -> Result<(), ConfigureError> {
-        let _asked = self.inner.ask(tenant).ok_or(ConfigureError::Busy)?;
+        let _permit = self
+            .inner
+            .acquire_probe_permit(tenant)
+            .ok_or(ConfigureError::Busy)?;
         let probed = self.inner.transport.probe(tenant, url).await;
         probed.map_err(ConfigureError::Url)
     }

@@ -10,12 +10,12 @@ use porchlight_schema::time::TimestampMs;
 /// more, the actor lists its outbox.
 const LANES_KNOWN_MAX: usize = 256;
 /// The value of `Presence::oldest` if no message waits.
-pub(super) const NONE_WAITS: i64 = i64::MAX;
+pub(super) const NO_MESSAGE_DUE: i64 = i64::MAX;
 
 /// The facts about an actor that are known without asking it.
 pub(super) struct Presence {
     /// Whether a wake is in its mailbox; another one would be redundant.
-    pub(super) poked: AtomicBool,
+    pub(super) wake_pending: AtomicBool,
     /// The lanes with new messages that it has not taken yet.
     new_in: Mutex<NewIn>,
     /// Whether a notice of a changed endpoint is in its mailbox.
@@ -36,10 +36,10 @@ pub(super) enum NewIn {
 impl Default for Presence {
     fn default() -> Self {
         Self {
-            poked: AtomicBool::new(false),
+            wake_pending: AtomicBool::new(false),
             new_in: Mutex::new(NewIn::Lanes(Vec::new())),
             changed: AtomicBool::new(false),
-            oldest: AtomicI64::new(NONE_WAITS),
+            oldest: AtomicI64::new(NO_MESSAGE_DUE),
         }
     }
 }
@@ -56,13 +56,13 @@ impl Presence {
 
     /// Takes the announced messages. A later announcement puts a new message into the mailbox.
     pub(super) fn take_announced(&self) -> NewIn {
-        self.poked.store(false, Ordering::Release);
+        self.wake_pending.store(false, Ordering::Release);
         let mut new_in = self.new_in.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *new_in, NewIn::Lanes(Vec::new()))
     }
 
     pub(super) fn set_oldest(&self, oldest: Option<TimestampMs>) {
-        let oldest = oldest.map_or(NONE_WAITS, |oldest| oldest.0);
+        let oldest = oldest.map_or(NO_MESSAGE_DUE, |oldest| oldest.0);
         self.oldest.store(oldest, Ordering::Relaxed);
     }
 }

@@ -36,7 +36,7 @@ impl Webhooks {
         let inner = &self.inner;
         inner.shards.set_letting_go(shards, true);
         for tenant in inner.tenants_of(shards) {
-            inner.tell_one_that_is(tenant, WebhookCommand::Drain);
+            inner.command_if_running(tenant, WebhookCommand::Drain);
         }
         let emptied = async {
             while !inner.tenants_of(shards).is_empty() {
@@ -53,7 +53,7 @@ impl Webhooks {
         let inner = &self.inner;
         inner.shards.set_letting_go(shards, true);
         for tenant in inner.tenants_of(shards) {
-            inner.tell_one_that_is(tenant, WebhookCommand::Drop);
+            inner.command_if_running(tenant, WebhookCommand::Drop);
         }
     }
 }
@@ -93,7 +93,7 @@ impl Inner {
     }
 
     /// Sends a message to the tenant's actor, if there is one.
-    fn tell_one_that_is(self: &Arc<Self>, tenant: Tenant, command: WebhookCommand) {
+    fn command_if_running(self: &Arc<Self>, tenant: Tenant, command: WebhookCommand) {
         if self.actors.contains_key(&tenant) {
             self.command(tenant, command);
         }

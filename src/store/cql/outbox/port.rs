@@ -93,7 +93,7 @@ impl Inner {
         {
             let _turn = self.memory.lanes.lock(&session_id).await;
             let mut cursor = self.load_cursor(shard, session_id).await?.as_ref().clone();
-            if let Some(request) = &change.hand_done {
+            if let Some(request) = &change.manual_done {
                 cursor.manual_done(request.id, request.asked_at);
             }
             let updates = change.updates.iter();

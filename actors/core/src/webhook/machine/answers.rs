@@ -70,14 +70,14 @@ impl EndpointMachine {
             self.more_held = more && taken;
             self.list_after_commit |= more && !taken;
         }
-        self.more_by_hand = listing.manual.len() >= MANUAL_RETRIES_MAX;
+        self.more_manual = listing.manual.len() >= MANUAL_RETRIES_MAX;
         let under_way: BTreeSet<_> = self.busy.values().filter_map(|busy| busy.hand).collect();
         for request in listing.manual {
             if !under_way.contains(&request) {
                 self.manual.insert((request.asked_at, request.id), request);
             }
         }
-        if std::mem::take(&mut self.poked_while_loading) {
+        if std::mem::take(&mut self.woken_while_loading) {
             self.wanted.ready = true;
         }
     }
@@ -115,7 +115,7 @@ impl EndpointMachine {
             });
             let Some(message) = message else {
                 let change = Change {
-                    hand_done: Some(request),
+                    manual_done: Some(request),
                     ..Change::default()
                 };
                 effects.push(busy.commit(lane, change));

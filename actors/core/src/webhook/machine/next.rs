@@ -52,7 +52,7 @@ impl EndpointMachine {
         self.policy.lanes_max / 2
     }
 
-    pub(super) fn go_on(&mut self, now: TimestampMs, effects: &mut Vec<Effect>) {
+    pub(super) fn advance(&mut self, now: TimestampMs, effects: &mut Vec<Effect>) {
         self.set_slow_ones_apart(now);
         if !self.held(now) {
             self.commit_again(effects);
@@ -113,10 +113,10 @@ impl EndpointMachine {
         // While many lanes are ready and the store has more, new messages are behind them and can
         // wait.
         let plenty = self.more_ready && self.window.ready_len() > low_water;
-        let by_hand_low = self.more_by_hand && self.manual.is_empty();
+        let manual_low = self.more_manual && self.manual.is_empty();
         let room = self.window.ready_len() <= low_water;
         let held = (wanted.held || self.more_held) && room;
-        if !(wanted.ready && !plenty || wanted.due || held || by_hand_low) {
+        if !(wanted.ready && !plenty || wanted.due || held || manual_low) {
             return;
         }
         if wanted.due {
@@ -179,12 +179,12 @@ impl EndpointMachine {
         }
         let under_way = |class| quick().filter(|busy| busy.class == class).count();
         // The customer asks for a manual attempt, so a pause does not hold it.
-        if under_way(Class::ByHand) < (self.allowed / 4).max(1) {
+        if under_way(Class::Manual) < (self.allowed / 4).max(1) {
             let free = |request: &&ManualRetry| !self.busy.contains_key(&request.session_id);
             if let Some(&request) = self.manual.values().find(free) {
                 return Some(Next {
                     hand: Some(request),
-                    ..Next::scheduled(request.session_id, Class::ByHand)
+                    ..Next::scheduled(request.session_id, Class::Manual)
                 });
             }
         }
@@ -303,7 +303,7 @@ impl EndpointMachine {
             || self.more_ready
             || self.more_due
             || self.more_held
-            || self.more_by_hand;
+            || self.more_manual;
         let has_work = self.mode != Mode::Stopped && has_work;
         if self.busy.is_empty() && !self.loading && !has_work {
             effects.push(Effect::Idle);

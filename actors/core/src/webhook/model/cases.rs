@@ -42,7 +42,7 @@ fn a_failing_lane_does_not_hold_up_the_others() {
     world.receiver = Receiver::Answers;
     world.enqueue(1);
     world.enqueue(2);
-    world.input(Input::Poked);
+    world.input(Input::Woken);
     world.run_until(START.plus_ms(1_000));
     let lanes: Vec<_> = world.sent.iter().map(|sent| sent.1).collect();
     assert_eq!(lanes.len(), 2, "the failing lane's second message waits");
@@ -58,7 +58,7 @@ fn fresh_messages_precede_old_retries_and_neither_starves() {
     for session in 0..200 {
         world.enqueue(session);
     }
-    world.input(Input::Poked);
+    world.input(Input::Woken);
     world.apply(Op::Pass(10_000));
     let retries_from = world.sent.len();
     // All retries are due, and an equal number of new messages arrives.
@@ -71,7 +71,7 @@ fn fresh_messages_precede_old_retries_and_neither_starves() {
         let fresh = Queued::new(id, session_id, 0, MessageEvent::SessionStarted);
         world.messages.insert(id, fresh);
     }
-    world.input(Input::Poked);
+    world.input(Input::Woken);
     world.apply(Op::Pass(5_000));
     let later = &world.sent[retries_from..];
     assert_eq!(later.len(), 400);
@@ -91,7 +91,7 @@ fn a_hanging_receiver_holds_ever_fewer_fast_permits() {
     for session in 0..250 {
         world.enqueue(session);
     }
-    world.input(Input::Poked);
+    world.input(Input::Woken);
     assert!(world.tries.len() > 24);
     world.run_until(START.plus_ms(14_000));
     assert_eq!(world.tries.len(), Policy::IN_FLIGHT_MIN - 1);
@@ -102,13 +102,13 @@ fn a_hanging_receiver_holds_ever_fewer_fast_permits() {
 
 /// Lets `hanging` sessions hang, then sends a message of another session every 100 ms. Returns the
 /// waiting time of each of these messages until it was sent.
-fn waits_beside_hanging_sessions(policy: Policy, hanging: u8) -> Vec<i64> {
+fn waits_with_hanging_sessions(policy: Policy, hanging: u8) -> Vec<i64> {
     let mut world = World::new(policy);
     world.receiver = Receiver::Hangs;
     for session in 0..hanging {
         world.enqueue(session);
     }
-    world.input(Input::Poked);
+    world.input(Input::Woken);
     // The hanging sessions fill the quick permits several times over, for half a second each time.
     world.run_until(START.plus_ms(4_000));
     world.receiver = Receiver::Answers;
@@ -120,7 +120,7 @@ fn waits_beside_hanging_sessions(policy: Policy, hanging: u8) -> Vec<i64> {
         let fresh = Queued::new(id, session_id, 0, MessageEvent::SessionStarted);
         world.messages.insert(id, fresh);
         made.insert(id, world.now);
-        world.input(Input::Poked);
+        world.input(Input::Woken);
         world.run_until(world.now.plus_ms(100));
     }
     let quick = world.sent[first..].iter();
@@ -134,7 +134,7 @@ fn waits_beside_hanging_sessions(policy: Policy, hanging: u8) -> Vec<i64> {
 
 #[test]
 fn hanging_sessions_do_not_delay_the_other_sessions_of_their_endpoint() {
-    let waits = waits_beside_hanging_sessions(Policy::default(), 150);
+    let waits = waits_with_hanging_sessions(Policy::default(), 150);
     assert_eq!(waits[395], 0, "the slowest: {:?}", &waits[395..]);
     // Without room for slow attempts, the hanging sessions delay the others.
     let slow_max = 0;
@@ -142,7 +142,7 @@ fn hanging_sessions_do_not_delay_the_other_sessions_of_their_endpoint() {
         slow_max,
         ..Policy::default()
     };
-    let waits = waits_beside_hanging_sessions(policy, 150);
+    let waits = waits_with_hanging_sessions(policy, 150);
     assert!(waits[395] > 500, "the slowest: {:?}", &waits[395..]);
 }
 
@@ -219,7 +219,7 @@ fn a_receiver_that_is_slow_on_all_sessions_gets_no_additional_attempts() {
         let fresh = Queued::new(id, session_id, 0, MessageEvent::SessionStarted);
         world.messages.insert(id, fresh);
     }
-    world.input(Input::Poked);
+    world.input(Input::Woken);
     let mut most = 0;
     while !world.tries.is_empty() {
         world.run_until(world.now.plus_ms(1));
@@ -247,7 +247,7 @@ fn a_pause_holds_all_messages_and_resuming_sends_in_order() {
     assert!(world.sent.is_empty());
     let is_superseded = |m: &&Queued| m.state == State::Superseded;
     assert_eq!(world.messages.values().filter(is_superseded).count(), 1);
-    world.input(Input::Poked);
+    world.input(Input::Woken);
     assert!(world.idle, "nothing is kept in memory: {:?}", world.machine);
     world.apply(Op::Mode(Mode::Sending));
     world.run_until(world.now.plus_ms(10_000));
@@ -270,11 +270,11 @@ fn messages_held_over_seven_days_are_cancelled_and_retryable() {
     assert!(world.messages.values().all(Queued::is_waiting));
     // The node's scan wakes the machine.
     world.apply(Op::Pass(120_000));
-    world.input(Input::Poked);
+    world.input(Input::Woken);
     let states: Vec<_> = world.messages.values().map(|m| m.state).collect();
     assert_eq!(states, [State::Cancelled, State::Held]);
     world.apply(Op::Mode(Mode::Sending));
-    world.apply(Op::ByHand(0));
+    world.apply(Op::Manual(0));
     world.run_until(world.now.plus_ms(1_000));
     assert!(world.messages.values().all(|m| m.state == State::Delivered));
 }
@@ -298,7 +298,7 @@ fn a_manual_attempt_is_made_at_once_during_a_pause() {
     let sent = world.sent.len();
     // A failed message, the first one of a lane that is held, and one behind it.
     for which in 0..3 {
-        world.apply(Op::ByHand(which));
+        world.apply(Op::Manual(which));
         world.run_until(world.now.plus_ms(1_000));
     }
     assert_eq!(world.sent.len(), sent + 3);
@@ -309,7 +309,7 @@ fn a_manual_attempt_is_made_at_once_during_a_pause() {
     assert_eq!(world.sent.len(), sent + 3);
     assert_eq!(states(&world)[1], (State::Held, 1));
     world.apply(Op::Receive(Receiver::Answers));
-    world.apply(Op::ByHand(1));
+    world.apply(Op::Manual(1));
     world.run_until(world.now.plus_ms(1_000));
     assert_eq!(states(&world)[1], (State::Delivered, 2));
     assert_eq!(states(&world)[2], (State::Held, 1));
@@ -329,7 +329,7 @@ fn a_long_outbox_is_never_fully_loaded_into_memory() {
         let fresh = Queued::new(id, session_id, 0, MessageEvent::SessionStarted);
         world.messages.insert(id, fresh);
     }
-    world.input(Input::Poked);
+    world.input(Input::Woken);
     assert!(world.machine.window_len() <= Policy::default().lanes_max);
     while !world.tries.is_empty() {
         world.run_until(world.now.plus_ms(1));
