@@ -335,13 +335,13 @@ pub const SHARDS: usize = 256;
 /// The time for which a node caches that another node's session is live.
 pub const REMOTE_SESSION_TTL_MS: u64 = 3_000;
 /// Maximum number of other nodes' sessions that a node caches.
-pub const EDGE_SESSIONS_MAX: usize = 65_536;
+pub const REMOTE_SESSIONS_MAX: usize = 65_536;
 /// The interval at which a watcher of another node's session polls.
-pub const EDGE_POLL_MS: u64 = 1_000;
+pub const REMOTE_POLL_MS: u64 = 1_000;
 /// Maximum number of sessions queued for reconciliation on one node.
 pub const RECONCILES_WAITING_MAX: usize = 65_536;
 /// Maximum number of sessions that a node reconciles at the same time.
-pub const LOOKS_AT_ONCE_MAX: usize = 64;
+pub const RECONCILES_AT_ONCE_MAX: usize = 64;
 /// Maximum number of sessions that a node restores at the same time after it took their shards over.
 pub const RESTORES_AT_ONCE_MAX: usize = 64;
 /// Maximum number of sessions in progress that one statement looks up when a node takes shards. The

@@ -43,7 +43,7 @@ pub(super) async fn telemetry(call: RequestContext) -> Result<HttpResponse, Prob
     } = Format::negotiate(call.headers())?;
     call.count_request(target.usage())?;
     let mut permit = match service.admit(&target) {
-        Ok(permit) => permit.having_waited(waited),
+        Ok(permit) => permit.with_queue_delay(waited),
         Err(error) => {
             // A body that arrived together with its head is consumed; unread, it would cost the
             // connection.

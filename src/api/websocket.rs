@@ -370,7 +370,7 @@ impl Socket {
         let target = target.ok_or_else(session_not_found)?;
         self.caller.still_good(target.end.as_ref(), service.now())?;
         let permit = service.admit(&target).map_err(not_admitted)?;
-        let mut permit = permit.having_waited(queue_delay::waited());
+        let mut permit = permit.with_queue_delay(queue_delay::waited());
         permit.grow(bytes.len()).map_err(not_admitted)?;
         let batch = if bytes.len() > LARGE_BODY_BYTES {
             let body = Bytes::copy_from_slice(bytes).into();

@@ -336,7 +336,7 @@ impl State {
             released,
         } = nudges;
         for session_id in sessions {
-            self.service.look_at(session_id);
+            self.service.queue_reconcile(session_id);
         }
         for tenant in tenants {
             self.webhooks.on_nudge(tenant);

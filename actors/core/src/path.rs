@@ -183,14 +183,14 @@ impl Track {
             heights: Heights::default(),
             address_accuracy_m: scene.input.context.accuracy_m,
         };
-        track.look_at(scene, &fixes);
+        track.choose_view(scene, &fixes);
         track.heights = heights(scene, track.foot);
         Some(track)
     }
 
     /// Chooses the visible area: the parts on foot near the address, otherwise the longest one,
     /// otherwise everything.
-    fn look_at(&mut self, scene: &ScoringContext<'_>, fixes: &[Fix]) {
+    fn choose_view(&mut self, scene: &ScoringContext<'_>, fixes: &[Fix]) {
         let of = |(from_ms, to_ms): (u32, u32)| {
             let inside = move |fix: &&Fix| (from_ms..=to_ms).contains(&fix.t_ms);
             fixes.iter().filter(inside).map(|fix| fix.place)

@@ -34,7 +34,7 @@ pub enum Step {
         /// The first `seq` to read.
         from_seq: u32,
     },
-    /// Store a note that this gap is skipped, and then call [`SessionMachine::give_up`].
+    /// Store a note that this gap is skipped, and then call [`SessionMachine::skip_gap`].
     GiveUp {
         /// The first missing `seq`.
         first: u32,
@@ -97,7 +97,7 @@ impl SessionMachine {
         self.skipped.sort_unstable();
         self.quarantined = quarantined.filter(|&seq| seq >= next_seq).collect();
         self.looked = false;
-        self.jump_over_given_up();
+        self.pass_skipped_gaps();
     }
 
     /// Processes a durable batch. Batches that were already applied, or that belong to a skipped
@@ -120,7 +120,7 @@ impl SessionMachine {
         }
         self.unsnapshotted += 1;
         let next_is_there = self.advance(1);
-        self.jump_over_given_up();
+        self.pass_skipped_gaps();
         if next_is_there && !self.looked {
             Step::Read {
                 from_seq: self.next_seq,
@@ -139,10 +139,10 @@ impl SessionMachine {
 
     /// Reports that the note about this gap is durable. Afterwards read the journal from
     /// [`SessionMachine::next_seq`] on.
-    pub fn give_up(&mut self, first: u32, last: u32) -> Step {
+    pub fn skip_gap(&mut self, first: u32, last: u32) -> Step {
         if first <= self.next_seq && self.next_seq <= last {
             self.advance(last + 1 - self.next_seq);
-            self.jump_over_given_up();
+            self.pass_skipped_gaps();
         }
         Step::Read {
             from_seq: self.next_seq,
@@ -234,7 +234,7 @@ impl SessionMachine {
         next_is_there
     }
 
-    fn jump_over_given_up(&mut self) {
+    fn pass_skipped_gaps(&mut self) {
         while let Some(&(first, last)) = self.skipped.first() {
             if first > self.next_seq {
                 break;

@@ -31,7 +31,7 @@ pub enum Fact<'a> {
         session_id: SessionId,
     },
     /// A live session skipped a gap in `seq`.
-    HoleGivenUp {
+    GapSkipped {
         /// The id of the session.
         session_id: SessionId,
         /// The first missing `seq`.
@@ -152,12 +152,12 @@ impl Fact<'_> {
             Fact::StoppedAfterTimeout { session_id } => {
                 tracing::info!(request_id, session = %session_id, "session stopped after it had timed out");
             }
-            Fact::HoleGivenUp {
+            Fact::GapSkipped {
                 session_id,
                 first,
                 last,
             } => {
-                metrics.holes_given_up.increment(1);
+                metrics.gaps_skipped.increment(1);
                 tracing::warn!(request_id, session = %session_id, first, last, "hole in seq given up");
             }
             Fact::ActorPanicked {

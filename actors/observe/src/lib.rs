@@ -258,7 +258,7 @@ pub struct Metrics {
     /// The number of started sessions.
     pub sessions_started: Counter,
     /// The number of skipped gaps in `seq`.
-    pub holes_given_up: Counter,
+    pub gaps_skipped: Counter,
     /// The number of batches that did not fit into a mailbox; the session reads them from the journal.
     pub mailbox_overflows: Counter,
     /// The number of quarantined batches.
@@ -290,7 +290,7 @@ impl Metrics {
             ingest_limit: metrics::gauge!(name::INGEST_LIMIT_BATCHES),
             sessions_live: metrics::gauge!(name::SESSIONS_LIVE),
             sessions_started: metrics::counter!(name::SESSIONS_STARTED_TOTAL),
-            holes_given_up: metrics::counter!(name::SESSION_HOLES_GIVEN_UP_TOTAL),
+            gaps_skipped: metrics::counter!(name::SESSION_HOLES_GIVEN_UP_TOTAL),
             mailbox_overflows: metrics::counter!(name::SESSION_MAILBOX_OVERFLOWS_TOTAL),
             quarantined: metrics::counter!(name::SESSION_BATCHES_QUARANTINED_TOTAL),
             scoring_waiting: metrics::gauge!(name::SCORING_WAITING_SESSIONS),

@@ -85,7 +85,7 @@ pub struct PeerMetrics {
     /// Batches that the owner found in the journal instead of receiving them.
     pub repaired: Counter,
     /// Sessions that could not be queued for reconciliation.
-    pub looks_lost: Counter,
+    pub reconciles_dropped: Counter,
 }
 
 impl PeerMetrics {
@@ -103,7 +103,7 @@ impl PeerMetrics {
             answers: PeerAnswer::ALL.iter().map(answers).collect(),
             waiting: metrics::gauge!(name::PEER_WAITING_BATCHES),
             repaired: metrics::counter!(name::PEER_FORWARDED_BATCHES_REPAIRED_TOTAL),
-            looks_lost: metrics::counter!(name::PEER_LOOKS_LOST_TOTAL),
+            reconciles_dropped: metrics::counter!(name::PEER_LOOKS_LOST_TOTAL),
         }
     }
 

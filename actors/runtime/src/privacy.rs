@@ -190,12 +190,12 @@ impl Marks {
         }
         // The change is counted after it is made, even if it is repeated: the first attempt may
         // have been interrupted before the count.
-        bump(store).await?;
+        count_change(store).await?;
         self.refresh(store).await.map(drop)
     }
 }
 
-async fn bump(store: &dyn Store) -> StoreResult<()> {
+async fn count_change(store: &dyn Store) -> StoreResult<()> {
     loop {
         let key = VERSION_KEY.to_vec();
         let stored = store.document(collection(), key.clone()).await?;

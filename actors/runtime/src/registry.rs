@@ -209,7 +209,7 @@ impl Registry {
         let Some(handle) = self.handle(session_id) else {
             // Either the batch came late and the insight is recomputed, or the session was started on another node a
             // moment ago.
-            self.look_at(session_id);
+            self.queue_reconcile(session_id);
             return;
         };
         let clock = &self.inner.ports.clock;

@@ -233,9 +233,9 @@ impl SessionActor {
     fn act(&mut self, step: Step, ctx: &mut Context<Self>) {
         match step {
             Step::Read { from_seq } => self.read(from_seq, ctx),
-            Step::GiveUp { first, last } => self.give_up(first, last, ctx),
+            Step::GiveUp { first, last } => self.skip_gap(first, last, ctx),
             Step::Rest => match self.running.as_mut() {
-                Some(running) if self.handle.take_rescoring_marks() => {
+                Some(running) if self.handle.take_missed_batch() => {
                     let from_seq = running.machine.next_seq();
                     self.read(from_seq, ctx);
                 }
@@ -246,27 +246,27 @@ impl SessionActor {
     }
 
     /// Writes a note that a gap is given up, then continues after it.
-    fn give_up(&self, first: u32, last: u32, ctx: &mut Context<Self>) {
+    fn skip_gap(&self, first: u32, last: u32, ctx: &mut Context<Self>) {
         let (store, session_id) = (Arc::clone(self.host.store()), self.handle.session_id);
         let noting = async move { store.note(session_id, Note::Skipped { first, last }).await };
         let noted = noting
             .into_actor(self)
             .map(move |noted, actor, ctx| match noted {
                 Ok(()) => {
-                    Fact::HoleGivenUp {
+                    Fact::GapSkipped {
                         session_id,
                         first,
                         last,
                     }
                     .record();
                     if let Some(running) = actor.running.as_mut() {
-                        let step = running.machine.give_up(first, last);
+                        let step = running.machine.skip_gap(first, last);
                         actor.act(step, ctx);
                     }
                 }
                 Err(error) => {
                     store_failed(session_id, "noting a hole", &error);
-                    actor.pause(ctx, move |actor, ctx| actor.give_up(first, last, ctx));
+                    actor.pause(ctx, move |actor, ctx| actor.skip_gap(first, last, ctx));
                 }
             });
         ctx.wait(noted);

@@ -13,7 +13,7 @@ use porchlight_schema::limits::SHARDS;
 pub(crate) struct OwnShards {
     ownership: Arc<dyn Ownership>,
     /// One mark for each shard that is being released.
-    letting_go: [AtomicBool; SHARDS],
+    releasing: [AtomicBool; SHARDS],
 }
 
 impl OwnShards {
@@ -21,7 +21,7 @@ impl OwnShards {
     pub(crate) fn new(ownership: Arc<dyn Ownership>) -> Self {
         Self {
             ownership,
-            letting_go: [const { AtomicBool::new(false) }; SHARDS],
+            releasing: [const { AtomicBool::new(false) }; SHARDS],
         }
     }
 
@@ -33,7 +33,7 @@ impl OwnShards {
 
     /// Returns whether this process acts for a shard now and accepts new work for it.
     pub(crate) fn acts_for(&self, shard: Shard) -> bool {
-        let mark = self.letting_go.get(usize::from(shard.0));
+        let mark = self.releasing.get(usize::from(shard.0));
         let is_let_go = mark.is_some_and(|mark| mark.load(Ordering::SeqCst));
         self.generation(shard).is_some() && !is_let_go
     }
@@ -52,10 +52,10 @@ impl OwnShards {
     }
 
     /// Marks these shards as being released, or removes their marks.
-    pub(crate) fn set_letting_go(&self, shards: ShardSet, letting_go: bool) {
+    pub(crate) fn set_releasing(&self, shards: ShardSet, releasing: bool) {
         for shard in shards.iter() {
-            if let Some(mark) = self.letting_go.get(usize::from(shard.0)) {
-                mark.store(letting_go, Ordering::SeqCst);
+            if let Some(mark) = self.releasing.get(usize::from(shard.0)) {
+                mark.store(releasing, Ordering::SeqCst);
             }
         }
     }

@@ -133,7 +133,7 @@ impl TenantUsage {
     ///
     /// The share is used up.
     pub fn hold(self: &Arc<Self>, share: Share) -> Result<SharePermit, ShareExceeded> {
-        let permit = self.hold_anyway(share);
+        let permit = self.acquire_over_limit(share);
         let limit = limit_of(&self.limits, share);
         if limit > 0 && self.used(share).load(Ordering::Relaxed) > limit {
             return Err(exceeded(share, RETRY_AFTER_SEC));
@@ -143,7 +143,7 @@ impl TenantUsage {
 
     /// Counts one more use of a share regardless of its limit, for an object that exists already.
     #[must_use]
-    pub fn hold_anyway(self: &Arc<Self>, share: Share) -> SharePermit {
+    pub fn acquire_over_limit(self: &Arc<Self>, share: Share) -> SharePermit {
         self.used(share).fetch_add(1, Ordering::Relaxed);
         SharePermit {
             usage: Arc::clone(self),
@@ -284,7 +284,7 @@ mod tests {
             ..ShareLimits::default()
         };
         let usage = shares(limits).of(tenant(1));
-        let found = [(); 3].map(|()| usage.hold_anyway(Share::LiveSessions));
+        let found = [(); 3].map(|()| usage.acquire_over_limit(Share::LiveSessions));
         assert!(usage.hold(Share::LiveSessions).is_err());
         drop(found);
         assert!(usage.hold(Share::LiveSessions).is_ok());

@@ -269,7 +269,7 @@ impl Webhooks {
     }
 
     /// Handles another node's notice that this tenant's outbox has something new, or that its endpoint was changed.
-    pub fn look_at(&self, tenant: Tenant) {
+    pub fn on_nudge(&self, tenant: Tenant) {
         if self.inner.acts_for(tenant) {
             if self.inner.actors.contains_key(&tenant) {
                 self.inner.command(tenant, WebhookCommand::Changed);

@@ -105,7 +105,7 @@ impl Shell {
                 }
                 Step::GiveUp { first, last } => {
                     self.noted.push((first, last));
-                    self.machine.give_up(first, last)
+                    self.machine.skip_gap(first, last)
                 }
             }
         }

@@ -46,7 +46,7 @@ impl Registry {
             return;
         };
         if handle.queued() >= SESSION_MAILBOX_MAX {
-            handle.fall_behind();
+            handle.mark_missed_batch();
             Metrics::get().mailbox_overflows.increment(1);
             Metrics::get()
                 .actor(ActorKind::Session)

@@ -14,7 +14,7 @@ use porchlight_schema::limits::{
 };
 
 use super::ingest_limiter::{IngestLimiter, UnderWay};
-use super::remote_sessions::RemoteShard;
+use super::remote_sessions::RemoteState;
 use crate::session::Handle;
 use crate::shares::{LargeBodyTurn, ShareExceeded, TenantShares, TenantUsage};
 
@@ -54,7 +54,7 @@ pub(crate) enum Counted {
     /// The session is in progress, and this node acts for it.
     Here(Arc<Handle>),
     /// The session is in progress, and another node acts for it.
-    Elsewhere(Arc<RemoteShard>),
+    Elsewhere(Arc<RemoteState>),
     /// The session has ended.
     Ended(SessionId),
 }
@@ -204,7 +204,7 @@ impl Admission {
         };
         match counted {
             Counted::Here(handle) => count(&handle.in_flight),
-            Counted::Elsewhere(edge) => count(&edge.in_flight),
+            Counted::Elsewhere(state) => count(&state.in_flight),
             Counted::Ended(session_id) => {
                 let mut entry = self.ended_in_flight.entry(*session_id).or_insert(0);
                 let more = free(*entry);
@@ -219,8 +219,8 @@ impl Admission {
             Counted::Here(handle) => {
                 handle.in_flight.fetch_sub(1, Ordering::Relaxed);
             }
-            Counted::Elsewhere(edge) => {
-                edge.in_flight.fetch_sub(1, Ordering::Relaxed);
+            Counted::Elsewhere(state) => {
+                state.in_flight.fetch_sub(1, Ordering::Relaxed);
             }
             Counted::Ended(session_id) => {
                 let ended = &self.ended_in_flight;
@@ -249,7 +249,7 @@ impl Permit {
     /// Sets the queue delay of the request to `waited`: a request that waits unread is as late as
     /// one whose write is slow.
     #[must_use]
-    pub fn having_waited(mut self, waited: Duration) -> Self {
+    pub fn with_queue_delay(mut self, waited: Duration) -> Self {
         self.waited = waited;
         self
     }

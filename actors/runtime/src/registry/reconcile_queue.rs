@@ -8,7 +8,7 @@ use std::time::Duration;
 use porchlight_observe::peer::PeerMetrics;
 use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{END_SETTLES_MS, LOOKS_AT_ONCE_MAX, RECONCILES_WAITING_MAX};
+use porchlight_schema::limits::{END_SETTLES_MS, RECONCILES_AT_ONCE_MAX, RECONCILES_WAITING_MAX};
 use tokio::sync::Semaphore;
 
 use super::Registry;
@@ -31,7 +31,7 @@ impl Default for ReconcileQueue {
     fn default() -> Self {
         Self {
             asked: Mutex::default(),
-            places: Semaphore::new(LOOKS_AT_ONCE_MAX),
+            places: Semaphore::new(RECONCILES_AT_ONCE_MAX),
         }
     }
 }
@@ -52,7 +52,7 @@ impl ReconcileQueue {
         if has_room {
             asked.insert(session_id, false);
         } else {
-            PeerMetrics::get().looks_lost.increment(1);
+            PeerMetrics::get().reconciles_dropped.increment(1);
         }
         has_room
     }
@@ -66,7 +66,7 @@ impl ReconcileQueue {
 impl Registry {
     /// Compares a session with the store and acts on the result: a session in progress is adopted,
     /// and for an ended session the insight is computed. Never waits.
-    pub(crate) fn look_at(&self, session_id: SessionId) {
+    pub(crate) fn queue_reconcile(&self, session_id: SessionId) {
         let Some(lane) = self.inner.lanes.of(session_id) else {
             return;
         };
@@ -76,8 +76,8 @@ impl Registry {
         let registry = self.clone();
         lane.arbiter.spawn(async move {
             let mut pause = PAUSE_FIRST;
-            while let Err(error) = registry.look(session_id).await {
-                store_failed(session_id, "looking at a session", &error);
+            while let Err(error) = registry.reconcile(session_id).await {
+                store_failed(session_id, "reconciling a session", &error);
                 if registry.is_draining() {
                     break;
                 }
@@ -85,12 +85,12 @@ impl Registry {
                 pause = (pause * 2).min(PAUSE_MAX);
             }
             if registry.inner.reconciles.done(session_id) {
-                registry.look_at(session_id);
+                registry.queue_reconcile(session_id);
             }
         });
     }
 
-    async fn look(&self, session_id: SessionId) -> StoreResult<()> {
+    async fn reconcile(&self, session_id: SessionId) -> StoreResult<()> {
         // The semaphore is never closed. During a pause after a failure, another reconciliation can
         // hold the permit.
         let _place = self.inner.reconciles.places.acquire().await.ok();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{EDGE_SESSIONS_MAX, REMOTE_SESSION_TTL_MS};
+use porchlight_schema::limits::{REMOTE_SESSION_TTL_MS, REMOTE_SESSIONS_MAX};
 use porchlight_schema::session::{SessionStart, Tenant};
 use tokio::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::shares::TenantUsage;
 
 /// A session that another node acts for.
 #[derive(Debug)]
-pub(crate) struct RemoteShard {
+pub(crate) struct RemoteState {
     pub(crate) tenant: Tenant,
     /// The usage of this node by that tenant.
     pub(crate) usage: Arc<TenantUsage>,
@@ -28,7 +28,7 @@ pub(crate) struct RemoteShard {
 /// while.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteSession {
-    pub(crate) edge: Arc<RemoteShard>,
+    pub(crate) state: Arc<RemoteState>,
     looked_up_at: Instant,
 }
 
@@ -49,8 +49,8 @@ pub(super) struct RemoteSessions {
 impl RemoteSessions {
     /// Returns the cached remote session if it is still valid.
     pub(super) fn get(&self, session_id: SessionId) -> Option<RemoteSession> {
-        let belief = self.sessions.get(&session_id)?;
-        belief.is_good().then(|| belief.clone())
+        let remote = self.sessions.get(&session_id)?;
+        remote.is_good().then(|| remote.clone())
     }
 
     /// Records that a lookup that began at `looked_up_at` found the session in progress.
@@ -63,7 +63,7 @@ impl RemoteSessions {
         self.make_room();
         let entry = self.sessions.entry(start.session_id);
         let mut entry = entry.or_insert_with(|| RemoteSession {
-            edge: Arc::new(RemoteShard {
+            state: Arc::new(RemoteState {
                 tenant: start.tenant,
                 usage,
                 in_flight: AtomicU32::new(0),
@@ -82,10 +82,10 @@ impl RemoteSessions {
     /// Evicts expired entries. It runs after a lookup in the store, so its cost is small in
     /// comparison.
     fn make_room(&self) {
-        if self.sessions.len() >= EDGE_SESSIONS_MAX {
-            self.sessions.retain(|_, belief| belief.is_good());
+        if self.sessions.len() >= REMOTE_SESSIONS_MAX {
+            self.sessions.retain(|_, remote| remote.is_good());
             // If all entries are fresh, all are evicted; their sessions are looked up again.
-            if self.sessions.len() >= EDGE_SESSIONS_MAX {
+            if self.sessions.len() >= REMOTE_SESSIONS_MAX {
                 self.sessions.clear();
             }
         }

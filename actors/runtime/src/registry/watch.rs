@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::EDGE_POLL_MS;
+use porchlight_schema::limits::REMOTE_POLL_MS;
 use tokio::sync::watch;
 
 use crate::shards::OwnShards;
@@ -89,7 +89,7 @@ impl Watch {
         if self.shards.acts_for(self.session_id.shard()) {
             self.changed().await;
         } else {
-            let patience = Duration::from_millis(EDGE_POLL_MS);
+            let patience = Duration::from_millis(REMOTE_POLL_MS);
             // The caller reads the changes in either case.
             let _changed = tokio::time::timeout(patience, self.changed()).await;
         }

@@ -24,7 +24,7 @@ use crate::registry::Registry;
 use crate::session::{Handle, store_failed};
 
 /// The interval at which a draining service checks whether it is done.
-const DRAIN_LOOK_EVERY: Duration = Duration::from_millis(20);
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The number of batches per read of the journal.
 const READ_BATCHES: usize = 256;
 
@@ -105,7 +105,7 @@ impl Service {
                     self.registry().adopt_new(&row.start);
                 } else {
                     self.registry().cache_remote(&row, Instant::now());
-                    self.tell_owner(session_id);
+                    self.nudge_owner(session_id);
                 }
                 Fact::SessionStarted { session_id }.record();
                 (self.registry().ports().wake)(row.start.tenant, session_id);
@@ -153,7 +153,7 @@ impl Service {
             return Err(StartError::Restricted);
         }
         if !self.registry().acts_for(session_id) {
-            self.tell_owner(session_id);
+            self.nudge_owner(session_id);
         } else if self.registry().handle(session_id).is_none() {
             self.target(session_id).await?;
         }
@@ -333,7 +333,7 @@ impl Service {
     }
 
     /// Asks the session's owner to reconcile the session.
-    fn tell_owner(&self, session_id: SessionId) {
+    fn nudge_owner(&self, session_id: SessionId) {
         let peers = &self.registry().ports().peers;
         peers.nudge(Nudge::Session(session_id));
     }
@@ -357,14 +357,14 @@ impl Service {
         // unwritten.
         let writing = async {
             while self.registry().admission().bodies_in_flight() > 0 {
-                tokio::time::sleep(DRAIN_LOOK_EVERY).await;
+                tokio::time::sleep(DRAIN_POLL_INTERVAL).await;
             }
             self.registry().drain().await
         };
         let snapshots = tokio::time::timeout_at(deadline, writing).await;
         let scoring = async {
             while self.scoring.waiting_for_first_attempt() > 0 {
-                tokio::time::sleep(DRAIN_LOOK_EVERY).await;
+                tokio::time::sleep(DRAIN_POLL_INTERVAL).await;
             }
         };
         let scored = tokio::time::timeout_at(deadline, scoring).await;

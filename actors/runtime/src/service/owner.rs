@@ -28,8 +28,8 @@ impl Service {
     }
 
     /// Queues the reconciliation of a session that another node has started, ended, or attached a PoD to. Never waits.
-    pub fn look_at(&self, session_id: SessionId) {
-        self.registry().look_at(session_id);
+    pub fn queue_reconcile(&self, session_id: SessionId) {
+        self.registry().queue_reconcile(session_id);
     }
 
     /// Returns the events so far of a session that this node acts for.
@@ -90,7 +90,7 @@ impl Service {
         let row = row.map_err(|_| PeerError::Unreachable)?;
         match row.filter(|row| row.end.is_none()) {
             Some(row) => {
-                let taken_on = self.take_on(&row).await;
+                let taken_on = self.adopt_session(&row).await;
                 taken_on.map(Some).map_err(|_| PeerError::Unreachable)
             }
             None => Ok(None),

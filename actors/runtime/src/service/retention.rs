@@ -116,7 +116,7 @@ impl TenantRetention<'_> {
 
     /// Lets the next sweeps begin with the oldest sessions, because they left out sessions that may
     /// be deleted now.
-    pub(super) async fn sweep_again(&self) -> StoreResult<()> {
+    pub(super) async fn restart_sweep(&self) -> StoreResult<()> {
         if self.stored().await?.is_none() {
             return Ok(());
         }

@@ -79,10 +79,14 @@ impl Service {
             let handle = registry.handle(session_id);
             handle.map(|handle| (handle.tenant, Arc::clone(&handle.usage), At::Here(handle)))
         } else {
-            let belief = registry.remote(session_id);
-            belief.map(|belief| {
-                let edge = &belief.edge;
-                (edge.tenant, Arc::clone(&edge.usage), At::Elsewhere(belief))
+            let remote = registry.remote(session_id);
+            remote.map(|remote| {
+                let state = &remote.state;
+                (
+                    state.tenant,
+                    Arc::clone(&state.usage),
+                    At::Elsewhere(remote),
+                )
             })
         };
         if let Some((tenant, usage, at)) = known {
@@ -99,12 +103,12 @@ impl Service {
             return Ok(None);
         };
         let at = if !is_ours {
-            let belief = registry.cache_remote(&row, looked_up_at);
-            belief.map_or(At::Over, At::Elsewhere)
+            let remote = registry.cache_remote(&row, looked_up_at);
+            remote.map_or(At::Over, At::Elsewhere)
         } else if row.end.is_some() {
             At::Over
         } else {
-            At::Here(self.take_on(&row).await?)
+            At::Here(self.adopt_session(&row).await?)
         };
         Ok(Some(Target {
             session_id,
@@ -116,7 +120,7 @@ impl Service {
     }
 
     /// Takes on a session in progress of a shard that this node acts for.
-    pub(super) async fn take_on(&self, row: &SessionRow) -> StoreResult<Arc<Handle>> {
+    pub(super) async fn adopt_session(&self, row: &SessionRow) -> StoreResult<Arc<Handle>> {
         let (session_id, created_at) = (row.start.session_id, row.start.created_at);
         let newest = self.store().newest(session_id).await?;
         let heard_at = newest.map_or(created_at, |(_, received_at)| received_at);
@@ -133,7 +137,7 @@ impl Service {
     pub fn admit(&self, target: &Target) -> Result<Permit, AdmitError> {
         let counted = match &target.at {
             At::Here(handle) => Counted::Here(Arc::clone(handle)),
-            At::Elsewhere(belief) => Counted::Elsewhere(Arc::clone(&belief.edge)),
+            At::Elsewhere(remote) => Counted::Elsewhere(Arc::clone(&remote.state)),
             At::Over => Counted::Ended(target.session_id),
         };
         self.registry().admission().admit(&target.usage, counted)
@@ -268,7 +272,7 @@ impl Service {
     /// outdated when its body has arrived.
     async fn end_by_now(&self, target: &Target) -> StoreResult<Option<SessionEnd>> {
         match &target.at {
-            At::Elsewhere(belief) if belief.is_good() => Ok(target.end),
+            At::Elsewhere(remote) if remote.is_good() => Ok(target.end),
             // The node may have lost the session, which another one has ended.
             At::Here(_) if self.registry().acts_for(target.session_id) => Ok(target.end),
             At::Over => Ok(target.end),

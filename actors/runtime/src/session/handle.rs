@@ -107,7 +107,7 @@ impl Handle {
             deferred: AtomicU32::new(0),
             requested_at_ms: AtomicI64::new(i64::MIN),
             mark_known: AtomicU32::new(0),
-            _live: usage.hold_anyway(Share::LiveSessions),
+            _live: usage.acquire_over_limit(Share::LiveSessions),
             usage,
             slot: Mutex::default(),
         }
@@ -273,13 +273,13 @@ impl Handle {
         uptime_ms.saturating_sub(self.requested_at_ms.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn fall_behind(&self) {
+    pub(crate) fn mark_missed_batch(&self) {
         self.behind.store(true, Ordering::Release);
     }
 
     /// Returns whether a handover was lost since the last call. If so, the journal has more than
     /// the actor was notified of.
-    pub(crate) fn take_rescoring_marks(&self) -> bool {
+    pub(crate) fn take_missed_batch(&self) -> bool {
         self.behind.swap(false, Ordering::Acquire)
     }
 }

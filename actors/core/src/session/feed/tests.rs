@@ -75,7 +75,7 @@ impl Live {
                 }
                 Step::GiveUp { first, last } => {
                     self.given_up.push((first, last));
-                    self.machine.give_up(first, last)
+                    self.machine.skip_gap(first, last)
                 }
             };
         }

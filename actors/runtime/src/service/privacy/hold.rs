@@ -41,7 +41,7 @@ impl TenantPrivacy<'_> {
                 self.service.store().renew_session(start.session_id).await?;
             }
             // Sweeps have left out the held session.
-            (false, _) => self.service.retention(self.tenant).sweep_again().await?,
+            (false, _) => self.service.retention(self.tenant).restart_sweep().await?,
         }
         Ok(!is_erased)
     }

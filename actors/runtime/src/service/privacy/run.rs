@@ -281,7 +281,7 @@ impl TenantPrivacy<'_> {
                 }
                 if request.request_type == RequestType::Release {
                     // Sweeps have left out the restricted sessions.
-                    service.retention(tenant).sweep_again().await?;
+                    service.retention(tenant).restart_sweep().await?;
                 }
                 Outcome::Done
             }
