@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use chain::Chains;
 pub(crate) use expire::expire;
 pub use read::{AuditPage, ChainReport, Outcome, verify_all};
-use writer::{SetAside, Writer};
+use writer::{UnreadableChains, Writer};
 
 /// A message to the writer.
 enum Message {
@@ -67,7 +67,7 @@ pub struct AuditFull;
 #[derive(Clone)]
 pub struct AuditLog {
     queue: mpsc::Sender<Message>,
-    set_aside: Arc<SetAside>,
+    unreadable_chains: Arc<UnreadableChains>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
 }
@@ -83,17 +83,17 @@ impl AuditLog {
     #[must_use]
     pub fn start(arbiter: &ArbiterHandle, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let (queue, lines) = mpsc::channel(AUDIT_QUEUE_LINES_MAX);
-        let set_aside = Arc::<SetAside>::default();
+        let unreadable_chains = Arc::<UnreadableChains>::default();
         let writer = Writer::new(
             Chains::new(Arc::clone(&store)),
             lines,
-            Arc::clone(&set_aside),
+            Arc::clone(&unreadable_chains),
         );
         // An arbiter that has stopped starts nothing; then no line is ever accepted.
         let _is_running = arbiter.spawn(writer.run());
         Self {
             queue,
-            set_aside,
+            unreadable_chains,
             store,
             clock,
         }
@@ -107,7 +107,7 @@ impl AuditLog {
     /// Returns an error if there was no room for five seconds, or immediately if the tenant's chain has
     /// an unreadable row.
     pub async fn reserve(&self, tenant: Tenant) -> Result<AuditPermit, AuditFull> {
-        if self.set_aside.has(tenant) {
+        if self.unreadable_chains.has(tenant) {
             return Err(AuditFull);
         }
         let room = Duration::from_millis(AUDIT_ROOM_MS_MAX);

@@ -122,7 +122,7 @@ impl ScoringPool {
             asked.insert(session_id, false);
             Metrics::get().scoring_waiting.set(asked.len() as f64);
         }
-        self.inner.notify_scored(session_id, PAUSE_FIRST);
+        self.inner.dispatch(session_id, PAUSE_FIRST);
     }
 
     /// Scores a session that has received telemetry after its end: at once, or together with the
@@ -238,7 +238,7 @@ impl Inner {
     }
 
     /// Returns whether another node acts for the session; if so, removes it from the pool.
-    fn leaves_to_others(&self, session_id: SessionId) -> bool {
+    fn remove_if_remote(&self, session_id: SessionId) -> bool {
         let others = self
             .acts_for
             .get()
@@ -254,7 +254,7 @@ impl Inner {
     }
 
     /// Sends the session to its worker. If scoring fails, the next attempt waits for `pause`.
-    fn notify_scored(&self, session_id: SessionId, pause: Duration) {
+    fn dispatch(&self, session_id: SessionId, pause: Duration) {
         let workers = lock(&self.workers);
         let place = usize::from(session_id.shard().0) % workers.len().max(1);
         if let Some(worker) = workers.get(place) {
@@ -282,7 +282,7 @@ impl Inner {
             on_scored(session_id);
         }
         if self.done(session_id) {
-            self.notify_scored(session_id, PAUSE_FIRST);
+            self.dispatch(session_id, PAUSE_FIRST);
         }
     }
 
@@ -300,19 +300,24 @@ impl Inner {
 }
 
 /// Commits a `failed` insight for a session with damaged rows in the store.
-async fn give_up(pool: &Arc<Inner>, session_id: SessionId, pause: Duration, error: &ScoreError) {
+async fn commit_failed(
+    pool: &Arc<Inner>,
+    session_id: SessionId,
+    pause: Duration,
+    error: &ScoreError,
+) {
     Fact::Unreadable {
         session_id,
         what: "what its insight is made of",
         error,
     }
     .record();
-    let gave_up = job::give_up(&*pool.store, &*pool.clock, session_id);
-    match AssertUnwindSafe(gave_up).catch_unwind().await {
+    let committing = job::commit_failed(&*pool.store, &*pool.clock, session_id);
+    match AssertUnwindSafe(committing).catch_unwind().await {
         Ok(Ok(failed)) => pool.on_done(session_id, failed),
         // Even the failure cannot be committed: the session's own rows are damaged.
         Ok(Err(error)) if error.is_damage() => pool.on_done(session_id, None),
-        Ok(Err(_)) | Err(_) => come_back(pool, session_id, pause),
+        Ok(Err(_)) | Err(_) => retry_later(pool, session_id, pause),
     }
 }
 
@@ -371,7 +376,7 @@ impl Handler<Score> for ScoringActor {
         let pool = self.pool.clone();
         let scoring = async move {
             let Some(pool) = pool.upgrade() else { return };
-            if pool.leaves_to_others(session_id) {
+            if pool.remove_if_remote(session_id) {
                 return;
             }
             let ask_live = pool.ask_live.get().map(|ask_live| &**ask_live);
@@ -383,7 +388,7 @@ impl Handler<Score> for ScoringActor {
                     Outcome::Ok
                 }
                 Ok(Err(error)) if error.is_damage() && pause >= GIVE_UP_PAUSE => {
-                    give_up(&pool, session_id, pause, &error).await;
+                    commit_failed(&pool, session_id, pause, &error).await;
                     Outcome::Error
                 }
                 Ok(Err(error)) => {
@@ -394,7 +399,7 @@ impl Handler<Score> for ScoringActor {
                         error: &error,
                     };
                     fact.record();
-                    come_back(&pool, session_id, pause);
+                    retry_later(&pool, session_id, pause);
                     Outcome::Error
                 }
                 Err(_panic) => {
@@ -405,7 +410,7 @@ impl Handler<Score> for ScoringActor {
                         restarts: 0,
                     }
                     .record();
-                    come_back(&pool, session_id, pause);
+                    retry_later(&pool, session_id, pause);
                     Outcome::Panic
                 }
             };
@@ -420,13 +425,13 @@ impl Handler<Score> for ScoringActor {
 }
 
 /// Retries a session after a pause, without delaying the others.
-fn come_back(pool: &Arc<Inner>, session_id: SessionId, pause: Duration) {
+fn retry_later(pool: &Arc<Inner>, session_id: SessionId, pause: Duration) {
     lock(&pool.failing).insert(session_id);
     let pool = Arc::downgrade(pool);
     actix_rt::spawn(async move {
         tokio::time::sleep(pause).await;
         if let Some(pool) = pool.upgrade() {
-            pool.notify_scored(session_id, (pause * 2).min(PAUSE_MAX));
+            pool.dispatch(session_id, (pause * 2).min(PAUSE_MAX));
         }
     });
 }

@@ -31,9 +31,9 @@ type Lines = BTreeMap<Vec<u8>, (Tenant, Vec<Line>)>;
 
 /// The tenants whose chains have an unreadable row.
 #[derive(Debug, Default)]
-pub(super) struct SetAside(RwLock<HashSet<Tenant>>);
+pub(super) struct UnreadableChains(RwLock<HashSet<Tenant>>);
 
-impl SetAside {
+impl UnreadableChains {
     pub(super) fn has(&self, tenant: Tenant) -> bool {
         let tenants = self.0.read().unwrap_or_else(PoisonError::into_inner);
         tenants.contains(&tenant)
@@ -54,7 +54,7 @@ impl SetAside {
 pub(super) struct Writer {
     chains: Chains,
     lines: mpsc::Receiver<Message>,
-    set_aside: Arc<SetAside>,
+    unreadable_chains: Arc<UnreadableChains>,
     /// The lines of the tenants that are set aside.
     kept: Lines,
     /// The time at which `kept` is tried again.
@@ -65,12 +65,12 @@ impl Writer {
     pub(super) fn new(
         chains: Chains,
         lines: mpsc::Receiver<Message>,
-        set_aside: Arc<SetAside>,
+        unreadable_chains: Arc<UnreadableChains>,
     ) -> Self {
         Self {
             chains,
             lines,
-            set_aside,
+            unreadable_chains,
             kept: Lines::new(),
             retry_at: Instant::now(),
         }
@@ -132,10 +132,10 @@ impl Writer {
                 false => self.commit(tenant, lines).await,
             };
             if left.is_empty() {
-                self.set_aside.remove(tenant);
+                self.unreadable_chains.remove(tenant);
                 continue;
             }
-            self.set_aside.insert(tenant);
+            self.unreadable_chains.insert(tenant);
             let kept = self.kept.entry(key).or_insert((tenant, Vec::new()));
             kept.1.extend(left);
         }
@@ -152,7 +152,7 @@ impl Writer {
                     lines.drain(..committed);
                 }
                 Err(error @ StoreError::Corrupt(_)) => {
-                    if !self.set_aside.has(tenant) {
+                    if !self.unreadable_chains.has(tenant) {
                         let organization_id = tenant.organization_id;
                         tracing::error!(
                             %organization_id,

@@ -13,7 +13,7 @@ use porchlight_schema::limits::{
     LIGHT_TENANT_ROOM_PARTS, NODE_IN_FLIGHT_BYTES_MAX, NODE_MAILBOX_MAX, SESSION_IN_FLIGHT_MAX,
 };
 
-use super::ingest_limiter::{IngestLimiter, UnderWay};
+use super::ingest_limiter::{InFlightBatch, IngestLimiter};
 use super::remote_sessions::RemoteState;
 use crate::session::Handle;
 use crate::shares::{LargeBodyTurn, ShareExceeded, TenantShares, TenantUsage};
@@ -189,7 +189,7 @@ impl Admission {
         &'r self,
         usage: &'r TenantUsage,
         waited: Duration,
-    ) -> UnderWay<'r> {
+    ) -> InFlightBatch<'r> {
         self.limiter.begin(usage, waited)
     }
 

@@ -43,7 +43,7 @@ struct Learning {
 
 /// A batch in flight, until this guard is dropped.
 #[derive(Debug)]
-pub(crate) struct UnderWay<'g> {
+pub(crate) struct InFlightBatch<'g> {
     gate: &'g IngestLimiter,
     usage: &'g TenantUsage,
     since: Instant,
@@ -85,11 +85,15 @@ impl IngestLimiter {
     }
 
     /// Counts a batch whose last byte has arrived and whose queue delay was `waited`.
-    pub(super) fn begin<'g>(&'g self, usage: &'g TenantUsage, waited: Duration) -> UnderWay<'g> {
+    pub(super) fn begin<'g>(
+        &'g self,
+        usage: &'g TenantUsage,
+        waited: Duration,
+    ) -> InFlightBatch<'g> {
         self.under_way.fetch_add(1, Relaxed);
         usage.batches().fetch_add(1, Relaxed);
         let now = Instant::now();
-        UnderWay {
+        InFlightBatch {
             gate: self,
             usage,
             since: now.checked_sub(waited).unwrap_or(now),
@@ -136,14 +140,14 @@ impl IngestLimiter {
     }
 }
 
-impl UnderWay<'_> {
+impl InFlightBatch<'_> {
     /// Acknowledges a batch that is durable, newly or already.
     pub(crate) fn acknowledge(self) {
         self.gate.acknowledge(self.since);
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlightBatch<'_> {
     fn drop(&mut self) {
         self.gate.under_way.fetch_sub(1, Relaxed);
         self.usage.batches().fetch_sub(1, Relaxed);

@@ -30,7 +30,7 @@ pub enum ScoreError {
     Store(#[from] StoreError),
     /// Another insight was committed in the meantime.
     #[error("another revision was committed meanwhile")]
-    Outrun,
+    RevisionConflict,
 }
 
 impl ScoreError {
@@ -43,7 +43,7 @@ impl ScoreError {
 
 /// Commits a `failed` insight for an ended session that cannot be read completely. Changes nothing
 /// if the insight is already `failed`. Returns the tenant whose webhooks may have something new.
-pub(super) async fn give_up(
+pub(super) async fn commit_failed(
     store: &dyn Store,
     clock: &dyn Clock,
     session_id: SessionId,
@@ -78,7 +78,7 @@ pub(super) async fn give_up(
         .commit_insight(session_id, insight, message, Vec::new())
         .await?
     {
-        return Err(ScoreError::Outrun);
+        return Err(ScoreError::RevisionConflict);
     }
     Fact::InsightCommitted {
         session_id,
@@ -177,7 +177,7 @@ pub(super) async fn score(
         .commit_insight(session_id, insight, message, learned)
         .await?
     {
-        return Err(ScoreError::Outrun);
+        return Err(ScoreError::RevisionConflict);
     }
     Fact::InsightCommitted {
         session_id,

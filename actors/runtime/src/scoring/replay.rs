@@ -29,7 +29,7 @@ pub(crate) async fn replay(
             Ok(replay) => {
                 return Ok(catch_unwind(AssertUnwindSafe(|| replay.finish())).ok());
             }
-            Err(Poisonous { seq }) => {
+            Err(PanickingBatch { seq }) => {
                 store.note(session_id, Note::Quarantined { seq }).await?;
                 Fact::BatchQuarantined { session_id, seq }.record();
                 quarantined.insert(seq);
@@ -44,7 +44,7 @@ async fn replay_without<'c>(
     context: &'c SessionContext,
     session_id: SessionId,
     quarantined: &BTreeSet<u32>,
-) -> Result<Result<Replay<'c>, Poisonous>, StoreError> {
+) -> Result<Result<Replay<'c>, PanickingBatch>, StoreError> {
     let mut replay = Replay::new(context);
     let mut from_seq = 0;
     loop {
@@ -68,7 +68,7 @@ async fn replay_without<'c>(
 
 /// A batch at which a detector panicked, and would panic again.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Poisonous {
+pub(super) struct PanickingBatch {
     seq: u32,
 }
 
@@ -76,11 +76,11 @@ pub(super) struct Poisonous {
 pub(super) fn apply(
     page: &[JournalEntry],
     mut one: impl FnMut(&JournalEntry),
-) -> Result<(), Poisonous> {
+) -> Result<(), PanickingBatch> {
     for entry in page {
         // The half-changed state is discarded.
         catch_unwind(AssertUnwindSafe(|| one(entry)))
-            .map_err(|_panic| Poisonous { seq: entry.seq })?;
+            .map_err(|_panic| PanickingBatch { seq: entry.seq })?;
     }
     Ok(())
 }
@@ -105,7 +105,7 @@ mod tests {
             assert_ne!(entry.seq, 7, "an ordered panic");
             applied.push(entry.seq);
         });
-        assert_eq!(outcome, Err(Poisonous { seq: 7 }));
+        assert_eq!(outcome, Err(PanickingBatch { seq: 7 }));
         assert_eq!(applied, [3, 4]);
         assert_eq!(apply(&page, |_| {}), Ok(()));
     }
