@@ -39,7 +39,7 @@ use crate::{listener, notify, ops, receipts, telemetry};
 /// The exit code when the store cannot continue: acknowledged data is safe, and a restart recovers.
 const EXIT_STORE_FATAL: i32 = 70;
 /// The exit code when another process serves from the keyspace: a restart would take it back.
-const EXIT_OUTRUN: i32 = 71;
+const EXIT_REPLACED: i32 = 71;
 
 /// Whether the process writes a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,7 +186,7 @@ impl App {
         if let (Some(node), Some(nodes)) = (&mut node, store.nodes()) {
             let replaced = || {
                 tracing::error!("another process has this node's name");
-                std::process::exit(EXIT_OUTRUN);
+                std::process::exit(EXIT_REPLACED);
             };
             node.join(nodes, &service, &webhooks, replaced).await?;
         }
@@ -246,7 +246,7 @@ async fn open_store(
     let receiver = Arc::clone(receiver);
     let exit_code = match config.store.kind {
         StoreKind::Embedded => EXIT_STORE_FATAL,
-        StoreKind::Cql => EXIT_OUTRUN,
+        StoreKind::Cql => EXIT_REPLACED,
     };
     let opened = OpenStore::serving(
         config,

@@ -159,7 +159,7 @@ impl PeerClient {
     pub fn released(&self) {
         for node in self.inner.view.members() {
             if node != *self.inner.view.me() {
-                self.inner.put(node, Queue::hint);
+                self.inner.put(node, Queue::note_release);
             }
         }
     }
@@ -301,7 +301,7 @@ impl Inner {
             .unwrap_or_else(PoisonError::into_inner);
         if owners_refreshed_at.is_none_or(|at| now.duration_since(at) >= OWNER_REFRESH_MIN) {
             *owners_refreshed_at = Some(now);
-            self.view.hint();
+            self.view.request_owner_read();
         }
     }
 

@@ -23,19 +23,19 @@ const TICK: Duration = Duration::from_millis(TICK_MS);
 const TICK_MS: u64 = 100;
 const _: () = assert!(TICK_MS < TICK_MS_MAX);
 /// The time for which the driver gathers claimed shards before it starts their work together.
-const GATHERED_WITHIN: Duration = Duration::from_millis(50);
+const GATHER_DELAY: Duration = Duration::from_millis(50);
 /// The pause before another attempt to start the work of shards.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// The interval at which a node reconciles its shards with the store, which finds the changes of
 /// lost nudges.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+const RECONCILE_INTERVAL: Duration = Duration::from_secs(60);
 /// The number of shards that are reconciled together.
 const RECONCILED_TOGETHER: usize = 64;
 /// The pause after a group of shards, so that the reads are spread over time.
 const RECONCILE_PAUSE: Duration = Duration::from_secs(1);
 /// The interval, in reconciliations, at which all live sessions are read instead of only the marked
 /// ones.
-const LOOKS_THOROUGH_EVERY: u64 = 5;
+const FULL_RECONCILE_ROUNDS: u64 = 5;
 
 /// The work that belongs to shards.
 #[async_trait]
@@ -91,9 +91,9 @@ impl Driver {
             .enable_time()
             .build()?;
         let (inputs, received) = mpsc::unbounded_channel();
-        let (tell_left, left) = oneshot::channel();
+        let (left_sender, left) = oneshot::channel();
         let leave = inputs.clone();
-        let running = Running::new(parts, inputs, tell_left);
+        let running = Running::new(parts, inputs, left_sender);
         std::thread::Builder::new()
             .name("ownership".into())
             .spawn(move || runtime.block_on(running.run(received)))?;
@@ -117,12 +117,12 @@ impl Driver {
 
 /// Claimed shards whose work should start together.
 #[derive(Debug, Default)]
-struct ToTake {
+struct ClaimedShards {
     shards: std::sync::Mutex<ShardSet>,
     more: Notify,
 }
 
-impl ToTake {
+impl ClaimedShards {
     fn lock(&self) -> std::sync::MutexGuard<'_, ShardSet> {
         self.shards
             .lock()
@@ -140,10 +140,10 @@ struct Running {
     store: Arc<dyn NodesTable>,
     view: Arc<View>,
     tenants: Arc<dyn ShardWorkload>,
-    to_take: Arc<ToTake>,
+    claimed: Arc<ClaimedShards>,
     inputs: mpsc::UnboundedSender<Input>,
     replaced: Option<Box<dyn FnOnce() + Send>>,
-    tell_left: Option<oneshot::Sender<()>>,
+    left_sender: Option<oneshot::Sender<()>>,
     /// The owners of other nodes' shards as last published.
     holders: Vec<Option<NodeName>>,
     members: Vec<NodeName>,
@@ -168,17 +168,17 @@ impl Running {
     fn new(
         parts: DriverParts,
         inputs: mpsc::UnboundedSender<Input>,
-        tell_left: oneshot::Sender<()>,
+        left_sender: oneshot::Sender<()>,
     ) -> Self {
         Self {
             machine: OwnershipMachine::new(parts.view.me().clone(), parts.salt),
             store: parts.store,
             view: parts.view,
             tenants: parts.tenants,
-            to_take: Arc::default(),
+            claimed: Arc::default(),
             inputs,
             replaced: Some(parts.replaced),
-            tell_left: Some(tell_left),
+            left_sender: Some(left_sender),
             holders: Vec::new(),
             members: Vec::new(),
             clock: parts.clock,
@@ -187,8 +187,8 @@ impl Running {
     }
 
     async fn run(mut self, mut received: mpsc::UnboundedReceiver<Input>) {
-        tokio::spawn(take_up(
-            Arc::clone(&self.to_take),
+        tokio::spawn(start_claimed(
+            Arc::clone(&self.claimed),
             Arc::clone(&self.view),
             Arc::clone(&self.tenants),
         ));
@@ -198,11 +198,11 @@ impl Running {
         ));
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        while self.tell_left.is_some() {
+        while self.left_sender.is_some() {
             let input = tokio::select! {
                 _ = ticks.tick() => Input::Tick,
                 Some(input) = received.recv() => input,
-                () = self.view.hinted() => Input::Hint,
+                () = self.view.owner_read_requested() => Input::Nudge,
             };
             self.feed(input);
         }
@@ -251,7 +251,7 @@ impl Running {
                 }
                 Effect::Start(shard, _) => {
                     ClusterMetrics::get().on_moved(ShardMove::Taken, 1);
-                    self.to_take.add(shard);
+                    self.claimed.add(shard);
                 }
                 Effect::Drain(shard, generation) => self.drain(shard, generation),
                 Effect::Drop(shard, _) => dropped.insert(shard),
@@ -262,9 +262,9 @@ impl Running {
                 }
                 Effect::Left => {
                     tracing::info!("this node has left the others");
-                    if let Some(tell_left) = self.tell_left.take() {
+                    if let Some(left_sender) = self.left_sender.take() {
                         // The receiver may have stopped waiting.
-                        let _sent = tell_left.send(());
+                        let _sent = left_sender.send(());
                     }
                 }
             }
@@ -351,7 +351,7 @@ impl Running {
         let (store, inputs) = (Arc::clone(&self.store), self.inputs.clone());
         tokio::spawn(async move {
             let outcome = store.change_nodes(&change).await;
-            tell_of(&change, outcome);
+            record_change(&change, outcome);
             // A driver that has ended needs no answer.
             let _sent = inputs.send(Input::Changed {
                 started,
@@ -388,10 +388,10 @@ impl Running {
 }
 
 /// Counts a conditional write and logs the rare kinds.
-fn tell_of(change: &Change, outcome: Outcome) {
+fn record_change(change: &Change, outcome: Outcome) {
     let kind = match change {
         Change::Join { .. } => NodesChange::Join,
-        Change::Heartbeat { .. } => NodesChange::Beat,
+        Change::Heartbeat { .. } => NodesChange::Heartbeat,
         Change::MarkDead { .. } => NodesChange::Gone,
         Change::Leave { .. } => NodesChange::Leave,
         Change::Claim { .. } => NodesChange::Claim,
@@ -419,16 +419,20 @@ fn tell_of(change: &Change, outcome: Outcome) {
 }
 
 /// Starts the work of shards that were claimed together in one step, and repeats failed parts.
-async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn ShardWorkload>) {
+async fn start_claimed(
+    claimed: Arc<ClaimedShards>,
+    view: Arc<View>,
+    tenants: Arc<dyn ShardWorkload>,
+) {
     loop {
-        to_take.more.notified().await;
-        tokio::time::sleep(GATHERED_WITHIN).await;
-        let shards = std::mem::take(&mut *to_take.lock());
+        claimed.more.notified().await;
+        tokio::time::sleep(GATHER_DELAY).await;
+        let shards = std::mem::take(&mut *claimed.lock());
         let shards: ShardSet = shards.iter().filter(|&shard| view.owns(shard)).collect();
         if shards.is_empty() {
             continue;
         }
-        let (tenants, to_take) = (Arc::clone(&tenants), Arc::clone(&to_take));
+        let (tenants, claimed) = (Arc::clone(&tenants), Arc::clone(&claimed));
         // Later claims do not wait for this step.
         tokio::spawn(async move {
             let began = std::time::Instant::now();
@@ -444,8 +448,8 @@ async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn ShardWo
                 }
                 Err(error) => {
                     tracing::warn!(%error, shards = shards.len(), "shards cannot be acquired yet");
-                    tokio::time::sleep(AGAIN_AFTER).await;
-                    shards.iter().for_each(|shard| to_take.add(shard));
+                    tokio::time::sleep(RETRY_DELAY).await;
+                    shards.iter().for_each(|shard| claimed.add(shard));
                 }
             }
         });
@@ -456,8 +460,8 @@ async fn take_up(to_take: Arc<ToTake>, view: Arc<View>, tenants: Arc<dyn ShardWo
 /// is reconciled in the next round, and does not hold up the others.
 async fn reconcile_shards(view: Arc<View>, tenants: Arc<dyn ShardWorkload>) {
     for round in 1_u64.. {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let thoroughly = round % LOOKS_THOROUGH_EVERY == 0;
+        tokio::time::sleep(RECONCILE_INTERVAL).await;
+        let thoroughly = round % FULL_RECONCILE_ROUNDS == 0;
         let owned = ShardSet::ALL.iter().filter(|&shard| view.owns(shard));
         let owned: Vec<Shard> = owned.collect();
         for group in owned.chunks(RECONCILED_TOGETHER) {

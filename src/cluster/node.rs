@@ -19,7 +19,7 @@ use crate::config::Cluster;
 
 /// The maximum time for announcing a released shard; after that, the other nodes find it at their
 /// next read.
-const TELL_WITHIN: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// This process as a node of a cluster.
 pub struct Node {
@@ -103,7 +103,7 @@ impl Node {
             return true;
         };
         let left = driver.leave(within).await;
-        let _flushed = self.client.flush(TELL_WITHIN).await;
+        let _flushed = self.client.flush(FLUSH_TIMEOUT).await;
         server.stop();
         left
     }

@@ -342,7 +342,7 @@ impl State {
             self.webhooks.on_nudge(tenant);
         }
         if released {
-            self.client.view().hint();
+            self.client.view().request_owner_read();
         }
     }
 }

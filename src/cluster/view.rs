@@ -34,7 +34,7 @@ pub struct View {
     /// The end of the lease, in milliseconds of [`Self::now`].
     fence_ms: AtomicU64,
     known: RwLock<Arc<Known>>,
-    hinted: Notify,
+    owner_read_requested: Notify,
 }
 
 impl View {
@@ -47,7 +47,7 @@ impl View {
             acting: [const { AtomicU64::new(0) }; SHARDS],
             fence_ms: AtomicU64::new(0),
             known: RwLock::default(),
-            hinted: Notify::new(),
+            owner_read_requested: Notify::new(),
         }
     }
 
@@ -105,13 +105,13 @@ impl View {
 
     /// Requests an early ownership read because another node released shards. Such requests may be
     /// lost or superfluous.
-    pub fn hint(&self) {
-        self.hinted.notify_one();
+    pub fn request_owner_read(&self) {
+        self.owner_read_requested.notify_one();
     }
 
     /// Waits for the next request for an early ownership read.
-    pub(super) async fn hinted(&self) {
-        self.hinted.notified().await;
+    pub(super) async fn owner_read_requested(&self) {
+        self.owner_read_requested.notified().await;
     }
 
     /// Sets the generation in which this node acts for a shard; `None` ends it.

@@ -8,7 +8,7 @@ mod store;
 
 use cluster::{Cluster, Fault};
 use porchlight_core::ownership::{
-    CLOCK_WARN_MS, GONE_MS, HEARTBEAT_MS, MEMBERS_READ_MS, STALL_MS_MAX, TICK_MS_MAX,
+    CLOCK_WARN_MS, DEAD_AFTER_MS, HEARTBEAT_MS, MEMBERS_READ_MS, STALL_MS_MAX, TICK_MS_MAX,
 };
 
 use crate::chance::Chance;
@@ -20,9 +20,10 @@ const SETTLED_MS: u64 = 250_000;
 /// The time for which the settled cluster is observed.
 const REST_MS: u64 = 30_000;
 /// The time from a kill until all shards are owned again, by clocks that may run a tenth slow:
-/// `GONE_MS` without a heartbeat; a read each that shows the last heartbeat, its absence and the
+/// `DEAD_AFTER_MS` without a heartbeat; a read each that shows the last heartbeat, its absence and the
 /// mark; the claims. Each read waits for a tick.
-const FAILOVER_MS: u64 = GONE_MS * 10 / 9 + 3 * (MEMBERS_READ_MS * 10 / 9 + TICK_MS_MAX) + 1_000;
+const FAILOVER_MS: u64 =
+    DEAD_AFTER_MS * 10 / 9 + 3 * (MEMBERS_READ_MS * 10 / 9 + TICK_MS_MAX) + 1_000;
 
 fn seeds() -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();

@@ -8,7 +8,7 @@
 //!
 //! - **Clock rule.** No decision about a shard compares the clocks of two nodes. An owner acts until [`FENCE_MS`] after
 //!   the *start* of its last successful heartbeat. An observer declares a member dead when its own
-//!   clock has seen no new heartbeat for [`GONE_MS`]. The difference of 1.2 s allows clock rates
+//!   clock has seen no new heartbeat for [`DEAD_AFTER_MS`]. The difference of 1.2 s allows clock rates
 //!   that differ by a fifth: one clock may be slewed by a tenth to one side, and the other to the
 //!   other side.
 //! - **One row decides.** Marking a member dead is a conditional write on the same row as the
@@ -46,7 +46,7 @@ pub const MEMBERS_READ_MS: u64 = 250;
 /// milliseconds. A node or a database that stalls for less than [`STALL_MS_MAX`] loses nothing.
 pub const FENCE_MS: u64 = 5_300;
 /// The time without a new heartbeat after which observers declare a member dead, milliseconds.
-pub const GONE_MS: u64 = 6_500;
+pub const DEAD_AFTER_MS: u64 = 6_500;
 /// The time, in milliseconds, below which a stall of a node or of the database moves no shard.
 pub const STALL_MS_MAX: u64 = 4_000;
 /// The time, in milliseconds, that remains after the longest stall until the overdue heartbeat must
@@ -56,9 +56,9 @@ pub const RENEWED_WITHIN_MS: u64 = 500;
 pub const TICK_MS_MAX: u64 = 150;
 /// The time after which an unanswered join is requested again, milliseconds. It exceeds the
 /// database's deadline for a conditional write.
-pub const JOIN_AGAIN_MS: u64 = 6_000;
+pub const JOIN_RETRY_MS: u64 = 6_000;
 /// The time after which an unanswered read that resolves a doubt is requested again, milliseconds.
-pub const DOUBT_AGAIN_MS: u64 = 3_000;
+pub const DOUBT_RETRY_MS: u64 = 3_000;
 /// The time that a joined member waits before it claims shards, milliseconds. Nodes that start
 /// together see each other first, so that no shard is claimed and moved right away. It exceeds one
 /// heartbeat.
@@ -68,7 +68,7 @@ pub const SETTLE_MS: u64 = 4_000;
 pub const OWNERS_READ_MS: u64 = 10_000;
 /// Observers mark a dead member one after the other, in the order of their names and this many
 /// milliseconds apart, so that a dead node costs one conditional write in total.
-pub const GONE_STAGGER_MS: u64 = 1_000;
+pub const DEAD_STAGGER_MS: u64 = 1_000;
 /// Maximum number of claims in flight.
 pub const CLAIMS_IN_FLIGHT_MAX: usize = 32;
 /// The maximum number of shards that a node drains concurrently in planned moves.
@@ -79,7 +79,7 @@ const _: () = assert!(
     "an owner still acts after a stall, until its next heartbeat is answered"
 );
 const _: () = assert!(
-    FENCE_MS * 11 < GONE_MS * 9,
+    FENCE_MS * 11 < DEAD_AFTER_MS * 9,
     "an owner stops before it is declared dead, even if its clock runs a tenth slow and the observer's a tenth fast"
 );
 const _: () = assert!(SETTLE_MS > HEARTBEAT_MS);
@@ -256,7 +256,7 @@ pub enum Input {
     /// The actors of this shard, of this generation, are drained.
     Drained(Shard, u64),
     /// Another node announces that it released shards.
-    Hint,
+    Nudge,
     /// The process is about to end: release everything.
     Leave,
 }

@@ -24,7 +24,7 @@ label! {
         /// A node joins.
         Join = "join",
         /// A heartbeat write.
-        Beat = "beat",
+        Heartbeat = "beat",
         /// A member is declared dead.
         Gone = "gone",
         /// A node leaves.

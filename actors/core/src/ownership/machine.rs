@@ -10,7 +10,7 @@ use super::membership::Membership;
 use super::placement::Placement;
 use super::slot::Slot;
 use super::{
-    Change, Effect, FENCE_MS, HEARTBEAT_MS, Incarnation, Input, JOIN_AGAIN_MS, MEMBERS_READ_MS,
+    Change, Effect, FENCE_MS, HEARTBEAT_MS, Incarnation, Input, JOIN_RETRY_MS, MEMBERS_READ_MS,
     Member, MemberStatus, MembersRead, MonotonicMs, NodeName, OWNERS_READ_MS, Outcome,
 };
 
@@ -43,7 +43,7 @@ struct Lease {
     /// Number of the last heartbeat that was requested.
     beat: u64,
     /// The time at which that heartbeat was requested.
-    beat_started: MonotonicMs,
+    heartbeat_started: MonotonicMs,
     /// Whether its answer is outstanding.
     in_flight: bool,
 }
@@ -56,7 +56,7 @@ struct Lease {
 pub struct OwnershipMachine {
     node: NodeName,
     salt: u64,
-    seat: MembershipState,
+    membership: MembershipState,
     members: Membership,
     clocks: Clocks,
     placement: Placement,
@@ -64,7 +64,7 @@ pub struct OwnershipMachine {
     slots: Vec<Slot>,
     /// Whether all owners were read since the node joined.
     owners_known: bool,
-    beat_due: MonotonicMs,
+    heartbeat_due: MonotonicMs,
     owners_due: MonotonicMs,
     members_due: MonotonicMs,
     leaving: bool,
@@ -80,13 +80,13 @@ impl OwnershipMachine {
         Self {
             node,
             salt,
-            seat: MembershipState::Seeking,
+            membership: MembershipState::Seeking,
             members: Membership::default(),
             clocks: Clocks::default(),
             placement: Placement::default(),
             slots: vec![Slot::default(); SHARDS],
             owners_known: false,
-            beat_due: MonotonicMs::default(),
+            heartbeat_due: MonotonicMs::default(),
             owners_due: MonotonicMs::default(),
             members_due: MonotonicMs::default(),
             leaving: false,
@@ -136,7 +136,7 @@ impl OwnershipMachine {
     /// a member.
     #[must_use]
     pub fn acts_until(&self) -> Option<MonotonicMs> {
-        match &self.seat {
+        match &self.membership {
             MembershipState::In(lease) => Some(lease.good.plus_ms(FENCE_MS)),
             _ => None,
         }
@@ -146,7 +146,7 @@ impl OwnershipMachine {
     /// node is not a member.
     #[must_use]
     pub fn heartbeat_age_ms(&self, now: MonotonicMs) -> Option<u64> {
-        match &self.seat {
+        match &self.membership {
             MembershipState::In(lease) => Some(now.since_ms(lease.good)),
             _ => None,
         }
@@ -170,14 +170,14 @@ impl OwnershipMachine {
     /// members by more than [`CLOCK_REFUSE_MS`](super::CLOCK_REFUSE_MS).
     #[must_use]
     pub fn is_refused_for_its_clock(&self, now: MonotonicMs) -> bool {
-        matches!(self.seat, MembershipState::Seeking)
+        matches!(self.membership, MembershipState::Seeking)
             && self.clocks.verdict(now) == ClockVerdict::Refuse
     }
 
     /// Processes an input at time `now` and returns the effects to perform.
     pub fn handle(&mut self, now: MonotonicMs, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
-        if matches!(self.seat, MembershipState::Out) {
+        if matches!(self.membership, MembershipState::Out) {
             return effects;
         }
         self.fence(now, &mut effects);
@@ -192,19 +192,19 @@ impl OwnershipMachine {
             Input::Owners(rows) => self.on_owners(rows, &mut effects),
             Input::Owner(shard, row) => self.on_owner(now, shard, row, &mut effects),
             Input::Drained(shard, generation) => self.on_drained(shard, generation, &mut effects),
-            Input::Hint => self.owners_due = now,
+            Input::Nudge => self.owners_due = now,
             Input::Leave => self.on_leave(now, &mut effects),
         }
-        self.go_on(now, &mut effects);
+        self.emit_due(now, &mut effects);
         effects
     }
 
     fn may_act(&self, now: MonotonicMs) -> bool {
-        matches!(&self.seat, MembershipState::In(lease) if now.since_ms(lease.good) < FENCE_MS)
+        matches!(&self.membership, MembershipState::In(lease) if now.since_ms(lease.good) < FENCE_MS)
     }
 
     fn member(&self) -> Option<&Member> {
-        match &self.seat {
+        match &self.membership {
             MembershipState::In(lease) => Some(&lease.member),
             _ => None,
         }
@@ -212,27 +212,27 @@ impl OwnershipMachine {
 
     /// Returns whether no heartbeat is in flight.
     fn is_quiet(&self) -> bool {
-        matches!(&self.seat, MembershipState::In(lease) if !lease.in_flight)
+        matches!(&self.membership, MembershipState::In(lease) if !lease.in_flight)
     }
 
     /// Emits all effects that are due, independent of the input.
-    fn go_on(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
-        match &mut self.seat {
+    fn emit_due(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
+        match &mut self.membership {
             MembershipState::Out => {}
             MembershipState::Seeking | MembershipState::Joining { .. } => {
-                if now >= self.beat_due {
-                    self.beat_due = now.plus_ms(HEARTBEAT_MS);
+                if now >= self.heartbeat_due {
+                    self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
                     effects.push(Effect::ReadMembers { serial: true });
                 }
             }
             MembershipState::In(lease) => {
-                if now >= self.beat_due && !lease.in_flight {
-                    self.beat_due = now.plus_ms(HEARTBEAT_MS);
+                if now >= self.heartbeat_due && !lease.in_flight {
+                    self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
                     // Only a heartbeat whose predecessor was applied has the next number: other
                     // nodes compare their clocks with such heartbeats.
-                    let is_applied = lease.good == lease.beat_started;
+                    let is_applied = lease.good == lease.heartbeat_started;
                     lease.beat += if is_applied { 1 } else { 2 };
-                    lease.beat_started = now;
+                    lease.heartbeat_started = now;
                     lease.in_flight = true;
                     effects.push(Effect::Change(Change::Heartbeat {
                         member: lease.member.clone(),
@@ -276,7 +276,7 @@ impl OwnershipMachine {
             }),
             Change::Leave { .. } => {
                 // Refused or unknown: the other nodes notice the missing heartbeat.
-                self.seat = MembershipState::Out;
+                self.membership = MembershipState::Out;
                 effects.push(Effect::Left);
             }
             Change::Claim {
@@ -298,7 +298,7 @@ impl OwnershipMachine {
         outcome: Outcome,
         effects: &mut Vec<Effect>,
     ) {
-        let MembershipState::Joining { member, .. } = &self.seat else {
+        let MembershipState::Joining { member, .. } = &self.membership else {
             return;
         };
         if member != joined {
@@ -307,8 +307,8 @@ impl OwnershipMachine {
         match outcome {
             Outcome::Applied => self.enter(now, joined.clone(), asked),
             Outcome::Refused => {
-                self.seat = MembershipState::Seeking;
-                self.beat_due = now.plus_ms(HEARTBEAT_MS);
+                self.membership = MembershipState::Seeking;
+                self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
                 effects.push(Effect::ReadMembers { serial: true });
             }
             Outcome::Unknown => effects.push(Effect::ReadMembers { serial: true }),
@@ -316,21 +316,21 @@ impl OwnershipMachine {
     }
 
     fn enter(&mut self, now: MonotonicMs, member: Member, good: MonotonicMs) {
-        self.seat = MembershipState::In(Lease {
+        self.membership = MembershipState::In(Lease {
             member,
             good,
             beat: 0,
-            beat_started: good,
+            heartbeat_started: good,
             in_flight: false,
         });
-        self.beat_due = now.plus_ms(HEARTBEAT_MS);
+        self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
         self.owners_known = false;
         self.owners_due = now;
         self.members_due = now;
     }
 
     fn on_beat(&mut self, member: &Member, beat: u64, outcome: Outcome, effects: &mut Vec<Effect>) {
-        let MembershipState::In(lease) = &mut self.seat else {
+        let MembershipState::In(lease) = &mut self.membership else {
             return;
         };
         if lease.member != *member || lease.beat != beat {
@@ -338,7 +338,7 @@ impl OwnershipMachine {
         }
         lease.in_flight = false;
         if outcome == Outcome::Applied {
-            lease.good = lease.beat_started;
+            lease.good = lease.heartbeat_started;
         }
         if outcome != Outcome::Applied {
             // Refused: the row says whether this node was marked dead or replaced. Unknown: the row
@@ -354,7 +354,7 @@ impl OwnershipMachine {
             self.owners_due = now;
         }
         let row = self.members.row(&self.node).cloned();
-        match &mut self.seat {
+        match &mut self.membership {
             MembershipState::Out => {}
             MembershipState::Seeking => self.join(now, effects),
             MembershipState::Joining { member, started } => {
@@ -364,7 +364,7 @@ impl OwnershipMachine {
                         self.enter(now, member, started);
                     }
                     // The row is not there yet: the answer to the join, or the next read, decides.
-                    _ if now.since_ms(started) < JOIN_AGAIN_MS => {}
+                    _ if now.since_ms(started) < JOIN_RETRY_MS => {}
                     _ => self.join(now, effects),
                 }
             }
@@ -372,14 +372,14 @@ impl OwnershipMachine {
                 let Some(row) = row else { return };
                 if row.member.incarnation > lease.member.incarnation {
                     self.drop_all(effects);
-                    self.seat = MembershipState::Out;
+                    self.membership = MembershipState::Out;
                     effects.push(Effect::Replaced);
                 } else if row.standing == MemberStatus::Gone {
                     self.drop_all(effects);
                     self.join(now, effects);
                 } else if row.beat == lease.beat && !lease.in_flight {
                     // A heartbeat whose answer was lost was applied.
-                    lease.good = lease.good.max(lease.beat_started);
+                    lease.good = lease.good.max(lease.heartbeat_started);
                 }
             }
         }
@@ -394,7 +394,7 @@ impl OwnershipMachine {
     /// not compared with them yet. Then the node reads the members again later.
     fn join(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
         if self.clocks.verdict(now) != ClockVerdict::Join {
-            self.seat = MembershipState::Seeking;
+            self.membership = MembershipState::Seeking;
             return;
         }
         let after = self.members.incarnation(&self.node);
@@ -404,8 +404,8 @@ impl OwnershipMachine {
             node: self.node.clone(),
             incarnation: Incarnation((lives << SALT_BITS) | salt),
         };
-        self.beat_due = now.plus_ms(HEARTBEAT_MS);
-        self.seat = MembershipState::Joining {
+        self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
+        self.membership = MembershipState::Joining {
             member: member.clone(),
             started: now,
         };
@@ -417,10 +417,10 @@ impl OwnershipMachine {
             return;
         }
         self.leaving = true;
-        match &mut self.seat {
-            MembershipState::In(_) => self.beat_due = now,
+        match &mut self.membership {
+            MembershipState::In(_) => self.heartbeat_due = now,
             _ => {
-                self.seat = MembershipState::Out;
+                self.membership = MembershipState::Out;
                 effects.push(Effect::Left);
             }
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    GONE_MS, GONE_STAGGER_MS, Incarnation, Member, MemberRow, MemberStatus, MonotonicMs, NodeName,
-    SETTLE_MS,
+    DEAD_AFTER_MS, DEAD_STAGGER_MS, Incarnation, Member, MemberRow, MemberStatus, MonotonicMs,
+    NodeName, SETTLE_MS,
 };
 
 /// A member as observed.
@@ -86,16 +86,16 @@ impl Membership {
 
     fn heard(&self, now: MonotonicMs) -> impl Iterator<Item = (&NodeName, &Seen)> + Clone {
         self.seen.iter().filter(move |(_, seen)| {
-            seen.row.standing == MemberStatus::Up && now.since_ms(seen.beat_at) < GONE_MS
+            seen.row.standing == MemberStatus::Up && now.since_ms(seen.beat_at) < DEAD_AFTER_MS
         })
     }
 
     /// Returns whether this holder of a shard may still act. A holder without a row counts as alive
-    /// for [`GONE_MS`].
+    /// for [`DEAD_AFTER_MS`].
     pub(super) fn life(&mut self, now: MonotonicMs, holder: &Member) -> Life {
         let Some(seen) = self.seen.get(&holder.node) else {
             let since = *self.nameless.entry(holder.clone()).or_insert(now);
-            return if now.since_ms(since) >= GONE_MS {
+            return if now.since_ms(since) >= DEAD_AFTER_MS {
                 Life::Over
             } else {
                 Life::Unknown
@@ -115,8 +115,8 @@ impl Membership {
     /// Members that `me` should mark dead, with the number of their last seen heartbeat.
     pub(super) fn overdue(&self, now: MonotonicMs, me: &NodeName) -> Vec<(Member, u64)> {
         let rank = self.up(now).take_while(|node| *node < me).count();
-        let wait_ms =
-            GONE_MS + GONE_STAGGER_MS * u64::try_from(rank).unwrap_or(u64::MAX / GONE_STAGGER_MS);
+        let wait_ms = DEAD_AFTER_MS
+            + DEAD_STAGGER_MS * u64::try_from(rank).unwrap_or(u64::MAX / DEAD_STAGGER_MS);
         self.seen
             .iter()
             .filter(|(node, seen)| {

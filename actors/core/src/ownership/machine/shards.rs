@@ -6,7 +6,7 @@ use super::super::membership::Life;
 use super::super::placement::Place;
 use super::super::slot::Hold;
 use super::super::{
-    CLAIMS_IN_FLIGHT_MAX, Change, DOUBT_AGAIN_MS, DRAINS_IN_FLIGHT_MAX, Effect, Member,
+    CLAIMS_IN_FLIGHT_MAX, Change, DOUBT_RETRY_MS, DRAINS_IN_FLIGHT_MAX, Effect, Member,
     MonotonicMs, Outcome, OwnerRow,
 };
 use super::{OwnershipMachine, Slot};
@@ -40,7 +40,7 @@ impl OwnershipMachine {
         for (shard, slot) in shards().zip(&mut self.slots) {
             if slot
                 .asked
-                .is_some_and(|at| now.since_ms(at) >= DOUBT_AGAIN_MS)
+                .is_some_and(|at| now.since_ms(at) >= DOUBT_RETRY_MS)
             {
                 slot.asked = Some(now);
                 effects.push(Effect::ReadOwner(shard));
