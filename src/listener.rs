@@ -52,8 +52,8 @@ pub(crate) fn serve(
         .with_map(map.clone());
     let (state, console) = (Data::new(state), Data::new(console));
     porchlight_http::observe::install();
-    actix_rt::spawn(porchlight_http::keep_tidy(state.clone()));
-    actix_rt::spawn(porchlight_console::keep_tidy(
+    actix_rt::spawn(porchlight_http::run_cleanup(state.clone()));
+    actix_rt::spawn(porchlight_console::run_cleanup(
         console.clone(),
         state.clone(),
     ));

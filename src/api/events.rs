@@ -22,7 +22,7 @@ use actix_web::http::Method;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use actix_web::web::{Bytes, Data};
 use porchlight_actors::service::{FeedState, NumberedChange, SharePermit, Watch};
-use porchlight_core::privacy::Standing;
+use porchlight_core::privacy::SessionAccess;
 use porchlight_http::State;
 use porchlight_http::auth::Presented;
 use porchlight_http::connections::ConnectionPermit;
@@ -175,7 +175,7 @@ impl EventStream {
                 return Err(StreamEnd::Draining);
             }
             let (mut out, before) = (Vec::new(), self.last_sent);
-            if self.state.service.standing(&self.row.start) != Standing::Open {
+            if self.state.service.access(&self.row.start) != SessionAccess::Open {
                 return Err(StreamEnd::Finished);
             }
             self.look(&mut out).await?;

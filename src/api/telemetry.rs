@@ -35,7 +35,7 @@ pub(super) async fn telemetry(call: RequestContext) -> Result<HttpResponse, Prob
     let target = target
         .filter(|target| caller.sees(target.tenant))
         .ok_or_else(session_not_found)?;
-    caller.still_good(target.end.as_ref(), service.now())?;
+    caller.check_expiry(target.end.as_ref(), service.now())?;
     let Negotiated {
         sent,
         answer,

@@ -82,7 +82,7 @@ pub(super) async fn upgrade(call: RequestContext) -> Result<HttpResponse, Proble
     let target = target
         .filter(|target| caller.sees(target.tenant))
         .ok_or_else(session_not_found)?;
-    caller.still_good(target.end.as_ref(), service.now())?;
+    caller.check_expiry(target.end.as_ref(), service.now())?;
     let accept = accept(&call.http)?;
     call.no_parameters()?;
     if service.is_draining() {
@@ -368,7 +368,8 @@ impl Socket {
         let service = &self.state.service;
         let target = service.target(self.session_id).await?;
         let target = target.ok_or_else(session_not_found)?;
-        self.caller.still_good(target.end.as_ref(), service.now())?;
+        self.caller
+            .check_expiry(target.end.as_ref(), service.now())?;
         let permit = service.admit(&target).map_err(not_admitted)?;
         let mut permit = permit.with_queue_delay(queue_delay::waited());
         permit.grow(bytes.len()).map_err(not_admitted)?;

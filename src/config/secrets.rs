@@ -12,7 +12,7 @@ impl Config {
     /// Returns a [`SecretsError`] if the keys cannot be loaded.
     pub fn secret_keys(&self) -> Result<SecretKeys, SecretsError> {
         if self.secrets.key_files.is_empty() {
-            SecretKeys::beside_store(&self.store.path)
+            SecretKeys::load_or_create(&self.store.path)
         } else {
             SecretKeys::load(&self.secrets.key_files)
         }

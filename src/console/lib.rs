@@ -42,11 +42,11 @@ pub use state::Console;
 /// The interval at which outdated state is removed.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 
-/// Calls [`Console::tidy`] periodically, forever. Spawn it once.
-pub async fn keep_tidy(console: Data<Console>, state: Data<State>) {
+/// Calls [`Console::clean_up`] periodically, forever. Spawn it once.
+pub async fn run_cleanup(console: Data<Console>, state: Data<State>) {
     loop {
         tokio::time::sleep(TIDY_EVERY).await;
-        console.tidy(state.service.now());
+        console.clean_up(state.service.now());
     }
 }
 

@@ -84,7 +84,7 @@ impl Boards {
     }
 
     /// Removes boards that no browser has requested for a minute.
-    pub(crate) fn tidy(&self, now: TimestampMs) {
+    pub(crate) fn clean_up(&self, now: TimestampMs) {
         self.0.retain(|_, board| {
             let board = board.try_lock();
             board.map_or(true, |board| {

@@ -132,7 +132,7 @@ impl Tickets {
     }
 
     /// Removes the entries of sessions that have expired.
-    pub(super) fn tidy(&self, now: TimestampMs) {
+    pub(super) fn clean_up(&self, now: TimestampMs) {
         self.signed_out.retain(|_, until| *until > now);
     }
 
@@ -216,7 +216,7 @@ mod tests {
         let other = tickets.issue([7; 32], NOW);
         tickets.sign_out(&other);
         assert!(!is_good(&other, NOW));
-        tickets.tidy(NOW.plus_ms(LIFE_MS));
+        tickets.clean_up(NOW.plus_ms(LIFE_MS));
         assert!(tickets.signed_out.is_empty());
     }
 

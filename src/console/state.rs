@@ -64,9 +64,9 @@ impl Console {
     }
 
     /// Removes outdated state. Called periodically.
-    pub fn tidy(&self, now: TimestampMs) {
-        self.tickets.tidy(now);
-        self.throttle.tidy();
-        self.boards.tidy(now);
+    pub fn clean_up(&self, now: TimestampMs) {
+        self.tickets.clean_up(now);
+        self.throttle.clean_up();
+        self.boards.clean_up(now);
     }
 }

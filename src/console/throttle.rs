@@ -51,7 +51,7 @@ impl Throttle {
     }
 
     /// Removes addresses and keys without recent attempts.
-    pub(super) fn tidy(&self) {
+    pub(super) fn clean_up(&self) {
         self.addresses.retain_recent();
         self.addresses.shrink_to_fit();
         self.keys.retain_recent();

@@ -25,7 +25,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::problem::{Code, Problem};
 use cache::KeyCache;
 use rate::RateLimit;
-pub use rate::{Limited, Standing};
+pub use rate::{Limited, RemainingRate};
 use uses::KeyUses;
 
 /// The service's own header.
@@ -121,7 +121,7 @@ impl Caller {
     /// # Errors
     ///
     /// 401 for a token whose session ended more than 24 h ago.
-    pub fn still_good(&self, end: Option<&SessionEnd>, now: TimestampMs) -> Result<(), Problem> {
+    pub fn check_expiry(&self, end: Option<&SessionEnd>, now: TimestampMs) -> Result<(), Problem> {
         let expired = matches!(self, Self::Session(_))
             && end.is_some_and(|end| now.since_ms(end.completed_at) > TOKEN_GRACE_MS);
         if expired {
@@ -206,11 +206,11 @@ impl Authenticator {
     /// # Errors
     ///
     /// 429: the rate is used up.
-    pub fn count(&self, caller: &Caller) -> Result<Option<Standing>, Limited> {
+    pub fn count(&self, caller: &Caller) -> Result<Option<RemainingRate>, Limited> {
         self.count_by(&caller.subject())
     }
 
-    fn count_by(&self, subject: &[u8; 16]) -> Result<Option<Standing>, Limited> {
+    fn count_by(&self, subject: &[u8; 16]) -> Result<Option<RemainingRate>, Limited> {
         let counted = self.limiter.as_ref();
         counted.map(|limiter| limiter.count(subject)).transpose()
     }
@@ -275,10 +275,10 @@ impl Authenticator {
     }
 
     /// Removes rate-limit state of idle callers. Called periodically.
-    pub fn tidy(&self) {
-        self.cache.tidy();
+    pub fn clean_up(&self) {
+        self.cache.clean_up();
         if let Some(limiter) = &self.limiter {
-            limiter.tidy();
+            limiter.clean_up();
         }
     }
 

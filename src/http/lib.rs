@@ -26,4 +26,4 @@ pub mod serve;
 mod state;
 pub mod waking;
 
-pub use state::{Settings, State, keep_tidy};
+pub use state::{Settings, State, run_cleanup};

@@ -17,7 +17,7 @@ use porchlight_observe::http::{HttpMetrics, Route};
 use porchlight_observe::request::caused_by;
 
 use super::audit;
-use super::auth::Standing;
+use super::auth::RemainingRate;
 use super::cors;
 use super::observe::on_problem;
 use super::problem::{Code, Problem};
@@ -81,9 +81,13 @@ fn allow_origin(response: &mut ServiceResponse<BoxBody>) {
 
 /// Reports the credential's rate on the answer to a request that was counted against it.
 fn report_rate(response: &mut ServiceResponse<BoxBody>) {
-    let standing = response.request().extensions().get::<Standing>().copied();
-    if let Some(standing) = standing {
-        standing.write(response.headers_mut());
+    let remaining_rate = response
+        .request()
+        .extensions()
+        .get::<RemainingRate>()
+        .copied();
+    if let Some(remaining_rate) = remaining_rate {
+        remaining_rate.write(response.headers_mut());
     }
 }
 

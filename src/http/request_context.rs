@@ -11,7 +11,7 @@ use actix_web::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, He
 use actix_web::web::{Bytes, Data};
 use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse};
 use porchlight_actors::service::{ShareExceeded, SharePermit, TenantUsage};
-use porchlight_core::privacy::Standing;
+use porchlight_core::privacy::SessionAccess;
 use porchlight_observe::shares::Share;
 use porchlight_ports::SessionRow;
 use porchlight_schema::ids::SessionId;
@@ -76,12 +76,12 @@ impl RequestContext {
         let (auth, service) = (&self.state.auth, &self.state.service);
         let caller = auth.identify(self.headers(), service.now()).await?;
         let limited = auth.count(&caller);
-        let standing = match &limited {
-            Ok(standing) => *standing,
-            Err(limited) => Some(limited.standing),
+        let remaining_rate = match &limited {
+            Ok(remaining_rate) => *remaining_rate,
+            Err(limited) => Some(limited.remaining_rate),
         };
-        if let Some(standing) = standing {
-            self.http.extensions_mut().insert(standing);
+        if let Some(remaining_rate) = remaining_rate {
+            self.http.extensions_mut().insert(remaining_rate);
         }
         limited.map_err(|limited| limited.problem)?;
         if let Caller::Key(record) = &caller {
@@ -146,10 +146,10 @@ impl RequestContext {
         caller: &Caller,
         session_id: Option<SessionId>,
     ) -> Result<SessionRow, Problem> {
-        let row = self.session_of_any_standing(caller, session_id).await?;
-        match self.state.service.standing(&row.start) {
-            Standing::Open => Ok(row),
-            Standing::Restricted | Standing::Erased => Err(session_not_found()),
+        let row = self.session_with_any_access(caller, session_id).await?;
+        match self.state.service.access(&row.start) {
+            SessionAccess::Open => Ok(row),
+            SessionAccess::Restricted | SessionAccess::Erased => Err(session_not_found()),
         }
     }
 
@@ -164,10 +164,10 @@ impl RequestContext {
         caller: &Caller,
         session_id: Option<SessionId>,
     ) -> Result<SessionRow, Problem> {
-        let row = self.session_of_any_standing(caller, session_id).await?;
-        match self.state.service.standing(&row.start) {
-            Standing::Open | Standing::Restricted => Ok(row),
-            Standing::Erased => Err(session_not_found()),
+        let row = self.session_with_any_access(caller, session_id).await?;
+        match self.state.service.access(&row.start) {
+            SessionAccess::Open | SessionAccess::Restricted => Ok(row),
+            SessionAccess::Erased => Err(session_not_found()),
         }
     }
 
@@ -177,14 +177,14 @@ impl RequestContext {
     ///
     /// 409 `restricted`; 404 if the session was erased since it was found.
     pub fn may_change(&self, row: &SessionRow) -> Result<(), Problem> {
-        match self.state.service.standing(&row.start) {
-            Standing::Open => Ok(()),
-            Standing::Restricted => Err(restricted()),
-            Standing::Erased => Err(session_not_found()),
+        match self.state.service.access(&row.start) {
+            SessionAccess::Open => Ok(()),
+            SessionAccess::Restricted => Err(restricted()),
+            SessionAccess::Erased => Err(session_not_found()),
         }
     }
 
-    async fn session_of_any_standing(
+    async fn session_with_any_access(
         &self,
         caller: &Caller,
         session_id: Option<SessionId>,
@@ -195,7 +195,7 @@ impl RequestContext {
             .filter(|row| caller.sees(row.start.tenant))
             .ok_or_else(session_not_found)?;
         let service = &self.state.service;
-        caller.still_good(row.end.as_ref(), service.now())?;
+        caller.check_expiry(row.end.as_ref(), service.now())?;
         self.count_request(&service.usage(row.start.tenant))?;
         Ok(row)
     }

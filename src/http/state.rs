@@ -115,10 +115,10 @@ impl State {
 }
 
 /// Removes rate-limit state of idle callers forever. Spawn it once.
-pub async fn keep_tidy(state: Data<State>) {
+pub async fn run_cleanup(state: Data<State>) {
     loop {
         tokio::time::sleep(TIDY_EVERY).await;
-        state.auth.tidy();
+        state.auth.clean_up();
         state.auth.write_uses().await;
     }
 }

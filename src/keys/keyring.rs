@@ -90,7 +90,7 @@ impl SecretKeys {
 
     /// Loads the key next to the embedded store in `folder`, or creates it from the system's
     /// randomness, readable by its owner only.
-    pub fn beside_store(folder: &Path) -> Result<Self, SecretsError> {
+    pub fn load_or_create(folder: &Path) -> Result<Self, SecretsError> {
         let file = folder.join(KEY_FILE);
         let io = |error| SecretsError::Io(file.clone(), error);
         std::fs::create_dir_all(folder)
@@ -176,8 +176,8 @@ mod tests {
     #[test]
     fn a_key_is_created_once_and_private() {
         let folder = folder("made");
-        let made = SecretKeys::beside_store(&folder).unwrap();
-        let again = SecretKeys::beside_store(&folder).unwrap();
+        let made = SecretKeys::load_or_create(&folder).unwrap();
+        let again = SecretKeys::load_or_create(&folder).unwrap();
         assert_eq!(made.writing().bytes(), again.writing().bytes());
         assert_ne!(made.writing().bytes(), &[0; KEY_BYTES]);
         let mode = std::fs::metadata(folder.join(KEY_FILE))

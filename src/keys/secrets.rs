@@ -89,11 +89,11 @@ pub struct Rewrapped {
 }
 
 /// The state of one endpoint.
-enum Standing {
+enum SealState {
     /// All its secrets are sealed with the writing key.
     Current,
     /// The number of the endpoint's secrets that were re-encrypted.
-    Anew(u64),
+    Resealed(u64),
     /// No key opens one of the endpoint's secrets.
     Unopened,
 }
@@ -123,10 +123,10 @@ impl SecretVault {
             while let Some(mut endpoint) = next.take() {
                 let beside = endpoint.remembered.len() + usize::from(endpoint.previous.is_some());
                 let secrets = 1 + beside as u64;
-                match self.seal_anew(&mut endpoint) {
-                    Standing::Current => report.current += secrets,
-                    Standing::Unopened => report.unopened.push(id.to_string()),
-                    Standing::Anew(count) => {
+                match self.reseal(&mut endpoint) {
+                    SealState::Current => report.current += secrets,
+                    SealState::Unopened => report.unopened.push(id.to_string()),
+                    SealState::Resealed(count) => {
                         endpoint.version += 1;
                         if outbox.replace_endpoint(endpoint).await? {
                             report.rewrapped += count;
@@ -144,7 +144,7 @@ impl SecretVault {
         Ok(report)
     }
 
-    fn seal_anew(&self, endpoint: &mut Endpoint) -> Standing {
+    fn reseal(&self, endpoint: &mut Endpoint) -> SealState {
         let (tenant, id, mut count) = (endpoint.tenant, endpoint.id, 0);
         let previous = endpoint
             .previous
@@ -162,15 +162,15 @@ impl SecretVault {
             let text = self.open(tenant, id, secret);
             let Some(sealed) = text.and_then(|text| self.seal(tenant, id, secret.number, &text))
             else {
-                return Standing::Unopened;
+                return SealState::Unopened;
             };
             *secret = sealed;
             count += 1;
         }
         if count == 0 {
-            Standing::Current
+            SealState::Current
         } else {
-            Standing::Anew(count)
+            SealState::Resealed(count)
         }
     }
 }

@@ -179,7 +179,7 @@ async fn a_backup_contains_all_data_and_opens() {
     let (folder, elsewhere) = (Folder::new(), Folder::new());
     let copy = elsewhere.path().join("copy");
     let store = open(folder.path()).unwrap();
-    let key = SecretKeys::beside_store(folder.path()).unwrap();
+    let key = SecretKeys::load_or_create(folder.path()).unwrap();
     let (id, start) = (session_id(T0), start(tenant(), T0));
     append(&store, id, 0..500).await;
     store.start(new_session(&start)).await.unwrap();
@@ -211,7 +211,7 @@ async fn a_backup_contains_all_data_and_opens() {
     }
     assert!(restored.find(start.session_id).await.unwrap().is_some());
     append(&restored, id, count..count + 3).await;
-    let restored_key = SecretKeys::beside_store(&copy).unwrap();
+    let restored_key = SecretKeys::load_or_create(&copy).unwrap();
     assert_eq!(restored_key.writing().bytes(), key.writing().bytes());
 }
 

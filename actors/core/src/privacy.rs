@@ -11,6 +11,6 @@ mod request;
 mod step;
 
 pub use data_keys::DataKeys;
-pub use mark::{Mark, RunningErasure, Standing};
+pub use mark::{Mark, RunningErasure, SessionAccess};
 pub use request::{Begin, NotPending, PrivacyRequest, RecordedSubject, Stage};
 pub use step::{Outcome, Step};

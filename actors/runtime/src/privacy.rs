@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use porchlight_core::privacy::{Mark, Standing};
+use porchlight_core::privacy::{Mark, SessionAccess};
 use porchlight_ports::{Collection, DocumentKind, Documents, Store, StoreError, StoreResult};
 use porchlight_schema::ids::{OrganizationId, SessionId};
 use porchlight_schema::privacy::Subject;
@@ -111,17 +111,17 @@ impl Marks {
 
     /// Returns the access that callers have to a session.
     #[must_use]
-    pub fn standing(&self, start: &SessionStart) -> Standing {
+    pub fn access(&self, start: &SessionStart) -> SessionAccess {
         let known = self.known();
         let Some(marks) = known.get(&start.tenant) else {
-            return Standing::Open;
+            return SessionAccess::Open;
         };
         let subjects = Mark::subjects_of(start);
-        let standings = subjects.iter().filter_map(|subject| {
+        let accesses = subjects.iter().filter_map(|subject| {
             let mark = marks.get(&subject.key())?;
-            Some(mark.standing(start.created_at))
+            Some(mark.access(start.created_at))
         });
-        standings.max().unwrap_or(Standing::Open)
+        accesses.max().unwrap_or(SessionAccess::Open)
     }
 
     /// Returns the mark of a subject.
@@ -269,6 +269,6 @@ impl Restrictions {
             return Ok(false);
         }
         let row = self.store.find(session_id).await?;
-        Ok(row.is_some_and(|row| self.marks.standing(&row.start) != Standing::Open))
+        Ok(row.is_some_and(|row| self.marks.access(&row.start) != SessionAccess::Open))
     }
 }

@@ -121,7 +121,7 @@ impl KeyCache {
     }
 
     /// Removes expired entries.
-    pub(super) fn tidy(&self) {
+    pub(super) fn clean_up(&self) {
         self.forget_old(&self.known);
         self.forget_old(&self.unknown);
     }

@@ -24,7 +24,7 @@ pub(super) struct RateLimit {
 
 /// The remaining rate of a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct RemainingRate {
     quota: u32,
     remaining: u32,
     reset_sec: u32,
@@ -36,7 +36,7 @@ pub struct Limited {
     /// The problem to answer with.
     pub problem: Problem,
     /// The values for the rate headers.
-    pub standing: Standing,
+    pub remaining_rate: RemainingRate,
 }
 
 impl RateLimit {
@@ -52,15 +52,15 @@ impl RateLimit {
     /// # Errors
     ///
     /// The rate is used up.
-    pub(super) fn count(&self, subject: &[u8; 16]) -> Result<Standing, Limited> {
-        let standing = |remaining, reset_sec| Standing {
+    pub(super) fn count(&self, subject: &[u8; 16]) -> Result<RemainingRate, Limited> {
+        let remaining_rate = |remaining, reset_sec| RemainingRate {
             quota: self.quota.get(),
             remaining,
             reset_sec,
         };
         match self.limiter.check_key(subject) {
             // The bucket refills evenly and is full again after at most one window.
-            Ok(state) => Ok(standing(state.remaining_burst_capacity(), WINDOW_SEC)),
+            Ok(state) => Ok(remaining_rate(state.remaining_burst_capacity(), WINDOW_SEC)),
             Err(not_until) => {
                 let wait = not_until.wait_time_from(DefaultClock::default().now());
                 let wait_sec = whole_seconds(wait);
@@ -70,14 +70,14 @@ impl RateLimit {
                 );
                 Err(Limited {
                     problem: problem.retry_after_sec(u64::from(wait_sec)),
-                    standing: standing(0, wait_sec),
+                    remaining_rate: remaining_rate(0, wait_sec),
                 })
             }
         }
     }
 
     /// Forgets credentials whose rate is unused.
-    pub(super) fn tidy(&self) {
+    pub(super) fn clean_up(&self) {
         self.limiter.retain_recent();
         self.limiter.shrink_to_fit();
     }
@@ -88,7 +88,7 @@ fn whole_seconds(wait: Duration) -> u32 {
     wait.as_secs_f64().ceil().max(1.0) as u32
 }
 
-impl Standing {
+impl RemainingRate {
     /// Sets the two header fields of an answer.
     pub fn write(self, headers: &mut HeaderMap) {
         let policy = format!("\"default\";q={};w={WINDOW_SEC}", self.quota);
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(limit.count(&caller.subject()).unwrap().remaining, 0);
         let limited = limit.count(&caller.subject()).unwrap_err();
         assert_eq!(limited.problem.code(), Code::RateLimited);
-        limited.standing.write(&mut headers);
+        limited.remaining_rate.write(&mut headers);
         assert_eq!(headers.get("ratelimit").unwrap(), "\"default\";r=0;t=1");
         let other = Caller::Session(SessionId::from_bytes([2; 16]));
         assert!(

@@ -226,7 +226,7 @@ fn create(path: &Path) -> Arc<EmbeddedStore> {
         on_fatal: Arc::new(|reason| panic!("{reason}")),
     });
     let store = store.unwrap();
-    let keys = SecretKeys::beside_store(path).unwrap();
+    let keys = SecretKeys::load_or_create(path).unwrap();
     store.unlock(&store_secrets(&keys)).unwrap();
     store
 }

@@ -93,7 +93,7 @@ fn measure_a_long_outbox() {
         let (organization, key) = key_without_server(&folder.store());
         let store = EmbeddedStore::open_alone(&folder.store()).unwrap();
         let own = std::mem::replace(&mut bench.store, store);
-        let keys = SecretKeys::beside_store(&folder.store()).unwrap();
+        let keys = SecretKeys::load_or_create(&folder.store()).unwrap();
         bench.store.unlock(&store_secrets(&keys)).unwrap();
         bench.vault = Arc::new(SecretVault::new(&keys));
         let hanging = counting(Arc::clone(&bench.authority), bench.origin, Manner::Hangs);

@@ -42,7 +42,7 @@ pub struct Mark {
 
 /// The access that callers have to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum SessionAccess {
     /// The session is fully accessible.
     Open,
     /// The session is inaccessible until its restriction is lifted.
@@ -88,15 +88,15 @@ impl Mark {
         self.erased_until = self.erasures.iter().map(|running| running.until).max();
     }
 
-    /// Returns the standing of a session that this mark covers.
+    /// Returns the access that callers have to a session that this mark covers.
     #[must_use]
-    pub fn standing(&self, created_at: TimestampMs) -> Standing {
+    pub fn access(&self, created_at: TimestampMs) -> SessionAccess {
         if self.erased_until.is_some_and(|until| created_at <= until) {
-            Standing::Erased
+            SessionAccess::Erased
         } else if self.restricted {
-            Standing::Restricted
+            SessionAccess::Restricted
         } else {
-            Standing::Open
+            SessionAccess::Open
         }
     }
 
@@ -129,13 +129,13 @@ mod tests {
     fn an_erasure_does_not_lift_the_mark_of_a_later_one() {
         let mut mark = Mark::default();
         mark.begin_erasure(1, EARLY);
-        assert_eq!(mark.standing(BETWEEN), Standing::Open);
+        assert_eq!(mark.access(BETWEEN), SessionAccess::Open);
         for _ in 0..2 {
             mark.begin_erasure(2, LATE);
         }
         for _ in 0..2 {
             mark.end_erasure(1, EARLY);
-            assert_eq!(mark.standing(BETWEEN), Standing::Erased);
+            assert_eq!(mark.access(BETWEEN), SessionAccess::Erased);
         }
         mark.end_erasure(2, LATE);
         assert!(mark.is_empty());
@@ -150,8 +150,8 @@ mod tests {
             mark.begin_erasure(2, LATE);
         }
         mark.end_erasure(2, LATE);
-        assert_eq!(mark.standing(EARLY), Standing::Erased);
-        assert_eq!(mark.standing(BETWEEN), Standing::Open);
+        assert_eq!(mark.access(EARLY), SessionAccess::Erased);
+        assert_eq!(mark.access(BETWEEN), SessionAccess::Open);
         mark.end_erasure(1, EARLY);
         assert!(mark.is_empty());
     }
@@ -162,7 +162,7 @@ mod tests {
         mark.begin_erasure(1, LATE);
         mark.begin_erasure(2, LATE);
         mark.end_erasure(1, LATE);
-        assert_eq!(mark.standing(LATE), Standing::Erased);
+        assert_eq!(mark.access(LATE), SessionAccess::Erased);
         mark.end_erasure(2, LATE);
         assert!(mark.is_empty());
     }
@@ -174,11 +174,11 @@ mod tests {
         let mut mark = stored.clone();
         mark.begin_erasure(2, LATE);
         mark.end_erasure(2, LATE);
-        assert_eq!(mark.standing(EARLY), Standing::Erased);
+        assert_eq!(mark.access(EARLY), SessionAccess::Erased);
         mark.end_erasure(1, EARLY);
         assert!(mark.is_empty());
         mark = stored;
         mark.end_erasure(2, LATE);
-        assert_eq!(mark.standing(EARLY), Standing::Erased);
+        assert_eq!(mark.access(EARLY), SessionAccess::Erased);
     }
 }

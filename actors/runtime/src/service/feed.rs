@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use porchlight_core::context::SessionContext;
-use porchlight_core::privacy::Standing;
+use porchlight_core::privacy::SessionAccess;
 use porchlight_core::session::feed::Feed;
 use porchlight_core::timeline::NumberedChange;
 use porchlight_ports::{SessionRow, StoreError, StoreResult};
@@ -59,7 +59,7 @@ impl Service {
         let Some(target) = self.target(session_id).await? else {
             return Ok(None);
         };
-        if self.standing_of(target.tenant, session_id).await? != Standing::Open {
+        if self.access_of(target.tenant, session_id).await? != SessionAccess::Open {
             return Ok(None);
         }
         if let Some(end) = target.end {

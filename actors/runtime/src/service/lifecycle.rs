@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use porchlight_core::privacy::Standing;
+use porchlight_core::privacy::SessionAccess;
 use porchlight_observe::Fact;
 use porchlight_observe::shares::Share;
 use porchlight_ports::{
@@ -77,12 +77,14 @@ impl Service {
             started_at,
             created_at,
         };
-        match self.standing(&start) {
+        match self.access(&start) {
             _ if self.is_suppressed(start.tenant, &start.external_rider_id) => {
                 return Err(StartError::Suppressed);
             }
-            Standing::Open => {}
-            Standing::Restricted | Standing::Erased => return Err(StartError::Restricted),
+            SessionAccess::Open => {}
+            SessionAccess::Restricted | SessionAccess::Erased => {
+                return Err(StartError::Restricted);
+            }
         }
         let message = messages::session_started(&start);
         let new = NewSession {
@@ -149,7 +151,7 @@ impl Service {
         // The first request may have failed before the registry knew of the session. Look the session
         // up again, because it may have ended since.
         let session_id = first.session_id;
-        if self.standing(&first) != Standing::Open {
+        if self.access(&first) != SessionAccess::Open {
             return Err(StartError::Restricted);
         }
         if !self.registry().acts_for(session_id) {

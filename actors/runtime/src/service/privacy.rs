@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use porchlight_core::privacy::Standing;
+use porchlight_core::privacy::SessionAccess;
 use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::{SessionStart, Tenant};
@@ -78,8 +78,8 @@ impl Service {
 
     /// Returns the access that callers have to a session.
     #[must_use]
-    pub fn standing(&self, start: &SessionStart) -> Standing {
-        self.privacy.marks.standing(start)
+    pub fn access(&self, start: &SessionStart) -> SessionAccess {
+        self.privacy.marks.access(start)
     }
 
     /// Returns a session of any tenant, unless it is restricted or being erased.
@@ -97,7 +97,7 @@ impl Service {
 
     /// Returns whether a session may be shown.
     pub(super) fn is_shown(&self, row: &SessionRow) -> bool {
-        self.standing(&row.start) == Standing::Open
+        self.access(&row.start) == SessionAccess::Open
     }
 
     /// Returns whether a courier is barred from starting sessions.
@@ -110,17 +110,17 @@ impl Service {
         self.privacy.marks.of(tenant, &rider).suppressed
     }
 
-    /// Returns the standing of a session by its id. Reads the store only if the tenant has marks.
-    pub(super) async fn standing_of(
+    /// Returns the access that callers have to this session. Reads the store only if the tenant has marks.
+    pub(super) async fn access_of(
         &self,
         tenant: Tenant,
         session_id: porchlight_schema::ids::SessionId,
-    ) -> StoreResult<Standing> {
+    ) -> StoreResult<SessionAccess> {
         if !self.privacy.marks.has_any(tenant) {
-            return Ok(Standing::Open);
+            return Ok(SessionAccess::Open);
         }
         let row = self.find(session_id).await?;
-        Ok(row.map_or(Standing::Erased, |row| self.standing(&row.start)))
+        Ok(row.map_or(SessionAccess::Erased, |row| self.access(&row.start)))
     }
 
     /// Returns the restrictions that determine the sessions that webhooks must not mention.

@@ -4,7 +4,7 @@
 //! the clock is right. Each step may be repeated: the progress is stored after the data is removed,
 //! and removing data that is gone changes nothing.
 
-use porchlight_core::privacy::Standing;
+use porchlight_core::privacy::SessionAccess;
 use porchlight_core::retention::{
     DataClass, PolicyRefused, RetentionBounds, RetentionPolicy, SweepProgress, next_span,
 };
@@ -371,7 +371,7 @@ impl TenantRetention<'_> {
         let store = service.store().as_ref();
         if row.end.is_none()
             || service.privacy.marks.keeps(&row.start)
-            || service.standing(&row.start) != Standing::Open
+            || service.access(&row.start) != SessionAccess::Open
         {
             return Ok(false);
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use porchlight_core::privacy::Standing;
+use porchlight_core::privacy::SessionAccess;
 use porchlight_observe::{BatchOutcome, Metrics};
 use porchlight_ports::{Appended, SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
@@ -205,13 +205,13 @@ impl Service {
             metrics.on_batch(BatchOutcome::Closed);
             return Err(IngestError::Closed);
         }
-        match self.standing_of(target.tenant, target.session_id).await? {
-            Standing::Open => {}
-            Standing::Restricted => {
+        match self.access_of(target.tenant, target.session_id).await? {
+            SessionAccess::Open => {}
+            SessionAccess::Restricted => {
                 metrics.on_batch(BatchOutcome::Closed);
                 return Err(IngestError::Restricted);
             }
-            Standing::Erased => {
+            SessionAccess::Erased => {
                 metrics.on_batch(BatchOutcome::Closed);
                 return Err(IngestError::Erased);
             }

@@ -1,7 +1,7 @@
 //! Reads the data that an access request covers in addition to the data that the API shows about a
 //! session.
 
-use porchlight_core::privacy::{PrivacyRequest, RecordedSubject, Standing};
+use porchlight_core::privacy::{PrivacyRequest, RecordedSubject, SessionAccess};
 use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::privacy::Subject;
@@ -36,7 +36,7 @@ impl TenantPrivacy<'_> {
         let until = request.began_at.unwrap_or(request.received_at);
         let page = erase::page(store, self.tenant, subject, until, after, SESSIONS_AT_ONCE);
         let (mut rows, next) = page.await?;
-        rows.retain(|row| self.service.standing(&row.start) != Standing::Erased);
+        rows.retain(|row| self.service.access(&row.start) != SessionAccess::Erased);
         Ok((rows, next))
     }
 

@@ -3,7 +3,7 @@
 //! A hold and an erasure may begin at the same time, on different nodes. Each writes its mark first
 //! and then looks for the mark of the other, so at least one of them finds the other and is refused.
 
-use porchlight_core::privacy::{Mark, Standing};
+use porchlight_core::privacy::{Mark, SessionAccess};
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::privacy::Subject;
@@ -32,7 +32,7 @@ impl TenantPrivacy<'_> {
     /// Returns an error if the store fails; the change may or may not have happened.
     pub async fn set_hold(&self, start: &SessionStart, held: bool) -> StoreResult<bool> {
         self.write_hold(start.session_id, held).await?;
-        let is_erased = self.service.standing(start) == Standing::Erased
+        let is_erased = self.service.access(start) == SessionAccess::Erased
             || self.service.find(start.session_id).await?.is_none();
         match (held, is_erased) {
             (true, true) => self.write_hold(start.session_id, false).await?,
