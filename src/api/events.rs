@@ -64,7 +64,7 @@ pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem
         StreamMetrics::get().on_ended(StreamKind::Events, StreamEnd::Full);
         share_exceeded(exceeded)
     })?;
-    let seat = call.state.connections.events.take(tenant)?;
+    let permit = call.state.connections.events.take(tenant)?;
     // Watching begins before the first read, so that no change is missed.
     let watch = service.watch(row.start.session_id);
     let ended = match &row.end {
@@ -99,7 +99,7 @@ pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem
         ended,
         watch,
         beat,
-        _seat: seat,
+        _permit: permit,
         _share: share,
     };
     Ok(response.streaming(futures_util::stream::unfold(
@@ -138,7 +138,7 @@ struct EventStream {
     ended: Option<Ended>,
     watch: Watch,
     beat: Interval,
-    _seat: ConnectionPermit<Tenant>,
+    _permit: ConnectionPermit<Tenant>,
     _share: SharePermit,
 }
 
@@ -248,7 +248,7 @@ impl EventStream {
             .iter()
             .for_each(|change| self.write_change(change, out));
         if out.is_empty() {
-            self.tell_end(out).await.map_err(gone)?;
+            self.write_end(out).await.map_err(gone)?;
         }
         Ok(())
     }
@@ -259,7 +259,7 @@ impl EventStream {
     }
 
     /// Writes the insight once it exists, and the end.
-    async fn tell_end(&mut self, out: &mut Vec<u8>) -> StoreResult<()> {
+    async fn write_end(&mut self, out: &mut Vec<u8>) -> StoreResult<()> {
         let (Some(ended), Some(end)) = (&self.ended, &self.row.end) else {
             return Ok(());
         };

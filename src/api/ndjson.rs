@@ -54,7 +54,7 @@ const MEDIA_TYPE: &str = "application/x-ndjson";
 const PIECES_WAITING_MAX: usize = 4;
 
 /// The interval at which a waiting request checks for capacity.
-const ROOM_LOOK_EVERY: Duration = Duration::from_millis(2);
+const CAPACITY_POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Messages from the task to the answer.
 enum Piece {
@@ -146,7 +146,7 @@ struct Gateway {
     pipeline: Pipeline<Answer>,
     /// A line that waits because its session, or the node, has reached its limit through this very
     /// request.
-    held: Option<Taken>,
+    held: Option<PendingBatch>,
     /// The permit to hold a long line while it arrives.
     room: Room,
     /// The reason why the permit was refused: the line is refused after the lines before it.
@@ -165,7 +165,7 @@ struct Gateway {
 type Answer = (Option<SessionId>, LineAnswer);
 
 /// A batch that waits only for admission.
-struct Taken {
+struct PendingBatch {
     target: Target,
     answer: LineAnswer,
     bytes: usize,
@@ -183,7 +183,7 @@ impl Gateway {
                 Err(problem) => (Piece::Refused(problem), true),
             };
             let sent = pieces.send_timeout(piece, patience);
-            match self.pipeline.going_on(sent).await {
+            match self.pipeline.await_with_commits(sent).await {
                 Ok(()) if is_last => break StreamEnd::Finished,
                 Ok(()) => {}
                 // The client does not read the answer; the sender will retry the rest.
@@ -198,7 +198,7 @@ impl Gateway {
     /// Returns the next answers; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         loop {
-            self.take_up().await;
+            self.process_lines().await;
             let mut out = Vec::new();
             while let Some(((_, answer), outcome)) = self.pipeline.take_done().await {
                 match outcome {
@@ -229,7 +229,7 @@ impl Gateway {
         let read = tokio::select! {
             biased;
             () = self.pipeline.first_done() => return,
-            () = tokio::time::sleep(ROOM_LOOK_EVERY), if self.is_held_back => return,
+            () = tokio::time::sleep(CAPACITY_POLL_INTERVAL), if self.is_held_back => return,
             read = self.body.read(self.lines.room()), if may_read => read,
         };
         match read {
@@ -244,7 +244,7 @@ impl Gateway {
             Err(problem) => {
                 self.has_ended = true;
                 self.failed = Some(problem);
-                self.lines.give_up();
+                self.lines.discard_line();
             }
         }
     }
@@ -254,7 +254,7 @@ impl Gateway {
     }
 
     /// Processes the lines that have arrived.
-    async fn take_up(&mut self) {
+    async fn process_lines(&mut self) {
         if let Some(held) = self.held.take() {
             self.admit(held).await;
         }
@@ -299,7 +299,7 @@ impl Gateway {
 
     fn refuse_crowded(&mut self) {
         if let Some(error) = self.crowded.take()
-            && self.lines.give_up()
+            && self.lines.discard_line()
         {
             self.refuse(LineAnswer::of_none(), not_admitted(error));
         }
@@ -308,14 +308,18 @@ impl Gateway {
     /// Decodes a large line outside of the worker, when it has its turn.
     async fn take_large_line(&mut self, line: Bytes) {
         let (bytes, usage) = (line.len(), Arc::clone(&self.usage));
-        let turn = match self.pipeline.going_on(usage.large_body_turn()).await {
+        let turn = match self
+            .pipeline
+            .await_with_commits(usage.large_body_turn())
+            .await
+        {
             Ok(turn) => turn,
             Err(exceeded) => {
                 return self.refuse(LineAnswer::of_none(), share_exceeded(exceeded));
             }
         };
         let decoding = background::run(move || decode_line(&line));
-        let read = self.pipeline.going_on(decoding).await;
+        let read = self.pipeline.await_with_commits(decoding).await;
         drop(turn);
         match read {
             Ok(read) => self.take_line(read, bytes).await,
@@ -337,7 +341,7 @@ impl Gateway {
         };
         match line.batch {
             Ok(batch) => {
-                let taken = Taken {
+                let taken = PendingBatch {
                     target,
                     answer,
                     bytes,
@@ -360,7 +364,7 @@ impl Gateway {
             .ok_or_else(session_not_found)
     }
 
-    async fn admit(&mut self, taken: Taken) {
+    async fn admit(&mut self, taken: PendingBatch) {
         let session_id = taken.target.session_id;
         let own = self.pipeline.answers();
         let own = own.filter(|(session, _)| *session == Some(session_id));
@@ -368,7 +372,7 @@ impl Gateway {
             self.held = Some(taken);
             return;
         }
-        let Taken {
+        let PendingBatch {
             target,
             answer,
             bytes,
@@ -379,7 +383,7 @@ impl Gateway {
         let permit = match admitted {
             Ok(permit) => permit,
             Err(AdmitError::NodeFull | AdmitError::TenantFull(_)) if !self.pipeline.is_empty() => {
-                self.held = Some(Taken {
+                self.held = Some(PendingBatch {
                     target,
                     answer,
                     bytes,

@@ -90,7 +90,7 @@ impl<A: 'static> Pipeline<A> {
 
     /// Awaits `future` while commits proceed, so that permits are returned when batches are
     /// durable, even if the client does not read the answers.
-    pub(super) async fn going_on<F: Future>(&mut self, future: F) -> F::Output {
+    pub(super) async fn await_with_commits<F: Future>(&mut self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| {
             let output = future.as_mut().poll(context);

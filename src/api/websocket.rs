@@ -88,7 +88,7 @@ pub(super) async fn upgrade(call: RequestContext) -> Result<HttpResponse, Proble
     if service.is_draining() {
         return Err(Problem::new(Code::Draining, "The service is stopping."));
     }
-    let seat = call.state.connections.sockets.take(session_id)?;
+    let permit = call.state.connections.sockets.take(session_id)?;
     let share = target.usage().hold(Share::Sockets);
     let share = share.map_err(|exceeded| {
         StreamMetrics::get().on_ended(StreamKind::Websocket, StreamEnd::Full);
@@ -113,7 +113,7 @@ pub(super) async fn upgrade(call: RequestContext) -> Result<HttpResponse, Proble
         heard_at: Instant::now(),
         out,
     };
-    rt::spawn(socket.run(seat, share));
+    rt::spawn(socket.run(permit, share));
     let frames = futures_util::stream::poll_fn(move |context| {
         let frame = frames.poll_recv(context);
         frame.map(|frame: Option<Bytes>| frame.map(Ok::<_, Problem>))
@@ -186,16 +186,16 @@ impl Socket {
     /// Receives and answers messages until there is a reason to close.
     async fn serve(&mut self) -> Closing {
         let every = Duration::from_millis(SOCKET_PING_MS);
-        let mut beat = interval_at(Instant::now() + every, every);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut closing = self.look_around().await;
+        let mut pings = interval_at(Instant::now() + every, every);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut closing = self.check_session().await;
         loop {
             if let Some(closing) = closing {
                 return self.finish(closing).await;
             }
-            closing = match self.take_up().await {
+            closing = match self.process_frames().await {
                 None => {
-                    let may_read = self.may_take();
+                    let may_read = self.has_capacity();
                     tokio::select! {
                         biased;
                         () = self.pipeline.first_done() => self.answer().await.err(),
@@ -203,8 +203,8 @@ impl Socket {
                             Some(Ok(chunk)) => self.receive(&chunk),
                             _ => return Closing::Gone,
                         },
-                        () = self.watch.changed() => self.look_around().await,
-                        _ = beat.tick() => self.beat().await,
+                        () = self.watch.changed() => self.check_session().await,
+                        _ = pings.tick() => self.send_ping().await,
                     }
                 }
                 closing => closing,
@@ -223,7 +223,7 @@ impl Socket {
                 }
             } else if !matches!(closing, Closing::Ended) {
                 return closing;
-            } else if let Some(worse) = self.take_up().await {
+            } else if let Some(worse) = self.process_frames().await {
                 return worse;
             } else if self.pipeline.is_empty() {
                 match self.payload.next().now_or_never() {
@@ -238,7 +238,7 @@ impl Socket {
         }
     }
 
-    async fn look_around(&self) -> Option<Closing> {
+    async fn check_session(&self) -> Option<Closing> {
         let service = &self.state.service;
         if service.is_draining() {
             Some(Closing::Draining)
@@ -249,7 +249,7 @@ impl Socket {
         }
     }
 
-    async fn beat(&mut self) -> Option<Closing> {
+    async fn send_ping(&mut self) -> Option<Closing> {
         if self.heard_at.elapsed() > Duration::from_millis(SOCKET_SILENCE_MS_MAX) {
             return Some(Closing::Silent);
         }
@@ -258,7 +258,7 @@ impl Socket {
             return Some(Closing::Revoked);
         }
         // An end on another node wakes no task here.
-        let closing = self.look_around().await;
+        let closing = self.check_session().await;
         if closing.is_some() {
             return closing;
         }
@@ -274,13 +274,13 @@ impl Socket {
         covered.is_err().then_some(Closing::Again)
     }
 
-    fn may_take(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         self.pipeline.len() < SESSION_IN_FLIGHT_MAX as usize
     }
 
     /// Processes the frames that have arrived.
-    async fn take_up(&mut self) -> Option<Closing> {
-        while self.may_take() {
+    async fn process_frames(&mut self) -> Option<Closing> {
+        while self.has_capacity() {
             let closing = match self.codec.decode(&mut self.received) {
                 Ok(Some(frame)) => self.take(frame).await,
                 Ok(None) if self.will_be_too_large() => Some(Closing::TooLarge),
@@ -419,7 +419,7 @@ impl Socket {
         }
         let patience = Duration::from_millis(ANSWER_WRITTEN_MS_MAX);
         let sent = self.out.send_timeout(out.freeze(), patience);
-        let sent = self.pipeline.going_on(sent).await;
+        let sent = self.pipeline.await_with_commits(sent).await;
         sent.map_err(|_| Closing::Gone)
     }
 

@@ -36,7 +36,7 @@ pub(super) use outcome::{Outcome, outcomes, reason};
 const ROWS: usize = 50;
 /// The maximum number of sessions that one page reads to filter by outcome; each read includes the
 /// insight.
-const LOOKED_AT_MAX: usize = 400;
+const EXAMINED_MAX: usize = 400;
 /// The fields in the list's address.
 const FIELDS: [&str; 6] = [
     "status",
@@ -164,11 +164,7 @@ async fn read(
     chosen: Option<Chosen>,
     after: Option<SessionId>,
 ) -> Result<Rows, Problem> {
-    let limit = if chosen.is_some() {
-        LOOKED_AT_MAX
-    } else {
-        ROWS
-    };
+    let limit = if chosen.is_some() { EXAMINED_MAX } else { ROWS };
     let own = visit.sessions();
     let page: Page<SessionRow, SessionId> = own.list(filter, limit as u32, after).await?;
     let found = outcomes(own, &page.rows).await?;

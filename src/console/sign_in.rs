@@ -17,7 +17,7 @@ use super::{guard, layout};
 
 /// The reason for the sign-in page, if there is one to show.
 #[derive(Clone, Copy)]
-enum Why {
+enum SignInNotice {
     Ended,
     Out,
     Mistyped,
@@ -26,7 +26,7 @@ enum Why {
     TooOften,
 }
 
-impl Why {
+impl SignInNotice {
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Ended => (
@@ -61,17 +61,20 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 async fn show(http: HttpRequest) -> HttpResponse {
     let mut query = Query::of(http.query_string());
     let next = query.text("next", NEXT_CHARS_MAX).unwrap_or_default();
-    let why = query.closed("why", &[("ended", Why::Ended), ("out", Why::Out)]);
+    let why = query.closed(
+        "why",
+        &[("ended", SignInNotice::Ended), ("out", SignInNotice::Out)],
+    );
     guard::ok(page(&next, why))
 }
 
-fn page(next: &str, why: Option<Why>) -> Markup {
+fn page(next: &str, why: Option<SignInNotice>) -> Markup {
     layout::bare(
         "Sign in",
         html! {
             h1 { "Sign in" }
             p.lead { "Use a secret key of your organization. The key selects the sandbox or the live environment." }
-            @if let Some((kind, words)) = why.map(Why::words) {
+            @if let Some((kind, words)) = why.map(SignInNotice::words) {
                 p class={ "notice " (kind) } role="status" #why { (words) }
             }
             form.stack method="post" action={ (ROOT) "/sign-in" } {
@@ -99,28 +102,28 @@ async fn enter(http: HttpRequest, payload: Payload) -> Result<HttpResponse, Prob
     if let Err(wait) = console.throttle.admit(client, read.map(|read| read.hash)) {
         let mut refused = guard::html(
             StatusCode::TOO_MANY_REQUESTS,
-            page(&next, Some(Why::TooOften)),
+            page(&next, Some(SignInNotice::TooOften)),
         );
         refused.headers_mut().insert(RETRY_AFTER, wait.into());
         return Ok(refused);
     }
     let again = |why| guard::html(StatusCode::UNPROCESSABLE_ENTITY, page(&next, Some(why)));
     let Some(read) = read else {
-        return Ok(again(Why::Mistyped));
+        return Ok(again(SignInNotice::Mistyped));
     };
     if read.kind != KeyKind::Secret {
-        return Ok(again(Why::Client));
+        return Ok(again(SignInNotice::Client));
     }
     let now = state.service.now();
     let key = match state.auth.signed_in(read.hash, now).await {
         Ok(key) => key,
         Err(problem) if problem.code() == Code::CredentialInvalid => {
-            return Ok(again(Why::Unknown));
+            return Ok(again(SignInNotice::Unknown));
         }
         Err(problem) => return Err(problem),
     };
     if key.kind != read.kind || key.tenant.env != read.env {
-        return Ok(again(Why::Unknown));
+        return Ok(again(SignInNotice::Unknown));
     }
     let ticket = console.tickets.issue(read.hash, now);
     let mut entered = guard::see(if is_ours(&next) { &next } else { ROOT });

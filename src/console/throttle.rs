@@ -13,12 +13,12 @@ use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 /// The number of attempts per address, both as a burst and per minute.
-const TRIES: NonZeroU32 = NonZeroU32::new(20).unwrap();
+const ADDRESS_ATTEMPTS: NonZeroU32 = NonZeroU32::new(20).unwrap();
 
 /// The number of attempts per key, for an address that has used up its own.
-const TRIES_OF_A_KEY: NonZeroU32 = NonZeroU32::new(5).unwrap();
+const KEY_ATTEMPTS: NonZeroU32 = NonZeroU32::new(5).unwrap();
 /// The number of such attempts per second, all keys together.
-const EXTRA_TRIES: NonZeroU32 = NonZeroU32::new(50).unwrap();
+const EXTRA_ATTEMPTS: NonZeroU32 = NonZeroU32::new(50).unwrap();
 
 /// Counts the attempts by address, and then by key.
 pub(super) struct Throttle {
@@ -30,9 +30,9 @@ pub(super) struct Throttle {
 impl Throttle {
     pub(super) fn new() -> Self {
         Self {
-            addresses: RateLimiter::dashmap(Quota::per_minute(TRIES)),
-            keys: RateLimiter::dashmap(Quota::per_minute(TRIES_OF_A_KEY)),
-            extra: RateLimiter::direct(Quota::per_second(EXTRA_TRIES)),
+            addresses: RateLimiter::dashmap(Quota::per_minute(ADDRESS_ATTEMPTS)),
+            keys: RateLimiter::dashmap(Quota::per_minute(KEY_ATTEMPTS)),
+            extra: RateLimiter::direct(Quota::per_second(EXTRA_ATTEMPTS)),
         }
     }
 

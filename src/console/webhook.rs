@@ -49,7 +49,7 @@ impl Done {
 
 /// The messages that the page shows in addition to the current state.
 #[derive(Default)]
-struct Said {
+struct Feedback {
     notice: Option<(Notice, String)>,
     /// A secret that was just created, shown only once.
     secret: Option<(String, Option<TimestampMs>)>,
@@ -59,7 +59,7 @@ struct Said {
     tested: Option<(MessageEvent, Tested)>,
 }
 
-impl Said {
+impl Feedback {
     fn notice(kind: Notice, words: impl Into<String>) -> Self {
         Self {
             notice: Some((kind, words.into())),
@@ -92,27 +92,27 @@ pub(super) async fn endpoint(
     }
 }
 
-async fn answer(visit: &SignedInRequest, said: Said) -> Result<HttpResponse, Problem> {
+async fn answer(visit: &SignedInRequest, feedback: Feedback) -> Result<HttpResponse, Problem> {
     let webhooks = visit.webhooks()?;
     let endpoint = endpoint(visit, &webhooks).await?;
     let frame = visit.frame();
     let body = match &endpoint {
         Some(endpoint) => {
             let ends_at = webhooks.certificate_ends_at(endpoint);
-            show::configured(&frame, endpoint, ends_at, &said)
+            show::configured(&frame, endpoint, ends_at, &feedback)
         }
-        None => show::none(&frame, &said),
+        None => show::none(&frame, &feedback),
     };
     Ok(guard::ok(frame.page(Here::Webhook, "Webhook", body)))
 }
 
 async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let mut query = Query::of(visit.http.query_string());
-    let said = match query.closed("done", &Done::ALL) {
-        Some(done) => Said::notice(Notice::Good, done.words()),
-        None => Said::default(),
+    let feedback = match query.closed("done", &Done::ALL) {
+        Some(done) => Feedback::notice(Notice::Good, done.words()),
+        None => Feedback::default(),
     };
-    answer(&visit, said).await
+    answer(&visit, feedback).await
 }
 
 /// Returns the explanation of a refused action; an internal fault stays an error.
@@ -145,17 +145,17 @@ fn done(word: &str) -> HttpResponse {
 async fn register(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let form = visit.form().await?;
     let url = form.get("url").trim().to_owned();
-    let said = match visit.webhooks()?.register(visit.tenant(), &url, None).await {
-        Ok(made) => Said {
+    let feedback = match visit.webhooks()?.register(visit.tenant(), &url, None).await {
+        Ok(made) => Feedback {
             secret: Some((made.secret.to_string(), None)),
-            ..Said::notice(Notice::Good, "The webhook is registered.")
+            ..Feedback::notice(Notice::Good, "The webhook is registered.")
         },
-        Err(error) => Said {
+        Err(error) => Feedback {
             typed: Some(url),
-            ..Said::notice(Notice::Bad, refused(error)?)
+            ..Feedback::notice(Notice::Bad, refused(error)?)
         },
     };
-    answer(&visit, said).await
+    answer(&visit, feedback).await
 }
 
 async fn change(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
@@ -168,11 +168,11 @@ async fn change(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     {
         Ok(_) => Ok(done("changed")),
         Err(error) => {
-            let said = Said {
+            let feedback = Feedback {
                 typed: Some(url),
-                ..Said::notice(Notice::Bad, refused(error)?)
+                ..Feedback::notice(Notice::Bad, refused(error)?)
             };
-            answer(&visit, said).await
+            answer(&visit, feedback).await
         }
     }
 }
@@ -193,7 +193,7 @@ async fn enable(mut visit: SignedInRequest, enabled: bool) -> Result<HttpRespons
         .await
     {
         Ok(_) => Ok(done(if enabled { "resumed" } else { "paused" })),
-        Err(error) => answer(&visit, Said::notice(Notice::Bad, refused(error)?)).await,
+        Err(error) => answer(&visit, Feedback::notice(Notice::Bad, refused(error)?)).await,
     }
 }
 
@@ -204,25 +204,25 @@ async fn rotate(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
         .parse()
         .unwrap_or(SECRET_OVERLAP_SEC_DEFAULT);
     let overlap_sec = overlap_sec.min(SECRET_OVERLAP_SEC_MAX);
-    let said = match visit
+    let feedback = match visit
         .webhooks()?
         .rotate(visit.tenant(), overlap_sec, None)
         .await
     {
-        Ok(made) => Said {
+        Ok(made) => Feedback {
             secret: Some((made.secret.to_string(), made.previous_expires_at)),
-            ..Said::notice(Notice::Good, "The webhook has a new secret.")
+            ..Feedback::notice(Notice::Good, "The webhook has a new secret.")
         },
-        Err(error) => Said::notice(Notice::Bad, refused(error)?),
+        Err(error) => Feedback::notice(Notice::Bad, refused(error)?),
     };
-    answer(&visit, said).await
+    answer(&visit, feedback).await
 }
 
 async fn end_overlap(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     visit.form().await?;
     match visit.webhooks()?.end_overlap(visit.tenant()).await {
         Ok(()) => Ok(done("ended")),
-        Err(error) => answer(&visit, Said::notice(Notice::Bad, refused(error)?)).await,
+        Err(error) => answer(&visit, Feedback::notice(Notice::Bad, refused(error)?)).await,
     }
 }
 
@@ -230,7 +230,7 @@ async fn delete(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     visit.form().await?;
     match visit.webhooks()?.remove(visit.tenant()).await {
         Ok(()) => Ok(done("deleted")),
-        Err(error) => answer(&visit, Said::notice(Notice::Bad, refused(error)?)).await,
+        Err(error) => answer(&visit, Feedback::notice(Notice::Bad, refused(error)?)).await,
     }
 }
 
@@ -241,9 +241,9 @@ async fn test(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
         .find(|event| event.as_str() == form.get("event"));
     let event = event.unwrap_or(MessageEvent::InsightUpdated);
     let tested = visit.webhooks()?.test(visit.tenant(), event).await?;
-    let said = Said {
+    let feedback = Feedback {
         tested: Some((event, tested)),
-        ..Said::default()
+        ..Feedback::default()
     };
-    answer(&visit, said).await
+    answer(&visit, feedback).await
 }

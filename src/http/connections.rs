@@ -91,7 +91,7 @@ impl<K: Hash + Eq + Copy> ConnectionLimiter<K> {
         *own += 1;
         let is_too_many = *own > self.each_max;
         drop(own);
-        let seat = ConnectionPermit {
+        let permit = ConnectionPermit {
             connections: Arc::clone(self),
             key,
             _open: Open::begin(self.kind),
@@ -106,7 +106,7 @@ impl<K: Hash + Eq + Copy> ConnectionLimiter<K> {
                 ),
             ));
         }
-        Ok(seat)
+        Ok(permit)
     }
 }
 
@@ -127,8 +127,9 @@ mod tests {
     #[test]
     fn full_limits_are_reported_and_released_permits_are_free() {
         let connections = ConnectionLimiter::new(StreamKind::Events, 3, 2);
-        let code =
-            |seat: Result<ConnectionPermit<u8>, Problem>| seat.err().map(|problem| problem.code());
+        let code = |permit: Result<ConnectionPermit<u8>, Problem>| {
+            permit.err().map(|problem| problem.code())
+        };
         let (one, two) = (connections.take(1).unwrap(), connections.take(1).unwrap());
         assert_eq!(code(connections.take(1)), Some(Code::TooManyStreams));
         let other = connections.take(2).unwrap();

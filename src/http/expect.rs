@@ -2,7 +2,7 @@
 //! refused by its head gets its final answer only and its body is never sent.
 //!
 //! The framework sends `100 Continue` as soon as its "expect" service returns the request. The
-//! service of this module therefore runs the handler itself, with a payload that is withheld. When
+//! service of this module therefore runs the handler itself, with a payload that is pending. When
 //! the handler asks for the payload, the service returns a placeholder request that carries the
 //! handler's future, and [`resume`] goes on with it. When the handler refuses the request before
 //! that, its answer is the error of the "expect" service, which is sent in place of `100 Continue`.
@@ -27,7 +27,7 @@ use futures_util::{FutureExt, Stream};
 type Handling = Pin<Box<dyn Future<Output = Result<ServiceResponse<BoxBody>, Error>>>>;
 
 /// The payload of a request until its handler asks for it.
-struct Withheld {
+struct PendingPayload {
     payload: Payload,
     /// Whether the payload may be read.
     is_released: bool,
@@ -38,18 +38,18 @@ struct Withheld {
 }
 
 /// The payload as the handler sees it.
-struct Deferred(Rc<RefCell<Withheld>>);
+struct Deferred(Rc<RefCell<PendingPayload>>);
 
 impl Stream for Deferred {
     type Item = Result<Bytes, PayloadError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let mut withheld = self.0.borrow_mut();
-        if withheld.is_released {
-            return Pin::new(&mut withheld.payload).poll_next(context);
+        let mut pending = self.0.borrow_mut();
+        if pending.is_released {
+            return Pin::new(&mut pending.payload).poll_next(context);
         }
-        withheld.reader = Some(context.waker().clone());
-        if let Some(releaser) = withheld.releaser.take() {
+        pending.reader = Some(context.waker().clone());
+        if let Some(releaser) = pending.releaser.take() {
             releaser.wake();
         }
         Poll::Pending
@@ -59,7 +59,7 @@ impl Stream for Deferred {
 /// Handles a request with `Expect: 100-continue` until it is refused or its body is needed.
 struct Held {
     handling: Option<Handling>,
-    withheld: Rc<RefCell<Withheld>>,
+    pending: Rc<RefCell<PendingPayload>>,
 }
 
 /// Runs the handler of a request until it needs the body. The returned request belongs to
@@ -77,18 +77,18 @@ where
     S::Future: 'static,
 {
     let (request, payload) = request.replace_payload(Payload::None::<BoxedPayloadStream>);
-    let withheld = Rc::new(RefCell::new(Withheld {
+    let pending = Rc::new(RefCell::new(PendingPayload {
         payload,
         is_released: false,
         reader: None,
         releaser: None,
     }));
-    let deferred: BoxedPayloadStream = Box::pin(Deferred(Rc::clone(&withheld)));
+    let deferred: BoxedPayloadStream = Box::pin(Deferred(Rc::clone(&pending)));
     let payload = Payload::Stream { payload: deferred };
     let (request, _none) = request.replace_payload(payload);
     Held {
         handling: Some(Box::pin(app.call(request))),
-        withheld,
+        pending,
     }
 }
 
@@ -97,7 +97,7 @@ impl Future for Held {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        this.withheld.borrow_mut().releaser = Some(context.waker().clone());
+        this.pending.borrow_mut().releaser = Some(context.waker().clone());
         let Some(mut handling) = this.handling.take() else {
             return Poll::Pending;
         };
@@ -111,15 +111,15 @@ impl Future for Held {
             }
             // The body of this answer may read the payload: a stream answers while it reads.
             Poll::Ready(Ok(response)) => handling = ready(Ok(response)).boxed_local(),
-            Poll::Pending if this.withheld.borrow().reader.is_none() => {
+            Poll::Pending if this.pending.borrow().reader.is_none() => {
                 this.handling = Some(handling);
                 return Poll::Pending;
             }
             Poll::Pending => {}
         }
-        let mut withheld = this.withheld.borrow_mut();
-        withheld.is_released = true;
-        if let Some(reader) = withheld.reader.take() {
+        let mut pending = this.pending.borrow_mut();
+        pending.is_released = true;
+        if let Some(reader) = pending.reader.take() {
             reader.wake();
         }
         let placeholder = Request::new();

@@ -27,17 +27,17 @@ use super::state::State;
 /// every minute keep theirs.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// Deadline for a complete request head.
-const HEAD_WITHIN: Duration = Duration::from_secs(5);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum time for which a connection is read after an answer that closes it.
-const DISCONNECT_WITHIN: Duration = Duration::from_secs(1);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of new connections that wait in the kernel until they are accepted.
 const CONNECTIONS_QUEUED_MAX: i32 = 2_048;
 /// Maximum number of connections per worker.
 const WORKER_CONNECTIONS_MAX: usize = 20_000;
 /// The maximum time for requests in flight when the listener stops.
-const STOP_WITHIN_SEC: u64 = 10;
+const STOP_TIMEOUT_SEC: u64 = 10;
 /// The interval at which a stopping listener checks for open connections.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A running listener.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Connections {
     /// Waits until no connection is open, at most until the given time.
     pub async fn gone(&self, until: Instant) {
         while self.0.load(Ordering::Relaxed) > 0 && Instant::now() < until {
-            sleep(LOOK_EVERY).await;
+            sleep(CLOSE_POLL_INTERVAL).await;
         }
     }
 }
@@ -109,7 +109,7 @@ pub fn listen(
     let server = builder
         .workers(workers.max(1))
         .max_concurrent_connections(WORKER_CONNECTIONS_MAX)
-        .shutdown_timeout(STOP_WITHIN_SEC)
+        .shutdown_timeout(STOP_TIMEOUT_SEC)
         .disable_signals()
         .listen("public", listener, move || {
             let (stopping, connected) = (stopping.clone(), connected.clone());
@@ -119,8 +119,8 @@ pub fn listen(
                     async move { stopping.notified().await }
                 })
                 .keep_alive(KEEP_ALIVE)
-                .client_request_timeout(HEAD_WITHIN)
-                .client_disconnect_timeout(DISCONNECT_WITHIN)
+                .client_request_timeout(HEAD_TIMEOUT)
+                .client_disconnect_timeout(DISCONNECT_TIMEOUT)
                 .local_addr(address)
                 // Streams send small answers, which Nagle's algorithm would delay by 40 ms.
                 .tcp_nodelay(true)
@@ -200,11 +200,11 @@ mod tests {
         other.gone(began + grace).await;
         leaving.await.unwrap();
         let went = Duration::from_millis(500);
-        let seen = went..=went + 2 * LOOK_EVERY;
+        let seen = went..=went + 2 * CLOSE_POLL_INTERVAL;
         assert!(seen.contains(&began.elapsed()), "they went");
         let _stays = connections.open();
         connections.gone(began + grace).await;
-        let over = grace..=grace + 2 * LOOK_EVERY;
+        let over = grace..=grace + 2 * CLOSE_POLL_INTERVAL;
         assert!(over.contains(&began.elapsed()), "one stays");
     }
 }

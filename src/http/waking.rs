@@ -173,17 +173,17 @@ pub async fn yield_to_payload() {
 
 /// Tasks to wake after the present queue, unless they are polled before.
 #[derive(Default)]
-struct Later {
+struct DeferredWakes {
     waiting: Vec<(u64, Waker)>,
     next: u64,
     is_in_queue: bool,
 }
 
 thread_local! {
-    static LATER: RefCell<Later> = RefCell::default();
+    static LATER: RefCell<DeferredWakes> = RefCell::default();
 }
 
-impl Later {
+impl DeferredWakes {
     fn enter(&mut self, waker: Waker) -> u64 {
         self.next += 1;
         self.waiting.push((self.next, waker));

@@ -57,10 +57,10 @@ pub enum NameRefused {
 type Verdict = Result<Arc<[IpAddr]>, NameRefused>;
 
 /// A receiver of the verdict of a lookup in flight.
-type UnderWay = watch::Receiver<Option<Verdict>>;
+type PendingVerdict = watch::Receiver<Option<Verdict>>;
 
 /// The lookups in flight.
-type LookUps = Arc<Mutex<HashMap<(Holder, String), UnderWay>>>;
+type LookUps = Arc<Mutex<HashMap<(Holder, String), PendingVerdict>>>;
 
 /// Resolves and checks names. No verdict outlives its lookup: each attempt resolves and checks
 /// again. Concurrent requests of a tenant for one name share a lookup. A lookup counts towards the
@@ -115,7 +115,7 @@ impl Guard {
         }
     }
 
-    fn look_up(&self, holder: Holder, name: &str) -> UnderWay {
+    fn look_up(&self, holder: Holder, name: &str) -> PendingVerdict {
         let key = (holder, name.to_owned());
         let mut look_ups = lock(&self.look_ups);
         if let Some(ended) = look_ups.get(&key)

@@ -91,7 +91,7 @@ impl Lines {
     }
 
     /// Drops the incomplete line and skips its rest; returns whether there was one.
-    pub(super) fn give_up(&mut self) -> bool {
+    pub(super) fn discard_line(&mut self) -> bool {
         let is_begun = !self.is_skipping && self.from < self.buffer.len();
         self.is_skipping |= is_begun;
         self.from = self.buffer.len();
@@ -100,7 +100,7 @@ impl Lines {
     }
 
     fn skip(&mut self) -> Option<Line<'_>> {
-        self.give_up().then_some(Line::TooLong)
+        self.discard_line().then_some(Line::TooLong)
     }
 }
 

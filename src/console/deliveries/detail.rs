@@ -22,7 +22,7 @@ use super::{curl, explained};
 
 /// The time after a retry request during which the page polls for the result: an attempt and its
 /// commit.
-const LOOKS_FOR_MS: i64 = 15_000;
+const POLL_MS_MAX: i64 = 15_000;
 
 fn not_found() -> Problem {
     Problem::new(Code::DeliveryNotFound, "The delivery does not exist.")
@@ -83,7 +83,7 @@ fn page(
     let last = detail.attempts.last().map(|(_, report)| report);
     let waits = asked_at.filter(|&asked_at| {
         let is_answered = last.is_some_and(|last| last.at >= asked_at);
-        !is_answered && frame.now.since_ms(asked_at) < LOOKS_FOR_MS
+        !is_answered && frame.now.since_ms(asked_at) < POLL_MS_MAX
     });
     html! {
         p.crumbs { a href={ (ROOT) "/deliveries" } { "Webhook deliveries" } }

@@ -17,12 +17,12 @@ use super::super::signed_in::SignedInRequest;
 use super::super::streams::Open;
 
 /// The interval between polls for a change.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The number of polls without a change after which a comment keeps the connection open; the key is
 /// checked again at the same interval.
-const QUIET_LOOKS: u32 = 15;
+const QUIET_POLLS: u32 = 15;
 /// The number of polls (an hour) after which a stream ends and the browser opens a new one.
-const LOOKS_MAX: u32 = 3_600;
+const POLLS_MAX: u32 = 3_600;
 
 /// Returns the address of a session's stream.
 pub(super) fn address(session_id: SessionId) -> String {
@@ -38,13 +38,13 @@ struct Seen {
     events: usize,
 }
 
-struct Looking {
+struct LivePoll {
     state: Data<State>,
     session_id: SessionId,
     key_hash: [u8; 32],
     seen: Option<Seen>,
     quiet: u32,
-    looks: u32,
+    polls: u32,
     is_over: bool,
     _open: Open,
 }
@@ -58,17 +58,17 @@ pub(super) async fn stream(visit: SignedInRequest) -> Result<HttpResponse, Probl
             "Too many live pages are open. Close some, and reload.",
         )
     })?;
-    let looking = Looking {
+    let poll = LivePoll {
         session_id: row.start.session_id,
         key_hash: visit.ticket.key_hash,
         state: visit.state,
         seen: None,
         quiet: 0,
-        looks: 0,
+        polls: 0,
         is_over: false,
         _open: open,
     };
-    let words = unfold(looking, |looking| async move { looking.next().await });
+    let words = unfold(poll, |poll| async move { poll.next().await });
     Ok(HttpResponse::Ok()
         .insert_header((CONTENT_TYPE, "text/event-stream"))
         .insert_header((CACHE_CONTROL, "no-store"))
@@ -76,18 +76,18 @@ pub(super) async fn stream(visit: SignedInRequest) -> Result<HttpResponse, Probl
         .streaming(words))
 }
 
-impl Looking {
+impl LivePoll {
     /// Returns the next signal and the state for the following one.
     async fn next(mut self) -> Option<(Result<Bytes, Problem>, Self)> {
         loop {
-            if self.is_over || self.looks >= LOOKS_MAX || self.state.service.is_draining() {
+            if self.is_over || self.polls >= POLLS_MAX || self.state.service.is_draining() {
                 return None;
             }
             if self.seen.is_some() {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
-            self.looks += 1;
-            let seen = match self.look().await {
+            self.polls += 1;
+            let seen = match self.read_state().await {
                 Ok(seen) => seen,
                 // The session was removed or restricted: the page fetches nothing new.
                 Err(problem) if problem.code() == Code::SessionNotFound => return None,
@@ -113,16 +113,16 @@ impl Looking {
                 ));
             }
             self.quiet += 1;
-            if self.quiet >= QUIET_LOOKS {
+            if self.quiet >= QUIET_POLLS {
                 self.quiet = 0;
                 return Some((Ok(Bytes::from_static(b": still here\n\n")), self));
             }
         }
     }
 
-    async fn look(&mut self) -> Result<Seen, Problem> {
+    async fn read_state(&mut self) -> Result<Seen, Problem> {
         let service = &self.state.service;
-        if self.looks % QUIET_LOOKS == 1 {
+        if self.polls % QUIET_POLLS == 1 {
             let good = self
                 .state
                 .auth
@@ -130,7 +130,7 @@ impl Looking {
                 .await;
             if good.is_err_and(|problem| problem.code() == Code::CredentialInvalid) {
                 self.is_over = true;
-                self.looks = LOOKS_MAX;
+                self.polls = POLLS_MAX;
             }
         }
         let Some(row) = service.find_shown(self.session_id).await? else {

@@ -10,7 +10,7 @@ use porchlight_schema::time::TimestampMs;
 use super::super::layout::{self, Frame, Icon, Notice, copy, duration, icon, notice, time};
 use super::super::route::ROOT;
 use super::super::words;
-use super::Said;
+use super::Feedback;
 
 /// The overlaps to choose from: seconds and label.
 const OVERLAPS: [(u32, &str); 4] = [
@@ -21,17 +21,17 @@ const OVERLAPS: [(u32, &str); 4] = [
 ];
 
 /// Renders the page without a webhook.
-pub(super) fn none(frame: &Frame<'_>, said: &Said) -> Markup {
+pub(super) fn none(frame: &Frame<'_>, feedback: &Feedback) -> Markup {
     html! {
         header.title { h1 { "Webhook" } }
-        (notices(said))
+        (notices(feedback))
         section.card {
             h2 { "No webhook yet" }
             p { "Porchlight sends a signed event to your URL when a session starts, when it ends, and when its insight is created or updated." }
             @if frame.may_change() {
                 form.stack method="post" action={ (ROOT) "/webhook/register" } {
                     (frame.field())
-                    (url_field(said.typed.as_deref().unwrap_or_default()))
+                    (url_field(feedback.typed.as_deref().unwrap_or_default()))
                     p.help #url-help { "Use https on a public host. Porchlight checks the host and its certificate when you register the URL." }
                     button.primary { "Register" }
                 }
@@ -50,10 +50,10 @@ fn url_field(value: &str) -> Markup {
     }
 }
 
-fn notices(said: &Said) -> Markup {
+fn notices(feedback: &Feedback) -> Markup {
     html! {
-        @if let Some((kind, words)) = &said.notice { (notice(*kind, words)) }
-        @if let Some((secret, previous)) = &said.secret {
+        @if let Some((kind, words)) = &feedback.notice { (notice(*kind, words)) }
+        @if let Some((secret, previous)) = &feedback.secret {
             section.card.once aria-labelledby="once" {
                 h2 #once { "Copy the signing secret now" }
                 p { "The secret is shown only once. Your endpoint uses it to verify the signature of every event." }
@@ -71,7 +71,7 @@ pub(super) fn configured(
     frame: &Frame<'_>,
     endpoint: &Endpoint,
     certificate_ends_at: Option<TimestampMs>,
-    said: &Said,
+    feedback: &Feedback,
 ) -> Markup {
     html! {
         header.title {
@@ -82,13 +82,13 @@ pub(super) fn configured(
                 span.state.again { (icon(Icon::Wait)) "paused" }
             }
         }
-        (notices(said))
-        @if let Some((event, tested)) = &said.tested { (sample_sent(*event, tested)) }
+        (notices(feedback))
+        @if let Some((event, tested)) = &feedback.tested { (sample_sent(*event, tested)) }
         div.columns {
             (facts(frame, endpoint, certificate_ends_at))
             @if frame.may_change() { (sample(frame)) }
         }
-        @if frame.may_change() { (acts(frame, endpoint, said)) }
+        @if frame.may_change() { (acts(frame, endpoint, feedback)) }
     }
 }
 
@@ -186,13 +186,13 @@ fn head(tested: &Tested) -> String {
     head
 }
 
-fn acts(frame: &Frame<'_>, endpoint: &Endpoint, said: &Said) -> Markup {
+fn acts(frame: &Frame<'_>, endpoint: &Endpoint, feedback: &Feedback) -> Markup {
     html! {
         section.card.acts aria-labelledby="change" {
             h2 #change { "Settings" }
             form.line method="post" action={ (ROOT) "/webhook/change" } {
                 (frame.field())
-                (url_field(said.typed.as_deref().unwrap_or(&endpoint.url)))
+                (url_field(feedback.typed.as_deref().unwrap_or(&endpoint.url)))
                 button { "Change URL" }
             }
             p.help #url-help { "Pending messages will be sent to the new URL." }

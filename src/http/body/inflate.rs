@@ -26,7 +26,7 @@ pub(super) enum Inflate {
     },
     /// The Zstandard coding (RFC 8878).
     Zstd {
-        decoder: Lent,
+        decoder: PooledDecoder,
         /// Whether a frame is incomplete.
         is_open: bool,
         /// Whether the last step filled its output, so that there may be more without input.
@@ -36,13 +36,13 @@ pub(super) enum Inflate {
 
 /// A thread-local decompressor, returned when dropped: creating one costs more than unpacking a
 /// batch. The library itself releases a window that is larger than needed.
-pub(super) struct Lent(Option<Box<Decoder<'static>>>);
+pub(super) struct PooledDecoder(Option<Box<Decoder<'static>>>);
 
 thread_local! {
     static AT_REST: Cell<Option<Box<Decoder<'static>>>> = const { Cell::new(None) };
 }
 
-impl Lent {
+impl PooledDecoder {
     fn new() -> io::Result<Self> {
         if let Some(decoder) = AT_REST.take() {
             return Ok(Self(Some(decoder)));
@@ -64,7 +64,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledDecoder {
     fn drop(&mut self) {
         if let Some(mut decoder) = self.0.take()
             && decoder.reinit().is_ok()
@@ -84,7 +84,7 @@ impl Inflate {
                 is_begun: false,
             },
             Coding::Zstd => Self::Zstd {
-                decoder: Lent::new().map_err(Problem::internal)?,
+                decoder: PooledDecoder::new().map_err(Problem::internal)?,
                 is_open: false,
                 is_full: false,
             },
