@@ -151,7 +151,7 @@ async fn show_all(
         )?;
     }
     say!("")?;
-    let going_on = async {
+    let running = async {
         for number in KINDS.len().. {
             tokio::time::sleep(PAUSE).await;
             let (kind, about) = KINDS[number % KINDS.len()];
@@ -160,7 +160,7 @@ async fn show_all(
         }
         Ok(())
     };
-    going_on.await
+    running.await
 }
 
 fn introduce(running: &Running, receiver: &str) -> anyhow::Result<()> {

@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .and_then(|()| arguments.config.load())
         .and_then(|config| super::block_on(verified(&config, &staged, &entries)))
         .and_then(|outcome| {
-            put_in_place(&staged, &to)?;
+            install_copy(&staged, &to)?;
             Ok(outcome)
         });
     match restored {
@@ -183,7 +183,7 @@ async fn verified(
 }
 
 /// Makes the copy durable and renames it, which replaces an empty folder at most.
-fn put_in_place(staged: &Path, to: &Path) -> anyhow::Result<()> {
+fn install_copy(staged: &Path, to: &Path) -> anyhow::Result<()> {
     sync_tree(staged)?;
     fs::rename(staged, to).with_context(|| format!("{} cannot be put in place", to.display()))?;
     if let Some(parent) = to.parent() {

@@ -370,7 +370,7 @@ mod tests {
             runtime.block_on(write)
         };
         let read = |store: &EmbeddedStore| {
-            let found = store.read_here(|read| read.get(Space::State, &row()));
+            let found = store.read_inline(|read| read.get(Space::State, &row()));
             found.unwrap().unwrap()
         };
         {

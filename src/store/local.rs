@@ -42,7 +42,7 @@ impl<E: Engine> LocalStore<E> {
 
     /// Reads single rows on the caller's thread, usually from memory. Blocks while the disk is
     /// read.
-    pub fn read_here<T>(&self, read: impl FnOnce(&dyn Read) -> StoreResult<T>) -> StoreResult<T> {
+    pub fn read_inline<T>(&self, read: impl FnOnce(&dyn Read) -> StoreResult<T>) -> StoreResult<T> {
         self.committer.check_open()?;
         read(&Reader(self.engine.as_ref()))
     }

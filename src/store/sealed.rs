@@ -118,7 +118,7 @@ impl<E: Engine> SealedEngine<E> {
             _ => Unsealed::None,
         };
         let keys = DataKeys::open(path, secrets, next.is_some())?;
-        let left = readable(Some(self.left_by_a_crash()))?.unwrap_or_default();
+        let left = readable(Some(self.interrupted_erasures()))?.unwrap_or_default();
         let io = |error| DataKeysError::Io(path.join(data_keys::KEYS_FOLDER), error);
         // No key of the existing files is used again if the row is damaged or lost.
         let next = match next.and_then(decoded_next) {
@@ -154,7 +154,7 @@ impl<E: Engine> SealedEngine<E> {
         sealing.map_or(Ok(()), |sealing| sealing.keys.seal_again(secrets))
     }
 
-    fn left_by_a_crash(&self) -> Result<Vec<u64>, EngineError> {
+    fn interrupted_erasures(&self) -> Result<Vec<u64>, EngineError> {
         let mut left = Vec::new();
         let range = KeyRange::prefix(TO_DESTROY);
         self.inner
@@ -343,7 +343,7 @@ impl<E: Engine> Engine for SealedEngine<E> {
             sealing.destroy(&mut writer)?;
         }
         if writer.unsynced.len() >= DATA_KEYS_UNSYNCED_MAX && !writer.is_syncing {
-            writer.is_syncing = Sealing::sync_beside(sealing);
+            writer.is_syncing = Sealing::spawn_sync(sealing);
         }
         Ok(())
     }

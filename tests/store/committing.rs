@@ -173,7 +173,7 @@ async fn an_operation_that_fails_leaves_nothing_behind() {
         tokio::join!(put(b"b", true), put(b"c", false), put(b"d", true));
     assert!(failed.is_err() && passed.is_ok() && failed_too.is_err());
     let value = store
-        .read_here(|read| read.get(Space::State, &key()))
+        .read_inline(|read| read.get(Space::State, &key()))
         .unwrap();
     assert_eq!(value.as_deref(), Some(&b"c!"[..]));
 }

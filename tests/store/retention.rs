@@ -23,7 +23,7 @@ use crate::fixtures::{T0, batch, end_at, message, new_session, put_endpoint, sta
 fn rows(store: &MemoryStore) -> Vec<Vec<u8>> {
     let all = |space| {
         store
-            .read_here(|read| {
+            .read_inline(|read| {
                 read.rows(&Scan {
                     space,
                     ..Scan::state(KeyRange::prefix([]).after(&[0, 0xff]), usize::MAX)

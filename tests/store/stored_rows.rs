@@ -144,7 +144,7 @@ fn dump(store: &MemoryStore) -> String {
     let mut text = String::new();
     for table in TABLES {
         let scan = Scan::state(KeyRange::prefix([*table]), usize::MAX);
-        for row in store.read_here(|read| read.rows(&scan)).unwrap() {
+        for row in store.read_inline(|read| read.rows(&scan)).unwrap() {
             text.push_str(&format!("{} {}\n", hex(&row.key), hex(&row.payload)));
         }
     }

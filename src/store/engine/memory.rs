@@ -118,7 +118,7 @@ impl MemoryEngine {
 }
 
 /// Waits without a timer: `park` may wake early.
-fn dawdle(delay: Duration) {
+fn park_for(delay: Duration) {
     let until = Instant::now() + delay;
     while let Some(left) = until.checked_duration_since(Instant::now()) {
         if left.is_zero() {
@@ -165,7 +165,7 @@ impl Engine for MemoryEngine {
 
     fn apply(&self, writes: Vec<Write>, durability: Durability) -> Result<(), EngineError> {
         let delay = self.lock().delay;
-        dawdle(delay);
+        park_for(delay);
         let mut inner = self.lock();
         match inner.fail_after.as_mut() {
             Some(0) => return Err(EngineError::Failed(Box::new(Ordered))),

@@ -8,7 +8,7 @@ use crate::tables::documents;
 #[async_trait]
 impl<E: Engine> Documents for LocalStore<E> {
     async fn document(&self, collection: Collection, key: Vec<u8>) -> StoreResult<Option<Vec<u8>>> {
-        self.read_here(|read| documents::get(read, collection, &key))
+        self.read_inline(|read| documents::get(read, collection, &key))
     }
 
     async fn replace_document(

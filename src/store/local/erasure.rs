@@ -57,7 +57,7 @@ impl<E: Engine> Erasure for LocalStore<E> {
     }
 
     async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>> {
-        self.read_here(|read| insights::learned_by(read, session_id))
+        self.read_inline(|read| insights::learned_by(read, session_id))
     }
 
     async fn replace_learned(

@@ -23,7 +23,7 @@ impl<E: Engine> Snapshots for LocalStore<E> {
     }
 
     async fn newest_snapshot(&self, session_id: SessionId) -> StoreResult<Option<Snapshot>> {
-        self.read_here(|read| snapshots::newest(read, session_id))
+        self.read_inline(|read| snapshots::newest(read, session_id))
     }
 }
 
@@ -44,7 +44,7 @@ impl<E: Engine> Insights for LocalStore<E> {
     }
 
     async fn insight(&self, session_id: SessionId) -> StoreResult<Option<StoredInsight>> {
-        self.read_here(|read| insights::newest(read, session_id))
+        self.read_inline(|read| insights::newest(read, session_id))
     }
 
     async fn put_review(&self, session_id: SessionId, review: Review) -> StoreResult<bool> {
@@ -54,15 +54,15 @@ impl<E: Engine> Insights for LocalStore<E> {
     }
 
     async fn review(&self, session_id: SessionId) -> StoreResult<Option<Review>> {
-        self.read_here(|read| reviews::of_session(read, session_id))
+        self.read_inline(|read| reviews::of_session(read, session_id))
     }
 
     async fn recall(&self, key: [u8; 32]) -> StoreResult<Option<Vec<u8>>> {
-        self.read_here(|read| insights::recall(read, &key))
+        self.read_inline(|read| insights::recall(read, &key))
     }
 
     async fn recall_all(&self, keys: Vec<[u8; 32]>) -> StoreResult<BTreeMap<[u8; 32], Vec<u8>>> {
-        self.read_here(|read| {
+        self.read_inline(|read| {
             let mut rows = BTreeMap::new();
             for key in keys {
                 if let Some(row) = insights::recall(read, &key)? {

@@ -49,7 +49,7 @@ impl<E: Engine> Journal for LocalStore<E> {
     }
 
     async fn count(&self, session_id: SessionId) -> StoreResult<u32> {
-        self.read_here(|read| journal::count(read, session_id))
+        self.read_inline(|read| journal::count(read, session_id))
     }
 
     async fn note(&self, session_id: SessionId, note: Note) -> StoreResult<()> {
@@ -59,6 +59,6 @@ impl<E: Engine> Journal for LocalStore<E> {
     }
 
     async fn notes(&self, session_id: SessionId) -> StoreResult<Vec<Note>> {
-        self.read_here(|read| notes::all(read, session_id))
+        self.read_inline(|read| notes::all(read, session_id))
     }
 }

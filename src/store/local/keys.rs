@@ -27,7 +27,7 @@ impl<E: Engine> Keys for LocalStore<E> {
     }
 
     async fn find_key(&self, hash: [u8; 32]) -> StoreResult<Option<KeyRecord>> {
-        self.read_here(|read| keys::find(read, &hash))
+        self.read_inline(|read| keys::find(read, &hash))
     }
 
     async fn list_keys(

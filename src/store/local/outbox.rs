@@ -24,7 +24,7 @@ const ROWS_HERE_MAX: usize = 1_024;
 #[async_trait]
 impl<E: Engine> Outbox for LocalStore<E> {
     async fn endpoint(&self, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
-        self.read_here(|read| endpoints::find(read, tenant))
+        self.read_inline(|read| endpoints::find(read, tenant))
     }
 
     async fn create_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool> {
@@ -66,7 +66,7 @@ impl<E: Engine> Outbox for LocalStore<E> {
         if from_the_beginning || limit(ready) + limit(held) + manual > ROWS_HERE_MAX {
             return self.read_rows(list).await;
         }
-        self.read_here(list)
+        self.read_inline(list)
     }
 
     async fn lane(
@@ -76,11 +76,11 @@ impl<E: Engine> Outbox for LocalStore<E> {
         session_id: SessionId,
         hand: Option<ManualRetry>,
     ) -> StoreResult<Lane> {
-        self.read_here(|read| outbox::lane(read, tenant, endpoint_id, session_id, hand))
+        self.read_inline(|read| outbox::lane(read, tenant, endpoint_id, session_id, hand))
     }
 
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>> {
-        self.read_here(|read| outbox::body(read, session_id, number))
+        self.read_inline(|read| outbox::body(read, session_id, number))
     }
 
     async fn commit(
@@ -110,7 +110,7 @@ impl<E: Engine> Outbox for LocalStore<E> {
     }
 
     async fn delivery(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<DeliveryDetail>> {
-        self.read_here(|read| deliveries::find(read, tenant, id))
+        self.read_inline(|read| deliveries::find(read, tenant, id))
     }
 
     async fn request_retry(
@@ -165,7 +165,7 @@ impl<E: Engine> LocalStore<E> {
         loop {
             let more = self
                 .committer
-                .write(|txn| match endpoints::first_gone(txn.as_read())? {
+                .write(|txn| match endpoints::first_deleted(txn.as_read())? {
                     Some(gone) => outbox::sweep(txn, gone, SWEEP_STEP_ROWS_MAX).map(Some),
                     None => Ok(None),
                 })

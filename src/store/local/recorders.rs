@@ -15,7 +15,7 @@ impl<E: Engine> Recorders for LocalStore<E> {
     }
 
     async fn recorder(&self, id: RecorderId) -> StoreResult<Option<RecorderRow>> {
-        self.read_here(|read| recorders::find(read, id))
+        self.read_inline(|read| recorders::find(read, id))
     }
 
     async fn change_recorder(

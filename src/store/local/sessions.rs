@@ -54,11 +54,11 @@ impl<E: Engine> Sessions for LocalStore<E> {
         idempotency: Idempotency,
         now: TimestampMs,
     ) -> StoreResult<Option<StartOutcome>> {
-        self.read_here(|read| sessions::started_before(read, tenant, &idempotency, now))
+        self.read_inline(|read| sessions::started_before(read, tenant, &idempotency, now))
     }
 
     async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
-        self.read_here(|read| sessions::find(read, session_id))
+        self.read_inline(|read| sessions::find(read, session_id))
     }
 
     async fn end(
@@ -91,7 +91,7 @@ impl<E: Engine> Sessions for LocalStore<E> {
     }
 
     async fn pod(&self, session_id: SessionId) -> StoreResult<Option<PodRow>> {
-        self.read_here(|read| sessions::pod_of(read, session_id))
+        self.read_inline(|read| sessions::pod_of(read, session_id))
     }
 
     async fn list(
@@ -139,6 +139,6 @@ impl<E: Engine> Sessions for LocalStore<E> {
     }
 
     async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {
-        self.read_here(|read| messages::find(read, id))
+        self.read_inline(|read| messages::find(read, id))
     }
 }

@@ -334,7 +334,7 @@ impl Sealing {
     }
 
     /// Syncs on a thread of its own, because a batch must not wait for it. Returns whether there is a thread.
-    pub(super) fn sync_beside(sealing: &Arc<Self>) -> bool {
+    pub(super) fn spawn_sync(sealing: &Arc<Self>) -> bool {
         let syncing = Arc::clone(sealing);
         let sync = move || {
             if let Err(error) = syncing.sync() {

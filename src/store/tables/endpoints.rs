@@ -16,7 +16,7 @@ pub fn key(tenant: Tenant) -> Vec<u8> {
 }
 
 /// Returns the key that marks the outbox of a deleted endpoint for sweeping.
-fn gone_key(endpoint_id: EndpointId) -> Vec<u8> {
+fn deleted_key(endpoint_id: EndpointId) -> Vec<u8> {
     Key::of(b'x').bytes(&endpoint_id.to_bytes()).build()
 }
 
@@ -57,7 +57,7 @@ pub fn delete(txn: &mut Txn<'_>, tenant: Tenant) -> StoreResult<bool> {
         return Ok(false);
     };
     txn.delete(Space::State, key(tenant));
-    txn.put(Space::State, gone_key(stored.id), Vec::new());
+    txn.put(Space::State, deleted_key(stored.id), Vec::new());
     Ok(true)
 }
 
@@ -76,7 +76,7 @@ pub fn all(read: &dyn Read) -> StoreResult<Vec<Endpoint>> {
 }
 
 /// Returns a deleted endpoint whose outbox is not swept yet.
-pub fn first_gone(read: &dyn Read) -> StoreResult<Option<EndpointId>> {
+pub fn first_deleted(read: &dyn Read) -> StoreResult<Option<EndpointId>> {
     let rows = read.rows(&Scan::state(KeyRange::prefix([b'x']), 1))?;
     let id = rows.first().and_then(|row| row.key.last_chunk::<16>());
     Ok(id.map(|bytes| EndpointId::from_bytes(*bytes)))
@@ -84,5 +84,5 @@ pub fn first_gone(read: &dyn Read) -> StoreResult<Option<EndpointId>> {
 
 /// Removes the mark of a swept outbox.
 pub fn swept(txn: &mut Txn<'_>, endpoint_id: EndpointId) {
-    txn.delete(Space::State, gone_key(endpoint_id));
+    txn.delete(Space::State, deleted_key(endpoint_id));
 }
