@@ -1,6 +1,6 @@
 //! The legend: the meaning of the marks, and a summary of the session.
 
-use porchlight_core::path::{Track, Way};
+use porchlight_core::path::{Track, TravelMode};
 use porchlight_schema::insight::Score;
 
 use super::layout::{LEGEND, duration, line, small, text};
@@ -14,13 +14,13 @@ const ROW_PX: f32 = 21.5;
 const SAMPLE_PX: f32 = 44.0;
 
 /// The ways and their names.
-const WAYS: [(Way, &str); 6] = [
-    (Way::Drive, "in or on a vehicle"),
-    (Way::Walk, "on foot"),
-    (Way::Stairs, "on stairs"),
-    (Way::Elevator, "in an elevator"),
-    (Way::Other, "not known how"),
-    (Way::Unseen, "no position"),
+const WAYS: [(TravelMode, &str); 6] = [
+    (TravelMode::Drive, "in or on a vehicle"),
+    (TravelMode::Walk, "on foot"),
+    (TravelMode::Stairs, "on stairs"),
+    (TravelMode::Elevator, "in an elevator"),
+    (TravelMode::Other, "not known how"),
+    (TravelMode::Unseen, "no position"),
 ];
 
 /// Describes the picture in words, for readers who cannot see it.

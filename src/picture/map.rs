@@ -1,7 +1,7 @@
 //! The map: the path, its marks, and its scale.
 
 use porchlight_core::geo::Place;
-use porchlight_core::path::{Halt, Leg, Track, Way};
+use porchlight_core::path::{Halt, Leg, Track, TravelMode};
 
 use super::ground::Ground;
 use super::layout::{
@@ -93,14 +93,14 @@ fn bounds(places: &[Place], room_m: f32) -> (Place, Place) {
 }
 
 /// Returns the pen of a way.
-pub(super) fn pen(way: Way) -> Pen {
+pub(super) fn pen(way: TravelMode) -> Pen {
     let (ink, width, dashes, round): (_, _, &'static [f32], _) = match way {
-        Way::Drive => (Ink::Drive, 6.0, &[], true),
-        Way::Walk => (Ink::Walk, 4.5, &[0.01, 7.0], true),
-        Way::Stairs => (Ink::Stairs, 9.0, &[2.5, 3.5], false),
-        Way::Elevator => (Ink::Elevator, 3.0, &[9.0, 3.0, 2.0, 3.0], false),
-        Way::Other => (Ink::Faint, 1.8, &[], true),
-        Way::Unseen => (Ink::Faint, 1.5, &[2.0, 5.0], false),
+        TravelMode::Drive => (Ink::Drive, 6.0, &[], true),
+        TravelMode::Walk => (Ink::Walk, 4.5, &[0.01, 7.0], true),
+        TravelMode::Stairs => (Ink::Stairs, 9.0, &[2.5, 3.5], false),
+        TravelMode::Elevator => (Ink::Elevator, 3.0, &[9.0, 3.0, 2.0, 3.0], false),
+        TravelMode::Other => (Ink::Faint, 1.8, &[], true),
+        TravelMode::Unseen => (Ink::Faint, 1.5, &[2.0, 5.0], false),
     };
     Pen {
         ink,
@@ -246,19 +246,19 @@ fn runs(view: &View, leg: &Leg) -> Vec<Vec<At>> {
 fn draw_leg(view: &View, leg: &Leg, shapes: &mut Vec<Shape>) {
     let pen = pen(leg.way);
     for run in runs(view, leg) {
-        if leg.way == Way::Drive {
+        if leg.way == TravelMode::Drive {
             // A broad line has an edge, so that two crossing lines remain distinguishable.
             shapes.push(line(run.clone(), Pen::plain(Ink::Sheet, pen.width + 2.5)));
         }
         shapes.push(line(run.clone(), pen));
-        if matches!(leg.way, Way::Drive | Way::Walk) {
+        if matches!(leg.way, TravelMode::Drive | TravelMode::Walk) {
             arrows(&run, leg.way, shapes);
         }
     }
 }
 
 /// Draws arrows in the direction of movement.
-fn arrows(run: &[At], way: Way, shapes: &mut Vec<Shape>) {
+fn arrows(run: &[At], way: TravelMode, shapes: &mut Vec<Shape>) {
     let mut since_px = ARROW_EVERY_PX / 2.0;
     for pair in run.windows(2) {
         let [a, b] = pair else { continue };
@@ -270,13 +270,13 @@ fn arrows(run: &[At], way: Way, shapes: &mut Vec<Shape>) {
         }
         since_px = 0.0;
         let (ux, uy) = (dx / long, dy / long);
-        let reach = if way == Way::Drive { 8.5 } else { 6.5 };
+        let reach = if way == TravelMode::Drive { 8.5 } else { 6.5 };
         let at = |along: f32, aside: f32| At {
             x: b.x + (ux * along - uy * aside) * reach,
             y: b.y + (uy * along + ux * aside) * reach,
         };
         let points = vec![at(1.0, 0.0), at(-0.7, 0.85), at(-0.3, 0.0), at(-0.7, -0.85)];
-        let fill = if way == Way::Drive {
+        let fill = if way == TravelMode::Drive {
             Ink::Drive
         } else {
             Ink::Walk

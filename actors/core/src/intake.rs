@@ -42,7 +42,7 @@ use accel::AccelReducer;
 pub use counts::IntakeCounts;
 pub use probe::gait_seconds;
 use slot::Slot;
-use speed::ToldSpeed;
+use speed::ReportedSpeed;
 
 /// The first part of a session, in which some kinds may not have sent a sample yet, so that windows
 /// wait for the full lag: a first sample within one lag of the session's first, itself one lag
@@ -94,7 +94,7 @@ pub struct Intake {
     next_ms: u32,
     slots: VecDeque<Slot>,
     last_count: Option<u32>,
-    told_speed: ToldSpeed,
+    told_speed: ReportedSpeed,
     accel: Option<Box<AccelReducer>>,
     activities: VecDeque<(u32, ActivityType, f32)>,
     activity: Option<(ActivityType, f32)>,
@@ -167,7 +167,7 @@ impl Intake {
         self.newest_ms = Some(newest_ms);
         // Windows that lie a whole lag behind are emitted first, so that few windows wait,
         // regardless of the size of the jump.
-        self.hand_on(newest_ms.saturating_sub(KIND_LAG_MS_MAX), sink);
+        self.emit_windows(newest_ms.saturating_sub(KIND_LAG_MS_MAX), sink);
         let place_ms = place_ms(&sample);
         // The sample may be too late for its window, which happens only to a kind without earlier
         // samples. Windows wait for this kind from now on.
@@ -182,7 +182,7 @@ impl Intake {
             let passed_ms = self.take_imu(context, &imu);
             self.passed_ms[kind as usize].raise(passed_ms);
             if is_swift {
-                self.hand_on(self.passed_by_all_ms(), sink);
+                self.emit_windows(self.passed_by_all_ms(), sink);
             }
             return counts;
         }
@@ -192,7 +192,7 @@ impl Intake {
         self.passed_ms[kind as usize].raise(place_ms);
         // A time has not been passed by all kinds if this kind has not passed it.
         if is_swift && (place_ms.saturating_sub(self.next_ms) >= WINDOW_MS || !measures(kind)) {
-            self.hand_on(self.passed_by_all_ms(), sink);
+            self.emit_windows(self.passed_by_all_ms(), sink);
         }
         if !measures(kind) {
             self.heard_slot_at(place_ms);
@@ -206,7 +206,7 @@ impl Intake {
         let end_ms = self
             .next_ms
             .saturating_add(self.slots.len() as u32 * WINDOW_MS);
-        self.hand_on(end_ms, sink);
+        self.emit_windows(end_ms, sink);
     }
 
     fn admits(&mut self, kind: Kind, t_ms: u32) -> bool {
@@ -402,15 +402,15 @@ impl Intake {
     }
 
     /// Emits the windows that end at or before `until_ms`.
-    fn hand_on(&mut self, until_ms: u32, sink: &mut impl FnMut(&Window)) {
+    fn emit_windows(&mut self, until_ms: u32, sink: &mut impl FnMut(&Window)) {
         // Most samples do not complete a window.
         if until_ms.saturating_sub(self.next_ms) >= WINDOW_MS {
-            self.hand_on_all(until_ms, sink);
+            self.emit_all(until_ms, sink);
         }
     }
 
     #[inline(never)]
-    fn hand_on_all(&mut self, until_ms: u32, sink: &mut impl FnMut(&Window)) {
+    fn emit_all(&mut self, until_ms: u32, sink: &mut impl FnMut(&Window)) {
         while let Some(end_ms) = self
             .next_ms
             .checked_add(WINDOW_MS)
@@ -433,7 +433,7 @@ impl Intake {
                 window.activity = self.activity;
                 window.arrived_ms = self.arrived_ms;
                 window.dropped_off_ms = self.dropped_off_ms;
-                self.hand_on_one(&mut window, sink);
+                self.emit_one(&mut window, sink);
             } else {
                 self.slots.pop_front();
                 self.take_effect(end_ms);
@@ -445,7 +445,7 @@ impl Intake {
         }
     }
 
-    fn hand_on_one(&mut self, window: &mut Window, sink: &mut impl FnMut(&Window)) {
+    fn emit_one(&mut self, window: &mut Window, sink: &mut impl FnMut(&Window)) {
         let first_ms = window.silent_since_ms.take().unwrap_or(window.t_ms);
         if let Some((mut t_ms, last_ms)) = self.last {
             if first_ms.saturating_sub(last_ms) >= GAP_MS {

@@ -44,7 +44,7 @@ pub struct PathInput<'a> {
 
 /// The way in which a leg was travelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum TravelMode {
     /// In a vehicle.
     Drive,
     /// The courier walks.
@@ -63,7 +63,7 @@ pub enum Way {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Leg {
     /// The kind of movement.
-    pub way: Way,
+    pub way: TravelMode,
     /// The positions, in order of time.
     pub places: Vec<Place>,
 }
@@ -225,7 +225,7 @@ impl Track {
 
     /// Returns whether a leg has this kind of movement.
     #[must_use]
-    pub fn has(&self, way: Way) -> bool {
+    pub fn has(&self, way: TravelMode) -> bool {
         self.legs.iter().any(|leg| leg.way == way)
     }
 }
@@ -340,18 +340,18 @@ fn halts(scene: &ScoringContext<'_>) -> Vec<Halt> {
         .collect()
 }
 
-fn way_of(scene: &ScoringContext<'_>, t_ms: u32) -> Way {
+fn way_of(scene: &ScoringContext<'_>, t_ms: u32) -> TravelMode {
     let during = scene.timeline.iter().find(|event| {
         event.event_type.is_movement()
             && event.t_start_ms <= t_ms
             && t_ms < end_of(event, scene.end_ms)
     });
     match during.map(|event| event.event_type) {
-        Some(EventType::Driving) => Way::Drive,
-        Some(EventType::Walking | EventType::Stopped) => Way::Walk,
-        Some(EventType::Stairs) => Way::Stairs,
-        Some(EventType::Elevator) => Way::Elevator,
-        _ => Way::Other,
+        Some(EventType::Driving) => TravelMode::Drive,
+        Some(EventType::Walking | EventType::Stopped) => TravelMode::Walk,
+        Some(EventType::Stairs) => TravelMode::Stairs,
+        Some(EventType::Elevator) => TravelMode::Elevator,
+        _ => TravelMode::Other,
     }
 }
 
@@ -366,17 +366,17 @@ fn legs(scene: &ScoringContext<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
             (halt.event.t_start_ms..end_ms).contains(&fix.t_ms)
         });
         let way = way_of(scene, fix.t_ms);
-        if halt.is_none() && way != Way::Drive && is_bad_at(scene, fix.t_ms) {
+        if halt.is_none() && way != TravelMode::Drive && is_bad_at(scene, fix.t_ms) {
             continue;
         }
         let place = match halt {
             Some(halt) => halt.place,
-            None if way == Way::Walk => smoothed(fixes, fix),
+            None if way == TravelMode::Walk => smoothed(fixes, fix),
             None => fix.place,
         };
         if let Some((_, last)) = before.filter(|(t_ms, _)| is_unseen(scene, *t_ms, fix.t_ms)) {
             legs.push(Leg {
-                way: Way::Unseen,
+                way: TravelMode::Unseen,
                 places: vec![last, place],
             });
         }

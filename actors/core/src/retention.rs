@@ -8,7 +8,7 @@
 mod learned;
 mod policy;
 
-pub use learned::{PLACE_ROW, TRACE_ROW, goes_with, is_of_one_session};
+pub use learned::{PLACE_ROW, TRACE_ROW, belongs_to_session, is_of_one_session};
 pub use policy::{
     AUDIT_FIELD, DataClass, PolicyRefused, RetentionBounds, RetentionPolicy, Span, SweepProgress,
     next_span,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
-use porchlight_core::retention::{goes_with, is_of_one_session};
+use porchlight_core::retention::{belongs_to_session, is_of_one_session};
 use porchlight_ports::{
     Erasure, RecorderPage, RecorderRow, Removed, SessionRows, StoreError, StoreResult,
 };
@@ -64,7 +64,7 @@ impl Inner {
             let values = (key.as_slice(),);
             let row: Option<(Vec<u8>,)> = self.db.row(&statements.learned_get, values).await?;
             // The delete carries the usual time, because another session may write the row next.
-            if row.is_some_and(|(data,)| goes_with(session_id, key, &data)) {
+            if row.is_some_and(|(data,)| belongs_to_session(session_id, key, &data)) {
                 self.db.write(&statements.learned_delete, values).await?;
             }
         }

@@ -1,6 +1,6 @@
 //! Insights, and data learned from them.
 
-use porchlight_core::retention::{goes_with, is_of_one_session};
+use porchlight_core::retention::{belongs_to_session, is_of_one_session};
 use porchlight_ports::{Covered, MessageBody, StoreError, StoreResult, StoredInsight};
 use porchlight_schema::ids::SessionId;
 
@@ -95,7 +95,7 @@ pub(super) fn remove_traces(txn: &mut Txn<'_>, session_id: SessionId) -> StoreRe
         let is_removed = match recall(txn.as_read(), &key) {
             // No session can use an unreadable row.
             Err(StoreError::Corrupt(_)) => true,
-            row => row?.is_some_and(|row| goes_with(session_id, &key, &row)),
+            row => row?.is_some_and(|row| belongs_to_session(session_id, &key, &row)),
         };
         if is_removed {
             txn.delete(Space::State, learned_key(&key));

@@ -30,7 +30,7 @@ struct Retrace {
     turn_ms: u32,
     last_ms: u32,
     /// The time of the crumb of the outbound path that was reached.
-    there_ms: u32,
+    outbound_ms: u32,
     length_m: f32,
     misses: u8,
     is_open: bool,
@@ -274,16 +274,17 @@ impl BacktrackingDetector {
         {
             self.stay_ms = Some((last.t_ms, crumb.t_ms));
         }
-        let there = self.there(&last, &crumb);
+        let outbound = self.outbound_crumb(&last, &crumb);
         self.trail.push(crumb);
-        match (&mut self.retrace, there) {
+        match (&mut self.retrace, outbound) {
             (None, None) => {}
-            (None, Some(there)) => {
-                self.turn(context, &there, &crumb, beyond_m);
+            (None, Some(outbound)) => {
+                self.turn(context, &outbound, &crumb, beyond_m);
             }
-            (Some(retrace), Some(there)) if there.t_ms <= retrace.there_ms => {
+            (Some(retrace), Some(outbound)) if outbound.t_ms <= retrace.outbound_ms => {
                 retrace.length_m += stride_m;
-                (retrace.last_ms, retrace.there_ms, retrace.misses) = (crumb.t_ms, there.t_ms, 0);
+                (retrace.last_ms, retrace.outbound_ms, retrace.misses) =
+                    (crumb.t_ms, outbound.t_ms, 0);
                 let least_m = if self.has_body {
                     RETRACE_M_MIN.max(self.accuracy_m)
                 } else {
@@ -316,18 +317,18 @@ impl BacktrackingDetector {
         }
     }
 
-    /// Begins a return path: `crumb`, the newest, lies next to `there` on the outbound path. The
+    /// Begins a return path: `crumb`, the newest, lies next to `outbound` on the outbound path. The
     /// last stride was `beyond_m` longer than the distance between its ends.
-    fn turn(&mut self, context: &SessionContext, there: &Crumb, crumb: &Crumb, beyond_m: f32) {
-        // The second half of the path from `there` to here leads back, except for the distance
+    fn turn(&mut self, context: &SessionContext, outbound: &Crumb, crumb: &Crumb, beyond_m: f32) {
+        // The second half of the path from `outbound` to here leads back, except for the distance
         // between the two.
-        let way_m = self.trail.way_m(there.t_ms) + beyond_m;
-        let ahead_m = self.trail.ahead_m(there, crumb.place);
+        let way_m = self.trail.way_m(outbound.t_ms) + beyond_m;
+        let ahead_m = self.trail.ahead_m(outbound, crumb.place);
         let length_m = ((way_m - ahead_m) / 2.0).clamp(CRUMB_M / 2.0, way_m);
-        let back_ms = (crumb.t_ms - there.t_ms) as f32 * length_m / way_m.max(CRUMB_M);
-        let mut turn_ms = crumb.t_ms - (back_ms as u32).min(crumb.t_ms - there.t_ms);
+        let back_ms = (crumb.t_ms - outbound.t_ms) as f32 * length_m / way_m.max(CRUMB_M);
+        let mut turn_ms = crumb.t_ms - (back_ms as u32).min(crumb.t_ms - outbound.t_ms);
         // A courier who paused there to look round turned back when the walk continued.
-        if (there.t_ms..crumb.t_ms).contains(&self.pause_ms) {
+        if (outbound.t_ms..crumb.t_ms).contains(&self.pause_ms) {
             turn_ms = turn_ms.max(self.pause_ms);
         }
         // If no body is measured, turning back near the address looks the same as a visit to its
@@ -340,7 +341,7 @@ impl BacktrackingDetector {
         self.retrace = Some(Retrace {
             turn_ms,
             last_ms: crumb.t_ms,
-            there_ms: there.t_ms,
+            outbound_ms: outbound.t_ms,
             length_m,
             misses: 0,
             is_open: false,
@@ -349,7 +350,7 @@ impl BacktrackingDetector {
 
     /// Returns the crumb of the outbound path closest to `crumb`, if the step to `crumb` runs
     /// against that path.
-    fn there(&self, last: &Crumb, crumb: &Crumb) -> Option<Crumb> {
+    fn outbound_crumb(&self, last: &Crumb, crumb: &Crumb) -> Option<Crumb> {
         // Both paths are off, each by the error of its fixes.
         let near_m =
             (RETRACE_ACCURACIES * self.accuracy_m).clamp(RETRACE_NEAR_M, RETRACE_NEAR_M_MAX);

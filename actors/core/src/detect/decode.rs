@@ -97,9 +97,9 @@ const fn dominated() -> [Evidence; STATES] {
 
 /// The state before each state of a second: three bits each, those of the first state the lowest.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-struct WayBack(u16);
+struct BackPointers(u16);
 
-impl WayBack {
+impl BackPointers {
     /// Returns a way back with the same state before each.
     #[inline]
     fn all_from(state: u8) -> Self {
@@ -155,7 +155,7 @@ pub(super) struct Decoder {
 struct Open {
     frame: KeptFrame,
     /// The state before each of its states.
-    back: WayBack,
+    back: BackPointers,
     /// A bit for each state that the second has in a course leading to the newest second.
     states: u8,
 }
@@ -193,7 +193,7 @@ impl Decoder {
                 self.commit(self.open.len(), &mut commit);
             }
         }
-        let (reached, way_back) = by_best.unwrap_or_else(|| self.step(entry_cost));
+        let (reached, back_pointers) = by_best.unwrap_or_else(|| self.step(entry_cost));
         let (mut best, mut best_score) = (0, f32::NEG_INFINITY);
         for (state, (score, (reached, evidence))) in
             (0_u8..).zip(self.scores.iter_mut().zip(reached.iter().zip(evidence)))
@@ -209,7 +209,7 @@ impl Decoder {
         self.scores = self.scores.map(|score| score - best_score);
         self.open.push(Open {
             frame,
-            back: way_back,
+            back: back_pointers,
             states: ALL_STATES,
         });
         if by_best.is_none() {
@@ -221,7 +221,7 @@ impl Decoder {
     /// Returns the result of [`Decoder::step`] if the best state leads by so much that each state
     /// is best reached from it, which holds in most seconds.
     #[inline]
-    fn step_from_best(&self, entry_cost: f32) -> Option<(Evidence, WayBack)> {
+    fn step_from_best(&self, entry_cost: f32) -> Option<(Evidence, BackPointers)> {
         let best = usize::from(self.best);
         let (limits, costs) = (DOMINATED.get(best)?, CHANGE_COST.get(best)?);
         let is_dominated = self
@@ -237,13 +237,13 @@ impl Decoder {
         }
         // Continuing to drive costs no entry.
         let drives_on = self.best != State::Drive as u8 && drive >= *by_change - ROUNDING;
-        (is_dominated && !drives_on).then(|| (reached, WayBack::all_from(self.best)))
+        (is_dominated && !drives_on).then(|| (reached, BackPointers::all_from(self.best)))
     }
 
     /// Returns the best score with which each state is reached, and the state before. `entry_cost`
     /// is the extra cost of beginning to drive.
     #[inline]
-    fn step(&self, entry_cost: f32) -> (Evidence, WayBack) {
+    fn step(&self, entry_cost: f32) -> (Evidence, BackPointers) {
         let mut entry_costs = [0.0; LANES];
         entry_costs[State::Drive as usize] = entry_cost;
         // The outer loop iterates over the source states and processes all target states together.
@@ -261,7 +261,7 @@ impl Decoder {
             }
         }
         let [still, walk, climb, ride, drive, ..] = reached;
-        ([still, walk, climb, ride, drive], WayBack::of(came))
+        ([still, walk, climb, ride, drive], BackPointers::of(came))
     }
 
     /// Settles all open seconds, because no later second can bear on them.
@@ -357,10 +357,10 @@ mod tests {
             scores[usize::from(best)] = 0.0;
             let decoder = Decoder { scores, best, ..Decoder::default() };
             let entry_cost = if is_unseen { DRIVE_UNSEEN_ENTRY_COST } else { 0.0 };
-            let (reached, way_back) = decoder.step(entry_cost);
+            let (reached, back_pointers) = decoder.step(entry_cost);
             if let Some((by_best, way_by_best)) = decoder.step_from_best(entry_cost) {
                 prop_assert_eq!(by_best.map(f32::to_bits), reached.map(f32::to_bits));
-                prop_assert_eq!(way_by_best, way_back);
+                prop_assert_eq!(way_by_best, back_pointers);
             }
         }
 
@@ -386,12 +386,12 @@ mod tests {
         /// The way back of a set of states is the union of the ways back of each.
         #[test]
         fn back_pointers_of_a_set_are_the_union_of_its_states(came in prop::array::uniform8(0_u32..STATES as u32), states in 1_u8..32) {
-            let way_back = WayBack::of(came);
+            let back_pointers = BackPointers::of(came);
             let each = (0..STATES as u8)
                 .filter(|&state| states >> state & 1 == 1)
                 .fold(0, |before, state| before | 1 << came[usize::from(state)]);
-            prop_assert_eq!(way_back.before_all(states), each);
-            prop_assert_eq!(way_back.all_before(), way_back.before_all(31));
+            prop_assert_eq!(back_pointers.before_all(states), each);
+            prop_assert_eq!(back_pointers.all_before(), back_pointers.before_all(31));
         }
     }
 

@@ -93,14 +93,14 @@ impl Run {
             ride_m: 0.0,
             ground_m: 0.0,
         };
-        run.go_on(frame);
+        run.extend(frame);
         run
     }
 
     /// Adds a second of the run's own state. Its height also serves as the height before if none
     /// was known.
     #[inline]
-    pub(super) fn go_on(&mut self, frame: &KeptFrame) {
+    pub(super) fn extend(&mut self, frame: &KeptFrame) {
         self.end_ms = frame.t_ms() + WINDOW_MS;
         self.own_end_ms = self.end_ms;
         self.evidence += match self.state {

@@ -245,7 +245,7 @@ impl Arbiter {
             if run.from_m.is_none() && before_m.is_some() {
                 run.from_m = mean(before);
             }
-            run.go_on(frame);
+            run.extend(frame);
             run.end_ms = run.end_ms.min(last_ms);
             return;
         }

@@ -12,7 +12,7 @@ const MOVED_M: f32 = 25.0;
 
 /// Decides whether to trust the reported speeds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub(super) struct ToldSpeed {
+pub(super) struct ReportedSpeed {
     /// Whether the phone has reported a speed other than 0; its 0 is then a real speed.
     tells: bool,
     /// Whether the phone moved while it reported 0.
@@ -21,16 +21,16 @@ pub(super) struct ToldSpeed {
     since: Option<(Place, f32)>,
 }
 
-impl ToldSpeed {
+impl ReportedSpeed {
     /// Returns the speed of the next fix if the reported value can be trusted.
     pub(super) fn believed(
         &mut self,
-        told_mps: Option<f32>,
+        reported_mps: Option<f32>,
         place: Place,
         accuracy_m: f32,
     ) -> Option<f32> {
-        let told_mps = told_mps?;
-        if told_mps > 0.0 {
+        let reported_mps = reported_mps?;
+        if reported_mps > 0.0 {
             *self = Self {
                 tells: true,
                 ..Self::default()
@@ -39,7 +39,7 @@ impl ToldSpeed {
             let (from, from_m) = *self.since.get_or_insert((place, accuracy_m));
             self.is_mute |= from.distance_m(place) > MOVED_M + from_m + accuracy_m;
         }
-        (!self.is_mute).then_some(told_mps)
+        (!self.is_mute).then_some(reported_mps)
     }
 }
 
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_zero_speed_is_believed_only_at_rest() {
-        let mut told = ToldSpeed::default();
+        let mut told = ReportedSpeed::default();
         assert_eq!(told.believed(Some(0.0), at(0.0), 5.0), Some(0.0));
         assert_eq!(told.believed(Some(0.0), at(34.0), 5.0), Some(0.0));
         assert_eq!(told.believed(Some(0.0), at(36.0), 5.0), None);
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_phone_that_reported_a_speed_is_believed_at_rest() {
-        let mut told = ToldSpeed::default();
+        let mut told = ReportedSpeed::default();
         assert_eq!(told.believed(Some(0.0), at(0.0), 5.0), Some(0.0));
         assert_eq!(told.believed(Some(0.0), at(90.0), 5.0), None);
         assert_eq!(told.believed(Some(7.0), at(99.0), 5.0), Some(7.0));

@@ -25,7 +25,7 @@ pub fn is_of_one_session(key: &[u8; 32]) -> bool {
 /// Another session may have written it since. A trace that cannot be decoded is of no use to any
 /// session, and goes too.
 #[must_use]
-pub fn goes_with(session_id: SessionId, key: &[u8; 32], data: &[u8]) -> bool {
+pub fn belongs_to_session(session_id: SessionId, key: &[u8; 32], data: &[u8]) -> bool {
     let owner = serde_json::from_slice::<OfSession>(data);
     is_of_one_session(key) && owner.map_or(true, |owner| owner.session_id == session_id)
 }
@@ -46,9 +46,13 @@ mod tests {
     fn a_trace_goes_with_its_session_and_a_place_stays() {
         let [own, other] = [1, 2].map(|number| SessionId::new(TimestampMs(5), number));
         let trace = format!(r#"{{"session_id":"{own}","fingerprint":{{"slots":[1]}}}}"#);
-        assert!(goes_with(own, &key(TRACE_ROW), trace.as_bytes()));
-        assert!(!goes_with(other, &key(TRACE_ROW), trace.as_bytes()));
-        assert!(goes_with(other, &key(TRACE_ROW), b"?"));
-        assert!(!goes_with(own, &key(PLACE_ROW), trace.as_bytes()));
+        assert!(belongs_to_session(own, &key(TRACE_ROW), trace.as_bytes()));
+        assert!(!belongs_to_session(
+            other,
+            &key(TRACE_ROW),
+            trace.as_bytes()
+        ));
+        assert!(belongs_to_session(other, &key(TRACE_ROW), b"?"));
+        assert!(!belongs_to_session(own, &key(PLACE_ROW), trace.as_bytes()));
     }
 }

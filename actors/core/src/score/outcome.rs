@@ -103,7 +103,7 @@ fn outcome(
     let door = findings.places.door();
     let across = findings.doorstep.across;
     let is_near = matches!(across, Horizontal::At | Horizontal::Perhaps);
-    let at_door = door.is_some() && (is_near || is_upstairs_beside(scene, findings));
+    let at_door = door.is_some() && (is_near || is_upstairs_nearby(scene, findings));
     if at_door && findings.doorstep.up != Vertical::Wrong {
         let length_sec = door.map_or(0.0, |door| seconds(door.length_ms()));
         let text =
@@ -150,7 +150,7 @@ fn outcome(
 /// Returns whether the drop-off was a little away from the address, as is usual for positions
 /// behind walls, but on its exact floor, which is not that of the street. The floor is then a
 /// second piece of evidence, as good as the place.
-fn is_upstairs_beside(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> bool {
+fn is_upstairs_nearby(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> bool {
     let Doorstep { across, up, .. } = *findings.doorstep;
     let estimate = findings
         .places

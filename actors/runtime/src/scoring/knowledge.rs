@@ -22,7 +22,7 @@ pub(super) struct Learned<'a> {
     pub(super) fingerprint: Option<&'a Fingerprint>,
 }
 
-/// A trace seen before. [`porchlight_core::retention::goes_with`] reads the session.
+/// A trace seen before. [`porchlight_core::retention::belongs_to_session`] reads the session.
 #[derive(Serialize, Deserialize)]
 struct SeenTrace {
     session_id: SessionId,

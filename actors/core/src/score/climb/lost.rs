@@ -59,11 +59,11 @@ fn is_climbed(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32), sign: f3
     let span = (from_ms, to_ms);
     let sec = (to_ms - from_ms) as f32 / 1_000.0;
     let (by_speed, by_steps) = (by_speed_m(scene, span), by_steps_m(scene, span));
-    let is_told = by_speed.is_some() || by_steps.is_some();
+    let is_measured = by_speed.is_some() || by_steps.is_some();
     let is_slow = |way_m: f32| way_m <= PACE_MPS * sec;
     // On stairs a step leads less far than on the level, so only the speed shows how steep it is.
     let least_m = (RISE_MPS * sec).max(GRADE * by_speed.unwrap_or(0.0));
-    is_told
+    is_measured
         && by_speed.is_none_or(is_slow)
         && by_steps.is_none_or(is_slow)
         && rise_m(scene, span).is_some_and(|rise_m| sign * rise_m >= least_m)
@@ -86,9 +86,11 @@ fn by_speed_m(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Optio
 /// Returns the length of a way by the steps, as if they were on the level, metres.
 fn by_steps_m(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<f32> {
     let mut windows = scene.windows(from_ms, to_ms).iter();
-    let is_told = windows.any(|window| {
+    let is_measured = windows.any(|window| {
         let cadence = window.motion.and_then(|motion| motion.cadence_hz);
         window.steps.is_some() || cadence.is_some()
     });
-    is_told.then(|| scene.walked_m(from_ms, to_ms)).flatten()
+    is_measured
+        .then(|| scene.walked_m(from_ms, to_ms))
+        .flatten()
 }

@@ -20,13 +20,13 @@ pub(super) fn signal(fixes: &[Fix]) -> Option<Signal> {
         let Some((before, after)) = from.speed_mps.zip(to.speed_mps) else {
             continue;
         };
-        let told_mps = before / 2.0 + after / 2.0;
-        let is_step = STEP_SEC.contains(&seconds) && FOOT_MPS.contains(&told_mps);
+        let reported_mps = before / 2.0 + after / 2.0;
+        let is_step = STEP_SEC.contains(&seconds) && FOOT_MPS.contains(&reported_mps);
         if !(is_step && exact(from) && exact(to)) {
             continue;
         }
         changes += 1;
-        if (from.place.distance_m(to.place) / seconds - told_mps).abs() < SAME_MPS {
+        if (from.place.distance_m(to.place) / seconds - reported_mps).abs() < SAME_MPS {
             same += 1;
             span = Some((span.map_or(from.t_ms, |span: (u32, u32)| span.0), to.t_ms));
         }
