@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_role_allows_what_the_contract_says() {
+    fn the_permissions_of_a_role_match_the_contract() {
         let allowed = |role: Role| {
             [
                 Permission::Read,

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hashed_subject_is_recognised_by_who_knows_it_only() {
+    fn a_hashed_subject_matches_only_its_own_identifier() {
         let rider = Subject::ExternalRiderId("rider-7".into());
         let hashed = rider.hashed([7; 16]);
         assert!(hashed.is_of(&rider));

@@ -133,11 +133,11 @@ async fn show_all(
 ) -> anyhow::Result<()> {
     introduce(running, &customer.receiver.url)?;
     for (number, (kind, about)) in KINDS.into_iter().enumerate() {
-        let played = Played::new(kind, arguments.seed + number as u64);
-        customer.deliver(&played, about).await?;
+        let ended = EndedDelivery::new(kind, arguments.seed + number as u64);
+        customer.deliver(&ended, about).await?;
     }
-    let played = Played::new(Kind::House, arguments.seed);
-    failing.deliver_to_one_that_fails(&played).await?;
+    let ended = EndedDelivery::new(Kind::House, arguments.seed);
+    failing.deliver_to_one_that_fails(&ended).await?;
     conclude(&customer, &failing)?;
     if arguments.once {
         return Ok(());
@@ -155,8 +155,8 @@ async fn show_all(
         for number in KINDS.len().. {
             tokio::time::sleep(PAUSE).await;
             let (kind, about) = KINDS[number % KINDS.len()];
-            let played = Played::new(kind, arguments.seed + number as u64);
-            customer.deliver(&played, about).await?;
+            let ended = EndedDelivery::new(kind, arguments.seed + number as u64);
+            customer.deliver(&ended, about).await?;
         }
         Ok(())
     };
@@ -196,17 +196,18 @@ fn conclude(customer: &Customer, failing: &Customer) -> anyhow::Result<()> {
 }
 
 /// A simulated delivery that has just ended.
-struct Played {
+struct EndedDelivery {
     kind: Kind,
     delivery: Delivery,
     start: Value,
     ended_at: TimestampMs,
 }
 
-impl Played {
+impl EndedDelivery {
     fn new(kind: Kind, seed: u64) -> Self {
         let street_deg = STREETS_DEG[seed as usize % STREETS_DEG.len()];
-        let delivery = Scenario::new(kind, ParameterSet::Tuning, seed).deliver_beside(street_deg);
+        let delivery =
+            Scenario::new(kind, ParameterSet::Tuning, seed).deliver_on_street(street_deg);
         let length_ms = (delivery.end_t * 1000.0).ceil() as i64;
         let ended_at = TimestampMs(jiff::Timestamp::now().as_millisecond());
         let mut start = delivery.start.clone();
@@ -221,24 +222,24 @@ impl Played {
 }
 
 impl Customer {
-    async fn start(&self, played: &Played, about: &str) -> anyhow::Result<Started> {
+    async fn start(&self, ended: &EndedDelivery, about: &str) -> anyhow::Result<Started> {
         // The first message may arrive before the answer and is printed after it.
         let _turn = self.receiver.turn.lock().await;
-        let session = self.client.start(&played.start).await?;
-        let (kind, id) = (played.kind.as_str(), &session.session_id);
+        let session = self.client.start(&ended.start).await?;
+        let (kind, id) = (ended.kind.as_str(), &session.session_id);
         say!("── {kind} ── {about}  ({id})")?;
         Ok(session)
     }
 
     /// Plays one delivery as fast as the service accepts it, and prints detected events and
     /// webhooks.
-    async fn deliver(&mut self, played: &Played, about: &str) -> anyhow::Result<()> {
-        let session = self.start(played, about).await?;
-        self.finish(played, &session).await
+    async fn deliver(&mut self, ended: &EndedDelivery, about: &str) -> anyhow::Result<()> {
+        let session = self.start(ended, about).await?;
+        self.finish(ended, &session).await
     }
 
-    async fn finish(&mut self, played: &Played, session: &Started) -> anyhow::Result<()> {
-        let (client, delivery) = (&self.client, &played.delivery);
+    async fn finish(&mut self, ended: &EndedDelivery, session: &Started) -> anyhow::Result<()> {
+        let (client, delivery) = (&self.client, &ended.delivery);
         let mut shown = Shown::default();
         for batch in delivery.batches(BATCH_SEC) {
             client.send(session, batch.json()?).await?;
@@ -250,7 +251,7 @@ impl Customer {
         if delivery.end == End::TimeOut {
             return Ok(());
         }
-        let ended_at = played.ended_at.to_string();
+        let ended_at = ended.ended_at.to_string();
         client.stop(session, Some(&ended_at)).await?;
         let insight = client.scored(&session.session_id).await?;
         shown.events(&insight)?;
@@ -262,9 +263,9 @@ impl Customer {
 
     /// Plays a delivery whose receiver refuses the first message, and shows how to find and retry
     /// it.
-    async fn deliver_to_one_that_fails(&mut self, played: &Played) -> anyhow::Result<()> {
+    async fn deliver_to_one_that_fails(&mut self, ended: &EndedDelivery) -> anyhow::Result<()> {
         let about = "for another customer, whose receiver fails at first";
-        let session = self.start(played, about).await?;
+        let session = self.start(ended, about).await?;
         let id = &session.session_id;
         let first = self.receiver.wait(id, "session.started").await?;
         anyhow::ensure!(first.status == 503, "the receiver did not fail");
@@ -274,7 +275,7 @@ impl Customer {
         self.client.retry(message_id).await?;
         let second = self.receiver.wait(id, "session.started").await?;
         anyhow::ensure!(second.status == 200, "the retry failed");
-        self.finish(played, &session).await
+        self.finish(ended, &session).await
     }
 
     /// Waits until the failure is committed, and returns the session's message that waits for its

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_locked_out_by_others_at_one_address() {
+    fn a_key_holder_is_admitted_from_a_throttled_address() {
         let throttle = Throttle::new();
         let shared = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
         for number in 0..30 {

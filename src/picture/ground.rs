@@ -297,7 +297,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_cut_lies_in_the_area(points in points()) {
+        fn cut_rings_and_lines_lie_in_the_area(points in points()) {
             let mut parts = Vec::new();
             cut_line(&points, &MAP, &mut parts);
             parts.extend(cut_ring(points, &MAP));

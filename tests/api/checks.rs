@@ -8,7 +8,7 @@ use crate::server::{Server, Started, start_body};
 
 /// The credentials that an endpoint accepts.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Who {
+enum RequiredCredential {
     /// A client key or a secret key.
     Key,
     /// A secret key, or the session's token.
@@ -20,54 +20,75 @@ enum Who {
 struct Endpoint {
     method: Method,
     path: &'static str,
-    who: Who,
+    credential: RequiredCredential,
     /// The value of `Allow` for the path.
     allow: &'static str,
     body: Option<fn(&str) -> Value>,
 }
 
 fn endpoints() -> Vec<Endpoint> {
-    let get = |path, who, allow| Endpoint {
+    let get = |path, credential, allow| Endpoint {
         method: Method::GET,
         path,
-        who,
+        credential,
         allow,
         body: None,
     };
-    let post = |path, who, allow, body: fn(&str) -> Value| Endpoint {
+    let post = |path, credential, allow, body: fn(&str) -> Value| Endpoint {
         method: Method::POST,
         path,
-        who,
+        credential,
         allow,
         body: Some(body),
     };
     let read = "GET, HEAD";
     vec![
-        post("/v1/sessions/start", Who::Key, "POST", |_| start_body()),
+        post(
+            "/v1/sessions/start",
+            RequiredCredential::Key,
+            "POST",
+            |_| start_body(),
+        ),
         post(
             "/v1/sessions/stop",
-            Who::Session,
+            RequiredCredential::Session,
             "POST",
             |id| json!({ "sessionId": id }),
         ),
         post(
             "/v1/sessions/{id}/telemetry",
-            Who::Session,
+            RequiredCredential::Session,
             "GET, POST",
             |_| json!({ "seq": 0, "samples": [] }),
         ),
         post(
             "/v1/sessions/{id}/pod",
-            Who::Session,
+            RequiredCredential::Session,
             "POST",
             |_| json!({ "type": "photo", "url": "https://example.com/1.jpg" }),
         ),
-        get("/v1/sessions", Who::Secret, read),
-        get("/v1/sessions/{id}", Who::Secret, read),
-        get("/v1/sessions/{id}/insights", Who::Secret, read),
-        get("/v1/sessions/{id}/evidence", Who::Secret, read),
-        get("/v1/sessions/{id}/telemetry", Who::Session, "GET, POST"),
-        get("/v1/sessions/{id}/acknowledged", Who::Session, read),
+        get("/v1/sessions", RequiredCredential::Secret, read),
+        get("/v1/sessions/{id}", RequiredCredential::Secret, read),
+        get(
+            "/v1/sessions/{id}/insights",
+            RequiredCredential::Secret,
+            read,
+        ),
+        get(
+            "/v1/sessions/{id}/evidence",
+            RequiredCredential::Secret,
+            read,
+        ),
+        get(
+            "/v1/sessions/{id}/telemetry",
+            RequiredCredential::Session,
+            "GET, POST",
+        ),
+        get(
+            "/v1/sessions/{id}/acknowledged",
+            RequiredCredential::Session,
+            read,
+        ),
     ]
 }
 
@@ -213,20 +234,20 @@ async fn each_endpoint_accepts_only_its_credentials() {
         );
         check(
             endpoint.with(&server, &session.id, &keys.client).await,
-            endpoint.who == Who::Key,
+            endpoint.credential == RequiredCredential::Key,
             "secret_key_required",
         );
-        let refused = if endpoint.who == Who::Key {
+        let refused = if endpoint.credential == RequiredCredential::Key {
             "key_required"
         } else {
             "secret_key_required"
         };
         check(
             endpoint.with(&server, &session.id, &session.token).await,
-            endpoint.who == Who::Session,
+            endpoint.credential == RequiredCredential::Session,
             refused,
         );
-        let refused = if endpoint.who == Who::Session {
+        let refused = if endpoint.credential == RequiredCredential::Session {
             "other_session"
         } else {
             refused

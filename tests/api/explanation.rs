@@ -102,7 +102,7 @@ async fn a_review_is_kept_when_the_session_is_scored_again() {
 }
 
 #[actix::test]
-async fn what_a_review_may_not_be_is_refused() {
+async fn an_invalid_review_is_refused() {
     let server = Server::start().await;
     let secret = &server.keys.secret;
     let id = server.scored_session().await.id;

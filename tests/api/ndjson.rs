@@ -237,11 +237,11 @@ async fn a_line_has_the_limits_of_a_batch() {
 }
 
 /// A request sent piece by piece, and its answer, read as it arrives.
-struct Slow {
+struct PiecewiseRequest {
     stream: BufReader<TcpStream>,
 }
 
-impl Slow {
+impl PiecewiseRequest {
     async fn begin(server: &Server) -> Self {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         let head = format!(
@@ -278,7 +278,7 @@ impl Slow {
 async fn lines_are_answered_on_arrival_and_overloaded_one_by_one() {
     let server = Server::start().await;
     let id = server.start_session().await.id;
-    let mut slow = Slow::begin(&server).await;
+    let mut slow = PiecewiseRequest::begin(&server).await;
     slow.send(line(&id, 0).as_bytes()).await;
     assert_eq!(
         slow.answer().await,

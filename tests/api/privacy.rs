@@ -129,7 +129,7 @@ async fn image_path(server: &Server, id: &str) -> String {
 }
 
 #[actix::test]
-async fn an_erasure_removes_everything_and_names_nobody() {
+async fn an_erasure_removes_everything_and_identifies_no_person() {
     let server = server(0).await;
     let (gone, live) = (server.scored_session().await, server.start_session().await);
     let sent = server
@@ -256,7 +256,7 @@ async fn a_request_is_repeated_differs_and_is_cancelled_while_it_is_pending() {
 }
 
 #[actix::test]
-async fn what_is_asked_for_is_checked_to_the_letter() {
+async fn each_field_of_a_privacy_request_is_validated() {
     let server = server(0).await;
     let good = body("r1", "erasure", json!({ "externalRiderId": "rider-1" }));
     let both = json!({ "externalRiderId": "a", "deliveryId": "b" });
@@ -450,7 +450,7 @@ async fn a_suppressed_courier_starts_nothing_until_released() {
 }
 
 #[actix::test]
-async fn a_restored_store_is_cleared_of_what_was_erased_later() {
+async fn later_erasures_are_applied_to_a_restored_store() {
     let server = server(0).await;
     let session = server.scored_session().await;
     let other = start_as(&server, "rider-2", "order-2").await;

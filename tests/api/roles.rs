@@ -77,7 +77,7 @@ async fn a_key_that_only_reads_does_not_get_the_link_of_a_recorder() {
 }
 
 #[actix::test]
-async fn each_role_may_do_what_it_may_on_each_route() {
+async fn each_role_has_its_permissions_on_each_route() {
     let server = Server::start().await;
     let session = server.scored_session().await;
     let operations = operations();
@@ -113,7 +113,7 @@ async fn each_role_may_do_what_it_may_on_each_route() {
 }
 
 #[actix::test]
-async fn the_document_says_which_operations_a_role_may_be_refused() {
+async fn the_document_marks_the_operations_that_can_refuse_a_role() {
     for (method, path) in operations() {
         let operation = &document()["paths"][&path][&method];
         let text = operation["description"].as_str().unwrap();

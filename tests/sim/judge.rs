@@ -7,7 +7,7 @@
 //! 3. Every session ends, by stop, silence or age, and gets an insight (`node.rs` waits for it).
 //! 4. Memory stays bounded: nothing is in flight and no actor is left when there is no more work
 //!    (`node.rs`).
-//! 5. The final insight is, except for its commit time, byte for byte that of an undisturbed run of
+//! 5. The final insight is, except for its commit time, byte for byte that of a fault-free run of
 //!    the same batches.
 //! 6. Messages are numbered without gaps; `session.started` is the first, `session.stopped` occurs
 //!    once, and `insight.updated` once for each revision.
@@ -63,7 +63,7 @@ pub(crate) fn judge(world: &Arc<World>, engine: MemoryEngine) {
         }
         finals
     });
-    let expected = undisturbed(world, &finals);
+    let expected = insights_without_faults(world, &finals);
     for (place, (found, expected)) in finals.iter().zip(&expected).enumerate() {
         let (found, expected) = (
             rendered(&found.row, &found.insight),
@@ -71,7 +71,7 @@ pub(crate) fn judge(world: &Arc<World>, engine: MemoryEngine) {
         );
         if found != expected {
             world.broken(format!(
-                "I5: session {place}:\n  {found}\nundisturbed:\n  {expected}"
+                "I5: session {place}:\n  {found}\nwithout faults:\n  {expected}"
             ));
         }
     }
@@ -164,7 +164,7 @@ fn check_messages(world: &World, place: usize, store: &MemoryStore, id: SessionI
 }
 
 /// Returns the insights of a fault-free service for the same batches, end and PoD.
-fn undisturbed(world: &World, finals: &[Final]) -> Vec<StoredInsight> {
+fn insights_without_faults(world: &World, finals: &[Final]) -> Vec<StoredInsight> {
     in_system(async {
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
         for Final {

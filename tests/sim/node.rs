@@ -27,10 +27,10 @@ use crate::store::{FaultyStore, at_once, subject};
 use crate::world::World;
 
 const ENTROPY: u64 = 4;
-const HAND_OVER: u64 = 5;
+const FORWARD: u64 = 5;
 
 /// The interval of the checks for the end of a life.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 struct SimEntropy(Mutex<Chance>);
 
@@ -59,7 +59,7 @@ pub(crate) fn in_system<T>(inside: impl Future<Output = T>) -> T {
 pub(crate) fn live(world: &Arc<World>, number: u64, engine: MemoryEngine, fate: Option<Life>) {
     in_system(async {
         world.clock.run();
-        let (sender, handed_over) = mpsc::unbounded_channel();
+        let (sender, forwarded) = mpsc::unbounded_channel();
         let on_durable: OnDurable = Arc::new(move |session_id, seq, batch| {
             drop(sender.send((session_id, seq, batch)));
         });
@@ -77,7 +77,7 @@ pub(crate) fn live(world: &Arc<World>, number: u64, engine: MemoryEngine, fate: 
                 number,
                 store,
             }
-            .live(handed_over, fate)
+            .live(forwarded, fate)
             .await;
         }
         world.clock.halt();
@@ -90,10 +90,10 @@ struct Node<'w> {
     store: Arc<FaultyStore>,
 }
 
-type HandedOver = mpsc::UnboundedReceiver<(SessionId, u32, PackedBatch)>;
+type ForwardedBatches = mpsc::UnboundedReceiver<(SessionId, u32, PackedBatch)>;
 
 impl Node<'_> {
-    async fn live(self, handed_over: HandedOver, fate: Option<Life>) {
+    async fn live(self, forwarded: ForwardedBatches, fate: Option<Life>) {
         let service = self.service();
         self.want_messages();
         let delivering = actix_rt::spawn(deliver(
@@ -101,7 +101,7 @@ impl Node<'_> {
             self.number,
             Arc::clone(&self.store),
             service.clone(),
-            handed_over,
+            forwarded,
         ));
         self.let_time_jump();
         let end_ms = fate.map(|fate| self.world.clock.age_ms() + fate.length_ms);
@@ -122,7 +122,7 @@ impl Node<'_> {
         match (fate, end_ms) {
             (Some(fate), Some(end_ms)) => {
                 while self.world.clock.age_ms() < end_ms && !self.store.is_broken() {
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 if fate.death == Death::Drained {
                     service.drain().await;
@@ -209,7 +209,7 @@ impl Node<'_> {
         let plan = &self.world.plan;
         let patience_ms = self.world.last_act_ms().max(self.world.clock.age_ms()) + 10 * 60_000;
         while !self.world.is_done() && self.world.clock.age_ms() < patience_ms {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         self.store.be_calm();
         let jumped_ms: i64 = plan.jumps.iter().map(|(_, by_ms)| by_ms.abs()).sum();
@@ -276,12 +276,12 @@ async fn deliver(
     number: u64,
     store: Arc<FaultyStore>,
     service: Service,
-    mut handed_over: HandedOver,
+    mut forwarded: ForwardedBatches,
 ) {
     let weather = world.plan.weather;
-    while let Some((session_id, seq, batch)) = handed_over.recv().await {
+    while let Some((session_id, seq, batch)) = forwarded.recv().await {
         let subject = subject(session_id);
-        let mut chance = Chance::of(&[world.plan.seed, HAND_OVER, number, subject, u64::from(seq)]);
+        let mut chance = Chance::of(&[world.plan.seed, FORWARD, number, subject, u64::from(seq)]);
         if chance.permille(weather.hand_over_lost) && !store.is_calm() {
             continue;
         }

@@ -16,14 +16,14 @@ use porchlight_schema::session::{Pod, PodType, SessionStart, SessionType};
 
 use crate::chance::Chance;
 use crate::corpus::{CORPUS, imposter};
-use crate::plan::What;
+use crate::plan::PhoneAction;
 use crate::world::World;
 
 const RETRY: u64 = 2;
-const LOOK: u64 = 3;
+const POLL: u64 = 3;
 
 /// A request to repeat: it was refused, failed, or had an unknown outcome.
-struct Again;
+struct Repeat;
 
 /// Runs one phone until everything is done, or the node dies.
 pub(crate) async fn phone(
@@ -43,12 +43,12 @@ pub(crate) async fn phone(
         let note = Note::Quarantined { seq };
         until_done(&world, place, usize::MAX, || async {
             let noted = store.note(start.session_id, note).await;
-            noted.map_err(|_| Again)
+            noted.map_err(|_| Repeat)
         })
         .await;
     }
     world.log(place).start = Some(start.clone());
-    let mut tasks = vec![actix_rt::spawn(look(
+    let mut tasks = vec![actix_rt::spawn(poll_events(
         Arc::clone(&world),
         place,
         service.clone(),
@@ -63,7 +63,7 @@ pub(crate) async fn phone(
         tasks.push(actix_rt::spawn(async move {
             wait_until(&world, act.at_ms).await;
             until_done(&world, place, number, || {
-                perform(&world, place, &service, session_id, act.what)
+                perform(&world, place, &service, session_id, act.action)
             })
             .await;
             world.log(place).done[number] = true;
@@ -86,7 +86,7 @@ async fn until_done<T, F>(
     mut attempt: impl FnMut() -> F,
 ) -> T
 where
-    F: Future<Output = Result<T, Again>>,
+    F: Future<Output = Result<T, Repeat>>,
 {
     let mut chance = Chance::of(&[world.plan.seed, RETRY, place as u64, number as u64]);
     loop {
@@ -98,7 +98,7 @@ where
     }
 }
 
-async fn start(world: &World, place: usize, service: &Service) -> Result<SessionStart, Again> {
+async fn start(world: &World, place: usize, service: &Service) -> Result<SessionStart, Repeat> {
     let script = &world.plan.scripts[place];
     let command = StartCommand {
         tenant: world.tenant,
@@ -116,10 +116,10 @@ async fn start(world: &World, place: usize, service: &Service) -> Result<Session
     };
     match service.start(command).await {
         Ok(start) => Ok(start),
-        Err(StartError::Store(_) | StartError::Draining) => Err(Again),
+        Err(StartError::Store(_) | StartError::Draining) => Err(Repeat),
         Err(error) => {
             world.broken(format!("a start was refused: {error}"));
-            Err(Again)
+            Err(Repeat)
         }
     }
 }
@@ -129,40 +129,42 @@ async fn perform(
     place: usize,
     service: &Service,
     session_id: SessionId,
-    what: What,
-) -> Result<(), Again> {
-    match what {
-        What::Batch(seq) => {
+    action: PhoneAction,
+) -> Result<(), Repeat> {
+    match action {
+        PhoneAction::Batch(seq) => {
             let recording = world.plan.scripts[place].recording;
             let batch = CORPUS[recording].batches[seq as usize].clone();
             send(world, place, service, session_id, seq, batch).await
         }
-        What::Imposter(seq) => send(world, place, service, session_id, seq, imposter(seq)).await,
-        What::Pod(number) => {
+        PhoneAction::Imposter(seq) => {
+            send(world, place, service, session_id, seq, imposter(seq)).await
+        }
+        PhoneAction::Pod(number) => {
             let row = service
                 .find(session_id)
                 .await
-                .map_err(|_| Again)?
-                .ok_or(Again)?;
+                .map_err(|_| Repeat)?
+                .ok_or(Repeat)?;
             service
                 .attach_pod(&row, pod(number))
                 .await
-                .map_err(|_| Again)?;
+                .map_err(|_| Repeat)?;
             world.log(place).pods += 1;
             Ok(())
         }
-        What::Stop { says_when } => {
+        PhoneAction::Stop { says_when } => {
             let row = service
                 .find(session_id)
                 .await
-                .map_err(|_| Again)?
-                .ok_or(Again)?;
+                .map_err(|_| Repeat)?
+                .ok_or(Repeat)?;
             let now = world.clock.now().max(row.start.started_at);
             let command = StopCommand {
                 ended_at: says_when.then_some(now),
                 pod: says_when.then(|| pod(9)),
             };
-            let stopped = service.stop(&row, command).await.map_err(|_| Again)?;
+            let stopped = service.stop(&row, command).await.map_err(|_| Repeat)?;
             if stopped.end.is_none() {
                 world.broken(format!("I3: session {place} continues after its stop"));
             }
@@ -188,13 +190,13 @@ async fn send(
     session_id: SessionId,
     seq: u32,
     batch: PackedBatch,
-) -> Result<(), Again> {
-    let Some(target) = service.target(session_id).await.map_err(|_| Again)? else {
+) -> Result<(), Repeat> {
+    let Some(target) = service.target(session_id).await.map_err(|_| Repeat)? else {
         world.broken(format!("I1: session {place} was started and is not there"));
         return Ok(());
     };
-    let mut permit = service.admit(&target).map_err(|_| Again)?;
-    permit.grow(batch.as_bytes().len()).map_err(|_| Again)?;
+    let mut permit = service.admit(&target).map_err(|_| Repeat)?;
+    permit.grow(batch.as_bytes().len()).map_err(|_| Repeat)?;
     match service.ingest(&target, permit, seq, batch.clone()).await {
         Ok(()) => {
             let there = world.log(place).acknowledged.insert(seq, batch.clone());
@@ -210,14 +212,14 @@ async fn send(
             ));
             Ok(())
         }
-        Err(IngestError::Store(_)) => Err(Again),
+        Err(IngestError::Store(_)) => Err(Repeat),
     }
 }
 
 /// Reads the events repeatedly while the session records: closed events stay unchanged, and emitted
 /// ones are never withdrawn.
-async fn look(world: Arc<World>, place: usize, service: Service, session_id: SessionId) {
-    let mut chance = Chance::of(&[world.plan.seed, LOOK, place as u64]);
+async fn poll_events(world: Arc<World>, place: usize, service: Service, session_id: SessionId) {
+    let mut chance = Chance::of(&[world.plan.seed, POLL, place as u64]);
     // The reads become rare, so that a session that lives for hours costs nothing.
     let mut pause_ms = chance.between(500, 8_000);
     loop {
@@ -236,7 +238,7 @@ async fn look(world: Arc<World>, place: usize, service: Service, session_id: Ses
                         ));
                     }
                 }
-                log.looks += 1;
+                log.polls += 1;
                 log.seen = events;
             }
             Ok(Ok(None)) => return,
@@ -246,23 +248,23 @@ async fn look(world: Arc<World>, place: usize, service: Service, session_id: Ses
 }
 
 /// Returns the events of a session in progress, or `None` if it has ended.
-async fn read_live(service: &Service, session_id: SessionId) -> Result<Option<Vec<Event>>, Again> {
+async fn read_live(service: &Service, session_id: SessionId) -> Result<Option<Vec<Event>>, Repeat> {
     let row = service
         .find(session_id)
         .await
-        .map_err(|_| Again)?
-        .ok_or(Again)?;
-    let state = service.insight(&row).await.map_err(|_| Again)?;
+        .map_err(|_| Repeat)?
+        .ok_or(Repeat)?;
+    let state = service.insight(&row).await.map_err(|_| Repeat)?;
     // The session may have ended meanwhile: then the final timeline is about to replace this one.
     let after = service
         .find(session_id)
         .await
-        .map_err(|_| Again)?
-        .ok_or(Again)?;
+        .map_err(|_| Repeat)?
+        .ok_or(Repeat)?;
     match state {
         _ if after.end.is_some() => Ok(None),
         InsightState::Processing { events, .. } => Ok(Some(events)),
-        InsightState::Scored(_) => Err(Again),
+        InsightState::Scored(_) => Err(Repeat),
     }
 }
 

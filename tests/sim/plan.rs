@@ -76,11 +76,11 @@ pub(crate) struct Script {
 pub(crate) struct Act {
     /// The world's age at the act, in milliseconds.
     pub(crate) at_ms: i64,
-    pub(crate) what: What,
+    pub(crate) action: PhoneAction,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum PhoneAction {
     /// Sends a batch, repeatedly until it is acknowledged or permanently refused.
     Batch(u32),
     /// Sends another body with the number of a batch.
@@ -144,26 +144,26 @@ fn script(recording: usize, chance: &mut Chance) -> Script {
         if !chance.permille(straggler / 4) {
             acts.push(Act {
                 at_ms: ready_ms + late_ms,
-                what: What::Batch(seq),
+                action: PhoneAction::Batch(seq),
             });
         }
         if chance.permille(80) {
             acts.push(Act {
                 at_ms: ready_ms + late_ms + chance.between(0, 20 * SECOND),
-                what: What::Batch(seq),
+                action: PhoneAction::Batch(seq),
             });
         }
         if chance.permille(30) {
             acts.push(Act {
                 at_ms: ready_ms + chance.between(0, 20 * SECOND),
-                what: What::Imposter(seq),
+                action: PhoneAction::Imposter(seq),
             });
         }
     }
     if chance.permille(600) {
         acts.push(Act {
             at_ms: last_ms + chance.between(-30 * SECOND, 10 * SECOND).max(0),
-            what: What::Stop {
+            action: PhoneAction::Stop {
                 says_when: chance.permille(500),
             },
         });
@@ -171,7 +171,7 @@ fn script(recording: usize, chance: &mut Chance) -> Script {
     for number in 0..chance.choose(&[0, 0, 1, 2]) {
         acts.push(Act {
             at_ms: start_at_ms + chance.between(0, last_ms - start_at_ms + 15 * MINUTE),
-            what: What::Pod(number),
+            action: PhoneAction::Pod(number),
         });
     }
     Script {

@@ -43,7 +43,7 @@ fn hush() {
 }
 
 /// The result of a seed.
-struct Played {
+struct SeedOutcome {
     /// The violated invariants.
     broken: Vec<String>,
     /// The record of all actions, observations and stored data: identical in each run.
@@ -51,7 +51,7 @@ struct Played {
 }
 
 /// Runs one seed.
-fn play(seed: u64) -> Played {
+fn play(seed: u64) -> SeedOutcome {
     let world = Arc::new(World::new(Plan::of(seed)));
     let played = catch_unwind(AssertUnwindSafe(|| {
         let mut engine = MemoryEngine::new();
@@ -79,10 +79,10 @@ fn play(seed: u64) -> Played {
     });
     let logs = (0..world.plan.scripts.len()).map(|place| {
         let log = world.log(place);
-        (log.looks, log.acknowledged.len(), log.seen.clone())
+        (log.polls, log.acknowledged.len(), log.seen.clone())
     });
     let trace = format!("{written:?} {:?}", logs.collect::<Vec<_>>());
-    Played { broken, trace }
+    SeedOutcome { broken, trace }
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn invariants_hold_for_every_seed() {
                     if failures.lock().unwrap().len() >= FAILURES_MAX {
                         return;
                     }
-                    let Played { broken, .. } = play(seed);
+                    let SeedOutcome { broken, .. } = play(seed);
                     if !broken.is_empty() {
                         failures.lock().unwrap().push((seed, broken));
                     }

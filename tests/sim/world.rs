@@ -37,7 +37,7 @@ pub(crate) struct Log {
     /// The events at the last read while the session recorded.
     pub(crate) seen: Vec<Event>,
     /// The number of reads.
-    pub(crate) looks: u32,
+    pub(crate) polls: u32,
 }
 
 impl World {

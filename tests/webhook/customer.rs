@@ -129,7 +129,7 @@ async fn messages_during_a_pause_are_held_and_sent_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_by_hand_is_sent_during_a_pause() {
+async fn a_manual_retry_is_sent_during_a_pause() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority);
     let customer = customer(&server);

@@ -82,7 +82,7 @@ async fn a_domain_whose_servers_are_silent_is_the_customers_fault() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resolver_of_ours_that_is_away_is_our_fault() {
+async fn an_unreachable_own_resolver_is_an_internal_fault() {
     for reply in [Reply::Never, Reply::Failure] {
         let (answer, probe) = attempt(move |_| reply.clone()).await;
         assert_eq!(answer.cause, Some(Cause::Internal));

@@ -30,9 +30,9 @@ pub(crate) const BAD: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
 
 /// The system clock, set forward by the tests.
 #[derive(Default)]
-pub(crate) struct Ahead(AtomicI64);
+pub(crate) struct SkewedClock(AtomicI64);
 
-impl Clock for Ahead {
+impl Clock for SkewedClock {
     fn now(&self) -> TimestampMs {
         SystemClock.now().plus_ms(self.0.load(Ordering::SeqCst))
     }
@@ -44,7 +44,7 @@ impl Clock for Ahead {
 
 pub(crate) struct World {
     pub(crate) store: Arc<MemoryStore>,
-    pub(crate) clock: Arc<Ahead>,
+    pub(crate) clock: Arc<SkewedClock>,
     pub(crate) vault: Arc<SecretVault>,
     pub(crate) authority: Authority,
     pub(crate) tenant: Tenant,
@@ -71,7 +71,7 @@ impl World {
     pub(crate) fn with_resolver(resolver: Arc<dyn Resolver>) -> Self {
         let authority = Authority::new();
         let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
-        let clock = Arc::new(Ahead::default());
+        let clock = Arc::new(SkewedClock::default());
         // Each test has its own file: with a shared one, a test could read another's half-written
         // file.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -276,7 +276,7 @@ fn start(
     authority: &Authority,
     resolver: &Arc<dyn Resolver>,
     store: &Arc<MemoryStore>,
-    clock: &Arc<Ahead>,
+    clock: &Arc<SkewedClock>,
     vault: &Arc<SecretVault>,
 ) -> Webhooks {
     Webhooks::start(

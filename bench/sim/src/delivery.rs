@@ -57,7 +57,7 @@ impl Scenario {
     /// degrees of latitude and longitude, and the building stands north of it. Everything else is
     /// as in [`Self::deliver`].
     #[must_use]
-    pub fn deliver_beside(self, street_deg: (f64, f64)) -> Delivery {
+    pub fn deliver_on_street(self, street_deg: (f64, f64)) -> Delivery {
         self.deliver_at(Some(street_deg))
     }
 
@@ -66,7 +66,7 @@ impl Scenario {
         let mut draw = Draw::new(Rng::new(seed, 1), self.set);
         let mut world = World::draw(&mut draw);
         if let Some(street_deg) = street_deg {
-            world.place_beside(street_deg);
+            world.place_on_street(street_deg);
         }
         let mut phone = Phone::draw(&mut draw, self.kit.or(self.kind.kit()));
         if self.kind == Kind::MotionOnly && phone.kit.motion == MotionSensor::None {

@@ -72,7 +72,7 @@ impl World {
     }
 
     /// Moves the surroundings so that the street runs east through this point.
-    pub(super) fn place_beside(&mut self, (lat, lng): (f64, f64)) {
+    pub(super) fn place_on_street(&mut self, (lat, lng): (f64, f64)) {
         self.turned_rad = 0.0;
         self.origin_deg = (lat - self.street_north_m / DEGREE_M, lng);
     }

@@ -74,7 +74,7 @@ fn a_changed_statement_under_the_same_header_is_found() {
 }
 
 #[test]
-fn the_subject_is_recognised_by_who_knows_it() {
+fn a_hashed_subject_matches_its_identifier() {
     let subject = statement().subject;
     assert!(subject.is("rider-12") && !subject.is("rider-13"));
     let other = HashedSubject::new(SubjectKind::ExternalRiderId, "rider-12", [8; SALT_BYTES]);
@@ -92,7 +92,7 @@ fn former_keys_check_former_receipts() {
 }
 
 #[test]
-fn what_is_no_public_key_is_refused() {
+fn an_invalid_public_key_is_refused() {
     for text in [
         "",
         "AAAA",

@@ -14,7 +14,7 @@ async fn actions_about(server: &Server, object: &str) -> Vec<String> {
 }
 
 #[actix::test]
-async fn the_service_records_what_each_request_has_done() {
+async fn the_service_records_the_effects_of_each_request() {
     let server = server(0).await;
     server.scored_session().await;
     let subject = json!({ "externalRiderId": "rider-1" });

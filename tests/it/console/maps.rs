@@ -30,7 +30,7 @@ fn the_maps_work_in_a_browser() {
     let sent = kinds.into_iter().zip(STREETS_DEG).enumerate();
     let sent = sent.map(|(number, (kind, street_deg))| {
         let scenario = Scenario::new(kind, ParameterSet::Tuning, 70 + number as u64);
-        let mut delivery = scenario.deliver_beside(street_deg);
+        let mut delivery = scenario.deliver_on_street(street_deg);
         let (lat, lng) = (&delivery.start["address"]["lat"], &delivery.start["address"]["lng"]);
         let gate = json!({ "lat": lat.as_f64().unwrap() - 0.000_06, "lng": lng });
         delivery.start["address"]["gates"] = json!([gate]);

@@ -59,7 +59,7 @@ struct Node {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Asked {
+enum StoreRequest {
     Change(Change),
     Members { serial: bool },
     Owners,
@@ -81,7 +81,7 @@ enum Event {
 /// A request in flight.
 #[derive(Debug)]
 struct Pending {
-    asked: Asked,
+    request: StoreRequest,
     started: MonotonicMs,
     /// The caller's wall clock at that time.
     sent_at: TimestampMs,
@@ -365,11 +365,11 @@ impl Cluster {
         match effect {
             Effect::Change(change) => {
                 self.changes += 1;
-                self.ask(node, Asked::Change(change));
+                self.ask(node, StoreRequest::Change(change));
             }
-            Effect::ReadMembers { serial } => self.ask(node, Asked::Members { serial }),
-            Effect::ReadOwners => self.ask(node, Asked::Owners),
-            Effect::ReadOwner(shard) => self.ask(node, Asked::Owner(shard)),
+            Effect::ReadMembers { serial } => self.ask(node, StoreRequest::Members { serial }),
+            Effect::ReadOwners => self.ask(node, StoreRequest::Owners),
+            Effect::ReadOwner(shard) => self.ask(node, StoreRequest::Owner(shard)),
             Effect::Start(shard, generation) => {
                 let (_, holder) = &self.tables.owners[&shard.0];
                 let member = holder
@@ -394,13 +394,13 @@ impl Cluster {
         }
     }
 
-    fn ask(&mut self, node: usize, asked: Asked) {
-        let is_change = matches!(asked, Asked::Change(_));
+    fn ask(&mut self, node: usize, request: StoreRequest) {
+        let is_change = matches!(request, StoreRequest::Change(_));
         let is_unknown = is_change && self.chance.permille(self.unknown_permille);
         self.next += 1;
         let id = self.next;
         let pending = Pending {
-            asked,
+            request,
             started: self.clock(node),
             sent_at: self.wall(node),
             is_unknown,
@@ -423,7 +423,7 @@ impl Cluster {
     /// Answers a change after some time that its outcome is not known.
     fn answer_unknown(&mut self, node: usize, life: u64, id: u64, after_ms: u64) {
         let pending = &self.pending[&id];
-        if let Asked::Change(change) = &pending.asked {
+        if let StoreRequest::Change(change) = &pending.request {
             let input = Input::Changed {
                 started: pending.started,
                 change: change.clone(),
@@ -450,19 +450,19 @@ impl Cluster {
         let Some(pending) = self.pending.remove(&id) else {
             return;
         };
-        let serial = match &pending.asked {
-            Asked::Members { serial: true } => Some(Row::Members),
-            Asked::Owner(shard) => Some(Row::Owner(*shard)),
+        let serial = match &pending.request {
+            StoreRequest::Members { serial: true } => Some(Row::Members),
+            StoreRequest::Owner(shard) => Some(Row::Owner(*shard)),
             _ => None,
         };
         if let Some(row) = serial {
             for other in self.pending.values_mut().filter(|other| other.is_unknown) {
                 other.is_overtaken |=
-                    matches!(&other.asked, Asked::Change(change) if row_of(change) == row);
+                    matches!(&other.request, StoreRequest::Change(change) if row_of(change) == row);
             }
         }
-        let input = match pending.asked {
-            Asked::Change(change) => {
+        let input = match pending.request {
+            StoreRequest::Change(change) => {
                 let never =
                     pending.is_overtaken || (pending.is_unknown && self.chance.permille(500));
                 let applied = !never && self.tables.apply(&change, pending.sent_at);
@@ -479,13 +479,13 @@ impl Cluster {
                     },
                 }
             }
-            Asked::Members { .. } => Input::Members(MembersRead {
+            StoreRequest::Members { .. } => Input::Members(MembersRead {
                 rows: self.tables.members(),
                 started: pending.started,
                 wall: self.wall(node),
             }),
-            Asked::Owners => Input::Owners(self.tables.owners()),
-            Asked::Owner(shard) => Input::Owner(shard, self.tables.owner(shard)),
+            StoreRequest::Owners => Input::Owners(self.tables.owners()),
+            StoreRequest::Owner(shard) => Input::Owner(shard, self.tables.owner(shard)),
         };
         // Mostly fast; an occasional answer is slow, so that its data is stale.
         let is_slow = self.chance.permille(self.slow_permille);

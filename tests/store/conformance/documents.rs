@@ -12,7 +12,7 @@ fn collection() -> Collection {
     Collection::of_tenant(DocumentKind::PrivacyRequest, tenant)
 }
 
-pub async fn a_document_changes_only_from_what_is_expected(subject: &dyn Subject) {
+pub async fn a_document_is_replaced_only_if_it_is_as_expected(subject: &dyn Subject) {
     let (store, collection) = (subject.store(), collection());
     let (key, old, new) = (b"one".to_vec(), b"old".to_vec(), b"new".to_vec());
     let replace = |expected: Option<&Vec<u8>>, data: Option<&Vec<u8>>| {

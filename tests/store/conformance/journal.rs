@@ -62,7 +62,7 @@ pub async fn batches_come_back_in_order_in_parts(subject: &dyn Subject) {
     assert!(store.read(session_id(T0), 0, 2).await.unwrap().is_empty());
 }
 
-pub async fn holes_are_counted(subject: &dyn Subject) {
+pub async fn gaps_are_counted(subject: &dyn Subject) {
     let (store, id) = (subject.store(), session_id(T0));
     let mut count = 0;
     for seq in [5_u32, 0, 5, 9, 3, 0, 10, 4, 2, 1, 6] {
@@ -73,7 +73,7 @@ pub async fn holes_are_counted(subject: &dyn Subject) {
     assert_eq!(store.newest(id).await.unwrap(), Some((10, T0)));
 }
 
-pub async fn what_was_acknowledged_and_what_is_missing_is_told(subject: &dyn Subject) {
+pub async fn acknowledged_and_missing_batches_are_reported(subject: &dyn Subject) {
     let (store, id) = (subject.store(), session_id(T0));
     let told = async |ranges_max| {
         let told = store.acknowledged(id, ranges_max).await.unwrap();

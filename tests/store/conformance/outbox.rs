@@ -196,7 +196,7 @@ pub async fn an_endpoint_is_made_changed_and_removed_once(subject: &dyn Subject)
     assert!(outbox.create_endpoint(endpoint(tenant)).await.unwrap());
 }
 
-pub async fn what_waits_is_listed_until_it_is_done(subject: &dyn Subject) {
+pub async fn waiting_messages_are_listed_until_they_are_done(subject: &dyn Subject) {
     let queue = Queue::of(subject, 3).await;
     assert_eq!(queue.ready(10).await, queue.sessions);
     assert_eq!(queue.ready(2).await, queue.sessions[..2]);
@@ -248,7 +248,7 @@ pub async fn what_waits_is_listed_until_it_is_done(subject: &dyn Subject) {
     assert_eq!(detail.attempts[0].1.cause, Some(Cause::Status));
 }
 
-pub async fn a_lane_is_in_order_and_what_is_parked_is_not_listed(subject: &dyn Subject) {
+pub async fn a_lane_is_in_order_and_parked_messages_are_not_listed(subject: &dyn Subject) {
     let (queue, store) = (Queue::of(subject, 1).await, subject.store());
     let session_id = queue.sessions[0];
     let stopped = MessageBody {
@@ -296,7 +296,7 @@ pub async fn a_lane_is_in_order_and_what_is_parked_is_not_listed(subject: &dyn S
     assert_eq!(queue.waiting(0).await, [waiting[1]]);
 }
 
-pub async fn tries_by_hand_are_asked_for_and_answered(subject: &dyn Subject) {
+pub async fn manual_retries_are_requested_and_completed(subject: &dyn Subject) {
     let queue = Queue::of(subject, 2).await;
     let (outbox, tenant) = (&queue.outbox, queue.tenant);
     let (id, other) = (queue.first_of(0), queue.first_of(1));
@@ -378,7 +378,7 @@ fn of_status(status: DeliveryStatus) -> DeliveryFilter {
     }
 }
 
-pub async fn deliveries_are_listed_newest_first_by_what_became_of_them(subject: &dyn Subject) {
+pub async fn deliveries_are_listed_newest_first_by_status(subject: &dyn Subject) {
     let queue = partly_failed(subject).await;
     let (outbox, tenant) = (&queue.outbox, queue.tenant);
     let pages = async |filter: &DeliveryFilter, limit: u32| {
@@ -468,7 +468,7 @@ pub async fn deliveries_to_retry_are_listed_oldest_first_and_asked_for(subject: 
     assert_eq!(asked().await, queue.firsts_of(&[1, 4]));
 }
 
-pub async fn an_outbox_tells_how_full_it_is(subject: &dyn Subject) {
+pub async fn an_outbox_reports_its_depth(subject: &dyn Subject) {
     let queue = Queue::of(subject, 4).await;
     let head = queue.waiting(0).await[0];
     let change = one(

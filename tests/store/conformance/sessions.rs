@@ -430,7 +430,7 @@ pub async fn live_sessions_are_found(subject: &dyn Subject) {
     }
 }
 
-pub async fn messages_are_numbered_without_holes(subject: &dyn Subject) {
+pub async fn messages_are_numbered_without_gaps(subject: &dyn Subject) {
     let (store, tenant) = (subject.store(), tenant());
     subject.put_endpoint(tenant, true).await;
     let start = start(tenant, T0);
@@ -458,7 +458,7 @@ pub async fn messages_are_numbered_without_holes(subject: &dyn Subject) {
     );
 }
 
-pub async fn messages_nobody_wants_are_dropped(subject: &dyn Subject) {
+pub async fn messages_without_a_webhook_are_dropped(subject: &dyn Subject) {
     let (store, tenant) = (subject.store(), tenant());
     let start = start(tenant, T0);
     let id = start.session_id;

@@ -53,9 +53,9 @@ async fn remove(session: &Session, keyspace: &str) {
 
 /// A wall clock that stands still. The room in shared partitions starts again in each hour or ten minutes of this clock, so a
 /// test that counts their rows must not depend on when it runs.
-struct Stands(TimestampMs);
+struct FrozenClock(TimestampMs);
 
-impl Clock for Stands {
+impl Clock for FrozenClock {
     fn now(&self) -> TimestampMs {
         self.0
     }
@@ -67,7 +67,7 @@ impl Clock for Stands {
 
 /// Opens a store whose wall clock stands still.
 async fn open_standing(keyspace: &str) -> Option<Arc<CqlStore>> {
-    let clock = Arc::new(Stands(SystemClock.now()));
+    let clock = Arc::new(FrozenClock(SystemClock.now()));
     let options = options(keyspace.to_owned())?;
     let store = CqlStore::open(options, Role::Beside, clock).await;
     Some(store.unwrap())

@@ -25,9 +25,9 @@ use crate::fixtures::{
 
 /// A wall clock that is ahead of the machine's by these milliseconds.
 #[derive(Default)]
-struct Ahead(AtomicI64);
+struct SkewedClock(AtomicI64);
 
-impl Clock for Ahead {
+impl Clock for SkewedClock {
     fn now(&self) -> TimestampMs {
         SystemClock.now().plus_ms(self.0.load(Ordering::Relaxed))
     }
@@ -39,11 +39,15 @@ impl Clock for Ahead {
 
 /// Opens a node that owns all shards in this generation; 0: none.
 pub async fn node(keyspace: &str, generation: u64, ahead_ms: i64) -> Option<Arc<CqlStore>> {
-    node_by(keyspace, generation, Arc::new(Ahead(ahead_ms.into()))).await
+    node_by(keyspace, generation, Arc::new(SkewedClock(ahead_ms.into()))).await
 }
 
 /// Opens such a node with this clock.
-async fn node_by(keyspace: &str, generation: u64, clock: Arc<Ahead>) -> Option<Arc<CqlStore>> {
+async fn node_by(
+    keyspace: &str,
+    generation: u64,
+    clock: Arc<SkewedClock>,
+) -> Option<Arc<CqlStore>> {
     let owner = Owner::default();
     owner.acts_in(generation);
     let role = Role::Node {
@@ -242,10 +246,10 @@ async fn a_clock_that_is_ahead_hides_no_message_of_other_nodes() {
 const DELIVERED: u64 = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn counting_an_outbox_costs_what_waits_and_is_new() {
+async fn the_cost_of_counting_an_outbox_depends_on_waiting_and_new_messages() {
     let keyspace = CqlServer::fresh_keyspace();
     // The messages are queued some minutes ago.
-    let clock = Arc::new(Ahead((-300_000).into()));
+    let clock = Arc::new(SkewedClock((-300_000).into()));
     let Some(store) = node_by(&keyspace, 1, Arc::clone(&clock)).await else {
         return;
     };

@@ -66,7 +66,7 @@ async fn run(store: &CqlStore, differs_ms: i64, sessions: usize, live: usize) ->
 }
 
 /// Looks for all work, as at a take-over, and returns the live sessions and the cost.
-async fn look(store: &CqlStore) -> (Vec<SessionId>, StatementCounts) {
+async fn scan_for_work(store: &CqlStore) -> (Vec<SessionId>, StatementCounts) {
     let before = store.statements();
     let live = store.live(ShardSet::ALL, None, 1_000).await.unwrap();
     let behind = store.behind(ShardSet::ALL, None, 1_000).await.unwrap();
@@ -90,7 +90,7 @@ async fn look_for_unknown(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn looking_for_work_costs_what_is_live() {
+async fn the_cost_of_finding_work_depends_on_live_sessions() {
     let keyspace = CqlServer::fresh_keyspace();
     // Sessions of four weeks, long finished.
     for days in [28, 21, 14, 7, 3, 2] {
@@ -103,22 +103,22 @@ async fn looking_for_work_costs_what_is_live() {
     }
     // An owner looks once after they have ended, and remembers up to which hour nothing is left.
     let store = serve(&keyspace, 0).await.unwrap();
-    let (_, first) = look(&store).await;
-    let (live, second) = look(&store).await;
+    let (_, first) = scan_for_work(&store).await;
+    let (live, second) = scan_for_work(&store).await;
     assert_eq!(live, []);
     // The next process does not read their hours again.
     let next = serve(&keyspace, 0).await.unwrap();
-    let (_, at_rest_after_start) = look(&next).await;
-    let (_, at_rest) = look(&next).await;
+    let (_, at_rest_after_start) = scan_for_work(&next).await;
+    let (_, at_rest) = scan_for_work(&next).await;
     let expected = run(&next, 0, 40, 25).await;
     let taking = serve(&keyspace, 0).await.unwrap();
-    let (live, taken) = look(&taking).await;
+    let (live, taken) = scan_for_work(&taking).await;
     assert_eq!(live, expected);
     let (unknown, again) = look_for_unknown(&taking, &[]).await;
     assert_eq!(unknown, expected);
     let (unknown, known) = look_for_unknown(&taking, &expected[1..]).await;
     assert_eq!(unknown, expected[..1]);
-    println!("| look | reads | scans | writes | rows |");
+    println!("| scan_for_work | reads | scans | writes | rows |");
     for (name, counts) in [
         ("first, after four weeks", first),
         ("second", second),

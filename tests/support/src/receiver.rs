@@ -107,7 +107,7 @@ impl Authority {
 
 /// A connection to a receiver.
 pub type Stream = TlsStream<TcpStream>;
-type Doing = Pin<Box<dyn Future<Output = ()> + Send>>;
+type ConnectionTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A receiver that runs as long as the test's runtime.
 pub struct Receiver {
@@ -131,7 +131,8 @@ impl Receiver {
         let address = listener.local_addr().unwrap();
         let (connections, requests) = (Arc::default(), Arc::<Mutex<Vec<String>>>::default());
         let (count, log): (Arc<AtomicUsize>, _) = (Arc::clone(&connections), Arc::clone(&requests));
-        let behave = Arc::new(move |stream, log| -> Doing { Box::pin(behave(stream, log)) });
+        let behave =
+            Arc::new(move |stream, log| -> ConnectionTask { Box::pin(behave(stream, log)) });
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 count.fetch_add(1, Ordering::SeqCst);

@@ -19,7 +19,7 @@ const QUIET: (u32, u32) = (20, 400);
 const LOUD: (u32, u32) = (300, 6_000);
 
 /// Returns the quiet stream's lags while `noise` runs.
-async fn lags_beside(
+async fn lags_under_noise(
     bench: &Bench,
     webhooks: &Webhooks,
     tenant: Tenant,
@@ -36,14 +36,14 @@ async fn lags_beside(
 }
 
 /// Returns the quiet stream's percentiles while `noise` runs.
-async fn quiet_beside(
+async fn percentiles_under_noise(
     bench: &Bench,
     webhooks: &Webhooks,
     tenant: Tenant,
     receiver: &Counting,
     noise: impl Future<Output = ()>,
 ) -> (f64, f64) {
-    percentiles(&mut lags_beside(bench, webhooks, tenant, receiver, noise).await)
+    percentiles(&mut lags_under_noise(bench, webhooks, tenant, receiver, noise).await)
 }
 
 fn report(what: &str, alone: (f64, f64), (p50, p99): (f64, f64)) {
@@ -62,7 +62,8 @@ fn measure_a_quiet_customer_next_to_a_hanging_one() {
         let tenant = bench.tenant(1, &quiet.url).await;
         let arbiter = Arbiter::new();
         let webhooks = bench.webhooks(&arbiter);
-        let beside = async |noise| quiet_beside(&bench, &webhooks, tenant, &quiet, noise).await;
+        let beside =
+            async |noise| percentiles_under_noise(&bench, &webhooks, tenant, &quiet, noise).await;
         let silence: std::pin::Pin<Box<dyn Future<Output = ()>>> = Box::pin(async {});
         let alone = beside(silence).await;
         report("quiet alone, 20/s", alone, alone);
@@ -90,8 +91,9 @@ fn measure_sessions_next_to_a_failing_lane() {
             let tenant = bench.tenant(1, &receiver.url).await;
             let arbiter = Arbiter::new();
             let webhooks = bench.webhooks(&arbiter);
-            let beside =
-                async |noise| quiet_beside(&bench, &webhooks, tenant, &receiver, noise).await;
+            let beside = async |noise| {
+                percentiles_under_noise(&bench, &webhooks, tenant, &receiver, noise).await
+            };
             let silence: std::pin::Pin<Box<dyn Future<Output = ()>>> = Box::pin(async {});
             let alone = beside(silence).await;
             report(&format!("{manner:?}: sessions alone, 20/s"), alone, alone);
@@ -177,7 +179,8 @@ fn measure_quick_sessions_beside_150_that_hang() {
         let tenant = bench.tenant(1, &receiver.url).await;
         let arbiter = Arbiter::new();
         let webhooks = bench.webhooks(&arbiter);
-        let beside = async |noise| lags_beside(&bench, &webhooks, tenant, &receiver, noise).await;
+        let beside =
+            async |noise| lags_under_noise(&bench, &webhooks, tenant, &receiver, noise).await;
         // One round has too few messages for its 99th percentile to be stable.
         let (mut alone, mut with) = (Vec::new(), Vec::new());
         for round in 1..=ROUNDS {

@@ -125,7 +125,7 @@ fn names_of_actions_are_used_once_and_lead_back() {
 }
 
 #[test]
-fn a_filter_takes_what_it_names() {
+fn a_filter_selects_the_lines_that_it_describes() {
     let filter = Filter {
         from: Some(line(1).at),
         to: Some(line(2).at),

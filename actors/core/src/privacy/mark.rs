@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn two_erasures_that_began_at_the_same_time_are_told_apart() {
+    fn two_erasures_that_began_at_the_same_time_are_distinguished() {
         let mut mark = Mark::default();
         mark.begin_erasure(1, LATE);
         mark.begin_erasure(2, LATE);

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completed_erasure_names_nobody() {
+    fn a_completed_erasure_identifies_no_person() {
         let (ended, _) = run(vec![session(1)], &[]);
         let text = serde_json::to_string(&ended).unwrap();
         assert!(!text.contains("rider-7"), "{text}");

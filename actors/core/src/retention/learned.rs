@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_goes_with_its_session_and_a_place_stays() {
+    fn a_trace_is_removed_with_its_session_and_a_place_stays() {
         let [own, other] = [1, 2].map(|number| SessionId::new(TimestampMs(5), number));
         let trace = format!(r#"{{"session_id":"{own}","fingerprint":{{"slots":[1]}}}}"#);
         assert!(belongs_to_session(own, &key(TRACE_ROW), trace.as_bytes()));

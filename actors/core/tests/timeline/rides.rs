@@ -114,7 +114,7 @@ fn an_express_elevator_keeps_its_height() {
 /// A phone without a barometer loses two seconds of acceleration while the cabin coasts, far from its two pushes. The
 /// cabin keeps its speed.
 #[test]
-fn a_ride_goes_on_through_a_hole_in_the_acceleration() {
+fn a_ride_continues_through_a_gap_in_the_acceleration() {
     let phone = Phone {
         pressure: false,
         location: false,

@@ -1,6 +1,6 @@
 //! Stalls of the store: requests that arrive during one wait for its end.
 
-use super::{Asked, Cluster, Event};
+use super::{Cluster, Event, StoreRequest};
 
 /// The database's own timeout: a node of it that still runs gives a request up if its stalled
 /// replicas have not answered by then.
@@ -19,7 +19,7 @@ impl Cluster {
             let Some(pending) = self.pending.get_mut(&id) else {
                 return true;
             };
-            if !matches!(pending.asked, Asked::Change(_)) {
+            if !matches!(pending.request, StoreRequest::Change(_)) {
                 // A read fails, and the machine repeats it.
                 self.pending.remove(&id);
                 return true;

@@ -257,7 +257,7 @@ mod tests {
     /// A walk keeps its period, and gets no slow part, when an app reads the accelerometer for 0.6 s
     /// of each second or loses every third second.
     #[test]
-    fn a_hole_in_the_acceleration_hides_no_gait() {
+    fn a_gap_in_the_acceleration_hides_no_gait() {
         let whole = features(|_| 50);
         let short = features(|_| 30);
         let lossy = features(|second| if second % 3 == 1 { 0 } else { 50 });

@@ -98,7 +98,7 @@ proptest! {
 
     /// Numbers of two words are parsed exactly as by serde_json, wherever they end.
     #[test]
-    fn a_number_of_two_words_is_what_serde_json_makes_of_it(text in "-?[0-9]{1,8}\\.[0-9]{1,14}([eE.]?)") {
+    fn a_number_of_two_words_is_parsed_as_by_serde_json_or_refused(text in "-?[0-9]{1,8}\\.[0-9]{1,14}([eE.]?)") {
         let slow: Option<f64> = serde_json::from_str(&text).ok();
         prop_assert_eq!(number(&text).map(f64::to_bits), slow.map(f64::to_bits), "{}", text);
     }
