@@ -52,9 +52,9 @@ pub struct Permit {
 #[derive(Debug, Clone)]
 pub(crate) enum Counted {
     /// The session is in progress, and this node acts for it.
-    Here(Arc<Handle>),
+    Local(Arc<Handle>),
     /// The session is in progress, and another node acts for it.
-    Elsewhere(Arc<RemoteState>),
+    Remote(Arc<RemoteState>),
     /// The session has ended.
     Ended(SessionId),
 }
@@ -203,8 +203,8 @@ impl Admission {
                 .is_ok()
         };
         match counted {
-            Counted::Here(handle) => count(&handle.in_flight),
-            Counted::Elsewhere(state) => count(&state.in_flight),
+            Counted::Local(handle) => count(&handle.in_flight),
+            Counted::Remote(state) => count(&state.in_flight),
             Counted::Ended(session_id) => {
                 let mut entry = self.ended_in_flight.entry(*session_id).or_insert(0);
                 let more = free(*entry);
@@ -216,10 +216,10 @@ impl Admission {
 
     fn end_in_flight(&self, counted: &Counted) {
         match counted {
-            Counted::Here(handle) => {
+            Counted::Local(handle) => {
                 handle.in_flight.fetch_sub(1, Ordering::Relaxed);
             }
-            Counted::Elsewhere(state) => {
+            Counted::Remote(state) => {
                 state.in_flight.fetch_sub(1, Ordering::Relaxed);
             }
             Counted::Ended(session_id) => {

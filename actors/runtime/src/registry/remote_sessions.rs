@@ -35,7 +35,7 @@ pub(crate) struct RemoteSession {
 impl RemoteSession {
     /// Returns whether the cached remote session is still valid. Until it expires, this node does
     /// not notice an end on another node.
-    pub(crate) fn is_good(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         self.looked_up_at.elapsed() < Duration::from_millis(REMOTE_SESSION_TTL_MS)
     }
 }
@@ -50,7 +50,7 @@ impl RemoteSessions {
     /// Returns the cached remote session if it is still valid.
     pub(super) fn get(&self, session_id: SessionId) -> Option<RemoteSession> {
         let remote = self.sessions.get(&session_id)?;
-        remote.is_good().then(|| remote.clone())
+        remote.is_valid().then(|| remote.clone())
     }
 
     /// Records that a lookup that began at `looked_up_at` found the session in progress.
@@ -83,7 +83,7 @@ impl RemoteSessions {
     /// comparison.
     fn make_room(&self) {
         if self.sessions.len() >= REMOTE_SESSIONS_MAX {
-            self.sessions.retain(|_, remote| remote.is_good());
+            self.sessions.retain(|_, remote| remote.is_valid());
             // If all entries are fresh, all are evicted; their sessions are looked up again.
             if self.sessions.len() >= REMOTE_SESSIONS_MAX {
                 self.sessions.clear();

@@ -25,19 +25,19 @@ pub struct Target {
     pub tenant: Tenant,
     /// The end of the session, if it has ended.
     pub end: Option<SessionEnd>,
-    at: At,
+    owner: Owner,
     usage: Arc<TenantUsage>,
 }
 
 /// The node that acts for the session, as far as this node knows.
 #[derive(Debug, Clone)]
-pub(super) enum At {
+pub(super) enum Owner {
     /// This node acts for the session, which is in progress.
-    Here(Arc<Handle>),
+    Local(Arc<Handle>),
     /// Another node acts for the session, which was in progress a moment ago.
-    Elsewhere(RemoteSession),
+    Remote(RemoteSession),
     /// The session has ended.
-    Over,
+    Ended,
 }
 
 /// The reason why a batch was not accepted.
@@ -77,7 +77,13 @@ impl Service {
         let is_ours = registry.acts_for(session_id);
         let known = if is_ours {
             let handle = registry.handle(session_id);
-            handle.map(|handle| (handle.tenant, Arc::clone(&handle.usage), At::Here(handle)))
+            handle.map(|handle| {
+                (
+                    handle.tenant,
+                    Arc::clone(&handle.usage),
+                    Owner::Local(handle),
+                )
+            })
         } else {
             let remote = registry.remote(session_id);
             remote.map(|remote| {
@@ -85,16 +91,16 @@ impl Service {
                 (
                     state.tenant,
                     Arc::clone(&state.usage),
-                    At::Elsewhere(remote),
+                    Owner::Remote(remote),
                 )
             })
         };
-        if let Some((tenant, usage, at)) = known {
+        if let Some((tenant, usage, owner)) = known {
             return Ok(Some(Target {
                 session_id,
                 tenant,
                 end: None,
-                at,
+                owner,
                 usage,
             }));
         }
@@ -102,19 +108,19 @@ impl Service {
         let Some(row) = self.find(session_id).await? else {
             return Ok(None);
         };
-        let at = if !is_ours {
+        let owner = if !is_ours {
             let remote = registry.cache_remote(&row, looked_up_at);
-            remote.map_or(At::Over, At::Elsewhere)
+            remote.map_or(Owner::Ended, Owner::Remote)
         } else if row.end.is_some() {
-            At::Over
+            Owner::Ended
         } else {
-            At::Here(self.adopt_session(&row).await?)
+            Owner::Local(self.adopt_session(&row).await?)
         };
         Ok(Some(Target {
             session_id,
             tenant: row.start.tenant,
             end: row.end,
-            at,
+            owner,
             usage: self.usage(row.start.tenant),
         }))
     }
@@ -135,10 +141,10 @@ impl Service {
     /// Returns an error if the session, its tenant or the node has too much in flight, or if the
     /// node is stopping.
     pub fn admit(&self, target: &Target) -> Result<Permit, AdmitError> {
-        let counted = match &target.at {
-            At::Here(handle) => Counted::Here(Arc::clone(handle)),
-            At::Elsewhere(remote) => Counted::Elsewhere(Arc::clone(&remote.state)),
-            At::Over => Counted::Ended(target.session_id),
+        let counted = match &target.owner {
+            Owner::Local(handle) => Counted::Local(Arc::clone(handle)),
+            Owner::Remote(remote) => Counted::Remote(Arc::clone(&remote.state)),
+            Owner::Ended => Counted::Ended(target.session_id),
         };
         self.registry().admission().admit(&target.usage, counted)
     }
@@ -271,12 +277,12 @@ impl Service {
     /// Returns the session's end, if it has ended. The cached session from the batch's head may be
     /// outdated when its body has arrived.
     async fn end_by_now(&self, target: &Target) -> StoreResult<Option<SessionEnd>> {
-        match &target.at {
-            At::Elsewhere(remote) if remote.is_good() => Ok(target.end),
+        match &target.owner {
+            Owner::Remote(remote) if remote.is_valid() => Ok(target.end),
             // The node may have lost the session, which another one has ended.
-            At::Here(_) if self.registry().acts_for(target.session_id) => Ok(target.end),
-            At::Over => Ok(target.end),
-            At::Elsewhere(_) | At::Here(_) => {
+            Owner::Local(_) if self.registry().acts_for(target.session_id) => Ok(target.end),
+            Owner::Ended => Ok(target.end),
+            Owner::Remote(_) | Owner::Local(_) => {
                 let anew = self.target(target.session_id).await?;
                 Ok(anew.and_then(|anew| anew.end))
             }
