@@ -213,7 +213,9 @@ impl App {
             let leaving = node.leave(Duration::from_millis(DRAIN_MS_MAX));
             let webhooks = self.webhooks.drain(Duration::from_millis(ATTEMPT_MS_MAX));
             if !tokio::join!(leaving, webhooks).0 {
-                tracing::warn!("not all shards were given away in time: the others take them up");
+                tracing::warn!(
+                    "not all shards were released in time: the other nodes will claim them"
+                );
             }
         }
         self.service.drain().await;
@@ -321,7 +323,7 @@ async fn start_retention(
     if let Some(store) = &embedded
         && let Err(error) = store.last_backup().await
     {
-        tracing::error!(%error, "when the last backup was made cannot be read");
+        tracing::error!(%error, "the time of the last backup cannot be read");
     }
     let retention_ms = config.store.retention.as_millis();
     let service = service.clone();

@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Err(error) = &served
         && error.downcast_ref().is_some_and(OpenError::may_pass)
     {
-        start_anew(error);
+        restart_process(error);
     }
     served
 }
@@ -76,12 +76,16 @@ fn next_start(starts_before: Option<&str>) -> Option<(u32, Duration)> {
     clippy::disallowed_methods,
     reason = "the runtime has ended, and nothing else is to be done"
 )]
-fn start_anew(error: &anyhow::Error) {
+fn restart_process(error: &anyhow::Error) {
     let starts_before = std::env::var(STARTS_VARIABLE).ok();
     let Some((start, pause)) = next_start(starts_before.as_deref()) else {
         return;
     };
-    tracing::error!(error = format!("{error:#}"), start, "starting anew");
+    tracing::error!(
+        error = format!("{error:#}"),
+        start,
+        "the process restarts itself"
+    );
     std::thread::sleep(pause);
     if let Ok(binary) = std::env::current_exe() {
         let failed = std::process::Command::new(binary)

@@ -265,7 +265,7 @@ impl PeerClient {
                 Ok(Reply::Unavailable) => Err(PeerError::Unreachable),
                 Err(error) => {
                     inner.refresh_owners();
-                    tracing::debug!(node = peer.name.0, %error, "a node was asked in vain");
+                    tracing::debug!(node = peer.name.0, %error, "a request to another node failed");
                     Err(PeerError::Unreachable)
                 }
             }

@@ -261,7 +261,7 @@ impl Running {
                     }
                 }
                 Effect::Left => {
-                    tracing::info!("this node has left the others");
+                    tracing::info!("this node left the cluster");
                     if let Some(left_sender) = self.left_sender.take() {
                         // The receiver may have stopped waiting.
                         let _sent = left_sender.send(());
@@ -272,7 +272,7 @@ impl Running {
         if !dropped.is_empty() {
             tracing::warn!(
                 shards = dropped.len(),
-                "shards lost: what lives in them is stopped"
+                "shards lost: their sessions and webhooks are stopped"
             );
             ClusterMetrics::get().on_moved(ShardMove::Lost, dropped.len() as u64);
             self.tenants.drop_at_once(dropped);
@@ -411,7 +411,7 @@ fn record_change(change: &Change, outcome: Outcome) {
             tracing::warn!(
                 node = member.node.0,
                 outcome = counted.as_str(),
-                "a node is called gone"
+                "a member is declared dead"
             );
         }
         _ => {}
@@ -444,7 +444,7 @@ async fn start_claimed(
                         .record(began.elapsed().as_secs_f64());
                     metrics.sessions_taken.increment(sessions as u64);
                     let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-                    tracing::info!(shards = shards.len(), sessions, ms, "shards taken up");
+                    tracing::info!(shards = shards.len(), sessions, ms, "shards acquired");
                 }
                 Err(error) => {
                     tracing::warn!(%error, shards = shards.len(), "shards cannot be acquired yet");

@@ -158,7 +158,7 @@ impl Fact<'_> {
                 last,
             } => {
                 metrics.gaps_skipped.increment(1);
-                tracing::warn!(request_id, session = %session_id, first, last, "hole in seq given up");
+                tracing::warn!(request_id, session = %session_id, first, last, "gap in seq skipped");
             }
             Fact::ActorPanicked {
                 actor,

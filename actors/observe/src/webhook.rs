@@ -234,7 +234,7 @@ impl WebhookMetrics {
     pub fn on_store_failure(&self, tenant: Tenant, doing: &'static str, error: &StoreError) {
         self.store_failures.increment(1);
         tracing::warn!(organization = %tenant.organization_id, env = tenant.env.as_str(), doing, %error,
-            "the store failed a webhook");
+            "a store operation of a webhook failed");
     }
 }
 

@@ -308,7 +308,7 @@ async fn commit_failed(
 ) {
     Fact::Unreadable {
         session_id,
-        what: "what its insight is made of",
+        what: "the data of its insight",
         error,
     }
     .record();

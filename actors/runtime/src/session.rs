@@ -265,7 +265,7 @@ impl SessionActor {
                     }
                 }
                 Err(error) => {
-                    store_failed(session_id, "noting a hole", &error);
+                    store_failed(session_id, "recording a gap", &error);
                     actor.pause(ctx, move |actor, ctx| actor.skip_gap(first, last, ctx));
                 }
             });
