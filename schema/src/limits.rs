@@ -200,9 +200,9 @@ pub const LIGHT_TENANT_ROOM_PARTS: u32 = 8;
 // --- A session (contract 2, 3, 9) ------------------------------------------------------------------------------
 
 /// A gap in `seq` is skipped when telemetry this far beyond it has arrived (contract 3).
-pub const HOLE_SKIPPED_AFTER_T_MS: u32 = 60_000;
+pub const GAP_SKIPPED_AFTER_T_MS: u32 = 60_000;
 /// A gap in `seq` is skipped when this many batches beyond it have arrived (contract 3).
-pub const HOLE_SKIPPED_AFTER_BATCHES: u32 = 64;
+pub const GAP_SKIPPED_AFTER_BATCHES: u32 = 64;
 /// Maximum lag of a kind of sample behind the session's newest sample (contract 3).
 pub const KIND_LAG_MS_MAX: u32 = 12_000;
 /// Open events end at the last sample after this long without a sample (contract 4).

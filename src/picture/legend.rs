@@ -13,8 +13,8 @@ const ROW_PX: f32 = 21.5;
 /// The width of a sample of each mark.
 const SAMPLE_PX: f32 = 44.0;
 
-/// The ways and their names.
-const WAYS: [(TravelMode, &str); 6] = [
+/// The modes of travel and their names.
+const TRAVEL_MODES: [(TravelMode, &str); 6] = [
     (TravelMode::Drive, "in or on a vehicle"),
     (TravelMode::Walk, "on foot"),
     (TravelMode::Stairs, "on stairs"),
@@ -67,7 +67,7 @@ pub(super) fn draw(track: &Track, score: &Score, picture: &mut Picture) {
     }
     shapes.push(title);
     row.y += 12.0;
-    for (way, words) in WAYS {
+    for (way, words) in TRAVEL_MODES {
         if track.has(way) {
             row.y += ROW_PX;
             let middle = row.y - 4.5;

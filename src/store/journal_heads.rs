@@ -10,8 +10,8 @@ use super::recent::Recent;
 pub(crate) struct JournalHead {
     /// The highest number, or `None` while there is no batch.
     pub(crate) highest: Option<u32>,
-    /// Numbers below it that have no batch.
-    pub(crate) holes: u32,
+    /// The count of numbers below it that have no batch.
+    pub(crate) missing: u32,
     /// Whether the session has ended: further batches are late.
     pub(crate) ended: bool,
     /// Whether this process has erased the session: requests in flight then store nothing.

@@ -145,7 +145,7 @@ fn treatment(table: u8) -> Option<Treatment> {
         // the outboxes.
         b'l' | b'c' | b't' | b'd' | b'r' | b'I' | b'M' | b'K' | b'o' | b'q' | b'u' | b'z'
         | b'F' => Some(Treatment::Derived),
-        // The holes of a journal are found again, and snapshots are written again. A deleted webhook has
+        // The missing numbers of a journal are found again, and snapshots are written again. A deleted webhook has
         // nothing left to send. The check value of the key, the last backup and the data keys belong to one
         // store.
         b'J' | b'a' | b'x' | b'Z' | b'B' | b'X' => Some(Treatment::Left),

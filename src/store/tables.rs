@@ -7,7 +7,7 @@
 //! | byte | table | key | value |
 //! |---|---|---|---|
 //! | `j` (journal space) | batches | session, seq | time taken, packed batch |
-//! | `J` | holes in a journal | session | how many numbers below the highest are missing |
+//! | `J` | missing numbers of a journal | session | the count of missing numbers below the highest |
 //! | `n` | notes | session, kind, numbers | the note |
 //! | `s` | sessions | session | `SessionStart` |
 //! | `e` | ends | session | `SessionEnd` |

@@ -250,7 +250,7 @@ async fn a_reconnecting_client_sees_the_same_as_a_connected_one() {
 async fn late_data_changes_the_insight_and_not_emitted_events() {
     let server = Server::start().await;
     let session = server.start_session().await;
-    // The gap is given up, and filled after that.
+    // The session skips the gap, and a late batch fills it after that.
     send(&server, &session, (0..12).chain(14..24)).await;
     let live = server
         .get(&insights(&session.id), &server.keys.secret)

@@ -12,7 +12,7 @@ mod snapshot;
 
 use porchlight_schema::event::Event;
 use porchlight_schema::limits::{
-    HOLE_SKIPPED_AFTER_BATCHES, HOLE_SKIPPED_AFTER_T_MS, SNAPSHOT_BATCHES,
+    GAP_SKIPPED_AFTER_BATCHES, GAP_SKIPPED_AFTER_T_MS, SNAPSHOT_BATCHES,
 };
 use porchlight_schema::sample::packed::PackedBatch;
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ pub struct SessionMachine {
     /// Bit i: `next_seq + 1 + i` is in the journal.
     beyond: u64,
     /// The smallest known numbers in the journal beyond the range of `beyond`, ascending, at most
-    /// [`HOLE_SKIPPED_AFTER_BATCHES`]: that many alone decide about a gap, and the journal is read
+    /// [`GAP_SKIPPED_AFTER_BATCHES`]: that many alone decide about a gap, and the journal is read
     /// again after every decision, so forgetting the greater ones changes nothing.
     far: Vec<u32>,
     /// The newest `t` of applied batches and of batches beyond the gap.
@@ -203,7 +203,7 @@ impl SessionMachine {
             None => {
                 if let Err(place) = self.far.binary_search(&seq) {
                     self.far.insert(place, seq);
-                    self.far.truncate(HOLE_SKIPPED_AFTER_BATCHES as usize);
+                    self.far.truncate(GAP_SKIPPED_AFTER_BATCHES as usize);
                 }
             }
         }
@@ -259,8 +259,8 @@ impl SessionMachine {
             };
         }
         let batches = self.beyond.count_ones() as usize + self.far.len();
-        let many = batches >= HOLE_SKIPPED_AFTER_BATCHES as usize;
-        let long = self.beyond_t_max_ms >= self.t_max_ms.saturating_add(HOLE_SKIPPED_AFTER_T_MS);
+        let many = batches >= GAP_SKIPPED_AFTER_BATCHES as usize;
+        let long = self.beyond_t_max_ms >= self.t_max_ms.saturating_add(GAP_SKIPPED_AFTER_T_MS);
         if many || long {
             Step::GiveUp {
                 first: self.next_seq,

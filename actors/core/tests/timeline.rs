@@ -88,9 +88,9 @@ fn sessions() -> impl Strategy<Value = Vec<Owned>> {
         any::<u64>(),
         prop::option::of((10_u32..100, 5_u32..60)),
     )
-        .prop_map(|(script, phone, seed, hole)| {
+        .prop_map(|(script, phone, seed, gap)| {
             let mut all = samples(&script, phone, seed);
-            if let Some((from_sec, seconds)) = hole {
+            if let Some((from_sec, seconds)) = gap {
                 let hole_ms = from_sec * 1_000..(from_sec + seconds) * 1_000;
                 all.retain(|owned| !hole_ms.contains(&owned.sample().t_ms()));
             }

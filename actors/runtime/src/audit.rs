@@ -5,7 +5,7 @@
 //! accepts them. A request is therefore answered without waiting for the store. A crash can lose
 //! the lines of its last second; a stop loses none. While the store accepts no lines, the queue
 //! fills. A request then waits for room and is refused after five seconds, so that nothing is shown
-//! without being recorded. A tenant whose chain has an unreadable row is set aside: its requests are
+//! without being recorded. While the chain of a tenant has an unreadable row, its requests are
 //! refused at once, and the writer continues with the lines of others.
 
 mod chain;

@@ -42,7 +42,7 @@ const PAUSE_FIRST: Duration = Duration::from_millis(200);
 /// The longest pause after a failure; see [`PAUSE_FIRST`].
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// The pause at which a session with unreadable rows is given up, which is at the fifth attempt.
+/// The pause at which a session with unreadable rows is committed as failed: that of the fifth attempt.
 const GIVE_UP_PAUSE: Duration = Duration::from_millis(3_200);
 
 /// A pool of scoring workers. Clones share the pool.

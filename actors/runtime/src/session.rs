@@ -245,7 +245,7 @@ impl SessionActor {
         }
     }
 
-    /// Writes a note that a gap is given up, then continues after it.
+    /// Writes a note that a gap is skipped, then continues after it.
     fn skip_gap(&self, first: u32, last: u32, ctx: &mut Context<Self>) {
         let (store, session_id) = (Arc::clone(self.host.store()), self.handle.session_id);
         let noting = async move { store.note(session_id, Note::Skipped { first, last }).await };

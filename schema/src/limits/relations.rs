@@ -38,13 +38,13 @@ const _: () = assert!(
     KIND_LAG_MS_MAX < GAP_MS,
     "a kind that lags must not be taken for a gap"
 );
-const _: () = assert!(GAP_MS < HOLE_SKIPPED_AFTER_T_MS);
+const _: () = assert!(GAP_MS < GAP_SKIPPED_AFTER_T_MS);
 const _: () = assert!(
     REMOTE_SESSION_TTL_MS as i64 + 3 * INGEST_TIMEOUT_MS_MAX < END_SETTLES_MS as i64,
     "a node may cache_remote that a session records for so long, and a write and its repeats take so long"
 );
 const _: () = assert!(
-    HOLE_SKIPPED_AFTER_BATCHES == 64,
+    GAP_SKIPPED_AFTER_BATCHES == 64,
     "the machine marks batches beyond a gap in a u64"
 );
 const _: () = assert!(IMU_DURATION_MS_MAX <= KIND_LAG_MS_MAX);

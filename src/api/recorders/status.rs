@@ -14,8 +14,8 @@ use porchlight_http::problem::{Code, Problem};
 use porchlight_http::recorder;
 use porchlight_http::request_context::{self, RequestContext};
 
-/// The fields of the summary that the page does not get: the person who records sees the
-/// measurements, and only the customer sees the suspicion.
+/// The fields of the summary that the page does not get: the courier sees the measurements, and
+/// only the customer sees the suspicion.
 const CUSTOMERS_ONLY: [&str; 2] = ["fraudScore", "suspiciousBehavior"];
 /// The fields of the insight that the page gets.
 const SHOWN: [&str; 5] = ["status", "summary", "reasonCodes", "events", "metrics"];

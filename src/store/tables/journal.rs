@@ -34,7 +34,7 @@ pub(crate) fn range(session_id: SessionId) -> KeyRange {
     KeyRange::prefix(Key::of(b'j').session(session_id).build())
 }
 
-pub(crate) fn holes_key(session_id: SessionId) -> Vec<u8> {
+pub(crate) fn missing_key(session_id: SessionId) -> Vec<u8> {
     Key::of(b'J').session(session_id).build()
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn remove_damaged(
         None => 0,
     };
     let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
-    txn.put_state(holes_key(session_id), &next.saturating_sub(count))
+    txn.put_state(missing_key(session_id), &next.saturating_sub(count))
 }
 
 fn load_tip(read: &dyn Read, session_id: SessionId) -> StoreResult<JournalHead> {
@@ -113,7 +113,7 @@ fn load_tip(read: &dyn Read, session_id: SessionId) -> StoreResult<JournalHead> 
     };
     Ok(JournalHead {
         highest,
-        holes: read.state(&holes_key(session_id))?.unwrap_or(0),
+        missing: read.state(&missing_key(session_id))?.unwrap_or(0),
         ended: sessions::has_ended(read, session_id)?,
         erased: false,
     })
@@ -139,7 +139,7 @@ pub(crate) fn append(
     let mut next = tip;
     if seq >= expected {
         next.highest = Some(seq);
-        next.holes = tip.holes.saturating_add(seq - expected);
+        next.missing = tip.missing.saturating_add(seq - expected);
     } else if let Some(there) = txn.get(Space::Journal, &key)? {
         txn.tips.set(session_id, tip);
         return Ok(if parts(&key, &there)?.1 == batch.as_bytes() {
@@ -148,10 +148,10 @@ pub(crate) fn append(
             Appended::Conflict
         });
     } else {
-        next.holes = tip.holes.saturating_sub(1);
+        next.missing = tip.missing.saturating_sub(1);
     }
-    if next.holes != tip.holes {
-        txn.put_state(holes_key(session_id), &next.holes)?;
+    if next.missing != tip.missing {
+        txn.put_state(missing_key(session_id), &next.missing)?;
     }
     if tip.ended {
         behind::mark(txn, session_id);
@@ -189,7 +189,7 @@ pub(crate) fn newest(
     }
 }
 
-/// Returns the acknowledged numbers. A session without holes, like nearly all sessions, needs no
+/// Returns the acknowledged numbers. A session without missing numbers, like nearly all sessions, needs no
 /// read of its batches.
 pub(crate) fn acknowledged(
     read: &dyn Read,
@@ -198,7 +198,7 @@ pub(crate) fn acknowledged(
 ) -> StoreResult<Acknowledged> {
     let tip = load_tip(read, session_id)?;
     let mut acknowledged = Acknowledged::default();
-    if tip.holes == 0 {
+    if tip.missing == 0 {
         acknowledged.next_seq = tip.highest.map_or(0, |highest| highest.saturating_add(1));
         return Ok(acknowledged);
     }
@@ -221,5 +221,5 @@ pub(crate) fn count(read: &dyn Read, session_id: SessionId) -> StoreResult<u32> 
     let tip = load_tip(read, session_id)?;
     Ok(tip
         .highest
-        .map_or(0, |highest| (highest + 1).saturating_sub(tip.holes)))
+        .map_or(0, |highest| (highest + 1).saturating_sub(tip.missing)))
 }

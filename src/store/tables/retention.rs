@@ -124,7 +124,7 @@ pub(crate) fn remove_telemetry(
     if remove_batches(txn, session_id, rows_max)? {
         return Ok(true);
     }
-    for key in [journal::holes_key(session_id), snapshots::key(session_id)] {
+    for key in [journal::missing_key(session_id), snapshots::key(session_id)] {
         txn.delete(Space::State, key);
     }
     Ok(false)
@@ -163,7 +163,7 @@ pub(super) fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreRes
         sessions::start_key(session_id),
         sessions::end_key(session_id),
         sessions::pod_key(session_id),
-        journal::holes_key(session_id),
+        journal::missing_key(session_id),
         insights::key(session_id),
         reviews::key(session_id),
         behind::key(session_id),

@@ -52,7 +52,7 @@ impl CounterLag {
                 best = lag;
             }
         }
-        // While the scores are close, the delay stays what it is.
+        // While the scores are close, the delay stays unchanged.
         self.lag_sec = best as u8;
         if is_full {
             self.scores = self.scores.map(|score| score / 2);

@@ -336,7 +336,8 @@ impl MovementDetector {
         }
     }
 
-    /// Returns what the seconds before `kept` show about the speed over ground, and adds it to them.
+    /// Returns the evidence of the seconds before `kept` about the speed over ground, and adds it to
+    /// them.
     fn look_back(&mut self, kept: &KeptFrame) -> Before {
         let (t_ms, speed_mps) = (kept.t_ms(), kept.speed_mps());
         if let Some(speed_mps) = speed_mps {

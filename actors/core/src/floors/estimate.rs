@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(after(11.2, 6).compare(3).0, FloorMatch::Right);
         // One flight per storey: four flights of 2.8 m are no two storeys of 5.6 m.
         assert_eq!(after(11.2, 4).best(), 4);
-        // One miscounted landing does not overturn what the height says.
+        // One miscounted landing does not outweigh the height.
         assert_eq!(
             after(11.2, 7).best(),
             estimate(&Building::default(), 11.2).best()

@@ -19,9 +19,9 @@ const BIN_MS: u32 = 100;
 /// The number of bins kept: 4 s, at least five steps of an ordinary walk.
 const BINS: usize = 40;
 /// A bin without data.
-const HOLE: i16 = i16::MIN;
+const MISSING: i16 = i16::MIN;
 /// The longest time between two samples of one sensor, in bins: 3 samples a second still show a step. A longer time
-/// without a sample is a hole in the stream.
+/// without a sample is a gap in the stream.
 const HELD_BINS: usize = 3;
 /// The weight of a new second in the spread against which the stride is compared: about 4 s, like
 /// the bins.
@@ -109,7 +109,7 @@ pub(super) struct AccelReducer {
     second: Option<Second>,
     gravity: Option<[f32; 3]>,
     length: Option<f32>,
-    /// The norm less gravity in bins, mm/s², or [`HOLE`]: a ring buffer.
+    /// The norm less gravity in bins, mm/s², or [`MISSING`]: a ring buffer.
     #[serde(with = "bins")]
     bins: [i16; BINS],
     /// The acceleration along gravity, less gravity, in the same bins.
@@ -334,7 +334,7 @@ impl AccelReducer {
     }
 
     /// Shifts the bins so that `bin` is the open one. Bins between two samples of a slow sensor repeat the previous
-    /// bin; bins in a hole of the stream have no data.
+    /// bin; bins in a gap of the stream have no data.
     fn close_bins(&mut self, bin: u32) {
         let behind = bin.saturating_sub(self.bin.number) as usize;
         if behind >= BINS || self.bin.count == 0 {
@@ -343,7 +343,7 @@ impl AccelReducer {
             let (mut norm, mut rise) = (self.bin.mean(self.bin.norm), self.bin.mean(self.bin.rise));
             for place in 0..behind {
                 if place > 0 && behind > HELD_BINS {
-                    (norm, rise) = (HOLE, HOLE);
+                    (norm, rise) = (MISSING, MISSING);
                 }
                 let oldest = usize::from(self.oldest) % BINS;
                 (self.bins[oldest], self.rises[oldest]) = (norm, rise);

@@ -27,7 +27,7 @@ pub enum Step {
     Count(Subject, Option<SessionId>),
     /// Removes the mark of the running erasure, which removed the sessions created up to this time.
     Unmark(Subject, TimestampMs),
-    /// Gives up the running erasure: removes its mark and rewrites the files of the store.
+    /// Abandons the running erasure: removes its mark and rewrites the files of the store.
     Withdraw(Subject, TimestampMs),
     /// Does nothing: the request has ended.
     Over,

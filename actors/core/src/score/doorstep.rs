@@ -235,7 +235,8 @@ fn explain_up(
     );
 }
 
-/// Returns a sentence about what makes the floor differ from the floors climbed, if anything does.
+/// Returns a sentence that explains the difference between the floor and the floors climbed, if
+/// there is one.
 fn note(climb: &Climb) -> String {
     match (&climb.from_street, climb.rise) {
         (Some(street), Some(rise)) => format!(

@@ -55,7 +55,7 @@ pub(super) struct Writer {
     chains: Chains,
     lines: mpsc::Receiver<Message>,
     unreadable_chains: Arc<UnreadableChains>,
-    /// The lines of the tenants that are set aside.
+    /// The lines of the tenants with unreadable chains.
     kept: Lines,
     /// The time at which `kept` is tried again.
     retry_at: Instant,
@@ -126,7 +126,7 @@ impl Writer {
 
     async fn commit_all(&mut self, lines: Lines) {
         for (key, (tenant, lines)) in lines {
-            // Lines of a tenant that is set aside stay in their order.
+            // Lines of a tenant with an unreadable chain stay in their order.
             let left = match self.kept.contains_key(&key) {
                 true => lines,
                 false => self.commit(tenant, lines).await,

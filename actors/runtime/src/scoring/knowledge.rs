@@ -190,7 +190,7 @@ pub(crate) async fn forget(
     }
 }
 
-/// The contributions of a session to what is known about its place.
+/// The contributions of a session to the knowledge about its place.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Contributions {
     /// Observations about the place. A place does not record the session of an observation, so those

@@ -283,8 +283,8 @@ impl Service {
             Owner::Local(_) if self.registry().acts_for(target.session_id) => Ok(target.end),
             Owner::Ended => Ok(target.end),
             Owner::Remote(_) | Owner::Local(_) => {
-                let anew = self.target(target.session_id).await?;
-                Ok(anew.and_then(|anew| anew.end))
+                let current = self.target(target.session_id).await?;
+                Ok(current.and_then(|current| current.end))
             }
         }
     }

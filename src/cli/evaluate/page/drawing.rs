@@ -52,7 +52,7 @@ pub(super) fn legend() -> String {
         );
     }
     out + "<span class=\"key red\"></span>missed, or detected where nothing is \
-           <small>· pale: the labels do not say · grey ground: outside of what is labelled</small>"
+           <small>· pale: the labels do not say · grey ground: outside of the labelled time</small>"
 }
 
 /// Maps seconds to positions in the drawing.

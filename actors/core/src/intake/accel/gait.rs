@@ -1,7 +1,7 @@
 //! Derives gait properties from the last seconds of acceleration: the cadence, and the swing of the
 //! phone with a stride.
 
-use super::{AccelReducer, BIN_MS, BINS, HOLE};
+use super::{AccelReducer, BIN_MS, BINS, MISSING};
 use crate::window::Stride;
 
 /// The shortest autocorrelation lag that can be a step: 0.3 s (3.3 steps a second, running).
@@ -41,9 +41,9 @@ const PAIRS_MIN: u32 = 5;
 pub(super) struct Signal {
     /// The bins with data: the lowest bit is the oldest bin.
     measured: u64,
-    /// The values are at the end of the first [`BINS`]; all others, and those of holes, are 0.
+    /// The values are at the end of the first [`BINS`]; all others, and those of gaps, are 0.
     values: [f32; BINS + LAGS],
-    /// The values of the newest three seconds, without holes.
+    /// The values of the newest three seconds, without gaps.
     newest: Newest,
     /// The sum of the squared values.
     energy: f32,
@@ -83,7 +83,7 @@ impl AccelReducer {
         // The bins are integers far below 2^24, so their sum is also exact in single precision.
         let mut sum = 0_i32;
         for (place, &bin) in bins.iter().enumerate().skip(BINS - filled) {
-            if bin != HOLE {
+            if bin != MISSING {
                 measured |= 1 << place;
                 sum += i32::from(bin);
             }

@@ -176,7 +176,7 @@ fn the_key_identifies_the_building() {
             },
         )
     };
-    assert_eq!(key("12 Main Street"), moved(0.0001), "geocoded anew");
+    assert_eq!(key("12 Main Street"), moved(0.0001), "geocoded again");
     assert_ne!(
         key("12 Main Street"),
         moved(1.0),
