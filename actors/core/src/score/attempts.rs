@@ -76,7 +76,11 @@ pub(crate) fn count(
             .map(|stay| stay.length_ms())
             .fold(0, u32::saturating_add);
         let length_sec = seconds(at_door_ms);
-        let text = format!("Visit {} to the door lasted {length_sec:.0} s.", index + 1);
+        let text = format!(
+            "Visit {} to the door lasted {} s.",
+            index + 1,
+            length_sec.round()
+        );
         ledger.add(
             "attemptCycles",
             "door_visit",

@@ -145,8 +145,16 @@ fn drop_off(
         };
         let tapped_elsewhere = match (said.on_foot, said.stay) {
             (true, Some(_)) => None,
-            (true, None) => tap_on_the_way_back(scene, stays, at_ms),
-            (false, _) => early_tap(scene, stays, at_ms),
+            (true, None) => tap_on_the_way_back(scene, stays, at_ms)
+                .or_else(|| tap_on_the_way_there(scene, stays, at_ms)),
+            (false, _) if driving => early_tap(scene, stays, at_ms),
+            // In the parked vehicle, after the return or before the walk.
+            (false, _) => {
+                let since_ms = at_ms.saturating_sub(LATE_TAP_MS);
+                best_at_address(scene, stays, (since_ms, at_ms))
+                    .map(|stay| said_at(stay, at_ms))
+                    .or_else(|| early_tap(scene, stays, at_ms))
+            }
         };
         return Some(tapped_elsewhere.map_or(said, |stay| DropOff { sign, ..stay }));
     }
@@ -169,28 +177,55 @@ fn late_tap(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<Dr
     best_at_address(scene, stays, (at_ms.saturating_sub(LATE_TAP_MS), at_ms))
 }
 
-/// Handles a drop-off mark made on foot, minutes after a stay at the address with neither a climb nor
-/// a drive between: the courier tapped on the way back. The stay is the drop-off; the claim keeps its
-/// time and place.
+/// Handles a drop-off mark made on foot, minutes after a stay at the address without a drive between:
+/// the courier tapped on the way back. A climb may lie between if no other stay does. The stay is the
+/// drop-off; the claim keeps its time and place.
 fn tap_on_the_way_back(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     let since_ms = at_ms.saturating_sub(LATE_TAP_MS);
-    let stay = best_of(scene, stays, |stay| {
-        stay.to_ms >= since_ms && stay.to_ms <= at_ms && !stays::are_parted(scene, stay, at_ms)
+    let is_before = |stay: &Stay| stay.to_ms >= since_ms && stay.to_ms <= at_ms;
+    let on_this_floor = best_of(scene, stays, |stay| {
+        is_before(stay) && !stays::are_parted(scene, stay, at_ms, &stays::CLIMBS_AND_DRIVES)
+    });
+    let last_ms = stays
+        .iter()
+        .filter(|stay| !stay.passage && stay.from_ms <= at_ms)
+        .map(|stay| stay.from_ms)
+        .max();
+    let stay = on_this_floor.or_else(|| {
+        best_of(scene, stays, |stay| {
+            is_before(stay)
+                && last_ms.is_none_or(|last_ms| stay.from_ms >= last_ms)
+                && !stays::are_parted(scene, stay, at_ms, &stays::DRIVES)
+        })
     })?;
-    Some(DropOff {
+    Some(said_at(stay, at_ms))
+}
+
+/// Handles a drop-off mark made on foot, minutes before a stay at the address without a drive between:
+/// the courier tapped on the way to the door. The claim keeps its time and place.
+fn tap_on_the_way_there(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+    let until_ms = at_ms.saturating_add(EARLY_TAP_MS);
+    let stay = best_of(scene, stays, |stay| {
+        stay.from_ms >= at_ms
+            && stay.to_ms <= until_ms
+            && !stays::are_parted(scene, stay, at_ms, &stays::DRIVES)
+    })?;
+    Some(said_at(stay, at_ms))
+}
+
+/// Returns the drop-off at a stay that was claimed at another time.
+fn said_at(stay: DropOff, at_ms: u32) -> DropOff {
+    DropOff {
         said_ms: Some(at_ms),
         ..stay
-    })
+    }
 }
 
 /// Handles a drop-off mark made in the vehicle, minutes before a stay at the address: the courier
 /// tapped early. The stay is the drop-off; the claim keeps its time and place.
 fn early_tap(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     let until_ms = at_ms.saturating_add(EARLY_TAP_MS);
-    best_at_address(scene, stays, (at_ms, until_ms)).map(|stay| DropOff {
-        said_ms: Some(at_ms),
-        ..stay
-    })
+    best_at_address(scene, stays, (at_ms, until_ms)).map(|stay| said_at(stay, at_ms))
 }
 
 /// Returns the stay at the address within a time range that looks most like one at a door.
@@ -205,18 +240,22 @@ fn best_at_address(
 }
 
 /// Returns the stay at the address that looks most like one at a door, among those that `may_be` it.
+/// It takes a pause that resembles a pause at a gate only if there is no other stay.
 fn best_of(
     scene: &ScoringContext<'_>,
     stays: &[Stay],
     may_be: impl Fn(&Stay) -> bool,
 ) -> Option<DropOff> {
-    let within = stays
-        .iter()
-        .enumerate()
-        .filter(|(_, stay)| may_be(stay) && !stay.passage);
-    let (index, stay) = within
-        .filter(|(_, stay)| stay.estimate.is_some() && may_be_at_address(scene, stay))
-        .max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points))?;
+    let best = |is_able: &dyn Fn(&Stay) -> bool| {
+        let able = stays.iter().enumerate().filter(|(_, stay)| {
+            may_be(stay)
+                && is_able(stay)
+                && stay.estimate.is_some()
+                && may_be_at_address(scene, stay)
+        });
+        able.max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points))
+    };
+    let (index, stay) = best(&|stay| !stay.passage).or_else(|| best(&|stay| !stay.before_ride))?;
     Some(DropOff {
         at_ms: stay.from_ms / 2 + stay.to_ms / 2,
         sign: DropOffSign::Mark,

@@ -20,6 +20,7 @@ mod sensors;
 mod spoofs;
 mod steps;
 mod streams;
+mod taps;
 mod terse;
 mod trace;
 mod waits;

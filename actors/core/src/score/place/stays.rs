@@ -171,10 +171,19 @@ fn stay(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Stay {
     }
 }
 
+/// The types of events that part a stay from an instant on another floor or at another place.
+pub(crate) const CLIMBS_AND_DRIVES: [EventType; 3] =
+    [EventType::Stairs, EventType::Elevator, EventType::Driving];
+/// The types of events that part a stay from an instant at another place.
+pub(crate) const DRIVES: [EventType; 1] = [EventType::Driving];
+
 /// Adds a stay for a drop-off mark without a detected stop: the stop may have been shorter than the
 /// minimum length. The seconds around the mark in which the body stood still are the stay.
 pub(crate) fn add_marked(scene: &ScoringContext<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
-    if at(scene, stays, at_ms, 0).is_some() || super::foot_at(scene, at_ms).is_none() {
+    let Some(foot) = super::foot_at(scene, at_ms) else {
+        return;
+    };
+    if at(scene, stays, at_ms, 0).is_some() {
         return;
     }
     let still = |from_ms: u32, to_ms: u32| {
@@ -203,6 +212,8 @@ pub(crate) fn add_marked(scene: &ScoringContext<'_>, stays: &mut Vec<Stay>, at_m
             break;
         }
     }
+    // A body in a vehicle may be still, too.
+    (from_ms, to_ms) = (from_ms.max(foot.from_ms), to_ms.min(foot.to_ms));
     let is_known = stays
         .iter()
         .any(|stay| overlap_ms((stay.from_ms, stay.to_ms), (from_ms, to_ms)) > 0);
@@ -226,20 +237,24 @@ pub(crate) fn at(
             .max(t_ms.saturating_sub(stay.to_ms))
     };
     let near = stays.iter().enumerate().filter(|(_, stay)| {
-        away_ms(stay) <= near_ms && (away_ms(stay) == 0 || !are_parted(scene, stay, t_ms))
+        away_ms(stay) <= near_ms
+            && (away_ms(stay) == 0 || !are_parted(scene, stay, t_ms, &CLIMBS_AND_DRIVES))
     });
     near.min_by_key(|(_, stay)| away_ms(stay))
         .map(|(index, _)| index)
 }
 
-/// Returns whether a climb or a drive lies between a stay and an instant outside it.
-pub(crate) fn are_parted(scene: &ScoringContext<'_>, stay: &Stay, t_ms: u32) -> bool {
+/// Returns whether an event of one of these types lies between a stay and an instant outside it.
+pub(crate) fn are_parted(
+    scene: &ScoringContext<'_>,
+    stay: &Stay,
+    t_ms: u32,
+    types: &[EventType],
+) -> bool {
     let between = (stay.to_ms.min(t_ms), stay.from_ms.max(t_ms));
     scene.timeline.iter().any(|event| {
-        matches!(
-            event.event_type,
-            EventType::Stairs | EventType::Elevator | EventType::Driving
-        ) && overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), between) > 1_000
+        types.contains(&event.event_type)
+            && overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), between) > 1_000
     })
 }
 
