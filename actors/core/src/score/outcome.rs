@@ -1,5 +1,7 @@
 //! Derives the reason codes: one outcome, or `INSUFFICIENT_DATA`, and the additional codes.
 
+mod silence;
+
 use porchlight_schema::event::{EventType, seconds};
 use porchlight_schema::insight::ReasonCode;
 
@@ -9,12 +11,12 @@ use super::evidence_log::{EvidenceLog, Span, words};
 use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::visibility as thresholds;
 use super::place::{DropOffSign, Places};
-use super::scoring_context::{ScoringContext, end_of, overlap_ms};
+use super::scoring_context::{ScoringContext, end_of};
 use super::visibility::Visibility;
 use crate::geo::Place;
 use crate::score::parameters::door::outcome::{
-    AROUND_MS, BESIDE_SIGMAS, DOOR_STAY_M, DOOR_STAY_MS, LEVEL_M, LOBBY_M, NEAR_ACCURACY_M,
-    NEAR_LEAST_MS, SESSION_LEAST_MS, SILENCE_AT_DROP_OFF_MS, SILENCE_MS, SURROUNDINGS_M,
+    BESIDE_SIGMAS, DOOR_STAY_M, DOOR_STAY_MS, LEVEL_M, LOBBY_M, NEAR_ACCURACY_M, NEAR_LEAST_MS,
+    SESSION_LEAST_MS, SURROUNDINGS_M,
 };
 use crate::window::Fix;
 
@@ -59,7 +61,7 @@ pub(crate) fn codes(
         );
         codes.push(ReasonCode::SessionTimeout);
     }
-    codes.extend(interrupted(scene, findings, ledger));
+    codes.extend(silence::interrupted(scene, findings, ledger));
     codes
 }
 
@@ -127,10 +129,15 @@ fn outcome(
                 "The courier was at the address, but not on its floor.".to_owned(),
             )
         } else {
+            let lacks = if door.is_some() {
+                "the stay was beside the address"
+            } else {
+                "no stay at its door was detected"
+            };
             (
                 "near_on_foot",
                 format!(
-                    "The courier came within {distance_m:.0} m of the address on foot, but no stay at its door was detected."
+                    "The courier came within {distance_m:.0} m of the address on foot, but {lacks}."
                 ),
             )
         };
@@ -406,95 +413,4 @@ fn wrong_address(
         ledger,
     );
     Some(ReasonCode::PossibleWrongAddress)
-}
-
-/// Finds the first silence that is long enough. The start and end of the session count as samples:
-/// a phone that begins late or ends early was silent too.
-fn interrupted(
-    scene: &ScoringContext<'_>,
-    findings: &Findings<'_>,
-    ledger: &mut EvidenceLog,
-) -> Option<ReasonCode> {
-    let around = findings.places.drop_off.map(|drop_off| {
-        (
-            drop_off.at_ms.saturating_sub(AROUND_MS),
-            drop_off.at_ms.saturating_add(AROUND_MS),
-        )
-    });
-    let counts = |&(from_ms, to_ms): &(u32, u32)| {
-        let silent_ms = to_ms.saturating_sub(from_ms);
-        let near = around.is_some_and(|around| overlap_ms((from_ms, to_ms), around) > 0);
-        silent_ms >= SILENCE_MS || (near && silent_ms >= SILENCE_AT_DROP_OFF_MS)
-    };
-    let silences: Vec<(u32, u32)> = silences(scene).into_iter().filter(counts).collect();
-    let longest = silences
-        .iter()
-        .max_by_key(|(from_ms, to_ms)| to_ms.saturating_sub(*from_ms))?;
-    let silent_sec = seconds(longest.1.saturating_sub(longest.0));
-    let text = match silences.len() {
-        1 => format!("No data received for {silent_sec:.0} s."),
-        more => {
-            format!("No data received in {more} gaps, the longest {silent_sec:.0} s.")
-        }
-    };
-    note(
-        ReasonCode::TelemetryStreamInterrupted,
-        "stream_silent",
-        Some(*longest),
-        text,
-        cause(scene, *longest),
-        ledger,
-    );
-    Some(ReasonCode::TelemetryStreamInterrupted)
-}
-
-fn silences(scene: &ScoringContext<'_>) -> Vec<(u32, u32)> {
-    let mut silences = Vec::new();
-    let mut heard_ms = 0;
-    for window in scene.input.windows.iter().filter(|window| window.heard) {
-        match window.silent_since_ms {
-            // Measured from sample to sample.
-            Some(since_ms) => silences.push((
-                since_ms,
-                window.t_ms.max(since_ms.saturating_add(SILENCE_MS)),
-            )),
-            None if window.t_ms > heard_ms => silences.push((heard_ms, window.t_ms)),
-            None => {}
-        }
-        // Measures to the sample, not to the end of its second: 30 s are 30 s.
-        heard_ms = heard_ms.max(window.t_ms).max(window.last_sample_ms);
-    }
-    if scene.end_ms > heard_ms {
-        silences.push((heard_ms, scene.end_ms));
-    }
-    silences
-}
-
-/// Returns the cause of the silence, as far as the phone reported it.
-fn cause(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> &'static str {
-    use porchlight_schema::sample::SystemName;
-    let near = (
-        from_ms.saturating_sub(AROUND_MS),
-        to_ms.saturating_add(AROUND_MS),
-    );
-    let said = scene
-        .input
-        .system
-        .iter()
-        .filter(|(t_ms, _)| (near.0..=near.1).contains(t_ms))
-        .map(|(_, name)| name);
-    let mut cause =
-        "The phone lost its network, its battery was empty, or the system closed the app.";
-    for name in said {
-        cause = match name {
-            SystemName::PowerSave => "The phone entered power-save mode.",
-            SystemName::Background => {
-                "The app went to the background, where the system may suspend it."
-            }
-            SystemName::PermissionLost => "A permission was withdrawn.",
-            SystemName::LocationOff => "Location was switched off.",
-            _ => continue,
-        };
-    }
-    cause
 }

@@ -105,16 +105,21 @@ fn marked_at(scene: &ScoringContext<'_>) -> Option<(u32, DropOffSign)> {
     if let Some(at_ms) = handed.or_else(|| last(&[MarkName::PodCaptured])) {
         return Some((at_ms, DropOffSign::Mark));
     }
+    let at_ms = proof_at(scene)?;
+    foot_at(scene, at_ms).map(|_| (at_ms, DropOffSign::Pod))
+}
+
+/// Returns the time of the proof of delivery on the phone's clock, if the two clocks can be compared.
+///
+/// The proof's time is the service's, a sample's the phone's. Telemetry that continues long after the
+/// end was sent at a different pace than it was recorded, so the two cannot be compared. A phone whose
+/// clock is ahead seems to send as long after an end by the service's clock.
+pub(crate) fn proof_at(scene: &ScoringContext<'_>) -> Option<u32> {
     let pod = scene.input.pod?;
-    let pod_ms = pod.t_ms?;
-    // The proof's time is the service's, a sample's the phone's. Telemetry that continues long
-    // after the end was sent at a different pace than it was recorded, so the two cannot be
-    // compared. A phone whose clock is ahead seems to send as long after an end by the service's
-    // clock.
     let beyond_end_ms = scene.end_ms.saturating_sub(scene.input.duration_ms);
     let comparable = beyond_end_ms.saturating_sub(pod.clock_ahead_ms) <= CLOCKS_APART_MS;
-    (comparable && pod_ms <= scene.end_ms && foot_at(scene, pod_ms).is_some())
-        .then_some((pod_ms, DropOffSign::Pod))
+    pod.t_ms
+        .filter(|&pod_ms| comparable && pod_ms <= scene.end_ms)
 }
 
 fn drop_off(

@@ -11,9 +11,12 @@ use crate::score::parameters::fraud::claim::{
     VERY_FAR_SIGMAS, WITHDRAWN_MS,
 };
 use crate::score::parameters::weights::fraud as weights;
-use crate::score::place::{DropOff, DropOffSign};
+use crate::score::place::{DropOff, DropOffSign, proof_at};
 use crate::score::scoring_context::ScoringContext;
 use crate::window::Fix;
+
+/// The name of the signal of a claim far from the address by a phone that was never near it.
+const NEVER_NEAR: &str = "claim_never_near";
 
 pub(super) fn signals(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> Vec<Signal> {
     let claimed = findings
@@ -21,7 +24,7 @@ pub(super) fn signals(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> Ve
         .drop_off
         .filter(|drop_off| drop_off.sign != DropOffSign::Stay);
     let Some(mut claimed) = claimed else {
-        return Vec::new();
+        return proof_never_near(scene).into_iter().collect();
     };
     // A claim that was made too early is judged by the phone's position at that time.
     if let Some(said_ms) = claimed.said_ms {
@@ -40,6 +43,21 @@ pub(super) fn signals(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> Ve
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// The proof of delivery was sent from the vehicle, far from the address, and the phone never came
+/// near it. A proof that is sent late from elsewhere is usual after a visit.
+fn proof_never_near(scene: &ScoringContext<'_>) -> Option<Signal> {
+    let at_ms = proof_at(scene)?;
+    let claimed = DropOff {
+        at_ms,
+        sign: DropOffSign::Pod,
+        stay: None,
+        estimate: scene.estimate(at_ms.saturating_sub(SAID_MS), at_ms.saturating_add(SAID_MS)),
+        on_foot: false,
+        said_ms: None,
+    };
+    far(scene, claimed).filter(|signal| signal.name == NEVER_NEAR)
 }
 
 /// The drop-off was far from the address, and from the usual place of drop-offs for it.
@@ -69,7 +87,7 @@ fn far(scene: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
             .all(|fix| fix.place.distance_m(Place::default()) > VERY_FAR_M / 2.0 + fix.accuracy_m);
     let (name, points, never) = match (very, never_near) {
         (true, true) => (
-            "claim_never_near",
+            NEVER_NEAR,
             weights::POD_NEVER_NEAR,
             ", and the phone never came near it",
         ),

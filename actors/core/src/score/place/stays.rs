@@ -1,6 +1,10 @@
 //! Finds the stays on foot, and rates how much each looks like the one at the door.
 
+mod marked;
+
 use porchlight_schema::event::EventType;
+
+pub(crate) use marked::add_marked;
 
 use super::ascent;
 use crate::geo::Place;
@@ -176,52 +180,6 @@ pub(crate) const CLIMBS_AND_DRIVES: [EventType; 3] =
     [EventType::Stairs, EventType::Elevator, EventType::Driving];
 /// The types of events that part a stay from an instant at another place.
 pub(crate) const DRIVES: [EventType; 1] = [EventType::Driving];
-
-/// Adds a stay for a drop-off mark without a detected stop: the stop may have been shorter than the
-/// minimum length. The seconds around the mark in which the body stood still are the stay.
-pub(crate) fn add_marked(scene: &ScoringContext<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
-    let Some(foot) = super::foot_at(scene, at_ms) else {
-        return;
-    };
-    if at(scene, stays, at_ms, 0).is_some() {
-        return;
-    }
-    let still = |from_ms: u32, to_ms: u32| {
-        let windows = scene.windows(from_ms, to_ms);
-        windows
-            .iter()
-            .map(|window| (window.t_ms, body(window) == Body::Still))
-            .collect::<Vec<_>>()
-    };
-    let mut from_ms = at_ms;
-    for (t_ms, is_still) in still(at_ms.saturating_sub(MARKED_SPAN_MS), at_ms)
-        .into_iter()
-        .rev()
-    {
-        if is_still {
-            from_ms = t_ms;
-        } else if from_ms.saturating_sub(t_ms) > FIDGET_MS {
-            break;
-        }
-    }
-    let mut to_ms = at_ms;
-    for (t_ms, is_still) in still(at_ms, at_ms.saturating_add(MARKED_SPAN_MS)) {
-        if is_still {
-            to_ms = t_ms.saturating_add(WINDOW_MS);
-        } else if t_ms.saturating_sub(to_ms) > FIDGET_MS {
-            break;
-        }
-    }
-    // A body in a vehicle may be still, too.
-    (from_ms, to_ms) = (from_ms.max(foot.from_ms), to_ms.min(foot.to_ms));
-    let is_known = stays
-        .iter()
-        .any(|stay| overlap_ms((stay.from_ms, stay.to_ms), (from_ms, to_ms)) > 0);
-    if !is_known && to_ms.saturating_sub(from_ms) >= MARKED_LEAST_MS {
-        stays.push(stay(scene, from_ms, to_ms));
-        stays.sort_by_key(|stay| (stay.from_ms, stay.to_ms));
-    }
-}
 
 /// Returns the stay at an instant, or the nearest one within `near_ms` of it with neither a climb
 /// nor a drive between.

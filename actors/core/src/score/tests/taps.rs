@@ -111,3 +111,18 @@ fn a_stay_at_a_mark_does_not_reach_into_the_vehicle() {
         .filter(|entry| entry.signal == "door_visit");
     assert_eq!(visits.count(), 0, "{:#?}", score.evidence);
 }
+
+/// A proof from a vehicle that was never near the address is a false claim. A proof from the vehicle
+/// after a visit is only late.
+#[test]
+fn a_proof_from_a_vehicle_that_was_never_near_is_noticed() {
+    for seed in [10, 11] {
+        let away = Phone::new(Error::None, seed).leap(3_000.0, 0.0);
+        let away = away.drive(3_600.0, 0.0).stay(40);
+        let fraud = proved(away).score().summary.fraud_score;
+        assert!(fraud >= 0.3, "{seed}: {fraud}");
+        let late = go(at_door(come(Phone::new(Error::None, seed))));
+        let fraud = proved(late.drive(3_600.0, 0.0)).score().summary.fraud_score;
+        assert!(fraud < 0.2, "{seed}: {fraud}");
+    }
+}
