@@ -75,19 +75,19 @@ fn batch(rider: &str, seq: u32) -> String {
     json!({ "seq": seq, "samples": samples }).to_string()
 }
 
-/// Returns known values in the sessions that [`record`] records, with their names.
+/// Returns every value by which a courier of these tests or its data can be recognised, with names.
 fn known_values(rider: &str) -> Vec<(String, Vec<u8>)> {
     let packed = decode_batch(batch(rider, 2).as_bytes()).unwrap().batch;
     vec![
         ("courier".to_owned(), rider.as_bytes().to_vec()),
-        ("telemetry".to_owned(), packed.as_bytes().to_vec()),
+        ("positions as bytes".to_owned(), packed.as_bytes().to_vec()),
         (
             "address".to_owned(),
             format!("{rider} Knochenhauer").into_bytes(),
         ),
         (
             "delivery".to_owned(),
-            format!("order-of-{rider}-1").into_bytes(),
+            format!("order-of-{rider}-").into_bytes(),
         ),
     ]
 }

@@ -105,23 +105,6 @@ fn p99(mut all: Vec<Duration>) -> Duration {
     all.get(last * 99 / 100).copied().unwrap_or_default()
 }
 
-/// Returns every value by which the courier or its data can be recognised.
-fn needles() -> Vec<(String, Vec<u8>)> {
-    let packed = decode_batch(batch(ERASED, 2).as_bytes()).unwrap().batch;
-    vec![
-        ("courier".to_owned(), ERASED.as_bytes().to_vec()),
-        ("positions as bytes".to_owned(), packed.as_bytes().to_vec()),
-        (
-            "address".to_owned(),
-            format!("{ERASED} Knochenhauer").into_bytes(),
-        ),
-        (
-            "delivery".to_owned(),
-            format!("order-of-{ERASED}-").into_bytes(),
-        ),
-    ]
-}
-
 /// Erases the courier beside phones that send batches, and prints the latency of the batches.
 async fn erase_beside_a_load(client: &Client, sessions: usize) {
     let is_over = Arc::<AtomicBool>::default();
@@ -171,7 +154,7 @@ fn the_sessions_of_a_courier_are_erased_beside_a_load_and_from_a_restored_backup
     let copy = folder.path().join("copy");
     let needles = block_on(async {
         let ids = fill(&client, SHARE * sessions).await;
-        let needles = needles();
+        let needles = known_values(ERASED);
         let kept = ids
             .iter()
             .filter(|(number, _)| number % SHARE == 1 && (number / SHARE).is_multiple_of(4));
