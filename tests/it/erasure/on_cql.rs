@@ -26,17 +26,6 @@ fn revealed_by(rows: &Rows, needles: &[(String, Vec<u8>)]) -> Vec<String> {
     names
 }
 
-/// Returns the insights of sessions as text.
-async fn insights(client: &Client, ids: &[String]) -> Vec<String> {
-    let mut insights = Vec::new();
-    for id in ids {
-        let path = format!("/v1/sessions/{id}/insights");
-        let (_, insight) = client.until_answered(&path, None, None).await;
-        insights.push(insight.to_string());
-    }
-    insights
-}
-
 /// Runs a command with these variables, and returns its output.
 fn run(folder: &Folder, variables: &[(&str, &str)], arguments: &[&str]) -> String {
     let command = porchlight()

@@ -154,12 +154,9 @@ fn drop_off(
                 .or_else(|| tap_on_the_way_there(scene, stays, at_ms)),
             (false, _) if driving => early_tap(scene, stays, at_ms),
             // In the parked vehicle, after the return or before the walk.
-            (false, _) => {
-                let since_ms = at_ms.saturating_sub(LATE_TAP_MS);
-                best_at_address(scene, stays, (since_ms, at_ms))
-                    .map(|stay| said_at(stay, at_ms))
-                    .or_else(|| early_tap(scene, stays, at_ms))
-            }
+            (false, _) => stay_before(scene, stays, at_ms)
+                .map(|stay| said_at(stay, at_ms))
+                .or_else(|| early_tap(scene, stays, at_ms)),
         };
         return Some(tapped_elsewhere.map_or(said, |stay| DropOff { sign, ..stay }));
     }
@@ -179,6 +176,11 @@ fn drop_off(
 /// tapped late, and the stay is the drop-off.
 fn late_tap(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     scene.driving_at(at_ms)?;
+    stay_before(scene, stays, at_ms)
+}
+
+/// Returns the stay at the address within the minutes before a late tap.
+fn stay_before(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     best_at_address(scene, stays, (at_ms.saturating_sub(LATE_TAP_MS), at_ms))
 }
 

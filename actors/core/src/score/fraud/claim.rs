@@ -12,6 +12,7 @@ use crate::score::parameters::fraud::claim::{
 };
 use crate::score::parameters::weights::fraud as weights;
 use crate::score::place::{DropOff, DropOffSign, proof_at};
+use crate::score::position::Estimate;
 use crate::score::scoring_context::ScoringContext;
 use crate::window::Fix;
 
@@ -26,14 +27,10 @@ pub(super) fn signals(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> Ve
     let Some(mut claimed) = claimed else {
         return proof_never_near(scene).into_iter().collect();
     };
-    // A claim that was made too early is judged by the phone's position at that time.
+    // A claim that was made before or after the stay is judged by the phone's position at that time.
     if let Some(said_ms) = claimed.said_ms {
-        let (from_ms, to_ms) = (
-            said_ms.saturating_sub(SAID_MS),
-            said_ms.saturating_add(SAID_MS),
-        );
         claimed.at_ms = said_ms;
-        claimed.estimate = scene.estimate(from_ms, to_ms);
+        claimed.estimate = estimate_at(scene, said_ms);
     }
     [
         far(scene, claimed),
@@ -45,6 +42,11 @@ pub(super) fn signals(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> Ve
     .collect()
 }
 
+/// Returns the position of the phone when the app made a claim.
+fn estimate_at(scene: &ScoringContext<'_>, t_ms: u32) -> Option<Estimate> {
+    scene.estimate(t_ms.saturating_sub(SAID_MS), t_ms.saturating_add(SAID_MS))
+}
+
 /// The proof of delivery was sent from the vehicle, far from the address, and the phone never came
 /// near it. A proof that is sent late from elsewhere is usual after a visit.
 fn proof_never_near(scene: &ScoringContext<'_>) -> Option<Signal> {
@@ -53,7 +55,7 @@ fn proof_never_near(scene: &ScoringContext<'_>) -> Option<Signal> {
         at_ms,
         sign: DropOffSign::Pod,
         stay: None,
-        estimate: scene.estimate(at_ms.saturating_sub(SAID_MS), at_ms.saturating_add(SAID_MS)),
+        estimate: estimate_at(scene, at_ms),
         on_foot: false,
         said_ms: None,
     };
