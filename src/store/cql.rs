@@ -57,6 +57,7 @@ mod state;
 mod statements;
 mod tls;
 mod topology;
+mod write_group;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

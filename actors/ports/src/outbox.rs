@@ -363,8 +363,8 @@ pub trait Outbox: Send + Sync {
     /// Returns the body of a message. `None`: its session was removed.
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>>;
 
-    /// Commits a change of a lane and returns the new lane. Messages that changed since they were
-    /// read stay as they are.
+    /// Commits a change of a lane and returns the lane's waiting messages, which may lack those that were queued after
+    /// the lane was last read. Messages that changed since they were read stay as they are.
     async fn commit(
         &self,
         tenant: Tenant,

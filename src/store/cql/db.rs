@@ -11,7 +11,9 @@ use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 use scylla::response::query_result::QueryRowsResult;
+use scylla::serialize::batch::BatchValues;
 use scylla::serialize::row::SerializeRow;
+use scylla::statement::batch::Batch;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlValue, Row};
 use serde::Serialize;
@@ -190,6 +192,17 @@ impl Db {
     ) -> StoreResult<()> {
         self.counts.on_statement(StatementKind::Write);
         let answer = self.session.execute_unpaged(statement, values).await;
+        answer.map(drop).map_err(from_execution)
+    }
+
+    /// Writes several rows with one request, which counts as one statement.
+    pub(super) async fn write_batch(
+        &self,
+        batch: &Batch,
+        values: impl BatchValues,
+    ) -> StoreResult<()> {
+        self.counts.on_statement(StatementKind::Write);
+        let answer = self.session.batch(batch, values).await;
         answer.map(drop).map_err(from_execution)
     }
 

@@ -17,6 +17,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::live_sessions::{Kind, buckets_to_clear};
 use super::slots::{Owner, Way};
+use super::write_group::WriteGroup;
 use super::{CqlStore, Inner};
 pub(super) use head::Head;
 pub(super) use row::note_bytes;
@@ -229,10 +230,23 @@ impl Inner {
 
     /// Marks that a session's insight may be out of date; the tag names the cause.
     pub(super) async fn mark_rescore(&self, session_id: SessionId, tag: &[u8]) -> StoreResult<()> {
+        let mut group = WriteGroup::default();
+        self.add_mark(&mut group, session_id, tag).await?;
+        self.db.write_group(group).await
+    }
+
+    /// Adds the row of a mark, as in [`Self::mark_rescore`], to the rows to write.
+    pub(super) async fn add_mark<'s>(
+        &'s self,
+        group: &mut WriteGroup<'s>,
+        session_id: SessionId,
+        tag: &[u8],
+    ) -> StoreResult<()> {
         let (shard, bucket) = self.open_bucket(Kind::Behind, session_id).await?;
-        let key = session_id.to_bytes();
-        let values = (shard, bucket, key.as_slice(), tag, self.lives.retained);
-        self.db.write(&self.db.statements.behind_put, values).await
+        let (key, life) = (session_id.to_bytes().to_vec(), self.lives.retained);
+        let values = (shard, bucket, key, tag.to_vec(), life);
+        group.add(&self.db.statements.behind_put, tag.len(), values);
+        Ok(())
     }
 
     /// Removes the marks of an ended session whose official insight covers everything. Returns whether it does.

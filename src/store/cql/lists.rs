@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_ports::{Page, SessionFilter, SessionRow, StoreResult};
 use porchlight_schema::ids::SessionId;
@@ -14,6 +13,7 @@ use super::Inner;
 use super::bounded::{OWN_READ_MAX, cut_full_read};
 use super::session_list::List;
 use super::slots::{AT_ONCE, HOUR_MS, Owner, Way, slot_of};
+use super::write_group::WriteGroup;
 
 mod partition;
 
@@ -45,6 +45,17 @@ fn matches(row: &SessionRow, filter: &SessionFilter) -> bool {
 impl Inner {
     /// Adds a session to the lists.
     pub(super) async fn list_session(&self, start: &SessionStart) -> StoreResult<()> {
+        let mut group = WriteGroup::default();
+        self.add_to_lists(&mut group, start).await?;
+        self.db.write_group(group).await
+    }
+
+    /// Adds a session's rows in the lists to the rows to write.
+    pub(super) async fn add_to_lists<'s>(
+        &'s self,
+        group: &mut WriteGroup<'s>,
+        start: &SessionStart,
+    ) -> StoreResult<()> {
         let (tenant, at) = (start.tenant, start.created_at);
         let hour = slot_of(at, HOUR_MS);
         self.list_slots(&[(Owner::Sessions(tenant), hour)]).await?;
@@ -55,10 +66,10 @@ impl Inner {
             partitions.push(own.map_or(list.shared(hour), |own| list.own(own)));
         }
         let place = (at, start.session_id);
-        let writing = partitions
-            .into_iter()
-            .map(|partition| self.put_place(tenant, partition, place));
-        try_join_all(writing).await.map(drop)
+        for partition in partitions {
+            self.add_place(group, tenant, partition, place);
+        }
+        Ok(())
     }
 
     /// Reads one page. A page may be shorter than `limit` and still have a successor if many rows

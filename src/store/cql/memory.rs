@@ -11,6 +11,7 @@ use super::bounded::Rooms;
 use super::journal::Head;
 use super::live_sessions::{EmptyRead, Kind};
 use super::outbox::{Cursor, Examined};
+use super::relay::Head as MessageHead;
 use super::state::{SessionRecord, State};
 
 /// Number of lock stripes: more than there are ever concurrent writers.
@@ -38,6 +39,9 @@ const RECORDS_MAX: usize = 8_192;
 const STATES_MAX: usize = 4_096;
 /// Maximum number of bodies of messages that this process has written and not sent yet.
 const BODIES_MAX: usize = 4_096;
+
+/// Maximum number of sessions whose messages were read and whose states are not committed yet.
+const LANES_READ_MAX: usize = 4_096;
 
 /// Maximum number of batches whose write failed and is remembered.
 const DOUBTFUL_MAX: usize = 65_536;
@@ -156,6 +160,8 @@ pub(super) struct Memory {
     pub(super) states_written: Recent<SessionId, (i64, Arc<State>)>,
     /// Bodies of messages that this process has written and not sent yet, by session and number.
     pub(super) bodies: Recent<(SessionId, u32), Arc<str>>,
+    /// The messages of sessions as this process last read them, until it commits a change of their states.
+    pub(super) lanes_read: Recent<SessionId, Arc<Vec<MessageHead>>>,
     /// The room that this process has left in partitions of lists.
     pub(super) rooms: Rooms,
     /// Serializes readers of one session's tip.
@@ -185,6 +191,7 @@ impl Default for Memory {
             records: Recent::new(RECORDS_MAX),
             states_written: Recent::new(STATES_MAX),
             bodies: Recent::new(BODIES_MAX),
+            lanes_read: Recent::new(LANES_READ_MAX),
             rooms: Rooms::default(),
             loading: Stripes::new(),
             batches: Stripes::new(),

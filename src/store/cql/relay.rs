@@ -17,6 +17,7 @@ use super::db::encode;
 use super::slots::OutboxKind;
 use super::slots::{Owner, SLOT_MS, slot_of, tenant_key};
 use super::state::State;
+use super::write_group::WriteGroup;
 
 /// Pauses between attempts at writes that did not succeed immediately.
 const AGAIN_AFTER: [Duration; 5] = [
@@ -72,17 +73,37 @@ impl Head {
 impl Inner {
     /// Writes the copies that a session's last state change requires, unless this process has written them already.
     pub(super) async fn relay(&self, session_id: SessionId, state: &State) -> StoreResult<()> {
-        if state.pending.is_empty() || self.memory.copied.get(&session_id) == Some(state.change) {
-            return Ok(());
+        self.relay_and_write(session_id, state, WriteGroup::default())
+            .await
+    }
+
+    /// Writes the copies that a session's last state change requires, like [`Self::relay`], and further rows after the
+    /// message.
+    pub(super) async fn relay_and_write<'s>(
+        &'s self,
+        session_id: SessionId,
+        state: &State,
+        mut last: WriteGroup<'s>,
+    ) -> StoreResult<()> {
+        let is_copied = self.memory.copied.get(&session_id) == Some(state.change);
+        if state.pending.is_empty() || is_copied {
+            return self.db.write_group(last).await;
         }
-        self.write_copies(state).await?;
+        let placing = async {
+            if let Some((message, endpoint_id)) = &state.pending.message {
+                self.put_message(message, *endpoint_id).await?;
+                let head = Head::new(message, *endpoint_id);
+                self.add_to_queue(&mut last, &head).await?;
+            }
+            self.db.write_group(last).await
+        };
+        try_join(self.write_learned(state), placing).await?;
         self.memory.copied.put(session_id, state.change);
         Ok(())
     }
 
-    async fn write_copies(&self, state: &State) -> StoreResult<()> {
-        let pending = &state.pending;
-        let learned = pending.learned.iter().map(|(key, value)| async move {
+    async fn write_learned(&self, state: &State) -> StoreResult<()> {
+        let learned = state.pending.learned.iter().map(|(key, value)| async move {
             let (statement, values) = (
                 &self.db.statements.learned_put,
                 (key.as_slice(), value.as_slice()),
@@ -92,17 +113,7 @@ impl Inner {
                 None => self.db.write(statement, values).await,
             }
         });
-        let learning = try_join_all(learned);
-        let placing = async {
-            match &pending.message {
-                Some((message, endpoint_id)) => {
-                    self.put_message(message, *endpoint_id).await?;
-                    self.queue(&Head::new(message, *endpoint_id)).await
-                }
-                None => Ok(()),
-            }
-        };
-        try_join(learning, placing).await.map(drop)
+        try_join_all(learned).await.map(drop)
     }
 
     /// Stores a message and lists it among its tenant's; it is not queued yet.
@@ -111,34 +122,75 @@ impl Inner {
         message: &Message,
         endpoint_id: EndpointId,
     ) -> StoreResult<()> {
-        let head = Head::new(message, endpoint_id);
-        let key = self.delivery_key(head.tenant, head.id, false).await?;
-        let (session, id) = (head.session_id.to_bytes(), head.id.to_bytes());
-        let (tenant, data) = (tenant_key(head.tenant), encode(&head)?);
-        let (data, life, statements) = (data.as_slice(), self.lives.retained, &self.db.statements);
-        let number = number_cell(head.number);
-        let body = message.body.as_bytes();
-        let by_session = (session.as_slice(), number, data, body, life);
-        let by_id = (id.as_slice(), data, life);
-        let listed = (tenant.as_slice(), key, id.as_slice(), data, life);
-        let writes = try_join(
-            self.db.write(&statements.message_put, by_session),
-            self.db.write(&statements.message_id_put, by_id),
-        );
-        try_join(writes, self.db.write(&statements.delivery_put, listed)).await?;
-        if body.len() <= BODY_REMEMBERED_BYTES_MAX {
-            let place = (head.session_id, head.number);
-            self.memory.bodies.put(place, Arc::clone(&message.body));
-        }
+        let mut group = WriteGroup::default();
+        self.add_message(&mut group, message, endpoint_id).await?;
+        self.db.write_group(group).await?;
+        self.remember_body(message);
         Ok(())
     }
 
-    /// Queues a message where its endpoint's owner looks. The hint carries the present time, however
-    /// long ago the message was created, because the owner does not read old hints again.
+    /// Adds a message's rows to the rows to write.
+    pub(super) async fn add_message<'s>(
+        &'s self,
+        group: &mut WriteGroup<'s>,
+        message: &Message,
+        endpoint_id: EndpointId,
+    ) -> StoreResult<()> {
+        let head = Head::new(message, endpoint_id);
+        let key = self.delivery_key(head.tenant, head.id, false).await?;
+        let (session, id) = (
+            head.session_id.to_bytes().to_vec(),
+            head.id.to_bytes().to_vec(),
+        );
+        let (tenant, data) = (tenant_key(head.tenant), encode(&head)?);
+        let (life, statements) = (self.lives.retained, &self.db.statements);
+        let body = message.body.as_bytes().to_vec();
+        let bytes = data.len();
+        let by_session = (session, number_cell(head.number), data.clone(), body, life);
+        group.add(
+            &statements.message_put,
+            bytes + message.body.len(),
+            by_session,
+        );
+        group.add(
+            &statements.message_id_put,
+            bytes,
+            (id.clone(), data.clone(), life),
+        );
+        group.add(
+            &statements.delivery_put,
+            bytes,
+            (tenant, key, id, data, life),
+        );
+        Ok(())
+    }
+
+    /// Remembers the body of a message that was written now, unless it is large.
+    pub(super) fn remember_body(&self, message: &Message) {
+        if message.body.len() <= BODY_REMEMBERED_BYTES_MAX {
+            let place = (message.session_id, message.number);
+            self.memory.bodies.put(place, Arc::clone(&message.body));
+        }
+    }
+
+    /// Queues a message where its endpoint's owner looks.
     pub(super) async fn queue(&self, head: &Head) -> StoreResult<()> {
+        let mut group = WriteGroup::default();
+        self.add_to_queue(&mut group, head).await?;
+        self.db.write_group(group).await
+    }
+
+    /// Adds the hint of a message to the rows to write. The hint carries the present time, however long ago the message
+    /// was created, because the owner does not read old hints again.
+    async fn add_to_queue<'s>(
+        &'s self,
+        group: &mut WriteGroup<'s>,
+        head: &Head,
+    ) -> StoreResult<()> {
         let place = (head.session_id, head.number);
         let at = head.id.made_at().max(self.clock.now());
-        self.put_outbox(head.endpoint_id, OutboxKind::Ready, at, head.id, &place)
+        let (endpoint_id, kind) = (head.endpoint_id, OutboxKind::Ready);
+        self.add_to_outbox(group, endpoint_id, kind, at, head.id, &place)
             .await
     }
 
@@ -151,22 +203,31 @@ impl Inner {
         id: MessageId,
         data: &T,
     ) -> StoreResult<()> {
+        let mut group = WriteGroup::default();
+        self.add_to_outbox(&mut group, endpoint_id, kind, at, id, data)
+            .await?;
+        self.db.write_group(group).await
+    }
+
+    /// Adds a row in an outbox to the rows to write, like [`Self::put_outbox`].
+    async fn add_to_outbox<'s, T: Serialize + Sync>(
+        &'s self,
+        group: &mut WriteGroup<'s>,
+        endpoint_id: EndpointId,
+        kind: OutboxKind,
+        at: TimestampMs,
+        id: MessageId,
+        data: &T,
+    ) -> StoreResult<()> {
         let slot = slot_of(at.max(self.clock.now()), SLOT_MS);
         self.list_slots(&[(Owner::Outbox(endpoint_id, kind), slot)])
             .await?;
-        let endpoint = endpoint_id.to_bytes();
-        let (id, data) = (id.to_bytes(), encode(data)?);
-        let (endpoint, id, data) = (endpoint.as_slice(), id.as_slice(), data.as_slice());
-        let values = (
-            endpoint,
-            slot,
-            kind as i8,
-            at.0,
-            id,
-            data,
-            self.lives.outbox,
-        );
-        self.db.write(&self.db.statements.outbox_put, values).await
+        let (endpoint, id) = (endpoint_id.to_bytes().to_vec(), id.to_bytes().to_vec());
+        let (data, life) = (encode(data)?, self.lives.outbox);
+        let (bytes, kind) = (data.len(), kind as i8);
+        let values = (endpoint, slot, kind, at.0, id, data, life);
+        group.add(&self.db.statements.outbox_put, bytes, values);
+        Ok(())
     }
 
     /// Performs a decided action now or, while the database is unavailable, as soon as possible. If

@@ -21,6 +21,7 @@ use super::live_sessions::{Entry, Kind, buckets_to_clear};
 use super::relay::Head;
 use super::slots::tenant_key;
 use super::state::{Change, SessionRecord, State, TRIES_MAX, Verdict, message, pause};
+use super::write_group::WriteGroup;
 use super::{CqlStore, Inner};
 
 /// The mark of a session that the app stopped after the service had ended it.
@@ -61,10 +62,11 @@ impl Inner {
             idempotency,
             message,
         } = new;
-        if let Some(made) = self.record(start.session_id).await? {
+        let made = self.record(start.session_id);
+        let (made, first) = try_join(made, self.wanting(start.tenant)).await?;
+        if let Some(made) = made {
             return Ok(StartOutcome::Repeated(Box::new(made.start)));
         }
-        let first = self.wanting(start.tenant).await?;
         let record = SessionRecord { start, first };
         let Some(idempotency) = idempotency else {
             self.make(&record, message).await?;
@@ -96,23 +98,25 @@ impl Inner {
         let (shard, bucket) = self.open_bucket(Kind::Live, session_id).await?;
         let key = session_id.to_bytes();
         let statements = &self.db.statements;
-        let live = (shard, bucket, key.as_slice(), self.lives.live);
         let message = record
             .first
             .map(|endpoint_id| (message(&record.start, 0, body), endpoint_id));
-        let messages = async {
-            match &message {
-                Some((message, endpoint_id)) => self.put_message(message, *endpoint_id).await,
-                None => Ok(()),
-            }
-        };
-        let places = try_join(self.list_session(&record.start), messages);
-        try_join(self.db.write(&statements.live_put, live), places).await?;
+        let mut group = WriteGroup::default();
+        let live = (shard, bucket, key.to_vec(), self.lives.live);
+        group.add(&statements.live_put, 0, live);
+        self.add_to_lists(&mut group, &record.start).await?;
+        if let Some((message, endpoint_id)) = &message {
+            self.add_message(&mut group, message, *endpoint_id).await?;
+        }
+        self.db.write_group(group).await?;
         let data = encode(record)?;
         let row = (key.as_slice(), data.as_slice(), self.lives.retained);
         self.db.write(&statements.session_put, row).await?;
         match &message {
-            Some((message, endpoint_id)) => self.queue(&Head::new(message, *endpoint_id)).await,
+            Some((message, endpoint_id)) => {
+                self.remember_body(message);
+                self.queue(&Head::new(message, *endpoint_id)).await
+            }
             None => Ok(()),
         }
     }
@@ -201,16 +205,16 @@ impl Inner {
         let Some(record) = self.known_record(session_id).await? else {
             return Ok(None);
         };
-        let stored = self.versioned_state(session_id, false).await?;
-        let has_ended = stored
-            .as_ref()
-            .is_some_and(|(_, state)| state.end.is_some());
-        if let Some(pod) = pod
-            && !has_ended
-        {
-            // The PoD comes before the end, so that the first insight includes it. If two processes
-            // end the session, the other's PoD stays as an earlier one.
-            self.replace_pod(session_id, pod).await?;
+        // Usually nothing was decided before the end. Otherwise the transaction is refused, and reads the state.
+        let mut stored = None;
+        if let Some(pod) = pod {
+            stored = self.versioned_state(session_id, false).await?;
+            let state = stored.as_ref().map(|(_, state)| state);
+            if state.is_none_or(|state| state.end.is_none()) {
+                // The PoD comes before the end, so that the first insight includes it. If two processes
+                // end the session, the other's PoD stays as an earlier one.
+                self.replace_pod(session_id, pod).await?;
+            }
         }
         let decide = |state: &State| match state.end {
             Some(first) => Verdict::Stays(EndOutcome {
@@ -280,10 +284,11 @@ impl Inner {
     /// Completes an end: the message, the mark for scoring, and the removal from the live sessions,
     /// in this order.
     pub(super) async fn finish_end(&self, session_id: SessionId, state: &State) -> StoreResult<()> {
-        self.relay(session_id, state).await?;
+        let mut last = WriteGroup::default();
         if state.insight.is_none() {
-            self.mark_rescore(session_id, b"end").await?;
+            self.add_mark(&mut last, session_id, b"end").await?;
         }
+        self.relay_and_write(session_id, state, last).await?;
         self.saw_end(session_id);
         for bucket in buckets_to_clear(session_id, self.clock.now()) {
             self.delete_live(Entry { session_id, bucket }).await?;

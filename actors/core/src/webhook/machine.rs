@@ -89,7 +89,6 @@ enum Class {
 enum Stage {
     Reading,
     Sending {
-        waiting: Vec<Queued>,
         tried: Queued,
         begun_at: TimestampMs,
     },
@@ -103,9 +102,11 @@ struct Busy {
     class: Class,
     hand: Option<ManualRetry>,
     stage: Stage,
+    /// The waiting messages of the lane as they were read.
+    waiting: Vec<Queued>,
     /// Whether the lane holds a slow permit instead of a quick one.
     slow: bool,
-    /// Whether the lane got a message that the answer in progress may lack.
+    /// Whether the lane may have a message that was not read.
     got_more: bool,
 }
 

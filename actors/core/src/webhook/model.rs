@@ -60,6 +60,8 @@ struct World {
     lanes_under_way: BTreeSet<SessionId>,
     last_failure: BTreeMap<MessageId, (u32, TimestampMs)>,
     sent: Vec<(TimestampMs, MessageId, u32)>,
+    /// The messages of each lane when it was last read.
+    read: BTreeMap<SessionId, Vec<MessageId>>,
     /// The number of listings so far.
     listings: usize,
     counter: u64,
@@ -91,6 +93,7 @@ impl World {
             lanes_under_way: BTreeSet::new(),
             last_failure: BTreeMap::new(),
             sent: Vec::new(),
+            read: BTreeMap::new(),
             listings: 0,
             counter: 0,
             idle: false,
@@ -135,6 +138,14 @@ impl World {
             .collect()
     }
 
+    /// The waiting messages of a lane, without those that came after it was last read.
+    fn known_waiting(&self, lane: SessionId) -> Vec<Queued> {
+        let mut waiting = self.waiting(lane);
+        let known = &self.read[&lane];
+        waiting.retain(|message| known.contains(&message.id));
+        waiting
+    }
+
     fn input(&mut self, input: Input) {
         let generation = self.machine.generation();
         self.answers.push_back((generation, input));
@@ -165,6 +176,8 @@ impl World {
                 Input::Loaded(self.store_up.then(|| self.list(ready, due, held, manual)))
             }
             Effect::Read(lane, hand) => {
+                let known = self.lanes.get(&lane).cloned();
+                self.read.insert(lane, known.unwrap_or_default());
                 let read = self.store_up.then(|| Lane {
                     waiting: self.waiting(lane),
                     manual: hand
@@ -177,7 +190,7 @@ impl World {
                 if self.store_up || self.commit_in_doubt {
                     self.commit(change);
                 }
-                Input::Committed(lane, self.store_up.then(|| self.waiting(lane)))
+                Input::Committed(lane, self.store_up.then(|| self.known_waiting(lane)))
             }
             Effect::Send(message, attempt) => return self.send(message, attempt),
             Effect::WakeAt(wake_at) => {

@@ -18,6 +18,7 @@ use crate::cql::db::id_bytes;
 use crate::cql::session_list::List;
 use crate::cql::slots::{AT_ONCE, HOUR_MS, Owner, Way, slot_of, tenant_key};
 use crate::cql::statements::Statements;
+use crate::cql::write_group::WriteGroup;
 
 /// The number of rows per read of a partition.
 const READ_ROWS: usize = 256;
@@ -108,17 +109,29 @@ impl Inner {
     }
 
     /// Writes a session's row into a partition.
-    pub(super) async fn put_place(
+    async fn put_place(
         &self,
         tenant: Tenant,
         partition: Partition,
-        (at, session_id): Place,
+        place: Place,
     ) -> StoreResult<()> {
+        let mut group = WriteGroup::default();
+        self.add_place(&mut group, tenant, partition, place);
+        self.db.write_group(group).await
+    }
+
+    /// Adds a session's row in a partition to the rows to write.
+    pub(super) fn add_place<'s>(
+        &'s self,
+        group: &mut WriteGroup<'s>,
+        tenant: Tenant,
+        partition: Partition,
+        (at, session_id): Place,
+    ) {
         let statement = partition.statements(&self.db.statements).put;
-        let (tenant, session) = (tenant_key(tenant), session_id.to_bytes());
+        let (tenant, session) = (tenant_key(tenant), session_id.to_bytes().to_vec());
         let (key, life) = (partition.key(), self.lives.retained);
-        let values = (tenant.as_slice(), key, at.0, session.as_slice(), life);
-        self.db.write(statement, values).await
+        group.add(statement, 0, (tenant, key, at.0, session, life));
     }
 
     /// Reads the first rows of a partition that come after a place, newest first.

@@ -16,13 +16,15 @@ use porchlight_schema::time::TimestampMs;
 use super::super::db::{decode, encode};
 use super::super::relay::{Head, number_cell};
 use super::super::{CqlStore, Inner};
-use super::OutboxOf;
+use super::{Cursor, OutboxOf};
 use crate::cql::slots::OutboxKind;
 
 /// Maximum number of a lane's messages that are read together.
 const LANE_READ_MAX: usize = 256;
 /// Maximum number of a session's messages that are read.
 const SESSION_MESSAGES_MAX: usize = 65_536;
+/// Maximum number of a session's messages that are remembered between the read of a lane and the commit of its change.
+const HEADS_REMEMBERED_MAX: usize = 64;
 
 impl Inner {
     /// All messages of a session in their present states, in order. `shard` is its tenant's.
@@ -31,15 +33,21 @@ impl Inner {
         shard: Shard,
         session_id: SessionId,
     ) -> StoreResult<Vec<DeliveryRow>> {
+        let (heads, cursor) =
+            try_join(self.heads(session_id), self.cursor(shard, session_id)).await?;
+        Ok(heads.iter().map(|head| cursor.row(head)).collect())
+    }
+
+    /// All messages of a session without their bodies, in order.
+    async fn heads(&self, session_id: SessionId) -> StoreResult<Vec<Head>> {
         let key = session_id.to_bytes();
         let statement = &self.db.statements.message_heads;
-        let heads = self
+        let rows = self
             .db
             .rows::<(Vec<u8>,)>(statement, (key.as_slice(),), SESSION_MESSAGES_MAX);
-        let (heads, cursor) = try_join(heads, self.cursor(shard, session_id)).await?;
-        heads
-            .iter()
-            .map(|(head,)| Ok(cursor.row(&decode::<Head>("messages", head)?)))
+        let rows = rows.await?;
+        rows.iter()
+            .map(|(head,)| decode("messages", head))
             .collect()
     }
 
@@ -50,11 +58,13 @@ impl Inner {
         endpoint_id: EndpointId,
         session_id: SessionId,
     ) -> StoreResult<Vec<Queued>> {
-        let rows = self.lane_rows(shard, session_id).await?.into_iter();
-        let ours = rows.filter(|row| row.endpoint_id == endpoint_id);
-        let waiting = ours.map(|row| row.queued);
-        let waiting = waiting.filter(Queued::is_waiting);
-        Ok(waiting.take(LANE_READ_MAX).collect())
+        let (heads, cursor) =
+            try_join(self.heads(session_id), self.cursor(shard, session_id)).await?;
+        let waiting = waiting_of(endpoint_id, &heads, &cursor);
+        if heads.len() <= HEADS_REMEMBERED_MAX {
+            self.memory.lanes_read.put(session_id, Arc::new(heads));
+        }
+        Ok(waiting)
     }
 
     async fn lane(
@@ -90,7 +100,7 @@ impl Inner {
         change: Change,
     ) -> StoreResult<Vec<Queued>> {
         let shard = tenant.organization_id.shard();
-        {
+        let cursor = {
             let _turn = self.memory.lanes.lock(&session_id).await;
             let mut cursor = self.load_cursor(shard, session_id).await?.as_ref().clone();
             if let Some(request) = &change.manual_done {
@@ -108,9 +118,13 @@ impl Inner {
                 .map(|update| self.place_changed(endpoint_id, update));
             let telling = taken.iter().map(|update| self.apply_update(tenant, update));
             try_join(try_join_all(placing), try_join_all(telling)).await?;
-            self.put_cursor(shard, session_id, cursor).await?;
+            self.put_cursor(shard, session_id, cursor.clone()).await?;
+            cursor
+        };
+        match self.memory.lanes_read.remove(&session_id) {
+            Some(heads) => Ok(waiting_of(endpoint_id, &heads, &cursor)),
+            None => self.waiting(shard, endpoint_id, session_id).await,
         }
-        self.waiting(shard, endpoint_id, session_id).await
     }
 
     /// Writes the hints of all waiting messages of a session again.
@@ -164,6 +178,14 @@ impl Inner {
             _ => Ok(()),
         }
     }
+}
+
+/// The messages of an endpoint that wait, in order.
+fn waiting_of(endpoint_id: EndpointId, heads: &[Head], cursor: &Cursor) -> Vec<Queued> {
+    let rows = heads.iter().map(|head| cursor.row(head));
+    let ours = rows.filter(|row| row.endpoint_id == endpoint_id);
+    let waiting = ours.map(|row| row.queued).filter(Queued::is_waiting);
+    waiting.take(LANE_READ_MAX).collect()
 }
 
 #[async_trait]

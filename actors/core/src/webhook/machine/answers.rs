@@ -15,11 +15,15 @@ use crate::webhook::window::Wait;
 use crate::webhook::{AttemptResult, Cause, Change, Effect, Lane, Listing, Mode, Queued, State};
 
 impl Busy {
-    /// Begins the commit of a change. Its answer contains every message that came before.
+    /// Begins the commit of a change.
     pub(super) fn commit(&mut self, lane: SessionId, change: Change) -> Effect {
-        self.got_more = false;
         self.stage = Stage::Committing(change.clone());
         Effect::Commit(lane, change)
+    }
+
+    /// Notes that a listing contains a message of the lane. The answer to a commit may lack it, unless it was read before.
+    fn on_listed(&mut self, id: MessageId) {
+        self.got_more |= !self.waiting.iter().any(|message| message.id == id);
     }
 }
 
@@ -41,8 +45,9 @@ impl EndpointMachine {
             self.listed_from = oldest;
             let (more, before) = (ready.len() >= self.ready_max(), self.window.ready_len());
             for (id, lane) in ready {
-                let known = matches!(self.window.get(lane), Some(Wait::Ready(_)));
-                if !known && !self.busy.contains_key(&lane) {
+                if let Some(busy) = self.busy.get_mut(&lane) {
+                    busy.on_listed(id);
+                } else if !matches!(self.window.get(lane), Some(Wait::Ready(_))) {
                     self.window.put(lane, Wait::Ready(id));
                 }
             }
@@ -121,11 +126,13 @@ impl EndpointMachine {
                 effects.push(busy.commit(lane, change));
                 return;
             };
-            Self::send(now, busy, read.waiting, message, effects);
+            busy.waiting = read.waiting;
+            Self::send(now, busy, message, effects);
             return;
         }
         match lane::examine(&read.waiting, now, paused_at) {
             Verdict::Tidy(change) => {
+                busy.waiting = read.waiting;
                 effects.push(busy.commit(lane, change));
             }
             Verdict::Send(head) => {
@@ -134,7 +141,8 @@ impl EndpointMachine {
                 } else {
                     Class::Retry
                 };
-                Self::send(now, busy, read.waiting, head, effects);
+                busy.waiting = read.waiting;
+                Self::send(now, busy, head, effects);
             }
             Verdict::Wait(_) | Verdict::Held(_) | Verdict::Empty => {
                 self.finish(now, lane, &read.waiting);
@@ -145,12 +153,10 @@ impl EndpointMachine {
     pub(super) fn send(
         now: TimestampMs,
         busy: &mut Busy,
-        waiting: Vec<Queued>,
         tried: Queued,
         effects: &mut Vec<Effect>,
     ) {
         busy.stage = Stage::Sending {
-            waiting,
             tried,
             begun_at: now,
         };
@@ -168,13 +174,13 @@ impl EndpointMachine {
         let Some(busy) = self.busy.get_mut(&lane) else {
             return;
         };
-        let Stage::Sending { waiting, tried, .. } = &busy.stage else {
+        let Stage::Sending { tried, .. } = busy.stage else {
             return;
         };
         // A slow attempt keeps its slow permit until its commit ends: a quick permit may not be free.
         let was_slow = busy.slow;
         if report.cause == Some(Cause::Internal) {
-            let (waiting, hand) = (waiting.clone(), busy.hand);
+            let (waiting, hand) = (std::mem::take(&mut busy.waiting), busy.hand);
             if let Some(hand) = hand {
                 self.manual.insert((hand.asked_at, hand.id), hand);
             }
@@ -184,7 +190,7 @@ impl EndpointMachine {
         }
         self.hold_ms = HOLD_MS_MIN;
         let (cause, duration_ms) = (report.cause, report.duration_ms);
-        let change = lane::conclude(waiting, *tried, busy.hand, report, chance);
+        let change = lane::conclude(&busy.waiting, tried, busy.hand, report, chance);
         effects.push(busy.commit(lane, change));
         self.remember_hung(lane, cause == Some(Cause::Timeout));
         match cause {
@@ -234,7 +240,7 @@ impl EndpointMachine {
         }
     }
 
-    /// Ends the progress of a lane. `waiting` is the lane as last read.
+    /// Ends the progress of a lane. `waiting` contains the messages that were read, unless they no longer wait.
     fn finish(&mut self, now: TimestampMs, lane: SessionId, waiting: &[Queued]) {
         let ended = self.busy.remove(&lane);
         self.requeue(now, lane, waiting);

@@ -83,6 +83,7 @@ impl EndpointMachine {
             class,
             hand,
             stage: Stage::Reading,
+            waiting: Vec::new(),
             slow,
             got_more: false,
         };
