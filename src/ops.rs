@@ -43,6 +43,7 @@ use porchlight_http::route::{at, get};
 use porchlight_keys::KeyAdmin;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
+use porchlight_observe::runtime::RuntimeMetrics;
 use porchlight_ports::{Keys, Outbox};
 use porchlight_store::EmbeddedStore;
 
@@ -171,6 +172,10 @@ pub fn serve(
         )
     })?;
     let address = listener.local_addr()?;
+    if TokenFile::was_left(&config.store.path) {
+        RuntimeMetrics::get().unclean_start.set(1.0);
+        tracing::warn!("the previous process ended without draining");
+    }
     let token = TokenFile::write(&config.store.path, address)?;
     let embedded = store.embedded().map(Arc::clone);
     let state = OpsState::new(service, store.keys(), embedded, metrics, token)

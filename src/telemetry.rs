@@ -69,6 +69,10 @@ pub fn install_metrics() -> anyhow::Result<PrometheusHandle> {
             Matcher::Full(name::HTTP_REQUEST_SECONDS.into()),
             &HTTP_SECONDS,
         )?
+        .set_buckets_for_metric(
+            Matcher::Full(name::INGEST_ACK_SECONDS.into()),
+            &HTTP_SECONDS,
+        )?
         .set_buckets_for_metric(Matcher::Suffix("_age_seconds".into()), &AGE_SECONDS)?
         .build_recorder();
     let handle = recorder.handle();

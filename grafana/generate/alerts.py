@@ -35,16 +35,37 @@ ALERTS = [
         quiet=[[s("process_start_time_seconds", "1x3 2x30")]],
     ),
     dict(
+        name="PorchlightUncleanEnd",
+        expr='porchlight_unclean_start == 1 and on (job, instance) (time() - process_start_time_seconds < 900)',
+        wait="0m",
+        severity="ticket",
+        summary="A node of Porchlight was started after a failure.",
+        description="The process before this one ended without draining: it was killed, or its store failed.",
+        runbook="unclean-end",
+        dashboard="porchlight-runtime",
+        fires=[([s("porchlight_unclean_start", "1x20"), s("process_start_time_seconds", "0x20")], [WHO])],
+        quiet=[
+            [s("porchlight_unclean_start", "1x40"), s("process_start_time_seconds", "-1000x40")],
+            [s("porchlight_unclean_start", "0x20"), s("process_start_time_seconds", "0x20")],
+        ],
+    ),
+    dict(
         name="PorchlightStoreFails",
-        expr='sum by (job, instance) (rate(porchlight_store_operations_total{outcome="failed"}[5m])) > 0',
+        expr='sum by (job, instance) (rate(porchlight_store_operations_total{outcome="failed"}[5m])'
+        ' or rate(porchlight_ingest_batches_total{outcome="store_unavailable"}[5m])) > 0',
         wait="1m",
         severity="page",
         summary="The store fails writes.",
-        description="Writes fail, so the node refuses requests with 503. Acknowledged data is not affected.",
+        description="Writes fail, so the node answers them with 503. Acknowledged data is not affected.",
         runbook="store-fails",
         dashboard="porchlight-store",
         fires=[([s("porchlight_store_operations_total", "0+5x20", 'outcome="failed"')], [WHO])],
-        quiet=[[s("porchlight_store_operations_total", "7x20", 'outcome="failed"')]],
+        quiet=[
+            [
+                s("porchlight_store_operations_total", "7x20", 'outcome="failed"'),
+                s("porchlight_ingest_batches_total", "7x20", 'outcome="store_unavailable"'),
+            ]
+        ],
     ),
     dict(
         name="PorchlightStoreOverloaded",

@@ -68,6 +68,13 @@ impl TokenFile {
         Ok(Self { path, hash })
     }
 
+    /// Returns whether the last server of the store in `folder` ended without removing its file, which it does when it
+    /// drains.
+    #[must_use]
+    pub fn was_left(folder: &Path) -> bool {
+        folder.join(NAME).is_file()
+    }
+
     /// Returns whether the token is valid. Digests are compared in constant time.
     #[must_use]
     pub fn is(&self, given: &str) -> bool {

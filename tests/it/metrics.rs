@@ -22,6 +22,21 @@ fn scraped(server: &Server) -> String {
 }
 
 #[test]
+fn a_start_after_a_kill_is_unclean_and_the_one_after_a_stop_is_not() {
+    let folder = Folder::new();
+    let unclean = |server: &Server| block_on(server.metric("porchlight_unclean_start"));
+    let server = Server::start(&folder, &[]);
+    assert_eq!(unclean(&server), Some(0.0));
+    server.kill();
+    let server = Server::start(&folder, &[]);
+    assert_eq!(unclean(&server), Some(1.0));
+    server.stop();
+    let server = Server::start(&folder, &[]);
+    assert_eq!(unclean(&server), Some(0.0));
+    server.stop();
+}
+
+#[test]
 fn every_series_of_the_catalogue_exists_from_the_start() {
     let folder = Folder::new();
     let server = Server::start(&folder, &[]);

@@ -114,6 +114,8 @@ catalogue! {
     "Ingest" {
         INGEST_BATCHES_TOTAL = Counter, Count, "porchlight_ingest_batches_total"
             ["outcome": BatchOutcome::VALUES], "Batches of telemetry, by outcome.";
+        INGEST_ACK_SECONDS = Histogram, Seconds, "porchlight_ingest_ack_seconds"
+            [], "Time from the last byte of a batch to its acknowledgement, on any path: single batches, NDJSON, WebSocket, recorders.";
         INGEST_SAMPLES_TOTAL = Counter, Count, "porchlight_ingest_samples_total"
             [], "Accepted samples.";
         INGEST_SAMPLES_UNKNOWN_TOTAL = Counter, Count, "porchlight_ingest_samples_unknown_total"
@@ -298,6 +300,8 @@ catalogue! {
     "Runtime" {
         BUILD_INFO = Gauge, Count, "porchlight_build_info"
             ["version": &[env!("CARGO_PKG_VERSION")]], "1, with the running version.";
+        UNCLEAN_START = Gauge, Count, "porchlight_unclean_start"
+            [], "1 if the process before this one ended without draining: it was killed, or its store failed.";
         RUNTIME_LAG_SECONDS = Histogram, Seconds, "porchlight_runtime_lag_seconds"
             ["runtime": RuntimeKind::VALUES], "Delay of a thread's regular tick: the time for which the thread was busy or blocked.";
     }

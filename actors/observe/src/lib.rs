@@ -243,6 +243,8 @@ pub struct Metrics {
     batches: Vec<Counter>,
     sessions_ended: Vec<Counter>,
     insights: Vec<Counter>,
+    /// Seconds from the last byte of a batch to its acknowledgement.
+    pub ingest_ack: Histogram,
     /// The number of accepted samples.
     pub samples: Counter,
     /// The number of skipped samples of unknown kinds.
@@ -283,6 +285,7 @@ impl Metrics {
             batches: BatchOutcome::ALL.iter().map(batch).collect(),
             sessions_ended: SessionEnded::ALL.iter().map(ended).collect(),
             insights: InsightOutcome::ALL.iter().map(insight).collect(),
+            ingest_ack: metrics::histogram!(name::INGEST_ACK_SECONDS),
             samples: metrics::counter!(name::INGEST_SAMPLES_TOTAL),
             samples_unknown: metrics::counter!(name::INGEST_SAMPLES_UNKNOWN_TOTAL),
             bytes: metrics::counter!(name::INGEST_PACKED_BYTES_TOTAL),

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use metrics::Histogram;
+use metrics::{Gauge, Histogram};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{RuntimeKind, name};
@@ -16,6 +16,8 @@ const TICK: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct RuntimeMetrics {
     lag: Vec<Histogram>,
+    /// 1 if the process before this one ended without draining.
+    pub unclean_start: Gauge,
 }
 
 impl RuntimeMetrics {
@@ -30,12 +32,14 @@ impl RuntimeMetrics {
         let lag = |kind: &RuntimeKind| metrics::histogram!(name::RUNTIME_LAG_SECONDS, "runtime" => kind.as_str());
         Self {
             lag: RuntimeKind::ALL.iter().map(lag).collect(),
+            unclean_start: metrics::gauge!(name::UNCLEAN_START),
         }
     }
 
-    /// Reports the running version.
+    /// Reports the running version, and a clean start until the server knows better.
     pub(super) fn record(&self) {
         metrics::gauge!(name::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+        self.unclean_start.set(0.0);
     }
 }
 

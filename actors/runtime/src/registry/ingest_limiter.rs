@@ -103,6 +103,7 @@ impl IngestLimiter {
     fn acknowledge(&self, since: Instant) {
         let now = Instant::now();
         let delay = now.duration_since(since);
+        Metrics::get().ingest_ack.record(delay.as_secs_f64());
         let delay_us = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
         self.delay_sum_us.fetch_add(delay_us, Relaxed);
         // The caller that meets the end of the interval adapts the limit; all others continue.
