@@ -24,7 +24,7 @@ use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_MS_MAX, SCORING_ACTORS_MAX
 use porchlight_world::{SystemClock, SystemEntropy};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::cluster::Node;
 use crate::config::{Config, StoreKind};
@@ -222,7 +222,11 @@ impl App {
         self.webhooks
             .drain(Duration::from_millis(ATTEMPT_MS_MAX))
             .await;
-        self.connections.gone(grace_ends).await;
+        match &self.node {
+            // A load balancer sends requests here until a health check has met a node that is not ready.
+            Some(_) => sleep_until(grace_ends).await,
+            None => self.connections.gone(grace_ends).await,
+        }
         for server in &self.servers {
             server.stop(true).await;
         }

@@ -104,11 +104,25 @@ pub(crate) fn place(server: &Server) -> Place {
     Arc::new(RwLock::new(server.api.clone()))
 }
 
+/// Asserts that new connections to a node that leaves learn that it is not ready, and get answers.
+async fn answers_new_connections_while_not_ready(node: &Server, key: &str) {
+    let status = async |url: String| {
+        let asked = http().get(url).header("Service-Key", key).send().await;
+        asked.unwrap().status().as_u16()
+    };
+    while status(format!("{}/readyz", node.ops)).await == 200 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(status(format!("{}/readyz", node.ops)).await, 503);
+    assert_eq!(status(format!("{}/v1/sessions", node.api)).await, 200);
+}
+
 #[test]
 fn nodes_take_over_the_work_of_a_killed_or_stopped_node() {
-    let Some((folders, [of_first, of_second])) = two() else {
+    let Some((folders, [of_first, mut of_second])) = two() else {
         return;
     };
+    of_second.push(("PORCHLIGHT__SERVER__DRAIN_GRACE", "5s".to_owned()));
     let first = Server::start(&folders[0], &borrowed(&of_first));
     let key = first.key("secret");
     let second = Server::start(&folders[1], &borrowed(&of_second));
@@ -134,6 +148,7 @@ fn nodes_take_over_the_work_of_a_killed_or_stopped_node() {
     second.terminate();
     first.api.clone_into(&mut to_second.write().unwrap());
     let began = Instant::now();
+    block_on(answers_new_connections_while_not_ready(&second, &key));
     assert!(second.ended(Duration::from_secs(60)).success());
     block_on(settled(&[&first]));
     println!(

@@ -208,9 +208,9 @@ async fn a_session_costs_a_known_number_of_statements() {
 }
 
 /// Writes of a session with ten batches and three webhooks, until it is settled.
-const SESSION_WRITES_MAX: u64 = 39;
+const SESSION_WRITES_MAX: u64 = 28;
 /// Reads of the same session.
-const SESSION_READS_MAX: u64 = 21;
+const SESSION_READS_MAX: u64 = 17;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_is_ahead_hides_no_message_of_other_nodes() {
