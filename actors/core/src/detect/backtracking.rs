@@ -1,8 +1,9 @@
 //! `BACKTRACKING`: turning round and retracing one's own path, before the drop-off.
 
+mod retrace;
 mod trail;
 
-use porchlight_schema::event::{EventType, Metadata};
+use porchlight_schema::event::EventType;
 use porchlight_schema::limits::KIND_LAG_MS_MAX;
 use serde::{Deserialize, Serialize};
 
@@ -17,24 +18,12 @@ use crate::context::SessionContext;
 use crate::event_log::EventLog;
 use crate::geo::Place;
 use crate::window::WINDOW_MS;
+use retrace::{Retrace, Visit};
 use trail::{Course, Crumb, Trail};
 
 /// The number of crumbs that must lie between the outbound path and the return path: the turn
 /// itself.
 const TURN_CRUMBS: usize = 2;
-
-/// A return path in progress.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Retrace {
-    /// The time of the turn; `last_ms` is the time of the newest crumb next to the outbound path.
-    turn_ms: u32,
-    last_ms: u32,
-    /// The time of the crumb of the outbound path that was reached.
-    outbound_ms: u32,
-    length_m: f32,
-    misses: u8,
-    is_open: bool,
-}
 
 /// A detector that finds retraced paths.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -49,6 +38,12 @@ pub(super) struct BacktrackingDetector {
     rest_sec: u8,
     /// The start and end of the newest stay.
     stay_ms: Option<(u32, u32)>,
+    /// The place of the newest stay.
+    stay_place: Option<Place>,
+    /// Whether the courier has stayed at another door and turned there.
+    has_visited: bool,
+    /// The longest return path after a stay at another door. It was before the drop-off if a stay near the address follows.
+    unreported: Option<Retrace>,
     /// Whether a stay near the address was seen. If so, the path after it leads back to the
     /// vehicle.
     is_return: bool,
@@ -83,10 +78,10 @@ impl Detector for BacktrackingDetector {
         }
         // After the drop-off, the path leads to the vehicle.
         let left_ms = drive.and_then(|drive| drive.t_end_ms).unwrap_or(0);
-        self.is_return |= observation
-            .window
-            .dropped_off_ms
-            .is_some_and(|ms| ms >= left_ms);
+        let dropped_off_ms = observation.window.dropped_off_ms;
+        if dropped_off_ms.is_some_and(|ms| ms >= left_ms) {
+            self.arrive(context, log);
+        }
         let changes_floor = log.open_event(EventType::Stairs).is_some()
             || log.open_event(EventType::Elevator).is_some();
         if changes_floor {
@@ -94,7 +89,7 @@ impl Detector for BacktrackingDetector {
             self.trail = Trail::default();
             // A courier who has changed floors is in the building: the next path in the open leads
             // back.
-            self.is_return = true;
+            self.arrive(context, log);
         }
         // No return path begins on the way to the vehicle: until the next drive there is nothing to
         // remember.
@@ -214,6 +209,12 @@ impl BacktrackingDetector {
             observation.window.t_ms
         };
         let t_ms = end_ms.unwrap_or(newest_ms);
+        if self
+            .stay_ms
+            .is_none_or(|(known_ms, _)| known_ms != start_ms)
+        {
+            self.stay_place = self.place;
+        }
         self.stay_ms = Some((start_ms, t_ms));
         // A stay ends the return path.
         if let Some(retrace) = &mut self.retrace
@@ -230,11 +231,30 @@ impl BacktrackingDetector {
                 .trail
                 .get(TURN_CRUMBS)
                 .is_some_and(|crumb| crumb.t_ms < start_ms)
-            && self
-                .place
-                .is_some_and(|place| place.distance_m(Place::default()) <= self.near_m(context))
+            && self.is_near(context, self.stay_place.or(self.place))
         {
-            self.is_return = true;
+            self.arrive(context, log);
+        }
+    }
+
+    /// Returns whether a known place is so near to the address that a stay there may be the drop-off.
+    fn is_near(&self, context: &SessionContext, place: Option<Place>) -> bool {
+        place.is_some_and(|place| place.distance_m(Place::default()) <= self.near_m(context))
+    }
+
+    /// Records that the drop-off was reached, if that is new: the path leads to the vehicle from now on. A return path after
+    /// a stay at another door was before the drop-off if this one is near the address.
+    fn arrive(&mut self, context: &SessionContext, log: &mut EventLog) {
+        if core::mem::replace(&mut self.is_return, true) {
+            return;
+        }
+        if !self.retrace.is_some_and(|retrace| retrace.is_open) {
+            self.end(context, log);
+        }
+        let unreported = self.unreported.take();
+        if let Some(retrace) = unreported.filter(|_| self.is_near(context, self.place)) {
+            self.open(context, &retrace, log);
+            self.close(context, &retrace, log);
         }
     }
 
@@ -243,19 +263,33 @@ impl BacktrackingDetector {
         RETURN_NEAR_M + context.accuracy_m.max(self.accuracy_m)
     }
 
-    /// Returns whether the courier who turned at `turn_ms` had stayed there: at a door, and not on
-    /// a wrong path.
-    fn is_visit(&self, turn_ms: u32) -> bool {
+    /// Returns whether the courier who turned at `turn_ms` had stayed there, at a door and not on a wrong path, and where
+    /// the door is.
+    fn visit(&self, context: &SessionContext, turn_ms: u32) -> Option<Visit> {
         let is_at_turn = |(from_ms, to_ms): (u32, u32), near_ms: u32| {
             (from_ms.saturating_sub(near_ms)..=to_ms.saturating_add(near_ms)).contains(&turn_ms)
         };
         let is_long =
             |&(from_ms, to_ms): &(u32, u32)| to_ms.saturating_sub(from_ms) >= VISIT_MS_MIN;
         let is_stay = |stay| is_at_turn(stay, VISIT_NEAR_MS);
-        self.stay_ms.filter(is_long).is_some_and(is_stay)
-            || self
-                .door_ms
-                .is_some_and(|pause| is_at_turn(pause, VISIT_STRIDE_MS))
+        let is_pause = |pause| is_at_turn(pause, VISIT_STRIDE_MS);
+        if self.door_ms.is_some_and(is_pause) {
+            return Some(Visit::ToAddress);
+        }
+        self.stay_ms.filter(is_long).filter(|&stay| is_stay(stay))?;
+        Some(match self.stay_place {
+            Some(_) if !self.is_near(context, self.stay_place) => Visit::Elsewhere,
+            _ => Visit::ToAddress,
+        })
+    }
+
+    /// Returns the length from which a return path counts, metres.
+    fn least_m(&self) -> f32 {
+        if self.has_body {
+            RETRACE_M_MIN.max(self.accuracy_m)
+        } else {
+            RETRACE_UNSEEN_M_MIN.max(1.5 * self.accuracy_m)
+        }
     }
 
     fn step(&mut self, context: &SessionContext, crumb: Crumb, log: &mut EventLog) {
@@ -273,9 +307,11 @@ impl BacktrackingDetector {
         if !self.has_body && crumb.t_ms.saturating_sub(last.t_ms) >= VISIT_MS_MIN + VISIT_STRIDE_MS
         {
             self.stay_ms = Some((last.t_ms, crumb.t_ms));
+            self.stay_place = Some(last.place);
         }
         let outbound = self.outbound_crumb(&last, &crumb);
         self.trail.push(crumb);
+        let least_m = self.least_m();
         match (&mut self.retrace, outbound) {
             (None, None) => {}
             (None, Some(outbound)) => {
@@ -285,27 +321,22 @@ impl BacktrackingDetector {
                 retrace.length_m += stride_m;
                 (retrace.last_ms, retrace.outbound_ms, retrace.misses) =
                     (crumb.t_ms, outbound.t_ms, 0);
-                let least_m = if self.has_body {
-                    RETRACE_M_MIN.max(self.accuracy_m)
-                } else {
-                    RETRACE_UNSEEN_M_MIN.max(1.5 * self.accuracy_m)
-                };
-                let turn_ms = retrace.turn_ms;
-                if retrace.is_open || self.is_return || retrace.length_m < least_m {
+                let (is_open, turn_ms) = (retrace.is_open, retrace.turn_ms);
+                if is_open || self.is_return || retrace.length_m < least_m {
                     return;
                 }
                 // When the return path began, the stay at the turn may have been too short for a
                 // visit.
-                if self.is_visit(turn_ms) {
-                    self.is_return = true;
-                } else if let Some(retrace) = &mut self.retrace {
-                    retrace.is_open = true;
-                    log.open(
-                        EventType::Backtracking,
-                        retrace.turn_ms,
-                        confidence::of_retraced(context.confidences, 0.0),
-                        retrace.metadata(),
-                    );
+                self.see_visit(context, turn_ms);
+                if let Some(retrace) = &mut self.retrace
+                    && !self.is_return
+                {
+                    retrace.is_after_visit |= self.has_visited;
+                    retrace.is_open = !retrace.is_after_visit;
+                    if retrace.is_open {
+                        let retrace = *retrace;
+                        self.open(context, &retrace, log);
+                    }
                 }
             }
             (Some(retrace), _) => {
@@ -335,9 +366,8 @@ impl BacktrackingDetector {
         // door.
         let is_unseen =
             !self.has_body && crumb.place.distance_m(Place::default()) <= self.near_m(context);
-        if is_unseen || self.is_visit(turn_ms) {
-            self.is_return = true;
-        }
+        self.is_return |= is_unseen;
+        self.see_visit(context, turn_ms);
         self.retrace = Some(Retrace {
             turn_ms,
             last_ms: crumb.t_ms,
@@ -345,7 +375,17 @@ impl BacktrackingDetector {
             length_m,
             misses: 0,
             is_open: false,
+            is_after_visit: self.has_visited,
         });
+    }
+
+    /// Records a stay at the turn: near the address, the path leads to the vehicle; elsewhere, it may.
+    fn see_visit(&mut self, context: &SessionContext, turn_ms: u32) {
+        match self.visit(context, turn_ms) {
+            Some(Visit::ToAddress) => self.is_return = true,
+            Some(Visit::Elsewhere) => self.has_visited = true,
+            None => {}
+        }
     }
 
     /// Returns the crumb of the outbound path closest to `crumb`, if the step to `crumb` runs
@@ -396,21 +436,34 @@ impl BacktrackingDetector {
     }
 
     fn end(&mut self, context: &SessionContext, log: &mut EventLog) {
-        if let Some(retrace) = self.retrace.take().filter(|retrace| retrace.is_open) {
-            log.close(
-                EventType::Backtracking,
-                retrace.last_ms,
-                confidence::of_retraced(context.confidences, retrace.length_m - RETRACE_M_MIN),
-                retrace.metadata(),
-            );
+        let Some(retrace) = self.retrace.take() else {
+            return;
+        };
+        if retrace.is_open {
+            self.close(context, &retrace, log);
+        } else if retrace.is_after_visit && retrace.length_m >= self.least_m() {
+            let known_m = self.unreported.map_or(0.0, |known| known.length_m);
+            self.unreported = (retrace.length_m > known_m)
+                .then_some(retrace)
+                .or(self.unreported);
         }
     }
-}
 
-impl Retrace {
-    fn metadata(&self) -> Metadata {
-        Metadata::Backtracking {
-            retraced_m: self.length_m.round() as u32,
-        }
+    fn open(&self, context: &SessionContext, retrace: &Retrace, log: &mut EventLog) {
+        log.open(
+            EventType::Backtracking,
+            retrace.turn_ms,
+            confidence::of_retraced(context.confidences, 0.0),
+            retrace.metadata(),
+        );
+    }
+
+    fn close(&self, context: &SessionContext, retrace: &Retrace, log: &mut EventLog) {
+        log.close(
+            EventType::Backtracking,
+            retrace.last_ms,
+            confidence::of_retraced(context.confidences, retrace.length_m - RETRACE_M_MIN),
+            retrace.metadata(),
+        );
     }
 }
