@@ -142,7 +142,7 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
     let visibility = visibility::score(&scene, &places, &mut ledger);
     let climb = climb::find(&scene, &places, &mut ledger);
     let mut doorstep = doorstep::judge(&scene, &places, &climb, &mut ledger);
-    doorstep.right &= outcome::insufficient(&scene, visibility.score).is_none();
+    doorstep.right &= outcome::insufficient(&scene, visibility.until_silence).is_none();
     let attempts = attempts::count(&scene, &places, &doorstep, &mut ledger);
     let friction_score = friction::score(&scene, &places, &attempts, &mut ledger);
     let findings = fraud::Findings {

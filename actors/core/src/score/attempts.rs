@@ -3,14 +3,15 @@
 
 use porchlight_schema::event::{EventType, seconds};
 
-use super::doorstep::{Doorstep, Horizontal, Vertical};
+use super::doorstep::{self, Doorstep, Horizontal, Vertical};
 use super::evidence_log::{EvidenceLog, words};
 use super::outcome::{is_near_on_foot, is_stay_at_door};
 use super::place::Places;
 use super::place::stays::Stay;
 use super::scoring_context::{ScoringContext, end_of};
 use crate::score::parameters::door::attempts::{
-    ASIDE_M, LEFT_HEIGHT_M, LEFT_M, LEFT_SECONDS, LEFT_WALK_M,
+    ASIDE_M, ATTEMPT_LEAST_MS, BESIDE_CLEAR_M, BESIDE_CLEAR_SIGMAS, LEFT_HEIGHT_M, LEFT_M,
+    LEFT_SECONDS, LEFT_WALK_M,
 };
 use crate::score::parameters::place::stays::SAME_FLOOR_M;
 
@@ -30,10 +31,7 @@ pub(crate) fn count(
     doorstep: &Doorstep,
     ledger: &mut EvidenceLog,
 ) -> Attempts {
-    let door = places.door().filter(|_| {
-        is_stay_at_door(scene, places, doorstep.across) && is_at_address(scene, doorstep)
-    });
-    let Some(door) = door else {
+    let Some(door) = stay_at_address(scene, places, doorstep) else {
         let text = "No stay at the address's door was found.";
         ledger.add(
             "attemptCycles",
@@ -96,14 +94,68 @@ pub(crate) fn count(
     handed
 }
 
-/// Returns whether the stay may have been at the address's door. A stay at another door is not a
-/// visit.
-fn is_at_address(scene: &ScoringContext<'_>, doorstep: &Doorstep) -> bool {
+/// Returns the stay at the address's door: that of the drop-off or, if the parcel was handed over at another door, the one
+/// at the address.
+fn stay_at_address<'p>(
+    scene: &ScoringContext<'_>,
+    places: &'p Places,
+    doorstep: &Doorstep,
+) -> Option<&'p Stay> {
+    let of_drop_off = places.door().filter(|door| {
+        is_stay_at_door(scene, places, doorstep.across) && is_at_address(scene, doorstep, door)
+    });
+    of_drop_off.or_else(|| earlier_attempt(scene, places, doorstep))
+}
+
+/// Returns whether the stay of the drop-off may have been at the address's door. A stay at another door is not a visit.
+fn is_at_address(scene: &ScoringContext<'_>, doorstep: &Doorstep, door: &Stay) -> bool {
     match doorstep.across {
         Horizontal::Elsewhere => false,
         Horizontal::At | Horizontal::Perhaps if doorstep.up != Vertical::Wrong => true,
+        Horizontal::Off if is_clearly_beside(scene, door) => false,
         _ => is_near_on_foot(scene) != Some(false),
     }
+}
+
+/// Returns whether the position of a stay near the address is good enough to tell that it was at another door.
+fn is_clearly_beside(scene: &ScoringContext<'_>, stay: &Stay) -> bool {
+    stay.estimate.is_some_and(|estimate| {
+        let (distance_m, sigma_m) = scene.offset_from_address(estimate);
+        distance_m >= (BESIDE_CLEAR_SIGMAS * sigma_m).max(BESIDE_CLEAR_M)
+    })
+}
+
+/// Returns the stay at the address's door if the drop-off was at another one: nobody opened, and a neighbour took the
+/// parcel. Among several it is the one that looks most like a stay at a door; a pause that resembles one at a gate counts only
+/// if there is no other, because a gate at the address leads to its door.
+pub(crate) fn earlier_attempt<'p>(
+    scene: &ScoringContext<'_>,
+    places: &'p Places,
+    doorstep: &Doorstep,
+) -> Option<&'p Stay> {
+    let door = places.door()?;
+    if !matches!(doorstep.across, Horizontal::Off | Horizontal::Elsewhere) {
+        return None;
+    }
+    let is_on_floor = |stay: &Stay| match (doorstep.up, door.height_m, stay.height_m) {
+        (Vertical::Unknown, ..) => true,
+        (Vertical::Right, Some(a), Some(b)) => (a - b).abs() < SAME_FLOOR_M,
+        _ => false,
+    };
+    let is_attempt = |stay: &&Stay| {
+        !stay.before_ride
+            && stay.from_ms != door.from_ms
+            && stay.length_ms() >= ATTEMPT_LEAST_MS
+            && is_on_floor(stay)
+            && stay
+                .estimate
+                .is_some_and(|estimate| doorstep::across(scene, estimate) == Horizontal::At)
+    };
+    let attempts = places.stays.iter().filter(is_attempt);
+    attempts.max_by(|a, b| {
+        let by_points = a.points.total_cmp(&b.points);
+        b.passage.cmp(&a.passage).then(by_points)
+    })
 }
 
 /// Returns the stays of a visit that were at the door itself. A stay some steps before or after it

@@ -47,6 +47,18 @@ pub(crate) struct FromStreet {
 }
 
 impl Climb {
+    /// Returns a climb of which no height is known.
+    fn unknown(elevator_used: Option<bool>) -> Self {
+        Self {
+            estimate: None,
+            floors: None,
+            rise: None,
+            elevator_used,
+            doubtful: None,
+            from_street: None,
+        }
+    }
+
     /// Returns the height of the drop-off above the ground floor, or `None` if it was not measured.
     pub(crate) fn height_m(&self) -> Option<f32> {
         let from_street = self.from_street.as_ref().map(|street| street.rise);
@@ -89,15 +101,19 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
             None,
             words(text, "The stop may have been too short to detect."),
         );
-        return Climb {
-            estimate: None,
-            floors: None,
-            rise: None,
-            elevator_used,
-            doubtful: None,
-            from_street: None,
-        };
+        return Climb::unknown(elevator_used);
     };
+    if begins_with_drop_off(scene, places) {
+        let text = "The session began at the door, so the way up was not recorded.";
+        ledger.add(
+            "floorsClimbed",
+            "began_at_door",
+            0.0,
+            None,
+            words(text, "The app was started late."),
+        );
+        return Climb::unknown(elevator_used);
+    }
     // Without a drop-off the end counts only if it is on another floor: a courier who came back
     // proves nothing.
     let ended_level = |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
@@ -140,6 +156,14 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
         ledger,
     );
     found
+}
+
+/// Returns whether the courier was at the drop-off from the beginning of the session.
+fn begins_with_drop_off(scene: &ScoringContext<'_>, places: &Places) -> bool {
+    scene.began_at_door.is_some_and(|mark_ms| {
+        let door = places.door();
+        door.is_some_and(|door| door.from_ms <= mark_ms.saturating_add(INSTANT_MS))
+    })
 }
 
 /// Returns the floors that a climb of which a part was lost may have led to: from that of the

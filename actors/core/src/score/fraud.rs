@@ -72,10 +72,11 @@ impl Group {
         matches!(self, Self::Flags | Self::Replay)
     }
 
-    fn cap(self) -> f64 {
+    fn cap(self, signals: &[&Signal]) -> f64 {
         match self {
             _ if self.is_fact() => weights::FACT_CAP,
             Self::Body => weights::BODY_CAP,
+            Self::Kinematics if signals.iter().any(is_far_teleport) => weights::FAR_TELEPORTS,
             _ => weights::GROUP_CAP,
         }
     }
@@ -88,6 +89,10 @@ struct Signal {
     points: f64,
     span: Span,
     words: Explanation,
+}
+
+fn is_far_teleport(signal: &&Signal) -> bool {
+    signal.name == kinematics::FAR_TELEPORT
 }
 
 /// The fraud score and the flag.
@@ -204,21 +209,24 @@ fn account(group: Group, signals: &[&Signal], visibility: f64, ledger: &mut Evid
             signal.words.clone(),
         );
     }
-    if sum > group.cap() {
+    let cap = group.cap(signals);
+    if sum > cap {
         let text = format!(
             "Related signals ({}) are capped at {} points.",
             group.name(),
-            group.cap()
+            cap
         );
         sum += ledger.add(
             ABOUT,
             "group_cap",
-            group.cap() - sum,
+            cap - sum,
             None,
             words(text, NO_EXPLANATION),
         );
     }
-    if sum > 0.0 && !group.is_fact() && visibility < 1.0 {
+    // Missing data cannot cause far jumps.
+    let is_fact = group.is_fact() || signals.iter().any(is_far_teleport);
+    if sum > 0.0 && !is_fact && visibility < 1.0 {
         let text = format!(
             "Inferred evidence ({}) is weighted by data quality ({visibility}).",
             group.name()

@@ -2,8 +2,8 @@
 
 use crate::geo::Place;
 use crate::score::parameters::place::jumps::{
-    JUMP_MPS, JUMP_SIGMAS, REST_ACCEL_STD, RETURN_M, RETURN_MPS, SETTLING_MS, STAYS_FIXES,
-    STAYS_MS, UNKNOWN_ACCURACY_M,
+    FAR_ACCURACY_M, FAR_M, JUMP_MPS, JUMP_SIGMAS, REST_ACCEL_STD, RETURN_M, RETURN_MPS,
+    SETTLING_MS, STAYS_FIXES, STAYS_MS, UNKNOWN_ACCURACY_M,
 };
 use crate::window::{Fix, WINDOW_MS, Window, windows_between};
 
@@ -14,6 +14,8 @@ pub(crate) struct Jump {
     pub(crate) t_ms: u32,
     /// Whether the positions stayed at the jump's destination; otherwise it was a single outlier.
     pub(crate) stays: bool,
+    /// Whether the jump is so far, between positions that claim to be accurate, that no receiver misjudges it.
+    pub(crate) is_far: bool,
 }
 
 /// Returns the first fix of each new place. A phone that repeats its last fix has not necessarily
@@ -42,6 +44,14 @@ fn is_jump(from: &Fix, to: &Fix) -> bool {
     let distance_m = from.place.distance_m(to.place);
     let seconds = (to.t_ms.saturating_sub(from.t_ms) as f32 / 1000.0).max(1.0);
     distance_m > JUMP_SIGMAS * (a * a + b * b).sqrt() && distance_m / seconds > JUMP_MPS
+}
+
+/// Returns whether a jump is far beyond any error of a receiver that claims such accuracies.
+fn is_far(from: &Fix, to: &Fix) -> bool {
+    from.accuracy_known
+        && to.accuracy_known
+        && from.accuracy_m.max(to.accuracy_m) <= FAR_ACCURACY_M
+        && from.place.distance_m(to.place) >= FAR_M
 }
 
 /// Finds all jumps, in order.
@@ -93,6 +103,7 @@ pub(crate) fn find(all: &[Fix], windows: &[Window]) -> Vec<Jump> {
         jumps.push(Jump {
             t_ms: to.t_ms,
             stays: there.count() + repeated >= STAYS_FIXES,
+            is_far: is_far(from, to),
         });
     }
     jumps

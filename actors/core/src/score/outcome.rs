@@ -5,6 +5,7 @@ mod silence;
 use porchlight_schema::event::{EventType, seconds};
 use porchlight_schema::insight::ReasonCode;
 
+use super::attempts;
 use super::climb::Climb;
 use super::doorstep::{Doorstep, Horizontal, Vertical};
 use super::evidence_log::{EvidenceLog, Span, words};
@@ -91,7 +92,7 @@ fn outcome(
     findings: &Findings<'_>,
     ledger: &mut EvidenceLog,
 ) -> ReasonCode {
-    if let Some((signal, text)) = insufficient(scene, findings.visibility.score) {
+    if let Some((signal, text)) = insufficient(scene, findings.visibility.until_silence) {
         note(
             ReasonCode::InsufficientData,
             signal,
@@ -103,22 +104,9 @@ fn outcome(
         return ReasonCode::InsufficientData;
     }
     let door = findings.places.door();
-    let across = findings.doorstep.across;
-    let is_near = matches!(across, Horizontal::At | Horizontal::Perhaps);
-    let at_door = door.is_some() && (is_near || is_upstairs_nearby(scene, findings));
-    if at_door && findings.doorstep.up != Vertical::Wrong {
-        let length_sec = door.map_or(0.0, |door| seconds(door.length_ms()));
-        let text =
-            format!("The courier went on foot to the door and stayed there for {length_sec:.0} s.");
-        note(
-            ReasonCode::FullAttempt,
-            "stay_at_door",
-            drop_off_span(findings),
-            text,
-            NO_EXPLANATION,
-            ledger,
-        );
-        return ReasonCode::FullAttempt;
+    let at_door = is_at_door(scene, findings);
+    if let Some(code) = full_attempt(scene, findings, ledger) {
+        return code;
     }
     if let Some((t_ms, distance_m, _)) =
         nearest_on_foot(scene).filter(|(_, _, away_m)| *away_m <= 0.0)
@@ -152,6 +140,49 @@ fn outcome(
         return ReasonCode::PartialAttempt;
     }
     never_near(scene, findings, ledger)
+}
+
+/// Returns whether the drop-off was a stay at the address, on whichever floor.
+fn is_at_door(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> bool {
+    let across = findings.doorstep.across;
+    let is_near = matches!(across, Horizontal::At | Horizontal::Perhaps);
+    findings.places.door().is_some() && (is_near || is_upstairs_nearby(scene, findings))
+}
+
+/// Detects a stay at the door of the address, before the drop-off or with it.
+fn full_attempt(
+    scene: &ScoringContext<'_>,
+    findings: &Findings<'_>,
+    ledger: &mut EvidenceLog,
+) -> Option<ReasonCode> {
+    let is_full = is_at_door(scene, findings) && findings.doorstep.up != Vertical::Wrong;
+    let (signal, stay, addition, explanation) = if is_full {
+        let door = findings.places.door()?;
+        ("stay_at_door", door, "", NO_EXPLANATION)
+    } else {
+        let attempt = attempts::earlier_attempt(scene, findings.places, findings.doorstep)?;
+        let addition = " The drop-off was at another door.";
+        (
+            "attempt_at_door",
+            attempt,
+            addition,
+            "The position of the address may be off.",
+        )
+    };
+    let length_sec = seconds(stay.length_ms());
+    let text = format!(
+        "The courier went on foot to the door and stayed there for {length_sec:.0} s.{addition}"
+    );
+    let span = Some((stay.from_ms, stay.to_ms));
+    note(
+        ReasonCode::FullAttempt,
+        signal,
+        span,
+        text,
+        explanation,
+        ledger,
+    );
+    Some(ReasonCode::FullAttempt)
 }
 
 /// Returns whether the drop-off was a little away from the address, as is usual for positions

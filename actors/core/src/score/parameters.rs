@@ -24,7 +24,7 @@ const HASH: u64 = {
     hash(sum, crate::detect::parameters::TABLE)
 };
 
-const TEXT: Version = Version::new("s10-", HASH);
+const TEXT: Version = Version::new("s11-", HASH);
 
 /// The version of the parameters and rules of scoring.
 pub const VERSION: &str = TEXT.as_str();
@@ -37,7 +37,7 @@ mod tests {
     /// so that it shows in review.
     #[test]
     fn the_version_matches_the_parameters() {
-        assert_eq!(VERSION, "s10-6d6c27a981cb60c0");
+        assert_eq!(VERSION, "s11-bc6cd27bdc775688");
     }
 
     #[test]

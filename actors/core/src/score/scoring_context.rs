@@ -9,8 +9,8 @@ use super::jumps::{self, Jump};
 use super::position::{Estimate, SIGMA_LEAST_M, fused, mean_of};
 use crate::geo::Place;
 use crate::score::parameters::place::scene::{
-    ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, COUNTED_SHARE, DOUBTFUL_DRIVE_MS, GAIT_HZ,
-    INDOOR_FACTOR, INDOOR_NEAR_MS, NO_PAUSE_MS, ON_FOOT_LEAST_MS, STAIRS_SHARE, STEP_M,
+    ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, BEGIN_WALK_MS, COUNTED_SHARE, DOUBTFUL_DRIVE_MS,
+    GAIT_HZ, INDOOR_FACTOR, INDOOR_NEAR_MS, NO_PAUSE_MS, ON_FOOT_LEAST_MS, STAIRS_SHARE, STEP_M,
     STEP_OF_DRIVE_MS, STILL_ACCEL_STD, USABLE_ACCURACY_M, WALK_MPS, WAY_TO_DISTANCE,
 };
 use crate::score::parameters::place::stays::BEFORE_MS;
@@ -70,12 +70,16 @@ pub(crate) struct ScoringContext<'a> {
     /// The fixes with a credible position: exact enough, not marked as simulated, not reached by a
     /// jump.
     pub(crate) fixes: Vec<Fix>,
+    /// The times of all usable fixes, including those that a jump reached.
+    pub(crate) received_ms: Vec<u32>,
     /// The jumps in the positions that were not marked as simulated.
     pub(crate) jumps: Vec<Jump>,
     /// The distance walked up to each window, in metres.
     walked_m: Vec<f32>,
     pub(crate) height: HeightTrack,
     pub(crate) feet: Vec<Foot>,
+    /// The time of the drop-off with which the session began on foot.
+    pub(crate) began_at_door: Option<u32>,
     /// The end of the session, or of the telemetry if that continues beyond.
     pub(crate) end_ms: u32,
 }
@@ -96,14 +100,19 @@ impl<'a> ScoringContext<'a> {
         }
         let mut fixes = usable_fixes(input.windows);
         let jumps = jumps::find(&fixes, input.windows);
+        let received_ms = fixes.iter().map(|fix| fix.t_ms).collect();
         jumps::take_out(&mut fixes, &jumps);
+        let mut feet = feet(&timeline, end_ms);
+        let began_at_door = begin_at_door(&mut feet, &timeline, input, end_ms);
         Self {
             input,
             fixes,
+            received_ms,
             jumps,
             walked_m: walked_m(input, &timeline, end_ms),
             height: HeightTrack::new(input.windows),
-            feet: begun(feet(&timeline, end_ms), input),
+            feet,
+            began_at_door,
             timeline,
             handled,
             end_ms,
@@ -361,18 +370,33 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         .collect()
 }
 
-/// Handles a session that begins with a drop-off, before any drive and the first step: it begins on
-/// foot at the door.
-fn begun(mut feet: Vec<Foot>, input: &ScoreInput<'_>) -> Vec<Foot> {
-    if let Some(first) = feet.first_mut().filter(|foot| foot.parked_ms.is_none())
-        && input
-            .marks
-            .iter()
-            .any(|&(t_ms, name)| name.is_drop_off() && t_ms < first.from_ms)
-    {
-        first.from_ms = 0;
+/// Handles a session that begins with a drop-off, before any drive and climb and after hardly a step: it begins on foot at the
+/// door. Returns the time of the mark.
+fn begin_at_door(
+    feet: &mut [Foot],
+    timeline: &[&Event],
+    input: &ScoreInput<'_>,
+    end_ms: u32,
+) -> Option<u32> {
+    let first = feet.first_mut().filter(|foot| foot.parked_ms.is_none())?;
+    let marks = input.marks.iter();
+    let mark_ms = marks
+        .filter(|(_, name)| name.is_drop_off())
+        .map(|&(t_ms, _)| t_ms)
+        .min()?;
+    let before = timeline.iter().filter(|event| event.t_start_ms < mark_ms);
+    let walked_ms = before
+        .clone()
+        .filter(|event| event.event_type == EventType::Walking)
+        .map(|event| overlap_ms((event.t_start_ms, end_of(event, end_ms)), (0, mark_ms)))
+        .fold(0, u32::saturating_add);
+    let is_climb =
+        |event: &&Event| matches!(event.event_type, EventType::Stairs | EventType::Elevator);
+    if walked_ms > BEGIN_WALK_MS || before.copied().any(|event| is_climb(&event)) {
+        return None;
     }
-    feet
+    first.from_ms = 0;
+    Some(mark_ms)
 }
 
 /// Returns the periods on foot: the times between drives with enough steps in them.

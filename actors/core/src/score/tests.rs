@@ -4,6 +4,7 @@ mod acts;
 mod ascents;
 mod contract;
 mod coverage;
+mod doors;
 mod errands;
 mod explanation;
 mod fields;

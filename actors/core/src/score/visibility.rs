@@ -14,7 +14,9 @@ use super::parameters::weights::visibility as weights;
 use super::place::Places;
 use super::scoring_context::ScoringContext;
 use crate::geo::Place;
-use crate::score::parameters::door::visibility::{BIN_MS, CRITICAL_BEFORE_MS, CRITICAL_MARGIN_MS};
+use crate::score::parameters::door::visibility::{
+    BIN_MS, CRITICAL_BEFORE_MS, CRITICAL_MARGIN_MS, SILENT_END_MS,
+};
 
 /// The coverage of the whole session and around the drop-off.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,6 +27,8 @@ pub(crate) struct Visibility {
     pub(crate) coverage: f64,
     /// The coverage of the position over the whole session.
     pub(crate) position: f64,
+    /// The score of the time up to the last sample, if a long silence follows it: the app was stopped late.
+    pub(crate) until_silence: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +111,7 @@ pub(crate) fn score(
     ledger: &mut EvidenceLog,
 ) -> Visibility {
     let critical = critical_span(scene, places);
-    let parts = parts(scene, places, critical);
+    let parts = parts(scene, places, critical, scene.end_ms);
     let position = parts
         .iter()
         .find(|part| part.channel == Channel::Position)
@@ -139,11 +143,35 @@ pub(crate) fn score(
     sum -= left_out(scene, sum, ledger);
     let coverage = rounded(sum.clamp(0.0, 1.0));
     sum -= not_carried(places, sum, ledger);
+    let score = rounded(sum.clamp(0.0, 1.0));
     Visibility {
-        score: rounded(sum.clamp(0.0, 1.0)),
+        score,
         coverage,
         position,
+        until_silence: until_silence(scene, places, critical).map_or(score, |it| it.max(score)),
     }
+}
+
+/// Returns the coverage of the time up to the last sample, reduced only for little data, if a long silence follows and a stay
+/// at a door was recorded before it.
+fn until_silence(scene: &ScoringContext<'_>, places: &Places, critical: (u32, u32)) -> Option<f64> {
+    places.door()?;
+    let mut heard = scene.input.windows.iter().filter(|window| window.alive);
+    let last_ms = heard.clone().next_back()?.end_ms();
+    if scene.end_ms.saturating_sub(last_ms) < SILENT_END_MS {
+        return None;
+    }
+    let critical = (critical.0.min(last_ms), critical.1.min(last_ms));
+    let parts = parts(scene, places, critical, last_ms);
+    let total: f64 = parts.iter().map(|part| part.weight).sum();
+    let sum: f64 = parts
+        .iter()
+        .map(|part| part.weight / total.max(f64::MIN_POSITIVE) * part.coverage())
+        .sum();
+    let heard_sec = heard.by_ref().count() as f64;
+    Some(rounded(
+        sum * (heard_sec / weights::WHOLE_SEC).clamp(0.0, 1.0),
+    ))
 }
 
 /// Returns the deduction for very little data, however complete the few seconds are.
@@ -320,9 +348,15 @@ impl Bins {
     }
 }
 
-fn parts(scene: &ScoringContext<'_>, places: &Places, critical: (u32, u32)) -> Vec<Part> {
-    let (mut position, mut motion) = (Bins::new(scene.end_ms), Bins::new(scene.end_ms));
-    let (mut pressure, mut stream) = (Bins::new(scene.end_ms), Bins::new(scene.end_ms));
+/// Returns the channels with their coverage of the time up to `end_ms`.
+fn parts(
+    scene: &ScoringContext<'_>,
+    places: &Places,
+    critical: (u32, u32),
+    end_ms: u32,
+) -> Vec<Part> {
+    let (mut position, mut motion) = (Bins::new(end_ms), Bins::new(end_ms));
+    let (mut pressure, mut stream) = (Bins::new(end_ms), Bins::new(end_ms));
     for window in scene.input.windows.iter().filter(|window| window.alive) {
         stream.hear(window.t_ms);
         if window.hears_body() {
@@ -332,7 +366,7 @@ fn parts(scene: &ScoringContext<'_>, places: &Places, critical: (u32, u32)) -> V
             pressure.hear(window.t_ms);
         }
     }
-    let mut seconds: Vec<u32> = scene.fixes.iter().map(|fix| fix.t_ms / 1_000).collect();
+    let mut seconds: Vec<u32> = scene.received_ms.iter().map(|t_ms| t_ms / 1_000).collect();
     seconds.dedup();
     for second in seconds {
         position.hear(second * 1_000);
@@ -357,7 +391,7 @@ fn parts(scene: &ScoringContext<'_>, places: &Places, critical: (u32, u32)) -> V
                 1.0
             };
             let (whole, critical) = (
-                bins.share((0, scene.end_ms)) * factor,
+                bins.share((0, end_ms)) * factor,
                 bins.share(critical) * factor,
             );
             match channel.is_declared(&scene.input.context.sensors) {

@@ -3,9 +3,9 @@
 
 use super::{Group, Signal, body, doppler, noise};
 use crate::score::evidence_log::words;
-use crate::score::jumps::distinct;
+use crate::score::jumps::{Jump, distinct};
 use crate::score::parameters::fraud::kinematics::{
-    CONSTANT_FIXES, CONSTANT_LONG_FIXES, CONSTANT_LONG_WAY_M, CONSTANT_WAY_M,
+    CONSTANT_FIXES, CONSTANT_LONG_FIXES, CONSTANT_LONG_WAY_M, CONSTANT_WAY_M, ONE_MOVE_MS,
 };
 use crate::score::parameters::weights::fraud as weights;
 use crate::score::scoring_context::ScoringContext;
@@ -26,6 +26,9 @@ pub(super) fn signals(scene: &ScoringContext<'_>) -> Vec<Signal> {
     .collect()
 }
 
+/// The name of a signal that may exceed the cap of its group.
+pub(super) const FAR_TELEPORT: &str = "far_teleport";
+
 fn jumps(scene: &ScoringContext<'_>) -> Option<Signal> {
     let times = |stays: bool| -> Vec<u32> {
         scene
@@ -36,9 +39,10 @@ fn jumps(scene: &ScoringContext<'_>) -> Option<Signal> {
             .collect()
     };
     let staying = times(true);
-    let (name, points, times) = match staying.len() {
-        0 => ("single_outlier", weights::OUTLIER, times(false)),
-        1 | 2 => ("teleport", weights::TELEPORT, staying),
+    let (name, points, times) = match (staying.len(), far_teleports(&scene.jumps)) {
+        (_, 2..) => (FAR_TELEPORT, weights::FAR_TELEPORTS, staying),
+        (0, _) => ("single_outlier", weights::OUTLIER, times(false)),
+        (1 | 2, _) => ("teleport", weights::TELEPORT, staying),
         _ => ("teleports", weights::TELEPORTS, staying),
     };
     let (first, last) = (*times.first()?, *times.last()?);
@@ -54,6 +58,15 @@ fn jumps(scene: &ScoringContext<'_>) -> Option<Signal> {
         span: Some((first, last)),
         words,
     })
+}
+
+/// Counts the far jumps after which the position stays. A smoothed position reaches its goal in several jumps.
+fn far_teleports(jumps: &[Jump]) -> usize {
+    let is_one_move = |a: &Jump, b: &Jump| b.t_ms.saturating_sub(a.t_ms) <= ONE_MOVE_MS;
+    let is_teleport = |moved: &&[Jump]| {
+        moved.iter().any(|jump| jump.is_far) && moved.iter().any(|jump| jump.stays)
+    };
+    jumps.chunk_by(is_one_move).filter(is_teleport).count()
 }
 
 /// A stretch of fixes with a common property.

@@ -228,6 +228,13 @@ crate::parameters::table! {
         LEFT_HEIGHT_M: f32 = 2.2;
         /// The least distance walked, in metres, for leaving and coming back on foot.
         LEFT_WALK_M: f32 = 2.0 * LEFT_M;
+        /// The distance from the address, in metres and in uncertainties, from which a stay beside it was at another door. In
+        /// simulations, true positions of the right door are nearer.
+        BESIDE_CLEAR_M: f32 = 30.0;
+        BESIDE_CLEAR_SIGMAS: f32 = 4.0;
+        /// The least time at the address's door, for an attempt after which the parcel was handed over at another one: longer
+        /// than a look at the name plate.
+        ATTEMPT_LEAST_MS: u32 = 15_000;
         /// The longest distance in metres of steps aside at a door: four steps; a garden gate is
         /// farther from the door.
         ASIDE_M: f32 = 3.0;
@@ -271,6 +278,9 @@ crate::parameters::table! {
 
     /// Parameters of `score/visibility.rs`.
     pub(crate) mod visibility {
+        /// The silence at the end of a session from which the app counts as stopped late: what was recorded before then decides
+        /// whether the data suffices.
+        SILENT_END_MS: u32 = 600_000;
         /// The length of a bin.
         BIN_MS: u32 = 5_000;
         /// The time before the entrance and after the drop-off that is still critical (research 5).

@@ -135,6 +135,8 @@ crate::parameters::table! {
 
     /// Parameters of `score/fraud/kinematics.rs`.
     pub(crate) mod kinematics {
+        /// The time between two jumps that are one move of a smoothed position.
+        ONE_MOVE_MS: u32 = 5_000;
         /// The minimum number of fixes of constant altitude and accuracy.
         CONSTANT_FIXES: usize = 60;
         /// The minimum distance covered by fixes of constant altitude and accuracy.

@@ -155,6 +155,8 @@ crate::parameters::table! {
         STEPS_AWAY_MS: u32 = 2_000;
         /// Steps of up to this time within a stay do not end it.
         FIDGET_MS: u32 = 2_000;
+        /// The least confidence of a `GATE` whose pause is no stay at the door.
+        GATE_CONFIDENCE_LEAST: f64 = 0.3;
         /// Levels closer than this are on the same floor.
         SAME_FLOOR_M: f32 = 1.6;
         /// The usual length of a stay at a door.
@@ -200,6 +202,8 @@ crate::parameters::table! {
 
     /// Parameters of `score/scoring_context.rs`.
     pub(crate) mod scene {
+        /// The longest walk before a drop-off of a courier who was at the door when the session began: steps at the door.
+        BEGIN_WALK_MS: u32 = 8_000;
         /// A fix worse than this carries no information about the place (contract 4: `GPS_LOST`).
         USABLE_ACCURACY_M: f32 = 150.0;
         /// A fix this exact is an anchor from which a path on foot may be counted.
@@ -263,6 +267,12 @@ crate::parameters::table! {
         JUMP_SIGMAS: f32 = 2.5;
         /// The maximum speed of a delivery vehicle.
         JUMP_MPS: f32 = 50.0;
+        /// The distance from which a jump between accurate positions is no error of a receiver, metres. Reflections in streets
+        /// reach a few hundred metres.
+        FAR_M: f32 = 1_000.0;
+        /// The largest accuracy radius of both positions of such a jump, metres. Positions by Wi-Fi or cells claim more, and may
+        /// be in another city.
+        FAR_ACCURACY_M: f32 = 15.0;
         /// The number of fixes that must stay at the target of a jump.
         STAYS_FIXES: usize = 3;
         /// The time within which the fixes must stay at the target of a jump.

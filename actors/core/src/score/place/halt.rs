@@ -6,6 +6,7 @@ use super::{DropOffSign, Places};
 use crate::score::parameters::place::halt::{
     FENCE_M, HALT_IN_TRAFFIC_MS, HALT_MS, HALT_PROVED_MS, STANDS_M,
 };
+use crate::score::position::Estimate;
 use crate::score::scoring_context::{ScoringContext, end_of, overlap_ms};
 use crate::window::Fix;
 
@@ -22,6 +23,18 @@ struct Halt {
 /// reported a drop-off or the vehicle drove on. The phone was then left in the vehicle, which is
 /// common, and shows nothing about the courier's actions.
 pub(super) fn not_carried(scene: &ScoringContext<'_>, places: &Places) -> Option<(u32, u32)> {
+    let is_near = |estimate: Estimate| {
+        let (distance_m, sigma_m) = scene.offset_from_address(estimate);
+        distance_m <= FENCE_M + sigma_m
+    };
+    // A phone that was at the door on foot was carried; the halt was in traffic.
+    let at_door = places.drop_off.filter(|drop_off| drop_off.on_foot);
+    if at_door
+        .and_then(|drop_off| drop_off.estimate)
+        .is_some_and(is_near)
+    {
+        return None;
+    }
     let marked = places
         .drop_off
         .filter(|drop_off| drop_off.sign != DropOffSign::Stay);
@@ -48,8 +61,7 @@ pub(super) fn not_carried(scene: &ScoringContext<'_>, places: &Places) -> Option
         }
         let until_ms = halt.from_ms.saturating_add(HALT_MS).min(halt.to_ms);
         let estimate = scene.estimate(halt.from_ms, until_ms)?;
-        let (distance_m, sigma_m) = scene.offset_from_address(estimate);
-        (distance_m <= FENCE_M + sigma_m).then_some(span)
+        is_near(estimate).then_some(span)
     })
 }
 

@@ -11,8 +11,9 @@ use crate::geo::Place;
 use crate::score::MarkName;
 use crate::score::height::{Level, rise};
 use crate::score::parameters::place::stays::{
-    DOOR_LEAST_MS, ELEVATOR_WAIT_MS, FIDGET_MS, MARKED_LEAST_MS, MARKED_SPAN_MS, MERGED_MS,
-    MERGED_WALK_M, REVERSAL_M, SAME_FLOOR_M, STEPS_AWAY_MS, USUAL_MS, WAY_TO_WAIT_MS,
+    DOOR_LEAST_MS, ELEVATOR_WAIT_MS, FIDGET_MS, GATE_CONFIDENCE_LEAST, MARKED_LEAST_MS,
+    MARKED_SPAN_MS, MERGED_MS, MERGED_WALK_M, REVERSAL_M, SAME_FLOOR_M, STEPS_AWAY_MS, USUAL_MS,
+    WAY_TO_WAIT_MS,
 };
 use crate::score::parameters::weights::stay as points;
 use crate::score::position::Estimate;
@@ -275,7 +276,8 @@ fn is_passage(scene: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let span = (stay.from_ms, stay.to_ms);
     let gate = scene.events(EventType::Gate).any(|event| {
         let overlap = overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), span);
-        overlap > 0 && u64::from(overlap) * 2 >= u64::from(stay.length_ms())
+        let is_likely = event.confidence.as_probability() >= GATE_CONFIDENCE_LEAST;
+        is_likely && overlap > 0 && u64::from(overlap) * 2 >= u64::from(stay.length_ms())
     });
     (gate && !is_where_he_turned(scene, stay, all)) || waits_for_elevator(scene, stay, all)
 }
