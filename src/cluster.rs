@@ -21,4 +21,4 @@ pub use driver::{Driver, DriverParts, ShardWorkload};
 pub use node::Node;
 pub use secret::{PeerSecret, PeerSecrets};
 pub use server::PeerServer;
-pub use view::View;
+pub use view::OwnershipView;

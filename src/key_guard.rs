@@ -74,7 +74,7 @@ pub async fn secret_keys(
         let secrets = store_secrets(&keys);
         store.unlock(&secrets)?;
         // Commands that only read a store leave its files as they are, so that its own key still opens it.
-        store.seal_again(&secrets)?;
+        store.reseal(&secrets)?;
     }
     Ok(keys)
 }

@@ -119,9 +119,11 @@ impl OpenStore {
     /// See [`StoreOpenError`].
     pub async fn beside(config: &Config) -> Result<Self, StoreOpenError> {
         Ok(match config.store.kind {
-            StoreKind::Embedded => Self::Embedded(EmbeddedStore::open_alone(&config.store.path)?),
+            StoreKind::Embedded => {
+                Self::Embedded(EmbeddedStore::open_for_command(&config.store.path)?)
+            }
             StoreKind::Cql => Self::Cql({
-                CqlStore::open(config.cql_options()?, Role::Beside, Arc::new(SystemClock)).await?
+                CqlStore::open(config.cql_options()?, Role::Command, Arc::new(SystemClock)).await?
             }),
         })
     }

@@ -47,7 +47,7 @@ use porchlight_observe::runtime::RuntimeMetrics;
 use porchlight_ports::{Keys, Outbox};
 use porchlight_store::EmbeddedStore;
 
-use crate::cluster::View;
+use crate::cluster::OwnershipView;
 use crate::config::Config;
 use crate::opened::OpenStore;
 use crate::retention::RetentionStatus;
@@ -74,7 +74,7 @@ pub struct OpsState {
 #[derive(Debug, Clone, Default)]
 pub struct NodeHealth {
     /// This node's view of the other nodes, if the process is part of a cluster.
-    pub view: Option<Arc<View>>,
+    pub view: Option<Arc<OwnershipView>>,
     /// The status of the deletion of old sessions.
     pub retention: Arc<RetentionStatus>,
 }

@@ -36,7 +36,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::time::timeout_at;
 
 use address::Cidr;
-use guard::{DIALLING, Guard, GuardedResolve, NameRefused, Resolver};
+use guard::{CONNECTING_TENANT, Guard, GuardedResolve, NameRefused, Resolver};
 use permits::PermitPool;
 use resolver::DnsResolver;
 use url::{Host, Target};
@@ -221,7 +221,7 @@ impl Transport for HttpTransport {
                     UrlRefused::Unresolved
                 }
                 NameRefused::Address => UrlRefused::Address,
-                NameRefused::ResolverAway | NameRefused::Busy => UrlRefused::Unavailable,
+                NameRefused::ResolverUnavailable | NameRefused::Busy => UrlRefused::Unavailable,
             })?;
             let handshake = timeout_at(deadline.into(), inner.handshake(&target, &addresses));
             handshake.await.unwrap_or(Ok(()))
@@ -248,22 +248,22 @@ fn elapsed_ms(since: Instant) -> u32 {
 
 impl Inner {
     async fn send(&self, request: OutboundRequest) -> Answer {
-        let (asked, within) = (Instant::now(), Duration::from_millis(PERMIT_MS_MAX));
-        let Some(_permit) = self.permits.acquire(Some(request.tenant), within).await else {
+        let (requested, timeout) = (Instant::now(), Duration::from_millis(PERMIT_MS_MAX));
+        let Some(_permit) = self.permits.acquire(Some(request.tenant), timeout).await else {
             ResolverMetrics::get().on_refused(PermitPoolKind::Attempts);
             return Answer {
-                waited_ms: elapsed_ms(asked),
+                waited_ms: elapsed_ms(requested),
                 ..failure(0, Cause::Internal)
             };
         };
-        let waited_ms = elapsed_ms(asked);
+        let waited_ms = elapsed_ms(requested);
         let begun = Instant::now();
         let deadline = begun + Duration::from_millis(ATTEMPT_MS_MAX);
         let mut details = AttemptDetails::default();
-        let checked = self.checked(&request, &mut details);
-        // A lookup has its own deadline: if it takes longer, it waited for us.
-        let checked = timeout_at(deadline.into(), checked).await;
-        let head = match checked.unwrap_or(Err(Cause::Internal)) {
+        let target = self.check_target(&request, &mut details);
+        // A lookup has its own deadline: if it takes longer, it waited for a permit.
+        let target = timeout_at(deadline.into(), target).await;
+        let head = match target.unwrap_or(Err(Cause::Internal)) {
             Ok(target) => {
                 let head = self.head(&request, target, &mut details);
                 let head = timeout_at(deadline.into(), head).await;
@@ -299,7 +299,7 @@ impl Inner {
     }
 
     /// Checks the URL and resolves and checks its host.
-    async fn checked(
+    async fn check_target(
         &self,
         request: &OutboundRequest,
         details: &mut AttemptDetails,
@@ -343,7 +343,7 @@ impl Inner {
             .headers(headers)
             .body(bytes::Bytes::from_owner(Body(Arc::clone(&request.body))))
             .send();
-        let response = DIALLING.scope(request.tenant, sending).await;
+        let response = CONNECTING_TENANT.scope(request.tenant, sending).await;
         let response = response.map_err(|error| {
             details.reason = details::reason(&error);
             cause::of_error(&error)

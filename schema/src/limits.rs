@@ -82,9 +82,9 @@ pub const COMMIT_QUEUE_MAX: usize = 4_096;
 pub const COMMIT_GROUP_MAX: usize = 512;
 /// Maximum bytes in one group of the committer, after its first operation.
 pub const COMMIT_GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Number of sessions whose highest `seq` the committer caches, so that a rising one needs no
+/// Number of journal heads that the committer caches, so that a batch with a higher `seq` needs no
 /// lookup.
-pub const JOURNAL_TIPS_MAX: usize = 262_144;
+pub const JOURNAL_HEADS_MAX: usize = 262_144;
 /// Maximum bytes of batches in one read of the journal, after the first batch.
 pub const JOURNAL_READ_BYTES_MAX: usize = 1024 * 1024;
 /// Maximum length of a key's name in characters.
@@ -179,7 +179,7 @@ pub const LARGE_BODY_PROCESSORS: usize = 2;
 /// takes about half a millisecond. About a minute of motion at 50 Hz has as many.
 pub const LARGE_BODY_BYTES: usize = 128 * 1024;
 /// Time for which a large body waits for its turn.
-pub const LARGE_BODY_TURN_MS_MAX: u64 = 5_000;
+pub const LARGE_BODY_PERMIT_MS_MAX: u64 = 5_000;
 /// Time after which a thread of usual priority does the work on a large body, if no thread of low priority has begun it.
 pub const LARGE_BODY_STARVED_MS: u64 = 250;
 /// Sessions started per second; the burst is [`SESSION_STARTS_BURST_FACTOR`] times as many.

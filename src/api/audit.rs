@@ -22,8 +22,8 @@ struct AuditView {
 ///
 /// See the module [`super`].
 pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
-    call.accepts_json()?;
+    let tenant = call.require_secret_key().await?;
+    call.check_accept_json()?;
     let mut query = Query::of(call.http.query_string());
     let session_id: Option<SessionId> =
         query.read("sessionId", "must be the id of a session", |text| {
@@ -37,7 +37,7 @@ pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> 
     };
     let limit = query.limit();
     let after = query.read("cursor", "must be a nextCursor of this list", read_cursor);
-    query.done()?;
+    query.finish()?;
     let _share = call.begin_list(tenant)?;
     let log = call.state.service.audit();
     let log = log.ok_or_else(|| Problem::internal("the service has no audit log"))?;

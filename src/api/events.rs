@@ -50,10 +50,10 @@ const COMMENT: Bytes = Bytes::from_static(b": \n\n");
 /// See the module [`super`]; 429 and 503 if too many streams are open.
 pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
-    let tenant = caller.secret()?;
+    let tenant = caller.require_secret_key()?;
     let row = call.session(&caller, call.session_id()).await?;
-    call.accepts("text", "event-stream")?;
-    call.no_parameters()?;
+    call.check_accept("text", "event-stream")?;
+    call.reject_parameters()?;
     let service = &call.state.service;
     if service.is_draining() {
         return Err(Problem::new(Code::Draining, "The service is stopping."));
@@ -88,8 +88,8 @@ pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem
         return Ok(response.finish());
     }
     let every = Duration::from_millis(EVENTS_COMMENT_MS);
-    let mut beat = interval_at(Instant::now() + every, every);
-    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut comments = interval_at(Instant::now() + every, every);
+    comments.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stream = EventStream {
         presented: Presented::of(call.headers())?,
         image: path_image::link(&call, row.start.session_id),
@@ -98,7 +98,7 @@ pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem
         last_sent,
         ended,
         watch,
-        beat,
+        comments,
         _permit: permit,
         _share: share,
     };
@@ -137,7 +137,8 @@ struct EventStream {
     /// The remaining messages, once the session has ended.
     ended: Option<Ended>,
     watch: Watch,
-    beat: Interval,
+    /// The times at which a comment is sent to keep the connection open.
+    comments: Interval,
     _permit: ConnectionPermit<Tenant>,
     _share: SharePermit,
 }
@@ -145,17 +146,17 @@ struct EventStream {
 /// The messages of a completed session, and those not sent yet.
 struct Ended {
     count: u32,
-    rest: VecDeque<NumberedChange>,
+    remaining: VecDeque<NumberedChange>,
 }
 
 impl Ended {
     fn of(all: Vec<NumberedChange>, last_sent: u32) -> Self {
         let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
-        let rest = all
+        let remaining = all
             .into_iter()
-            .filter(|one| one.number >= last_sent)
+            .filter(|change| change.number >= last_sent)
             .collect();
-        Self { count, rest }
+        Self { count, remaining }
     }
 
     fn insight_id(&self) -> u32 {
@@ -178,7 +179,7 @@ impl EventStream {
             if self.state.service.access(&self.row.start) != SessionAccess::Open {
                 return Err(StreamEnd::Finished);
             }
-            self.look(&mut out).await?;
+            self.write_pending(&mut out).await?;
             if !out.is_empty() {
                 let metrics = StreamMetrics::get();
                 (before..self.last_sent)
@@ -194,7 +195,7 @@ impl EventStream {
             }
             tokio::select! {
                 () = self.watch.changed_anywhere() => {}
-                _ = self.beat.tick() => {
+                _ = self.comments.tick() => {
                     self.check_credential().await?;
                     return Ok(COMMENT);
                 }
@@ -217,7 +218,7 @@ impl EventStream {
     ///
     /// Returns an error if the session was removed, and if the store is unavailable: then the client
     /// reconnects and gets an error.
-    async fn look(&mut self, out: &mut Vec<u8>) -> Result<(), StreamEnd> {
+    async fn write_pending(&mut self, out: &mut Vec<u8>) -> Result<(), StreamEnd> {
         let gone = |_| StreamEnd::Gone;
         let session_id = self.row.start.session_id;
         if self.ended.is_none() {
@@ -242,8 +243,8 @@ impl EventStream {
         let Some(ended) = &mut self.ended else {
             return Ok(());
         };
-        let length = ended.rest.len().min(EVENTS_PIECE_MESSAGES_MAX);
-        let piece: Vec<_> = ended.rest.drain(..length).collect();
+        let length = ended.remaining.len().min(EVENTS_PIECE_MESSAGES_MAX);
+        let piece: Vec<_> = ended.remaining.drain(..length).collect();
         piece
             .iter()
             .for_each(|change| self.write_change(change, out));

@@ -42,11 +42,11 @@ async fn score(call: &RequestContext, row: &SessionRow) -> Result<Score, Problem
 /// See the module [`super`]; 404 until the session is scored.
 pub(super) async fn explanation(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
-    let tenant = caller.secret()?;
+    let tenant = caller.require_secret_key()?;
     let row = call.session(&caller, call.session_id()).await?;
     let score = score(&call, &row).await?;
-    call.accepts_json()?;
-    call.no_parameters()?;
+    call.check_accept_json()?;
+    call.reject_parameters()?;
     let explanation = explain_plainly(&score);
     let review = call.state.service.of(tenant).review(&row).await?;
     request_context::json(
@@ -66,13 +66,13 @@ pub(super) async fn explanation(call: RequestContext) -> Result<HttpResponse, Pr
 /// See the module [`super`]; 404 until the session is scored.
 pub(super) async fn review(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
-    let tenant = caller.secret()?;
+    let tenant = caller.require_secret_key()?;
     let Caller::Key(key) = &caller else {
         return Err(Problem::internal("a secret key is a key"));
     };
     let row = call.session_to_change(&caller, call.session_id()).await?;
     score(&call, &row).await?;
-    call.accepts_json()?;
+    call.check_accept_json()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;
     let root = Fields::root(&value)?;
@@ -83,15 +83,15 @@ pub(super) async fn review(mut call: RequestContext) -> Result<HttpResponse, Pro
     let note = root.text("note", 1..=REVIEW_NOTE_CHARS_MAX, &mut faults);
     let by = root.text("by", 1..=TEXT_CHARS_MAX, &mut faults);
     root.only(&["state", "note", "by"], &mut faults);
-    call.no_parameters()?;
+    call.reject_parameters()?;
     let review = Review {
-        state: faults.none(state)?,
+        state: faults.into_result(state)?,
         note: note.map(str::to_owned),
         by: by.map(str::to_owned),
         reviewed_at: call.state.service.now(),
         key_id: key.id,
     };
-    call.may_change(&row)?;
+    call.check_may_change(&row)?;
     let sessions = call.state.service.of(tenant);
     if !sessions.put_review(&row, review.clone()).await? {
         return Err(session_not_found());

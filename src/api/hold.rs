@@ -25,10 +25,10 @@ pub(super) fn hold_resource() -> Resource {
 /// Returns whether a session is under a legal hold. 200 `{held}`.
 async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
-    let tenant = caller.secret()?;
+    let tenant = caller.require_secret_key()?;
     let row = call.session(&caller, call.session_id()).await?;
-    call.accepts_json()?;
-    call.no_parameters()?;
+    call.check_accept_json()?;
+    call.reject_parameters()?;
     let held = call
         .state
         .service
@@ -49,11 +49,11 @@ async fn release(call: RequestContext) -> Result<HttpResponse, Problem> {
 
 async fn set(call: RequestContext, held: bool) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
-    let tenant = caller.secret()?;
+    let tenant = caller.require_secret_key()?;
     let row = call.session_to_change(&caller, call.session_id()).await?;
-    call.accepts_json()?;
-    call.no_parameters()?;
-    call.may_change(&row)?;
+    call.check_accept_json()?;
+    call.reject_parameters()?;
+    call.check_may_change(&row)?;
     let privacy = call.state.service.privacy(tenant);
     if !privacy.set_hold(&row.start, held).await? {
         return Err(session_not_found());

@@ -36,10 +36,10 @@ struct EvidenceView<'a> {
 /// See the module [`super`].
 pub(super) async fn insight(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
-    caller.secret()?;
+    caller.require_secret_key()?;
     let row = call.session(&caller, call.session_id()).await?;
-    call.accepts_json()?;
-    call.no_parameters()?;
+    call.check_accept_json()?;
+    call.reject_parameters()?;
     let state = call.state.service.insight(&row).await?;
     let age_sec = match &state {
         InsightState::Processing { age_sec, .. } => *age_sec,
@@ -91,7 +91,7 @@ pub(super) async fn insight(call: RequestContext) -> Result<HttpResponse, Proble
 /// See the module [`super`]; 404 until the session is scored.
 pub(super) async fn evidence(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
-    caller.secret()?;
+    caller.require_secret_key()?;
     let row = call.session(&caller, call.session_id()).await?;
     let state = call.state.service.insight(&row).await?;
     let scored = match &state {
@@ -108,8 +108,8 @@ pub(super) async fn evidence(call: RequestContext) -> Result<HttpResponse, Probl
             "The session has no scores: it is not scored yet, or scoring failed.",
         )
     })?;
-    call.accepts_json()?;
-    call.no_parameters()?;
+    call.check_accept_json()?;
+    call.reject_parameters()?;
     request_context::json(
         HttpResponse::Ok(),
         &EvidenceView {

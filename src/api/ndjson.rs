@@ -43,7 +43,7 @@ use porchlight_schema::sample::json::{DecodeError, DecodedBatch, DecodedLine, de
 use tokio::sync::mpsc::{self, Sender};
 
 use super::format::Format;
-use super::pipeline::{Pipeline, Room};
+use super::pipeline::{BufferPermit, Pipeline};
 use super::telemetry::{count_unknown, not_admitted, not_decoded};
 use answer::LineAnswer;
 use lines::{Line, Lines};
@@ -74,15 +74,15 @@ enum Piece {
 /// See the module [`super`].
 pub(super) async fn telemetry(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
-    let usage = call.state.service.usage(caller.secret()?);
-    call.accepts("application", "x-ndjson")?;
+    let usage = call.state.service.usage(caller.require_secret_key()?);
+    call.check_accept("application", "x-ndjson")?;
     let announced = body::media(call.headers(), MEDIA_TYPE, Limits::NDJSON)?;
     let line_bytes_max = if announced.is_plain() {
         BATCH_SENT_BYTES_MAX
     } else {
         BATCH_UNPACKED_BYTES_MAX
     };
-    call.no_parameters()?;
+    call.reject_parameters()?;
     let request = call.take_request();
     let body = announced.stream(call.payload.take(), call.state.config.body_deadlines)?;
     let gateway = Gateway {
@@ -93,11 +93,11 @@ pub(super) async fn telemetry(mut call: RequestContext) -> Result<HttpResponse, 
         body,
         lines: Lines::new(line_bytes_max),
         pipeline: Pipeline::new(),
-        held: None,
-        room: Room::default(),
-        crowded: None,
-        no_room_since: None,
-        is_held_back: false,
+        blocked: None,
+        buffer_permit: BufferPermit::default(),
+        buffer_refusal: None,
+        no_capacity_since: None,
+        waits_for_capacity: false,
         has_ended: false,
         failed: None,
         has_answered: false,
@@ -108,7 +108,7 @@ pub(super) async fn telemetry(mut call: RequestContext) -> Result<HttpResponse, 
         Some(Piece::Lines(lines)) => Some(lines),
         Some(Piece::End) => None,
         Some(Piece::Refused(problem)) => return Err(problem),
-        None => return Err(cut_off()),
+        None => return Err(task_ended_early()),
     };
     let mut response = HttpResponse::Ok();
     response.insert_header((CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE)));
@@ -124,13 +124,13 @@ pub(super) async fn telemetry(mut call: RequestContext) -> Result<HttpResponse, 
             Some(Piece::Lines(lines)) => Some(Ok(lines)),
             Some(Piece::End) => None,
             // The connection is cut, so that no client takes the partial answer for a complete one.
-            Some(Piece::Refused(_)) | None => Some(Err(cut_off())),
+            Some(Piece::Refused(_)) | None => Some(Err(task_ended_early())),
         })
     });
     Ok(response.streaming(lines))
 }
 
-fn cut_off() -> Problem {
+fn task_ended_early() -> Problem {
     Problem::internal("a gateway's task ended early")
 }
 
@@ -146,15 +146,15 @@ struct Gateway {
     pipeline: Pipeline<Answer>,
     /// A line that waits because its session, or the node, has reached its limit through this very
     /// request.
-    held: Option<PendingBatch>,
+    blocked: Option<PendingBatch>,
     /// The permit to hold a long line while it arrives.
-    room: Room,
+    buffer_permit: BufferPermit,
     /// The reason why the permit was refused: the line is refused after the lines before it.
-    crowded: Option<AdmitError>,
+    buffer_refusal: Option<AdmitError>,
     /// The time since which the node has had no capacity.
-    no_room_since: Option<Instant>,
+    no_capacity_since: Option<Instant>,
     /// Whether lines wait for capacity of the node.
-    is_held_back: bool,
+    waits_for_capacity: bool,
     has_ended: bool,
     /// The error that ended the body early.
     failed: Option<Problem>,
@@ -175,14 +175,14 @@ struct PendingBatch {
 impl Gateway {
     async fn run(mut self, pieces: Sender<Piece>) {
         let _open = Open::begin(StreamKind::Ndjson);
-        let patience = Duration::from_millis(ANSWER_WRITTEN_MS_MAX);
+        let timeout = Duration::from_millis(ANSWER_WRITTEN_MS_MAX);
         let end = loop {
             let (piece, is_last) = match self.next().await {
                 Ok(Some(lines)) => (Piece::Lines(lines), false),
                 Ok(None) => (Piece::End, true),
                 Err(problem) => (Piece::Refused(problem), true),
             };
-            let sent = pieces.send_timeout(piece, patience);
+            let sent = pieces.send_timeout(piece, timeout);
             match self.pipeline.await_with_commits(sent).await {
                 Ok(()) if is_last => break StreamEnd::Finished,
                 Ok(()) => {}
@@ -192,7 +192,7 @@ impl Gateway {
             }
         };
         StreamMetrics::get().on_ended(StreamKind::Ndjson, end);
-        self.pipeline.leave();
+        self.pipeline.abandon();
     }
 
     /// Returns the next answers; `None` at the end.
@@ -206,7 +206,7 @@ impl Gateway {
                     Err(problem) => answer.refuse(&problem, &mut out),
                 }
             }
-            let is_last = self.has_ended && self.pipeline.is_empty() && self.held.is_none();
+            let is_last = self.has_ended && self.pipeline.is_empty() && self.blocked.is_none();
             if is_last && self.lines.is_empty() {
                 match self.failed.take() {
                     Some(problem) if !self.has_answered && out.is_empty() => return Err(problem),
@@ -225,18 +225,18 @@ impl Gateway {
 
     /// Waits until the first line is answered or more of the body has arrived.
     async fn wait(&mut self) {
-        let may_read = !self.has_ended && !self.is_full() && !self.is_held_back;
+        let may_read = !self.has_ended && !self.is_full() && !self.waits_for_capacity;
         let read = tokio::select! {
             biased;
             () = self.pipeline.first_done() => return,
-            () = tokio::time::sleep(CAPACITY_POLL_INTERVAL), if self.is_held_back => return,
-            read = self.body.read(self.lines.room()), if may_read => read,
+            () = tokio::time::sleep(CAPACITY_POLL_INTERVAL), if self.waits_for_capacity => return,
+            read = self.body.read(self.lines.buffer()), if may_read => read,
         };
         match read {
             Ok(true) => {
                 let held = self.lines.held_bytes() + self.body.held_bytes();
                 let (service, usage) = (&self.state.service, &self.usage);
-                self.crowded = self.room.cover(service, usage, held).err();
+                self.buffer_refusal = self.buffer_permit.cover(service, usage, held).err();
                 // A body that unpacks to a lot must not delay other requests.
                 tokio::task::yield_now().await;
             }
@@ -250,21 +250,21 @@ impl Gateway {
     }
 
     fn is_full(&self) -> bool {
-        self.pipeline.len() >= NDJSON_LINES_IN_FLIGHT_MAX || self.held.is_some()
+        self.pipeline.len() >= NDJSON_LINES_IN_FLIGHT_MAX || self.blocked.is_some()
     }
 
     /// Processes the lines that have arrived.
     async fn process_lines(&mut self) {
-        if let Some(held) = self.held.take() {
-            self.admit(held).await;
+        if let Some(blocked) = self.blocked.take() {
+            self.admit(blocked).await;
         }
         while !self.is_full() {
-            self.is_held_back = self.waits_for_room();
-            if self.is_held_back {
+            self.waits_for_capacity = self.must_wait_for_capacity();
+            if self.waits_for_capacity {
                 return;
             }
             let Some(line) = self.lines.next_line(self.has_ended) else {
-                return self.refuse_crowded();
+                return self.refuse_unbuffered_line();
             };
             match line {
                 Line::TooLong => {
@@ -287,40 +287,40 @@ impl Gateway {
 
     /// Returns whether the next line must wait for capacity: reading and refusing it would cost as
     /// much as accepting it.
-    fn waits_for_room(&mut self) -> bool {
+    fn must_wait_for_capacity(&mut self) -> bool {
         if self.state.service.has_room(&self.usage) {
-            self.no_room_since = None;
+            self.no_capacity_since = None;
             return false;
         }
-        let since = *self.no_room_since.get_or_insert_with(Instant::now);
+        let since = *self.no_capacity_since.get_or_insert_with(Instant::now);
         let is_patient = since.elapsed() < Duration::from_millis(NDJSON_ROOM_MS_MAX);
         !self.lines.is_empty() && (is_patient || !self.pipeline.is_empty())
     }
 
-    fn refuse_crowded(&mut self) {
-        if let Some(error) = self.crowded.take()
+    fn refuse_unbuffered_line(&mut self) {
+        if let Some(error) = self.buffer_refusal.take()
             && self.lines.discard_line()
         {
             self.refuse(LineAnswer::of_none(), not_admitted(error));
         }
     }
 
-    /// Decodes a large line outside of the worker, when it has its turn.
+    /// Decodes a large line on a background thread, once it has a permit.
     async fn take_large_line(&mut self, line: Bytes) {
         let (bytes, usage) = (line.len(), Arc::clone(&self.usage));
-        let turn = match self
+        let permit = match self
             .pipeline
-            .await_with_commits(usage.large_body_turn())
+            .await_with_commits(usage.acquire_large_body())
             .await
         {
-            Ok(turn) => turn,
+            Ok(permit) => permit,
             Err(exceeded) => {
                 return self.refuse(LineAnswer::of_none(), share_exceeded(exceeded));
             }
         };
         let decoding = background::run(move || decode_line(&line));
         let read = self.pipeline.await_with_commits(decoding).await;
-        drop(turn);
+        drop(permit);
         match read {
             Ok(read) => self.take_line(read, bytes).await,
             Err(error) => self.refuse(LineAnswer::of_none(), Problem::internal(error)),
@@ -341,13 +341,13 @@ impl Gateway {
         };
         match line.batch {
             Ok(batch) => {
-                let taken = PendingBatch {
+                let pending = PendingBatch {
                     target,
                     answer,
                     bytes,
                     batch,
                 };
-                self.admit(taken).await;
+                self.admit(pending).await;
             }
             Err(error) => self.refuse(answer, not_decoded(Format::Json, error)),
         }
@@ -364,12 +364,12 @@ impl Gateway {
             .ok_or_else(session_not_found)
     }
 
-    async fn admit(&mut self, taken: PendingBatch) {
-        let session_id = taken.target.session_id;
+    async fn admit(&mut self, pending: PendingBatch) {
+        let session_id = pending.target.session_id;
         let own = self.pipeline.answers();
         let own = own.filter(|(session, _)| *session == Some(session_id));
         if own.count() >= SESSION_IN_FLIGHT_MAX as usize {
-            self.held = Some(taken);
+            self.blocked = Some(pending);
             return;
         }
         let PendingBatch {
@@ -377,13 +377,13 @@ impl Gateway {
             answer,
             bytes,
             batch,
-        } = taken;
+        } = pending;
         let admitted = self.state.service.admit(&target);
         let admitted = admitted.and_then(|mut permit| permit.grow(bytes).map(|()| permit));
         let permit = match admitted {
             Ok(permit) => permit,
             Err(AdmitError::NodeFull | AdmitError::TenantFull(_)) if !self.pipeline.is_empty() => {
-                self.held = Some(PendingBatch {
+                self.blocked = Some(PendingBatch {
                     target,
                     answer,
                     bytes,
@@ -401,6 +401,6 @@ impl Gateway {
     }
 
     fn refuse(&mut self, answer: LineAnswer, problem: Problem) {
-        self.pipeline.done((None, answer), Err(problem));
+        self.pipeline.push_done((None, answer), Err(problem));
     }
 }

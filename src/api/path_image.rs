@@ -137,7 +137,7 @@ impl Drawings {
         }
         let busy = |_| Problem::new(Code::Overloaded, "Too many path images are being drawn.");
         let _admitted = self.admitted.try_acquire().map_err(busy)?;
-        let _turn = self.drawing.acquire().await.map_err(Problem::internal)?;
+        let _guard = self.drawing.acquire().await.map_err(Problem::internal)?;
         // Another request may have drawn it in the meantime.
         if let Some(drawn) = self.kept(key) {
             return Ok(drawn);
@@ -239,7 +239,7 @@ async fn path_image(
     let revision = stored.record.revision;
     let score = stored.record.score.filter(|score| score.has_path);
     let score = score.ok_or_else(no_path)?;
-    call.accepts("image", sub_type)?;
+    call.check_accept("image", sub_type)?;
     let link = Actor::of_kind(ActorKind::Link);
     audit::begin(
         &call.http,

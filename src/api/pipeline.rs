@@ -10,13 +10,13 @@ use std::task::{Context, Poll};
 use actix_web::rt;
 use porchlight_actors::service::{AdmitError, IngestError, Permit, Service, Target, TenantUsage};
 use porchlight_http::problem::Problem;
-use porchlight_http::waking::together;
+use porchlight_http::waking::await_batched;
 use porchlight_schema::sample::json::DecodedBatch;
 
 use super::telemetry::not_taken;
 
 /// Bytes that a connection may buffer without a permit.
-const HELD_BYTES_FREE: usize = 16 * 1024;
+const UNCOUNTED_BYTES_MAX: usize = 16 * 1024;
 
 /// Unanswered batches, in order; `A` identifies the answer of each.
 pub(super) struct Pipeline<A> {
@@ -52,7 +52,7 @@ impl<A: 'static> Pipeline<A> {
     }
 
     /// Adds a batch with a known outcome.
-    pub(super) fn done(&mut self, answer: A, outcome: Result<(), Problem>) {
+    pub(super) fn push_done(&mut self, answer: A, outcome: Result<(), Problem>) {
         self.waiting.push_back((answer, State::Done(outcome)));
     }
 
@@ -67,16 +67,16 @@ impl<A: 'static> Pipeline<A> {
         batch: DecodedBatch,
     ) {
         let mut commits = Box::pin(async move {
-            together(service.ingest(&target, permit, batch.seq, batch.batch)).await
+            await_batched(service.ingest(&target, permit, batch.seq, batch.batch)).await
         });
         let state = match poll_fn(|context| Poll::Ready(commits.as_mut().poll(context))).await {
-            Poll::Ready(taken) => State::Done(taken.map_err(not_taken)),
+            Poll::Ready(outcome) => State::Done(outcome.map_err(not_taken)),
             Poll::Pending => State::Commits(commits),
         };
         self.waiting.push_back((answer, state));
     }
 
-    /// Waits for the outcome of the first batch; forever without one.
+    /// Waits for the outcome of the first batch. Waits forever if there is no batch.
     pub(super) async fn first_done(&mut self) {
         poll_fn(|context| {
             self.poll_all(context);
@@ -103,7 +103,7 @@ impl<A: 'static> Pipeline<A> {
     }
 
     /// Abandons the answers; commits in flight still finish.
-    pub(super) fn leave(mut self) {
+    pub(super) fn abandon(mut self) {
         if self.waiting.is_empty() {
             return;
         }
@@ -138,20 +138,20 @@ impl<A: 'static> Pipeline<A> {
     fn poll_all(&mut self, context: &mut Context<'_>) {
         for (_, state) in &mut self.waiting {
             if let State::Commits(commits) = state
-                && let Poll::Ready(taken) = commits.as_mut().poll(context)
+                && let Poll::Ready(outcome) = commits.as_mut().poll(context)
             {
-                *state = State::Done(taken.map_err(not_taken));
+                *state = State::Done(outcome.map_err(not_taken));
             }
         }
     }
 }
 
-/// The permit to buffer a large message while it arrives: bytes beyond [`HELD_BYTES_FREE`] count as
+/// The permit to buffer a large message while it arrives: bytes beyond [`UNCOUNTED_BYTES_MAX`] count as
 /// in flight.
 #[derive(Default)]
-pub(super) struct Room(Option<(Permit, usize)>);
+pub(super) struct BufferPermit(Option<(Permit, usize)>);
 
-impl Room {
+impl BufferPermit {
     /// Makes the permit cover `held` buffered bytes. A refusal releases all bytes of the permit.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl Room {
         usage: &Arc<TenantUsage>,
         held: usize,
     ) -> Result<(), AdmitError> {
-        if held <= HELD_BYTES_FREE {
+        if held <= UNCOUNTED_BYTES_MAX {
             self.0 = None;
             return Ok(());
         }

@@ -96,11 +96,11 @@ impl<'a> RequestView<'a> {
 
 /// Submits a request. 202: the request; 200 for a repetition, with the present state.
 async fn submit(mut call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
-    call.accepts_json()?;
+    let tenant = call.require_secret_key().await?;
+    call.check_accept_json()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;
-    call.no_parameters()?;
+    call.reject_parameters()?;
     let new = new_request(&value)?;
     audit::created(&call.http, &new.request_id);
     let service = &call.state.service;
@@ -126,12 +126,12 @@ async fn submit(mut call: RequestContext) -> Result<HttpResponse, Problem> {
 
 /// Returns a privacy request. 200.
 async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
+    let tenant = call.require_secret_key().await?;
     let privacy = call.state.service.privacy(tenant);
     let request = privacy.find(id_in_path(&call)).await?;
     let request = request.ok_or_else(not_found)?;
-    call.accepts_json()?;
-    call.no_parameters()?;
+    call.check_accept_json()?;
+    call.reject_parameters()?;
     request_context::json(
         HttpResponse::Ok(),
         &RequestView::new(&call, tenant, &request),
@@ -140,15 +140,15 @@ async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
 
 /// Returns the requests, newest first. 200 `{data, nextCursor}`.
 async fn list(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
-    call.accepts_json()?;
+    let tenant = call.require_secret_key().await?;
+    call.check_accept_json()?;
     let mut query = Query::of(call.http.query_string());
     let status = query.closed("status", &RequestStatus::ALL);
     let limit = query.limit();
     let after = query.read("cursor", "must be a nextCursor of this list", |text| {
         cursor_bytes(text).filter(|bytes| is_position(bytes))
     });
-    query.done()?;
+    query.finish()?;
     let _share = call.begin_list(tenant)?;
     let privacy = call.state.service.privacy(tenant);
     let page = privacy.page(status, limit as usize, after).await?;
@@ -162,13 +162,13 @@ async fn list(call: RequestContext) -> Result<HttpResponse, Problem> {
 
 /// Cancels a request. 204.
 async fn cancel(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
+    let tenant = call.require_secret_key().await?;
     let privacy = call.state.service.privacy(tenant);
     let id = id_in_path(&call);
     if privacy.find(id).await?.is_none() {
         return Err(not_found());
     }
-    call.no_parameters()?;
+    call.reject_parameters()?;
     match privacy.cancel(id).await? {
         Some(Ok(())) => Ok(HttpResponse::build(StatusCode::NO_CONTENT).finish()),
         Some(Err(_not_pending)) => Err(Problem::new(
@@ -235,7 +235,7 @@ fn new_request(body: &Value) -> Result<NewRequest, Problem> {
             reason: reason.map(str::to_owned),
         })
     };
-    faults.none(request())
+    faults.into_result(request())
 }
 
 fn subject(fields: &Fields<'_>, faults: &mut Faults) -> Option<Subject> {

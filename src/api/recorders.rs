@@ -81,11 +81,11 @@ struct ShownRecorderView {
 
 /// Makes a recorder. 201 `{recorderId, url, qrSvg, pushUrls, expiresAt}`.
 async fn create(mut call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
-    call.accepts_json()?;
+    let tenant = call.require_secret_key().await?;
+    call.check_accept_json()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;
-    call.no_parameters()?;
+    call.reject_parameters()?;
     let order = order(tenant, &value, call.state.service.now())?;
     let recorder = call.state.service.create_recorder(order).await?;
     audit::created(&call.http, recorder.id);
@@ -105,10 +105,10 @@ async fn create(mut call: RequestContext) -> Result<HttpResponse, Problem> {
 /// the key only allows reading, because the link itself allows sending telemetry.
 async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
-    let tenant = caller.secret()?;
+    let tenant = caller.require_secret_key()?;
     let recorder = of_path(&call, tenant).await?;
-    call.accepts_json()?;
-    call.no_parameters()?;
+    call.check_accept_json()?;
+    call.reject_parameters()?;
     let service = &call.state.service;
     let session_id = recorder.state.newest().and_then(|newest| newest.session_id);
     // A restricted session is not shown, and neither is its data.
@@ -139,9 +139,9 @@ async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
 
 /// Removes a recorder; its sessions stay. 204.
 async fn remove(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
+    let tenant = call.require_secret_key().await?;
     let recorder = of_path(&call, tenant).await?;
-    call.no_parameters()?;
+    call.reject_parameters()?;
     if call.state.service.remove_recorder(recorder.id).await? {
         Ok(HttpResponse::build(StatusCode::NO_CONTENT).finish())
     } else {
@@ -195,7 +195,7 @@ fn order(tenant: Tenant, body: &Value, now: TimestampMs) -> Result<RecorderOrder
             expires_at: now.plus_ms(i64::from(expires_sec) * 1_000),
         })
     };
-    faults.none(order())
+    faults.into_result(order())
 }
 
 fn link(call: &RequestContext, recorder: &Recorder) -> Result<LinkView, Problem> {

@@ -58,9 +58,9 @@ pub(super) fn retention_resource() -> Resource {
 
 /// Returns the chosen retention. 200.
 async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
-    call.accepts_json()?;
-    call.no_parameters()?;
+    let tenant = call.require_secret_key().await?;
+    call.check_accept_json()?;
+    call.reject_parameters()?;
     let service = &call.state.service;
     let policy = service.retention(tenant).policy().await?;
     let view = RetentionView::new(policy, &service.retention_bounds());
@@ -69,9 +69,9 @@ async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
 
 /// Replaces the chosen retention. 200 with the new one.
 async fn choose(mut call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
-    call.accepts_json()?;
-    call.no_parameters()?;
+    let tenant = call.require_secret_key().await?;
+    call.check_accept_json()?;
+    call.reject_parameters()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;
     let root = Fields::root(&value)?;
@@ -94,7 +94,7 @@ async fn choose(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     if let Err(refused) = policy.check(&bounds) {
         faults.add(root.pointer(refused.field()), refused.to_string());
     }
-    let policy = faults.none(Some(policy))?;
+    let policy = faults.into_result(Some(policy))?;
     if let Err(refused) = service.retention(tenant).choose(policy).await? {
         return Err(Problem::internal(refused));
     }

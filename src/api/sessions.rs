@@ -42,10 +42,10 @@ struct AcknowledgedView<'a> {
 pub(super) async fn acknowledged(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let session_id = call.session_id();
-    caller.may_act_on(session_id)?;
+    caller.check_may_act_on(session_id)?;
     let row = call.session(&caller, session_id).await?;
-    call.accepts_json()?;
-    call.no_parameters()?;
+    call.check_accept_json()?;
+    call.reject_parameters()?;
     let sessions = call.state.service.of(row.start.tenant);
     let acknowledged = sessions.acknowledged(&row).await?;
     request_context::json(
@@ -84,10 +84,10 @@ pub(super) fn acknowledged_view(
 /// See the module [`super`].
 pub(super) async fn session(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
-    caller.secret()?;
+    caller.require_secret_key()?;
     let row = call.session(&caller, call.session_id()).await?;
-    call.accepts_json()?;
-    call.no_parameters()?;
+    call.check_accept_json()?;
+    call.reject_parameters()?;
     request_context::json(
         HttpResponse::Ok(),
         &SessionView::answer(&row.start, row.end.as_ref()),
@@ -100,8 +100,8 @@ pub(super) async fn session(call: RequestContext) -> Result<HttpResponse, Proble
 ///
 /// See the module [`super`].
 pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
-    call.accepts_json()?;
+    let tenant = call.require_secret_key().await?;
+    call.check_accept_json()?;
     let mut query = Query::of(call.http.query_string());
     let states = [
         ("recording", SessionStatus::Recording),
@@ -116,7 +116,7 @@ pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> 
     };
     let outcome = OutcomeFilter::read(&mut query);
     let (limit, after) = (query.limit(), query.cursor());
-    query.done()?;
+    query.finish()?;
     let service = &call.state.service;
     let _share = call.begin_list(tenant)?;
     let page = if outcome.takes_all() {

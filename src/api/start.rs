@@ -44,8 +44,8 @@ struct Started<'a> {
 ///
 /// See the module [`super`].
 pub(super) async fn start(mut call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.caller().await?.key()?;
-    call.accepts_json()?;
+    let tenant = call.caller().await?.require_key()?;
+    call.check_accept_json()?;
     let announced = body::json(call.headers(), Limits::REQUEST)?;
     let usage = call.state.service.usage(tenant);
     let permit = match call.state.service.admit_start(&usage) {
@@ -57,7 +57,7 @@ pub(super) async fn start(mut call: RequestContext) -> Result<HttpResponse, Prob
     };
     let body = call.read(announced).await?;
     let value = fields::parse(&body)?;
-    call.no_parameters()?;
+    call.reject_parameters()?;
     let key = idempotency_key(call.headers())?;
     let mut command = command(tenant, &value)?;
     command.idempotency = key.map(|key| Idempotency {
@@ -162,7 +162,7 @@ fn command(tenant: Tenant, body: &Value) -> Result<StartCommand, Problem> {
             idempotency: None,
         })
     };
-    faults.none(command())
+    faults.into_result(command())
 }
 
 /// The fields of an address.

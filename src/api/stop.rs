@@ -24,8 +24,8 @@ use porchlight_http::request_context::{self, RequestContext, share_exceeded};
 /// See the module [`super`].
 pub(super) async fn stop(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
-    caller.may_act()?;
-    call.accepts_json()?;
+    caller.check_may_act()?;
+    call.check_accept_json()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;
     let root = Fields::root(&value)?;
@@ -40,18 +40,18 @@ pub(super) async fn stop(mut call: RequestContext) -> Result<HttpResponse, Probl
     let named = session_id.map(|text| SessionId::from_str(text).ok());
     let row = match named {
         Some(session_id) => {
-            caller.may_act_on(session_id)?;
+            caller.check_may_act_on(session_id)?;
             Some(call.session_to_change(&caller, session_id).await?)
         }
         None => None,
     };
-    call.no_parameters()?;
+    call.reject_parameters()?;
     let ended_at = root.time("endedAt", &mut faults);
     let pod = root
         .object("pod", &mut faults)
         .and_then(|fields| pod(&fields, &mut faults));
-    let row = faults.none(row)?;
-    call.may_change(&row)?;
+    let row = faults.into_result(row)?;
+    call.check_may_change(&row)?;
     let stopped = call
         .state
         .service
@@ -79,16 +79,16 @@ pub(super) async fn stop(mut call: RequestContext) -> Result<HttpResponse, Probl
 pub(super) async fn attach_pod(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let session_id = call.session_id();
-    caller.may_act_on(session_id)?;
+    caller.check_may_act_on(session_id)?;
     let row = call.session_to_change(&caller, session_id).await?;
-    call.accepts_json()?;
+    call.check_accept_json()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;
-    call.no_parameters()?;
+    call.reject_parameters()?;
     let mut faults = Faults::default();
     let pod = pod(&Fields::root(&value)?, &mut faults);
-    let pod = faults.none(pod)?;
-    call.may_change(&row)?;
+    let pod = faults.into_result(pod)?;
+    call.check_may_change(&row)?;
     let attached = call.state.service.attach_pod(&row, pod).await;
     request_context::json(HttpResponse::Ok(), &attached.map_err(not_attached)?)
 }

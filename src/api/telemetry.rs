@@ -11,7 +11,7 @@ use porchlight_http::queue_delay;
 use porchlight_http::request_context::{
     self, RequestContext, restricted, session_not_found, share_exceeded,
 };
-use porchlight_http::waking::{together, yield_to_payload};
+use porchlight_http::waking::{await_batched, yield_to_payload};
 use porchlight_observe::{BatchOutcome, Metrics};
 use porchlight_schema::limits::{BATCH_SAMPLES_MAX, LARGE_BODY_BYTES};
 use porchlight_schema::sample::json::{DecodeError, DecodedBatch};
@@ -29,7 +29,7 @@ pub(super) async fn telemetry(call: RequestContext) -> Result<HttpResponse, Prob
     let waited = queue_delay::waited();
     let caller = call.caller().await?;
     let session_id = call.session_id();
-    caller.may_act_on(session_id)?;
+    caller.check_may_act_on(session_id)?;
     let session_id = session_id.ok_or_else(session_not_found)?;
     let target = service.target(session_id).await?;
     let target = target
@@ -56,8 +56,8 @@ pub(super) async fn telemetry(call: RequestContext) -> Result<HttpResponse, Prob
         .read(call.payload, call.state.config.body_deadlines, account)
         .await?;
     let decoded = decode_body(sent, body, &mut permit).await?;
-    request_context::no_parameters(&call.http)?;
-    together(service.ingest(&target, permit, decoded.seq, decoded.batch))
+    request_context::reject_parameters(&call.http)?;
+    await_batched(service.ingest(&target, permit, decoded.seq, decoded.batch))
         .await
         .map_err(not_taken)?;
     let body = answer.acknowledge(session_id, decoded.seq);
@@ -93,11 +93,11 @@ impl Account for BodyAccount<'_> {
     }
 }
 
-/// Decodes the batch in a body, and a large one outside of the worker when it has its turn.
+/// Decodes the batch in a body, and a large one outside of the worker when it has its permit.
 ///
 /// # Errors
 ///
-/// 400, 413, 422; 429 if no turn came in time.
+/// 400, 413, 422; 429 if no permit was free in time.
 pub(super) async fn decode_body(
     format: Format,
     body: Body,

@@ -58,7 +58,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_util::codec::{Decoder, Encoder};
 
 use super::format::Format;
-use super::pipeline::{Pipeline, Room};
+use super::pipeline::{BufferPermit, Pipeline};
 use super::telemetry::{decode, decode_body, not_admitted};
 use closing::Closing;
 
@@ -75,7 +75,7 @@ const CONTROL_BYTES_MAX: usize = 125;
 pub(super) async fn upgrade(call: RequestContext) -> Result<HttpResponse, Problem> {
     let caller = call.caller().await?;
     let session_id = call.session_id();
-    caller.may_act_on(session_id)?;
+    caller.check_may_act_on(session_id)?;
     let session_id = session_id.ok_or_else(session_not_found)?;
     let service = &call.state.service;
     let target = service.target(session_id).await?;
@@ -84,7 +84,7 @@ pub(super) async fn upgrade(call: RequestContext) -> Result<HttpResponse, Proble
         .ok_or_else(session_not_found)?;
     caller.check_expiry(target.end.as_ref(), service.now())?;
     let accept = accept(&call.http)?;
-    call.no_parameters()?;
+    call.reject_parameters()?;
     if service.is_draining() {
         return Err(Problem::new(Code::Draining, "The service is stopping."));
     }
@@ -107,9 +107,9 @@ pub(super) async fn upgrade(call: RequestContext) -> Result<HttpResponse, Proble
         was_live: target.end.is_none(),
         codec: Codec::new().max_size(BATCH_SENT_BYTES_MAX),
         received: BytesMut::new(),
-        begun: None,
+        partial: None,
         pipeline: Pipeline::new(),
-        room: Room::default(),
+        buffer_permit: BufferPermit::default(),
         heard_at: Instant::now(),
         out,
     };
@@ -159,28 +159,28 @@ struct Socket {
     payload: Payload,
     codec: Codec,
     received: BytesMut,
-    /// A message with missing frames.
-    begun: Option<(Format, BytesMut)>,
+    /// A message of which some frames have not arrived.
+    partial: Option<(Format, BytesMut)>,
     pipeline: Pipeline<(Format, u32)>,
-    room: Room,
+    buffer_permit: BufferPermit,
     watch: Watch,
     heard_at: Instant,
     out: Sender<Bytes>,
 }
 
 impl Socket {
-    async fn run(mut self, _seat: ConnectionPermit<SessionId>, _share: SharePermit) {
+    async fn run(mut self, _permit: ConnectionPermit<SessionId>, _share: SharePermit) {
         let closing = self.serve().await;
         StreamMetrics::get().on_ended(StreamKind::Websocket, closing.end());
         if let Some(reason) = closing.reason()
             && self.send([Message::Close(Some(reason))]).await.is_ok()
             && closing.is_ours()
         {
-            let patience = Duration::from_millis(SOCKET_CLOSING_MS_MAX);
+            let timeout_after = Duration::from_millis(SOCKET_CLOSING_MS_MAX);
             // The connection is closed in any case.
-            let _answered = timeout(patience, self.closed()).await;
+            let _answered = timeout(timeout_after, self.wait_until_closed()).await;
         }
-        self.pipeline.leave();
+        self.pipeline.abandon();
     }
 
     /// Receives and answers messages until there is a reason to close.
@@ -218,18 +218,18 @@ impl Socket {
         loop {
             if !self.pipeline.is_empty() {
                 self.pipeline.first_done().await;
-                if let Err(worse) = self.answer().await {
-                    return worse;
+                if let Err(closing) = self.answer().await {
+                    return closing;
                 }
             } else if !matches!(closing, Closing::Ended) {
                 return closing;
-            } else if let Some(worse) = self.process_frames().await {
-                return worse;
+            } else if let Some(closing) = self.process_frames().await {
+                return closing;
             } else if self.pipeline.is_empty() {
                 match self.payload.next().now_or_never() {
                     Some(Some(Ok(chunk))) => {
-                        if let Some(worse) = self.receive(&chunk) {
-                            return worse;
+                        if let Some(closing) = self.receive(&chunk) {
+                            return closing;
                         }
                     }
                     _ => return closing,
@@ -268,10 +268,12 @@ impl Socket {
     fn receive(&mut self, chunk: &[u8]) -> Option<Closing> {
         self.heard_at = Instant::now();
         self.received.extend_from_slice(chunk);
-        let begun = self.begun.as_ref().map_or(0, |(_, begun)| begun.len());
-        let held = self.received.len() + begun;
-        let covered = self.room.cover(&self.state.service, &self.usage, held);
-        covered.is_err().then_some(Closing::Again)
+        let partial = self.partial.as_ref().map_or(0, |(_, bytes)| bytes.len());
+        let held = self.received.len() + partial;
+        let covered = self
+            .buffer_permit
+            .cover(&self.state.service, &self.usage, held);
+        covered.is_err().then_some(Closing::NoCapacity)
     }
 
     fn has_capacity(&self) -> bool {
@@ -282,7 +284,7 @@ impl Socket {
     async fn process_frames(&mut self) -> Option<Closing> {
         while self.has_capacity() {
             let closing = match self.codec.decode(&mut self.received) {
-                Ok(Some(frame)) => self.take(frame).await,
+                Ok(Some(frame)) => self.handle_frame(frame).await,
                 Ok(None) if self.will_be_too_large() => Some(Closing::TooLarge),
                 Ok(None) => {
                     if self.received.is_empty() {
@@ -302,20 +304,20 @@ impl Socket {
 
     /// Returns whether the arriving frame makes its message larger than a batch may be.
     fn will_be_too_large(&self) -> bool {
-        let begun = self.begun.as_ref().map_or(0, |(_, begun)| begun.len());
-        let room = BATCH_SENT_BYTES_MAX.saturating_sub(begun) as u64;
-        announced::payload_bytes(&self.received).is_some_and(|length| length > room)
+        let partial = self.partial.as_ref().map_or(0, |(_, bytes)| bytes.len());
+        let left = BATCH_SENT_BYTES_MAX.saturating_sub(partial) as u64;
+        announced::payload_bytes(&self.received).is_some_and(|length| length > left)
     }
 
-    async fn take(&mut self, frame: Frame) -> Option<Closing> {
+    async fn handle_frame(&mut self, frame: Frame) -> Option<Closing> {
         match frame {
-            Frame::Text(text) => self.message(Format::Json, &text).await,
-            Frame::Binary(bytes) => self.message(Format::Protobuf, &bytes).await,
+            Frame::Text(text) => self.begin_batch(Format::Json, &text).await,
+            Frame::Binary(bytes) => self.begin_batch(Format::Protobuf, &bytes).await,
             Frame::Continuation(item) => return self.continuation(item).await,
             Frame::Ping(bytes) if bytes.len() > CONTROL_BYTES_MAX => return Some(Closing::Broken),
             Frame::Ping(bytes) => return self.send([Message::Pong(bytes)]).await.err(),
             Frame::Pong(_) => {}
-            Frame::Close(reason) => return Some(Closing::Asked(reason)),
+            Frame::Close(reason) => return Some(Closing::ByPeer(reason)),
         }
         None
     }
@@ -323,31 +325,31 @@ impl Socket {
     async fn continuation(&mut self, item: Item) -> Option<Closing> {
         let (bytes, is_last) = match item {
             Item::FirstText(bytes) => {
-                self.begun = Some((Format::Json, BytesMut::new()));
+                self.partial = Some((Format::Json, BytesMut::new()));
                 (bytes, false)
             }
             Item::FirstBinary(bytes) => {
-                self.begun = Some((Format::Protobuf, BytesMut::new()));
+                self.partial = Some((Format::Protobuf, BytesMut::new()));
                 (bytes, false)
             }
             Item::Continue(bytes) => (bytes, false),
             Item::Last(bytes) => (bytes, true),
         };
-        let Some((_, begun)) = &mut self.begun else {
+        let Some((_, partial)) = &mut self.partial else {
             return Some(Closing::Broken);
         };
-        if begun.len() + bytes.len() > BATCH_SENT_BYTES_MAX {
+        if partial.len() + bytes.len() > BATCH_SENT_BYTES_MAX {
             return Some(Closing::TooLarge);
         }
-        begun.extend_from_slice(&bytes);
-        if is_last && let Some((format, message)) = self.begun.take() {
-            self.message(format, &message).await;
+        partial.extend_from_slice(&bytes);
+        if is_last && let Some((format, message)) = self.partial.take() {
+            self.begin_batch(format, &message).await;
         }
         None
     }
 
     /// Starts one batch; it is answered in order.
-    async fn message(&mut self, format: Format, bytes: &[u8]) {
+    async fn begin_batch(&mut self, format: Format, bytes: &[u8]) {
         match self.admit(format, bytes).await {
             Ok((target, permit, batch)) => {
                 let service = self.state.service.clone();
@@ -356,7 +358,7 @@ impl Socket {
                     .begin(answer, service, target, permit, batch)
                     .await;
             }
-            Err(problem) => self.pipeline.done((format, 0), Err(problem)),
+            Err(problem) => self.pipeline.push_done((format, 0), Err(problem)),
         }
     }
 
@@ -417,14 +419,14 @@ impl Socket {
         if out.is_empty() {
             return Ok(());
         }
-        let patience = Duration::from_millis(ANSWER_WRITTEN_MS_MAX);
-        let sent = self.out.send_timeout(out.freeze(), patience);
+        let timeout = Duration::from_millis(ANSWER_WRITTEN_MS_MAX);
+        let sent = self.out.send_timeout(out.freeze(), timeout);
         let sent = self.pipeline.await_with_commits(sent).await;
         sent.map_err(|_| Closing::Gone)
     }
 
     /// Waits until the peer has closed as well.
-    async fn closed(&mut self) {
+    async fn wait_until_closed(&mut self) {
         while let Some(Ok(chunk)) = self.payload.next().await {
             self.received.clear();
             self.received.extend_from_slice(&chunk);

@@ -43,7 +43,7 @@ pub(super) fn files_of(config: &Config) -> anyhow::Result<()> {
 /// Refuses a folder without an embedded store, for commands that read one: they would create an
 /// empty store and report success.
 pub(super) fn is_store(folder: &Path) -> anyhow::Result<()> {
-    if EmbeddedStore::is_in(folder) {
+    if EmbeddedStore::exists_at(folder) {
         return Ok(());
     }
     bail!("{} contains no store", folder.display())

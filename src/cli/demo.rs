@@ -224,7 +224,7 @@ impl EndedDelivery {
 impl Customer {
     async fn start(&self, ended: &EndedDelivery, about: &str) -> anyhow::Result<Started> {
         // The first message may arrive before the answer and is printed after it.
-        let _turn = self.receiver.turn.lock().await;
+        let _guard = self.receiver.turn.lock().await;
         let session = self.client.start(&ended.start).await?;
         let (kind, id) = (ended.kind.as_str(), &session.session_id);
         say!("── {kind} ── {about}  ({id})")?;

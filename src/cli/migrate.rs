@@ -57,8 +57,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bail!("a server runs with this configuration: stop it first");
     }
     let (done, erased) = super::block_on(async {
-        let from =
-            EmbeddedStore::open_alone(&arguments.from).context("the store cannot be opened")?;
+        let from = EmbeddedStore::open_for_command(&arguments.from)
+            .context("the store cannot be opened")?;
         let keys = config.secret_keys()?;
         check::verify(&keys, from.key_check().await?, from.as_ref()).await?;
         from.unlock(&store_secrets(&keys))?;
@@ -72,7 +72,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 );
             }
         }
-        let to = CqlStore::open(config.cql_options()?, Role::Beside, Arc::new(SystemClock))
+        let to = CqlStore::open(config.cql_options()?, Role::Command, Arc::new(SystemClock))
             .await
             .context("the cluster cannot be used")?;
         check::verify_and_remember(&keys, to.as_ref(), to.as_ref()).await?;

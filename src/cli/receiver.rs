@@ -223,7 +223,7 @@ impl Serving {
             let message = request.received(self.secret.read().as_deref(), status);
             self.tally.count(&message);
             {
-                let _turn = self.turn.lock().await;
+                let _guard = self.turn.lock().await;
                 message.show(&self.customer)?;
                 if self.prints_bodies {
                     say!("{}", message.body)?;

@@ -90,12 +90,12 @@ fn replaced_store(arguments: &Arguments) -> anyhow::Result<Option<PathBuf>> {
     }
     let config = arguments.config.load()?;
     let is_embedded = config.store.kind == StoreKind::Embedded;
-    Ok((is_embedded && EmbeddedStore::is_in(&config.store.path)).then_some(config.store.path))
+    Ok((is_embedded && EmbeddedStore::exists_at(&config.store.path)).then_some(config.store.path))
 }
 
 /// Reads the erasures of the replaced store.
 async fn erasures_of(replaced: &Path) -> anyhow::Result<Vec<LoggedErasure>> {
-    let store = EmbeddedStore::open_alone(replaced).with_context(|| {
+    let store = EmbeddedStore::open_for_command(replaced).with_context(|| {
         format!(
             "the erasures of {} cannot be read: stop its server first, or name another copy of the replaced store \
              with --erasures",
@@ -158,7 +158,7 @@ async fn verified(
     staged: &Path,
     erasures: &[LoggedErasure],
 ) -> anyhow::Result<(u64, u64)> {
-    let store = EmbeddedStore::open_alone(staged).context("the backup cannot be restored")?;
+    let store = EmbeddedStore::open_for_command(staged).context("the backup cannot be restored")?;
     let outcome = async {
         let file = staged.join(KEY_FILE);
         if file.exists() {

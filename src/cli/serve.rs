@@ -46,7 +46,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let served = app::run(config, app::Logging::On, app::Shutdown::Signal, |_bound| {});
     if let Err(error) = &served
-        && error.downcast_ref().is_some_and(OpenError::may_pass)
+        && error
+            .downcast_ref()
+            .is_some_and(OpenError::may_succeed_after_restart)
     {
         restart_process(error);
     }
@@ -108,7 +110,7 @@ pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
         Some(server) => super::block_on(async move { server.backup(&to).await }),
         None => {
             check::is_store(&config.store.path)?;
-            let store = EmbeddedStore::open_alone(&config.store.path)
+            let store = EmbeddedStore::open_for_command(&config.store.path)
                 .context("the store cannot be opened")?;
             super::block_on(async move {
                 let copied = store.backup(&to, &[KEY_FILE]);

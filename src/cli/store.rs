@@ -70,8 +70,8 @@ fn checked(config: &Config, quarantine: bool) -> anyhow::Result<CheckReport> {
         return super::block_on(async move { server.check_store(quarantine).await });
     }
     check::is_store(&config.store.path)?;
-    let store =
-        EmbeddedStore::open_alone(&config.store.path).context("the store cannot be opened")?;
+    let store = EmbeddedStore::open_for_command(&config.store.path)
+        .context("the store cannot be opened")?;
     unlock(config, &config.store.path, &store)?;
     super::block_on(async move {
         let mut report = store.check();

@@ -1,4 +1,4 @@
-//! Sends notifications and questions to the other nodes, over one HTTP/2 connection and from one
+//! Sends notifications and queries to the other nodes, over one HTTP/2 connection and from one
 //! queue per node.
 //!
 //! Notifications wait in the queue while a request is in flight and leave with the next one, so a
@@ -25,34 +25,34 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Notify, Semaphore};
 
-use super::View;
+use super::OwnershipView;
 use super::secret::{self, Head, Nonce, PeerSecrets};
-use super::wire::{self, AskChanges, Changes, ForwardedBatch, Live, Reply};
-use queue::{Queue, Waiting};
+use super::wire::{self, Changes, ChangesQuery, ForwardedBatch, Live, Reply};
+use queue::{Queue, QueuedBatch};
 
 /// The deadline for opening a connection.
-const CONNECT: Duration = Duration::from_millis(PEER_REQUEST_MS_MAX / 2);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(PEER_REQUEST_MS_MAX / 2);
 /// The minimum time between two ownership reads that failed requests trigger.
 const OWNER_REFRESH_MIN: Duration = Duration::from_secs(1);
 /// The interval of connection keep-alive pings, and the time after which an unanswered ping closes
 /// the connection.
-const PING: Duration = Duration::from_secs(2);
+const PING_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The reason why a request to another node failed.
 #[derive(Debug, thiserror::Error)]
 enum RequestError {
     /// The connection failed, or no answer arrived in time.
-    #[error("no answer")]
+    #[error("the node did not answer")]
     Http(#[from] reqwest::Error),
     /// The answer has an unexpected status.
-    #[error("answered with {0}")]
+    #[error("the node answered with status {0}")]
     Status(u16),
     /// The answer is not authenticated with the shared secret.
     #[error("the answer is not authenticated")]
     Unauthenticated,
     /// The answer is too large or malformed.
-    #[error("the answer is not understood")]
-    Answer,
+    #[error("the answer is too large or malformed")]
+    InvalidAnswer,
 }
 
 /// The client for all other nodes. It implements [`Peers`].
@@ -62,7 +62,7 @@ pub struct PeerClient {
 }
 
 struct Inner {
-    view: Arc<View>,
+    view: Arc<OwnershipView>,
     secrets: PeerSecrets,
     http: reqwest::Client,
     handle: Handle,
@@ -79,8 +79,8 @@ struct Peer {
     is_gone: AtomicBool,
     /// Whether a request is in flight.
     is_busy: AtomicBool,
-    /// Permits for questions that wait for answers.
-    places: Semaphore,
+    /// Permits for queries that wait for an answer.
+    query_permits: Semaphore,
 }
 
 impl std::fmt::Debug for PeerClient {
@@ -107,18 +107,18 @@ impl PeerClient {
     /// # Errors
     ///
     /// Returns an error if the system cannot start a thread, or if the HTTP client cannot be built.
-    pub fn start(view: Arc<View>, secrets: PeerSecrets) -> anyhow::Result<Arc<Self>> {
+    pub fn start(view: Arc<OwnershipView>, secrets: PeerSecrets) -> anyhow::Result<Arc<Self>> {
         let http = reqwest::Client::builder()
             .http2_prior_knowledge()
-            .http2_keep_alive_interval(PING)
-            .http2_keep_alive_timeout(PING)
+            .http2_keep_alive_interval(PING_INTERVAL)
+            .http2_keep_alive_timeout(PING_INTERVAL)
             .http2_adaptive_window(true)
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .referer(false)
             .tcp_nodelay(true)
-            .connect_timeout(CONNECT)
+            .connect_timeout(CONNECT_TIMEOUT)
             .timeout(Duration::from_millis(PEER_REQUEST_MS_MAX))
             .build()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -142,7 +142,7 @@ impl PeerClient {
 
     /// Returns this node's view of ownership.
     #[must_use]
-    pub fn view(&self) -> &Arc<View> {
+    pub fn view(&self) -> &Arc<OwnershipView> {
         &self.inner.view
     }
 
@@ -159,7 +159,7 @@ impl PeerClient {
     pub fn released(&self) {
         for node in self.inner.view.members() {
             if node != *self.inner.view.me() {
-                self.inner.put(node, Queue::note_release);
+                self.inner.change_queue(node, Queue::note_release);
             }
         }
     }
@@ -190,7 +190,7 @@ impl Drop for PeerClient {
 #[async_trait]
 impl Peers for PeerClient {
     fn forward(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
-        self.inner.forward(Waiting {
+        self.inner.forward(QueuedBatch {
             session_id,
             seq,
             batch,
@@ -203,8 +203,8 @@ impl Peers for PeerClient {
             Nudge::Session(session_id) => session_id.shard(),
             Nudge::Tenant(tenant) | Nudge::Message(tenant, _) => tenant.organization_id.shard(),
         };
-        match self.inner.other(shard) {
-            Some(node) => self.inner.put(node, |queue| queue.nudge(nudge)),
+        match self.inner.remote_owner(shard) {
+            Some(node) => self.inner.change_queue(node, |queue| queue.nudge(nudge)),
             None => {
                 self.inner.refresh_owners();
                 PeerMetrics::get().on_nudge(Nudged::Lost, 1);
@@ -213,8 +213,8 @@ impl Peers for PeerClient {
     }
 
     async fn live(&self, session_id: SessionId) -> Result<LiveAnswer, PeerError> {
-        let asked = self.ask::<Live>(PeerRoute::Live, session_id, wire::encode(&session_id));
-        let (events, changed_at) = asked.await?;
+        let querying = self.query::<Live>(PeerRoute::Live, session_id, wire::encode(&session_id));
+        let (events, changed_at) = querying.await?;
         Ok(LiveAnswer { events, changed_at })
     }
 
@@ -224,39 +224,39 @@ impl Peers for PeerClient {
         number: u32,
         limit: usize,
     ) -> Result<Vec<NumberedChange>, PeerError> {
-        let question = wire::encode(&AskChanges {
+        let query = wire::encode(&ChangesQuery {
             session_id,
             number,
             limit: u32::try_from(limit).unwrap_or(u32::MAX),
         });
-        let asked = self.ask::<Changes>(PeerRoute::Changes, session_id, question);
-        asked.await.map(wire::numbered)
+        let querying = self.query::<Changes>(PeerRoute::Changes, session_id, query);
+        querying.await.map(wire::numbered)
     }
 }
 
 impl PeerClient {
-    /// Asks the owner of a session, on the thread for traffic between nodes.
-    async fn ask<T: DeserializeOwned + Send + 'static>(
+    /// Sends a query to the owner of a session, on the thread for traffic between nodes.
+    async fn query<T: DeserializeOwned + Send + 'static>(
         &self,
         route: PeerRoute,
         session_id: SessionId,
-        question: Result<Vec<u8>, wire::WireError>,
+        query: Result<Vec<u8>, wire::WireError>,
     ) -> Result<T, PeerError> {
-        let node = self.inner.other(session_id.shard());
+        let node = self.inner.remote_owner(session_id.shard());
         let Some(node) = node else {
             self.inner.refresh_owners();
             return Err(PeerError::Unreachable);
         };
         let peer = self.inner.peer(node);
-        let question = question.map_err(|_| PeerError::Unreachable)?;
+        let query = query.map_err(|_| PeerError::Unreachable)?;
         let inner = Arc::clone(&self.inner);
-        let asking = self.inner.handle.spawn(async move {
-            // Further questions would only wait for each other.
-            let Ok(_place) = peer.places.try_acquire() else {
+        let querying = self.inner.handle.spawn(async move {
+            // Further queries would only wait for each other.
+            let Ok(_permit) = peer.query_permits.try_acquire() else {
                 return Err(PeerError::Unreachable);
             };
-            let asked = inner.request::<Reply<T>>(&peer.name, route, question);
-            match asked.await {
+            let answer = inner.request::<Reply<T>>(&peer.name, route, query);
+            match answer.await {
                 Ok(Reply::Answer(answer)) => Ok(answer),
                 Ok(Reply::NotOwner) => {
                     inner.refresh_owners();
@@ -270,20 +270,20 @@ impl PeerClient {
                 }
             }
         });
-        asking.await.unwrap_or(Err(PeerError::Unreachable))
+        querying.await.unwrap_or(Err(PeerError::Unreachable))
     }
 }
 
 impl Inner {
     /// Returns the owner of a shard, if it is another node.
-    fn other(&self, shard: Shard) -> Option<NodeName> {
+    fn remote_owner(&self, shard: Shard) -> Option<NodeName> {
         let owner = self.view.owner_of(shard);
         owner.filter(|owner| owner != self.view.me())
     }
 
-    fn forward(self: &Arc<Self>, waiting: Waiting) {
-        match self.other(waiting.session_id.shard()) {
-            Some(node) => self.put(node, |queue| queue.push(waiting)),
+    fn forward(self: &Arc<Self>, waiting: QueuedBatch) {
+        match self.remote_owner(waiting.session_id.shard()) {
+            Some(node) => self.change_queue(node, |queue| queue.push(waiting)),
             None => {
                 self.refresh_owners();
                 PeerMetrics::get().on_forward(Forwarded::NoOwner, 1);
@@ -305,9 +305,9 @@ impl Inner {
         }
     }
 
-    fn put(self: &Arc<Self>, node: NodeName, put: impl FnOnce(&mut Queue)) {
+    fn change_queue(self: &Arc<Self>, node: NodeName, change: impl FnOnce(&mut Queue)) {
         let peer = self.peer(node);
-        put(&mut peer.queue());
+        change(&mut peer.queue());
         peer.wake.notify_one();
     }
 
@@ -332,7 +332,7 @@ impl Inner {
                 wake: Notify::new(),
                 is_gone: AtomicBool::new(false),
                 is_busy: AtomicBool::new(false),
-                places: Semaphore::new(PEER_ASKED_MAX),
+                query_permits: Semaphore::new(PEER_ASKED_MAX),
             });
             self.handle
                 .spawn(nudges::send_queued(Arc::downgrade(self), Arc::clone(&peer)));
@@ -349,12 +349,12 @@ impl Inner {
         body: Vec<u8>,
     ) -> Result<T, RequestError> {
         let begun = Instant::now();
-        let answered = self.exchange(node, wire::path(route), body).await;
+        let answered = self.send_authenticated(node, wire::path(route), body).await;
         PeerMetrics::get().on_request(route, begun.elapsed().as_secs_f64());
-        wire::decode_owned(&answered?).map_err(|_| RequestError::Answer)
+        wire::decode_owned(&answered?).map_err(|_| RequestError::InvalidAnswer)
     }
 
-    async fn exchange(
+    async fn send_authenticated(
         &self,
         node: &NodeName,
         path: &str,
@@ -362,7 +362,7 @@ impl Inner {
     ) -> Result<Vec<u8>, RequestError> {
         let (mut nonce, digest): (Nonce, _) = (Nonce::default(), secret::digest(&body));
         porchlight_world::fill(&mut nonce);
-        let secret = self.secrets.own();
+        let secret = self.secrets.signing();
         let tag = secret.request(&Head {
             node: &node.0,
             method: "POST",
@@ -385,7 +385,7 @@ impl Inner {
         let mut answer = Vec::new();
         while let Some(chunk) = response.chunk().await? {
             if answer.len() + chunk.len() > PEER_BODY_BYTES_MAX {
-                return Err(RequestError::Answer);
+                return Err(RequestError::InvalidAnswer);
             }
             answer.extend_from_slice(&chunk);
         }
@@ -394,26 +394,26 @@ impl Inner {
             return Err(RequestError::Status(status));
         }
         let expected = secret.answer(&nonce, status, &answer);
-        if tag.is_some_and(|tag| secret::same(&tag, &expected)) {
+        if tag.is_some_and(|tag| secret::is_equal(&tag, &expected)) {
             Ok(answer)
         } else {
             Err(RequestError::Unauthenticated)
         }
     }
 
-    async fn send_batches(self: &Arc<Self>, peer: &Peer, batches: Vec<Waiting>) {
+    async fn send_batches(self: &Arc<Self>, peer: &Peer, batches: Vec<QueuedBatch>) {
         let metrics = PeerMetrics::get();
-        let handed_over = batches.iter().map(|waiting| ForwardedBatch {
+        let forwarded = batches.iter().map(|waiting| ForwardedBatch {
             session_id: waiting.session_id,
             seq: waiting.seq,
             batch: waiting.batch.as_bytes(),
         });
-        let Ok(body) = wire::encode(&handed_over.collect::<Vec<_>>()) else {
+        let Ok(body) = wire::encode(&forwarded.collect::<Vec<_>>()) else {
             return metrics.on_forward(Forwarded::Failed, batches.len());
         };
         let answered = self.request::<Vec<bool>>(&peer.name, PeerRoute::Forwarded, body);
-        let taken = match answered.await {
-            Ok(taken) if taken.len() == batches.len() => taken,
+        let accepted = match answered.await {
+            Ok(accepted) if accepted.len() == batches.len() => accepted,
             Ok(_) => return metrics.on_forward(Forwarded::Failed, batches.len()),
             Err(error) => {
                 self.refresh_owners();
@@ -421,13 +421,13 @@ impl Inner {
                 return metrics.on_forward(Forwarded::Failed, batches.len());
             }
         };
-        for (waiting, taken) in batches.into_iter().zip(taken) {
-            let owner = self.other(waiting.session_id.shard());
+        for (waiting, is_accepted) in batches.into_iter().zip(accepted) {
+            let owner = self.remote_owner(waiting.session_id.shard());
             let has_moved = owner.is_some_and(|owner| owner != peer.name);
-            if taken {
+            if is_accepted {
                 metrics.on_forward(Forwarded::Taken, 1);
             } else if has_moved && !waiting.was_refused {
-                self.forward(Waiting {
+                self.forward(QueuedBatch {
                     was_refused: true,
                     ..waiting
                 });

@@ -1,5 +1,5 @@
 //! Drives [`OwnershipMachine`]: feeds it time and the store's answers, publishes its state in the
-//! [`View`], and starts, drains and drops the work of shards.
+//! [`OwnershipView`], and starts, drains and drops the work of shards.
 //!
 //! The driver has a dedicated thread, so that no actor can delay a heartbeat.
 
@@ -16,7 +16,7 @@ use porchlight_ports::{Clock, NodesTable};
 use porchlight_schema::ids::{Shard, ShardSet};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::View;
+use super::OwnershipView;
 
 /// The interval of the machine's ticks.
 const TICK: Duration = Duration::from_millis(TICK_MS);
@@ -30,7 +30,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// lost nudges.
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(60);
 /// The number of shards that are reconciled together.
-const RECONCILED_TOGETHER: usize = 64;
+const RECONCILE_GROUP_SHARDS: usize = 64;
 /// The pause after a group of shards, so that the reads are spread over time.
 const RECONCILE_PAUSE: Duration = Duration::from_secs(1);
 /// The interval, in reconciliations, at which all live sessions are read instead of only the marked
@@ -42,13 +42,13 @@ const FULL_RECONCILE_ROUNDS: u64 = 5;
 pub trait ShardWorkload: Send + Sync {
     /// Starts the work of these shards, which this node now owns, and returns the number of
     /// sessions. An error means that part of it failed; the driver calls again.
-    async fn take(&self, shards: ShardSet) -> anyhow::Result<usize>;
+    async fn start(&self, shards: ShardSet) -> anyhow::Result<usize>;
 
     /// Saves and stops the work of these shards.
     async fn drain(&self, shards: ShardSet);
 
     /// Stops the work of these shards immediately and writes nothing.
-    fn drop_at_once(&self, shards: ShardSet);
+    fn abort(&self, shards: ShardSet);
 
     /// Reconciles these shards with the store; `thoroughly` includes all live sessions.
     async fn reconcile_shards(&self, shards: ShardSet, thoroughly: bool) -> anyhow::Result<()>;
@@ -69,11 +69,11 @@ pub struct DriverParts {
     /// The store that holds members and owners.
     pub store: Arc<dyn NodesTable>,
     /// The view in which the driver publishes.
-    pub view: Arc<View>,
+    pub view: Arc<OwnershipView>,
     /// The work that belongs to shards.
-    pub tenants: Arc<dyn ShardWorkload>,
+    pub workload: Arc<dyn ShardWorkload>,
     /// Called when another process has taken this node's name.
-    pub replaced: Box<dyn FnOnce() + Send>,
+    pub on_replaced: Box<dyn FnOnce() + Send>,
     /// A random number that distinguishes processes with the same name.
     pub salt: u64,
     /// The wall clock, which is compared with those of the other nodes.
@@ -93,7 +93,7 @@ impl Driver {
         let (inputs, received) = mpsc::unbounded_channel();
         let (left_sender, left) = oneshot::channel();
         let leave = inputs.clone();
-        let running = Running::new(parts, inputs, left_sender);
+        let running = RunningDriver::new(parts, inputs, left_sender);
         std::thread::Builder::new()
             .name("ownership".into())
             .spawn(move || runtime.block_on(running.run(received)))?;
@@ -135,17 +135,18 @@ impl ClaimedShards {
     }
 }
 
-struct Running {
+/// The running driver: the ownership machine and its inputs and effects.
+struct RunningDriver {
     machine: OwnershipMachine,
     store: Arc<dyn NodesTable>,
-    view: Arc<View>,
-    tenants: Arc<dyn ShardWorkload>,
+    view: Arc<OwnershipView>,
+    workload: Arc<dyn ShardWorkload>,
     claimed: Arc<ClaimedShards>,
     inputs: mpsc::UnboundedSender<Input>,
-    replaced: Option<Box<dyn FnOnce() + Send>>,
+    on_replaced: Option<Box<dyn FnOnce() + Send>>,
     left_sender: Option<oneshot::Sender<()>>,
     /// The owners of other nodes' shards as last published.
-    holders: Vec<Option<NodeName>>,
+    owners: Vec<Option<NodeName>>,
     members: Vec<NodeName>,
     clock: Arc<dyn Clock>,
     /// The last reported state of this node's clock.
@@ -164,7 +165,7 @@ enum ClockState {
     Refused,
 }
 
-impl Running {
+impl RunningDriver {
     fn new(
         parts: DriverParts,
         inputs: mpsc::UnboundedSender<Input>,
@@ -174,12 +175,12 @@ impl Running {
             machine: OwnershipMachine::new(parts.view.me().clone(), parts.salt),
             store: parts.store,
             view: parts.view,
-            tenants: parts.tenants,
+            workload: parts.workload,
             claimed: Arc::default(),
             inputs,
-            replaced: Some(parts.replaced),
+            on_replaced: Some(parts.on_replaced),
             left_sender: Some(left_sender),
-            holders: Vec::new(),
+            owners: Vec::new(),
             members: Vec::new(),
             clock: parts.clock,
             clock_state: ClockState::default(),
@@ -190,11 +191,11 @@ impl Running {
         tokio::spawn(start_claimed(
             Arc::clone(&self.claimed),
             Arc::clone(&self.view),
-            Arc::clone(&self.tenants),
+            Arc::clone(&self.workload),
         ));
         tokio::spawn(reconcile_shards(
             Arc::clone(&self.view),
-            Arc::clone(&self.tenants),
+            Arc::clone(&self.workload),
         ));
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -204,11 +205,11 @@ impl Running {
                 Some(input) = received.recv() => input,
                 () = self.view.owner_read_requested() => Input::Nudge,
             };
-            self.feed(input);
+            self.handle_input(input);
         }
     }
 
-    fn feed(&mut self, input: Input) {
+    fn handle_input(&mut self, input: Input) {
         let now = self.view.now();
         if matches!(
             &input,
@@ -218,7 +219,7 @@ impl Running {
                 ..
             }
         ) {
-            self.tenants.released();
+            self.workload.released();
         }
         let effects = self.machine.handle(now, input);
         // Readers must see the machine's new state before any work starts, and before any work is
@@ -227,10 +228,10 @@ impl Running {
         let mut dropped = ShardSet::NONE;
         for effect in effects {
             match effect {
-                Effect::Change(change) => self.change(change),
+                Effect::Change(change) => self.spawn_change(change),
                 Effect::ReadMembers { serial } => {
                     let (started, clock) = (now, Arc::clone(&self.clock));
-                    self.ask(move |store| async move {
+                    self.spawn_read(move |store| async move {
                         let rows = store.members(serial).await?;
                         let wall = clock.now();
                         Ok(Input::Members(MembersRead {
@@ -241,10 +242,10 @@ impl Running {
                     });
                 }
                 Effect::ReadOwners => {
-                    self.ask(|store| async move { store.owners().await.map(Input::Owners) });
+                    self.spawn_read(|store| async move { store.owners().await.map(Input::Owners) });
                 }
                 Effect::ReadOwner(shard) => {
-                    self.ask(move |store| async move {
+                    self.spawn_read(move |store| async move {
                         let row = store.owner(shard).await?;
                         Ok(Input::Owner(shard, row))
                     });
@@ -256,8 +257,8 @@ impl Running {
                 Effect::Drain(shard, generation) => self.drain(shard, generation),
                 Effect::Drop(shard, _) => dropped.insert(shard),
                 Effect::Replaced => {
-                    if let Some(replaced) = self.replaced.take() {
-                        replaced();
+                    if let Some(on_replaced) = self.on_replaced.take() {
+                        on_replaced();
                     }
                 }
                 Effect::Left => {
@@ -275,7 +276,7 @@ impl Running {
                 "shards lost: their sessions and webhooks are stopped"
             );
             ClusterMetrics::get().on_moved(ShardMove::Lost, dropped.len() as u64);
-            self.tenants.drop_at_once(dropped);
+            self.workload.abort(dropped);
         }
     }
 
@@ -284,20 +285,20 @@ impl Running {
         let now = self.view.now();
         // The end of the lease is published first, because it may be earlier than before.
         let until = self.machine.acts_until().unwrap_or_default();
-        self.view.fence_at(until);
+        self.view.set_lease_end(until);
         let mut owned = 0_u32;
         for shard in ShardSet::ALL.iter() {
             let generation = self.machine.holds(shard, now);
             owned += u32::from(generation.is_some());
             let written = generation.map(|generation| self.store.written_generation(generation));
-            self.view.act(shard, written);
+            self.view.set_generation(shard, written);
         }
         let holder = |shard| self.machine.holder(shard).cloned();
-        let holders: Vec<_> = ShardSet::ALL.iter().map(holder).collect();
+        let owners: Vec<_> = ShardSet::ALL.iter().map(holder).collect();
         let members: Vec<_> = self.machine.members().cloned().collect();
-        if holders != self.holders || members != self.members {
-            self.view.learn(holders.clone(), members.clone());
-            self.holders = holders;
+        if owners != self.owners || members != self.members {
+            self.view.set_owners(owners.clone(), members.clone());
+            self.owners = owners;
             self.members = members;
         }
         let metrics = ClusterMetrics::get();
@@ -346,7 +347,8 @@ impl Running {
         }
     }
 
-    fn change(&self, change: Change) {
+    /// Runs a conditional write in the background and feeds its outcome to the machine.
+    fn spawn_change(&self, change: Change) {
         let started = self.view.now();
         let (store, inputs) = (Arc::clone(&self.store), self.inputs.clone());
         tokio::spawn(async move {
@@ -361,8 +363,8 @@ impl Running {
         });
     }
 
-    /// Runs a read. The machine repeats failed reads.
-    fn ask<F>(&self, read: impl FnOnce(Arc<dyn NodesTable>) -> F)
+    /// Runs a read of the store in the background. The machine repeats failed reads.
+    fn spawn_read<F>(&self, read: impl FnOnce(Arc<dyn NodesTable>) -> F)
     where
         F: Future<Output = porchlight_ports::StoreResult<Input>> + Send + 'static,
     {
@@ -378,9 +380,9 @@ impl Running {
     }
 
     fn drain(&self, shard: Shard, generation: u64) {
-        let (tenants, inputs) = (Arc::clone(&self.tenants), self.inputs.clone());
+        let (workload, inputs) = (Arc::clone(&self.workload), self.inputs.clone());
         tokio::spawn(async move {
-            tenants.drain(ShardSet::from_iter([shard])).await;
+            workload.drain(ShardSet::from_iter([shard])).await;
             ClusterMetrics::get().on_moved(ShardMove::Given, 1);
             let _sent = inputs.send(Input::Drained(shard, generation));
         });
@@ -405,7 +407,11 @@ fn record_change(change: &Change, outcome: Outcome) {
     ClusterMetrics::get().on_changed(kind, counted);
     match change {
         Change::Join { member, .. } => {
-            tracing::info!(node = member.node.0, outcome = counted.as_str(), "joining");
+            tracing::info!(
+                node = member.node.0,
+                outcome = counted.as_str(),
+                "this node joins the cluster"
+            );
         }
         Change::MarkDead { member, .. } => {
             tracing::warn!(
@@ -421,8 +427,8 @@ fn record_change(change: &Change, outcome: Outcome) {
 /// Starts the work of shards that were claimed together in one step, and repeats failed parts.
 async fn start_claimed(
     claimed: Arc<ClaimedShards>,
-    view: Arc<View>,
-    tenants: Arc<dyn ShardWorkload>,
+    view: Arc<OwnershipView>,
+    workload: Arc<dyn ShardWorkload>,
 ) {
     loop {
         claimed.more.notified().await;
@@ -432,11 +438,11 @@ async fn start_claimed(
         if shards.is_empty() {
             continue;
         }
-        let (tenants, claimed) = (Arc::clone(&tenants), Arc::clone(&claimed));
+        let (workload, claimed) = (Arc::clone(&workload), Arc::clone(&claimed));
         // Later claims do not wait for this step.
         tokio::spawn(async move {
             let began = std::time::Instant::now();
-            match tenants.take(shards).await {
+            match workload.start(shards).await {
                 Ok(sessions) => {
                     let metrics = ClusterMetrics::get();
                     metrics
@@ -458,19 +464,19 @@ async fn start_claimed(
 
 /// Periodically reconciles this node's shards with the store, a group at a time. A group that fails
 /// is reconciled in the next round, and does not hold up the others.
-async fn reconcile_shards(view: Arc<View>, tenants: Arc<dyn ShardWorkload>) {
+async fn reconcile_shards(view: Arc<OwnershipView>, workload: Arc<dyn ShardWorkload>) {
     for round in 1_u64.. {
         tokio::time::sleep(RECONCILE_INTERVAL).await;
         let thoroughly = round % FULL_RECONCILE_ROUNDS == 0;
         let owned = ShardSet::ALL.iter().filter(|&shard| view.owns(shard));
         let owned: Vec<Shard> = owned.collect();
-        for group in owned.chunks(RECONCILED_TOGETHER) {
+        for group in owned.chunks(RECONCILE_GROUP_SHARDS) {
             let owned = group.iter().copied().filter(|&shard| view.owns(shard));
             let owned: ShardSet = owned.collect();
             if owned.is_empty() {
                 continue;
             }
-            if let Err(error) = tenants.reconcile_shards(owned, thoroughly).await {
+            if let Err(error) = workload.reconcile_shards(owned, thoroughly).await {
                 let shards = owned.len();
                 tracing::warn!(%error, shards, "shards of this node cannot be reconciled");
             }

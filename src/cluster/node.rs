@@ -14,7 +14,7 @@ use porchlight_schema::limits::ATTEMPT_MS_MAX;
 use porchlight_world::{SystemClock, SystemEntropy};
 
 use super::driver::{Driver, DriverParts, ShardWorkload};
-use super::{PeerClient, PeerSecrets, PeerServer, View};
+use super::{OwnershipView, PeerClient, PeerSecrets, PeerServer};
 use crate::config::Cluster;
 
 /// The maximum time for announcing a released shard; after that, the other nodes find it at their
@@ -23,7 +23,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// This process as a node of a cluster.
 pub struct Node {
-    view: Arc<View>,
+    view: Arc<OwnershipView>,
     client: Arc<PeerClient>,
     /// The address on which the node listens for other nodes.
     listens_at: String,
@@ -40,7 +40,7 @@ impl Node {
         let Some(me) = config.node() else {
             return Ok(None);
         };
-        let view = Arc::new(View::new(me));
+        let view = Arc::new(OwnershipView::new(me));
         let secrets = PeerSecrets::of(config)?;
         Ok(Some(Self {
             client: PeerClient::start(Arc::clone(&view), secrets)?,
@@ -52,7 +52,7 @@ impl Node {
 
     /// Returns this node's view of ownership.
     #[must_use]
-    pub fn view(&self) -> &Arc<View> {
+    pub fn view(&self) -> &Arc<OwnershipView> {
         &self.view
     }
 
@@ -83,12 +83,12 @@ impl Node {
         let driver = Driver::start(DriverParts {
             store: nodes,
             view: Arc::clone(&self.view),
-            tenants: Arc::new(NodeWorkload {
+            workload: Arc::new(NodeWorkload {
                 service: service.clone(),
                 webhooks: webhooks.clone(),
                 released: Box::new(move || client.released()),
             }),
-            replaced: Box::new(replaced),
+            on_replaced: Box::new(replaced),
             salt: SystemEntropy.random() as u64,
             clock: Arc::new(SystemClock),
         });
@@ -118,7 +118,7 @@ struct NodeWorkload {
 
 #[async_trait]
 impl ShardWorkload for NodeWorkload {
-    async fn take(&self, shards: ShardSet) -> anyhow::Result<usize> {
+    async fn start(&self, shards: ShardSet) -> anyhow::Result<usize> {
         let sessions = self.service.take_shards(shards);
         let webhooks = self.webhooks.take_shards(shards);
         let (sessions, webhooks) = tokio::join!(sessions, webhooks);
@@ -133,7 +133,7 @@ impl ShardWorkload for NodeWorkload {
         tokio::join!(sessions, webhooks);
     }
 
-    fn drop_at_once(&self, shards: ShardSet) {
+    fn abort(&self, shards: ShardSet) {
         self.service.drop_shards(shards);
         self.webhooks.drop_shards(shards);
     }

@@ -50,8 +50,8 @@ impl std::fmt::Debug for PeerSecret {
     }
 }
 
-/// The secrets of a node: it sends requests with the first and accepts requests made with any, so
-/// that the secret of a cluster can be changed node by node.
+/// The secrets of a node. It signs requests with the first and accepts requests signed with any of them, so that the
+/// secret of a cluster can be changed node by node.
 #[derive(Debug, Clone)]
 pub struct PeerSecrets {
     first: PeerSecret,
@@ -93,15 +93,15 @@ impl PeerSecrets {
         self
     }
 
-    /// Returns the secret with which this node sends requests.
-    pub(super) fn own(&self) -> &PeerSecret {
+    /// Returns the secret with which this node signs requests.
+    pub(super) fn signing(&self) -> &PeerSecret {
         &self.first
     }
 
-    /// Finds the secret with which a request was made. Returns `None` if it is not one of these.
-    pub(super) fn of_request(&self, given: &Tag, head: &Head<'_>) -> Option<&PeerSecret> {
+    /// Returns the secret that signed a request, or `None` if no known secret did.
+    pub(super) fn verify_request(&self, given: &Tag, head: &Head<'_>) -> Option<&PeerSecret> {
         let mut all = std::iter::once(&self.first).chain(&self.accepted);
-        all.find(|secret| same(given, &secret.request(head)))
+        all.find(|secret| is_equal(given, &secret.request(head)))
     }
 }
 
@@ -183,7 +183,7 @@ impl PeerSecret {
 }
 
 /// Compares two tags in constant time.
-pub(super) fn same(a: &Tag, b: &Tag) -> bool {
+pub(super) fn is_equal(a: &Tag, b: &Tag) -> bool {
     a.ct_eq(b).into()
 }
 
@@ -211,11 +211,11 @@ mod tests {
         let head = asked(&nonce, &body);
         let ours = secret("0123456789abcdef0123456789abcdef");
         let tag = ours.request(&head);
-        assert!(same(&tag, &ours.request(&head)));
+        assert!(is_equal(&tag, &ours.request(&head)));
         let with_line_end = secret("0123456789abcdef0123456789abcdef\n");
-        assert!(same(&tag, &with_line_end.request(&head)));
+        assert!(is_equal(&tag, &with_line_end.request(&head)));
         let other = secret("0123456789abcdef0123456789abcdeF");
-        assert!(!same(&tag, &other.request(&head)));
+        assert!(!is_equal(&tag, &other.request(&head)));
         let (other_nonce, other_body) = ([2; 16], digest(b"Body"));
         for changed in [
             Head {
@@ -245,12 +245,12 @@ mod tests {
                 ..head
             },
         ] {
-            assert!(!same(&tag, &ours.request(&changed)), "{changed:?}");
+            assert!(!is_equal(&tag, &ours.request(&changed)), "{changed:?}");
         }
         let answer = ours.answer(&nonce, 200, b"body");
-        assert!(!same(&answer, &ours.answer(&other_nonce, 200, b"body")));
-        assert!(!same(&answer, &ours.answer(&nonce, 401, b"body")));
-        assert!(!same(&answer, &ours.answer(&nonce, 200, b"bod")));
+        assert!(!is_equal(&answer, &ours.answer(&other_nonce, 200, b"body")));
+        assert!(!is_equal(&answer, &ours.answer(&nonce, 401, b"body")));
+        assert!(!is_equal(&answer, &ours.answer(&nonce, 200, b"bod")));
     }
 
     #[test]
@@ -260,19 +260,24 @@ mod tests {
         let (nonce, body) = ([1; 16], digest(b"body"));
         let head = asked(&nonce, &body);
         let changing = PeerSecrets::from(new.clone()).accepting(old.clone());
-        assert!(same(&changing.own().request(&head), &new.request(&head)));
+        assert!(is_equal(
+            &changing.signing().request(&head),
+            &new.request(&head)
+        ));
         for known in [&old, &new] {
-            let found = changing.of_request(&known.request(&head), &head).unwrap();
+            let found = changing
+                .verify_request(&known.request(&head), &head)
+                .unwrap();
             let answer = found.answer(&nonce, 200, b"body");
-            assert!(same(&answer, &known.answer(&nonce, 200, b"body")));
+            assert!(is_equal(&answer, &known.answer(&nonce, 200, b"body")));
         }
         assert!(
             changing
-                .of_request(&strange.request(&head), &head)
+                .verify_request(&strange.request(&head), &head)
                 .is_none()
         );
         let changed = PeerSecrets::from(new);
-        assert!(changed.of_request(&old.request(&head), &head).is_none());
+        assert!(changed.verify_request(&old.request(&head), &head).is_none());
     }
 
     #[test]

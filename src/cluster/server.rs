@@ -27,12 +27,12 @@ use tokio::time::timeout;
 
 use super::client::PeerClient;
 use super::secret::{self, Head, Nonce, PeerSecret, Tag};
-use super::wire::{self, AskChanges, ForwardedBatch, Messages, Nudges, Reply, WireError};
+use super::wire::{self, ChangesQuery, ForwardedBatch, Messages, Nudges, Reply, WireError};
 
 /// The maximum number of connections. It leaves room for connections of restarted nodes that are
 /// not yet known to be dead.
 const CONNECTIONS_MAX: usize = 256;
-/// The maximum number of concurrent requests per connection: questions, plus some notifications.
+/// The maximum number of concurrent requests per connection: queries, plus some notifications.
 const STREAMS_MAX: u32 = PEER_ASKED_MAX as u32 + 16;
 /// The flow-control window in bytes, per request and per connection.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
@@ -40,12 +40,12 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 /// The maximum size of a request head in bytes.
 const HEAD_BYTES_MAX: u32 = 4 * 1024;
 /// The pause after a failed accept, usually for lack of file descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// The time after which a connection without traffic is closed. It exceeds the client's keep-alive
 /// interval.
-const IDLE: Duration = Duration::from_secs(300);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// The deadline for one request, from its first byte to the answer.
-const REQUEST: Duration = Duration::from_millis(PEER_REQUEST_MS_MAX);
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(PEER_REQUEST_MS_MAX);
 
 /// The running listener for other nodes.
 #[derive(Debug)]
@@ -117,9 +117,9 @@ impl PeerServer {
         webhooks: Webhooks,
     ) -> anyhow::Result<Self> {
         let handle = client.handle().clone();
-        let wanted = address.to_owned();
+        let requested = address.to_owned();
         // The socket must be registered with the runtime that serves it.
-        let bound = handle.spawn(async move { TcpListener::bind(wanted).await });
+        let bound = handle.spawn(async move { TcpListener::bind(requested).await });
         let listener = bound
             .await?
             .with_context(|| format!("cluster.listen: {address} cannot be bound"))?;
@@ -141,7 +141,7 @@ impl PeerServer {
 }
 
 async fn listen(listener: TcpListener, state: Arc<State>, mut stopped: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     // The tasks of connections end when this set is dropped.
     let mut connections = JoinSet::new();
     loop {
@@ -152,23 +152,23 @@ async fn listen(listener: TcpListener, state: Arc<State>, mut stopped: watch::Re
             accepted = listener.accept() => accepted,
         };
         let Ok((socket, _)) = accepted else {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
             continue;
         };
         let state = Arc::clone(&state);
         connections.spawn(async move {
-            let _place = place;
-            if let Err(error) = connection(socket, &state).await {
+            let _permit = permit;
+            if let Err(error) = serve_connection(socket, &state).await {
                 tracing::debug!(%error, "a node's connection ended");
             }
         });
     }
 }
 
-async fn connection(socket: TcpStream, state: &Arc<State>) -> anyhow::Result<()> {
+async fn serve_connection(socket: TcpStream, state: &Arc<State>) -> anyhow::Result<()> {
     socket.set_nodelay(true)?;
     let mut builder = h2::server::Builder::new();
     builder
@@ -176,24 +176,28 @@ async fn connection(socket: TcpStream, state: &Arc<State>) -> anyhow::Result<()>
         .initial_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_header_list_size(HEAD_BYTES_MAX);
-    let mut connection = timeout(REQUEST, builder.handshake::<_, Bytes>(socket)).await??;
+    let mut connection = timeout(REQUEST_TIMEOUT, builder.handshake::<_, Bytes>(socket)).await??;
     // Requests end with their connection, because the answer could not be delivered.
     let mut requests = JoinSet::new();
     loop {
         let accepted = tokio::select! {
-            accepted = timeout(IDLE, connection.accept()) => accepted,
+            accepted = timeout(IDLE_TIMEOUT, connection.accept()) => accepted,
             Some(_ended) = requests.join_next() => continue,
         };
         let Ok(Some(accepted)) = accepted else {
             return Ok(());
         };
         let (request, respond) = accepted?;
-        requests.spawn(take(request, respond, Arc::clone(state)));
+        requests.spawn(serve_request(request, respond, Arc::clone(state)));
     }
 }
 
-async fn take(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, state: Arc<State>) {
-    if timeout(REQUEST, state.take(request, &mut respond))
+async fn serve_request(
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    state: Arc<State>,
+) {
+    if timeout(REQUEST_TIMEOUT, state.respond(request, &mut respond))
         .await
         .is_err()
     {
@@ -201,15 +205,15 @@ async fn take(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, st
     }
 }
 
-fn bytes_of<const N: usize>(headers: &HeaderMap, name: &str) -> Option<[u8; N]> {
+fn header_bytes<const N: usize>(headers: &HeaderMap, name: &str) -> Option<[u8; N]> {
     wire::from_hex(headers.get(name)?.as_bytes())
 }
 
 impl State {
-    async fn take(&self, request: Request<RecvStream>, respond: &mut SendResponse<Bytes>) {
+    async fn respond(&self, request: Request<RecvStream>, respond: &mut SendResponse<Bytes>) {
         let (head, body) = request.into_parts();
-        let nonce = bytes_of(&head.headers, wire::NONCE).unwrap_or_default();
-        let (status, body, tag) = match self.answered(&head, &nonce, body).await {
+        let nonce = header_bytes(&head.headers, wire::NONCE).unwrap_or_default();
+        let (status, body, tag) = match self.compute_answer(&head, &nonce, body).await {
             Ok((body, tag)) => {
                 PeerMetrics::get().on_answer(PeerAnswer::Ok);
                 (StatusCode::OK, body, Some(tag))
@@ -241,7 +245,7 @@ impl State {
     }
 
     /// Computes the answer to a request, and its tag.
-    async fn answered(
+    async fn compute_answer(
         &self,
         head: &http::request::Parts,
         nonce: &Nonce,
@@ -257,21 +261,21 @@ impl State {
 
     /// Authenticates a request and determines its route.
     fn admit(&self, head: &http::request::Parts, nonce: &Nonce) -> Result<Admitted<'_>, Refusal> {
-        let given: Tag = bytes_of(&head.headers, wire::TAG).ok_or(Refusal::Unauthorized)?;
-        let digest = bytes_of(&head.headers, wire::DIGEST).ok_or(Refusal::Unauthorized)?;
-        let made_for = Head {
+        let given: Tag = header_bytes(&head.headers, wire::TAG).ok_or(Refusal::Unauthorized)?;
+        let digest = header_bytes(&head.headers, wire::DIGEST).ok_or(Refusal::Unauthorized)?;
+        let signed = Head {
             node: &self.client.view().me().0,
             method: head.method.as_str(),
             path: head.uri.path(),
             nonce,
             digest: &digest,
         };
-        let secret = self.client.secrets().of_request(&given, &made_for);
+        let secret = self.client.secrets().verify_request(&given, &signed);
         let secret = secret.ok_or(Refusal::Unauthorized)?;
-        let is_asked = |route: &&PeerRoute| {
+        let is_requested = |route: &&PeerRoute| {
             head.method == Method::POST && wire::path(**route) == head.uri.path()
         };
-        let route = PeerRoute::ALL.iter().find(is_asked);
+        let route = PeerRoute::ALL.iter().find(is_requested);
         Ok(Admitted {
             route: *route.ok_or(Refusal::NotFound)?,
             digest,
@@ -300,7 +304,7 @@ impl State {
                 encode_reply(live)
             }
             PeerRoute::Changes => {
-                let AskChanges {
+                let ChangesQuery {
                     session_id,
                     number,
                     limit,
@@ -316,17 +320,17 @@ impl State {
     /// Passes forwarded batches to their sessions. Returns for each batch whether this node owns
     /// the session.
     fn accept_forwarded(&self, batches: Vec<ForwardedBatch<'_>>) -> Vec<bool> {
-        let one = |handed_over: ForwardedBatch<'_>| {
+        let accept = |forwarded: ForwardedBatch<'_>| {
             let ForwardedBatch {
                 session_id,
                 seq,
                 batch,
-            } = handed_over;
+            } = forwarded;
             // A batch that cannot be decoded stays in the journal only.
             PackedBatch::from_bytes(Arc::from(batch))
                 .is_ok_and(|batch| self.service.accept_forwarded(session_id, seq, batch))
         };
-        batches.into_iter().map(one).collect()
+        batches.into_iter().map(accept).collect()
     }
 
     fn nudge(&self, nudges: Nudges) {
@@ -367,7 +371,7 @@ async fn read(mut body: RecvStream, digest: &[u8; 32]) -> Result<Vec<u8>, Refusa
         // If the stream has ended, the next chunk reports it.
         let _released = body.flow_control().release_capacity(chunk.len());
     }
-    if secret::same(&secret::digest(&read), digest) {
+    if secret::is_equal(&secret::digest(&read), digest) {
         Ok(read)
     } else {
         Err(Refusal::Unauthorized)

@@ -1,5 +1,4 @@
-//! This node's view of ownership: one writer (the driver) and many readers, which check it before
-//! every action.
+//! This node's view of ownership. The driver writes it; many readers check it before every action.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,11 +10,11 @@ use porchlight_schema::ids::Shard;
 use porchlight_schema::limits::SHARDS;
 use tokio::sync::Notify;
 
-/// The last read state of the other nodes.
+/// The owners and members as last read from the store.
 #[derive(Debug, Default)]
-struct Known {
+struct LastRead {
     /// The last read owner of each shard, indexed by shard.
-    holders: Vec<Option<NodeName>>,
+    owners: Vec<Option<NodeName>>,
     /// The last read members that are not dead, including this node.
     members: Vec<NodeName>,
 }
@@ -25,19 +24,19 @@ struct Known {
 /// Actors check it before every action. Each check compares the lease's end with the clock, so a
 /// process that was suspended does not act after it resumes.
 #[derive(Debug)]
-pub struct View {
+pub struct OwnershipView {
     me: NodeName,
     /// The origin of this process's monotonic clock.
     origin: Instant,
     /// The generation in which this node acts, indexed by shard; 0 if it does not act.
     acting: [AtomicU64; SHARDS],
     /// The end of the lease, in milliseconds of [`Self::now`].
-    fence_ms: AtomicU64,
-    known: RwLock<Arc<Known>>,
+    lease_end_ms: AtomicU64,
+    last_read: RwLock<Arc<LastRead>>,
     owner_read_requested: Notify,
 }
 
-impl View {
+impl OwnershipView {
     /// Creates the view of the node with this name. It owns nothing and knows no members.
     #[must_use]
     pub fn new(me: NodeName) -> Self {
@@ -45,8 +44,8 @@ impl View {
             me,
             origin: Instant::now(),
             acting: [const { AtomicU64::new(0) }; SHARDS],
-            fence_ms: AtomicU64::new(0),
-            known: RwLock::default(),
+            lease_end_ms: AtomicU64::new(0),
+            last_read: RwLock::default(),
             owner_read_requested: Notify::new(),
         }
     }
@@ -71,7 +70,7 @@ impl View {
         if self.generation(shard).is_some() {
             return Some(self.me.clone());
         }
-        let holder = self.known().holders.get(usize::from(shard.0))?.clone();
+        let holder = self.last_read().owners.get(usize::from(shard.0))?.clone();
         // The store may still name this node after its lease has ended.
         holder.filter(|holder| *holder != self.me)
     }
@@ -79,7 +78,7 @@ impl View {
     /// Returns the last read members that are not dead, including this node once it has joined.
     #[must_use]
     pub fn members(&self) -> Vec<NodeName> {
-        self.known().members.clone()
+        self.last_read().members.clone()
     }
 
     /// Returns whether this node owns the shard now.
@@ -99,8 +98,8 @@ impl View {
     /// Returns whether this node's lease is valid. Without a lease the node must not act and is not
     /// ready.
     #[must_use]
-    pub fn may_act(&self) -> bool {
-        self.now().0 < self.fence_ms.load(Ordering::Acquire)
+    pub fn has_valid_lease(&self) -> bool {
+        self.now().0 < self.lease_end_ms.load(Ordering::Acquire)
     }
 
     /// Requests an early ownership read because another node released shards. Such requests may be
@@ -114,34 +113,42 @@ impl View {
         self.owner_read_requested.notified().await;
     }
 
-    /// Sets the generation in which this node acts for a shard; `None` ends it.
-    pub fn act(&self, shard: Shard, generation: Option<u64>) {
+    /// Sets the generation in which this node acts for a shard. `None` stops it.
+    pub fn set_generation(&self, shard: Shard, generation: Option<u64>) {
         if let Some(slot) = self.acting.get(usize::from(shard.0)) {
             slot.store(generation.unwrap_or(0), Ordering::Release);
         }
     }
 
     /// Sets the end of the lease.
-    pub fn fence_at(&self, at: MonotonicMs) {
-        self.fence_ms.store(at.0, Ordering::Release);
+    pub fn set_lease_end(&self, at: MonotonicMs) {
+        self.lease_end_ms.store(at.0, Ordering::Release);
     }
 
     /// Stores the owners and members that were last read.
-    pub fn learn(&self, holders: Vec<Option<NodeName>>, members: Vec<NodeName>) {
-        let known = Arc::new(Known { holders, members });
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+    pub fn set_owners(&self, owners: Vec<Option<NodeName>>, members: Vec<NodeName>) {
+        let last_read = Arc::new(LastRead { owners, members });
+        *self
+            .last_read
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = last_read;
     }
 
-    fn known(&self) -> Arc<Known> {
-        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    fn last_read(&self) -> Arc<LastRead> {
+        Arc::clone(
+            &self
+                .last_read
+                .read()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 }
 
-impl Ownership for View {
+impl Ownership for OwnershipView {
     fn generation(&self, shard: Shard) -> Option<u64> {
         let slot = self.acting.get(usize::from(shard.0))?;
         let generation = slot.load(Ordering::Acquire);
-        (generation > 0 && self.may_act()).then_some(generation)
+        (generation > 0 && self.has_valid_lease()).then_some(generation)
     }
 }
 
@@ -152,21 +159,21 @@ mod tests {
     #[test]
     fn a_node_acts_during_its_lease_and_knows_all_members() {
         let name = |text: &str| NodeName(text.to_owned());
-        let view = View::new(name("a:1"));
+        let view = OwnershipView::new(name("a:1"));
         let shard = Shard(7);
-        view.act(shard, Some(5));
+        view.set_generation(shard, Some(5));
         assert_eq!(view.generation(shard), None, "no lease");
-        view.fence_at(view.now().plus_ms(60_000));
+        view.set_lease_end(view.now().plus_ms(60_000));
         assert_eq!(view.generation(shard), Some(5));
         assert_eq!(view.owner_of(shard), Some(name("a:1")));
         assert_eq!(view.owned(), 1);
         let mut holders = vec![None; SHARDS];
         holders[7] = Some(name("a:1"));
         holders[8] = Some(name("b:1"));
-        view.learn(holders, vec![name("a:1"), name("b:1")]);
+        view.set_owners(holders, vec![name("a:1"), name("b:1")]);
         assert_eq!(view.owner_of(Shard(8)), Some(name("b:1")));
         assert_eq!(view.owner_of(Shard(9)), None);
-        view.fence_at(MonotonicMs(0));
+        view.set_lease_end(MonotonicMs(0));
         assert_eq!(view.generation(shard), None, "the lease has ended");
         assert_eq!(view.owner_of(shard), None, "the stored lease has expired");
     }

@@ -62,15 +62,15 @@ pub(super) struct Nudges {
 /// Sessions with a new message in the outbox of their tenant. The answer is empty.
 pub(super) type Messages = Vec<(Tenant, SessionId)>;
 
-/// A question about the changes of a live session.
+/// A query for the changes of a live session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct AskChanges {
+pub(super) struct ChangesQuery {
     pub(super) session_id: SessionId,
     pub(super) number: u32,
     pub(super) limit: u32,
 }
 
-/// The answer to a question about a live session.
+/// The answer to a query about a live session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Reply<T> {
     Answer(T),
@@ -234,7 +234,7 @@ mod tests {
             bytes.insert(0, FORMAT);
             let _read = decode::<Vec<ForwardedBatch<'_>>>(&bytes);
             let _read = decode_owned::<Nudges>(&bytes);
-            let _read = decode_owned::<AskChanges>(&bytes);
+            let _read = decode_owned::<ChangesQuery>(&bytes);
             let _read = decode_owned::<Reply<Live>>(&bytes);
             let _read = decode_owned::<Reply<Changes>>(&bytes);
         }

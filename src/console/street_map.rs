@@ -40,7 +40,7 @@ async fn square(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
         )
     };
     let _admitted = painting.admitted.try_acquire().map_err(busy)?;
-    let _turn = painting
+    let _guard = painting
         .painting
         .acquire()
         .await

@@ -46,7 +46,7 @@ impl Caller {
     /// # Errors
     ///
     /// 403 for any other credential.
-    pub fn secret(&self) -> Result<Tenant, Problem> {
+    pub fn require_secret_key(&self) -> Result<Tenant, Problem> {
         match self {
             Self::Key(record) if record.kind == KeyKind::Secret => Ok(record.tenant),
             _ => Err(Problem::new(
@@ -61,7 +61,7 @@ impl Caller {
     /// # Errors
     ///
     /// 403 for a session token.
-    pub fn key(&self) -> Result<Tenant, Problem> {
+    pub fn require_key(&self) -> Result<Tenant, Problem> {
         match self {
             Self::Key(record) => Ok(record.tenant),
             Self::Session(_) => Err(Problem::new(
@@ -77,7 +77,7 @@ impl Caller {
     /// # Errors
     ///
     /// 403 for a client key.
-    pub fn may_act(&self) -> Result<(), Problem> {
+    pub fn check_may_act(&self) -> Result<(), Problem> {
         match self {
             Self::Key(record) if record.kind == KeyKind::Client => Err(Problem::new(
                 Code::SecretKeyRequired,
@@ -94,8 +94,8 @@ impl Caller {
     ///
     /// 403 for a client key and for a token of another session. `session_id` is `None` if the
     /// session id in the request is invalid.
-    pub fn may_act_on(&self, session_id: Option<SessionId>) -> Result<(), Problem> {
-        self.may_act()?;
+    pub fn check_may_act_on(&self, session_id: Option<SessionId>) -> Result<(), Problem> {
+        self.check_may_act()?;
         match self {
             Self::Session(own) if session_id != Some(*own) => Err(Problem::new(
                 Code::OtherSession,

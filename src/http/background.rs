@@ -29,7 +29,7 @@ type Work = Box<dyn FnOnce() + Send>;
 type Waiting = Arc<Mutex<Option<Work>>>;
 
 /// Runs `work` on a thread of low priority and returns its result. The callers limit the number of
-/// concurrent calls: see `LargeBodyTurn`.
+/// concurrent calls: see `LargeBodyPermit`.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub async fn run<T: Send + 'static>(
     threads.run(work, starved_after).await
 }
 
-/// The threads of low priority, one for each turn of the node.
+/// The threads of low priority, one for each permit of the node.
 struct Threads {
     queue: mpsc::Sender<Waiting>,
 }
@@ -118,7 +118,7 @@ fn serve(queue: &Mutex<mpsc::Receiver<Waiting>>) {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(work) = work {
-            // The caller learns of a panic from the dropped channel; the thread goes on.
+            // The caller learns of a panic from the dropped channel; the thread continues.
             let _panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         }
     }

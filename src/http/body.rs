@@ -73,12 +73,12 @@ pub trait Account {
     /// 429 or 503 if the tenant or the node has too many bytes in flight.
     fn grow(&mut self, bytes: usize) -> Result<(), Problem>;
 
-    /// Waits for the turn of a body that unpacks to more than
+    /// Waits for the permit to unpack a body that unpacks to more than
     /// [`LARGE_BODY_BYTES`](porchlight_schema::limits::LARGE_BODY_BYTES).
     ///
     /// # Errors
     ///
-    /// 429 if no turn came in time.
+    /// 429 if no permit was free in time.
     fn begin_large(&mut self) -> impl Future<Output = Result<(), Problem>>;
 }
 

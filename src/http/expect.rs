@@ -4,7 +4,7 @@
 //! The framework sends `100 Continue` as soon as its "expect" service returns the request. The
 //! service of this module therefore runs the handler itself, with a payload that is pending. When
 //! the handler asks for the payload, the service returns a placeholder request that carries the
-//! handler's future, and [`resume`] goes on with it. When the handler refuses the request before
+//! handler's future, and [`resume`] continues it. When the handler refuses the request before
 //! that, its answer is the error of the "expect" service, which is sent in place of `100 Continue`.
 
 use std::cell::RefCell;
@@ -141,7 +141,7 @@ fn is_refusal(response: &ServiceResponse<BoxBody>) -> bool {
     status.is_client_error() || status.is_server_error()
 }
 
-/// Handles a request, or goes on with the handling that [`hold`] began.
+/// Handles a request, or continues the handling that [`hold`] began.
 pub(super) fn resume<S>(
     request: Request,
     app: &S,

@@ -37,7 +37,7 @@ impl Faults {
     /// # Errors
     ///
     /// 422 with all errors. A missing value always has an error.
-    pub fn none<T>(self, read: Option<T>) -> Result<T, Problem> {
+    pub fn into_result<T>(self, read: Option<T>) -> Result<T, Problem> {
         match read {
             Some(read) if self.0.is_empty() => Ok(read),
             _ => Err(Problem::invalid_body(self.0)),

@@ -129,7 +129,7 @@ impl Query {
     /// # Errors
     ///
     /// 422 with every invalid and every unknown parameter, the latter at most [`FAULTS_MAX`].
-    pub fn done(mut self) -> Result<(), Problem> {
+    pub fn finish(mut self) -> Result<(), Problem> {
         let known = &self.known;
         let unknown = self
             .pairs
@@ -241,7 +241,7 @@ mod tests {
         );
         assert!(query.time("to").is_some());
         assert_eq!(query.faults.len(), 3);
-        assert!(query.done().is_err());
+        assert!(query.finish().is_err());
         let same = ["Z", "%2B00:00", "+00:00", "-00:00"].map(|offset| {
             let mut query = Query::of(&format!("from=2026-11-20T10:55:00{offset}"));
             query.time("from").unwrap()
@@ -262,14 +262,14 @@ mod tests {
         }
         let mut query = Query::of("limit=200");
         assert_eq!(query.limit(), 200);
-        assert!(query.done().is_ok());
+        assert!(query.finish().is_ok());
     }
 
     #[test]
     fn an_unknown_parameter_is_refused_by_name() {
         let mut query = Query::of("limit=1&events=a&foo=b");
         query.limit();
-        let problem = query.done().unwrap_err().to_json();
+        let problem = query.finish().unwrap_err().to_json();
         for name in ["events", "foo"] {
             let fault =
                 format!(r#"{{"parameter":"{name}","detail":"is not a parameter of this path"}}"#);
@@ -277,8 +277,8 @@ mod tests {
         }
         assert!(!problem.contains("limit"));
         let many: String = (0..10_000).map(|number| format!("p{number}=1&")).collect();
-        assert!(Query::of(&many).done().unwrap_err().to_json().len() < 20_000);
+        assert!(Query::of(&many).finish().unwrap_err().to_json().len() < 20_000);
         let long = "x".repeat(5_000);
-        assert!(Query::of(&long).done().unwrap_err().to_json().len() < 1_000);
+        assert!(Query::of(&long).finish().unwrap_err().to_json().len() < 1_000);
     }
 }

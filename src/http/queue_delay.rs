@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use actix_web::rt;
 
 /// Minimum time between probes. A probe costs one or two tenths of a microsecond.
-const MEASURE_EVERY: Duration = Duration::from_millis(1);
+const PROBE_INTERVAL: Duration = Duration::from_millis(1);
 /// Age at which a measurement expires.
-const KEPT: Duration = Duration::from_millis(100);
+const MEASUREMENT_TTL: Duration = Duration::from_millis(100);
 
 /// Queue measurements of a worker.
 #[derive(Default)]
@@ -22,29 +22,29 @@ struct QueueDelay {
 }
 
 thread_local! {
-    static TURN: QueueDelay = const { QueueDelay { sent: Cell::new(None), measured: Cell::new(None) } };
+    static DELAY: QueueDelay = const { QueueDelay { sent: Cell::new(None), measured: Cell::new(None) } };
 }
 
 impl QueueDelay {
     /// Returns the estimated queue delay of the present request, and whether a new probe is due.
-    fn look(&self, now: Instant) -> (Duration, bool) {
+    fn estimate(&self, now: Instant) -> (Duration, bool) {
         let measured = self.measured.get();
         let age = measured.map(|(_, at)| now.saturating_duration_since(at));
         let known = measured
-            .filter(|_| age.is_some_and(|age| age < KEPT))
+            .filter(|_| age.is_some_and(|age| age < MEASUREMENT_TTL))
             .map_or(Duration::ZERO, |(waited, _)| waited);
         match self.sent.get() {
             // The probe in the queue has waited this long so far.
             Some(sent) => (known.max(now.saturating_duration_since(sent)), false),
-            None => (known, age.is_none_or(|age| age >= MEASURE_EVERY)),
+            None => (known, age.is_none_or(|age| age >= PROBE_INTERVAL)),
         }
     }
 
-    fn send(&self, now: Instant) {
+    fn on_probe_sent(&self, now: Instant) {
         self.sent.set(Some(now));
     }
 
-    fn arrive(&self, now: Instant) {
+    fn on_probe_run(&self, now: Instant) {
         if let Some(sent) = self.sent.take() {
             let waited = now.saturating_duration_since(sent);
             self.measured.set(Some((waited, now)));
@@ -55,22 +55,22 @@ impl QueueDelay {
 /// Returns the estimated queue delay of the present request. A worker calls it for each request.
 pub fn waited() -> Duration {
     let now = Instant::now();
-    let (waited, is_time) = TURN.with(|turn| turn.look(now));
-    if is_time {
-        TURN.with(|turn| turn.send(now));
-        let arriving = Arriving;
-        rt::spawn(async move { drop(arriving) });
+    let (waited, is_due) = DELAY.with(|delay| delay.estimate(now));
+    if is_due {
+        DELAY.with(|delay| delay.on_probe_sent(now));
+        let probe = QueuedProbe;
+        rt::spawn(async move { drop(probe) });
     }
     waited
 }
 
 /// Marks the probe as queued until dropped, also if the worker ends first.
-struct Arriving;
+struct QueuedProbe;
 
-impl Drop for Arriving {
+impl Drop for QueuedProbe {
     fn drop(&mut self) {
         // The thread-local may be gone at the end of the thread.
-        let _recorded = TURN.try_with(|turn| turn.arrive(Instant::now()));
+        let _recorded = DELAY.try_with(|delay| delay.on_probe_run(Instant::now()));
     }
 }
 
@@ -82,23 +82,23 @@ mod tests {
 
     #[test]
     fn the_queue_delay_follows_the_pending_probe() {
-        let (turn, begun) = (QueueDelay::default(), Instant::now());
-        let look = |after: u32| turn.look(begun + after * MS);
-        assert_eq!(look(0), (Duration::ZERO, true));
-        turn.send(begun);
-        assert_eq!(look(3), (3 * MS, false), "it is still in the queue");
-        turn.arrive(begun + 7 * MS);
-        assert_eq!(look(7), (7 * MS, false), "measured just now");
-        assert_eq!(look(8), (7 * MS, true));
-        turn.send(begun + 8 * MS);
+        let (delay, begun) = (QueueDelay::default(), Instant::now());
+        let estimate = |after: u32| delay.estimate(begun + after * MS);
+        assert_eq!(estimate(0), (Duration::ZERO, true));
+        delay.on_probe_sent(begun);
+        assert_eq!(estimate(3), (3 * MS, false), "it is still in the queue");
+        delay.on_probe_run(begun + 7 * MS);
+        assert_eq!(estimate(7), (7 * MS, false), "measured just now");
+        assert_eq!(estimate(8), (7 * MS, true));
+        delay.on_probe_sent(begun + 8 * MS);
         assert_eq!(
-            look(9),
+            estimate(9),
             (7 * MS, false),
             "no shorter than the one before, so far"
         );
-        assert_eq!(look(20), (12 * MS, false));
-        turn.arrive(begun + 21 * MS);
-        assert_eq!(look(121), (Duration::ZERO, true), "too long ago");
+        assert_eq!(estimate(20), (12 * MS, false));
+        delay.on_probe_run(begun + 21 * MS);
+        assert_eq!(estimate(121), (Duration::ZERO, true), "too long ago");
     }
 
     #[actix::test]
@@ -108,12 +108,12 @@ mod tests {
         while begun.elapsed() < busy {
             std::hint::spin_loop();
         }
-        assert!(waited() >= busy, "the task has not had its turn");
-        while TURN.with(|turn| turn.sent.get()).is_some() {
+        assert!(waited() >= busy, "the probe has not run yet");
+        while DELAY.with(|delay| delay.sent.get()).is_some() {
             tokio::task::yield_now().await;
         }
         assert!(
-            waited() >= busy || begun.elapsed() > KEPT,
+            waited() >= busy || begun.elapsed() > MEASUREMENT_TTL,
             "its delay is known"
         );
     }

@@ -126,8 +126,8 @@ impl RequestContext {
     /// # Errors
     ///
     /// 401, 429, 503; 403 for another credential.
-    pub async fn secret(&self) -> Result<Tenant, Problem> {
-        self.caller().await?.secret()
+    pub async fn require_secret_key(&self) -> Result<Tenant, Problem> {
+        self.caller().await?.require_secret_key()
     }
 
     /// Returns the session id in the path; `None` if it is invalid.
@@ -154,7 +154,7 @@ impl RequestContext {
     }
 
     /// Returns the session `session_id`, which may be restricted, if the caller can see it and its token
-    /// is valid. [`Self::may_change`] must follow when the content of the request has been checked.
+    /// is valid. [`Self::check_may_change`] must follow when the content of the request has been checked.
     ///
     /// # Errors
     ///
@@ -176,7 +176,7 @@ impl RequestContext {
     /// # Errors
     ///
     /// 409 `restricted`; 404 if the session was erased since it was found.
-    pub fn may_change(&self, row: &SessionRow) -> Result<(), Problem> {
+    pub fn check_may_change(&self, row: &SessionRow) -> Result<(), Problem> {
         match self.state.service.access(&row.start) {
             SessionAccess::Open => Ok(()),
             SessionAccess::Restricted => Err(restricted()),
@@ -205,8 +205,8 @@ impl RequestContext {
     /// # Errors
     ///
     /// 406.
-    pub fn accepts_json(&self) -> Result<(), Problem> {
-        self.accepts("application", "json")
+    pub fn check_accept_json(&self) -> Result<(), Problem> {
+        self.check_accept("application", "json")
     }
 
     /// Checks that `Accept` allows this media type.
@@ -214,7 +214,7 @@ impl RequestContext {
     /// # Errors
     ///
     /// 406.
-    pub fn accepts(&self, main: &str, sub: &str) -> Result<(), Problem> {
+    pub fn check_accept(&self, main: &str, sub: &str) -> Result<(), Problem> {
         if accepts(self.headers(), main, sub) {
             Ok(())
         } else {
@@ -230,8 +230,8 @@ impl RequestContext {
     /// # Errors
     ///
     /// 422 with the name of each parameter.
-    pub fn no_parameters(&self) -> Result<(), Problem> {
-        no_parameters(&self.http)
+    pub fn reject_parameters(&self) -> Result<(), Problem> {
+        reject_parameters(&self.http)
     }
 
     /// Reads and unpacks a JSON body.
@@ -301,10 +301,10 @@ pub fn share_exceeded(exceeded: ShareExceeded) -> Problem {
 /// # Errors
 ///
 /// 422 with the name of each parameter.
-pub fn no_parameters(http: &HttpRequest) -> Result<(), Problem> {
+pub fn reject_parameters(http: &HttpRequest) -> Result<(), Problem> {
     match http.query_string() {
         "" => Ok(()),
-        text => Query::of(text).done(),
+        text => Query::of(text).finish(),
     }
 }
 

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 
 thread_local! {
-    static DESK: RefCell<Option<(runtime::Id, Arc<WakeBatcher>)>> = const { RefCell::new(None) };
+    static BATCHER: RefCell<Option<(runtime::Id, Arc<WakeBatcher>)>> = const { RefCell::new(None) };
 }
 
 /// The wake batcher of a worker.
@@ -27,7 +27,7 @@ struct WakeBatcher {
 #[derive(Default)]
 struct State {
     /// The wakers of completed requests.
-    answered: Vec<Waker>,
+    completed: Vec<Waker>,
     /// The task that wakes the batched tasks.
     task: Option<Waker>,
     /// Whether the task was already woken.
@@ -39,18 +39,18 @@ struct State {
 impl WakeBatcher {
     /// Returns the batcher of this thread's runtime; `None` for multi-threaded runtimes, which wake
     /// each other efficiently.
-    fn here() -> Option<Arc<Self>> {
+    fn of_this_thread() -> Option<Arc<Self>> {
         let runtime = Handle::try_current().ok()?;
         if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread {
             return None;
         }
-        DESK.with_borrow_mut(|here| match here {
-            Some((id, desk)) if *id == runtime.id() => Some(Arc::clone(desk)),
+        BATCHER.with_borrow_mut(|here| match here {
+            Some((id, batcher)) if *id == runtime.id() => Some(Arc::clone(batcher)),
             _ => {
-                let desk = Arc::new(Self::default());
-                runtime.spawn(attend(Arc::clone(&desk)));
-                *here = Some((runtime.id(), Arc::clone(&desk)));
-                Some(desk)
+                let batcher = Arc::new(Self::default());
+                runtime.spawn(wake_until_end(Arc::clone(&batcher)));
+                *here = Some((runtime.id(), Arc::clone(&batcher)));
+                Some(batcher)
             }
         })
     }
@@ -60,14 +60,14 @@ impl WakeBatcher {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer(&self, waker: &Waker) {
+    fn complete(&self, waker: &Waker) {
         let mut state = self.lock();
         if state.is_gone {
             drop(state);
             waker.wake_by_ref();
             return;
         }
-        state.answered.push(waker.clone());
+        state.completed.push(waker.clone());
         if !std::mem::replace(&mut state.is_woken, true)
             && let Some(task) = state.task.clone()
         {
@@ -77,7 +77,7 @@ impl WakeBatcher {
     }
 
     /// Wakes all completed requests.
-    fn wake_answered(&self, task: &Waker) {
+    fn wake_completed(&self, task: &Waker) {
         let mut state = self.lock();
         if !state
             .task
@@ -87,62 +87,62 @@ impl WakeBatcher {
             state.task = Some(task.clone());
         }
         state.is_woken = false;
-        let answered = std::mem::take(&mut state.answered);
+        let completed = std::mem::take(&mut state.completed);
         drop(state);
-        answered.into_iter().for_each(Waker::wake);
+        completed.into_iter().for_each(Waker::wake);
     }
 }
 
 /// Wakes completed requests until its runtime ends.
-async fn attend(desk: Arc<WakeBatcher>) {
-    struct Attending(Arc<WakeBatcher>);
-    impl Drop for Attending {
+async fn wake_until_end(batcher: Arc<WakeBatcher>) {
+    struct Attached(Arc<WakeBatcher>);
+    impl Drop for Attached {
         fn drop(&mut self) {
             let mut state = self.0.lock();
             state.is_gone = true;
-            let answered = std::mem::take(&mut state.answered);
+            let completed = std::mem::take(&mut state.completed);
             drop(state);
-            answered.into_iter().for_each(Waker::wake);
+            completed.into_iter().for_each(Waker::wake);
         }
     }
-    let attending = Attending(desk);
+    let attached = Attached(batcher);
     poll_fn(|context| {
-        attending.0.wake_answered(context.waker());
+        attached.0.wake_completed(context.waker());
         Poll::<()>::Pending
     })
     .await;
 }
 
 /// A waiting request.
-struct Waiting {
-    desk: Arc<WakeBatcher>,
+struct WaitingRequest {
+    batcher: Arc<WakeBatcher>,
     waker: Waker,
 }
 
-impl Wake for Waiting {
+impl Wake for WaitingRequest {
     fn wake(self: Arc<Self>) {
-        self.desk.answer(&self.waker);
+        self.batcher.complete(&self.waker);
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.desk.answer(&self.waker);
+        self.batcher.complete(&self.waker);
     }
 }
 
 /// Awaits `future`, which another thread completes, with batched wake-ups.
-pub async fn together<F: Future>(future: F) -> F::Output {
-    let Some(desk) = WakeBatcher::here() else {
+pub async fn await_batched<F: Future>(future: F) -> F::Output {
+    let Some(batcher) = WakeBatcher::of_this_thread() else {
         return future.await;
     };
     let mut future = pin!(future);
-    let mut current: Option<Arc<Waiting>> = None;
+    let mut current: Option<Arc<WaitingRequest>> = None;
     poll_fn(|context| {
         let task = context.waker();
         let waiting = match &current {
             Some(waiting) if waiting.waker.will_wake(task) => Arc::clone(waiting),
             _ => {
-                let (desk, waker) = (Arc::clone(&desk), task.clone());
-                Arc::clone(current.insert(Arc::new(Waiting { desk, waker })))
+                let (batcher, waker) = (Arc::clone(&batcher), task.clone());
+                Arc::clone(current.insert(Arc::new(WaitingRequest { batcher, waker })))
             }
         };
         let waker = Waker::from(waiting);
@@ -154,17 +154,17 @@ pub async fn together<F: Future>(future: F) -> F::Output {
 /// Yields so that the framework can read arrived bytes: it passes a body to its request only after
 /// it has called the handler once, and then calls the handler again.
 ///
-/// Waking the task in any case would cost each request a needless turn in the worker's queue, so
+/// Waking the task in any case would cost each request a needless pass through the worker's queue, so
 /// only tasks that were not called again are woken, all together.
 pub async fn yield_to_payload() {
-    let mut place = None;
-    poll_fn(|context| match place.take() {
-        Some(place) => {
-            LATER.with_borrow_mut(|later| later.leave(place));
+    let mut token = None;
+    poll_fn(|context| match token.take() {
+        Some(token) => {
+            DEFERRED.with_borrow_mut(|deferred| deferred.cancel(token));
             Poll::Ready(())
         }
         None => {
-            place = Some(wake_later(context.waker()));
+            token = Some(wake_later(context.waker()));
             Poll::Pending
         }
     })
@@ -180,19 +180,19 @@ struct DeferredWakes {
 }
 
 thread_local! {
-    static LATER: RefCell<DeferredWakes> = RefCell::default();
+    static DEFERRED: RefCell<DeferredWakes> = RefCell::default();
 }
 
 impl DeferredWakes {
-    fn enter(&mut self, waker: Waker) -> u64 {
+    fn add(&mut self, waker: Waker) -> u64 {
         self.next += 1;
         self.waiting.push((self.next, waker));
         self.next
     }
 
-    fn leave(&mut self, place: u64) {
+    fn cancel(&mut self, token: u64) {
         // The cancelled waker is usually the newest one.
-        let at = self.waiting.iter().rposition(|(known, _)| *known == place);
+        let at = self.waiting.iter().rposition(|(known, _)| *known == token);
         if let Some(at) = at {
             self.waiting.swap_remove(at);
         }
@@ -206,10 +206,10 @@ fn wake_later(waker: &Waker) -> u64 {
         fn drop(&mut self) {
             // If the runtime ends, the next one on this thread sends its own task. At the end of
             // the thread no task is left to wake.
-            let waiting = LATER.try_with(|later| {
-                let mut later = later.borrow_mut();
-                later.is_in_queue = false;
-                std::mem::take(&mut later.waiting)
+            let waiting = DEFERRED.try_with(|deferred| {
+                let mut deferred = deferred.borrow_mut();
+                deferred.is_in_queue = false;
+                std::mem::take(&mut deferred.waiting)
             });
             let waiting = waiting.into_iter().flatten();
             waiting.for_each(|(_, waker)| waker.wake());
@@ -222,15 +222,15 @@ fn wake_later(waker: &Waker) -> u64 {
         waker.wake_by_ref();
         return 0;
     };
-    let (place, is_first) = LATER.with_borrow_mut(|later| {
-        let place = later.enter(waker.clone());
-        (place, !std::mem::replace(&mut later.is_in_queue, true))
+    let (token, is_first) = DEFERRED.with_borrow_mut(|deferred| {
+        let token = deferred.add(waker.clone());
+        (token, !std::mem::replace(&mut deferred.is_in_queue, true))
     });
     if is_first {
         let in_queue = InQueue;
         runtime.spawn(async move { drop(in_queue) });
     }
-    place
+    token
 }
 
 #[cfg(test)]
@@ -253,7 +253,7 @@ mod tests {
                 (0..2_000).map(|_| oneshot::channel()).unzip();
             let waiting: Vec<_> = receivers
                 .into_iter()
-                .map(|receiver| tokio::spawn(together(receiver)))
+                .map(|receiver| tokio::spawn(await_batched(receiver)))
                 .collect();
             let answering = std::thread::spawn(move || {
                 for (number, sender) in senders.into_iter().enumerate() {
@@ -276,7 +276,7 @@ mod tests {
             let answer = one_thread().block_on(async {
                 let (sender, receiver) = oneshot::channel();
                 std::thread::spawn(move || sender.send(7));
-                together(receiver).await
+                await_batched(receiver).await
             });
             assert_eq!(answer, Ok(7));
         }
@@ -289,7 +289,7 @@ mod tests {
             let answer = runtimes[turn % 2].block_on(async {
                 let (sender, receiver) = oneshot::channel();
                 std::thread::spawn(move || sender.send(turn));
-                together(receiver).await
+                await_batched(receiver).await
             });
             assert_eq!(answer, Ok(turn));
         }

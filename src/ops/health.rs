@@ -93,7 +93,7 @@ pub(super) async fn checks(state: &OpsState) -> Vec<Check> {
     };
     let mut checks = vec![Check::of("store", store), Check::of("accepting", draining)];
     if let Some(view) = &state.health.view {
-        let leased = if view.may_act() {
+        let leased = if view.has_valid_lease() {
             Ok(())
         } else {
             Err("this node is no member: its heartbeats are not answered".to_owned())

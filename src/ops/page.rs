@@ -15,7 +15,7 @@ use porchlight_schema::limits::SHARDS;
 use super::OpsState;
 use super::health::{Check, checks};
 use super::scrape::Scrape;
-use crate::cluster::View;
+use crate::cluster::OwnershipView;
 use crate::config::Config;
 
 /// The page loads no external resources, and has no script and no form.
@@ -125,7 +125,7 @@ fn readiness(checks: &[Check]) -> Markup {
 }
 
 /// Renders all members with the shards that each acts for, as far as this node knows.
-fn members(view: Option<&View>) -> Markup {
+fn members(view: Option<&OwnershipView>) -> Markup {
     let Some(view) = view else {
         return html! {
             section {

@@ -32,7 +32,7 @@ pub enum BackupError {
     #[error("the store holds a corrupt row")]
     Corrupt(#[source] porchlight_ports::StoreError),
     /// The copy does not open or is incomplete.
-    #[error("the copy is not whole")]
+    #[error("the copy is incomplete or does not open")]
     Unusable(#[source] Box<OpenError>),
 }
 
@@ -93,7 +93,7 @@ impl EmbeddedStore {
         before(Step::MarkUnfinished).map_err(io)?;
         Acknowledged::create(folder, u64::MAX).map_err(io)?;
         before(Step::CreateEngine).map_err(io)?;
-        let mut copy = Copy {
+        let mut copy = CopyWriter {
             to: open_engine(folder, Background::Working)
                 .map_err(unusable)?
                 .0,
@@ -119,7 +119,7 @@ impl EmbeddedStore {
         drop(copy);
         before(Step::CopyKeys).map_err(io)?;
         keys.write(folder).map_err(io)?;
-        for (name, file) in self.beside(private_files) {
+        for (name, file) in self.existing_files(private_files) {
             before(Step::CopyFile).map_err(io)?;
             let bytes = zeroize::Zeroizing::new(std::fs::read(file).map_err(io)?);
             write_private(folder, name, &bytes).map_err(io)?;
@@ -137,7 +137,7 @@ impl EmbeddedStore {
     }
 
     /// Returns the named files that exist next to the store, with their paths.
-    fn beside<'n>(&self, names: &[&'n str]) -> Vec<(&'n str, PathBuf)> {
+    fn existing_files<'n>(&self, names: &[&'n str]) -> Vec<(&'n str, PathBuf)> {
         let Some(folder) = &self.folder else {
             return Vec::new();
         };
@@ -169,14 +169,15 @@ enum Step {
     MarkComplete,
 }
 
-struct Copy<E> {
+/// Writes rows to the engine of a copy, in chunks.
+struct CopyWriter<E> {
     to: E,
     chunk: Vec<Write>,
     chunk_bytes: usize,
     report: BackupReport,
 }
 
-impl<E: Engine> Copy<E> {
+impl<E: Engine> CopyWriter<E> {
     fn row(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<(), BackupError> {
         let (_, log) = record::unseal(space, key, value.to_vec()).map_err(BackupError::Corrupt)?;
         self.report.log = self.report.log.max(log);
@@ -204,10 +205,10 @@ impl<E: Engine> Copy<E> {
 /// Opens the copy as a server would, and closes it.
 fn verify(folder: &Path, log: u64) -> Result<(), BackupError> {
     let unusable = |error| BackupError::Unusable(Box::new(error));
-    let not_whole =
+    let incomplete =
         |error: MissingGroups| unusable(OpenError::MissingGroups(folder.to_path_buf(), error));
     let (engine, acknowledged) = open_engine(folder, Background::Working).map_err(unusable)?;
-    let last = continuity::check(&engine, acknowledged.number().max(log)).map_err(not_whole)?;
+    let last = continuity::check(&engine, acknowledged.number().max(log)).map_err(incomplete)?;
     if last > log {
         return Err(unusable(OpenError::Unknown(
             folder.join(acknowledged::NAME),
@@ -233,7 +234,7 @@ mod tests {
     #[test]
     fn a_copy_that_was_cut_off_at_any_step_does_not_open() {
         let (from, to) = (folder("from"), folder("to"));
-        let store = EmbeddedStore::open_alone(&from).unwrap();
+        let store = EmbeddedStore::open_for_command(&from).unwrap();
         std::fs::write(from.join("secret.key"), "ab").unwrap();
         let mut steps = Vec::new();
         let copied = store.copy_to_new(&to, &mut |step| {
@@ -241,7 +242,7 @@ mod tests {
             Ok(())
         });
         copied.unwrap();
-        drop(EmbeddedStore::open_alone(&to).unwrap());
+        drop(EmbeddedStore::open_for_command(&to).unwrap());
         assert!(steps.is_sorted() && steps.len() >= 8, "{steps:?}");
         for (cut, &at) in steps.iter().enumerate() {
             let mut done = 0;
@@ -258,7 +259,7 @@ mod tests {
                 assert!(std::fs::read_dir(&to).unwrap().next().is_none());
                 continue;
             }
-            let opened = EmbeddedStore::open_alone(&to);
+            let opened = EmbeddedStore::open_for_command(&to);
             assert!(
                 matches!(
                     opened,
@@ -278,7 +279,7 @@ mod tests {
     #[test]
     fn a_backup_is_of_one_time_although_rows_are_removed_while_it_runs() {
         let (from, to) = (folder("running"), folder("running-copy"));
-        let store = EmbeddedStore::open_alone(&from).unwrap();
+        let store = EmbeddedStore::open_for_command(&from).unwrap();
         let secrets = StoreSecrets {
             first: Zeroizing::new([5; 32]),
             others: Vec::new(),
@@ -303,7 +304,7 @@ mod tests {
             Ok(())
         });
         copied.unwrap();
-        let copy = EmbeddedStore::open_alone(&to).unwrap();
+        let copy = EmbeddedStore::open_for_command(&to).unwrap();
         copy.unlock(&secrets).unwrap();
         for id in [kept, removed] {
             assert!(runtime.block_on(copy.recorder(id)).unwrap().is_some());

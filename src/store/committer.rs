@@ -92,7 +92,7 @@ impl Committer {
         let mut writer = Writer {
             engine,
             log,
-            tips: JournalHeads::default(),
+            journal_heads: JournalHeads::default(),
             group: Group::default(),
             begun: Instant::now(),
             written_at: Instant::now(),
@@ -285,7 +285,7 @@ impl Drop for Committer {
 struct Writer {
     engine: Arc<dyn Engine>,
     log: u64,
-    tips: JournalHeads,
+    journal_heads: JournalHeads,
     group: Group,
     /// The time at which the last group started.
     begun: Instant,
@@ -316,7 +316,7 @@ impl Writer {
             }
             let begun = Instant::now();
             let writes = operations.iter().filter(|operation| operation.is_synced());
-            let space = self.pace.space(writes.count(), begun - self.begun);
+            let space = self.pace.spacing(writes.count(), begun - self.begun);
             self.not_before = (!space.is_zero()).then(|| begun + space);
             self.begun = begun;
             self.commit(operations)?;
@@ -388,14 +388,14 @@ impl Writer {
             let mut txn = Txn {
                 engine: self.engine.as_ref(),
                 group: &mut self.group,
-                tips: &mut self.tips,
+                journal_heads: &mut self.journal_heads,
             };
             if operation.decide(&mut txn) {
                 durability = durability.max(operation.durability());
                 self.group.keep();
             } else {
                 failed += 1;
-                self.group.take_back();
+                self.group.roll_back();
             }
         }
         let is_idle_write = operations.is_empty();

@@ -4,26 +4,27 @@
 //! ```text
 //! connect.rs       the session, TLS, and the limits of each kind of statement
 //! topology.rs      refuses a database that is set up so that answers could be wrong
-//! lives.rs         times to live of rows
+//! row_ttls.rs      times to live of rows
 //! counts.rs        counts of statements by kind
 //! schema.rs        migrations, each applied once even if several nodes start at the same time
 //! statements.rs    all statements, prepared once
 //! db.rs            running statements: one row, many rows, a write, a lightweight transaction; mapping of errors
 //! state.rs         a session's state: all parts of a session that need a lightweight transaction
 //! relay.rs         copies that must follow a change: the message, its entries in lists and outboxes
-//! live_sessions.rs        sessions that an owner of shards starts: live sessions, and sessions that need scoring
+//! live_sessions.rs    sessions that an owner of shards starts: live sessions, and sessions that need scoring
 //! journal.rs, sessions.rs, lists.rs, insights.rs, keys.rs, endpoints.rs, outbox.rs, deliveries.rs    the ports
 //! renewal.rs       giving the rows of one session their full time to live again
 //! serving.rs       which processes serve from the keyspace: a single process, or several nodes
 //! nodes.rs         members and owners of shards
 //! import.rs        importing the embedded store
 //! slots.rs         the slices of time in which a table has rows
-//! memory.rs        bounded caches of this process
+//! caches.rs        bounded caches of this process
 //! ```
 //!
 //! The README of the crate has the decisions.
 
 mod bounded;
+mod caches;
 mod connect;
 mod counts;
 mod db;
@@ -38,8 +39,6 @@ mod key_check;
 mod keys;
 mod lists;
 mod live_sessions;
-mod lives;
-mod memory;
 mod nodes;
 mod open_error;
 mod options;
@@ -48,6 +47,7 @@ mod recorders;
 mod relay;
 mod renewal;
 mod reviews;
+mod row_ttls;
 mod schema;
 mod serving;
 mod session_list;
@@ -74,11 +74,11 @@ pub use serving::written_generation;
 pub use tls::CqlTls;
 
 use super::committer::{OnDurable, OnFatal};
-use bounded::Bounded;
+use bounded::BoundedPartitions;
+use caches::Caches;
 use connect::Profiles;
 use db::Db;
-pub(crate) use lives::Lives;
-use memory::Memory;
+pub(crate) use row_ttls::RowTtls;
 use statements::Statements;
 
 /// Maximum number of threads that serve the database connections.
@@ -88,10 +88,10 @@ const THREADS_MAX: usize = 4;
 const PROCESSORS_PER_THREAD: usize = 4;
 /// Deadline for operations of one session or message: phones are answered within five seconds
 /// (contract 9), and the rest of the request needs some of that.
-const ANSWER_WITHIN: Duration = Duration::from_millis(4_500);
+const OPERATION_TIMEOUT: Duration = Duration::from_millis(4_500);
 /// The time for which a close waits for operations in flight: slightly longer than the longest
 /// statement.
-const CLOSE_WITHIN: Duration = Duration::from_secs(6);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// The role in which a process opens the store.
 pub enum Role {
@@ -113,7 +113,7 @@ pub enum Role {
         ownership: Arc<dyn Ownership>,
     },
     /// A command that reads and writes while other processes serve.
-    Beside,
+    Command,
 }
 
 /// The store on a CQL cluster.
@@ -126,33 +126,33 @@ pub struct CqlStore {
 
 struct Inner {
     db: Db,
-    lives: Lives,
-    memory: Memory,
-    bounded: Bounded,
+    row_ttls: RowTtls,
+    caches: Caches,
+    bounded: BoundedPartitions,
     /// Number of starts of single serving processes; see [`serving`].
     epoch: u64,
     ownership: Arc<dyn Ownership>,
     clock: Arc<dyn Clock>,
     /// Deadline for operations of one session or message.
-    answer_within: Duration,
+    operation_timeout: Duration,
     on_durable: OnDurable,
     closed: AtomicBool,
-    under_way: AtomicUsize,
+    in_flight: AtomicUsize,
 }
 
 /// Counts an operation in flight.
-struct UnderWay(Arc<Inner>);
+struct InFlight(Arc<Inner>);
 
-impl UnderWay {
+impl InFlight {
     fn begin(inner: &Arc<Inner>) -> Self {
-        inner.under_way.fetch_add(1, Ordering::AcqRel);
+        inner.in_flight.fetch_add(1, Ordering::AcqRel);
         Self(Arc::clone(inner))
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::AcqRel);
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -187,8 +187,8 @@ impl CqlStore {
             .enable_all()
             .build()?;
         // From here on the runtime is dropped with the store, without waiting.
-        let mut store = Opening(Some(runtime));
-        let Some(runtime) = &store.0 else {
+        let mut opening = OpeningRuntime(Some(runtime));
+        let Some(runtime) = &opening.0 else {
             return Err(CqlOpenError::Thread);
         };
         let opened = runtime.spawn(Inner::open(options, role, clock)).await;
@@ -199,7 +199,7 @@ impl CqlStore {
         }
         Ok(Arc::new(Self {
             inner,
-            runtime: store.0.take(),
+            runtime: opening.0.take(),
         }))
     }
 
@@ -221,10 +221,11 @@ impl CqlStore {
         Arc::clone(&self.inner.ownership)
     }
 
-    /// Runs an operation to completion even if the caller stops waiting.
+    /// Runs an operation to completion, even if the caller stops waiting.
     ///
-    /// The caller gets an answer before the deadline, possibly "retry"; the operation continues.
-    async fn carry_out<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> StoreResult<T>
+    /// The caller gets an answer within the deadline. If the deadline passes, the answer is an error and the operation
+    /// continues.
+    async fn run_to_completion<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> StoreResult<T>
     where
         T: Send + 'static,
         F: Future<Output = StoreResult<T>> + Send + 'static,
@@ -232,8 +233,8 @@ impl CqlStore {
         self.read(|inner| self.spawn(inner, work)).await
     }
 
-    /// Runs an operation to completion, without a deadline. For operations that read many rows.
-    async fn carry_out_all<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> StoreResult<T>
+    /// Runs an operation that reads many rows to completion, without a deadline.
+    async fn run_without_deadline<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> StoreResult<T>
     where
         T: Send + 'static,
         F: Future<Output = StoreResult<T>> + Send + 'static,
@@ -242,14 +243,14 @@ impl CqlStore {
         self.spawn(Arc::clone(&self.inner), work).await
     }
 
-    /// Reads the data of one session or message, within the deadline.
+    /// Runs an operation on one session or message until the deadline.
     async fn read<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> StoreResult<T>
     where
         F: Future<Output = StoreResult<T>>,
     {
         self.inner.check_open()?;
-        let within = self.inner.answer_within;
-        match tokio::time::timeout(within, work(Arc::clone(&self.inner))).await {
+        let timeout = self.inner.operation_timeout;
+        match tokio::time::timeout(timeout, work(Arc::clone(&self.inner))).await {
             Ok(answer) => answer,
             Err(elapsed) => Err(StoreError::unavailable(elapsed)),
         }
@@ -267,7 +268,7 @@ impl CqlStore {
         let Some(runtime) = &self.runtime else {
             return Err(StoreError::unavailable("the store has no threads"));
         };
-        let counted = UnderWay::begin(&inner);
+        let counted = InFlight::begin(&inner);
         let work = work(inner);
         let work = async move {
             let done = work.await;
@@ -277,15 +278,15 @@ impl CqlStore {
         runtime.spawn(work).await.map_err(StoreError::unavailable)?
     }
 
-    /// Refuses later calls and waits a limited time for operations in flight.
+    /// Refuses later calls and waits at most six seconds for operations in flight.
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
         let ended = async {
-            while self.inner.under_way.load(Ordering::Acquire) > 0 {
+            while self.inner.in_flight.load(Ordering::Acquire) > 0 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        if tokio::time::timeout(CLOSE_WITHIN, ended).await.is_err() {
+        if tokio::time::timeout(CLOSE_TIMEOUT, ended).await.is_err() {
             tracing::warn!("the CQL store was closed before all of its writes were answered");
         }
     }
@@ -300,9 +301,9 @@ impl Drop for CqlStore {
 }
 
 /// The threads of a store that is still opening: a runtime must not be dropped inside a task.
-struct Opening(Option<tokio::runtime::Runtime>);
+struct OpeningRuntime(Option<tokio::runtime::Runtime>);
 
-impl Drop for Opening {
+impl Drop for OpeningRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -326,7 +327,7 @@ impl Inner {
                 on_durable,
                 on_fatal,
             } => {
-                let epoch = serving::next(&db).await?;
+                let epoch = serving::begin_epoch(&db).await?;
                 tracing::info!(epoch, "this process serves alone from the CQL store");
                 let generation = written_generation(epoch, 0);
                 let alone = Arc::new(SingleNode { generation }) as Arc<dyn Ownership>;
@@ -337,11 +338,11 @@ impl Inner {
                 on_fatal,
                 ownership,
             } => {
-                let epoch = serving::current(&db).await?;
+                let epoch = serving::serial_epoch(&db).await?;
                 tracing::info!(epoch, "this process is one of the nodes on the CQL store");
                 (epoch, ownership, on_durable, Some((on_fatal, false)))
             }
-            Role::Beside => {
+            Role::Command => {
                 let nothing = Arc::new(|_, _, _| {}) as OnDurable;
                 (
                     0,
@@ -353,16 +354,16 @@ impl Inner {
         };
         let inner = Self {
             db,
-            lives: Lives::of(&options, clock.now()),
-            memory: Memory::default(),
-            bounded: Bounded::new(options.agreement),
+            row_ttls: RowTtls::of(&options, clock.now()),
+            caches: Caches::default(),
+            bounded: BoundedPartitions::new(options.agreement),
             epoch,
             ownership,
             clock,
-            answer_within: ANSWER_WITHIN.max(2 * options.ingest_within),
+            operation_timeout: OPERATION_TIMEOUT.max(2 * options.ingest_within),
             on_durable,
             closed: AtomicBool::new(false),
-            under_way: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
         };
         Ok((inner, on_fatal))
     }

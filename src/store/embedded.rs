@@ -42,7 +42,7 @@ const ENGINE_VERSION: &str = "version";
 const BLOCK_BYTES: u64 = 512;
 
 /// Deadline for the first write after a start, which may hang forever (fjall-rs/fjall#257).
-const PROBE: Duration = Duration::from_secs(10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The options for opening a store.
 pub struct OpenOptions {
@@ -73,23 +73,23 @@ pub enum OpenError {
     )]
     Unknown(PathBuf),
     /// The store is a copy whose writing was interrupted.
-    #[error("{0} is a backup that was interrupted, and not complete. Use another one")]
+    #[error("{0} is an incomplete backup, because its writing was interrupted. Use another backup")]
     Unfinished(PathBuf),
     /// Acknowledged data is missing.
-    #[error("the store in {0} is not whole")]
+    #[error("the store in {0} is incomplete")]
     MissingGroups(PathBuf, #[source] MissingGroups),
     /// The engine refuses its files.
     #[error("the store in {0} cannot be opened")]
     Engine(PathBuf, #[source] EngineError),
     /// The first write did not finish. A restart of the process may help.
-    #[error("the store in {0} takes no writes: the first did not end within 10 s")]
+    #[error("the store in {0} did not complete its first write within 10 s")]
     WritesHalt(PathBuf),
 }
 
 impl OpenError {
     /// Returns whether restarting the process may help.
     #[must_use]
-    pub fn may_pass(&self) -> bool {
+    pub fn may_succeed_after_restart(&self) -> bool {
         matches!(self, Self::WritesHalt(_))
     }
 }
@@ -105,11 +105,11 @@ impl EmbeddedStore {
         let io = |error| OpenError::Io(options.path.clone(), error);
         std::fs::create_dir_all(&options.path).map_err(io)?;
         let disk = Disk::of(&options.path, options.reserve_bytes);
-        Self::open_on(options, disk)
+        Self::open_on_disk(options, disk)
     }
 
     /// Opens the store on a disk that may be full.
-    fn open_on(options: OpenOptions, mut disk: Disk) -> Result<Arc<Self>, OpenError> {
+    fn open_on_disk(options: OpenOptions, mut disk: Disk) -> Result<Arc<Self>, OpenError> {
         let OpenOptions {
             path,
             on_durable,
@@ -122,7 +122,7 @@ impl EmbeddedStore {
         let io = |error| OpenError::Io(path.clone(), error);
         // The engine will write the content of the journals to tables again.
         let is_full = disk.measure(journals_bytes(&path)) == SpaceLevel::Exhausted;
-        let background = if is_full && Self::is_in(&path) {
+        let background = if is_full && Self::exists_at(&path) {
             Background::Dormant
         } else {
             Background::Working
@@ -136,10 +136,10 @@ impl EmbeddedStore {
         if background == Background::Working {
             log = probe(&path, &engine, log + 1)?;
         }
-        let tell = Arc::clone(&on_fatal);
-        let beside = acknowledged
+        let report = Arc::clone(&on_fatal);
+        let syncing = acknowledged
             .keep_synced(move |error| {
-                tell(&format!("the acknowledged group cannot be synced: {error}"));
+                report(&format!("the acknowledged group cannot be synced: {error}"));
             })
             .map_err(io)?;
         let committer = Committer::start(Arc::clone(&engine) as _, log, disk, on_durable, on_fatal)
@@ -147,7 +147,7 @@ impl EmbeddedStore {
         Ok(Arc::new(Self {
             engine,
             committer,
-            _beside: Some(beside),
+            _syncing: Some(syncing),
             folder: Some(path),
         }))
     }
@@ -156,7 +156,7 @@ impl EmbeddedStore {
 impl EmbeddedStore {
     /// Returns whether the folder contains a store.
     #[must_use]
-    pub fn is_in(path: &Path) -> bool {
+    pub fn exists_at(path: &Path) -> bool {
         path.join(ENGINE_FOLDER).is_dir()
     }
 
@@ -166,7 +166,7 @@ impl EmbeddedStore {
     /// # Errors
     ///
     /// See [`OpenError`].
-    pub fn open_alone(path: &Path) -> Result<Arc<Self>, OpenError> {
+    pub fn open_for_command(path: &Path) -> Result<Arc<Self>, OpenError> {
         Self::open(OpenOptions {
             path: path.to_path_buf(),
             reserve_bytes: STORE_RESERVE_BYTES_DEFAULT,
@@ -200,8 +200,8 @@ impl EmbeddedStore {
     /// # Errors
     ///
     /// See [`DataKeysError`]; then the earlier secret still opens them.
-    pub fn seal_again(&self, secrets: &StoreSecrets) -> Result<(), DataKeysError> {
-        self.engine.seal_again(secrets)
+    pub fn reseal(&self, secrets: &StoreSecrets) -> Result<(), DataKeysError> {
+        self.engine.reseal(secrets)
     }
 
     /// Approximate number of bytes in memtables.
@@ -325,7 +325,7 @@ fn probe(path: &Path, engine: &Arc<SealedEngine<FjallEngine>>, log: u64) -> Resu
             drop(done.send(written));
         })
         .map_err(|error| OpenError::Io(path.to_path_buf(), error))?;
-    match wait.recv_timeout(PROBE) {
+    match wait.recv_timeout(PROBE_TIMEOUT) {
         Ok(Ok(())) => Ok(log),
         Ok(Err(error)) => Err(OpenError::Engine(path.to_path_buf(), error)),
         Err(_) => Err(OpenError::WritesHalt(path.to_path_buf())),
@@ -374,7 +374,7 @@ mod tests {
             found.unwrap().unwrap()
         };
         {
-            let store = EmbeddedStore::open_alone(&path).unwrap();
+            let store = EmbeddedStore::open_for_command(&path).unwrap();
             put(&store, 1).unwrap();
         }
         let free_bytes = Arc::new(AtomicU64::new(0));
@@ -392,7 +392,7 @@ mod tests {
             on_durable: Arc::new(|_, _, _| {}),
             on_fatal: Arc::new(|reason| panic!("{reason}")),
         };
-        let store = EmbeddedStore::open_on(options, disk).unwrap();
+        let store = EmbeddedStore::open_on_disk(options, disk).unwrap();
         let group = || Acknowledged::open(&path).unwrap().unwrap().number();
         let before = group();
         assert_eq!(read(&store), [1]);
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(read(&store), [3]);
         store.flush_tables().unwrap();
         drop(store);
-        assert_eq!(read(&EmbeddedStore::open_alone(&path).unwrap()), [3]);
+        assert_eq!(read(&EmbeddedStore::open_for_command(&path).unwrap()), [3]);
         std::fs::remove_dir_all(&path).unwrap();
     }
 
@@ -436,10 +436,10 @@ mod tests {
         for cut in cuts {
             std::fs::create_dir_all(&path).unwrap();
             cut();
-            drop(EmbeddedStore::open_alone(&path).unwrap());
+            drop(EmbeddedStore::open_for_command(&path).unwrap());
             // A store that has acknowledged something is refused when it has lost that file.
             std::fs::remove_file(engine.join(ENGINE_VERSION)).unwrap();
-            assert!(EmbeddedStore::open_alone(&path).is_err());
+            assert!(EmbeddedStore::open_for_command(&path).is_err());
             assert!(engine.join("0.jnl").exists(), "nothing was removed");
             std::fs::remove_dir_all(&path).unwrap();
         }

@@ -1,11 +1,11 @@
 //! The writer's cache of the journal heads of recently used sessions.
 
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::JOURNAL_TIPS_MAX;
+use porchlight_schema::limits::JOURNAL_HEADS_MAX;
 
 use super::recent::Recent;
 
-/// The writer's knowledge of a session's journal.
+/// The head of a session's journal, as the writer knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct JournalHead {
     /// The highest number, or `None` while there is no batch.
@@ -23,7 +23,7 @@ pub(crate) struct JournalHeads(Recent<SessionId, JournalHead>);
 
 impl Default for JournalHeads {
     fn default() -> Self {
-        Self(Recent::new(JOURNAL_TIPS_MAX))
+        Self(Recent::new(JOURNAL_HEADS_MAX))
     }
 }
 
@@ -32,14 +32,20 @@ impl JournalHeads {
         self.0.get(&session_id)
     }
 
-    pub(crate) fn set(&mut self, session_id: SessionId, tip: JournalHead) {
-        self.0.set(session_id, tip);
+    pub(crate) fn set(&mut self, session_id: SessionId, head: JournalHead) {
+        self.0.set(session_id, head);
     }
 
     /// Records that a session has ended.
     pub(crate) fn end(&mut self, session_id: SessionId) {
-        if let Some(tip) = self.get(session_id) {
-            self.set(session_id, JournalHead { ended: true, ..tip });
+        if let Some(head) = self.get(session_id) {
+            self.set(
+                session_id,
+                JournalHead {
+                    ended: true,
+                    ..head
+                },
+            );
         }
     }
 
@@ -54,7 +60,7 @@ impl JournalHeads {
 
     /// Returns whether a session was erased.
     pub(crate) fn is_erased(&mut self, session_id: SessionId) -> bool {
-        self.get(session_id).is_some_and(|tip| tip.erased)
+        self.get(session_id).is_some_and(|head| head.erased)
     }
 
     /// Forgets a session whose rows are removed.

@@ -28,7 +28,7 @@ pub struct LocalStore<E: Engine> {
     pub(crate) engine: Arc<E>,
     pub(crate) committer: Committer,
     /// Dropped after the writer has ended.
-    pub(crate) _beside: Option<super::engine::fjall::acknowledged::Syncing>,
+    pub(crate) _syncing: Option<super::engine::fjall::acknowledged::Syncing>,
     /// The store's folder, if it is on disk.
     pub(crate) folder: Option<std::path::PathBuf>,
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::cql::{CqlStore, ImportedSession};
 use super::embedded::EmbeddedStore;
 use super::engine::KeyRange;
-use super::tables::{Key, behind, idempotency};
+use super::tables::{Key, idempotency, to_score};
 use super::txn::{Row, Scan};
 
 /// Number of sessions imported concurrently.
@@ -61,7 +61,7 @@ pub enum MigrateError {
     Store(#[from] StoreError),
     /// Imported data differs from its original.
     #[error(
-        "{what} of session {session_id} is not the same in the cluster: has a server been at work there?"
+        "{what} of session {session_id} differs in the cluster. Check whether a server has written there"
     )]
     Differs {
         /// The id of the session.
@@ -98,14 +98,16 @@ pub async fn migrate(
     to: &Arc<CqlStore>,
     mut progress: impl FnMut(&Migrated),
 ) -> Result<Migrated, MigrateError> {
-    no_unknown_tables(from).await?;
-    let mut done = customers(from, to).await?;
+    check_tables(from).await?;
+    let mut done = import_customers(from, to).await?;
     let mut after = None;
     loop {
         let starts = starts_after(from, after).await?;
         let Some(last) = starts.last() else { break };
         after = Some(last.session_id);
-        let moving = starts.into_iter().map(|start| session(from, to, start));
+        let moving = starts
+            .into_iter()
+            .map(|start| import_session(from, to, start));
         let moved: Vec<_> = stream::iter(moving)
             .buffer_unordered(AT_ONCE)
             .try_collect()
@@ -113,10 +115,10 @@ pub async fn migrate(
         done = moved.into_iter().fold(done, Migrated::plus);
         progress(&done);
     }
-    requests(from, to).await?;
-    recorders(from, to).await?;
-    documents(from, to).await?;
-    no_others(from, to).await?;
+    import_requests(from, to).await?;
+    import_recorders(from, to).await?;
+    import_documents(from, to).await?;
+    check_sessions(from, to).await?;
     Ok(done)
 }
 
@@ -154,7 +156,7 @@ fn treatment(table: u8) -> Option<Treatment> {
 }
 
 /// Refuses a store with rows that this version does not know, because they would be lost.
-async fn no_unknown_tables(from: &EmbeddedStore) -> Result<(), MigrateError> {
+async fn check_tables(from: &EmbeddedStore) -> Result<(), MigrateError> {
     // Keys that begin with 0 belong to the store's own checks.
     for table in (1..=u8::MAX).filter(|&table| treatment(table).is_none()) {
         let first = Scan::state(KeyRange::prefix(vec![table]), 1);
@@ -167,7 +169,7 @@ async fn no_unknown_tables(from: &EmbeddedStore) -> Result<(), MigrateError> {
 }
 
 /// Imports the links by which apps on stock phones record deliveries.
-async fn recorders(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
+async fn import_recorders(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
     let mut after = None;
     loop {
         let (page, next) = from.recorders(after, PAGE_ROWS).await?;
@@ -182,7 +184,7 @@ async fn recorders(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateErr
 }
 
 /// Verifies that the cluster has no session that the embedded store does not have.
-async fn no_others(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
+async fn check_sessions(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
     let mut ids = to.session_ids().await?;
     while let Some(session_id) = ids.try_next().await? {
         if from.find(session_id).await?.is_none() {
@@ -204,7 +206,7 @@ fn hash_of(row: &Row) -> StoreResult<[u8; 32]> {
     hash.ok_or_else(|| StoreError::Corrupt("a key that is no hash".to_owned()))
 }
 
-async fn customers(from: &EmbeddedStore, to: &CqlStore) -> Result<Migrated, MigrateError> {
+async fn import_customers(from: &EmbeddedStore, to: &CqlStore) -> Result<Migrated, MigrateError> {
     let mut done = Migrated::default();
     for organization in from.organizations().await? {
         to.organization(organization).await?;
@@ -228,8 +230,8 @@ async fn customers(from: &EmbeddedStore, to: &CqlStore) -> Result<Migrated, Migr
     Ok(done)
 }
 
-/// Imports rows that point to sessions, after the sessions.
-async fn requests(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
+/// Imports requested retries and idempotency keys, after the sessions to which they point.
+async fn import_requests(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
     for endpoint in from.endpoints().await? {
         let of_endpoint = Key::of(b'b').bytes(&endpoint.id.to_bytes()).build();
         for row in rows(from, of_endpoint).await? {
@@ -238,17 +240,17 @@ async fn requests(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateErro
         }
     }
     for row in rows(from, vec![b'i']).await? {
-        let remembered: idempotency::Remembered = row.decode()?;
+        let stored: idempotency::IdempotencyRecord = row.decode()?;
         // The tenant precedes the hash.
         let hash = row.key.get(18..).unwrap_or_default();
-        to.import_idempotency(hash, remembered.body_hash, remembered.session_id)
+        to.import_idempotency(hash, stored.body_hash, stored.session_id)
             .await?;
     }
     Ok(())
 }
 
 /// Imports documents, such as the audit log.
-async fn documents(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
+async fn import_documents(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
     for row in rows(from, vec![b'#']).await? {
         let key = row.key.get(1..).unwrap_or_default();
         let (collection, key) = Collection::split_key(key)
@@ -270,7 +272,7 @@ async fn starts_after(
     rows.await?.iter().map(Row::decode).collect()
 }
 
-async fn session(
+async fn import_session(
     from: &EmbeddedStore,
     to: &CqlStore,
     start: SessionStart,
@@ -311,7 +313,7 @@ async fn read_session(from: &EmbeddedStore, start: SessionStart) -> StoreResult<
         messages.push((message, detail.row, detail.attempts));
     }
     let needs_rescoring = from
-        .read_rows(move |read| read.has_state(&behind::key(session_id)))
+        .read_rows(move |read| read.has_state(&to_score::key(session_id)))
         .await?;
     Ok(ImportedSession {
         end: from.find(session_id).await?.and_then(|row| row.end),
@@ -390,7 +392,7 @@ mod tests {
 
     /// The sources of the tables, which name the letters of their keys.
     const SOURCES: [&str; 19] = [
-        include_str!("tables/behind.rs"),
+        include_str!("tables/to_score.rs"),
         include_str!("tables/deliveries.rs"),
         include_str!("tables/documents.rs"),
         include_str!("tables/endpoints.rs"),

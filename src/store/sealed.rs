@@ -12,9 +12,9 @@
 //! be any, an erasure rewrites the files of the engine as before.
 
 mod batch;
+mod bookkeeping;
 mod data_keys;
 mod key_folder;
-mod ledger;
 mod owner;
 mod root_key;
 mod value;
@@ -26,10 +26,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use porchlight_ports::StoreError;
 use porchlight_schema::limits::{DATA_KEY_SESSIONS_MAX, DATA_KEYS_UNSYNCED_MAX};
 
-use self::batch::{Sealing, Unsealed, Writer};
-use self::data_keys::{DataKeys, Found};
-use self::ledger::{HAS_UNSEALED, NEXT, TO_DESTROY};
-use self::owner::{Owner, owner};
+use self::batch::{Sealing, UnsealedRows, Writer};
+use self::bookkeeping::{HAS_UNSEALED, NEXT, TO_DESTROY};
+use self::data_keys::{DataKeys, FoundKey};
+use self::owner::{KeyOwner, key_owner};
 use self::value::Nonces;
 use super::damage::skipped;
 use super::engine::fjall::FjallEngine;
@@ -68,7 +68,7 @@ enum Opened {
 
 /// Returns the number of the key that sealed a stored value, or `None` if it is not sealed. The number
 /// of a damaged value may be wrong.
-fn number_in(value: &[u8]) -> Option<u64> {
+fn key_number(value: &[u8]) -> Option<u64> {
     value::number(record::parts(value)?.0)
 }
 
@@ -112,10 +112,10 @@ impl<E: Engine> SealedEngine<E> {
         let has_note = readable(self.inner.get(Space::State, HAS_UNSEALED).transpose())?;
         let has_unsealed = || readable(Some(self.has_unsealed_rows()));
         let unsealed = match next {
-            _ if has_note.is_some() => Unsealed::Noted,
+            _ if has_note.is_some() => UnsealedRows::Noted,
             // A damaged block may hold such a row.
-            None if has_unsealed()?.unwrap_or(true) => Unsealed::Found,
-            _ => Unsealed::None,
+            None if has_unsealed()?.unwrap_or(true) => UnsealedRows::Found,
+            _ => UnsealedRows::None,
         };
         let keys = DataKeys::open(path, secrets, next.is_some())?;
         let left = readable(Some(self.interrupted_erasures()))?.unwrap_or_default();
@@ -123,7 +123,7 @@ impl<E: Engine> SealedEngine<E> {
         // No key of the existing files is used again if the row is damaged or lost.
         let next = match next.and_then(decoded_next) {
             Some(next) => next,
-            None => keys.after_all().map_err(io)?,
+            None => keys.end_number().map_err(io)?,
         };
         let sealing = Sealing {
             keys,
@@ -149,9 +149,9 @@ impl<E: Engine> SealedEngine<E> {
     /// # Errors
     ///
     /// See [`DataKeysError`].
-    pub(crate) fn seal_again(&self, secrets: &StoreSecrets) -> Result<(), DataKeysError> {
+    pub(crate) fn reseal(&self, secrets: &StoreSecrets) -> Result<(), DataKeysError> {
         let sealing = self.sealing.get();
-        sealing.map_or(Ok(()), |sealing| sealing.keys.seal_again(secrets))
+        sealing.map_or(Ok(()), |sealing| sealing.keys.reseal(secrets))
     }
 
     fn interrupted_erasures(&self) -> Result<Vec<u64>, EngineError> {
@@ -175,7 +175,8 @@ impl<E: Engine> SealedEngine<E> {
                 let range = KeyRange::prefix([table]);
                 self.inner
                     .scan(space, &range, Order::Ascending, &mut |key, value| {
-                        found = owner(space, key) != Owner::Nobody && number_in(value).is_none();
+                        found =
+                            key_owner(space, key) != KeyOwner::None && key_number(value).is_none();
                         match found {
                             true => ControlFlow::Break(()),
                             false => ControlFlow::Continue(()),
@@ -196,24 +197,24 @@ impl<E: Engine> SealedEngine<E> {
             return Ok(true);
         }
         let stored = self.inner.get(write.space, &write.key)?;
-        Ok(stored.as_deref().and_then(number_in).is_some())
+        Ok(stored.as_deref().and_then(key_number).is_some())
     }
 
     /// Opens a stored value. A value whose key is damaged comes back without its last byte, so that its checksum fails.
     fn open(&self, space: Space, key: &[u8], mut value: Vec<u8>) -> Result<Opened, EngineError> {
-        if owner(space, key) == Owner::Nobody {
+        if key_owner(space, key) == KeyOwner::None {
             return Ok(Opened::Value(value));
         }
         // A damaged value is returned unopened: the caller finds that its checksum is wrong.
-        let Some(number) = number_in(&value).filter(|_| record::is_sound(space, key, &value))
+        let Some(number) = key_number(&value).filter(|_| record::is_sound(space, key, &value))
         else {
             return Ok(Opened::Value(value));
         };
         let sealing = self.sealing.get().ok_or_else(|| failed(Locked))?;
         let secret = match sealing.keys.find(number).map_err(failed)? {
-            Found::Key(secret) => Some(secret),
-            Found::Destroyed => return Ok(Opened::Destroyed(value)),
-            Found::Damaged => None,
+            FoundKey::Key(secret) => Some(secret),
+            FoundKey::Destroyed => return Ok(Opened::Destroyed(value)),
+            FoundKey::Damaged => None,
         };
         let opened = secret.and_then(|secret| {
             let (payload, log) = record::parts(&value)?;
@@ -283,7 +284,7 @@ impl<E: Engine> Engine for SealedEngine<E> {
         loop {
             let mut stopped_at = Ok(None);
             self.inner.scan(space, &range, order, &mut |key, value| {
-                if owner(space, key) == Owner::Nobody {
+                if key_owner(space, key) == KeyOwner::None {
                     return visit(key, value);
                 }
                 match self.open(space, key, value.to_vec()) {
@@ -322,7 +323,7 @@ impl<E: Engine> Engine for SealedEngine<E> {
     fn apply(&self, writes: Vec<Write>, durability: Durability) -> Result<(), EngineError> {
         let Some(sealing) = self.sealing.get() else {
             for write in &writes {
-                if owner(write.space, &write.key) != Owner::Nobody && self.needs_key(write)? {
+                if key_owner(write.space, &write.key) != KeyOwner::None && self.needs_key(write)? {
                     return Err(failed(Locked));
                 }
             }
@@ -379,28 +380,28 @@ impl<E: Engine> Engine for SealedEngine<E> {
             writer.unsealed
         };
         sealing.sync()?;
-        if matches!(unsealed, Unsealed::None | Unsealed::Gone) {
+        if matches!(unsealed, UnsealedRows::None | UnsealedRows::Gone) {
             return Ok(());
         }
         // Rows that are removed while the files are rewritten may be in the new files.
-        let are_gone = unsealed == Unsealed::Noted && !self.has_unsealed_rows()?;
+        let are_gone = unsealed == UnsealedRows::Noted && !self.has_unsealed_rows()?;
         self.inner.purge()?;
         if are_gone {
-            sealing.writer().unsealed = Unsealed::Gone;
+            sealing.writer().unsealed = UnsealedRows::Gone;
         }
         Ok(())
     }
 
     fn rewrites_in_purge(&self) -> bool {
         let unsealed = self.sealing.get().map(|sealing| sealing.writer().unsealed);
-        !matches!(unsealed, Some(Unsealed::None | Unsealed::Gone))
+        !matches!(unsealed, Some(UnsealedRows::None | UnsealedRows::Gone))
     }
 
     fn data_key(&self, session: [u8; 16]) -> Result<Option<u64>, EngineError> {
         let key = owner::start_key(session);
         let start = batch::readable(self.inner.get(Space::State, &key))?;
         let sound = start.filter(|start| record::is_sound(Space::State, &key, start));
-        Ok(sound.as_deref().and_then(number_in))
+        Ok(sound.as_deref().and_then(key_number))
     }
 
     fn close(&self) -> Result<(), EngineError> {

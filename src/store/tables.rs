@@ -14,7 +14,7 @@
 //! | `p` | PoDs | session | `PodRow` |
 //! | `l` | sessions in progress | session | |
 //! | `c` | completed sessions | time of completion, session | |
-//! | `y` | sessions whose insight may be behind | session | |
+//! | `y` | ended sessions to score | session | |
 //! | `t` | sessions of a tenant | tenant, time of creation, session | |
 //! | `d` | … of a delivery | tenant, hash of the delivery's id, time, session | |
 //! | `r` | … of a courier | tenant, hash of the courier's id, time, session | |
@@ -46,7 +46,6 @@
 //! | `B` | when the last good backup was made | | time |
 //! | 0 (both spaces) | group markers | slot | (see `continuity.rs`) |
 
-pub(crate) mod behind;
 pub mod deliveries;
 pub(crate) mod documents;
 pub mod endpoints;
@@ -69,6 +68,7 @@ pub(crate) mod reviews;
 pub mod session_index;
 pub mod sessions;
 pub mod snapshots;
+pub(crate) mod to_score;
 
 use porchlight_schema::ids::{OrganizationId, SessionId};
 use porchlight_schema::session::{Env, Tenant};

@@ -205,7 +205,7 @@ impl Group {
     }
 
     /// Rolls back the present operation's writes.
-    pub(crate) fn take_back(&mut self) {
+    pub(crate) fn roll_back(&mut self) {
         for (space, key, before) in std::mem::take(&mut self.undo).into_iter().rev() {
             match before {
                 Some(before) => self.overlay(space).insert(key, before),
@@ -243,7 +243,7 @@ impl Group {
 pub struct Txn<'a> {
     pub(crate) engine: &'a dyn Engine,
     pub(crate) group: &'a mut Group,
-    pub(crate) tips: &'a mut JournalHeads,
+    pub(crate) journal_heads: &'a mut JournalHeads,
 }
 
 impl Txn<'_> {

@@ -43,7 +43,7 @@ pub(super) fn of_name(refused: NameRefused) -> Cause {
     match refused {
         NameRefused::NoSuchName | NameRefused::NoAddress | NameRefused::NoAnswer => Cause::Dns,
         NameRefused::Address => Cause::BlockedAddress,
-        NameRefused::ResolverAway | NameRefused::Busy => Cause::Internal,
+        NameRefused::ResolverUnavailable | NameRefused::Busy => Cause::Internal,
     }
 }
 

@@ -17,7 +17,7 @@ use super::permits::PermitPool;
 
 tokio::task_local! {
     /// The tenant for whose attempt a connection is opened.
-    pub(super) static DIALLING: Tenant;
+    pub(super) static CONNECTING_TENANT: Tenant;
 }
 
 /// A resolver of host names.
@@ -46,9 +46,9 @@ pub enum NameRefused {
     /// The name resolves to an address that is not permitted, alone or among others.
     #[error("the name resolves to an address that is not permitted")]
     Address,
-    /// Our resolver is unavailable.
+    /// The resolver of the service is unavailable.
     #[error("the DNS resolver of the service does not answer")]
-    ResolverAway,
+    ResolverUnavailable,
     /// The tenant, or all tenants together, have too many lookups in flight.
     #[error("too many names are being looked up")]
     Busy,
@@ -106,30 +106,30 @@ impl Guard {
     ///
     /// Returns an error if there is no address, or if one of the addresses is not permitted.
     pub async fn addresses(&self, holder: Holder, name: &str) -> Verdict {
-        let mut ended = self.look_up(holder, name);
-        let result = ended.wait_for(Option::is_some).await;
+        let mut verdict = self.look_up(holder, name);
+        let result = verdict.wait_for(Option::is_some).await;
         match result.as_deref() {
             Ok(Some(verdict)) => verdict.clone(),
             // The lookup's task is gone because the runtime is ending.
-            Ok(None) | Err(_) => Err(NameRefused::ResolverAway),
+            Ok(None) | Err(_) => Err(NameRefused::ResolverUnavailable),
         }
     }
 
     fn look_up(&self, holder: Holder, name: &str) -> PendingVerdict {
         let key = (holder, name.to_owned());
         let mut look_ups = lock(&self.look_ups);
-        if let Some(ended) = look_ups.get(&key)
-            && ended.has_changed().is_ok()
+        if let Some(pending) = look_ups.get(&key)
+            && pending.has_changed().is_ok()
         {
-            return ended.clone();
+            return pending.clone();
         }
-        let (end, ended) = watch::channel(None);
-        look_ups.insert(key.clone(), ended.clone());
+        let (publish, pending) = watch::channel(None);
+        look_ups.insert(key.clone(), pending.clone());
         let (resolver, allowed) = (Arc::clone(&self.resolver), Arc::clone(&self.allowed));
-        let (known, permits) = (Arc::clone(&self.look_ups), self.permits.clone());
+        let (in_flight, permits) = (Arc::clone(&self.look_ups), self.permits.clone());
         tokio::spawn(async move {
-            let within = Duration::from_millis(LOOK_UP_PERMIT_MS_MAX);
-            let verdict = match permits.acquire(holder, within).await {
+            let timeout = Duration::from_millis(LOOK_UP_PERMIT_MS_MAX);
+            let verdict = match permits.acquire(holder, timeout).await {
                 Some(_permit) => judge(resolver.look_up(holder, &key.1).await, &allowed),
                 None => {
                     ResolverMetrics::get().on_refused(PermitPoolKind::LookUps);
@@ -138,10 +138,10 @@ impl Guard {
             };
             // The entry is removed before the verdict is published, so that later requests look up
             // again.
-            lock(&known).remove(&key);
-            end.send_replace(Some(verdict));
+            lock(&in_flight).remove(&key);
+            publish.send_replace(Some(verdict));
         });
-        ended
+        pending
     }
 }
 
@@ -169,7 +169,7 @@ impl reqwest::dns::Resolve for GuardedResolve {
     fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
         let guard = Arc::clone(&self.0);
         // A connection may be opened for an attempt that has already ended.
-        let holder = DIALLING.try_with(|tenant| *tenant).ok();
+        let holder = CONNECTING_TENANT.try_with(|tenant| *tenant).ok();
         Box::pin(async move {
             let addresses = guard.addresses(holder, name.as_str()).await?;
             // The client replaces port 0 with the URL's port.

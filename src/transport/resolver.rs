@@ -28,21 +28,21 @@ use tokio::time::timeout;
 use super::guard::{NameRefused, Resolver};
 use super::permits::Holder;
 
-/// The time that a server has to answer a question before the question is asked again.
-const QUESTION_MS_MAX: u64 = LOOK_UP_MS_MAX * 7 / 15;
-/// The number of servers asked at the same time: as many as `resolv.conf` may name.
-const SERVERS_ASKED: usize = 3;
+/// The time that a server has to answer a query before the query is sent again.
+const QUERY_MS_MAX: u64 = LOOK_UP_MS_MAX * 7 / 15;
+/// The number of servers that are queried at the same time: as many as `resolv.conf` may name.
+const CONCURRENT_SERVERS: usize = 3;
 /// The maximum time for which an address is cached, regardless of its time to live.
 const CACHED_MS_MAX: u64 = 300_000;
 /// The interval at which the system's files are checked for changes.
-const FILES_CHECKED_MS: u64 = 5_000;
+const FILE_CHECK_MS: u64 = 5_000;
 /// The time within which a name must have had an address to count as recently resolved.
-const RECENTLY: Duration = Duration::from_secs(3_600);
+const RECENT_PERIOD: Duration = Duration::from_secs(3_600);
 /// The time for which the result of a canary is used.
 const CANARY_FRESH_MS: u64 = 1_000;
 /// The files of the system's configuration.
 const SYSTEM_FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
-/// The server that is asked if `/etc/resolv.conf` names no server, as the C library does.
+/// The server that is queried if `/etc/resolv.conf` names no server, as the C library does.
 const LOCAL_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Resolves names by DNS, after `/etc/hosts`.
@@ -69,7 +69,7 @@ struct Cached {
 }
 
 /// The error of a lookup that ended without a definite answer.
-struct NoAnswer;
+struct Inconclusive;
 
 impl std::fmt::Debug for DnsResolver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -93,7 +93,7 @@ impl DnsResolver {
     }
 
     fn new(servers: Option<Vec<SocketAddr>>) -> Self {
-        let files = SYSTEM_FILES.map(changed_at);
+        let files = SYSTEM_FILES.map(modified_at);
         Self {
             client: Mutex::new(Client {
                 resolver: build(servers.as_deref()),
@@ -116,9 +116,9 @@ impl DnsResolver {
     /// Reads the system's files again if one of them has changed.
     fn client(&self) -> MutexGuard<'_, Client> {
         let mut client = lock(&self.client);
-        if client.checked_at.elapsed() >= Duration::from_millis(FILES_CHECKED_MS) {
+        if client.checked_at.elapsed() >= Duration::from_millis(FILE_CHECK_MS) {
             client.checked_at = Instant::now();
-            let files = SYSTEM_FILES.map(changed_at);
+            let files = SYSTEM_FILES.map(modified_at);
             if files != client.files {
                 client.files = files;
                 client.resolver = build(self.servers.as_deref());
@@ -172,10 +172,10 @@ impl DnsResolver {
     fn resolved_recently(&self, name: &str) -> bool {
         let cache = lock(&self.cache);
         let cached = cache.get(name);
-        cached.is_some_and(|cached| cached.until.elapsed() < RECENTLY)
+        cached.is_some_and(|cached| cached.until.elapsed() < RECENT_PERIOD)
     }
 
-    fn remember(&self, name: &str, addresses: &[IpAddr], until: Instant) {
+    fn cache_addresses(&self, name: &str, addresses: &[IpAddr], until: Instant) {
         let now = Instant::now();
         let until = until.min(now + Duration::from_millis(CACHED_MS_MAX));
         let mut cache = lock(&self.cache);
@@ -191,9 +191,9 @@ impl DnsResolver {
         cache.insert(name.to_owned(), Cached { addresses, until });
     }
 
-    /// Looks up the addresses of a name.
-    async fn ask(&self, name: &str) -> Result<Result<Vec<IpAddr>, NameRefused>, NoAnswer> {
-        let client = self.client().resolver.clone().map_err(|_| NoAnswer)?;
+    /// Queries the servers for the addresses of a name.
+    async fn query(&self, name: &str) -> Result<Result<Vec<IpAddr>, NameRefused>, Inconclusive> {
+        let client = self.client().resolver.clone().map_err(|_| Inconclusive)?;
         let Ok(mut absolute) = Name::from_str(name) else {
             return Ok(Err(NameRefused::NoSuchName));
         };
@@ -207,7 +207,7 @@ impl DnsResolver {
         match answer {
             Ok(found) => {
                 let addresses: Vec<_> = found.iter().collect();
-                self.remember(name, &addresses, found.valid_until());
+                self.cache_addresses(name, &addresses, found.valid_until());
                 match addresses.is_empty() {
                     true => Ok(Err(NameRefused::NoAddress)),
                     false => Ok(Ok(addresses)),
@@ -215,11 +215,11 @@ impl DnsResolver {
             }
             Err(error) if error.is_nx_domain() => Ok(Err(NameRefused::NoSuchName)),
             Err(error) if error.is_no_records_found() => Ok(Err(NameRefused::NoAddress)),
-            Err(_) => Err(NoAnswer),
+            Err(_) => Err(Inconclusive),
         }
     }
 
-    /// Asks our servers for the name servers of the root, which they know without the customer's
+    /// Queries the resolver for the name servers of the root, which it knows without the customer's
     /// servers. Concurrent calls share the result.
     async fn canary(&self) -> Canary {
         let mut last = self.canary.lock().await;
@@ -232,8 +232,8 @@ impl DnsResolver {
         let client = self.client().resolver.clone();
         let canary = match client {
             Ok(client) => {
-                let asking = client.lookup(Name::root(), RecordType::NS);
-                match timeout(Duration::from_millis(LOOK_UP_CANARY_MS_MAX), asking).await {
+                let lookup = client.lookup(Name::root(), RecordType::NS);
+                match timeout(Duration::from_millis(LOOK_UP_CANARY_MS_MAX), lookup).await {
                     Ok(Ok(_)) => Canary::Answered,
                     Ok(Err(NetError::Dns(error))) if !is_server_failure(&error) => Canary::Answered,
                     Ok(Err(_)) | Err(_) => Canary::Failed,
@@ -245,8 +245,8 @@ impl DnsResolver {
         canary
     }
 
-    /// Decides whether the name or our resolver is to blame for a lookup without a definite answer.
-    async fn blame(&self, holder: Holder, name: &str, begun_ms: u64) -> NameRefused {
+    /// Decides whether the name or the resolver caused a lookup without a definite answer.
+    async fn classify_failure(&self, holder: Holder, name: &str, begun_ms: u64) -> NameRefused {
         let known = lock(&self.health).has_answered_since(begun_ms);
         let canary = match known {
             true => None,
@@ -264,20 +264,20 @@ impl DnsResolver {
             Blame::Resolver => {
                 if !was_away {
                     tracing::warn!(
-                        "the DNS resolver of this machine does not answer; webhook attempts are repeated and not counted"
+                        "the DNS resolver of this machine does not answer; webhook attempts are retried and not counted"
                     );
                 }
                 metrics.set_away(true);
-                NameRefused::ResolverAway
+                NameRefused::ResolverUnavailable
             }
             Blame::Name => {
-                self.on_back(was_away);
+                self.on_available(was_away);
                 NameRefused::NoAnswer
             }
         }
     }
 
-    fn on_back(&self, was_away: bool) {
+    fn on_available(&self, was_away: bool) {
         if was_away {
             tracing::info!("the DNS resolver of this machine answers again");
         }
@@ -297,21 +297,23 @@ impl Resolver for DnsResolver {
             return Ok(addresses);
         }
         let (begun, begun_ms) = (Instant::now(), self.now_ms());
-        let asking = timeout(Duration::from_millis(LOOK_UP_MS_MAX), self.ask(name));
-        let answer = match asking.await {
+        let lookup = timeout(Duration::from_millis(LOOK_UP_MS_MAX), self.query(name));
+        let answer = match lookup.await {
             Ok(Ok(answer)) => {
                 let now_ms = self.now_ms();
                 let was_away = lock(&self.health).on_answer(now_ms);
-                self.on_back(was_away);
+                self.on_available(was_away);
                 answer
             }
-            Ok(Err(NoAnswer)) | Err(_) => Err(self.blame(holder, name, begun_ms).await),
+            Ok(Err(Inconclusive)) | Err(_) => {
+                Err(self.classify_failure(holder, name, begun_ms).await)
+            }
         };
         let outcome = match &answer {
             Ok(_) => LookUpOutcome::Found,
             Err(NameRefused::NoSuchName) => LookUpOutcome::NoSuchName,
             Err(NameRefused::NoAddress) => LookUpOutcome::NoAddress,
-            Err(NameRefused::ResolverAway) => LookUpOutcome::ResolverAway,
+            Err(NameRefused::ResolverUnavailable) => LookUpOutcome::ResolverAway,
             Err(_) => LookUpOutcome::NoAnswer,
         };
         metrics.on_look_up(outcome, begun.elapsed());
@@ -319,40 +321,40 @@ impl Resolver for DnsResolver {
     }
 }
 
-/// Returns whether our server answered that it could not resolve the name.
+/// Returns whether the server answered that it could not resolve the name.
 fn is_server_failure(error: &DnsError) -> bool {
     matches!(error, DnsError::ResponseCode(ResponseCode::ServFail))
 }
 
-fn changed_at(file: &str) -> Option<SystemTime> {
+fn modified_at(file: &str) -> Option<SystemTime> {
     fs::metadata(file).and_then(|data| data.modified()).ok()
 }
 
 fn build(servers: Option<&[SocketAddr]>) -> Result<TokioResolver, NetError> {
     let (config, system) = match servers {
-        None => read_system_conf().unwrap_or_else(|_| (at(&[]), ResolverOpts::default())),
-        Some(servers) => (at(servers), ResolverOpts::default()),
+        None => read_system_conf().unwrap_or_else(|_| (config_of(&[]), ResolverOpts::default())),
+        Some(servers) => (config_of(servers), ResolverOpts::default()),
     };
     let config = match config.name_servers().is_empty() {
-        true => at(&[SocketAddr::new(LOCAL_SERVER, 53)]),
+        true => config_of(&[SocketAddr::new(LOCAL_SERVER, 53)]),
         false => config,
     };
     let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
     let options = builder.options_mut();
     *options = system;
-    options.timeout = Duration::from_millis(QUESTION_MS_MAX);
+    options.timeout = Duration::from_millis(QUERY_MS_MAX);
     options.attempts = 1;
     options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
     // The cache of this module must know whether an answer came from a server.
     options.cache_size = 0;
     options.use_hosts_file = ResolveHosts::Never;
-    options.num_concurrent_reqs = SERVERS_ASKED;
+    options.num_concurrent_reqs = CONCURRENT_SERVERS;
     options.max_active_requests = NAMES_CACHED_MAX;
     builder.build()
 }
 
 /// Returns the configuration of these servers.
-fn at(servers: &[SocketAddr]) -> ResolverConfig {
+fn config_of(servers: &[SocketAddr]) -> ResolverConfig {
     let servers = servers.iter().map(|server| {
         let mut config = NameServerConfig::udp_and_tcp(server.ip());
         for connection in &mut config.connections {

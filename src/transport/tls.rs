@@ -46,14 +46,14 @@ pub enum TrustError {
 /// The last seen expiry of each host's chain.
 pub(super) type CertificateEnds = Arc<DashMap<String, TimestampMs>>;
 
-/// A verifier that verifies as usual and records the chain's expiry.
+/// Verifies certificates as usual and records the expiry of their chain.
 #[derive(Debug)]
-struct Watching {
+struct ExpiryRecorder {
     inner: Arc<WebPkiServerVerifier>,
     ends: CertificateEnds,
 }
 
-impl ServerCertVerifier for Watching {
+impl ServerCertVerifier for ExpiryRecorder {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -143,7 +143,7 @@ pub(super) fn client_config(
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Watching { inner, ends }))
+        .with_custom_certificate_verifier(Arc::new(ExpiryRecorder { inner, ends }))
         .with_no_client_auth();
     // A resumed connection shows no certificate: an expired certificate, or a certificate replaced
     // by an invalid one, would be accepted as long as the receiver's tickets are valid.

@@ -90,7 +90,7 @@ async fn dropped_samples_are_reported_with_the_evidence() {
     server
         .post("/v1/sessions/stop", &session.token, &stop)
         .await;
-    server.until_ready(&session.id).await;
+    server.wait_until_ready(&session.id).await;
     let path = format!("/v1/sessions/{}/evidence", session.id);
     let evidence = server.get(&path, &server.keys.secret).await;
     assert_eq!(
@@ -123,7 +123,7 @@ async fn every_session_response_contains_the_start() {
     ] {
         assert_eq!(session["startedAt"], body["startedAt"], "{session}");
     }
-    let missing = server.ask(Method::GET, &format!("/v1/sessions/{id}/acknowledged"));
+    let missing = server.request(Method::GET, &format!("/v1/sessions/{id}/acknowledged"));
     Answer::of(missing)
         .await
         .is_problem(401, "credential_missing");

@@ -42,7 +42,7 @@ async fn a_read_is_on_the_log_with_key_name_object_and_address() {
         ..CreateKeyRequest::new("acme", "sandbox", "secret")
     };
     let made = server
-        .desk
+        .key_admin
         .create(&order, server.clock.now())
         .await
         .unwrap();
@@ -67,7 +67,7 @@ async fn a_read_is_on_the_log_with_key_name_object_and_address() {
         .get(&insights(&session.id), &server.keys.client)
         .await;
     let again = server
-        .ask(Method::GET, &insights(&session.id))
+        .request(Method::GET, &insights(&session.id))
         .header("Service-Key", &made.key)
         .header("If-None-Match", insight.header("etag"));
     assert_eq!(Answer::of(again).await.status, 304);
@@ -79,7 +79,7 @@ async fn a_read_is_on_the_log_with_key_name_object_and_address() {
 async fn the_log_names_the_client_behind_a_trusted_proxy() {
     let server = Server::start().await;
     let request = server
-        .ask(Method::GET, "/v1/sessions")
+        .request(Method::GET, "/v1/sessions")
         .header("Service-Key", &server.keys.secret)
         .header("X-Forwarded-For", "192.0.2.1, 198.51.100.7");
     assert_eq!(Answer::of(request).await.status, 200);
@@ -173,13 +173,13 @@ async fn each_audited_read_of_a_session_appears_on_the_log() {
     }
     server.get("/v1/sessions", &secret).await;
     let events = server
-        .ask(Method::GET, &format!("/v1/sessions/{id}/events"))
+        .request(Method::GET, &format!("/v1/sessions/{id}/events"))
         .header("Service-Key", &secret);
     assert_eq!(events.send().await.unwrap().status().as_u16(), 200);
     let image = insight.json["pathImageUrl"].as_str().unwrap();
     let image = image.split_once("/v1/").unwrap().1;
     let image = server
-        .ask(Method::GET, &format!("/v1/{image}"))
+        .request(Method::GET, &format!("/v1/{image}"))
         .send()
         .await
         .unwrap();
@@ -297,7 +297,7 @@ async fn tenant_of(server: &Server) -> Tenant {
 }
 
 /// Reads the tenant's sessions until the answer has this status.
-async fn until_answered(server: &Server, key: &str, status: u16) {
+async fn wait_for_status(server: &Server, key: &str, status: u16) {
     for _ in 0..1_000 {
         if server.get("/v1/sessions", key).await.status == status {
             return;
@@ -337,7 +337,7 @@ async fn an_unreadable_row_of_a_log_stops_only_its_own_organization() {
     assert_eq!(broken.count(), 1, "{reports:?}");
 
     assert!(replace(damaged, None).await.unwrap());
-    until_answered(&server, &server.keys.secret, 200).await;
+    wait_for_status(&server, &server.keys.secret, 200).await;
     let found = lines(&server, "action=session.list").await;
     assert_eq!(found.len(), 2, "the line of the first answer is kept");
     server.stop().await;

@@ -34,7 +34,7 @@ async fn a_compressed_batch_is_the_same_batch() {
         ("identity", body.clone().into_bytes()),
     ] {
         let request = server
-            .ask(Method::POST, &telemetry(&session.id))
+            .request(Method::POST, &telemetry(&session.id))
             .header("Service-Key", &session.token);
         let answer = Answer::of(
             request
@@ -67,7 +67,7 @@ async fn a_decompression_bomb_is_refused_at_the_exact_limit() {
         for (coding, sent) in [("gzip", gzip(&body)), ("zstd", zstd(&body))] {
             assert!(sent.len() < 1024 * 1024);
             let request = server
-                .ask(Method::POST, &telemetry(&session.id))
+                .request(Method::POST, &telemetry(&session.id))
                 .header("Service-Key", &session.token);
             let answer = Answer::of(
                 request
@@ -81,7 +81,7 @@ async fn a_decompression_bomb_is_refused_at_the_exact_limit() {
     }
     for (length, status) in [(1024 * 1024, 202), (1024 * 1024 + 1, 413)] {
         let request = server
-            .ask(Method::POST, &telemetry(&session.id))
+            .request(Method::POST, &telemetry(&session.id))
             .header("Service-Key", &session.token);
         let answer = Answer::of(
             request
@@ -222,7 +222,7 @@ async fn a_refusal_reaches_a_client_that_is_still_sending() {
     let body = vec![b' '; 3 * 1024 * 1024];
     for _ in 0..20 {
         let request = server
-            .ask(Method::POST, &telemetry(&session.id))
+            .request(Method::POST, &telemetry(&session.id))
             .header("Service-Key", &session.token);
         Answer::of(
             request

@@ -94,7 +94,7 @@ fn endpoints() -> Vec<Endpoint> {
 
 impl Endpoint {
     fn request(&self, server: &Server, id: &str) -> reqwest::RequestBuilder {
-        let request = server.ask(self.method.clone(), &self.path.replace("{id}", id));
+        let request = server.request(self.method.clone(), &self.path.replace("{id}", id));
         match self.body {
             Some(body) => request
                 .header("Content-Type", "application/json")
@@ -128,7 +128,7 @@ async fn an_unknown_path_or_method_returns_a_problem() {
         "/v1//sessions",
     ] {
         for method in [Method::GET, Method::POST, Method::DELETE, Method::OPTIONS] {
-            Answer::of(server.ask(method, path))
+            Answer::of(server.request(method, path))
                 .await
                 .is_problem(404, "not_found");
         }
@@ -142,7 +142,8 @@ async fn an_unknown_path_or_method_returns_a_problem() {
                 continue;
             }
             let answer =
-                Answer::of(server.ask(Method::from_bytes(method.as_bytes()).unwrap(), &path)).await;
+                Answer::of(server.request(Method::from_bytes(method.as_bytes()).unwrap(), &path))
+                    .await;
             answer.is_problem(405, "method_not_allowed");
             assert_eq!(answer.header("allow"), endpoint.allow, "{method} {path}");
         }
@@ -191,8 +192,8 @@ async fn no_endpoint_works_without_a_valid_credential() {
 }
 
 async fn revoked_key(server: &Server) -> String {
-    let key = crate::server::key(&server.desk, "acme", "sandbox", "secret").await;
-    let listed = server.desk.list().await.unwrap();
+    let key = crate::server::key(&server.key_admin, "acme", "sandbox", "secret").await;
+    let listed = server.key_admin.list().await.unwrap();
     let made = listed
         .iter()
         .find(|listed| {
@@ -200,7 +201,7 @@ async fn revoked_key(server: &Server) -> String {
         })
         .unwrap();
     server
-        .desk
+        .key_admin
         .revoke(&made.id, porchlight_schema::time::TimestampMs(1))
         .await
         .unwrap();
@@ -324,7 +325,7 @@ async fn every_body_is_validated_in_the_same_way() {
         let body = endpoint.body.unwrap()(&id).to_string();
         let request = || {
             server
-                .ask(Method::POST, &endpoint.path.replace("{id}", &id))
+                .request(Method::POST, &endpoint.path.replace("{id}", &id))
                 .header("Service-Key", &server.keys.secret)
         };
         let json = || request().header("Content-Type", "application/json");

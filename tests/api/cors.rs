@@ -29,7 +29,7 @@ fn origins() -> Origins {
 }
 
 async fn preflight(server: &Server, route: Route, origin: &str) -> Answer {
-    let request = server.ask(Method::OPTIONS, route.as_str());
+    let request = server.request(Method::OPTIONS, route.as_str());
     let request = request
         .header("Origin", origin)
         .header("Access-Control-Request-Method", "POST")
@@ -98,7 +98,7 @@ async fn a_preflight_request_opens_the_paths_for_phones_and_no_other() {
 async fn a_page_of_a_configured_origin_reads_answers_and_errors() {
     let server = Server::with_origins(origins()).await;
     let start = |key: &str| {
-        let request = server.ask(Method::POST, "/v1/sessions/start");
+        let request = server.request(Method::POST, "/v1/sessions/start");
         let request = request.header("Origin", APP).header("Service-Key", key);
         request
             .header("Content-Type", "application/json")
@@ -115,7 +115,7 @@ async fn a_page_of_a_configured_origin_reads_answers_and_errors() {
         assert_eq!(answer.header("vary"), "origin");
     }
     // A path for the secret key alone stays closed, even with the key.
-    let list = server.ask(Method::GET, "/v1/sessions");
+    let list = server.request(Method::GET, "/v1/sessions");
     let list = list
         .header("Origin", APP)
         .header("Service-Key", &server.keys.secret);

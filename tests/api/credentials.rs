@@ -15,7 +15,7 @@ use crate::server::{Server, batch, config, key, telemetry};
 async fn both_header_forms_are_valid_and_must_agree() {
     let server = Server::start().await;
     let (key, other) = (&server.keys.secret, &server.keys.client);
-    let ask = || server.ask(Method::GET, "/v1/sessions");
+    let ask = || server.request(Method::GET, "/v1/sessions");
     let good = [
         ask().header("Service-Key", key),
         ask().bearer_auth(key),
@@ -40,7 +40,7 @@ async fn both_header_forms_are_valid_and_must_agree() {
             .await
             .is_problem(401, "credential_invalid");
     }
-    let in_query = server.ask(
+    let in_query = server.request(
         Method::GET,
         &format!("/v1/sessions?Service-Key={key}&access_token={key}"),
     );
@@ -98,9 +98,9 @@ async fn a_revoked_key_is_valid_until_its_lookup_expires() {
             server.get("/v1/sessions", &server.keys.secret).await.status,
             200
         );
-        for listed in server.desk.list().await.unwrap() {
+        for listed in server.key_admin.list().await.unwrap() {
             server
-                .desk
+                .key_admin
                 .revoke(&listed.id, server.clock.now())
                 .await
                 .unwrap();
@@ -125,7 +125,7 @@ async fn a_key_expires_despite_a_cached_lookup() {
         ..CreateKeyRequest::new("acme", "live", "secret")
     };
     let made = server
-        .desk
+        .key_admin
         .create(&order, server.clock.now())
         .await
         .unwrap();
@@ -181,7 +181,7 @@ async fn the_rate_limit_applies_per_key() {
         ..config()
     })
     .await;
-    let another = key(&server.desk, "acme", "sandbox", "secret").await;
+    let another = key(&server.key_admin, "acme", "sandbox", "secret").await;
     let mut limited = 0;
     for _ in 0..12 {
         let answer = server.get("/v1/sessions", &server.keys.secret).await;

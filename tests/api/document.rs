@@ -53,7 +53,7 @@ fn assert_valid(pointer: &str, value: &Value) {
 #[actix::test]
 async fn the_service_serves_the_document() {
     let server = Server::start().await;
-    let answer = Answer::of(server.ask(Method::GET, "/openapi.json")).await;
+    let answer = Answer::of(server.request(Method::GET, "/openapi.json")).await;
     assert_eq!(
         (answer.status, answer.text.as_str()),
         (200, openapi::text())
@@ -65,7 +65,7 @@ async fn the_service_serves_the_document() {
         ("*".to_owned(), 304),
         ("\"x\"".to_owned(), 200),
     ] {
-        let again = server.ask(Method::GET, "/openapi.json");
+        let again = server.request(Method::GET, "/openapi.json");
         let again = again.header("If-None-Match", &known);
         assert_eq!(Answer::of(again).await.status, status, "{known}");
     }
@@ -110,7 +110,7 @@ async fn every_route_is_documented_and_every_documented_path_is_a_route() {
         } else {
             "ses_00000000000000000000000000"
         };
-        let refused = Answer::of(server.ask(Method::PATCH, &path.replace("{id}", id))).await;
+        let refused = Answer::of(server.request(Method::PATCH, &path.replace("{id}", id))).await;
         let allow = documented
             .get(path)
             .map_or("not documented", String::as_str);

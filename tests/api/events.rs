@@ -55,7 +55,7 @@ pub(crate) struct Client {
 
 impl Client {
     fn asking(server: &Server, key: &str, id: &str) -> reqwest::RequestBuilder {
-        let request = server.ask(Method::GET, &events(id));
+        let request = server.request(Method::GET, &events(id));
         request
             .header("Service-Key", key)
             .header("Accept", "text/event-stream")
@@ -192,7 +192,7 @@ async fn a_reconnecting_client_sees_the_same_as_a_connected_one() {
         "{names:?}"
     );
     assert_eq!(last, ["insight", "end"]);
-    let insight = server.until_ready(&session.id).await;
+    let insight = server.wait_until_ready(&session.id).await;
     let [.., of_insight, of_end] = &stayed[..] else {
         panic!()
     };
@@ -262,9 +262,9 @@ async fn late_data_changes_the_insight_and_not_emitted_events() {
         .await
         .rest()
         .await;
-    let first = server.until_ready(&session.id).await;
+    let first = server.wait_until_ready(&session.id).await;
     send(&server, &session, 24..36).await;
-    while server.until_ready(&session.id).await.json["updatedAt"] == first.json["updatedAt"] {
+    while server.wait_until_ready(&session.id).await.json["updatedAt"] == first.json["updatedAt"] {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let again = Client::connect(&server, &session.id, None)
@@ -310,7 +310,7 @@ async fn the_stream_needs_a_secret_key_and_a_matching_accept_header() {
         .get(&events("ses_1"), &server.keys.secret)
         .await
         .is_problem(404, "session_not_found");
-    Answer::of(server.ask(Method::GET, &path))
+    Answer::of(server.request(Method::GET, &path))
         .await
         .is_problem(401, "credential_missing");
     server
@@ -319,7 +319,7 @@ async fn the_stream_needs_a_secret_key_and_a_matching_accept_header() {
         .is_problem(405, "method_not_allowed");
     let asked = |accept: &str| {
         let request = server
-            .ask(Method::GET, &path)
+            .request(Method::GET, &path)
             .header("Service-Key", &server.keys.secret);
         request.header("Accept", accept)
     };
@@ -328,7 +328,7 @@ async fn the_stream_needs_a_secret_key_and_a_matching_accept_header() {
         .is_problem(406, "not_acceptable");
     let head = Answer::of(
         server
-            .ask(Method::HEAD, &path)
+            .request(Method::HEAD, &path)
             .header("Service-Key", &server.keys.secret),
     )
     .await;
@@ -369,11 +369,15 @@ async fn revoking_a_key_ends_its_streams() {
     .await;
     let session = server.start_session().await;
     let client = Client::connect(&server, &session.id, None).await;
-    let keys = server.desk.list().await.unwrap();
+    let keys = server.key_admin.list().await.unwrap();
     let is_ours =
         |key: &&ListedKey| key.kind == "secret" && server.keys.secret.ends_with(&key.last4);
     let id = &keys.iter().find(is_ours).unwrap().id;
-    server.desk.revoke(id, server.clock.now()).await.unwrap();
+    server
+        .key_admin
+        .revoke(id, server.clock.now())
+        .await
+        .unwrap();
     assert_eq!(client.rest().await, []);
     server.stop().await;
 }

@@ -11,7 +11,7 @@ fn explanation(id: &str) -> String {
 }
 
 async fn put(server: &Server, id: &str, key: &str, body: &Value) -> Answer {
-    let request = server.ask(Method::PUT, &format!("/v1/sessions/{id}/review"));
+    let request = server.request(Method::PUT, &format!("/v1/sessions/{id}/review"));
     let request = request
         .header("Service-Key", key)
         .header("Content-Type", "application/json");

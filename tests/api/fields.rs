@@ -308,7 +308,7 @@ async fn a_number_beyond_the_doubles_is_out_of_range() {
     let server = Server::start().await;
     let session = server.start_session().await;
     let post = async |path: &str, body: String| {
-        let request = server.ask(Method::POST, path);
+        let request = server.request(Method::POST, path);
         let request = request.header("Service-Key", &server.keys.secret);
         let request = request.header("Content-Type", "application/json");
         Answer::of(request.body(body)).await

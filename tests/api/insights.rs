@@ -70,7 +70,7 @@ async fn a_tag_is_strong_and_changes_with_the_insight() {
             &serde_json::json!({ "sessionId": session.id }),
         )
         .await;
-    let ready = server.until_ready(&session.id).await;
+    let ready = server.wait_until_ready(&session.id).await;
     let tag = ready.header("etag").to_owned();
     assert!(
         tag.starts_with('"') && tag.ends_with('"') && tag.len() > 10,
@@ -79,7 +79,7 @@ async fn a_tag_is_strong_and_changes_with_the_insight() {
     assert_ne!(before.header("etag"), tag);
     let ask = async |value: &str| {
         let request = server
-            .ask(Method::GET, &path)
+            .request(Method::GET, &path)
             .header("Service-Key", &server.keys.secret);
         Answer::of(request.header("If-None-Match", value)).await
     };
@@ -128,7 +128,7 @@ async fn head_returns_the_response_of_get_without_a_body() {
         let get = server.get(&path, &server.keys.secret).await;
         let head = Answer::of(
             server
-                .ask(Method::HEAD, &path)
+                .request(Method::HEAD, &path)
                 .header("Service-Key", &server.keys.secret),
         )
         .await;

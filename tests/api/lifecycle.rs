@@ -129,7 +129,7 @@ async fn a_repeated_start_gets_the_same_response_after_its_time_limit() {
     let mut body = start_body();
     body["startedAt"] = json!(format!("{started_at:.3}"));
     let start = async |idempotency: &str, body: &Value| {
-        let request = server.ask(Method::POST, "/v1/sessions/start");
+        let request = server.request(Method::POST, "/v1/sessions/start");
         let request = request
             .header("Service-Key", &server.keys.client)
             .header("Content-Type", "application/json")
@@ -159,7 +159,7 @@ async fn a_repeat_by_idempotency_key_gets_the_same_response() {
     let server = Server::start().await;
     let start = async |key: &str, idempotency: &str, body: &Value| {
         let request = server
-            .ask(Method::POST, "/v1/sessions/start")
+            .request(Method::POST, "/v1/sessions/start")
             .header("Service-Key", key)
             .header("Idempotency-Key", idempotency);
         Answer::of(
@@ -234,7 +234,7 @@ async fn a_pod_is_acknowledged_and_causes_a_new_insight() {
     let server = Server::start().await;
     let session = server.scored_session().await;
     let path = format!("/v1/sessions/{}/pod", session.id);
-    let before = server.until_ready(&session.id).await;
+    let before = server.wait_until_ready(&session.id).await;
     assert!(before.json.get("pod").is_none());
     let pod = json!({ "type": "signature", "url": "https://example.com/s?x=1" });
     for _ in 0..2 {
@@ -347,7 +347,7 @@ async fn a_later_pod_counts_even_if_the_clock_was_set_back() {
         .post("/v1/sessions/stop", &session.token, &body)
         .await;
     assert_eq!(stopped.status, 200);
-    let insight = server.until_ready(&session.id).await;
+    let insight = server.wait_until_ready(&session.id).await;
     assert_eq!(insight.json["pod"], pod("last"));
     server.stop().await;
 }

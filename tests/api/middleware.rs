@@ -18,7 +18,7 @@ async fn a_valid_request_id_is_kept_and_any_other_replaced() {
     let server = Server::start().await;
     let ask = async |id: &str| {
         let request = server
-            .ask(Method::GET, "/v1/sessions")
+            .request(Method::GET, "/v1/sessions")
             .header("Service-Key", &server.keys.secret);
         Answer::of(request.header("X-Request-Id", id))
             .await
@@ -30,7 +30,7 @@ async fn a_valid_request_id_is_kept_and_any_other_replaced() {
     assert!(first.starts_with("req-") && second.starts_with("req-") && first != second);
     let refused = Answer::of(
         server
-            .ask(Method::GET, "/nothing")
+            .request(Method::GET, "/nothing")
             .header("X-Request-Id", "mine"),
     )
     .await;
@@ -69,7 +69,7 @@ async fn a_batch_gets_the_same_response_past_and_through_the_router() {
             .await
             .is_problem(422, "invalid_body");
         let request = server
-            .ask(Method::PUT, &path)
+            .request(Method::PUT, &path)
             .header("X-Request-Id", "mine");
         let answer = Answer::of(request).await;
         assert_eq!(answer.header("x-request-id"), "mine");
@@ -77,7 +77,7 @@ async fn a_batch_gets_the_same_response_past_and_through_the_router() {
     }
     for path in ways("ses_nothing") {
         let request = server
-            .ask(Method::POST, &path)
+            .request(Method::POST, &path)
             .header("Service-Key", &server.keys.secret)
             .header("Content-Type", "application/json")
             .header("X-Request-Id", "mine");

@@ -22,7 +22,9 @@ fn line(session: &str, seq: u32) -> String {
 }
 
 fn request(server: &Server, key: &str, body: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {
-    let request = server.ask(Method::POST, PATH).header("Service-Key", key);
+    let request = server
+        .request(Method::POST, PATH)
+        .header("Service-Key", key);
     request.header("Content-Type", MEDIA_TYPE).body(body)
 }
 
@@ -42,7 +44,7 @@ async fn lines(request: reqwest::RequestBuilder) -> Vec<Value> {
         .collect()
 }
 
-fn taken(session: &str, seq: u32) -> Value {
+fn accepted(session: &str, seq: u32) -> Value {
     json!({ "sessionId": session, "seq": seq, "status": 202 })
 }
 
@@ -65,11 +67,11 @@ async fn each_line_gets_the_response_of_a_single_call() {
     let many =
         json!({ "sessionId": two, "seq": 8, "samples": vec![json!({ "kind": "x" }); 20_001] });
     let cases = [
-        (line(&one, 0), Some(taken(&one, 0))),
-        (line(&two, 0), Some(taken(&two, 0))),
+        (line(&one, 0), Some(accepted(&one, 0))),
+        (line(&two, 0), Some(accepted(&two, 0))),
         ("\n".into(), None),
         (" \t\r\n".into(), None),
-        (line(&one, 0), Some(taken(&one, 0))),
+        (line(&one, 0), Some(accepted(&one, 0))),
         (
             format!("{other}\n"),
             Some(refused(Some(&one), Some(0), 409, "seq_conflict")),
@@ -111,7 +113,7 @@ async fn each_line_gets_the_response_of_a_single_call() {
             Some(refused(None, None, 400, "malformed_json")),
         ),
         // The last line needs no line end.
-        (line(&two, 1).trim_end().into(), Some(taken(&two, 1))),
+        (line(&two, 1).trim_end().into(), Some(accepted(&two, 1))),
     ];
     let body: String = cases.iter().map(|(line, _)| line.as_str()).collect();
     let expected: Vec<_> = cases.into_iter().filter_map(|(_, answer)| answer).collect();
@@ -143,7 +145,7 @@ async fn the_lines_of_a_session_are_processed_in_order() {
     let id = server.start_session().await.id;
     let count = 10 * SESSION_IN_FLIGHT_MAX;
     let body: String = (0..count).map(|seq| line(&id, seq)).collect();
-    let expected: Vec<_> = (0..count).map(|seq| taken(&id, seq)).collect();
+    let expected: Vec<_> = (0..count).map(|seq| accepted(&id, seq)).collect();
     assert_eq!(
         lines(request(&server, &server.keys.secret, body)).await,
         expected
@@ -157,7 +159,7 @@ async fn the_lines_of_a_session_are_processed_in_order() {
     assert_eq!(
         answers,
         [
-            taken(&id, count),
+            accepted(&id, count),
             refused(Some(&id), Some(count), 409, "seq_conflict")
         ]
     );
@@ -175,7 +177,7 @@ async fn request_faults_return_a_problem() {
             .await
             .is_problem(403, "secret_key_required");
     }
-    Answer::of(server.ask(Method::POST, PATH).body(good.clone()))
+    Answer::of(server.request(Method::POST, PATH).body(good.clone()))
         .await
         .is_problem(401, "credential_missing");
     server
@@ -219,15 +221,15 @@ async fn a_line_has_the_limits_of_a_batch() {
     let key = &server.keys.secret;
     let long = |bytes: usize| format!("{}{}\n", " ".repeat(bytes), line(&id, 0).trim_end());
     let body = [long(1024 * 1024), line(&id, 1)].concat();
-    let expected = [refused(None, None, 413, "body_too_large"), taken(&id, 1)];
+    let expected = [refused(None, None, 413, "body_too_large"), accepted(&id, 1)];
     assert_eq!(lines(request(&server, key, body)).await, expected);
     // In a compressed request the limit is that of an unpacked batch.
     let body = [long(1024 * 1024), long(8 * 1024 * 1024), line(&id, 2)].concat();
     let body = zstd::encode_all(body.as_bytes(), 3).unwrap();
     let expected = [
-        taken(&id, 0),
+        accepted(&id, 0),
         refused(None, None, 413, "body_too_large"),
-        taken(&id, 2),
+        accepted(&id, 2),
     ];
     assert_eq!(
         lines(request(&server, key, body).header("Content-Encoding", "zstd")).await,
@@ -282,14 +284,14 @@ async fn lines_are_answered_on_arrival_and_overloaded_one_by_one() {
     slow.send(line(&id, 0).as_bytes()).await;
     assert_eq!(
         slow.answer().await,
-        taken(&id, 0),
+        accepted(&id, 0),
         "the rest has not been sent"
     );
     let whole = line(&id, 1);
     let (begin, end) = whole.split_at(100);
     slow.send(begin.as_bytes()).await;
     slow.send(end.as_bytes()).await;
-    assert_eq!(slow.answer().await, taken(&id, 1));
+    assert_eq!(slow.answer().await, accepted(&id, 1));
     let target = server
         .service
         .target(id.parse().unwrap())
@@ -318,7 +320,7 @@ async fn lines_are_answered_on_arrival_and_overloaded_one_by_one() {
     drop(all);
     slow.send(b"{}\n").await;
     slow.send(line(&id, 2).as_bytes()).await;
-    assert_eq!(slow.answer().await, taken(&id, 2));
+    assert_eq!(slow.answer().await, accepted(&id, 2));
     slow.stream.get_mut().write_all(b"0\r\n\r\n").await.unwrap();
     server.stop().await;
 }
@@ -331,7 +333,7 @@ async fn the_reason_for_an_early_end_is_in_the_last_line() {
     let body = zstd::encode_all(body.as_bytes(), 3).unwrap();
     let body = [&body[..], b"and something else"].concat();
     let request = request(&server, &server.keys.secret, body).header("Content-Encoding", "zstd");
-    let expected = [taken(&id, 0), refused(None, None, 400, "malformed_body")];
+    let expected = [accepted(&id, 0), refused(None, None, 400, "malformed_body")];
     assert_eq!(lines(request).await, expected);
     // Stored batches stay stored.
     let answer = server
@@ -351,7 +353,7 @@ async fn a_request_counts_once_for_any_number_of_lines() {
     let id = server.start_session().await.id;
     let body: String = (0..300).map(|seq| line(&id, seq)).collect();
     let answers = lines(request(&server, &server.keys.secret, body)).await;
-    let expected: Vec<_> = (0..300).map(|seq| taken(&id, seq)).collect();
+    let expected: Vec<_> = (0..300).map(|seq| accepted(&id, seq)).collect();
     assert_eq!(answers, expected);
     server.stop().await;
 }
@@ -365,7 +367,7 @@ async fn a_request_that_fills_the_node_waits_for_its_own_lines() {
     let room = line(&id, 39).len();
     let others = server.fill_node(NODE_IN_FLIGHT_BYTES_MAX - room);
     let answers = lines(request(&server, &server.keys.secret, body)).await;
-    let expected: Vec<_> = (0..40).map(|seq| taken(&id, seq)).collect();
+    let expected: Vec<_> = (0..40).map(|seq| accepted(&id, seq)).collect();
     assert_eq!(answers, expected);
     drop(others);
     server.stop().await;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use actix_http::ws::CloseCode;
 use async_trait::async_trait;
-use porchlight::cluster::{PeerClient, PeerSecret, PeerSecrets, PeerServer, View};
+use porchlight::cluster::{OwnershipView, PeerClient, PeerSecret, PeerSecrets, PeerServer};
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::ownership::NodeName;
@@ -30,7 +30,7 @@ use zeroize::Zeroizing;
 
 use crate::events::{Client, Message, one_by_one, send, stop};
 use crate::server::{
-    Given, Server, Started, TestClock, config, insights, service_of, start_body, telemetry,
+    Server, ServiceParts, Started, TestClock, config, insights, service_of, start_body, telemetry,
 };
 use crate::websocket::Phone;
 
@@ -44,10 +44,10 @@ fn secrets(own: &[u8]) -> PeerSecrets {
 
 /// Accepts every request, and counts it.
 #[derive(Default)]
-struct Counting(AtomicUsize);
+struct CountingTransport(AtomicUsize);
 
 #[async_trait]
-impl Transport for Counting {
+impl Transport for CountingTransport {
     async fn send(&self, _request: OutboundRequest) -> Received {
         self.0.fetch_add(1, Ordering::SeqCst);
         Received {
@@ -67,9 +67,9 @@ impl Transport for Counting {
 }
 
 /// A seal that leaves secrets as they are.
-struct Open;
+struct PlainSeal;
 
-impl SecretSeal for Open {
+impl SecretSeal for PlainSeal {
     fn seal(&self, _: Tenant, _: EndpointId, number: u32, secret: &str) -> Option<SealedSecret> {
         let sealed = secret.as_bytes().to_vec();
         Some(SealedSecret { number, sealed })
@@ -88,7 +88,7 @@ struct Node {
     client: Arc<PeerClient>,
     peers: PeerServer,
     webhooks: Webhooks,
-    sent: Arc<Counting>,
+    sent: Arc<CountingTransport>,
 }
 
 /// The two nodes of a test.
@@ -106,13 +106,13 @@ fn free_name() -> NodeName {
 }
 
 /// Creates a view of a cluster in which `owner` owns every shard.
-fn view(me: &NodeName, owner: &NodeName) -> Arc<View> {
-    let view = Arc::new(View::new(me.clone()));
+fn view(me: &NodeName, owner: &NodeName) -> Arc<OwnershipView> {
+    let view = Arc::new(OwnershipView::new(me.clone()));
     if me == owner {
-        (0..=u8::MAX).for_each(|shard| view.act(Shard(shard), Some(5)));
-        view.fence_at(view.now().plus_ms(3_600_000));
+        (0..=u8::MAX).for_each(|shard| view.set_generation(Shard(shard), Some(5)));
+        view.set_lease_end(view.now().plus_ms(3_600_000));
     }
-    view.learn(
+    view.set_owners(
         vec![Some(owner.clone()); SHARDS],
         vec![me.clone(), owner.clone()],
     );
@@ -128,14 +128,14 @@ async fn node(
     let view = view(me, owner);
     let secrets = secrets(SECRET).accepting(PeerSecret::new(OTHER_SECRET).unwrap());
     let client = PeerClient::start(Arc::clone(&view), secrets).unwrap();
-    let sent = Arc::new(Counting::default());
+    let sent = Arc::new(CountingTransport::default());
     let sending = actix_rt::Arbiter::new();
     let webhooks = Webhooks::start(
         &[sending.handle()],
         WebhookParts {
             outbox: Arc::clone(store) as _,
             transport: Arc::clone(&sent) as _,
-            seal: Arc::new(Open),
+            seal: Arc::new(PlainSeal),
             clock: Arc::clone(clock) as _,
             entropy: Arc::new(SystemEntropy),
             ownership: Arc::clone(&view) as _,
@@ -144,13 +144,13 @@ async fn node(
     );
     let woken = webhooks.clone();
     let wake: Wake = Arc::new(move |tenant, session_id| woken.wake_lane(tenant, session_id));
-    let given = Given {
+    let parts = ServiceParts {
         store: Arc::clone(store) as _,
         ownership: view,
         peers: Arc::clone(&client) as _,
         wake,
     };
-    let (service, mut arbiters) = service_of(given, Arc::clone(clock), ShareLimits::default());
+    let (service, mut arbiters) = service_of(parts, Arc::clone(clock), ShareLimits::default());
     arbiters.push(sending);
     let peers = PeerServer::start(
         &me.0,
@@ -213,8 +213,8 @@ impl Nodes {
     }
 
     /// Waits until the insight of a session covers this number of batches.
-    async fn covers(&self, id: SessionId, batches: u32) {
-        until(async || {
+    async fn wait_until_covered(&self, id: SessionId, batches: u32) {
+        wait_until(async || {
             let insight = self.store.insight(id).await.unwrap();
             insight.is_some_and(|insight| insight.covered.batches == batches)
         })
@@ -223,14 +223,14 @@ impl Nodes {
 }
 
 /// Waits until the condition holds.
-async fn until(is_so: impl AsyncFn() -> bool) {
+async fn wait_until(condition: impl AsyncFn() -> bool) {
     for _ in 0..3_000 {
-        if is_so().await {
+        if condition().await {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("it never is");
+    panic!("the condition did not hold in time");
 }
 
 fn id_of(session: &Started) -> SessionId {
@@ -244,18 +244,18 @@ async fn a_session_received_at_the_edge_is_run_by_its_owner() {
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
     let session = edge.start_session().await;
     let id = id_of(&session);
-    until(async || owner.service.registry().handle(id).is_some()).await;
+    wait_until(async || owner.service.registry().handle(id).is_some()).await;
     let watching = Client::connect(edge, &session.id, None).await;
     let sending = async {
         send(edge, &session, 0..24).await;
-        until(async || {
+        wait_until(async || {
             let changes = owner.service.changes(id, 0, 1_000).await.unwrap();
             let live = owner.service.live(id).await.unwrap();
             changes.len() > 8 && !live.events.is_empty()
         })
         .await;
         // The last batches may be on their way.
-        until(async || {
+        wait_until(async || {
             let path = insights(&session.id);
             let here = edge.get(&path, &edge.keys.secret).await;
             let there = owner.get(&path, &owner.keys.secret).await;
@@ -273,8 +273,8 @@ async fn a_session_received_at_the_edge_is_run_by_its_owner() {
     };
     let seen = sending.await;
     assert_eq!(edge.service.registry().live(), 0, "the edge runs nothing");
-    nodes.covers(id, 24).await;
-    let insight = edge.until_ready(&session.id).await;
+    nodes.wait_until_covered(id, 24).await;
+    let insight = edge.wait_until_ready(&session.id).await;
     assert_eq!(insight.json["pod"]["url"], "https://pods.example/1");
     assert_eq!(owner.service.registry().live(), 0);
     // Numbers and contents are the same on every node, during the session and afterwards.
@@ -294,21 +294,21 @@ async fn every_batch_counts_even_if_all_forwards_are_lost() {
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
     let session = edge.start_session().await;
     let id = id_of(&session);
-    until(async || owner.service.registry().handle(id).is_some()).await;
+    wait_until(async || owner.service.registry().handle(id).is_some()).await;
     send(edge, &session, 0..24).await;
     let read = edge.get(&insights(&session.id), &edge.keys.secret).await;
     let events = read.json["events"].as_array().unwrap();
     assert!(!events.is_empty(), "read from the journal by the owner");
     stop(edge, &session).await;
-    nodes.covers(id, 24).await;
+    nodes.wait_until_covered(id, 24).await;
     // The owner learns of a late batch by a nudge.
     send(edge, &session, [25]).await;
-    nodes.covers(id, 25).await;
+    nodes.wait_until_covered(id, 25).await;
     // The batch is sent again as if the first answer were lost: nothing changes.
-    let before = edge.until_ready(&session.id).await;
+    let before = edge.wait_until_ready(&session.id).await;
     send(edge, &session, [25, 3]).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    let after = edge.until_ready(&session.id).await;
+    let after = edge.wait_until_ready(&session.id).await;
     assert_eq!(before.text, after.text);
     nodes.end().await;
 }
@@ -319,13 +319,13 @@ async fn a_batch_activates_a_session_unknown_to_its_owner() {
     nodes.forward();
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
     // This node owns no shard, and notifies no other.
-    let given = Given {
+    let parts = ServiceParts {
         store: Arc::clone(&nodes.store) as _,
-        ownership: Arc::new(View::new(free_name())),
+        ownership: Arc::new(OwnershipView::new(free_name())),
         peers: Arc::new(SingleNode { generation: 1 }),
         wake: Arc::new(|_, _| {}),
     };
-    let (silent, arbiters) = service_of(given, Arc::clone(&edge.clock), ShareLimits::default());
+    let (silent, arbiters) = service_of(parts, Arc::clone(&edge.clock), ShareLimits::default());
     let (store, clock) = (Arc::clone(&nodes.store), Arc::clone(&edge.clock));
     let silent = Server::serve(silent, store, clock, arbiters, config()).await;
     let session = silent.start_session().await;
@@ -333,7 +333,7 @@ async fn a_batch_activates_a_session_unknown_to_its_owner() {
     assert!(owner.service.registry().handle(id_of(&session)).is_none());
     let id = id_of(&session);
     send(edge, &session, 0..3).await;
-    until(async || owner.service.registry().handle(id).is_some()).await;
+    wait_until(async || owner.service.registry().handle(id).is_some()).await;
     nodes.end().await;
 }
 
@@ -344,15 +344,15 @@ async fn without_its_owner_a_session_continues_with_dated_reads() {
     let (edge, owner) = (&nodes.edge.server, &nodes.owner.server);
     let session = edge.start_session().await;
     let id = id_of(&session);
-    until(async || owner.service.registry().handle(id).is_some()).await;
+    wait_until(async || owner.service.registry().handle(id).is_some()).await;
     send(edge, &session, 0..30).await;
-    until(async || {
+    wait_until(async || {
         let snapshot = nodes.store.newest_snapshot(id).await.unwrap();
         snapshot.is_some_and(|snapshot| snapshot.next_seq >= 12)
     })
     .await;
     nodes.owner.peers.stop();
-    until(async || {
+    wait_until(async || {
         let asked = nodes.edge.client.live(id).await;
         matches!(asked, Err(PeerError::Unreachable))
     })
@@ -393,13 +393,13 @@ async fn webhooks_are_sent_by_the_owner_node_of_their_customer() {
         .await
         .unwrap();
     nodes.edge.server.start_session().await;
-    until(async || nodes.owner.sent.0.load(Ordering::SeqCst) == 1).await;
+    wait_until(async || nodes.owner.sent.0.load(Ordering::SeqCst) == 1).await;
     // The sender knows a change before the next attempt.
     let edge = &nodes.edge.webhooks;
     edge.change(tenant, None, Some(false)).await.unwrap();
     edge.change(tenant, None, Some(true)).await.unwrap();
     nodes.edge.server.start_session().await;
-    until(async || nodes.owner.sent.0.load(Ordering::SeqCst) == 2).await;
+    wait_until(async || nodes.owner.sent.0.load(Ordering::SeqCst) == 2).await;
     assert_eq!(nodes.edge.sent.0.load(Ordering::SeqCst), 0);
     nodes.end().await;
 }
@@ -443,13 +443,13 @@ async fn the_end_of_a_session_on_another_node_is_known_within_moments() {
     let session = edge.start_session().await;
     send(edge, &session, 0..3).await;
     stop(owner, &session).await;
-    nodes.covers(id_of(&session), 3).await;
+    nodes.wait_until_covered(id_of(&session), 3).await;
     // The edge still caches the session as in progress: the batch is accepted and counted
     // nevertheless.
     send(edge, &session, [3]).await;
-    nodes.covers(id_of(&session), 4).await;
+    nodes.wait_until_covered(id_of(&session), 4).await;
     edge.clock.advance_min(11);
-    until(async || {
+    wait_until(async || {
         let path = telemetry(&session.id);
         let batch = crate::server::batch(9);
         let answer = edge.post(&path, &session.token, &batch).await;
@@ -480,6 +480,6 @@ async fn an_edge_socket_closes_with_its_session_and_its_batches_count() {
     assert_eq!(phone.answer().await, json!({ "ackSeq": 3 }));
     stop(edge, &session).await;
     assert_eq!(phone.closed().await, CloseCode::Normal);
-    nodes.covers(id_of(&session), 4).await;
+    nodes.wait_until_covered(id_of(&session), 4).await;
     nodes.end().await;
 }

@@ -76,7 +76,7 @@ impl Operators {
         }
     }
 
-    fn ask(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+    fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         self.http.request(method, format!("{}{path}", self.url))
     }
 
@@ -89,32 +89,32 @@ impl Operators {
 #[actix::test]
 async fn health_and_metrics_are_served() {
     let operators = Operators::start("health").await;
-    let metrics = Answer::of(operators.ask(Method::GET, "/metrics")).await;
+    let metrics = Answer::of(operators.request(Method::GET, "/metrics")).await;
     assert_eq!(metrics.status, 200);
     assert!(
         metrics
             .header("content-type")
             .starts_with("text/plain; version=0.0.4")
     );
-    let lives = Answer::of(operators.ask(Method::GET, "/healthz")).await;
+    let lives = Answer::of(operators.request(Method::GET, "/healthz")).await;
     assert_eq!((lives.status, lives.json), (200, json!({ "status": "ok" })));
-    let ready = Answer::of(operators.ask(Method::GET, "/readyz")).await;
+    let ready = Answer::of(operators.request(Method::GET, "/readyz")).await;
     let checks = json!([{ "name": "store", "ok": true }, { "name": "accepting", "ok": true }]);
     assert_eq!(
         (ready.status, ready.json),
         (200, json!({ "ready": true, "checks": checks }))
     );
     operators.service.drain().await;
-    let ready = Answer::of(operators.ask(Method::GET, "/readyz")).await;
+    let ready = Answer::of(operators.request(Method::GET, "/readyz")).await;
     assert_eq!((ready.status, &ready.json["ready"]), (503, &json!(false)));
     assert_eq!(
         ready.json["checks"][1],
         json!({ "name": "accepting", "ok": false, "reason": "the service is stopping" })
     );
-    Answer::of(operators.ask(Method::GET, "/nothing"))
+    Answer::of(operators.request(Method::GET, "/nothing"))
         .await
         .is_problem(404, "not_found");
-    Answer::of(operators.ask(Method::DELETE, "/admin/keys"))
+    Answer::of(operators.request(Method::DELETE, "/admin/keys"))
         .await
         .is_problem(405, "method_not_allowed");
     operators.stop().await;
@@ -123,7 +123,7 @@ async fn health_and_metrics_are_served() {
 #[actix::test]
 async fn the_page_shows_the_status_without_scripts() {
     let operators = Operators::start("page").await;
-    let answer = operators.ask(Method::GET, "/").send().await.unwrap();
+    let answer = operators.request(Method::GET, "/").send().await.unwrap();
     assert_eq!(answer.status(), 200);
     let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
     let policy = header("content-security-policy");
@@ -145,7 +145,7 @@ async fn the_page_shows_the_status_without_scripts() {
     }
     assert!(!text.contains("<script") && !text.contains(" style="));
     assert!(!text.contains(&operators.token));
-    let style = operators.ask(Method::GET, "/page.css").send().await;
+    let style = operators.request(Method::GET, "/page.css").send().await;
     assert_eq!(style.unwrap().status(), 200);
     operators.stop().await;
 }
@@ -159,7 +159,7 @@ async fn the_operators_api_accepts_only_its_token() {
         (Method::POST, "/admin/keys/x/revoke"),
         (Method::POST, "/admin/backup"),
     ] {
-        Answer::of(operators.ask(method.clone(), path))
+        Answer::of(operators.request(method.clone(), path))
             .await
             .is_problem(401, "credential_missing");
         for token in [
@@ -168,14 +168,14 @@ async fn the_operators_api_accepts_only_its_token() {
             &operators.token[1..],
             &format!("{}0", operators.token),
         ] {
-            Answer::of(operators.ask(method.clone(), path).bearer_auth(token))
+            Answer::of(operators.request(method.clone(), path).bearer_auth(token))
                 .await
                 .is_problem(401, "credential_invalid");
         }
     }
     let good = Answer::of(
         operators
-            .ask(Method::GET, "/admin/keys")
+            .request(Method::GET, "/admin/keys")
             .bearer_auth(&operators.token),
     )
     .await;

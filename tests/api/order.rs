@@ -33,7 +33,7 @@ async fn the_first_of_many_faults_is_reported() {
     };
     let ask = async |method: &Method, path: &str, headers: &[(&str, String)], body: &[u8]| {
         let request = headers.iter().fold(
-            server.ask(method.clone(), path),
+            server.request(method.clone(), path),
             |request, (name, value)| request.header(*name, value),
         );
         Answer::of(request.body(body.to_vec())).await
@@ -119,7 +119,7 @@ async fn a_stop_validates_the_session_before_the_rest_of_its_body() {
         "/v1/sessions/x/telemetry",
     ] {
         let request = server
-            .ask(Method::POST, path)
+            .request(Method::POST, path)
             .header("Service-Key", &server.keys.client)
             .header("Content-Type", "text/plain")
             .header("Accept", "text/html")

@@ -71,23 +71,23 @@ async fn excess_bytes_in_flight_are_refused_before_the_body_is_read() {
 }
 
 /// The number of batches sent beyond the limit of a node that has just started.
-const BEYOND: usize = 64;
+const EXCESS_BATCHES: usize = 64;
 
 #[actix::test]
 async fn excess_batches_are_refused_before_the_body_is_read() {
     let server = Server::start().await;
     let mut sessions = Vec::new();
-    for _ in 0..INGEST_BATCHES_START as usize + BEYOND {
+    for _ in 0..INGEST_BATCHES_START as usize + EXCESS_BATCHES {
         sessions.push(server.start_session().await);
     }
     // The store's writer waits for a signal.
-    let (go_on, word) = mpsc::channel::<()>();
+    let (release, released) = mpsc::channel::<()>();
     let store = Arc::clone(&server.store);
-    let halted = actix_rt::spawn(async move {
+    let writing = actix_rt::spawn(async move {
         let writer = store.committer();
         writer
             .run(0, Durability::Synced, move |_| {
-                let _word = word.recv();
+                let _released = released.recv();
                 Ok(())
             })
             .await
@@ -101,7 +101,7 @@ async fn excess_batches_are_refused_before_the_body_is_read() {
                 .await
         })
         .collect();
-    for _ in 0..BEYOND / 2 {
+    for _ in 0..EXCESS_BATCHES / 2 {
         let refused = answers.next().await.unwrap();
         assert_eq!(refused.header("retry-after"), "1");
         refused.is_problem(503, "overloaded");
@@ -115,17 +115,17 @@ async fn excess_batches_are_refused_before_the_body_is_read() {
     );
     let answer = raw(server.address, head.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
-    go_on.send(()).unwrap();
-    halted.await.unwrap().unwrap();
-    let mut taken = 0;
+    release.send(()).unwrap();
+    writing.await.unwrap().unwrap();
+    let mut accepted = 0;
     while let Some(answer) = answers.next().await {
-        taken += u32::from(answer.status == 202);
+        accepted += u32::from(answer.status == 202);
     }
-    assert!(taken >= INGEST_BATCHES_START, "{taken} were taken");
+    assert!(accepted >= INGEST_BATCHES_START, "{accepted} were accepted");
     let again = server
         .post(&telemetry(&last.id), &last.token, &batch(1))
         .await;
-    assert_eq!(again.status, 202, "there is room again");
+    assert_eq!(again.status, 202, "there is capacity again");
     drop(answers);
 }
 

@@ -15,7 +15,7 @@ async fn link(server: &Server, id: &str) -> String {
 }
 
 async fn asked(server: &Server, path: &str) -> Answer {
-    Answer::of(server.ask(Method::GET, path)).await
+    Answer::of(server.request(Method::GET, path)).await
 }
 
 #[actix::test]
@@ -24,7 +24,7 @@ async fn the_image_is_served_in_both_formats_and_reproducible() {
     let session = server.scored_session().await;
     let png = link(&server, &session.id).await;
     let svg = png.replace(".png", ".svg");
-    let one = server.ask(Method::GET, &png).send().await.unwrap();
+    let one = server.request(Method::GET, &png).send().await.unwrap();
     assert_eq!(
         (
             one.status().as_u16(),
@@ -34,7 +34,7 @@ async fn the_image_is_served_in_both_formats_and_reproducible() {
     );
     let bytes = one.bytes().await.unwrap();
     assert!(bytes.starts_with(b"\x89PNG\r\n\x1a\n"));
-    let again = server.ask(Method::GET, &png).send().await.unwrap();
+    let again = server.request(Method::GET, &png).send().await.unwrap();
     assert_eq!(again.bytes().await.unwrap(), bytes);
     let drawn = asked(&server, &svg).await;
     assert_eq!(
@@ -46,7 +46,7 @@ async fn the_image_is_served_in_both_formats_and_reproducible() {
         assert!(!drawn.text.contains(elsewhere), "{elsewhere}");
     }
     let known = server
-        .ask(Method::GET, &svg)
+        .request(Method::GET, &svg)
         .header("If-None-Match", drawn.header("etag"));
     assert_eq!(Answer::of(known).await.status, 304);
     for (path, accept, status) in [
@@ -58,11 +58,11 @@ async fn the_image_is_served_in_both_formats_and_reproducible() {
         (&png, "text/html", 406),
         (&svg, "image/png, image/svg+xml;q=0", 406),
     ] {
-        let asked = server.ask(Method::GET, path).header("Accept", accept);
+        let asked = server.request(Method::GET, path).header("Accept", accept);
         let status_now = asked.send().await.unwrap().status().as_u16();
         assert_eq!(status_now, status, "{path} as {accept}");
     }
-    let head = Answer::of(server.ask(Method::HEAD, &png)).await;
+    let head = Answer::of(server.request(Method::HEAD, &png)).await;
     assert_eq!((head.status, head.text.as_str()), (200, ""));
     server.stop().await;
 }
@@ -113,7 +113,7 @@ async fn fewer_than_two_usable_fixes_give_no_image() {
     server
         .post("/v1/sessions/stop", &session.token, &order)
         .await;
-    let insight = server.until_ready(&session.id).await;
+    let insight = server.wait_until_ready(&session.id).await;
     assert_eq!(
         (&insight.json["status"], &insight.json["pathImageUrl"]),
         (&json!("ready"), &json!(null))

@@ -47,7 +47,7 @@ async fn show(server: &Server, id: &str) -> Answer {
 
 async fn delete(server: &Server, id: &str) -> Answer {
     let path = format!("{REQUESTS}/{id}");
-    let request = server.ask(Method::DELETE, &path);
+    let request = server.request(Method::DELETE, &path);
     Answer::of(request.header("Service-Key", &server.keys.secret)).await
 }
 
@@ -168,7 +168,7 @@ async fn an_erasure_removes_everything_and_identifies_no_person() {
             answer.is_problem(404, "session_not_found");
         }
     }
-    let picture = Answer::of(server.ask(Method::GET, &image)).await;
+    let picture = Answer::of(server.request(Method::GET, &image)).await;
     picture.is_problem(404, "session_not_found");
     let shown = server.get(&recorder, &server.keys.secret).await;
     shown.is_problem(404, "recorder_not_found");
@@ -365,7 +365,7 @@ async fn a_restricted_session_is_frozen_until_it_is_released() {
         }
     }
     assert_eq!(listed(&server).await, 0);
-    let picture = Answer::of(server.ask(Method::GET, &image)).await;
+    let picture = Answer::of(server.request(Method::GET, &image)).await;
     picture.is_problem(404, "session_not_found");
     start_as(&server, "rider-1", "order-9")
         .await
@@ -403,7 +403,7 @@ async fn recorder(server: &Server) -> (String, String) {
 async fn push(server: &Server, link: &str) -> Answer {
     let now = porchlight_ports::Clock::now(&*server.clock).0 / 1_000;
     let push = format!("{link}/traccar?id=1&lat=51.38&lon=-2.36&timestamp={now}");
-    Answer::of(server.ask(Method::POST, &push)).await
+    Answer::of(server.request(Method::POST, &push)).await
 }
 
 #[actix::test]

@@ -47,7 +47,9 @@ async fn send(
     headers: &[(&str, &str)],
     body: Vec<u8>,
 ) -> Sent {
-    let mut request = server.ask(Method::POST, path).header("Service-Key", key);
+    let mut request = server
+        .request(Method::POST, path)
+        .header("Service-Key", key);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -182,7 +184,7 @@ async fn every_fault_returns_a_problem() {
     ];
     for (path, media_type, accept, body, status, code) in cases {
         let request = server
-            .ask(Method::POST, path)
+            .request(Method::POST, path)
             .header("Service-Key", &server.keys.secret)
             .header("Content-Type", media_type)
             .header("Accept", accept)
@@ -190,7 +192,7 @@ async fn every_fault_returns_a_problem() {
         Answer::of(request).await.is_problem(status, code);
     }
     let request = server
-        .ask(Method::POST, &path)
+        .request(Method::POST, &path)
         .header("Service-Key", &session.token);
     let answer = Answer::of(request.header("Content-Type", MEDIA_TYPE).body(bad)).await;
     assert_eq!(
@@ -205,7 +207,7 @@ async fn the_schema_is_served() {
     let server = Server::start().await;
     // Only paths under `/v1` refuse unknown parameters.
     for path in ["/porchlight.proto", "/porchlight.proto?x=1"] {
-        let answer = Answer::of(server.ask(Method::GET, path)).await;
+        let answer = Answer::of(server.request(Method::GET, path)).await;
         assert_eq!(
             (answer.status, answer.header("content-type")),
             (200, "text/plain; charset=utf-8")

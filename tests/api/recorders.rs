@@ -14,7 +14,7 @@ use crate::answer::Answer;
 use crate::server::{Server, start_body};
 
 /// A created recorder, and the path of its link.
-struct Made {
+struct CreatedRecorder {
     id: String,
     link: String,
     answer: Value,
@@ -24,30 +24,30 @@ fn body() -> Value {
     json!({ "externalRiderId": "rider-1", "address": start_body()["address"] })
 }
 
-async fn make(server: &Server, body: &Value) -> Made {
+async fn create(server: &Server, body: &Value) -> CreatedRecorder {
     let answer = server
         .post("/v1/recorders", &server.keys.secret, body)
         .await;
     assert_eq!(answer.status, 201, "{answer:?}");
     let url = answer.json["url"].as_str().unwrap();
     let place = url.find("/r/").unwrap();
-    Made {
+    CreatedRecorder {
         id: answer.json["recorderId"].as_str().unwrap().to_owned(),
         link: url[place..].to_owned(),
         answer: answer.json.clone(),
     }
 }
 
-async fn show(server: &Server, made: &Made) -> Value {
-    let path = format!("/v1/recorders/{}", made.id);
+async fn show(server: &Server, recorder: &CreatedRecorder) -> Value {
+    let path = format!("/v1/recorders/{}", recorder.id);
     let answer = server.get(&path, &server.keys.secret).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json
 }
 
 /// Pushes a body as an app does: without a key.
-async fn push(server: &Server, made: &Made, app: &str, body: String) -> Answer {
-    let request = server.ask(Method::POST, &format!("{}/{app}", made.link));
+async fn push(server: &Server, recorder: &CreatedRecorder, app: &str, body: String) -> Answer {
+    let request = server.request(Method::POST, &format!("{}/{app}", recorder.link));
     let request = request.header("Content-Type", "application/json");
     Answer::of(request.body(body)).await
 }
@@ -69,15 +69,15 @@ async fn session(server: &Server, session_id: &Value) -> Value {
 #[actix::test]
 async fn a_recorder_is_created_shown_and_removed() {
     let server = Server::start().await;
-    let made = make(&server, &body()).await;
-    let answer = &made.answer;
+    let recorder = create(&server, &body()).await;
+    let answer = &recorder.answer;
     let mut fields: Vec<_> = answer.as_object().unwrap().keys().collect();
     fields.sort_unstable();
     assert_eq!(
         fields,
         ["expiresAt", "pushUrls", "qrSvg", "recorderId", "url"]
     );
-    assert!(made.id.starts_with("rec_"), "{}", made.id);
+    assert!(recorder.id.starts_with("rec_"), "{}", recorder.id);
     assert!(answer["qrSvg"].as_str().unwrap().contains("<svg"));
     let url = answer["url"].as_str().unwrap();
     for (app, end) in [
@@ -89,19 +89,19 @@ async fn a_recorder_is_created_shown_and_removed() {
     ] {
         assert_eq!(answer["pushUrls"][app], format!("{url}/{end}"));
     }
-    let shown = show(&server, &made).await;
+    let shown = show(&server, &recorder).await;
     assert_eq!(shown["sessionId"], Value::Null);
     assert_eq!(shown["lastHeardAt"], Value::Null);
     assert_eq!(shown["receiving"], json!({}));
     assert_eq!(shown["pushUrls"], answer["pushUrls"]);
-    let path = format!("/v1/recorders/{}", made.id);
+    let path = format!("/v1/recorders/{}", recorder.id);
     for key in [&server.keys.other, &server.keys.live] {
         let other = server.get(&path, key).await;
         other.is_problem(404, "recorder_not_found");
     }
     let client = server.get(&path, &server.keys.client).await;
     client.is_problem(403, "secret_key_required");
-    let remove = || server.ask(Method::DELETE, &path);
+    let remove = || server.request(Method::DELETE, &path);
     let removed = Answer::of(remove().header("Service-Key", &server.keys.secret)).await;
     assert_eq!(removed.status, 204);
     let again = Answer::of(remove().header("Service-Key", &server.keys.secret)).await;
@@ -132,7 +132,7 @@ async fn every_field_of_a_recorder_request_is_validated() {
     let mut unknown = body();
     unknown["address"]["entrance"] = point.clone();
     unknown["address"]["gates"] = json!([point, point]);
-    make(&server, &unknown).await;
+    create(&server, &unknown).await;
     unknown["address"]["more"] = json!(1);
     unknown["address"]["entrance"]["name"] = json!("back");
     unknown["address"]["gates"][1]["code"] = json!("1234");
@@ -150,7 +150,7 @@ async fn every_field_of_a_recorder_request_is_validated() {
     for seconds in [60, 2_592_000] {
         let mut body = body();
         body["expiresInSec"] = json!(seconds);
-        make(&server, &body).await;
+        create(&server, &body).await;
     }
     server.stop().await;
 }
@@ -206,15 +206,15 @@ async fn each_app_gets_the_response_it_expects() {
         ),
     ];
     for (app, body, expected) in cases {
-        let made = make(&server, &self::body()).await;
+        let recorder = create(&server, &self::body()).await;
         let has_position = !body.is_empty();
-        let answer = push(&server, &made, app, body).await;
+        let answer = push(&server, &recorder, app, body).await;
         assert_eq!(
             (answer.status, answer.text.as_str()),
             (200, expected),
             "{app}"
         );
-        let shown = show(&server, &made).await;
+        let shown = show(&server, &recorder).await;
         assert!(shown["lastHeardAt"].is_string());
         assert_eq!(shown["sessionId"].is_string(), has_position, "{app}");
         if has_position {
@@ -222,20 +222,20 @@ async fn each_app_gets_the_response_it_expects() {
             let session = session(&server, &shown["sessionId"]).await;
             assert_eq!(session["status"], "recording");
             assert_eq!(session["externalRiderId"], "rider-1");
-            assert_eq!(session["deliveryId"], made.id);
+            assert_eq!(session["deliveryId"], recorder.id);
         }
     }
     // The query as the apps send it.
     for app in ["traccar", "gpslogger"] {
-        let made = make(&server, &body()).await;
+        let recorder = create(&server, &body()).await;
         let path = format!(
             "{}/{app}?id=1&lat=51.38&lon=-2.36&timestamp={now_sec}&batt=5",
-            made.link
+            recorder.link
         );
         for method in [Method::GET, Method::POST] {
-            assert_eq!(Answer::of(server.ask(method, &path)).await.status, 200);
+            assert_eq!(Answer::of(server.request(method, &path)).await.status, 200);
         }
-        let shown = show(&server, &made).await;
+        let shown = show(&server, &recorder).await;
         assert_eq!(
             acknowledged(&server, &shown["sessionId"]).await,
             1,
@@ -248,7 +248,7 @@ async fn each_app_gets_the_response_it_expects() {
 #[actix::test]
 async fn invalid_app_payloads_are_refused() {
     let server = Server::start().await;
-    let made = make(&server, &body()).await;
+    let recorder = create(&server, &body()).await;
     for (app, body, status, code) in [
         ("sensor-logger", "x", 400, "malformed_body"),
         ("sensor-logger", "{}", 422, "invalid_body"),
@@ -259,7 +259,7 @@ async fn invalid_app_payloads_are_refused() {
         ("overland", "{}", 422, "invalid_body"),
         ("gpslogger", "lat=1&lon=2", 422, "invalid_body"),
     ] {
-        let answer = push(&server, &made, app, body.to_owned()).await;
+        let answer = push(&server, &recorder, app, body.to_owned()).await;
         answer.is_problem(status, code);
         let faults: &[&str] = match (app, status) {
             (_, 400) => &[],
@@ -270,12 +270,12 @@ async fn invalid_app_payloads_are_refused() {
         assert_eq!(answer.faults(), faults, "{app}");
     }
     for app in ["traccar", "gpslogger"] {
-        let path = format!("{}/{app}?lat=1&lon=2", made.link);
-        let answer = Answer::of(server.ask(Method::GET, &path)).await;
+        let path = format!("{}/{app}?lat=1&lon=2", recorder.link);
+        let answer = Answer::of(server.request(Method::GET, &path)).await;
         answer.is_problem(422, "invalid_body");
         assert_eq!(answer.json["errors"][0]["parameter"], "timestamp");
     }
-    assert_eq!(show(&server, &made).await["sessionId"], Value::Null);
+    assert_eq!(show(&server, &recorder).await["sessionId"], Value::Null);
     server.stop().await;
 }
 
@@ -284,15 +284,18 @@ async fn a_removed_recorder_is_refused_with_a_visible_message() {
     let server = Server::start().await;
     let mut short = body();
     short["expiresInSec"] = json!(60);
-    let (expired, removed) = (make(&server, &short).await, make(&server, &body()).await);
+    let (expired, removed) = (
+        create(&server, &short).await,
+        create(&server, &body()).await,
+    );
     let path = format!("/v1/recorders/{}", removed.id);
-    let request = server.ask(Method::DELETE, &path);
+    let request = server.request(Method::DELETE, &path);
     Answer::of(request.header("Service-Key", &server.keys.secret)).await;
     server.clock.advance_min(2);
-    let mut forged = make(&server, &body()).await;
+    let mut forged = create(&server, &body()).await;
     let last = if forged.link.ends_with('A') { "B" } else { "A" };
     forged.link.replace_range(forged.link.len() - 1.., last);
-    for made in [&expired, &removed, &forged] {
+    for recorder in [&expired, &removed, &forged] {
         for (app, body) in [
             ("traccar", "id=1&lat=1&lon=2&timestamp=1698501144"),
             (
@@ -302,16 +305,16 @@ async fn a_removed_recorder_is_refused_with_a_visible_message() {
             ("overland", r#"{"locations":[]}"#),
             ("gpslogger", "lat=1&lon=2&timestamp=1698501144"),
         ] {
-            let answer = push(&server, made, app, body.to_owned()).await;
+            let answer = push(&server, recorder, app, body.to_owned()).await;
             answer.is_problem(401, "credential_invalid");
         }
         // The credential is checked before the body.
         for app in ["traccar", "owntracks", "overland"] {
-            let answer = push(&server, made, app, "{".to_owned()).await;
+            let answer = push(&server, recorder, app, "{".to_owned()).await;
             answer.is_problem(401, "credential_invalid");
         }
         for body in [r#"{"payload":[]}"#, "{"] {
-            let answer = push(&server, made, "sensor-logger", body.to_owned()).await;
+            let answer = push(&server, recorder, "sensor-logger", body.to_owned()).await;
             assert_eq!(answer.status, 499);
             assert!(
                 answer.text.contains("expired or was removed"),
@@ -320,7 +323,7 @@ async fn a_removed_recorder_is_refused_with_a_visible_message() {
             );
             assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
         }
-        let page = Answer::of(server.ask(Method::GET, &made.link)).await;
+        let page = Answer::of(server.request(Method::GET, &recorder.link)).await;
         page.is_problem(401, "credential_invalid");
     }
     server.stop().await;
@@ -329,7 +332,7 @@ async fn a_removed_recorder_is_refused_with_a_visible_message() {
 #[actix::test]
 async fn an_end_word_ends_the_session_and_a_position_opens_another() {
     let server = Server::start().await;
-    let made = make(&server, &body()).await;
+    let recorder = create(&server, &body()).await;
     let now_sec = server.clock.now().0 / 1_000;
     let position = |second: i64, poi: &str| {
         let poi = if poi.is_empty() {
@@ -344,15 +347,15 @@ async fn an_end_word_ends_the_session_and_a_position_opens_another() {
     };
     for second in 0..5 {
         assert_eq!(
-            push(&server, &made, "owntracks", position(second, ""))
+            push(&server, &recorder, "owntracks", position(second, ""))
                 .await
                 .status,
             200
         );
     }
-    let first = show(&server, &made).await["sessionId"].clone();
+    let first = show(&server, &recorder).await["sessionId"].clone();
     for _ in 0..2 {
-        let answer = push(&server, &made, "owntracks", position(5, "Delivered")).await;
+        let answer = push(&server, &recorder, "owntracks", position(5, "Delivered")).await;
         assert_eq!(answer.status, 200);
     }
     let ended = session(&server, &first).await;
@@ -370,14 +373,14 @@ async fn an_end_word_ends_the_session_and_a_position_opens_another() {
     assert_eq!(after_ms(&ended["startedAt"], &ended["endedAt"]), 5_000);
     assert_eq!(acknowledged(&server, &first).await, 6);
     // A position from before the end belongs to the ended session, a newer one to the next.
-    push(&server, &made, "owntracks", position(3, "left_at_door")).await;
+    push(&server, &recorder, "owntracks", position(3, "left_at_door")).await;
     assert_eq!(acknowledged(&server, &first).await, 7);
-    push(&server, &made, "owntracks", position(9, "")).await;
-    let second = show(&server, &made).await["sessionId"].clone();
+    push(&server, &recorder, "owntracks", position(9, "")).await;
+    let second = show(&server, &recorder).await["sessionId"].clone();
     assert_ne!(first, second);
     assert_eq!(acknowledged(&server, &second).await, 1);
     assert_eq!(
-        server.until_ready(first.as_str().unwrap()).await.json["status"],
+        server.wait_until_ready(first.as_str().unwrap()).await.json["status"],
         "ready"
     );
     server.stop().await;
@@ -386,25 +389,25 @@ async fn an_end_word_ends_the_session_and_a_position_opens_another() {
 #[actix::test]
 async fn recordings_from_days_ago_are_accepted() {
     let server = Server::start().await;
-    let made = make(&server, &body()).await;
+    let recorder = create(&server, &body()).await;
     let days_ago_sec = server.clock.now().0 / 1_000 - 5 * 24 * 3_600;
     for second in 0..3 {
         let text = format!(
             "id=1&lat=51.38&lon=-2.36&timestamp={}",
             days_ago_sec + second
         );
-        assert_eq!(push(&server, &made, "traccar", text).await.status, 200);
+        assert_eq!(push(&server, &recorder, "traccar", text).await.status, 200);
     }
-    let shown = show(&server, &made).await;
+    let shown = show(&server, &recorder).await;
     assert_eq!(acknowledged(&server, &shown["sessionId"]).await, 3);
     // The clock of this phone is a year ahead.
-    let made = make(&server, &body()).await;
+    let recorder = create(&server, &body()).await;
     let ahead_sec = server.clock.now().0 / 1_000 + 365 * 24 * 3_600;
     for event in ["", "&event=delivered"] {
         let text = format!("id=1&lat=51.38&lon=-2.36&timestamp={ahead_sec}{event}");
-        assert_eq!(push(&server, &made, "traccar", text).await.status, 200);
+        assert_eq!(push(&server, &recorder, "traccar", text).await.status, 200);
     }
-    let shown = show(&server, &made).await;
+    let shown = show(&server, &recorder).await;
     assert_eq!(
         session(&server, &shown["sessionId"]).await["status"],
         "completed"
@@ -417,8 +420,8 @@ async fn the_link_opens_the_setup_page_for_the_apps() {
     let server = Server::start().await;
     let mut asked = body();
     asked["address"]["line1"] = json!("1 <High> Street");
-    let made = make(&server, &asked).await;
-    let page = async || Answer::of(server.ask(Method::GET, &made.link)).await;
+    let recorder = create(&server, &asked).await;
+    let page = async || Answer::of(server.request(Method::GET, &recorder.link)).await;
     let empty = page().await;
     assert_eq!(empty.status, 200);
     let policy = empty.header("content-security-policy");
@@ -445,12 +448,12 @@ async fn the_link_opens_the_setup_page_for_the_apps() {
             "id=1&lat=51.38&lon=-2.36&timestamp={}",
             now_sec - 10 + second
         );
-        push(&server, &made, "traccar", text).await;
+        push(&server, &recorder, "traccar", text).await;
     }
     let text = page().await.text;
     assert!(text.contains("Receiving: position 1.0 Hz."), "{text}");
     assert_eq!(
-        show(&server, &made).await["receiving"],
+        show(&server, &recorder).await["receiving"],
         json!({ "location": 1.0 })
     );
     server.clock.advance_min(2);

@@ -23,7 +23,7 @@ async fn key(server: &Server, role: Role) -> String {
         role: Some(role.as_str().to_owned()),
         ..CreateKeyRequest::new("acme", "sandbox", "secret")
     };
-    let created = server.desk.create(&order, server.clock.now()).await;
+    let created = server.key_admin.create(&order, server.clock.now()).await;
     created.unwrap().key
 }
 
@@ -88,7 +88,7 @@ async fn each_role_has_its_permissions_on_each_route() {
             for id in [session.id.as_str(), "ses_none"] {
                 let upper = Method::from_str(&method.to_uppercase()).unwrap();
                 let request = server
-                    .ask(upper, &path.replace("{id}", id))
+                    .request(upper, &path.replace("{id}", id))
                     .header("Service-Key", &key);
                 let response = request.body("!").send().await.unwrap();
                 let status = response.status().as_u16();
@@ -135,8 +135,8 @@ async fn the_role_is_checked_after_the_credential_and_before_the_object() {
     let server = Server::start().await;
     let viewer = key(&server, Role::Viewer).await;
     for request in [
-        server.ask(Method::POST, "/v1/sessions/ses_none/pod"),
-        server.ask(Method::POST, "/v1/sessions/start?unknown=1"),
+        server.request(Method::POST, "/v1/sessions/ses_none/pod"),
+        server.request(Method::POST, "/v1/sessions/start?unknown=1"),
     ] {
         let request = request
             .header("Service-Key", &viewer)
@@ -150,7 +150,7 @@ async fn the_role_is_checked_after_the_credential_and_before_the_object() {
         (Method::POST, "/v1/nothing", 404, "not_found"),
         (Method::PUT, "/v1/sessions", 405, "method_not_allowed"),
     ] {
-        let request = server.ask(method, path).header("Service-Key", &viewer);
+        let request = server.request(method, path).header("Service-Key", &viewer);
         Answer::of(request).await.is_problem(status, code);
     }
     let body = start_body();
@@ -167,7 +167,7 @@ async fn a_key_is_created_with_a_role_and_listed_with_it() {
             role: role.map(str::to_owned),
             ..CreateKeyRequest::new("roles", "sandbox", kind)
         };
-        server.desk.create(&order, server.clock.now()).await
+        server.key_admin.create(&order, server.clock.now()).await
     };
     for (kind, role, listed) in [
         ("secret", None, Some("admin")),
@@ -175,7 +175,7 @@ async fn a_key_is_created_with_a_role_and_listed_with_it() {
         ("client", None, None),
     ] {
         let id = create(kind, role).await.unwrap().id;
-        let keys = server.desk.list().await.unwrap();
+        let keys = server.key_admin.list().await.unwrap();
         let key = keys.iter().find(|key| key.id == id).unwrap();
         assert_eq!(key.role.as_deref(), listed);
         assert_eq!(key.to_string().contains("  role "), listed.is_some());

@@ -86,7 +86,7 @@ pub(crate) struct Server {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) keys: TestKeys,
-    pub(crate) desk: KeyAdmin,
+    pub(crate) key_admin: KeyAdmin,
     http: reqwest::Client,
     handle: ServerHandle,
     arbiters: Vec<Arbiter>,
@@ -121,19 +121,19 @@ pub(crate) fn service(
     }))
     .unwrap();
     let alone = Arc::new(SingleNode { generation: 1 });
-    let given = Given {
+    let parts = ServiceParts {
         store: Arc::clone(&store) as _,
         ownership: Arc::clone(&alone) as _,
         peers: alone,
         wake: Arc::new(|_, _| {}),
     };
-    let (service, arbiters) = service_of(given, clock, shares);
+    let (service, arbiters) = service_of(parts, clock, shares);
     assert!(receiver.set(service.clone()).is_ok());
     (service, store, arbiters)
 }
 
 /// The dependencies of a service, except its clock.
-pub(crate) struct Given {
+pub(crate) struct ServiceParts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) ownership: Arc<dyn Ownership>,
     pub(crate) peers: Arc<dyn Peers>,
@@ -142,16 +142,16 @@ pub(crate) struct Given {
 
 /// Creates a service from its dependencies, and returns it with its arbiters.
 pub(crate) fn service_of(
-    given: Given,
+    parts: ServiceParts,
     clock: Arc<TestClock>,
     shares: ShareLimits,
 ) -> (Service, Vec<Arbiter>) {
-    let Given {
+    let ServiceParts {
         store,
         ownership,
         peers,
         wake,
-    } = given;
+    } = parts;
     let arbiters = vec![Arbiter::new(), Arbiter::new()];
     let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
     let clock: Arc<dyn Clock> = clock;
@@ -240,12 +240,12 @@ impl Server {
         config: Settings,
         origins: Origins,
     ) -> Self {
-        let desk = KeyAdmin::new(Arc::clone(&store) as _);
+        let key_admin = KeyAdmin::new(Arc::clone(&store) as _);
         let keys = TestKeys {
-            secret: key(&desk, "acme", "sandbox", "secret").await,
-            client: key(&desk, "acme", "sandbox", "client").await,
-            live: key(&desk, "acme", "live", "secret").await,
-            other: key(&desk, "other", "sandbox", "secret").await,
+            secret: key(&key_admin, "acme", "sandbox", "secret").await,
+            client: key(&key_admin, "acme", "sandbox", "client").await,
+            live: key(&key_admin, "acme", "live", "secret").await,
+            other: key(&key_admin, "other", "sandbox", "secret").await,
         };
         let tokens = SessionTokens::new(&[7; 32], &[]);
         let images = PathImages::new([[9; 32]], "");
@@ -269,7 +269,7 @@ impl Server {
             store,
             clock,
             keys,
-            desk,
+            key_admin,
             http,
             handle: served.handle,
             arbiters,
@@ -284,17 +284,17 @@ impl Server {
     }
 
     /// Returns a request that a test completes.
-    pub(crate) fn ask(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         self.http
             .request(method, format!("http://{}{path}", self.address))
     }
 
     pub(crate) async fn get(&self, path: &str, key: &str) -> Answer {
-        Answer::of(self.ask(Method::GET, path).header("Service-Key", key)).await
+        Answer::of(self.request(Method::GET, path).header("Service-Key", key)).await
     }
 
     pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
-        let request = self.ask(Method::POST, path).header("Service-Key", key);
+        let request = self.request(Method::POST, path).header("Service-Key", key);
         Answer::of(
             request
                 .header("Content-Type", "application/json")
@@ -332,12 +332,12 @@ impl Server {
             )
             .await;
         assert_eq!(answer.status, 200, "{answer:?}");
-        self.until_ready(&session.id).await;
+        self.wait_until_ready(&session.id).await;
         session
     }
 
     /// Returns the insight once it is scored.
-    pub(crate) async fn until_ready(&self, id: &str) -> Answer {
+    pub(crate) async fn wait_until_ready(&self, id: &str) -> Answer {
         for _ in 0..1_000 {
             let answer = self.get(&insights(id), &self.keys.secret).await;
             if answer.json["status"] != "processing" {
@@ -349,9 +349,13 @@ impl Server {
     }
 }
 
-pub(crate) async fn key(desk: &KeyAdmin, organization: &str, env: &str, kind: &str) -> String {
+pub(crate) async fn key(key_admin: &KeyAdmin, organization: &str, env: &str, kind: &str) -> String {
     let order = CreateKeyRequest::new(organization, env, kind);
-    desk.create(&order, SystemClock.now()).await.unwrap().key
+    key_admin
+        .create(&order, SystemClock.now())
+        .await
+        .unwrap()
+        .key
 }
 
 pub(crate) fn telemetry(id: &str) -> String {

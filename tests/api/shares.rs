@@ -44,7 +44,7 @@ impl Neighbour {
         Self { session, seq: 0 }
     }
 
-    async fn is_served(&mut self, server: &Server) {
+    async fn assert_served(&mut self, server: &Server) {
         let path = telemetry(&self.session.id);
         let answer = server
             .post(&path, &self.session.token, &batch(self.seq))
@@ -55,7 +55,13 @@ impl Neighbour {
 }
 
 /// Sends the head of a request that announces a body of 1 MiB, and `sent` of that body.
-async fn begun(server: &Server, path: &str, key: &str, headers: &str, sent: &[u8]) -> TcpStream {
+async fn begin_request(
+    server: &Server,
+    path: &str,
+    key: &str,
+    headers: &str,
+    sent: &[u8],
+) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: x\r\nService-Key: {key}\r\nContent-Length: 1048576\r\n{headers}\r\n"
@@ -68,14 +74,14 @@ async fn begun(server: &Server, path: &str, key: &str, headers: &str, sent: &[u8
 const JSON: &str = "Content-Type: application/json\r\n";
 
 /// Waits until the server has answered or read the sent bytes: then it has counted them.
-async fn until(condition: impl AsyncFn() -> bool) {
+async fn wait_until(condition: impl AsyncFn() -> bool) {
     for _ in 0..500 {
         if condition().await {
             return;
         }
         actix_rt::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    panic!("it did not come to that");
+    panic!("the condition did not hold in time");
 }
 
 async fn stop(server: &Server, session: &Started) {
@@ -97,17 +103,18 @@ async fn an_announced_but_unsent_body_uses_no_bytes() {
         let path = telemetry(&session.id);
         let mut open = Vec::new();
         for _ in 0..CONNECTIONS {
-            open.push(begun(&server, &path, &session.token, JSON, b"").await);
+            open.push(begin_request(&server, &path, &session.token, JSON, b"").await);
         }
         // One session has a limited number of batches in flight, also once it has ended; none of
         // them holds a byte.
-        until(async || server.service.bodies_in_flight() == SESSION_IN_FLIGHT_MAX as usize).await;
+        wait_until(async || server.service.bodies_in_flight() == SESSION_IN_FLIGHT_MAX as usize)
+            .await;
         let refused = server.post(&path, &session.token, &batch(9)).await;
         assert_eq!(refused.header("retry-after"), "1");
         refused.is_problem(429, "session_busy");
-        neighbour.is_served(&server).await;
+        neighbour.assert_served(&server).await;
         drop(open);
-        until(async || server.service.bodies_in_flight() == 0).await;
+        wait_until(async || server.service.bodies_in_flight() == 0).await;
     }
     server.stop().await;
 }
@@ -122,7 +129,7 @@ async fn bytes_are_counted_on_arrival_and_limited_per_tenant() {
     let part = vec![b' '; 900 * 1024];
     for _ in 0..6 {
         let session = server.start_session().await;
-        open.push(begun(&server, &telemetry(&session.id), &key, JSON, &part).await);
+        open.push(begin_request(&server, &telemetry(&session.id), &key, JSON, &part).await);
     }
     let mut refused = 0;
     for stream in &mut open {
@@ -137,9 +144,9 @@ async fn bytes_are_counted_on_arrival_and_limited_per_tenant() {
         }
     }
     assert_eq!(refused, 2);
-    neighbour.is_served(&server).await;
+    neighbour.assert_served(&server).await;
     drop(open);
-    until(async || server.service.bodies_in_flight() == 0).await;
+    wait_until(async || server.service.bodies_in_flight() == 0).await;
     let session = server.start_session().await;
     let again = server.post(&telemetry(&session.id), &key, &batch(0)).await;
     assert_eq!(again.status, 202, "the share was given back");
@@ -164,7 +171,7 @@ async fn decompressed_bytes_use_the_share_of_their_tenant() {
     ];
     for (coding, body) in codings {
         let request = server
-            .ask(Method::POST, &telemetry(&session.id))
+            .request(Method::POST, &telemetry(&session.id))
             .header("Service-Key", &session.token)
             .header("Content-Type", "application/json")
             .header("Content-Encoding", coding)
@@ -172,7 +179,7 @@ async fn decompressed_bytes_use_the_share_of_their_tenant() {
         Answer::of(request)
             .await
             .is_problem(429, "tenant_in_flight_bytes");
-        neighbour.is_served(&server).await;
+        neighbour.assert_served(&server).await;
     }
     server.stop().await;
 }
@@ -190,7 +197,7 @@ async fn large_bodies_of_a_tenant_take_turns() {
     for _ in 0..3 {
         let session = server.start_session().await;
         let request = server
-            .ask(Method::POST, &telemetry(&session.id))
+            .request(Method::POST, &telemetry(&session.id))
             .header("Service-Key", &session.token)
             .header("Content-Type", "application/json")
             .header("Content-Encoding", "zstd")
@@ -199,7 +206,7 @@ async fn large_bodies_of_a_tenant_take_turns() {
     }
     let (answers, ()) = tokio::join!(
         futures_util::future::join_all(sends),
-        neighbour.is_served(&server)
+        neighbour.assert_served(&server)
     );
     for answer in answers {
         assert_eq!(answer.status, 202, "{answer:?}");
@@ -217,7 +224,7 @@ async fn unfinished_lines_use_the_share_of_their_tenant() {
     let mut open = Vec::new();
     for _ in 0..8 {
         let key = &server.keys.secret;
-        open.push(begun(&server, "/v1/telemetry", key, headers, &line).await);
+        open.push(begin_request(&server, "/v1/telemetry", key, headers, &line).await);
     }
     for stream in &mut open {
         let mut answer = Vec::new();
@@ -228,7 +235,7 @@ async fn unfinished_lines_use_the_share_of_their_tenant() {
             let read = stream.read_buf(&mut answer).await.unwrap();
             assert!(read > 0, "{}", String::from_utf8_lossy(&answer));
         }
-        neighbour.is_served(&server).await;
+        neighbour.assert_served(&server).await;
     }
     server.stop().await;
 }
@@ -246,9 +253,9 @@ async fn concurrent_requests_are_limited_per_tenant() {
         let session = &sessions[number % sessions.len()];
         // Half of the requests use the session's token, the others a key.
         let key = [&session.token, &server.keys.secret][number % 2];
-        open.push(begun(&server, &telemetry(&session.id), key, JSON, b"").await);
+        open.push(begin_request(&server, &telemetry(&session.id), key, JSON, b"").await);
     }
-    until(async || server.service.bodies_in_flight() == 30).await;
+    wait_until(async || server.service.bodies_in_flight() == 30).await;
     for key in [&server.keys.secret, &server.keys.client, &sessions[0].token] {
         let refused = server
             .post(&telemetry(&sessions[0].id), key, &batch(9))
@@ -258,9 +265,9 @@ async fn concurrent_requests_are_limited_per_tenant() {
     }
     let listed = server.get("/v1/sessions", &server.keys.secret).await;
     listed.is_problem(429, "tenant_requests");
-    neighbour.is_served(&server).await;
+    neighbour.assert_served(&server).await;
     drop(open);
-    until(async || server.service.bodies_in_flight() == 0).await;
+    wait_until(async || server.service.bodies_in_flight() == 0).await;
     let listed = server.get("/v1/sessions", &server.keys.secret).await;
     assert_eq!(listed.status, 200);
     server.stop().await;
@@ -302,7 +309,7 @@ async fn sockets_and_event_streams_are_limited_per_tenant() {
         let refused = raw(server.address, head.as_bytes()).await;
         assert!(refused.starts_with("HTTP/1.1 429"), "{refused}");
         assert!(refused.contains(code), "{refused}");
-        neighbour.is_served(&server).await;
+        neighbour.assert_served(&server).await;
     }
     server.stop().await;
 }
@@ -316,7 +323,7 @@ async fn live_sessions_are_limited_per_tenant() {
     let server = Server::with_shares(config(), limits).await;
     let start = async |key: &str, idempotency: &str| {
         let request = server
-            .ask(Method::POST, "/v1/sessions/start")
+            .request(Method::POST, "/v1/sessions/start")
             .header("Service-Key", key)
             .header("Idempotency-Key", idempotency)
             .header("Content-Type", "application/json")
@@ -342,7 +349,7 @@ async fn live_sessions_are_limited_per_tenant() {
     let token = first["sessionToken"].as_str().unwrap();
     let stopped = server.post("/v1/sessions/stop", token, &body).await;
     assert_eq!(stopped.status, 200);
-    until(async || start(client, "parcel-3").await.status == 201).await;
+    wait_until(async || start(client, "parcel-3").await.status == 201).await;
     server.stop().await;
 }
 

@@ -95,7 +95,7 @@ async fn serve(rows: &str) -> Server {
 
 async fn put(server: &Server, path: &str, body: &Value) -> Answer {
     let request = server
-        .ask(Method::PUT, path)
+        .request(Method::PUT, path)
         .header("Service-Key", &server.keys.secret)
         .header("Content-Type", "application/json")
         .body(body.to_string());

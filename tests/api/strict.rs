@@ -74,7 +74,7 @@ async fn an_unknown_parameter_is_reported_after_a_malformed_body() {
             ("application/json", 400, "malformed_json"),
         ] {
             let request = server
-                .ask(Method::POST, &format!("{path}?a=1"))
+                .request(Method::POST, &format!("{path}?a=1"))
                 .header("Service-Key", &server.keys.secret)
                 .header("Content-Type", media_type)
                 .body("{");
@@ -101,7 +101,7 @@ async fn sessions_are_selected_by_their_outcome() {
                 .status,
             200
         );
-        server.until_ready(&id).await;
+        server.wait_until_ready(&id).await;
         ids.push(id);
     }
     server.start_session().await;
@@ -153,7 +153,7 @@ async fn every_response_to_a_keyed_request_reports_the_rate() {
     let policy = "\"default\";q=2;w=1";
     let mut limited = 0;
     for _ in 0..6 {
-        let request = server.ask(Method::GET, "/v1/sessions/ses_nothing");
+        let request = server.request(Method::GET, "/v1/sessions/ses_nothing");
         let answer = request
             .bearer_auth(&server.keys.secret)
             .send()
@@ -174,7 +174,7 @@ async fn every_response_to_a_keyed_request_reports_the_rate() {
     }
     assert!(limited > 0);
     let unknown = server
-        .ask(Method::GET, "/v1/sessions")
+        .request(Method::GET, "/v1/sessions")
         .send()
         .await
         .unwrap();

@@ -283,7 +283,9 @@ async fn the_upgrade_is_checked_like_any_request() {
     let (session, other) = (server.start_session().await, server.start_session().await);
     let path = telemetry(&session.id);
     let upgrade = |key: &str, version: &str, nonce: &str| {
-        let request = server.ask(Method::GET, &path).header("Service-Key", key);
+        let request = server
+            .request(Method::GET, &path)
+            .header("Service-Key", key);
         request
             .header("Connection", "Upgrade")
             .header("Upgrade", "websocket")

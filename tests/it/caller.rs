@@ -70,7 +70,7 @@ impl Caller {
     }
 
     /// Requests a session.
-    pub(crate) async fn ask_for_session(&self, delivery: &str) -> Answer {
+    pub(crate) async fn try_start(&self, delivery: &str) -> Answer {
         let body = json!({
             "deliveryId": delivery, "externalRiderId": "rider",
             "address": { "line1": "1 Main St", "city": "Town", "country": "XX", "lat": 1.0, "lng": 2.0 },
@@ -80,7 +80,7 @@ impl Caller {
 
     /// Starts a session and returns its id.
     pub(crate) async fn start(&self, delivery: &str) -> String {
-        let started = self.ask_for_session(delivery).await;
+        let started = self.try_start(delivery).await;
         assert_eq!(started.status, 201, "{}", started.body);
         started.body["sessionId"].as_str().unwrap().to_owned()
     }

@@ -14,10 +14,10 @@
 mod arrivals;
 mod cost;
 mod data_centers;
+mod failover;
 mod faults;
 mod fleet;
 mod nodes;
 mod receiving;
 mod stream;
-mod take_over;
 mod wires;

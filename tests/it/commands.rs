@@ -278,7 +278,7 @@ fn keys_are_managed_with_and_without_a_running_server() {
     let (id, key) = (made["id"].as_str().unwrap(), made["key"].as_str().unwrap());
     assert!(key.starts_with(concat!("sk_", "live_")));
     let list = client(&server, key);
-    let status = || block_on(list.until_answered("/v1/sessions", None, None)).0;
+    let status = || block_on(list.request("/v1/sessions", None, None)).0;
     assert_eq!(status(), 200, "a new key is valid immediately");
     let listed = keys(&["list"]);
     assert!(
@@ -307,8 +307,7 @@ fn keys_are_managed_with_and_without_a_running_server() {
         "create", "--org", "Parcels", "--env", "sandbox", "--kind", "client",
     ]);
     let server = Server::start(&folder, &[]);
-    let answer =
-        block_on(client(&server, asleep.trim()).until_answered("/v1/sessions", None, None));
+    let answer = block_on(client(&server, asleep.trim()).request("/v1/sessions", None, None));
     assert_eq!(answer.0, 403, "a client key, known, may not list");
     server.stop();
 }
@@ -344,7 +343,7 @@ fn a_backup_of_a_running_server_is_a_valid_store() {
     let server = Server::start(&copy, &[]);
     let insight = block_on(client(&server, &key).insight(&during));
     assert_eq!(insight.to_string(), before.to_string());
-    let listed = block_on(client(&server, &key).until_answered("/v1/sessions", None, None)).1;
+    let listed = block_on(client(&server, &key).request("/v1/sessions", None, None)).1;
     assert_eq!(
         listed["data"].as_array().unwrap().len(),
         1,

@@ -13,15 +13,15 @@ use serde_json::json;
 
 use crate::cql_process::{borrowed, variables, variables_of};
 use crate::cql_server::CqlServer;
-use crate::crash::{assert_undisturbed, crashed, undisturbed};
+use crate::crash::{assert_reference_insights, reference_insights, run_with_crashes};
 use crate::phone::{Client, Sent};
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
 const CRASHES: u64 = 3;
 
-/// Opens the store of a keyspace beside the processes that serve from it, in this data centre if one
-/// is named.
-pub(crate) async fn open_beside(
+/// Opens the store of a keyspace as a command does, while other processes serve from it. Uses only `datacenter` if
+/// given.
+pub(crate) async fn open_as_command(
     server: &CqlServer,
     keyspace: &str,
     datacenter: Option<&str>,
@@ -38,7 +38,7 @@ pub(crate) async fn open_beside(
         session_max: Duration::from_secs(86_400),
         agreement: porchlight_store::cql::Agreement::default(),
     };
-    let opened = CqlStore::open(options, Role::Beside, Arc::new(SystemClock)).await;
+    let opened = CqlStore::open(options, Role::Command, Arc::new(SystemClock)).await;
     opened.unwrap()
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn check_journal_in(store: &CqlStore, sent: &[Sent]) {
 
 /// Asserts that every acknowledged batch is in the journal, with its acknowledged body.
 pub(crate) async fn check_journal(server: &CqlServer, keyspace: &str, sent: &[Sent]) {
-    let store = open_beside(server, keyspace, None).await;
+    let store = open_as_command(server, keyspace, None).await;
     check_journal_in(&store, sent).await;
 }
 
@@ -83,11 +83,11 @@ fn a_killed_server_on_cql_loses_nothing_and_changes_nothing() {
     let Some(variables) = variables(folder.path()) else {
         return;
     };
-    let (sent, found) = crashed(&folder, &borrowed(&variables), CRASHES);
+    let (sent, found) = run_with_crashes(&folder, &borrowed(&variables), CRASHES);
     let server = CqlServer::get().unwrap();
     block_on(check_journal(server, &variables[2].1, &sent));
     assert_eq!(found.len(), sent.len());
-    assert_undisturbed(&found);
+    assert_reference_insights(&found);
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn the_newer_process_on_a_keyspace_serves_and_commands_work() {
     let status = first.ended(Duration::from_secs(60));
     assert_eq!(status.code(), Some(71), "it was outrun");
 
-    let place = Arc::new(RwLock::new(second.api.clone()));
-    let client = Client::new(&place, &key);
+    let url = Arc::new(RwLock::new(second.api.clone()));
+    let client = Client::new(&url, &key);
     block_on(async {
         let sent = client.send(0, Duration::ZERO).await;
         let insight = client.insight(&sent.session_id).await;
@@ -125,8 +125,8 @@ fn the_newer_process_on_a_keyspace_serves_and_commands_work() {
     let listed: serde_json::Value = serde_json::from_str(listed.trim()).unwrap();
     command(&["keys", "revoke", listed["id"].as_str().unwrap()]);
     let third = Server::start(&folder, &borrowed(&variables));
-    *place.write().unwrap() = third.api.clone();
-    let answer = block_on(client.try_once("/v1/sessions", None, None)).unwrap();
+    *url.write().unwrap() = third.api.clone();
+    let answer = block_on(client.attempt("/v1/sessions", None, None)).unwrap();
     assert_eq!(answer.0, 401, "the key was revoked");
     third.stop();
 }
@@ -139,28 +139,28 @@ fn a_restarted_node_has_all_acknowledged_data() {
     };
     let (node, variables) = (&database.started[0], variables_of(&database, folder.path()));
     let server = Server::start(&folder, &borrowed(&variables));
-    let place = Arc::new(RwLock::new(server.api.clone()));
-    let client = Client::new(&place, &server.key("secret"));
+    let url = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&url, &server.key("secret"));
     let found = block_on(async {
-        let mut underway = client.begin(0).await;
-        let half = underway.batches.len() / 2;
-        client.go_on(&mut underway, half, Duration::ZERO).await;
+        let mut open = client.begin(0).await;
+        let half = open.batches.len() / 2;
+        client.send_next(&mut open, half, Duration::ZERO).await;
         node.kill();
-        let path = format!("/v1/sessions/{}/telemetry", underway.sent.session_id);
-        let next = underway.batches[0].1.clone();
-        let (status, problem) = client.try_once(&path, Some(&next), None).await.unwrap();
+        let path = format!("/v1/sessions/{}/telemetry", open.sent.session_id);
+        let next = open.batches[0].1.clone();
+        let (status, problem) = client.attempt(&path, Some(&next), None).await.unwrap();
         assert_eq!(
             (status.as_u16(), &problem["code"]),
             (503, &json!("store_unavailable"))
         );
         node.start();
         client
-            .go_on(&mut underway, usize::MAX, Duration::ZERO)
+            .send_next(&mut open, usize::MAX, Duration::ZERO)
             .await;
-        let sent = client.finish(underway).await;
+        let sent = client.finish(open).await;
         client.insight(&sent.session_id).await
     });
-    assert_eq!(found.to_string(), undisturbed(1)[&0].to_string());
+    assert_eq!(found.to_string(), reference_insights(1)[&0].to_string());
     server.stop();
 }
 
@@ -180,28 +180,28 @@ fn an_unresponsive_cluster_refuses_requests_and_loses_nothing() {
         }
     }
     let server = Server::start(&folder, &borrowed(&variables));
-    let place = Arc::new(RwLock::new(server.api.clone()));
-    let client = Client::new(&place, &server.key("secret"));
+    let url = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&url, &server.key("secret"));
     let start = json!({"deliveryId": "d", "externalRiderId": "r",
         "address": {"line1": "a", "city": "b", "country": "c", "lat": 1.0, "lng": 2.0}});
     let batch = json!({"seq": 0, "samples": [{"kind": "steps", "t": 1.0, "count": 3}]}).to_string();
     block_on(async {
         let (_, session) = client
-            .until_answered("/v1/sessions/start", Some(&start.to_string()), None)
+            .request("/v1/sessions/start", Some(&start.to_string()), None)
             .await;
         let path = format!(
             "/v1/sessions/{}/telemetry",
             session["sessionId"].as_str().unwrap()
         );
         node.signal("-STOP");
-        let refused = client.try_once(&path, Some(&batch), None).await;
+        let refused = client.attempt(&path, Some(&batch), None).await;
         node.signal("-CONT");
         let (status, problem) = refused.unwrap();
         assert_eq!(
             (status.as_u16(), &problem["code"]),
             (503, &json!("store_unavailable"))
         );
-        let (status, answer) = client.until_answered(&path, Some(&batch), None).await;
+        let (status, answer) = client.request(&path, Some(&batch), None).await;
         assert_eq!((status.as_u16(), &answer["ackSeq"]), (202, &json!(0)));
     });
     server.stop();

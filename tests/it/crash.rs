@@ -1,5 +1,5 @@
 //! Runs `kill -9` at random times under load. Acknowledged data is in the journal, and each insight
-//! is byte for byte the same as that of an undisturbed server.
+//! is byte for byte the same as that of a server that runs without a fault.
 //!
 //! `PORCHLIGHT_CRASHES=50` kills more often than the default of 6 times.
 
@@ -13,7 +13,7 @@ use porchlight_schema::sample::json::decode_batch;
 use serde_json::Value;
 
 use crate::opened::open_store;
-use crate::phone::{Client, Place, Sent};
+use crate::phone::{Client, Sent, ServerUrl};
 use crate::server::{Folder, Server, block_on};
 
 const CRASHES: u64 = 6;
@@ -59,15 +59,16 @@ pub(crate) async fn insights(client: &Client, sent: &[Sent]) -> BTreeMap<u64, Va
     insights
 }
 
-/// Kills and restarts the server `crashes` times at random moments, while phones send.
-pub(crate) fn crashed(
+/// Kills and restarts the server `crashes` times at random moments, while phones send. Returns the sent sessions and
+/// their insights.
+pub(crate) fn run_with_crashes(
     folder: &Folder,
     variables: &[(&str, &str)],
     crashes: u64,
 ) -> (Vec<Sent>, BTreeMap<u64, Value>) {
     let mut server = Server::start(folder, variables);
-    let place: Place = Arc::new(RwLock::new(server.api.clone()));
-    let client = Client::new(&place, &server.key("secret"));
+    let url: ServerUrl = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&url, &server.key("secret"));
     let (next, enough) = (
         Arc::new(AtomicU64::new(0)),
         Arc::new(AtomicBool::new(false)),
@@ -90,7 +91,7 @@ pub(crate) fn crashed(
         let began = Instant::now();
         server = Server::start(folder, variables);
         slowest = slowest.max(began.elapsed());
-        server.api.clone_into(&mut place.write().unwrap());
+        server.api.clone_into(&mut url.write().unwrap());
     }
     enough.store(true, Ordering::Relaxed);
     let sent = load.join().unwrap();
@@ -106,12 +107,12 @@ pub(crate) fn crashed(
     (sent, insights)
 }
 
-/// Returns the insights of the same deliveries from an undisturbed server.
-pub(crate) fn undisturbed(count: u64) -> BTreeMap<u64, Value> {
+/// Returns the insights of the first `count` deliveries from a server that runs without a fault.
+pub(crate) fn reference_insights(count: u64) -> BTreeMap<u64, Value> {
     let folder = Folder::new();
     let server = Server::start(&folder, &NO_LIMIT);
-    let place: Place = Arc::new(RwLock::new(server.api.clone()));
-    let client = Client::new(&place, &server.key("secret"));
+    let url: ServerUrl = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&url, &server.key("secret"));
     let insights = block_on(async {
         let mut insights = BTreeMap::new();
         let numbers: Vec<u64> = (0..count).collect();
@@ -128,10 +129,9 @@ pub(crate) fn undisturbed(count: u64) -> BTreeMap<u64, Value> {
     insights
 }
 
-/// Asserts that these are the insights of an undisturbed server, byte for byte, for all deliveries
-/// from the first on.
-pub(crate) fn assert_undisturbed(found: &BTreeMap<u64, Value>) {
-    let expected = undisturbed(found.len() as u64);
+/// Asserts that these insights equal, byte for byte, those of a server that runs without a fault.
+pub(crate) fn assert_reference_insights(found: &BTreeMap<u64, Value>) {
+    let expected = reference_insights(found.len() as u64);
     for (number, expected) in &expected {
         assert_eq!(expected["status"], "ready");
         assert_eq!(
@@ -175,8 +175,8 @@ fn check_journal(folder: &Folder, sent: &[Sent]) {
 fn a_killed_server_loses_nothing_and_changes_nothing() {
     let crashes = std::env::var("PORCHLIGHT_CRASHES").map_or(CRASHES, |text| text.parse().unwrap());
     let folder = Folder::new();
-    let (sent, found) = crashed(&folder, &NO_LIMIT, crashes);
+    let (sent, found) = run_with_crashes(&folder, &NO_LIMIT, crashes);
     check_journal(&folder, &sent);
     assert_eq!(found.len(), sent.len());
-    assert_undisturbed(&found);
+    assert_reference_insights(&found);
 }

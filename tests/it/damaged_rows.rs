@@ -19,7 +19,7 @@ use crate::server::{Folder, Server, block_on, porchlight, successful};
 /// Lets webhooks be registered for a port of this machine where nothing listens.
 const VARIABLES: [(&str, &str); 1] = [("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", "127.0.0.0/8")];
 /// The kinds that every caller of the organization needs: its key and its webhook.
-const OF_THE_CALLER: [&str; 2] = ["API key", "webhook"];
+const KINDS_OF_THE_CALLER: [&str; 2] = ["API key", "webhook"];
 
 /// An organization with one live and one completed session.
 struct Customer {
@@ -74,11 +74,11 @@ impl Customer {
             live,
             completed,
         };
-        customer.until_scored(server).await;
+        customer.wait_until_scored(server).await;
         customer
     }
 
-    async fn until_scored(&self, server: &Server) {
+    async fn wait_until_scored(&self, server: &Server) {
         let caller = Caller::with_key(server, &self.key);
         let path = format!("/v1/sessions/{}/insights", self.completed);
         for _ in 0..600 {
@@ -92,7 +92,7 @@ impl Customer {
 
     /// Asserts that all operations of this customer work, except the operations that the closure
     /// excludes.
-    async fn works(&self, server: &Server, seq: u32, of: &str) {
+    async fn assert_works(&self, server: &Server, seq: u32, of: &str) {
         let caller = Caller::with_key(server, &self.key);
         for path in [
             format!("/v1/sessions/{}", self.completed),
@@ -106,16 +106,16 @@ impl Customer {
         }
         let sent = caller.batch(&self.live, seq).await;
         assert_eq!(sent.status, 202, "{of}: {}", sent.body);
-        self.serves_others(&caller, of).await;
+        self.assert_others_work(&caller, of).await;
     }
 
     /// Asserts the operations that still work for an organization with a damaged row of its own.
-    async fn serves_others(&self, caller: &Caller, of: &str) {
+    async fn assert_others_work(&self, caller: &Caller, of: &str) {
         for path in ["/v1/sessions", "/v1/webhooks/deliveries"] {
             let answer = caller.get(path).await;
             assert_eq!(answer.status, 200, "{of}: {path}: {}", answer.body);
         }
-        let started = caller.ask_for_session("another").await;
+        let started = caller.try_start("another").await;
         assert_eq!(started.status, 201, "{of}: {}", started.body);
         let id = started.body["sessionId"].as_str().unwrap();
         assert_eq!(caller.batch(id, 0).await.status, 202, "{of}");
@@ -213,10 +213,10 @@ fn of_each_kind_one_damaged_row_costs_only_what_it_belongs_to() {
         drop(store);
 
         let server = Server::start(&damaged, &VARIABLES);
-        block_on(other.works(&server, 4, &kind));
+        block_on(other.assert_works(&server, 4, &kind));
         let caller = Caller::with_key(&server, &victim.key);
-        if !OF_THE_CALLER.contains(&kind.as_str()) {
-            block_on(victim.serves_others(&caller, &kind));
+        if !KINDS_OF_THE_CALLER.contains(&kind.as_str()) {
+            block_on(victim.assert_others_work(&caller, &kind));
         }
         create_key(&damaged.store(), "third");
         // Rows whose key says everything have no payload that could be damaged in this way.
@@ -225,12 +225,12 @@ fn of_each_kind_one_damaged_row_costs_only_what_it_belongs_to() {
         assert!(is_found || code == Some(0), "{kind}: {stdout}");
         let (code, stdout) = check(&damaged.store(), true);
         assert_eq!(code, Some(0), "{kind}: {stdout}");
-        block_on(other.works(&server, 5, &kind));
+        block_on(other.assert_works(&server, 5, &kind));
         server.stop();
         let server = Server::start(&damaged, &VARIABLES);
-        block_on(other.works(&server, 6, &kind));
+        block_on(other.assert_works(&server, 6, &kind));
         if kind != "API key" {
-            block_on(victim.serves_others(&Caller::with_key(&server, &victim.key), &kind));
+            block_on(victim.assert_others_work(&Caller::with_key(&server, &victim.key), &kind));
         }
         server.stop();
         let (code, stdout) = check(&damaged.store(), false);

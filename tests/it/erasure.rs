@@ -14,7 +14,7 @@ use porchlight_support::files::found;
 use serde_json::{Value, json};
 
 use crate::opened::revealed;
-use crate::phone::{Client, Place};
+use crate::phone::{Client, ServerUrl};
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
 const KILLS: u64 = 4;
@@ -37,7 +37,7 @@ async fn record(client: &Client, rider: &str, sessions: u64) -> Vec<String> {
         });
         let start = start.to_string();
         let (status, session) = client
-            .until_answered(
+            .request(
                 "/v1/sessions/start",
                 Some(&start),
                 Some(&format!("{rider}-{number}")),
@@ -48,14 +48,12 @@ async fn record(client: &Client, rider: &str, sessions: u64) -> Vec<String> {
         for seq in 0..4 {
             let path = format!("/v1/sessions/{id}/telemetry");
             let body = batch(rider, seq);
-            let (status, _) = client.until_answered(&path, Some(&body), None).await;
+            let (status, _) = client.request(&path, Some(&body), None).await;
             assert_eq!(status, 202);
         }
         if number % 2 == 0 {
             let stop = json!({ "sessionId": id }).to_string();
-            let (status, _) = client
-                .until_answered("/v1/sessions/stop", Some(&stop), None)
-                .await;
+            let (status, _) = client.request("/v1/sessions/stop", Some(&stop), None).await;
             assert_eq!(status, 200);
             client.insight(&id).await;
         }
@@ -97,14 +95,14 @@ async fn submit(client: &Client, id: &str, rider: &str) {
         json!({ "requestId": id, "type": "erasure", "subject": { "externalRiderId": rider } });
     let body = body.to_string();
     let (status, answer) = client
-        .until_answered("/v1/privacy/requests", Some(&body), None)
+        .request("/v1/privacy/requests", Some(&body), None)
         .await;
     assert!(status.is_success(), "{answer}");
 }
 
 async fn show(client: &Client, id: &str) -> Value {
     let path = format!("/v1/privacy/requests/{id}");
-    let (status, answer) = client.until_answered(&path, None, None).await;
+    let (status, answer) = client.request(&path, None, None).await;
     assert_eq!(status, 200, "{answer}");
     answer
 }
@@ -123,7 +121,7 @@ async fn completed(client: &Client, id: &str) -> Value {
 /// Returns the status of a session's insight.
 async fn insight_status(client: &Client, id: &str) -> u16 {
     let path = format!("/v1/sessions/{id}/insights");
-    let (status, _) = client.until_answered(&path, None, None).await;
+    let (status, _) = client.request(&path, None, None).await;
     status.as_u16()
 }
 
@@ -132,15 +130,15 @@ async fn insights(client: &Client, ids: &[String]) -> Vec<String> {
     let mut insights = Vec::new();
     for id in ids {
         let path = format!("/v1/sessions/{id}/insights");
-        let (_, insight) = client.until_answered(&path, None, None).await;
+        let (_, insight) = client.request(&path, None, None).await;
         insights.push(insight.to_string());
     }
     insights
 }
 
 fn connect(server: &Server, key: &str) -> Client {
-    let place: Place = Arc::new(RwLock::new(server.api.clone()));
-    Client::new(&place, key)
+    let url: ServerUrl = Arc::new(RwLock::new(server.api.clone()));
+    Client::new(&url, key)
 }
 
 #[test]

@@ -14,7 +14,7 @@ const CREATE: [&str; 8] = [
 
 fn status(server: &Server, key: &str) -> u16 {
     let client = Client::new(&Arc::new(RwLock::new(server.api.clone())), key);
-    block_on(client.until_answered("/v1/sessions", None, None))
+    block_on(client.request("/v1/sessions", None, None))
         .0
         .as_u16()
 }
@@ -54,7 +54,7 @@ fn a_key_is_not_created_in_a_default_folder_without_a_store() {
 #[test]
 fn a_starting_server_waits_for_a_command_that_has_the_store_open() {
     let folder = Folder::new();
-    let open = EmbeddedStore::open_alone(&folder.store()).unwrap();
+    let open = EmbeddedStore::open_for_command(&folder.store()).unwrap();
     let command = std::thread::spawn(move || {
         std::thread::park_timeout(Duration::from_millis(500));
         drop(open);
@@ -72,7 +72,7 @@ fn a_first_start_in_progress_is_not_taken_for_an_interrupted_one() {
         let folder = Folder::new();
         let path = folder.store();
         let opened: Vec<_> = std::thread::scope(|scope| {
-            let open = || EmbeddedStore::open_alone(&path);
+            let open = || EmbeddedStore::open_for_command(&path);
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
             let joined = threads.into_iter().map(|thread| thread.join().unwrap());
             joined.collect()

@@ -38,7 +38,7 @@ impl Tmpfs {
     }
 
     /// Fills the disk until this much is free.
-    fn leave(&self, free_mib: u64) {
+    fn fill_until(&self, free_mib: u64) {
         drop(std::fs::remove_file(self.filler()));
         let disk = Command::new("df")
             .args(["-B1", "--output=avail"])
@@ -193,7 +193,7 @@ fn a_full_disk_refuses_new_data_reads_on_and_recovers() {
         assert_eq!(caller.send(&second, 0).await.0, 202);
 
         // Nearly full: new data is refused, and the service finishes its work.
-        disk.leave(DISK_MIB / 8);
+        disk.fill_until(DISK_MIB / 8);
         caller.assert_full(caller.send(&first, 1).await).await;
         caller.assert_full(caller.start().await).await;
         assert_eq!(caller.get(&format!("/v1/sessions/{first}")).await.0, 200);
@@ -206,7 +206,7 @@ fn a_full_disk_refuses_new_data_reads_on_and_recovers() {
         assert_eq!(caller.post("/v1/sessions/stop", stop).await.0, 200);
 
         // Full: nothing is written, and the process lives.
-        disk.leave(0);
+        disk.fill_until(0);
         caller.assert_full(caller.send(&first, 1).await).await;
         let stop = json!({ "sessionId": first });
         caller

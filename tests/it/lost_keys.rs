@@ -11,7 +11,7 @@ use crate::cql_process::{borrowed, variables};
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
 /// A start that is refused must end by itself.
-const REFUSED_WITHIN: Duration = Duration::from_secs(60);
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Starts a server that must refuse to run, and returns its output.
 fn refused(store: &Path, variables: &[(&str, &str)]) -> String {
@@ -26,7 +26,7 @@ fn refused(store: &Path, variables: &[(&str, &str)]) -> String {
         .unwrap();
     let began = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if began.elapsed() > REFUSED_WITHIN {
+        if began.elapsed() > REFUSAL_TIMEOUT {
             drop(child.kill());
             panic!("the server starts with the wrong key");
         }

@@ -14,8 +14,8 @@ use tokio::io::AsyncWriteExt as _;
 
 use crate::cql_process::{borrowed, variables};
 use crate::cql_server::CqlServer;
-use crate::crash::undisturbed;
-use crate::phone::{Client, Underway};
+use crate::crash::reference_insights;
+use crate::phone::{Client, OpenDelivery};
 use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
@@ -26,7 +26,7 @@ const WHOLE: u64 = 5;
 /// The number of sessions of one batch, which make the command long enough to interrupt.
 const SHORT: usize = 150;
 /// The timeout of each step.
-const WITHIN: Duration = Duration::from_secs(240);
+const STEP_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// A customer's view of its sessions, its insights and its webhooks' deliveries.
 struct Seen {
@@ -39,7 +39,7 @@ async fn listed(client: &Client, path: &str) -> BTreeMap<String, Value> {
     let (mut rows, mut cursor) = (BTreeMap::new(), String::new());
     loop {
         let page = format!("{path}?limit=200{cursor}");
-        let (status, page) = client.until_answered(&page, None, None).await;
+        let (status, page) = client.request(&page, None, None).await;
         assert_eq!(status, 200, "{page}");
         for row in page["data"].as_array().unwrap() {
             let id = row.get("sessionId").filter(|_| path.ends_with("sessions"));
@@ -53,12 +53,12 @@ async fn listed(client: &Client, path: &str) -> BTreeMap<String, Value> {
     }
 }
 
-async fn look(client: &Client) -> Seen {
+async fn read_all(client: &Client) -> Seen {
     let sessions = listed(client, "/v1/sessions").await;
     let mut insights = BTreeMap::new();
     for id in sessions.keys() {
         let path = format!("/v1/sessions/{id}/insights");
-        let mut insight = client.until_answered(&path, None, None).await.1;
+        let mut insight = client.request(&path, None, None).await.1;
         // The URL contains the host of the request.
         insight["pathImageUrl"].take();
         if insight["status"] == "processing" {
@@ -77,12 +77,12 @@ async fn look(client: &Client) -> Seen {
 /// Starts a receiver that accepts messages, or refuses them while the flag is set.
 async fn receiver(authority: &Authority) -> (Receiver, Arc<AtomicBool>) {
     let refuses = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&refuses);
+    let is_refusing = Arc::clone(&refuses);
     let behave = move |mut stream, log: Arc<std::sync::Mutex<Vec<String>>>| {
-        let told = Arc::clone(&told);
+        let is_refusing = Arc::clone(&is_refusing);
         async move {
             while let Some(request) = read_request(&mut stream).await {
-                let answer = if told.load(Ordering::SeqCst) {
+                let answer = if is_refusing.load(Ordering::SeqCst) {
                     "HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n"
                 } else {
                     log.lock().unwrap().push(request);
@@ -101,7 +101,7 @@ async fn receiver(authority: &Authority) -> (Receiver, Arc<AtomicBool>) {
 }
 
 /// Waits until `count` webhooks have this status.
-async fn until_so_many(client: &Client, status: &str, count: usize) {
+async fn wait_for_deliveries(client: &Client, status: &str, count: usize) {
     let began = Instant::now();
     loop {
         let rows = listed(client, "/v1/webhooks/deliveries").await;
@@ -111,7 +111,7 @@ async fn until_so_many(client: &Client, status: &str, count: usize) {
             return;
         }
         assert!(
-            began.elapsed() < WITHIN,
+            began.elapsed() < STEP_TIMEOUT,
             "{found} of {count} {status}: {rows:?}"
         );
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -119,15 +119,15 @@ async fn until_so_many(client: &Client, status: &str, count: usize) {
 }
 
 /// Fills the store of an embedded server. Returns a session that is half sent.
-async fn fill(client: &Client, url: &str, refuses: &AtomicBool) -> Underway {
+async fn fill(client: &Client, url: &str, refuses: &AtomicBool) -> OpenDelivery {
     let body = json!({ "url": url }).to_string();
-    let registered = client.until_answered("/v1/webhooks", Some(&body), None);
+    let registered = client.request("/v1/webhooks", Some(&body), None);
     assert_eq!(registered.await.0, 201);
     for number in 0..DELIVERED {
         let sent = client.send(number, Duration::ZERO).await;
         client.insight(&sent.session_id).await;
     }
-    until_so_many(client, "delivered", 3 * DELIVERED as usize).await;
+    wait_for_deliveries(client, "delivered", 3 * DELIVERED as usize).await;
     refuses.store(true, Ordering::SeqCst);
     for number in DELIVERED..WHOLE {
         let sent = client.send(number, Duration::ZERO).await;
@@ -138,20 +138,20 @@ async fn fill(client: &Client, url: &str, refuses: &AtomicBool) -> Underway {
     let (start, batch) = (start.to_string(), json!({"seq": 0, "samples": []}));
     let batch = batch.to_string();
     for _ in 0..SHORT {
-        let started = client.until_answered("/v1/sessions/start", Some(&start), None);
+        let started = client.request("/v1/sessions/start", Some(&start), None);
         let id = started.await.1["sessionId"].as_str().unwrap().to_owned();
         let path = format!("/v1/sessions/{id}/telemetry");
-        let answer = client.until_answered(&path, Some(&batch), None).await;
+        let answer = client.request(&path, Some(&batch), None).await;
         assert_eq!(answer.0, 202);
     }
     let mut half = client.begin(WHOLE).await;
     let count = half.batches.len() / 2;
-    client.go_on(&mut half, count, Duration::ZERO).await;
+    client.send_next(&mut half, count, Duration::ZERO).await;
     half
 }
 
-/// Starts the command.
-fn migrating(variables: &[(&'static str, String)], from: &Folder, beside: &Folder) -> Child {
+/// Starts the migration command.
+fn spawn_migration(variables: &[(&'static str, String)], from: &Folder, beside: &Folder) -> Child {
     porchlight()
         .args(["migrate", "--json", "--from"])
         .arg(from.store())
@@ -164,7 +164,7 @@ fn migrating(variables: &[(&'static str, String)], from: &Folder, beside: &Folde
 }
 
 /// Returns the number of sessions in the keyspace, which may not exist yet.
-async fn moved(keyspace: &str) -> usize {
+async fn imported_sessions(keyspace: &str) -> usize {
     let nodes = &CqlServer::get().unwrap().nodes;
     let session = SessionBuilder::new().known_nodes(nodes).build().await;
     let query = format!("SELECT session FROM {keyspace}.sessions");
@@ -174,16 +174,16 @@ async fn moved(keyspace: &str) -> usize {
     }
 }
 
-/// Interrupts the command with SIGKILL once `at` sessions are there.
-fn break_off(mut command: Child, keyspace: &str, at: usize) -> usize {
+/// Kills the command once the keyspace has `at` sessions. Returns the number of its sessions then.
+fn kill_at(mut command: Child, keyspace: &str, at: usize) -> usize {
     let began = Instant::now();
-    while block_on(moved(keyspace)) < at {
+    while block_on(imported_sessions(keyspace)) < at {
         assert_eq!(command.try_wait().unwrap(), None, "it ended too early");
-        assert!(began.elapsed() < WITHIN, "it does not begin");
+        assert!(began.elapsed() < STEP_TIMEOUT, "it does not begin");
     }
     command.kill().unwrap();
     command.wait().unwrap();
-    block_on(moved(keyspace))
+    block_on(imported_sessions(keyspace))
 }
 
 /// Checks the webhooks after the move: the refused messages are sent, and each session's arrive
@@ -244,8 +244,8 @@ fn a_killed_migration_to_the_cluster_resumes_and_completes() {
         // One attempt of each lane has failed: those of the two complete sessions, of the short
         // ones, and of the half one.
         let lanes = (WHOLE - DELIVERED) as usize + SHORT + 1;
-        until_so_many(&client, "retrying", lanes).await;
-        (half, look(&client).await)
+        wait_for_deliveries(&client, "retrying", lanes).await;
+        (half, read_all(&client).await)
     });
     let command = |arguments: &[&str]| {
         let output = porchlight()
@@ -276,17 +276,21 @@ fn a_killed_migration_to_the_cluster_resumes_and_completes() {
     let keyspace = variables[2].1.clone();
     let all = before.sessions.len();
     for at in [all / 4, all / 2] {
-        let there = break_off(migrating(&variables, &old_folder, &folder), &keyspace, at);
+        let there = kill_at(
+            spawn_migration(&variables, &old_folder, &folder),
+            &keyspace,
+            at,
+        );
         assert!(there < all, "it was killed too late");
     }
-    let output = migrating(&variables, &old_folder, &folder).wait_with_output();
+    let output = spawn_migration(&variables, &old_folder, &folder).wait_with_output();
     let done: Value = serde_json::from_str(&successful(output.unwrap())).unwrap();
     let (now, earlier) = (&done["sessions"], &done["were_there"]);
     let (now, earlier) = (now.as_u64().unwrap(), earlier.as_u64().unwrap());
     assert_eq!(now + earlier, all as u64);
     assert!(now > 0 && earlier >= all as u64 / 2, "{done}");
     assert_eq!(done["messages"], json!(before.deliveries.len()));
-    let output = migrating(&variables, &old_folder, &folder).wait_with_output();
+    let output = spawn_migration(&variables, &old_folder, &folder).wait_with_output();
     let again: Value = serde_json::from_str(&successful(output.unwrap())).unwrap();
     assert_eq!(
         (&again["sessions"], &again["batches"]),
@@ -297,7 +301,7 @@ fn a_killed_migration_to_the_cluster_resumes_and_completes() {
     let server = Server::start(&folder, &borrowed(&variables));
     server.api.clone_into(&mut place.write().unwrap());
     block_on(async {
-        let mut after = look(&client).await;
+        let mut after = read_all(&client).await;
         // A retry may have run meanwhile, and failed again.
         for (id, row) in &mut after.deliveries {
             if row["status"] == "retrying" {
@@ -316,7 +320,7 @@ fn a_killed_migration_to_the_cluster_resumes_and_completes() {
         }
         let status = async |key: &str| {
             let client = Client::new(&place, key);
-            client.until_answered("/v1/sessions", None, None).await.0
+            client.request("/v1/sessions", None, None).await.0
         };
         assert_eq!(
             (status(&client_key).await, status(&revoked).await),
@@ -325,16 +329,18 @@ fn a_killed_migration_to_the_cluster_resumes_and_completes() {
 
         refuses.store(false, Ordering::SeqCst);
         let body = json!({"status": "retrying"}).to_string();
-        let asked = client.until_answered("/v1/webhooks/deliveries/retry", Some(&body), None);
+        let asked = client.request("/v1/webhooks/deliveries/retry", Some(&body), None);
         assert_eq!(asked.await.0, 202);
-        client.go_on(&mut half, usize::MAX, Duration::ZERO).await;
+        client
+            .send_next(&mut half, usize::MAX, Duration::ZERO)
+            .await;
         let sent = client.finish(half).await;
         let found = client.insight(&sent.session_id).await;
-        let expected = tokio::task::spawn_blocking(|| undisturbed(WHOLE + 1));
+        let expected = tokio::task::spawn_blocking(|| reference_insights(WHOLE + 1));
         let expected = expected.await.unwrap();
         assert_eq!(found.to_string(), expected[&WHOLE].to_string());
         let all = before.deliveries.len() + 2;
-        until_so_many(&client, "delivered", all).await;
+        wait_for_deliveries(&client, "delivered", all).await;
         let deliveries = listed(&client, "/v1/webhooks/deliveries").await;
         check_webhooks(&receiver.requests.lock().unwrap(), &deliveries);
     });

@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::cql_process::{borrowed, node, variables};
-use crate::crash::{assert_undisturbed, undisturbed};
+use crate::crash::{assert_reference_insights, reference_insights};
 use crate::free_address::free_address;
-use crate::phone::{Client, Place, Sent};
+use crate::phone::{Client, Sent, ServerUrl};
 use crate::server::{Folder, Server, block_on, http};
 
 /// The number of deliveries in progress when a node goes.
 const PHONES: u64 = 6;
 /// The number of deliveries through two nodes: each belongs to the node that receives it with a
 /// chance of one half, and some must belong to the other.
-const THROUGH_TWO: u64 = 16;
+const DELIVERIES_THROUGH_TWO: u64 = 16;
 /// The pause between two batches of a phone.
 const PAUSE: Duration = Duration::from_millis(120);
 /// The timeout of a move of shards. Generous, for a busy machine.
-const MOVED_WITHIN: Duration = Duration::from_secs(180);
+const MOVE_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Returns whether the tests of several nodes are requested. Prints the variable that requests them
 /// if not.
@@ -48,10 +48,10 @@ fn shared(folder: &Path) -> Option<Vec<(&'static str, String)>> {
 }
 
 /// The variables of each of two nodes.
-type OfNodes = [Vec<(&'static str, String)>; 2];
+type NodeVariables = [Vec<(&'static str, String)>; 2];
 
 /// Returns the folders of two nodes, and their variables, or `None` if `shared` returns `None`.
-fn two() -> Option<([Folder; 2], OfNodes)> {
+fn two_nodes() -> Option<([Folder; 2], NodeVariables)> {
     let folders = [Folder::new(), Folder::new()];
     let shared = shared(folders[0].path())?;
     let of_nodes = [&folders[0], &folders[1]].map(|folder| node(&shared, folder.path()));
@@ -60,7 +60,7 @@ fn two() -> Option<([Folder; 2], OfNodes)> {
 
 /// Waits until each of these nodes has shards and together they have all. Returns the number of
 /// shards of each.
-pub(crate) async fn settled(servers: &[&Server]) -> Vec<f64> {
+pub(crate) async fn wait_until_settled(servers: &[&Server]) -> Vec<f64> {
     let began = Instant::now();
     loop {
         let mut owned = Vec::new();
@@ -72,20 +72,20 @@ pub(crate) async fn settled(servers: &[&Server]) -> Vec<f64> {
         if all == 256.0 && owned.iter().all(|&shards| shards > 0.0) {
             return owned;
         }
-        assert!(began.elapsed() < MOVED_WITHIN, "shards: {owned:?}");
+        assert!(began.elapsed() < MOVE_TIMEOUT, "shards: {owned:?}");
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
 }
 
 /// Starts a thread that sends one delivery for each of `phones` phones, alternating between the two
-/// places.
+/// urls.
 fn load(
-    places: [&Place; 2],
+    urls: [&ServerUrl; 2],
     key: &str,
     next: &Arc<AtomicU64>,
     phones: u64,
 ) -> std::thread::JoinHandle<Vec<Sent>> {
-    let clients = places.map(|place| Client::new(place, key));
+    let clients = urls.map(|url| Client::new(url, key));
     let next = Arc::clone(next);
     std::thread::spawn(move || {
         block_on(async {
@@ -100,7 +100,7 @@ fn load(
 }
 
 /// Returns the place of a running server.
-pub(crate) fn place(server: &Server) -> Place {
+pub(crate) fn server_url(server: &Server) -> ServerUrl {
     Arc::new(RwLock::new(server.api.clone()))
 }
 
@@ -119,15 +119,15 @@ async fn answers_new_connections_while_not_ready(node: &Server, key: &str) {
 
 #[test]
 fn nodes_take_over_the_work_of_a_killed_or_stopped_node() {
-    let Some((folders, [of_first, mut of_second])) = two() else {
+    let Some((folders, [of_first, mut of_second])) = two_nodes() else {
         return;
     };
     of_second.push(("PORCHLIGHT__SERVER__DRAIN_GRACE", "5s".to_owned()));
     let first = Server::start(&folders[0], &borrowed(&of_first));
     let key = first.key("secret");
     let second = Server::start(&folders[1], &borrowed(&of_second));
-    block_on(settled(&[&first, &second]));
-    let (to_first, to_second) = (place(&first), place(&second));
+    block_on(wait_until_settled(&[&first, &second]));
+    let (to_first, to_second) = (server_url(&first), server_url(&second));
     let next = Arc::default();
 
     // The first node is killed: the second takes all its shards.
@@ -136,12 +136,12 @@ fn nodes_take_over_the_work_of_a_killed_or_stopped_node() {
     first.kill();
     second.api.clone_into(&mut to_first.write().unwrap());
     let mut sent = sending.join().unwrap();
-    block_on(settled(&[&second]));
+    block_on(wait_until_settled(&[&second]));
 
     // The first node is back and takes its share. Then the second leaves as planned, and releases
     // its shards.
     let first = Server::start(&folders[0], &borrowed(&of_first));
-    block_on(settled(&[&first, &second]));
+    block_on(wait_until_settled(&[&first, &second]));
     first.api.clone_into(&mut to_first.write().unwrap());
     let sending = load([&to_first, &to_second], &key, &next, PHONES);
     std::thread::park_timeout(Duration::from_millis(1_500));
@@ -150,7 +150,7 @@ fn nodes_take_over_the_work_of_a_killed_or_stopped_node() {
     let began = Instant::now();
     block_on(answers_new_connections_while_not_ready(&second, &key));
     assert!(second.ended(Duration::from_secs(60)).success());
-    block_on(settled(&[&first]));
+    block_on(wait_until_settled(&[&first]));
     println!(
         "a node left, and all was taken up, in {:?}",
         began.elapsed()
@@ -165,25 +165,25 @@ fn nodes_take_over_the_work_of_a_killed_or_stopped_node() {
     }
     first.stop();
     assert_eq!(found.len(), sent.len());
-    assert_undisturbed(&found);
+    assert_reference_insights(&found);
 }
 
 #[test]
 fn a_suspended_node_loses_its_shards_and_rejoins() {
-    let Some((folders, [of_first, of_second])) = two() else {
+    let Some((folders, [of_first, of_second])) = two_nodes() else {
         return;
     };
     let first = Server::start(&folders[0], &borrowed(&of_first));
     let second = Server::start(&folders[1], &borrowed(&of_second));
-    let before = block_on(settled(&[&first, &second]));
+    let before = block_on(wait_until_settled(&[&first, &second]));
     let key = first.key("secret");
-    let to_second = place(&second);
+    let to_second = server_url(&second);
     // Some of the deliveries belong to the stopped node's shards.
     let sending = load([&to_second, &to_second], &key, &Arc::default(), PHONES);
     std::thread::park_timeout(Duration::from_millis(1_000));
     first.signal("-STOP");
     let began = Instant::now();
-    block_on(settled(&[&second]));
+    block_on(wait_until_settled(&[&second]));
     println!("{} shards taken over in {:?}", before[0], began.elapsed());
     let sent = sending.join().unwrap();
     let client = Client::new(&to_second, &key);
@@ -193,7 +193,7 @@ fn a_suspended_node_loses_its_shards_and_rejoins() {
         }
     });
     first.signal("-CONT");
-    block_on(settled(&[&first, &second]));
+    block_on(wait_until_settled(&[&first, &second]));
     let lost = "porchlight_cluster_shard_moves_total{move=\"lost\"}";
     assert_eq!(block_on(first.metric(lost)), Some(before[0]));
     first.stop();
@@ -208,14 +208,14 @@ fn a_single_process_and_nodes_do_not_serve_together() {
     };
     let of_node = node(&shared, folders[0].path());
     let first = Server::start(&folders[0], &borrowed(&of_node));
-    block_on(settled(&[&first]));
+    block_on(wait_until_settled(&[&first]));
     let alone = Server::start(&folders[1], &borrowed(&shared));
     let status = first.ended(Duration::from_secs(60));
     assert_eq!(status.code(), Some(71), "a single node has started");
     let again = Server::start(&folders[2], &borrowed(&of_node));
     let status = alone.ended(Duration::from_secs(90));
     assert_eq!(status.code(), Some(71), "a node has come");
-    block_on(settled(&[&again]));
+    block_on(wait_until_settled(&[&again]));
     again.stop();
 }
 
@@ -243,7 +243,7 @@ async fn insight_bytes(server: &Server, key: &str, session_id: &str) -> (Vec<u8>
 
 /// Asserts that two nodes answer with the same insight, byte for byte, under the same `ETag`.
 /// Returns the insight.
-async fn same_insight_at_both(nodes: [&Server; 2], key: &str, session_id: &str) -> Value {
+async fn insight_at_both(nodes: [&Server; 2], key: &str, session_id: &str) -> Value {
     let [one, other] = nodes.map(|node| insight_bytes(node, key, session_id));
     let (one, other) = (one.await, other.await);
     assert_eq!(one, other, "the insight of {session_id} at two nodes");
@@ -257,14 +257,12 @@ async fn same_insight_at_both(nodes: [&Server; 2], key: &str, session_id: &str) 
 /// includes it.
 async fn add_late_batch(client: &Client, nodes: [&Server; 2], key: &str, session: &Sent) {
     let session_id = &session.session_id;
-    let before = same_insight_at_both(nodes, key, session_id).await;
+    let before = insight_at_both(nodes, key, session_id).await;
     let (seq, body) = session.acknowledged.iter().max().unwrap();
     let mut late: Value = serde_json::from_str(body).unwrap();
     late["seq"] = (seq + 1).into();
     let path = format!("/v1/sessions/{session_id}/telemetry");
-    let sent = client
-        .until_answered(&path, Some(&late.to_string()), None)
-        .await;
+    let sent = client.request(&path, Some(&late.to_string()), None).await;
     assert_eq!(sent.0, 202, "{}", sent.1);
     let began = Instant::now();
     loop {
@@ -273,17 +271,17 @@ async fn add_late_batch(client: &Client, nodes: [&Server; 2], key: &str, session
         if insight["updatedAt"] != before["updatedAt"] && insight["status"] == "ready" {
             break;
         }
-        assert!(began.elapsed() < MOVED_WITHIN, "not scored again");
+        assert!(began.elapsed() < MOVE_TIMEOUT, "not scored again");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    same_insight_at_both(nodes, key, session_id).await;
+    insight_at_both(nodes, key, session_id).await;
 }
 
 /// Sends deliveries through two nodes in turn. Checks that all insights are as from one process and
 /// the same at both nodes, and returns how many batches were forwarded, and how many forwards
 /// failed.
-fn sent_through_two(can_talk: bool) -> Option<(f64, f64)> {
-    let (folders, mut of_nodes) = two()?;
+fn send_through_two_nodes(can_talk: bool) -> Option<(f64, f64)> {
+    let (folders, mut of_nodes) = two_nodes()?;
     if !can_talk {
         for variables in &mut of_nodes {
             // The node's advertised name has no listener.
@@ -294,12 +292,17 @@ fn sent_through_two(can_talk: bool) -> Option<(f64, f64)> {
     let first = Server::start(&folders[0], &borrowed(&of_nodes[0]));
     let key = first.key("secret");
     let second = Server::start(&folders[1], &borrowed(&of_nodes[1]));
-    block_on(settled(&[&first, &second]));
-    let places = [place(&first), place(&second)];
-    let sending = load([&places[0], &places[1]], &key, &Arc::default(), THROUGH_TWO);
+    block_on(wait_until_settled(&[&first, &second]));
+    let urls = [server_url(&first), server_url(&second)];
+    let sending = load(
+        [&urls[0], &urls[1]],
+        &key,
+        &Arc::default(),
+        DELIVERIES_THROUGH_TWO,
+    );
     let sent = sending.join().unwrap();
-    let client = Client::new(&places[0], &key);
-    let expected = undisturbed(sent.len() as u64);
+    let client = Client::new(&urls[0], &key);
+    let expected = reference_insights(sent.len() as u64);
     for session in &sent {
         let insight = block_on(client.insight(&session.session_id));
         let expected = &expected[&session.number];
@@ -309,7 +312,7 @@ fn sent_through_two(can_talk: bool) -> Option<(f64, f64)> {
             "the insight of delivery {}",
             session.number
         );
-        block_on(same_insight_at_both(
+        block_on(insight_at_both(
             [&first, &second],
             &key,
             &session.session_id,
@@ -331,12 +334,12 @@ fn sent_through_two(can_talk: bool) -> Option<(f64, f64)> {
 
 #[test]
 fn nodes_without_a_connection_read_batches_from_the_database() {
-    let Some((taken, failed)) = sent_through_two(true) else {
+    let Some((taken, failed)) = send_through_two_nodes(true) else {
         return;
     };
     println!("connected nodes: {taken} batches were forwarded, {failed} were not");
     assert!(taken > 0.0);
-    let (taken, failed) = sent_through_two(false).unwrap();
+    let (taken, failed) = send_through_two_nodes(false).unwrap();
     println!("nodes that do not reach each other: {taken} and {failed}");
     assert!(taken == 0.0 && failed > 0.0);
 }

@@ -12,7 +12,7 @@ use porchlight_support::files::note_needles;
 
 /// Opens and unlocks a store with the key next to it.
 pub(crate) fn open_store(path: &Path) -> anyhow::Result<Arc<EmbeddedStore>> {
-    let store = EmbeddedStore::open_alone(path)?;
+    let store = EmbeddedStore::open_for_command(path)?;
     unlock(&Config::default(), path, &store)?;
     Ok(store)
 }

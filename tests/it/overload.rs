@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::phone::{Client, delivery};
 use crate::server::{Folder, Server, block_on, http};
-use crate::shutdown::{finish, half_sent, in_flight_bytes};
+use crate::shutdown::{in_flight_bytes, send_first_half, send_second_half};
 
 /// The maximum memory growth of a server under all of this: workers' stacks and buffers, the
 /// store's tables. Far less than the announced bytes.
@@ -24,7 +24,7 @@ fn client(server: &Server, key: &str) -> Client {
 async fn start(client: &Client, number: u64) -> String {
     let start = delivery(number).start.to_string();
     let (status, session) = client
-        .until_answered("/v1/sessions/start", Some(&start), None)
+        .request("/v1/sessions/start", Some(&start), None)
         .await;
     assert_eq!(status, 201, "{session}");
     session["sessionId"].as_str().unwrap().to_owned()
@@ -72,7 +72,7 @@ fn batches_in_flight_are_limited_per_session() {
         .map(|seq| {
             (
                 batch(seq),
-                half_sent(&server, &session_id, &key, &batch(seq)),
+                send_first_half(&server, &session_id, &key, &batch(seq)),
             )
         })
         .collect();
@@ -89,7 +89,7 @@ fn batches_in_flight_are_limited_per_session() {
         assert_eq!(refused, (429, Some(1), "session_busy".to_owned()));
     });
     for (body, stream) in slow {
-        let answer = finish(stream, &body);
+        let answer = send_second_half(stream, &body);
         assert!(
             answer.starts_with("HTTP/1.1 202"),
             "admitted batches are accepted: {answer}"
@@ -120,7 +120,7 @@ fn announced_bytes_that_never_arrive_use_no_capacity() {
     });
     let before_kib = server.resident_kib();
     let slow: Vec<_> = (0..announced)
-        .map(|place| half_announced(&server, &sessions[place / per_session], &key))
+        .map(|place| announce_half(&server, &sessions[place / per_session], &key))
         .collect();
     block_on(async {
         // Each stream has sent one byte, which is counted as it arrives.
@@ -152,7 +152,7 @@ fn announced_bytes_that_never_arrive_use_no_capacity() {
 }
 
 /// Announces a body of the maximum size and sends its first byte.
-fn half_announced(server: &Server, session_id: &str, key: &str) -> std::net::TcpStream {
+fn announce_half(server: &Server, session_id: &str, key: &str) -> std::net::TcpStream {
     use std::io::Write;
     let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
     let head = format!(
@@ -205,9 +205,7 @@ fn a_triple_load_is_refused_without_losing_accepted_batches() {
         let gained_kib = server.resident_kib().saturating_sub(before_kib);
         for (place, session_id) in sessions.iter().enumerate() {
             let stop = json!({ "sessionId": session_id }).to_string();
-            client
-                .until_answered("/v1/sessions/stop", Some(&stop), None)
-                .await;
+            client.request("/v1/sessions/stop", Some(&stop), None).await;
             let insight = client.insight(session_id).await;
             assert_eq!(insight["status"], "ready");
             assert!(taken[place] > 0);

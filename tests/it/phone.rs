@@ -43,7 +43,7 @@ pub(crate) struct Sent {
 
 /// A session that is being sent.
 #[derive(Debug)]
-pub(crate) struct Underway {
+pub(crate) struct OpenDelivery {
     /// The part sent so far.
     pub(crate) sent: Sent,
     /// The batches still to be sent.
@@ -52,7 +52,7 @@ pub(crate) struct Underway {
 }
 
 /// The current address of the server, which changes its port after each crash.
-pub(crate) type Place = Arc<RwLock<String>>;
+pub(crate) type ServerUrl = Arc<RwLock<String>>;
 
 /// The results of requests.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ impl Tally {
 pub(crate) struct Client {
     http: reqwest::Client,
     /// The nodes, used in turn.
-    places: Vec<Place>,
+    urls: Vec<ServerUrl>,
     next: Arc<AtomicUsize>,
     key: String,
     /// The results of the client's requests.
@@ -95,10 +95,10 @@ pub(crate) struct Client {
 pub(crate) type Answer = (StatusCode, Value);
 
 impl Client {
-    pub(crate) fn new(place: &Place, key: &str) -> Self {
+    pub(crate) fn new(url: &ServerUrl, key: &str) -> Self {
         Self {
             http: http(),
-            places: vec![Arc::clone(place)],
+            urls: vec![Arc::clone(url)],
             next: Arc::default(),
             key: key.to_owned(),
             tally: Arc::default(),
@@ -106,27 +106,27 @@ impl Client {
     }
 
     /// Creates a client of several nodes that does not wait long for a silent one.
-    pub(crate) fn among(places: &[Place], key: &str) -> Self {
+    pub(crate) fn with_nodes(urls: &[ServerUrl], key: &str) -> Self {
         let http = reqwest::Client::builder().timeout(Duration::from_secs(7));
         Self {
             http: http.no_proxy().build().unwrap(),
-            places: places.to_vec(),
+            urls: urls.to_vec(),
             next: Arc::default(),
             key: key.to_owned(),
             tally: Arc::default(),
         }
     }
 
-    /// Sends one request. Returns an error if the server was not there, or went away before it had
+    /// Sends a request once. Returns an error if the server is unreachable or stops before it has
     /// answered.
-    pub(crate) async fn try_once(
+    pub(crate) async fn attempt(
         &self,
         path: &str,
         body: Option<&str>,
         idempotency_key: Option<&str>,
     ) -> reqwest::Result<Answer> {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.places.len();
-        let url = format!("{}{path}", self.places[turn].read().unwrap());
+        let index = self.next.fetch_add(1, Ordering::Relaxed) % self.urls.len();
+        let url = format!("{}{path}", self.urls[index].read().unwrap());
         let method = if body.is_some() { "POST" } else { "GET" };
         let mut request = match body {
             Some(body) => self
@@ -147,8 +147,8 @@ impl Client {
         Ok((status, serde_json::from_str(&text).unwrap_or_default()))
     }
 
-    /// Repeats a request until the server has answered with anything but a request to retry.
-    pub(crate) async fn until_answered(
+    /// Retries a request until the server answers with a status other than 408, 429 and 503.
+    pub(crate) async fn request(
         &self,
         path: &str,
         body: Option<&str>,
@@ -156,7 +156,7 @@ impl Client {
     ) -> Answer {
         let (began, tally) = (Instant::now(), &self.tally);
         loop {
-            let how = match self.try_once(path, body, idempotency_key).await {
+            let counter = match self.attempt(path, body, idempotency_key).await {
                 Ok((status, _)) if status == 408 || status == 429 || status == 503 => {
                     &tally.refused
                 }
@@ -171,20 +171,20 @@ impl Client {
                     &tally.unanswered
                 }
             };
-            how.fetch_add(1, Ordering::Relaxed);
+            counter.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
     /// Sends a whole delivery, with a pause between batches.
     pub(crate) async fn send(&self, number: u64, pause: Duration) -> Sent {
-        let mut underway = self.begin(number).await;
-        self.go_on(&mut underway, usize::MAX, pause).await;
-        self.finish(underway).await
+        let mut open = self.begin(number).await;
+        self.send_next(&mut open, usize::MAX, pause).await;
+        self.finish(open).await
     }
 
     /// Starts the session of a delivery.
-    pub(crate) async fn begin(&self, number: u64) -> Underway {
+    pub(crate) async fn begin(&self, number: u64) -> OpenDelivery {
         let delivery = delivery(number);
         let started_at = TimestampMs(jiff::Timestamp::now().as_millisecond() - 3_600_000);
         let mut start = delivery.start.clone();
@@ -192,14 +192,14 @@ impl Client {
         let start = start.to_string();
         let idempotency_key = format!("delivery-{number}");
         let (status, session) = self
-            .until_answered("/v1/sessions/start", Some(&start), Some(&idempotency_key))
+            .request("/v1/sessions/start", Some(&start), Some(&idempotency_key))
             .await;
         assert_eq!(status, 201, "{session}");
         let ended_at = started_at.plus_ms((delivery.end_t * 1000.0).ceil() as i64);
         let batches = delivery
             .batches(BATCH_SEC)
             .map(|batch| (batch.seq, batch.json().unwrap()));
-        Underway {
+        OpenDelivery {
             batches: batches.collect(),
             ended_at,
             sent: Sent {
@@ -211,40 +211,36 @@ impl Client {
     }
 
     /// Sends the next batches, at most `at_most`, with a pause between.
-    pub(crate) async fn go_on(&self, underway: &mut Underway, at_most: usize, pause: Duration) {
-        let path = format!("/v1/sessions/{}/telemetry", underway.sent.session_id);
-        let rest = underway
-            .batches
-            .split_off(at_most.min(underway.batches.len()));
-        let batches = std::mem::replace(&mut underway.batches, rest);
+    pub(crate) async fn send_next(&self, open: &mut OpenDelivery, at_most: usize, pause: Duration) {
+        let path = format!("/v1/sessions/{}/telemetry", open.sent.session_id);
+        let rest = open.batches.split_off(at_most.min(open.batches.len()));
+        let batches = std::mem::replace(&mut open.batches, rest);
         for some in batches.chunks(AT_ONCE) {
             let answers = some
                 .iter()
-                .map(|(_, body)| self.until_answered(&path, Some(body), None));
+                .map(|(_, body)| self.request(&path, Some(body), None));
             let answers = futures_util::future::join_all(answers).await;
             for ((seq, body), (status, answer)) in some.iter().zip(answers) {
                 assert_eq!(
                     (status, &answer["ackSeq"]),
                     (StatusCode::ACCEPTED, &json!(seq))
                 );
-                underway.sent.acknowledged.push((*seq, body.clone()));
+                open.sent.acknowledged.push((*seq, body.clone()));
             }
             tokio::time::sleep(pause).await;
         }
     }
 
     /// Stops the session.
-    pub(crate) async fn finish(&self, underway: Underway) -> Sent {
-        let session_id = &underway.sent.session_id;
-        let stop = json!({ "sessionId": session_id, "endedAt": underway.ended_at }).to_string();
-        let (status, stopped) = self
-            .until_answered("/v1/sessions/stop", Some(&stop), None)
-            .await;
+    pub(crate) async fn finish(&self, open: OpenDelivery) -> Sent {
+        let session_id = &open.sent.session_id;
+        let stop = json!({ "sessionId": session_id, "endedAt": open.ended_at }).to_string();
+        let (status, stopped) = self.request("/v1/sessions/stop", Some(&stop), None).await;
         assert_eq!(
             (status, &stopped["status"]),
             (StatusCode::OK, &json!("completed"))
         );
-        underway.sent
+        open.sent
     }
 
     /// Returns the insight once it is no longer processing, without the fields that differ from run
@@ -252,7 +248,7 @@ impl Client {
     pub(crate) async fn insight(&self, session_id: &str) -> Value {
         let path = format!("/v1/sessions/{session_id}/insights");
         for _ in 0..600 {
-            let (status, mut insight) = self.until_answered(&path, None, None).await;
+            let (status, mut insight) = self.request(&path, None, None).await;
             assert_eq!(status, 200, "{insight}");
             if insight["status"] != "processing" {
                 let fields = insight.as_object_mut().unwrap();

@@ -13,7 +13,7 @@ use porchlight_store::EmbeddedStore;
 use serde_json::{Value, json};
 
 use crate::opened::open_store;
-use crate::phone::{Client, Place};
+use crate::phone::{Client, ServerUrl};
 use crate::server::{Folder, Server, block_on};
 
 const CRASHES: u64 = 4;
@@ -66,7 +66,7 @@ async fn push(client: &Client, number: usize, enough: &AtomicBool) -> App {
     let order = json!({ "externalRiderId": format!("rider-{number}"),
         "address": { "line1": "", "city": "", "country": "", "lat": 52.5, "lng": 13.4 } });
     let (_, made) = client
-        .until_answered("/v1/recorders", Some(&order.to_string()), None)
+        .request("/v1/recorders", Some(&order.to_string()), None)
         .await;
     let link = made["url"].as_str().unwrap();
     let link = &link[link.find("/r/").unwrap()..];
@@ -85,9 +85,7 @@ async fn push(client: &Client, number: usize, enough: &AtomicBool) -> App {
         let path = format!("{link}/{end}");
         let is_repeated = next % 7 == 3;
         for _ in 0..=u32::from(is_repeated) {
-            let (status, answer) = client
-                .until_answered(&path, Some(&body.to_string()), None)
-                .await;
+            let (status, answer) = client.request(&path, Some(&body.to_string()), None).await;
             assert_eq!(status, 200, "{answer}");
         }
         app.repeats += u32::from(is_repeated);
@@ -124,8 +122,8 @@ fn a_killed_server_loses_no_acknowledged_push() {
     let crashes = std::env::var("PORCHLIGHT_CRASHES").map_or(CRASHES, |text| text.parse().unwrap());
     let folder = Folder::new();
     let mut server = Server::start(&folder, &NO_LIMIT);
-    let place: Place = Arc::new(RwLock::new(server.api.clone()));
-    let client = Client::new(&place, &server.key("secret"));
+    let url: ServerUrl = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&url, &server.key("secret"));
     let enough = Arc::new(AtomicBool::new(false));
     let load = {
         let (client, enough) = (client.clone(), Arc::clone(&enough));
@@ -143,7 +141,7 @@ fn a_killed_server_loses_no_acknowledged_push() {
         std::thread::park_timeout(Duration::from_millis(100 + (chance >> 33) % 600));
         server.kill();
         server = Server::start(&folder, &NO_LIMIT);
-        server.api.clone_into(&mut place.write().unwrap());
+        server.api.clone_into(&mut url.write().unwrap());
     }
     enough.store(true, Ordering::Relaxed);
     let apps = load.join().unwrap();
@@ -151,7 +149,7 @@ fn a_killed_server_loses_no_acknowledged_push() {
         let mut sessions = Vec::new();
         for app in &apps {
             let path = format!("/v1/recorders/{}", app.recorder_id);
-            let (_, shown) = client.until_answered(&path, None, None).await;
+            let (_, shown) = client.request(&path, None, None).await;
             sessions.push(shown["sessionId"].clone());
         }
         sessions

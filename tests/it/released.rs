@@ -35,7 +35,7 @@ use crate::server::{Folder, Server, block_on, http};
 /// The folders of fixtures, one for each released version.
 const RELEASES: [&str; 1] = ["v1"];
 /// The timeout of each step.
-const WITHIN: Duration = Duration::from_secs(240);
+const STEP_TIMEOUT: Duration = Duration::from_secs(240);
 
 fn fixture(release: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -179,7 +179,7 @@ fn variables(authority: &Authority) -> Vec<(&'static str, String)> {
 /// Returns all rows of a list.
 async fn listed(client: &Client, path: &str, id: &str) -> BTreeMap<String, Value> {
     let (status, page) = client
-        .until_answered(&format!("{path}?limit=200"), None, None)
+        .request(&format!("{path}?limit=200"), None, None)
         .await;
     assert_eq!(status, 200, "{page}");
     assert_eq!(page["nextCursor"], Value::Null, "the fixture fits one page");
@@ -196,7 +196,7 @@ async fn wait_for_deliveries(client: &Client) -> BTreeMap<String, Value> {
         if !rows.values().any(|row| waits(&row)) {
             return rows;
         }
-        assert!(began.elapsed() < WITHIN, "{rows:#?}");
+        assert!(began.elapsed() < STEP_TIMEOUT, "{rows:#?}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
@@ -229,9 +229,7 @@ async fn finish(
         .filter(|(_, session)| session["status"] == "recording")
     {
         let stop = json!({ "sessionId": id }).to_string();
-        let stopped = client
-            .until_answered("/v1/sessions/stop", Some(&stop), None)
-            .await;
+        let stopped = client.request("/v1/sessions/stop", Some(&stop), None).await;
         assert_eq!(stopped.0, 200, "{}", stopped.1);
     }
     for session in expected["sessions"].as_array().unwrap() {
@@ -246,7 +244,7 @@ async fn finish(
     }
     let retry = json!({ "status": "retrying" }).to_string();
     let path = "/v1/webhooks/deliveries/retry";
-    assert_eq!(client.until_answered(path, Some(&retry), None).await.0, 202);
+    assert_eq!(client.request(path, Some(&retry), None).await.0, 202);
     let deliveries = wait_for_deliveries(client).await;
     for (id, before) in expected["deliveries"].as_object().unwrap() {
         let now = &deliveries[id]["status"];
@@ -312,7 +310,7 @@ fn a_server_finishes_pending_work_of_every_release() {
             block_on(async {
                 let status = async |kind: &str| {
                     let client = Client::new(&place, keys[kind].as_str().unwrap());
-                    client.until_answered("/v1/sessions", None, None).await.0
+                    client.request("/v1/sessions", None, None).await.0
                 };
                 assert_eq!(status("client").await, StatusCode::FORBIDDEN);
                 assert_eq!(status("revoked").await, StatusCode::UNAUTHORIZED);

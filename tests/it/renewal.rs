@@ -20,7 +20,7 @@ async fn start(client: &Client, rider: &str) -> String {
     let body = json!({"deliveryId": format!("order-of-{rider}"), "externalRiderId": rider,
         "address": {"line1": "a", "city": "b", "country": "c", "lat": 1.0, "lng": 2.0}});
     let body = body.to_string();
-    let started = client.until_answered("/v1/sessions/start", Some(&body), None);
+    let started = client.request("/v1/sessions/start", Some(&body), None);
     started.await.1["sessionId"].as_str().unwrap().to_owned()
 }
 
@@ -82,8 +82,8 @@ impl Keyspace {
 }
 
 fn connect(server: &Server, key: &str) -> Client {
-    let place = Arc::new(RwLock::new(server.api.clone()));
-    Client::new(&place, key)
+    let url = Arc::new(RwLock::new(server.api.clone()));
+    Client::new(&url, key)
 }
 
 /// Starts a session for each courier.
@@ -144,12 +144,10 @@ fn a_hold_and_a_restriction_renew_the_rows_of_their_sessions() {
         let request = json!({"requestId": "r", "type": "restriction", "subject": subject});
         let request = request.to_string();
         let path = "/v1/privacy/requests";
-        let (status, answer) = client.until_answered(path, Some(&request), None).await;
+        let (status, answer) = client.request(path, Some(&request), None).await;
         assert!(status.is_success(), "{answer}");
         loop {
-            let (_, answer) = client
-                .until_answered("/v1/privacy/requests/r", None, None)
-                .await;
+            let (_, answer) = client.request("/v1/privacy/requests/r", None, None).await;
             if answer["status"] == "completed" {
                 break;
             }

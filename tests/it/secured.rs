@@ -19,7 +19,7 @@ use crate::phone::Client;
 use crate::server::{Folder, Server, block_on, porchlight};
 
 /// The timeout of each step.
-const WITHIN: Duration = Duration::from_secs(120);
+const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 fn random() -> String {
     let mut bytes = [0; 16];
@@ -111,7 +111,7 @@ async fn as_first_user(node: &str, ca_file: &Path, identity: (&Path, &Path)) -> 
             .tls_context(Some(Arc::clone(&tls)));
         match building.build().await {
             Ok(session) => return session,
-            Err(error) => assert!(began.elapsed() < WITHIN, "{error}"),
+            Err(error) => assert!(began.elapsed() < STEP_TIMEOUT, "{error}"),
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
@@ -136,7 +136,7 @@ pub(crate) fn refused(folder: &Folder, variables: &[(&str, &str)]) -> String {
 }
 
 /// Opens a proxy to the node under another address.
-async fn other_way(node: String) -> String {
+async fn start_proxy(node: String) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
@@ -225,7 +225,7 @@ fn a_secured_cluster_works_and_refuses_other_clients() {
     let wrong_file = place.join("wrong");
     std::fs::write(&wrong_file, &wrong).unwrap();
     let proxying = tokio::runtime::Runtime::new().unwrap();
-    let elsewhere = proxying.block_on(other_way(address));
+    let elsewhere = proxying.block_on(start_proxy(address));
     for (name, value, says) in [
         (
             "PASSWORD_FILE",
@@ -259,8 +259,8 @@ fn a_secured_cluster_works_and_refuses_other_clients() {
 
     let variables: Vec<_> = good.iter().map(|(k, v)| (*k, v.as_str())).collect();
     let server = Server::start(&folder, &variables);
-    let place = Arc::new(RwLock::new(server.api.clone()));
-    let client = Client::new(&place, &server.key("secret"));
+    let url = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&url, &server.key("secret"));
     block_on(async {
         let sent = client.send(0, Duration::ZERO).await;
         assert_eq!(client.insight(&sent.session_id).await["status"], "ready");

@@ -13,7 +13,12 @@ use crate::phone::{Client, delivery};
 use crate::server::{Folder, Server, block_on, http};
 
 /// Sends the head of a batch's request, and the first half of its body.
-pub(crate) fn half_sent(server: &Server, session_id: &str, key: &str, body: &str) -> TcpStream {
+pub(crate) fn send_first_half(
+    server: &Server,
+    session_id: &str,
+    key: &str,
+    body: &str,
+) -> TcpStream {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
@@ -31,7 +36,7 @@ pub(crate) fn half_sent(server: &Server, session_id: &str, key: &str, body: &str
 }
 
 /// Sends the second half, and returns the whole answer.
-pub(crate) fn finish(mut stream: TcpStream, body: &str) -> String {
+pub(crate) fn send_second_half(mut stream: TcpStream, body: &str) -> String {
     stream
         .write_all(&body.as_bytes()[body.len() / 2..])
         .unwrap();
@@ -42,7 +47,7 @@ pub(crate) fn finish(mut stream: TcpStream, body: &str) -> String {
 
 /// Returns the answer to a GET over a connection that the client would keep, read until the server
 /// closes it.
-fn whole_answer(server: &Server, path: &str, key: &str) -> String {
+fn read_until_closed(server: &Server, path: &str, key: &str) -> String {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
@@ -68,7 +73,7 @@ fn requests_in_flight_are_answered_and_new_ones_refused() {
     let key = server.key("secret");
     let client = Client::new(&Arc::new(RwLock::new(server.api.clone())), &key);
     let delivery = delivery(1);
-    let (status, session) = block_on(client.until_answered(
+    let (status, session) = block_on(client.request(
         "/v1/sessions/start",
         Some(&delivery.start.to_string()),
         None,
@@ -81,7 +86,7 @@ fn requests_in_flight_are_answered_and_new_ones_refused() {
         .map(|batch| batch.json().unwrap())
         .collect();
 
-    let in_flight = half_sent(&server, &session_id, &key, &batches[0]);
+    let in_flight = send_first_half(&server, &session_id, &key, &batches[0]);
     let ready = |server: &Server| {
         let url = format!("{}/readyz", server.ops);
         block_on(async {
@@ -108,18 +113,18 @@ fn requests_in_flight_are_answered_and_new_ones_refused() {
     assert_eq!(seen, (503, false), "a stopping server is not ready");
 
     let path = format!("/v1/sessions/{session_id}/telemetry");
-    let (status, problem) = block_on(client.try_once(&path, Some(&batches[1]), None)).unwrap();
+    let (status, problem) = block_on(client.attempt(&path, Some(&batches[1]), None)).unwrap();
     assert_eq!(
         (status.as_u16(), &problem["code"]),
         (503, &json!("draining"))
     );
 
-    let read = whole_answer(&server, &format!("/v1/sessions/{session_id}"), &key);
+    let read = read_until_closed(&server, &format!("/v1/sessions/{session_id}"), &key);
     assert!(
         read.starts_with("HTTP/1.1 200") && read.contains("\r\nconnection: close\r\n"),
         "the next request must not come over a connection that ends: {read}"
     );
-    let answer = finish(in_flight, &batches[0]);
+    let answer = send_second_half(in_flight, &batches[0]);
     assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
     assert!(
         answer
@@ -135,18 +140,18 @@ fn requests_in_flight_are_answered_and_new_ones_refused() {
     let client = Client::new(&Arc::new(RwLock::new(server.api.clone())), &key);
     block_on(async {
         let other = batches[1].replacen("\"seq\":1", "\"seq\":0", 1);
-        let (status, problem) = client.until_answered(&path, Some(&other), None).await;
+        let (status, problem) = client.request(&path, Some(&other), None).await;
         assert_eq!(
             (status.as_u16(), &problem["code"]),
             (409, &json!("seq_conflict"))
         );
         for batch in &batches {
-            assert_eq!(client.until_answered(&path, Some(batch), None).await.0, 202);
+            assert_eq!(client.request(&path, Some(batch), None).await.0, 202);
         }
         let stop = json!({ "sessionId": session_id }).to_string();
         assert_eq!(
             client
-                .until_answered("/v1/sessions/stop", Some(&stop), None)
+                .request("/v1/sessions/stop", Some(&stop), None)
                 .await
                 .0,
             200
@@ -157,7 +162,7 @@ fn requests_in_flight_are_answered_and_new_ones_refused() {
 }
 
 /// Sends one request over a connection that the client keeps, and returns the head of the answer.
-fn ask(stream: &mut TcpStream, request: &str, key: &str, body: &str) -> String {
+fn send_request(stream: &mut TcpStream, request: &str, key: &str, body: &str) -> String {
     let head = format!(
         "{request} HTTP/1.1\r\nHost: porchlight\r\nService-Key: {key}\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\n\r\n{body}",
@@ -186,7 +191,7 @@ fn kept_connections_are_answered_during_an_idle_shutdown() {
         let mut stream = TcpStream::connect(server.address()).unwrap();
         let within = Some(Duration::from_secs(60));
         stream.set_read_timeout(within).unwrap();
-        let answer = ask(&mut stream, "GET /v1/sessions", &key, "");
+        let answer = send_request(&mut stream, "GET /v1/sessions", &key, "");
         assert!(answer.starts_with("http/1.1 200"), "{answer}");
         assert!(!answer.contains("connection: close"), "{answer}");
         stream
@@ -200,10 +205,10 @@ fn kept_connections_are_answered_during_an_idle_shutdown() {
     while is_ready() {
         std::thread::park_timeout(Duration::from_millis(20));
     }
-    let read = ask(&mut reading, "GET /v1/sessions", &key, "");
+    let read = send_request(&mut reading, "GET /v1/sessions", &key, "");
     assert!(read.starts_with("http/1.1 200"), "{read}");
     let start = delivery(1).start.to_string();
-    let refused = ask(&mut starting, "POST /v1/sessions/start", &key, &start);
+    let refused = send_request(&mut starting, "POST /v1/sessions/start", &key, &start);
     assert!(refused.starts_with("http/1.1 503"), "{refused}");
     assert!(refused.contains("\r\nretry-after: "), "{refused}");
     for (mut stream, answer) in [(reading, read), (starting, refused)] {

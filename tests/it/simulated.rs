@@ -12,7 +12,7 @@ use crate::receiver::{Authority, OK, Receiver};
 use crate::server::{Folder, Server, block_on, http, porchlight, successful};
 
 /// The timeout for the messages of all sessions.
-const WITHIN: Duration = Duration::from_secs(240);
+const STEP_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Sends a request with a secret key, checks the answer's shape, and prints the answer.
 async fn ask(
@@ -105,7 +105,11 @@ fn check(deliveries: usize) {
     let received = || requests.lock().unwrap().clone();
     let began = Instant::now();
     while received().len() < deliveries + 2 * completed {
-        assert!(began.elapsed() < WITHIN, "{} received", received().len());
+        assert!(
+            began.elapsed() < STEP_TIMEOUT,
+            "{} received",
+            received().len()
+        );
         std::thread::park_timeout(Duration::from_millis(50));
     }
     let mut received = received();

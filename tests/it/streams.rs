@@ -44,7 +44,7 @@ async fn messages(
 
 async fn send(client: &Client, path: &str, bodies: &[String]) {
     for body in bodies {
-        let (status, answer) = client.until_answered(path, Some(body), None).await;
+        let (status, answer) = client.request(path, Some(body), None).await;
         assert_eq!(status, 202, "{answer}");
     }
 }
@@ -64,8 +64,7 @@ fn a_stream_resumes_after_a_crash() {
     let (begin, rest) = bodies.split_at(bodies.len() / 2);
 
     let start = delivery.start.to_string();
-    let (status, session) =
-        block_on(client.until_answered("/v1/sessions/start", Some(&start), None));
+    let (status, session) = block_on(client.request("/v1/sessions/start", Some(&start), None));
     assert_eq!(status, 201, "{session}");
     let id = session["sessionId"].as_str().unwrap();
     let path = format!("/v1/sessions/{id}/telemetry");
@@ -83,9 +82,7 @@ fn a_stream_resumes_after_a_crash() {
         let after = told.len();
         let sending = async {
             send(&client, &path, rest).await;
-            let (status, _) = client
-                .until_answered("/v1/sessions/stop", Some(&stop), None)
-                .await;
+            let (status, _) = client.request("/v1/sessions/stop", Some(&stop), None).await;
             assert_eq!(status, 200);
         };
         let (more, ()) = tokio::join!(messages(&server, &key, id, after, LOST), sending);
@@ -123,7 +120,7 @@ fn a_stopping_server_does_not_wait_for_event_streams() {
     let start = delivery(0).start.to_string();
     block_on(async {
         let (_, session) = client
-            .until_answered("/v1/sessions/start", Some(&start), None)
+            .request("/v1/sessions/start", Some(&start), None)
             .await;
         let id = session["sessionId"].as_str().unwrap();
         let request = reqwest::Client::builder().no_proxy().build().unwrap();

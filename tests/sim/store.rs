@@ -49,7 +49,7 @@ enum Call {
     AttachPod,
     Pod,
     Live,
-    Behind,
+    ToScore,
     PutSnapshot,
     NewestSnapshot,
     CommitInsight,
@@ -284,13 +284,13 @@ impl Sessions for FaultyStore {
         self.call(Call::Start, None, self.real.start(new)).await
     }
 
-    async fn started_before(
+    async fn find_earlier_start(
         &self,
         tenant: Tenant,
         idempotency: Idempotency,
         now: TimestampMs,
     ) -> StoreResult<Option<StartOutcome>> {
-        let before = self.real.started_before(tenant, idempotency, now);
+        let before = self.real.find_earlier_start(tenant, idempotency, now);
         self.call(Call::Start, None, before).await
     }
 
@@ -349,14 +349,18 @@ impl Sessions for FaultyStore {
             .await
     }
 
-    async fn behind(
+    async fn to_score(
         &self,
         shards: ShardSet,
         after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionId>> {
-        self.call(Call::Behind, None, self.real.behind(shards, after, limit))
-            .await
+        self.call(
+            Call::ToScore,
+            None,
+            self.real.to_score(shards, after, limit),
+        )
+        .await
     }
 
     async fn messages(&self, id: SessionId) -> StoreResult<Vec<Message>> {

@@ -105,7 +105,7 @@ async fn a_failed_write_is_fatal_and_reported_once() {
     store.close().await;
     let told = told.lock().unwrap().clone();
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("a failure that was ordered"), "{told:?}");
+    assert!(told[0].contains("an injected failure"), "{told:?}");
 
     let store = on(&engine.after_power_loss());
     assert_eq!(store.count(id).await.unwrap(), 1);

@@ -86,7 +86,7 @@ async fn dropping_without_closing_loses_nothing() {
 async fn a_purge_leaves_no_file_with_a_removed_row() {
     let folder = Folder::new();
     // A locked store rewrites its files, as a store does that has rows from before it sealed any.
-    let store = EmbeddedStore::open_alone(folder.path()).unwrap();
+    let store = EmbeddedStore::open_for_command(folder.path()).unwrap();
     let collection = Collection::of_tenant(DocumentKind::AuditHead, tenant());
     let (key, street) = (b"key".to_vec(), b"Knochenhauergasse".to_vec());
     let created = store.replace_document(collection, key.clone(), None, Some(street.clone()));

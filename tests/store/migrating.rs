@@ -132,7 +132,7 @@ async fn everything_moves_once_and_the_sessions_continue() {
     let (folder, tenant) = (Folder::new(), tenant());
     let from = open(folder.path()).unwrap();
     let ids = fill(&from, tenant).await;
-    let to = CqlStore::open(options, Role::Beside, Arc::new(SystemClock))
+    let to = CqlStore::open(options, Role::Command, Arc::new(SystemClock))
         .await
         .unwrap();
     let recorder = RecorderId::new(T0, u128::from(fresh()));
@@ -170,7 +170,10 @@ async fn everything_moves_once_and_the_sessions_continue() {
     let live = to.live(ShardSet::ALL, None, 10).await.unwrap();
     let live: Vec<_> = live.iter().map(|row| row.start.session_id).collect();
     assert_eq!(live, ids[..2]);
-    assert_eq!(to.behind(ShardSet::ALL, None, 10).await.unwrap(), [ids[2]]);
+    assert_eq!(
+        to.to_score(ShardSet::ALL, None, 10).await.unwrap(),
+        [ids[2]]
+    );
     let endpoint_id = EndpointId::new(TimestampMs(1), 1);
     let waiting = to.lane(tenant, endpoint_id, ids[4], None).await.unwrap();
     assert_eq!(waiting.waiting, []);

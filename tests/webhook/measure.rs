@@ -225,7 +225,7 @@ impl Bench {
     /// receivers.
     fn with_settings(name: &str, settings: TransportSettings) -> Self {
         let folder = std::env::temp_dir().join(format!("measure-{name}-{}", std::process::id()));
-        let store = EmbeddedStore::open_alone(&folder).unwrap();
+        let store = EmbeddedStore::open_for_command(&folder).unwrap();
         let keys = SecretKeys::load_or_create(&folder).unwrap();
         store.unlock(&store_secrets(&keys)).unwrap();
         let vault = SecretVault::new(&keys);

@@ -69,7 +69,7 @@ pub enum PeerError {
     #[error("the owner of the session cannot be reached")]
     Unreachable,
     /// The node answered that it does not own the session.
-    #[error("the node that was asked does not act for the session")]
+    #[error("the node does not own the session")]
     NotOwner,
 }
 

@@ -38,7 +38,7 @@ pub enum StoreError {
     /// Too many operations are waiting; retry soon.
     #[error("the store is overloaded")]
     Overloaded,
-    /// The disk has too little space for this write; reads and the service's own work go on.
+    /// The disk has too little space for this write; reads and the work of the service itself continue.
     #[error("the disk of the store is nearly full")]
     Full,
     /// The store is unavailable or closing; retry later.

@@ -357,7 +357,7 @@ pub trait Outbox: Send + Sync {
         tenant: Tenant,
         endpoint_id: EndpointId,
         session_id: SessionId,
-        hand: Option<ManualRetry>,
+        manual: Option<ManualRetry>,
     ) -> StoreResult<Lane>;
 
     /// Returns the body of a message. `None`: its session was removed.

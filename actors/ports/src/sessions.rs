@@ -278,7 +278,7 @@ pub trait Sessions: Send + Sync {
 
     /// Returns the earlier outcome of a start with this key, at `now`; never
     /// [`StartOutcome::Created`]. Returns `None` if the key is unknown.
-    async fn started_before(
+    async fn find_earlier_start(
         &self,
         tenant: Tenant,
         idempotency: Idempotency,
@@ -362,7 +362,7 @@ pub trait Sessions: Send + Sync {
     /// Returns sessions of these shards that have ended and whose insight may not cover all stored data, in order of id,
     /// after `after`, at most `limit`. The end, a stop after it, a late batch and a PoD mark a session in the step that
     /// stores them; the insight that covers them removes the mark.
-    async fn behind(
+    async fn to_score(
         &self,
         shards: ShardSet,
         after: Option<SessionId>,

@@ -142,7 +142,7 @@ impl Registry {
             }
         });
         let registry = Self { inner };
-        registry.attend_scoring();
+        registry.connect_scoring();
         registry
     }
 

@@ -33,7 +33,7 @@ pub use job::ScoreError;
 pub(crate) use job::is_settled;
 pub use knowledge::Contributions;
 pub(crate) use knowledge::{contributions, forget, keys_of};
-use known::AskLive;
+use known::ReadLive;
 use late::{LateSessions, Step};
 pub(crate) use replay::replay;
 
@@ -56,8 +56,8 @@ struct Inner {
     clock: Arc<dyn Clock>,
     wake: Wake,
     /// The sessions that wait or are being scored, and whether each was requested again meanwhile.
-    asked: Mutex<BTreeMap<SessionId, bool>>,
-    /// The sessions in `asked` that failed and wait for another attempt.
+    requested: Mutex<BTreeMap<SessionId, bool>>,
+    /// The sessions in `requested` that failed and wait for another attempt.
     failing: Mutex<BTreeSet<SessionId>>,
     /// The ended sessions that have recently received telemetry.
     late: Mutex<BTreeMap<Tenant, LateTenant>>,
@@ -69,7 +69,7 @@ struct Inner {
     /// The callback that returns whether this process acts for a session.
     acts_for: OnceLock<Box<dyn Fn(SessionId) -> bool + Send + Sync>>,
     /// The callback that reads the events of an ended session from its machine.
-    ask_live: OnceLock<Box<AskLive>>,
+    read_live: OnceLock<Box<ReadLive>>,
 }
 
 impl fmt::Debug for ScoringPool {
@@ -89,19 +89,19 @@ impl ScoringPool {
         clock: Arc<dyn Clock>,
         wake: Wake,
     ) -> Self {
-        let (asked, workers) = (Mutex::default(), Mutex::default());
+        let (requested, workers) = (Mutex::default(), Mutex::default());
         let inner = Arc::new(Inner {
             store,
             clock,
             wake,
-            asked,
+            requested,
             failing: Mutex::default(),
             late: Mutex::default(),
             arbiters: arbiters.to_vec(),
             workers,
             on_scored: OnceLock::new(),
             acts_for: OnceLock::new(),
-            ask_live: OnceLock::new(),
+            read_live: OnceLock::new(),
         });
         let start = |arbiter| {
             let pool = Arc::downgrade(&inner);
@@ -114,13 +114,13 @@ impl ScoringPool {
     /// Scores this session as soon as a worker is free, if there is anything new to score.
     pub fn request(&self, session_id: SessionId) {
         {
-            let mut asked = lock(&self.inner.asked);
-            if let Some(again) = asked.get_mut(&session_id) {
+            let mut requested = lock(&self.inner.requested);
+            if let Some(again) = requested.get_mut(&session_id) {
                 *again = true;
                 return;
             }
-            asked.insert(session_id, false);
-            Metrics::get().scoring_waiting.set(asked.len() as f64);
+            requested.insert(session_id, false);
+            Metrics::get().scoring_waiting.set(requested.len() as f64);
         }
         self.inner.dispatch(session_id, PAUSE_FIRST);
     }
@@ -158,18 +158,18 @@ impl ScoringPool {
     }
 
     /// Calls `on_scored` for each finished session, and `acts_for` before scoring each session: a
-    /// process that does not act for a session leaves it to its owner. `ask_live` reads the events
+    /// process that does not act for a session leaves it to its owner. `read_live` reads the events
     /// of an ended session from its machine. Only the first call has an effect.
-    pub(crate) fn attend(
+    pub(crate) fn connect(
         &self,
         on_scored: impl Fn(SessionId) + Send + Sync + 'static,
         acts_for: impl Fn(SessionId) -> bool + Send + Sync + 'static,
-        ask_live: Box<AskLive>,
+        read_live: Box<ReadLive>,
     ) {
         // A pool belongs to one registry.
         let _first = self.inner.on_scored.set(Box::new(on_scored));
         let _first = self.inner.acts_for.set(Box::new(acts_for));
-        let _first = self.inner.ask_live.set(ask_live);
+        let _first = self.inner.read_live.set(read_live);
     }
 
     /// Returns the number of sessions that wait, also for further late telemetry, or are being scored.
@@ -177,7 +177,7 @@ impl ScoringPool {
     pub fn waiting(&self) -> usize {
         let late = lock(&self.inner.late);
         let late = late.values().map(|of_tenant| of_tenant.sessions.unscored());
-        late.sum::<usize>() + lock(&self.inner.asked).len()
+        late.sum::<usize>() + lock(&self.inner.requested).len()
     }
 
     /// Returns the number of sessions that wait for their first scoring. Sessions that wait for
@@ -185,7 +185,7 @@ impl ScoringPool {
     /// them, and the next start takes them up again.
     pub(crate) fn waiting_for_first_attempt(&self) -> usize {
         let failing = lock(&self.inner.failing).len();
-        lock(&self.inner.asked).len().saturating_sub(failing)
+        lock(&self.inner.requested).len().saturating_sub(failing)
     }
 
     /// Stops accepting work. The workers end after their current work.
@@ -239,25 +239,25 @@ impl Inner {
 
     /// Returns whether another node acts for the session; if so, removes it from the pool.
     fn remove_if_remote(&self, session_id: SessionId) -> bool {
-        let others = self
+        let is_remote = self
             .acts_for
             .get()
             .is_some_and(|acts_for| !acts_for(session_id));
-        if others {
+        if is_remote {
             ClusterMetrics::get().on_stale(Stale::Scoring);
             lock(&self.failing).remove(&session_id);
-            let mut asked = lock(&self.asked);
-            asked.remove(&session_id);
-            Metrics::get().scoring_waiting.set(asked.len() as f64);
+            let mut requested = lock(&self.requested);
+            requested.remove(&session_id);
+            Metrics::get().scoring_waiting.set(requested.len() as f64);
         }
-        others
+        is_remote
     }
 
     /// Sends the session to its worker. If scoring fails, the next attempt waits for `pause`.
     fn dispatch(&self, session_id: SessionId, pause: Duration) {
         let workers = lock(&self.workers);
-        let place = usize::from(session_id.shard().0) % workers.len().max(1);
-        if let Some(worker) = workers.get(place) {
+        let index = usize::from(session_id.shard().0) % workers.len().max(1);
+        if let Some(worker) = workers.get(index) {
             Metrics::get()
                 .actor(ActorKind::Scoring)
                 .mailbox
@@ -281,20 +281,20 @@ impl Inner {
         if let Some(on_scored) = self.on_scored.get() {
             on_scored(session_id);
         }
-        if self.done(session_id) {
+        if self.complete(session_id) {
             self.dispatch(session_id, PAUSE_FIRST);
         }
     }
 
     /// Marks a session as scored. Returns whether it must be scored again.
-    fn done(&self, session_id: SessionId) -> bool {
+    fn complete(&self, session_id: SessionId) -> bool {
         lock(&self.failing).remove(&session_id);
-        let mut asked = lock(&self.asked);
-        let again = asked.remove(&session_id).unwrap_or(false);
+        let mut requested = lock(&self.requested);
+        let again = requested.remove(&session_id).unwrap_or(false);
         if again {
-            asked.insert(session_id, false);
+            requested.insert(session_id, false);
         }
-        Metrics::get().scoring_waiting.set(asked.len() as f64);
+        Metrics::get().scoring_waiting.set(requested.len() as f64);
         again
     }
 }
@@ -324,7 +324,7 @@ async fn commit_failed(
 /// Sends an admitted message: at most one for each ended session that is not scored.
 #[expect(
     clippy::disallowed_methods,
-    reason = "`asked` has admitted it, once for each session"
+    reason = "`requested` has admitted it, once for each session"
 )]
 fn admitted_send(worker: &Addr<ScoringActor>, message: Score) {
     worker.do_send(message);
@@ -368,19 +368,19 @@ impl Handler<Score> for ScoringActor {
             queued_at,
         } = message;
         let metrics = Metrics::get().actor(ActorKind::Scoring);
-        let taken_up_at = Instant::now();
+        let started_at = Instant::now();
         metrics.mailbox.decrement(1.0);
         metrics
             .wait
-            .record(taken_up_at.duration_since(queued_at).as_secs_f64());
+            .record(started_at.duration_since(queued_at).as_secs_f64());
         let pool = self.pool.clone();
         let scoring = async move {
             let Some(pool) = pool.upgrade() else { return };
             if pool.remove_if_remote(session_id) {
                 return;
             }
-            let ask_live = pool.ask_live.get().map(|ask_live| &**ask_live);
-            let job = job::score(&*pool.store, &*pool.clock, session_id, ask_live);
+            let read_live = pool.read_live.get().map(|read_live| &**read_live);
+            let job = job::score(&*pool.store, &*pool.clock, session_id, read_live);
             // The pure part catches its own panics; a panic caught here is a fault of the shell.
             let outcome = match AssertUnwindSafe(job).catch_unwind().await {
                 Ok(Ok(scored)) => {
@@ -417,7 +417,7 @@ impl Handler<Score> for ScoringActor {
             metrics.on_handled(
                 MessageKind::Score,
                 outcome,
-                taken_up_at.elapsed().as_secs_f64(),
+                started_at.elapsed().as_secs_f64(),
             );
         };
         AtomicResponse::new(Box::pin(scoring.into_actor(self)))

@@ -29,7 +29,7 @@ use crate::registry::Registry;
 use crate::scoring::ScoringPool;
 use renewal::RenewalPasses;
 use session_ids::SessionIds;
-use shards::TakeOver;
+use shards::RestoreScheduler;
 
 pub use crate::registry::{AdmitError, Parts, Permit, Ports, Watch};
 pub use crate::shares::{ShareExceeded, SharePermit, TenantUsage};
@@ -166,7 +166,7 @@ pub struct Service {
     registry: Registry,
     scoring: ScoringPool,
     session_ids: Arc<SessionIds>,
-    take_over: Arc<TakeOver>,
+    restore_scheduler: Arc<RestoreScheduler>,
     audit: Option<AuditLog>,
     privacy: Arc<privacy::Privacy>,
     renewal_passes: Arc<RenewalPasses>,
@@ -189,7 +189,7 @@ impl Service {
             registry: Registry::new(parts, Arc::new(lifecycle::on_due)),
             scoring,
             session_ids: Arc::default(),
-            take_over: Arc::default(),
+            restore_scheduler: Arc::default(),
             audit,
             privacy: Arc::default(),
             renewal_passes: Arc::default(),

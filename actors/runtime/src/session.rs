@@ -40,8 +40,8 @@ pub(crate) use watching::{ReadChanges, ReadFinal};
 
 /// The number of batches per read of the journal.
 const READ_BATCHES: usize = 64;
-/// The pause before the store is tried again.
-const STORE_PAUSE: Duration = Duration::from_millis(500);
+/// The delay before a failed store operation is retried.
+const STORE_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// The actor of one session in progress.
 pub struct SessionActor {
@@ -58,13 +58,13 @@ impl SessionActor {
         arbiter: &ArbiterHandle,
         host: Arc<dyn Host>,
         handle: Arc<Handle>,
-        frozen: Option<Box<PassivatedState>>,
+        passivated: Option<Box<PassivatedState>>,
         is_new: bool,
     ) -> Addr<Self> {
         Self::start_in_arbiter(arbiter, move |_context| Self {
             host,
             handle,
-            running: frozen.and_then(|frozen| Running::activate(&frozen)),
+            running: passivated.and_then(|passivated| Running::activate(&passivated)),
             is_new,
             stop_reason: StopReason::Finished,
         })
@@ -118,7 +118,7 @@ impl SessionActor {
                 Ok(None) => ctx.stop(),
                 Err(error) => {
                     store_failed(actor.handle.session_id, "loading a session", &error);
-                    actor.pause(ctx, |actor, ctx| actor.activate(ctx));
+                    actor.retry_later(ctx, |actor, ctx| actor.activate(ctx));
                 }
             });
         ctx.wait(loaded);
@@ -164,7 +164,7 @@ impl SessionActor {
                 Ok(page) => actor.on_page(&page, ctx),
                 Err(error) => {
                     store_failed(actor.handle.session_id, "reading the journal", &error);
-                    actor.pause(ctx, move |actor, ctx| actor.read(from_seq, ctx));
+                    actor.retry_later(ctx, move |actor, ctx| actor.read(from_seq, ctx));
                 }
             });
         ctx.wait(read);
@@ -183,7 +183,7 @@ impl SessionActor {
         {
             // The step is ignored: the only possible request of the machine here, to continue
             // reading, is already in progress.
-            if self.arrive(*seq, batch, *received_at, ctx).is_none() {
+            if self.apply_batch(*seq, batch, *received_at, ctx).is_none() {
                 return;
             }
             self.handle.mark_known(*seq);
@@ -193,7 +193,7 @@ impl SessionActor {
             (None, Some(running)) => {
                 running.is_caught_up = true;
                 let step = running.machine.read_through();
-                self.act(step, ctx);
+                self.perform_step(step, ctx);
             }
             (None, None) => {}
         }
@@ -201,7 +201,7 @@ impl SessionActor {
 
     /// Passes a batch, received at `received_at`, to the machine. Returns `None` if the machine panicked and the actor is
     /// stopping.
-    fn arrive(
+    fn apply_batch(
         &mut self,
         seq: u32,
         batch: &PackedBatch,
@@ -230,7 +230,8 @@ impl SessionActor {
         }
     }
 
-    fn act(&mut self, step: Step, ctx: &mut Context<Self>) {
+    /// Performs the next step that the machine requests.
+    fn perform_step(&mut self, step: Step, ctx: &mut Context<Self>) {
         match step {
             Step::Read { from_seq } => self.read(from_seq, ctx),
             Step::GiveUp { first, last } => self.skip_gap(first, last, ctx),
@@ -261,12 +262,12 @@ impl SessionActor {
                     .record();
                     if let Some(running) = actor.running.as_mut() {
                         let step = running.machine.skip_gap(first, last);
-                        actor.act(step, ctx);
+                        actor.perform_step(step, ctx);
                     }
                 }
                 Err(error) => {
                     store_failed(session_id, "recording a gap", &error);
-                    actor.pause(ctx, move |actor, ctx| actor.skip_gap(first, last, ctx));
+                    actor.retry_later(ctx, move |actor, ctx| actor.skip_gap(first, last, ctx));
                 }
             });
         ctx.wait(noted);
@@ -306,13 +307,14 @@ impl SessionActor {
         }));
     }
 
-    fn pause(
+    /// Retries a store operation after [`STORE_RETRY_DELAY`].
+    fn retry_later(
         &self,
         ctx: &mut Context<Self>,
-        then: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
+        retry: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
     ) {
-        let sleeping = tokio::time::sleep(STORE_PAUSE).into_actor(self);
-        ctx.wait(sleeping.map(move |(), actor, ctx| then(actor, ctx)));
+        let sleeping = tokio::time::sleep(STORE_RETRY_DELAY).into_actor(self);
+        ctx.wait(sleeping.map(move |(), actor, ctx| retry(actor, ctx)));
     }
 }
 
@@ -336,12 +338,12 @@ impl Handler<BatchDurable> for SessionActor {
     type Result = ();
 
     fn handle(&mut self, message: BatchDurable, ctx: &mut Context<Self>) {
-        let taken_up_at = Instant::now();
+        let started_at = Instant::now();
         self.handle.dequeue();
         Self::metrics()
             .wait
-            .record(taken_up_at.duration_since(message.queued_at).as_secs_f64());
-        let step = self.arrive(message.seq, &message.batch, self.host.now(), ctx);
+            .record(started_at.duration_since(message.queued_at).as_secs_f64());
+        let step = self.apply_batch(message.seq, &message.batch, self.host.now(), ctx);
         let outcome = if step.is_some() {
             Outcome::Ok
         } else {
@@ -350,10 +352,10 @@ impl Handler<BatchDurable> for SessionActor {
         Self::metrics().on_handled(
             MessageKind::Batch,
             outcome,
-            taken_up_at.elapsed().as_secs_f64(),
+            started_at.elapsed().as_secs_f64(),
         );
         if let Some(step) = step {
-            self.act(step, ctx);
+            self.perform_step(step, ctx);
         }
     }
 }
@@ -362,7 +364,7 @@ impl Handler<ReadEvents> for SessionActor {
     type Result = MessageResult<ReadEvents>;
 
     fn handle(&mut self, _message: ReadEvents, _ctx: &mut Context<Self>) -> Self::Result {
-        let taken_up_at = Instant::now();
+        let started_at = Instant::now();
         let live = self.running.as_ref().map(|running| LiveEvents {
             events: running.machine.events().to_vec(),
             changed_at: running.changed_at,
@@ -370,7 +372,7 @@ impl Handler<ReadEvents> for SessionActor {
         Self::metrics().on_handled(
             MessageKind::Events,
             Outcome::Ok,
-            taken_up_at.elapsed().as_secs_f64(),
+            started_at.elapsed().as_secs_f64(),
         );
         MessageResult(live.unwrap_or(LiveEvents {
             events: Vec::new(),
@@ -383,7 +385,7 @@ impl Handler<Drain> for SessionActor {
     type Result = ResponseActFuture<Self, ()>;
 
     fn handle(&mut self, _message: Drain, ctx: &mut Context<Self>) -> Self::Result {
-        let taken_up_at = Instant::now();
+        let started_at = Instant::now();
         self.stop_reason = self.host.drain_reason(self.handle.session_id);
         let writing = self.write_snapshot();
         // The context stops when the reply is sent, and would end anything spawned on it.
@@ -406,7 +408,7 @@ impl Handler<Drain> for SessionActor {
             Self::metrics().on_handled(
                 MessageKind::Drain,
                 outcome,
-                taken_up_at.elapsed().as_secs_f64(),
+                started_at.elapsed().as_secs_f64(),
             );
             ctx.stop();
         }))
@@ -438,8 +440,8 @@ impl Handler<Passivate> for SessionActor {
 
     fn handle(&mut self, _message: Passivate, ctx: &mut Context<Self>) {
         self.stop_reason = StopReason::Idle;
-        let frozen = self.running.as_ref().map(|running| running.passivate());
-        self.host.on_passivated(&self.handle, frozen);
+        let passivated = self.running.as_ref().map(|running| running.passivate());
+        self.host.on_passivated(&self.handle, passivated);
         ctx.stop();
     }
 }

@@ -18,7 +18,7 @@ use porchlight_schema::session::Tenant;
 use tokio::sync::Semaphore;
 
 use large_bodies::LargeBodies;
-pub use large_bodies::{LargeBodyTurn, large_bodies_at_once};
+pub use large_bodies::{LargeBodyPermit, large_bodies_at_once};
 
 /// A tenant has used up one of its shares of this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -177,13 +177,13 @@ impl TenantUsage {
             .fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Waits for a turn to work on a large body.
+    /// Waits for a permit to work on a large body.
     ///
     /// # Errors
     ///
-    /// No turn came in time: the tenant has too many large bodies in flight.
-    pub async fn large_body_turn(&self) -> Result<LargeBodyTurn, ShareExceeded> {
-        self.large_bodies.turn().await
+    /// No permit was free in time: the tenant has too many large bodies in flight.
+    pub async fn acquire_large_body(&self) -> Result<LargeBodyPermit, ShareExceeded> {
+        self.large_bodies.acquire().await
     }
 
     /// Batches between their last byte and their acknowledgement.

@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio_util::time::{DelayQueue, delay_queue};
 
-/// Arms keys on one arbiter.
+/// A handle to a timer wheel.
 #[derive(Debug, Clone)]
 pub struct Wheel<K> {
     // Not bounded: there is at most one armed deadline for each key, and a key is a session or a tenant, which are
@@ -25,18 +25,18 @@ impl<K: Hash + Eq + Clone + Send + 'static> Wheel<K> {
     pub fn start(arbiter: &ArbiterHandle, fire: impl Fn(K) + Send + 'static) -> Self {
         let (arms, armed) = mpsc::unbounded_channel();
         // An arbiter that is gone takes no wheel; the process is ending then.
-        let _started = arbiter.spawn(turn(armed, fire));
+        let _started = arbiter.spawn(run(armed, fire));
         Self { arms }
     }
 
-    /// Lets `key` fire after `delay`; an earlier arming of it is forgotten.
+    /// Lets `key` fire after `delay`, which replaces an earlier delay of the key.
     pub fn arm(&self, key: K, delay: Duration) {
         // A wheel that has ended belongs to an arbiter that has ended.
         let _sent = self.arms.send((key, delay));
     }
 }
 
-async fn turn<K: Hash + Eq + Clone>(
+async fn run<K: Hash + Eq + Clone>(
     mut armed: mpsc::UnboundedReceiver<(K, Duration)>,
     fire: impl Fn(K),
 ) {
@@ -47,10 +47,10 @@ async fn turn<K: Hash + Eq + Clone>(
             arm = armed.recv() => {
                 let Some((key, delay)) = arm else { return };
                 match keys.get(&key) {
-                    Some(place) => queue.reset(place, delay),
+                    Some(entry) => queue.reset(entry, delay),
                     None => {
-                        let place = queue.insert(key.clone(), delay);
-                        keys.insert(key, place);
+                        let entry = queue.insert(key.clone(), delay);
+                        keys.insert(key, entry);
                     }
                 }
             }
@@ -82,7 +82,7 @@ mod tests {
             let (arms, armed) = mpsc::unbounded_channel();
             let wheel = Wheel { arms };
             let start = tokio::time::Instant::now();
-            let turning = tokio::spawn(turn(armed, move |key| {
+            let running = tokio::spawn(run(armed, move |key| {
                 log.lock().unwrap().push((key, start.elapsed().as_secs()));
             }));
             wheel.arm('a', Duration::from_secs(10));
@@ -90,7 +90,7 @@ mod tests {
             wheel.arm('a', Duration::from_secs(30));
             tokio::time::sleep(Duration::from_secs(3600)).await;
             drop(wheel);
-            turning.await.unwrap();
+            running.await.unwrap();
         });
         assert_eq!(*fired.lock().unwrap(), [('b', 20), ('a', 30)]);
     }

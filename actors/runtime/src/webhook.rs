@@ -298,10 +298,10 @@ impl Webhooks {
         let _permit = inner.acquire_probe_permit(tenant).ok_or(TestError::Busy)?;
         let endpoint = inner.outbox.endpoint(tenant).await?;
         let endpoint = endpoint.ok_or(TestError::NoEndpoint)?;
-        let armed = EndpointSigner::new(endpoint, inner.seal.as_ref()).ok_or(TestError::Secret)?;
+        let signer = EndpointSigner::new(endpoint, inner.seal.as_ref()).ok_or(TestError::Secret)?;
         let now = inner.clock.now();
         let id = MessageId::new(now, inner.entropy.random());
-        let saying = OutgoingMessage {
+        let message = OutgoingMessage {
             event,
             session: TEST_SESSION.to_owned(),
             id,
@@ -309,7 +309,7 @@ impl Webhooks {
             sequence: 0,
             body: sample::body(tenant, event, now),
         };
-        let request = armed.sign(&saying, now).map_err(|_| TestError::Secret)?;
+        let request = signer.sign(&message, now).map_err(|_| TestError::Secret)?;
         let answer = inner.transport.send(request.clone()).await;
         if let Some(ends_at) = answer.certificate_ends_at {
             inner.certificate_ends(tenant, Arc::clone(&request.url), ends_at);
@@ -329,12 +329,12 @@ impl Webhooks {
         for tenant in tenants {
             self.inner.command(tenant, WebhookCommand::Drain);
         }
-        let emptied = async {
+        let drained = async {
             while !self.inner.actors.is_empty() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(within, emptied).await.is_ok()
+        tokio::time::timeout(within, drained).await.is_ok()
     }
 }
 

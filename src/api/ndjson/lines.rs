@@ -40,7 +40,7 @@ impl Lines {
     }
 
     /// Returns the buffer to append to.
-    pub(super) fn room(&mut self) -> &mut Vec<u8> {
+    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         if self.from > 0 {
             self.buffer.drain(..self.from);
             self.seen -= self.from;
@@ -123,7 +123,7 @@ mod tests {
             }
         };
         for piece in pieces {
-            lines.room().extend_from_slice(piece);
+            lines.buffer().extend_from_slice(piece);
             take(&mut lines, false);
             assert!(lines.held_bytes() <= (line_bytes_max + 2 * piece.len()).max(2 * KEPT_BYTES));
         }

@@ -18,13 +18,13 @@ pub enum SourceError {
     #[error("the source is not YAML: {0}")]
     Yaml(#[from] yaml_serde::Error),
     /// A `$NAME` has no value.
-    #[error("no limit is called {0}")]
+    #[error("unknown limit: {0}")]
     UnknownLimit(String),
     /// `x-problems` names a code that does not exist.
-    #[error("no problem code is called {0}")]
+    #[error("unknown problem code: {0}")]
     UnknownCode(String),
     /// `x-credentials` names something else than `secret`, `client` or `sessionToken`.
-    #[error("no kind of credential is called {0}")]
+    #[error("unknown kind of credential: {0}")]
     UnknownCredential(String),
     /// An operation lacks a part.
     #[error("{0} is missing or has the wrong type")]

@@ -149,7 +149,7 @@ fn only_known_parameters(call: &RequestContext) -> Result<(), Problem> {
     for parameter in ["organizationId", "environment", "expires", "signature"] {
         let _known = query.read(parameter, "", |_| Some(()));
     }
-    query.done()
+    query.finish()
 }
 
 /// Returns the archive of an access request. 200 with a ZIP file.
@@ -170,7 +170,7 @@ pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Probl
     let request = service.privacy(tenant).find(link.request_id).await?;
     let request = request.filter(|request| request.archive_expires_at() == Some(link.expires_at));
     let request = request.ok_or_else(not_found)?;
-    call.accepts("application", "zip")?;
+    call.check_accept("application", "zip")?;
     only_known_parameters(&call)?;
     let actor = Actor::of_kind(ActorKind::Link);
     audit::begin(&call.http, service, tenant, actor, Action::DownloadExport).await?;

@@ -159,11 +159,11 @@ struct Received {
 }
 
 impl Received {
-    /// Parses the payload, and a large one outside of the worker when it has its turn.
+    /// Parses the payload, and a large one outside of the worker when it has its permit.
     ///
     /// # Errors
     ///
-    /// 429 if no turn came in time.
+    /// 429 if no permit was free in time.
     async fn parse(
         mut self,
         parse: fn(&[u8]) -> Result<Message, PayloadError>,

@@ -102,8 +102,8 @@ fn url<'v>(fields: &Fields<'v>, faults: &mut Faults) -> Option<&'v str> {
 ///
 /// See the module [`super::super`].
 pub(super) async fn register(mut call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
-    call.accepts_json()?;
+    let tenant = call.require_secret_key().await?;
+    call.check_accept_json()?;
     let webhooks = webhooks(&call)?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;
@@ -112,9 +112,9 @@ pub(super) async fn register(mut call: RequestContext) -> Result<HttpResponse, P
     let url = url(&root, &mut faults);
     let url = root.need("url", url, &mut faults);
     root.only(&["url"], &mut faults);
-    call.no_parameters()?;
+    call.reject_parameters()?;
     let repeat = repeat(&call, &body)?;
-    let url = faults.none(url)?;
+    let url = faults.into_result(url)?;
     let made = webhooks.register(tenant, url, repeat.as_ref()).await?;
     let view = ConfigurationView {
         secret: Some(&made.secret),
@@ -129,11 +129,11 @@ pub(super) async fn register(mut call: RequestContext) -> Result<HttpResponse, P
 ///
 /// See the module [`super::super`].
 pub(super) async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
+    let tenant = call.require_secret_key().await?;
     let webhooks = webhooks(&call)?;
     let endpoint = webhooks.endpoint(tenant).await?;
-    call.accepts_json()?;
-    call.no_parameters()?;
+    call.check_accept_json()?;
+    call.reject_parameters()?;
     request_context::json(
         HttpResponse::Ok(),
         &ConfigurationView::new(&endpoint, &webhooks),
@@ -146,10 +146,10 @@ pub(super) async fn show(call: RequestContext) -> Result<HttpResponse, Problem> 
 ///
 /// See the module [`super::super`].
 pub(super) async fn change(mut call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
+    let tenant = call.require_secret_key().await?;
     let webhooks = webhooks(&call)?;
     webhooks.endpoint(tenant).await?;
-    call.accepts_json()?;
+    call.check_accept_json()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;
     let root = Fields::root(&value)?;
@@ -162,8 +162,8 @@ pub(super) async fn change(mut call: RequestContext) -> Result<HttpResponse, Pro
         Value::as_bool,
     );
     root.only(&["url", "enabled"], &mut faults);
-    call.no_parameters()?;
-    let (url, enabled) = faults.none(Some((url, enabled)))?;
+    call.reject_parameters()?;
+    let (url, enabled) = faults.into_result(Some((url, enabled)))?;
     let endpoint = webhooks.change(tenant, url, enabled).await?;
     request_context::json(
         HttpResponse::Ok(),
@@ -177,10 +177,10 @@ pub(super) async fn change(mut call: RequestContext) -> Result<HttpResponse, Pro
 ///
 /// See the module [`super::super`].
 pub(super) async fn remove(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
+    let tenant = call.require_secret_key().await?;
     let webhooks = webhooks(&call)?;
     webhooks.endpoint(tenant).await?;
-    call.no_parameters()?;
+    call.reject_parameters()?;
     webhooks.remove(tenant).await?;
     Ok(HttpResponse::NoContent().finish())
 }
@@ -192,17 +192,18 @@ pub(super) async fn remove(call: RequestContext) -> Result<HttpResponse, Problem
 ///
 /// See the module [`super::super`].
 pub(super) async fn rotate(mut call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
+    let tenant = call.require_secret_key().await?;
     let webhooks = webhooks(&call)?;
     webhooks.endpoint(tenant).await?;
-    call.accepts_json()?;
+    call.check_accept_json()?;
     let (body, value) = optional_body(&mut call).await?;
     let root = Fields::root(&value)?;
     let mut faults = Faults::default();
     let overlap_sec = root.whole("overlapSec", 0..=SECRET_OVERLAP_SEC_MAX, &mut faults);
     root.only(&["overlapSec"], &mut faults);
-    call.no_parameters()?;
-    let overlap_sec = faults.none(Some(overlap_sec.unwrap_or(SECRET_OVERLAP_SEC_DEFAULT)))?;
+    call.reject_parameters()?;
+    let overlap_sec =
+        faults.into_result(Some(overlap_sec.unwrap_or(SECRET_OVERLAP_SEC_DEFAULT)))?;
     let repeat = repeat(&call, &body)?;
     let made = webhooks
         .rotate(tenant, overlap_sec, repeat.as_ref())
@@ -221,10 +222,10 @@ pub(super) async fn rotate(mut call: RequestContext) -> Result<HttpResponse, Pro
 ///
 /// See the module [`super::super`]; 404 if no overlap is running.
 pub(super) async fn end_overlap(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
+    let tenant = call.require_secret_key().await?;
     let webhooks = webhooks(&call)?;
     webhooks.endpoint(tenant).await?;
-    call.no_parameters()?;
+    call.reject_parameters()?;
     webhooks.end_overlap(tenant).await?;
     Ok(HttpResponse::NoContent().finish())
 }
@@ -235,17 +236,17 @@ pub(super) async fn end_overlap(call: RequestContext) -> Result<HttpResponse, Pr
 ///
 /// See the module [`super::super`].
 pub(super) async fn test(mut call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
+    let tenant = call.require_secret_key().await?;
     let webhooks = webhooks(&call)?;
     webhooks.endpoint(tenant).await?;
-    call.accepts_json()?;
+    call.check_accept_json()?;
     let (_, value) = optional_body(&mut call).await?;
     let root = Fields::root(&value)?;
     let mut faults = Faults::default();
     let event = root.closed("event", &EVENTS, &mut faults);
     root.only(&["event"], &mut faults);
-    call.no_parameters()?;
-    let event = faults.none(Some(event.unwrap_or(MessageEvent::InsightUpdated)))?;
+    call.reject_parameters()?;
+    let event = faults.into_result(Some(event.unwrap_or(MessageEvent::InsightUpdated)))?;
     let tested = webhooks.test(tenant, event).await?;
     let view = TestView {
         delivery_id: tested.id,

@@ -218,8 +218,8 @@ struct AskedView {
 ///
 /// See the module [`super::super`].
 pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
-    call.accepts_json()?;
+    let tenant = call.require_secret_key().await?;
+    call.check_accept_json()?;
     let webhooks = webhooks(&call)?;
     let mut query = Query::of(call.http.query_string());
     let filter = DeliveryFilter {
@@ -232,7 +232,7 @@ pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> 
         to: query.time("to"),
     };
     let (limit, after) = (query.limit(), query.delivery_cursor());
-    query.done()?;
+    query.finish()?;
     let _share = call.begin_list(tenant)?;
     let webhooks = webhooks.of(tenant);
     let current = webhooks.endpoint().await?;
@@ -266,13 +266,13 @@ fn id_in_path(call: &RequestContext) -> Result<MessageId, Problem> {
 ///
 /// See the module [`super::super`].
 pub(super) async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
+    let tenant = call.require_secret_key().await?;
     let webhooks = webhooks(&call)?;
     let webhooks = webhooks.of(tenant);
     let detail = webhooks.delivery(id_in_path(&call)?).await?;
     let detail = detail.ok_or_else(not_found)?;
-    call.accepts_json()?;
-    call.no_parameters()?;
+    call.check_accept_json()?;
+    call.reject_parameters()?;
     let endpoint = webhooks.endpoint().await?;
     let before = webhooks.before(endpoint.as_ref(), std::slice::from_ref(&detail.row));
     let before = before.await?.into_iter().next().flatten();
@@ -286,19 +286,19 @@ pub(super) async fn show(call: RequestContext) -> Result<HttpResponse, Problem> 
 ///
 /// See the module [`super::super`].
 pub(super) async fn retry(mut call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
+    let tenant = call.require_secret_key().await?;
     let webhooks = webhooks(&call)?;
     let id = id_in_path(&call)?;
     let webhooks = webhooks.of(tenant);
     if !webhooks.has_delivery(id).await? {
         return Err(not_found());
     }
-    call.accepts_json()?;
+    call.check_accept_json()?;
     let (_, value) = optional_body(&mut call).await?;
     let mut faults = Faults::default();
     Fields::root(&value)?.only(&[], &mut faults);
-    call.no_parameters()?;
-    faults.none(Some(()))?;
+    call.reject_parameters()?;
+    faults.into_result(Some(()))?;
     match webhooks.retry(id).await? {
         RetryOutcome::Asked => {}
         RetryOutcome::Unknown => return Err(not_found()),
@@ -323,8 +323,8 @@ pub(super) async fn retry(mut call: RequestContext) -> Result<HttpResponse, Prob
 ///
 /// See the module [`super::super`].
 pub(super) async fn retry_many(mut call: RequestContext) -> Result<HttpResponse, Problem> {
-    let tenant = call.secret().await?;
-    call.accepts_json()?;
+    let tenant = call.require_secret_key().await?;
+    call.check_accept_json()?;
     let webhooks = webhooks(&call)?;
     let (_, value) = optional_body(&mut call).await?;
     let root = Fields::root(&value)?;
@@ -344,8 +344,8 @@ pub(super) async fn retry_many(mut call: RequestContext) -> Result<HttpResponse,
         Value::as_bool,
     );
     root.only(&["status", "event", "from", "to", "dryRun"], &mut faults);
-    call.no_parameters()?;
-    let (filter, dry_run) = faults.none(Some((filter, dry_run.unwrap_or(false))))?;
+    call.reject_parameters()?;
+    let (filter, dry_run) = faults.into_result(Some((filter, dry_run.unwrap_or(false))))?;
     let asked = webhooks.of(tenant).retry_all(&filter, dry_run).await?;
     let view = AskedView {
         count: asked.count,

@@ -19,9 +19,9 @@ pub(super) enum Closing {
     /// A message is too large.
     TooLarge,
     /// The node has no capacity for a long message.
-    Again,
+    NoCapacity,
     /// The peer closes the connection.
-    Asked(Option<CloseReason>),
+    ByPeer(Option<CloseReason>),
     /// The peer is gone or does not read.
     Gone,
 }
@@ -37,7 +37,7 @@ impl Closing {
 
     /// Returns whether the peer still has to answer.
     pub(super) fn is_ours(&self) -> bool {
-        !matches!(self, Self::Asked(_) | Self::Gone)
+        !matches!(self, Self::ByPeer(_) | Self::Gone)
     }
 
     /// Returns the close frame to send, or `None` if the peer would not receive it.
@@ -49,15 +49,15 @@ impl Closing {
             Self::Revoked => (CloseCode::Policy, "the credential is no longer valid"),
             Self::Silent => (CloseCode::Policy, "no data was received for too long"),
             Self::TooLarge => (CloseCode::Size, "the message is too large"),
-            Self::Again => (
+            Self::NoCapacity => (
                 CloseCode::Again,
                 "too many batches are in flight; retry later",
             ),
             // Echoes the peer's code (RFC 6455, section 5.5.1); 1000 without one.
-            Self::Asked(reason) => (
+            Self::ByPeer(reason) => (
                 reason
                     .as_ref()
-                    .map_or(CloseCode::Normal, |asked| asked.code),
+                    .map_or(CloseCode::Normal, |reason| reason.code),
                 "",
             ),
             Self::Gone => return None,
@@ -71,11 +71,11 @@ impl Closing {
     /// Returns the label for metrics.
     pub(super) fn end(&self) -> StreamEnd {
         match self {
-            Self::Ended | Self::Asked(_) => StreamEnd::Finished,
+            Self::Ended | Self::ByPeer(_) => StreamEnd::Finished,
             Self::Draining => StreamEnd::Draining,
             Self::Silent => StreamEnd::Silent,
             Self::Gone => StreamEnd::Gone,
-            Self::Again => StreamEnd::Full,
+            Self::NoCapacity => StreamEnd::Full,
             Self::Broken | Self::Revoked | Self::TooLarge => StreamEnd::Policy,
         }
     }

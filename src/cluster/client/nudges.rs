@@ -41,7 +41,7 @@ impl Inner {
         route: PeerRoute,
         body: Result<Vec<u8>, wire::WireError>,
     ) -> Result<(), RequestError> {
-        let body = body.map_err(|_| RequestError::Answer)?;
+        let body = body.map_err(|_| RequestError::InvalidAnswer)?;
         self.request::<()>(&peer.name, route, body).await
     }
 }

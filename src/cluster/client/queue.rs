@@ -17,7 +17,7 @@ use crate::cluster::wire::{Messages, Nudges};
 
 /// A queued batch.
 #[derive(Debug, Clone)]
-pub(super) struct Waiting {
+pub(super) struct QueuedBatch {
     pub(super) session_id: SessionId,
     pub(super) seq: u32,
     pub(super) batch: PackedBatch,
@@ -25,7 +25,7 @@ pub(super) struct Waiting {
     pub(super) was_refused: bool,
 }
 
-impl Waiting {
+impl QueuedBatch {
     fn bytes(&self) -> usize {
         self.batch.as_bytes().len()
     }
@@ -34,7 +34,7 @@ impl Waiting {
 /// Notifications that wait for one node.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    batches: VecDeque<Waiting>,
+    batches: VecDeque<QueuedBatch>,
     bytes: usize,
     sessions: BTreeSet<SessionId>,
     tenants: BTreeSet<Tenant>,
@@ -44,7 +44,7 @@ pub(super) struct Queue {
 
 impl Queue {
     /// Appends a batch. A full queue drops and counts the batch; the owner finds it in the journal.
-    pub(super) fn push(&mut self, waiting: Waiting) {
+    pub(super) fn push(&mut self, waiting: QueuedBatch) {
         let bytes = waiting.bytes();
         let has_room = bytes <= PEER_REQUEST_BATCH_BYTES_MAX
             && self.batches.len() < PEER_QUEUE_BATCHES_MAX
@@ -79,7 +79,7 @@ impl Queue {
     }
 
     /// Removes as many batches as fit into one request, in order.
-    pub(super) fn take_batches(&mut self) -> Vec<Waiting> {
+    pub(super) fn take_batches(&mut self) -> Vec<QueuedBatch> {
         let (mut count, mut bytes) = (0, 0);
         for waiting in self.batches.iter().take(PEER_REQUEST_ITEMS_MAX) {
             if count > 0 && bytes + waiting.bytes() > PEER_REQUEST_BATCH_BYTES_MAX {
@@ -142,10 +142,10 @@ mod tests {
 
     use super::*;
 
-    fn waiting(seq: u32, bytes: usize) -> Waiting {
+    fn waiting(seq: u32, bytes: usize) -> QueuedBatch {
         let mut packed = BatchBuilder::default().pack().as_bytes().to_vec();
         packed.resize(bytes.max(packed.len()), 0);
-        Waiting {
+        QueuedBatch {
             session_id: SessionId::new(TimestampMs(1), 1),
             seq,
             batch: PackedBatch::from_bytes(Arc::from(packed)).unwrap(),
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    fn seqs(batches: &[Waiting]) -> Vec<u32> {
+    fn seqs(batches: &[QueuedBatch]) -> Vec<u32> {
         batches.iter().map(|waiting| waiting.seq).collect()
     }
 

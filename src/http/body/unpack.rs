@@ -151,7 +151,7 @@ impl<U: Unpacker> Unpacking<U> {
 }
 
 /// Unpacks the whole body: the first steps on this thread, and the rest of a large body on a thread
-/// of low priority when the body has its turn.
+/// of low priority when the body has its permit.
 async fn complete(
     unpacker: impl Unpacker,
     unpacked: Pieces,

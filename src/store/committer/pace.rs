@@ -10,39 +10,39 @@ use std::time::Duration;
 
 /// A group with fewer writes came from few callers who wait for each write before the next one:
 /// waiting gains nothing.
-const SHARED_FROM: usize = 4;
-/// Groups are spaced by [`SPACE`] from this many writes per second on.
-const SPACED_FROM_PER_SEC: u32 = 8_000;
-/// The minimum time between the starts of groups from [`SPACED_FROM_PER_SEC`] on. A batch waits for
+const SHARED_WRITES_MIN: usize = 4;
+/// Groups are spaced by [`SPACING`] from this many writes per second on.
+const SPACED_WRITES_PER_SEC: u32 = 8_000;
+/// The minimum time between the starts of groups from [`SPACED_WRITES_PER_SEC`] on. A batch waits for
 /// half of it on average.
-const SPACE: Duration = Duration::from_millis(2);
+const SPACING: Duration = Duration::from_millis(2);
 
-/// Groups are spaced by [`WIDE_SPACE`] from this many writes per second on. With fewer, a shared
+/// Groups are spaced by [`WIDE_SPACING`] from this many writes per second on. With fewer, a shared
 /// group saves little, and waiting would double the latency of the callers.
-const WIDELY_SPACED_FROM_PER_SEC: u32 = 1_600;
-/// The minimum time between the starts of groups from [`WIDELY_SPACED_FROM_PER_SEC`] on. No phone
+const WIDELY_SPACED_WRITES_PER_SEC: u32 = 1_600;
+/// The minimum time between the starts of groups from [`WIDELY_SPACED_WRITES_PER_SEC`] on. No phone
 /// notices it, and four batches share a group at 2,000 per second.
-const WIDE_SPACE: Duration = Duration::from_millis(2);
-/// The period over which the rate of writes is measured for [`WIDELY_SPACED_FROM_PER_SEC`].
-const MEASURED_OVER: Duration = Duration::from_millis(40);
+const WIDE_SPACING: Duration = Duration::from_millis(2);
+/// The period over which the rate of writes is measured for [`WIDELY_SPACED_WRITES_PER_SEC`].
+const MEASURING_PERIOD: Duration = Duration::from_millis(40);
 /// The number of widely spaced groups that are counted together.
 const COUNTED_GROUPS: u32 = 8;
 /// The least number of writes in [`COUNTED_GROUPS`] groups for which spacing continues: fewer came
 /// from few callers, each of which waits for its write.
-const COUNTED_WRITES_LEAST: u32 = 17;
+const COUNTED_WRITES_MIN: u32 = 17;
 /// The time for which each group begins immediately after groups with fewer than
-/// [`COUNTED_WRITES_LEAST`] writes.
-const UNSPACED_FOR: Duration = Duration::from_millis(250);
+/// [`COUNTED_WRITES_MIN`] writes.
+const UNSPACED_PERIOD: Duration = Duration::from_millis(250);
 
-/// The recent groups.
+/// The rate of writes in recent groups, which decides when the next group begins.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     /// The writes of the current period, and its length so far.
     writes: u32,
     elapsed: Duration,
-    /// Whether the last complete period had a rate of [`WIDELY_SPACED_FROM_PER_SEC`].
+    /// Whether the last complete period had a rate of [`WIDELY_SPACED_WRITES_PER_SEC`].
     is_moderate: bool,
-    /// Whether the present group waited for [`WIDE_SPACE`].
+    /// Whether the present group waited for [`WIDE_SPACING`].
     waited: bool,
     /// The widely spaced groups since the last decision about them, and their writes.
     counted: (u32, u32),
@@ -53,18 +53,18 @@ pub(super) struct Pace {
 impl Pace {
     /// Returns how long after the start of a group of `writes` synced writes the next one may start,
     /// if the previous group started `since` earlier.
-    pub(super) fn space(&mut self, writes: usize, since: Duration) -> Duration {
-        let in_that_time = u32::try_from(writes).unwrap_or(u32::MAX);
-        self.measure(in_that_time, since);
+    pub(super) fn spacing(&mut self, writes: usize, since: Duration) -> Duration {
+        let group_writes = u32::try_from(writes).unwrap_or(u32::MAX);
+        self.measure(group_writes, since);
         self.unspaced = self.unspaced.saturating_sub(since);
         if std::mem::take(&mut self.waited) {
-            self.count(in_that_time);
+            self.count(group_writes);
         }
-        if writes >= SHARED_FROM && reaches(SPACED_FROM_PER_SEC, in_that_time, since) {
-            SPACE
+        if writes >= SHARED_WRITES_MIN && reaches(SPACED_WRITES_PER_SEC, group_writes, since) {
+            SPACING
         } else if self.is_moderate && self.unspaced.is_zero() {
             self.waited = true;
-            WIDE_SPACE
+            WIDE_SPACING
         } else {
             Duration::ZERO
         }
@@ -74,8 +74,8 @@ impl Pace {
         let (groups, writes_before) = self.counted;
         self.counted = (groups + 1, writes_before.saturating_add(writes));
         if self.counted.0 == COUNTED_GROUPS {
-            if self.counted.1 < COUNTED_WRITES_LEAST {
-                self.unspaced = UNSPACED_FOR;
+            if self.counted.1 < COUNTED_WRITES_MIN {
+                self.unspaced = UNSPACED_PERIOD;
             }
             self.counted = (0, 0);
         }
@@ -84,15 +84,15 @@ impl Pace {
     fn measure(&mut self, writes: u32, since: Duration) {
         self.writes = self.writes.saturating_add(writes);
         self.elapsed = self.elapsed.saturating_add(since);
-        if self.elapsed >= MEASURED_OVER {
-            self.is_moderate = reaches(WIDELY_SPACED_FROM_PER_SEC, self.writes, self.elapsed);
+        if self.elapsed >= MEASURING_PERIOD {
+            self.is_moderate = reaches(WIDELY_SPACED_WRITES_PER_SEC, self.writes, self.elapsed);
             self.writes = 0;
             self.elapsed = Duration::ZERO;
         }
     }
 }
 
-/// Returns whether that many writes in that time are at least `per_sec` per second.
+/// Returns whether `writes` in `time` are at least `per_sec` writes per second.
 fn reaches(per_sec: u32, writes: u32, time: Duration) -> bool {
     time.saturating_mul(per_sec) <= Duration::from_secs(1).saturating_mul(writes)
 }
@@ -111,13 +111,13 @@ mod tests {
             (1, us(500), Duration::ZERO),
             (1, us(20), Duration::ZERO),
             (4, us(501), Duration::ZERO),
-            (4, us(500), SPACE),
-            (40, us(1_000), SPACE),
+            (4, us(500), SPACING),
+            (40, us(1_000), SPACING),
             (7, us(1_000), Duration::ZERO),
             (0, us(60_000_000), Duration::ZERO),
             (512, Duration::MAX, Duration::ZERO),
         ] {
-            let space = Pace::default().space(writes, since);
+            let space = Pace::default().spacing(writes, since);
             assert_eq!(space, expected, "{writes} within {since:?}");
         }
     }
@@ -135,7 +135,7 @@ mod tests {
             let arrived = now_us * per_sec / 1_000_000;
             let writes = (arrived - written) as usize;
             written = arrived;
-            let space = pace.space(writes, us(now_us - begun_us));
+            let space = pace.spacing(writes, us(now_us - begun_us));
             begun_us = now_us;
             not_before_us = now_us + space.as_micros() as u64;
             // The sync.
@@ -163,7 +163,7 @@ mod tests {
             let (mut waited, mut since) = (Duration::ZERO, us(300));
             let groups = 20_000;
             for _ in 0..groups {
-                let space = pace.space(callers, since);
+                let space = pace.spacing(callers, since);
                 waited += space;
                 since = space.max(us(300));
             }

@@ -1,4 +1,4 @@
-//! The nodes' agreement on partitions with a bound.
+//! The nodes' agreement to use partitions of bounded size.
 //!
 //! In releases before migration 8, a partition of a session's journal had up to 4,096 batches of any size, and a list of one
 //! courier's or one delivery's sessions was one partition for the whole retention. A node of such a release does not find
@@ -7,14 +7,14 @@
 //! 1. Each heartbeat writes the layout that its node can read.
 //! 2. Once a process has seen for [`Agreement::after`] that all members read the new layout, it stores a time that is
 //!    [`Agreement::ahead`] ahead. The first process to do so decides.
-//! 3. Every process that does not know of a time looks for one, at most [`Agreement::look_every`] before it reads or writes a
+//! 3. Every process that does not know a time reads it, at most [`Agreement::read_interval`] before it reads or writes a
 //!    partition that depends on it.
 //!
 //! The layout of a session's journal depends only on the time in the session's id and on the agreed time, so all nodes
 //! compute the same partitions without a further read. New keyspaces use the new layout from the start.
 
 mod own;
-mod rooms;
+mod row_shares;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -25,89 +25,88 @@ use porchlight_schema::time::TimestampMs;
 
 use super::db::Lwt;
 use super::{Agreement, Inner};
-pub(super) use own::{OWN_READ_MAX, Own, cut_full_read, merge};
-pub(super) use rooms::Rooms;
+pub(super) use own::{OWN_READ_MAX, OwnPartition, cut_full_read, merge};
+pub(super) use row_shares::RowShares;
 
 /// The row of `generations` with the agreed time, in milliseconds since 1970.
 pub(super) const BOUNDED_SINCE: &str = "bounded_partitions";
 /// The layout of partitions that nodes of this release read, as in the statement of a heartbeat.
 const LAYOUT: i32 = 1;
-/// The standing of a member that has left or failed.
+/// The status of a member that has left or failed.
 const GONE: i8 = 2;
 
-/// The next step of a process that looked for an agreed time and found none.
+/// The next step of a process that read no agreed time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum NextStep {
     /// Some members do not read the new layout, or did not a short time ago.
     Wait,
     /// All members have read the new layout for long enough.
     Propose,
 }
 
-/// One process's view of the agreement.
+/// One process's view of the agreement on bounded partitions.
 #[derive(Debug, Clone, Copy, Default)]
-struct View {
+struct AgreementView {
     since: Option<TimestampMs>,
-    looked_at: Option<Instant>,
+    read_at: Option<Instant>,
     ready_from: Option<Instant>,
 }
 
-impl View {
-    /// Returns whether the process must look again before it relies on this view.
+impl AgreementView {
+    /// Returns whether the process must read the agreed time before it relies on this view.
     fn is_due(&self, now: Instant, agreement: Agreement) -> bool {
-        let is_recent = |at: Instant| now.duration_since(at) < agreement.look_every;
-        self.since.is_none() && !self.looked_at.is_some_and(is_recent)
+        let is_recent = |at: Instant| now.duration_since(at) < agreement.read_interval;
+        self.since.is_none() && !self.read_at.is_some_and(is_recent)
     }
 
     /// Decides the next step after a read that found no agreed time.
-    fn on_none(&mut self, now: Instant, all_read_it: bool, agreement: Agreement) -> Next {
-        self.looked_at = Some(now);
-        if !all_read_it {
+    fn on_none(&mut self, now: Instant, all_read_layout: bool, agreement: Agreement) -> NextStep {
+        self.read_at = Some(now);
+        if !all_read_layout {
             self.ready_from = None;
-            return Next::Wait;
+            return NextStep::Wait;
         }
         let ready_from = *self.ready_from.get_or_insert(now);
         if now.duration_since(ready_from) < agreement.after {
-            return Next::Wait;
+            return NextStep::Wait;
         }
-        Next::Propose
+        NextStep::Propose
     }
 }
 
-/// The cached agreement of this process.
-pub(super) struct Bounded {
+/// This process's cached view of the agreement on bounded partitions.
+pub(super) struct BoundedPartitions {
     agreement: Agreement,
-    view: Mutex<View>,
-    looking: tokio::sync::Mutex<()>,
+    view: Mutex<AgreementView>,
+    reading: tokio::sync::Mutex<()>,
 }
 
-impl Bounded {
+impl BoundedPartitions {
     pub(super) fn new(agreement: Agreement) -> Self {
         Self {
             agreement,
             view: Mutex::default(),
-            looking: tokio::sync::Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
         }
     }
 
-    fn view(&self) -> MutexGuard<'_, View> {
+    fn view(&self) -> MutexGuard<'_, AgreementView> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the known time, if this process need not look again.
+    /// Returns the known time if this process need not read it again.
     fn known(&self) -> Option<Option<TimestampMs>> {
         let view = *self.view();
         (!view.is_due(Instant::now(), self.agreement)).then_some(view.since)
     }
 }
 
-/// Returns whether all members that may write read the new layout, by the cells of their rows: standing and
-/// layout.
-fn all_read_it(members: &[(Option<i8>, Option<i32>)]) -> bool {
-    let reads_it = |&(standing, layout): &(Option<i8>, Option<i32>)| {
-        standing == Some(GONE) || layout.is_some_and(|layout| layout >= LAYOUT)
+/// Returns whether all members that may write read the new layout, by the status and layout cells of their rows.
+fn all_read_layout(members: &[(Option<i8>, Option<i32>)]) -> bool {
+    let reads_layout = |&(status, layout): &(Option<i8>, Option<i32>)| {
+        status == Some(GONE) || layout.is_some_and(|layout| layout >= LAYOUT)
     };
-    members.iter().all(reads_it)
+    members.iter().all(reads_layout)
 }
 
 impl Inner {
@@ -118,7 +117,7 @@ impl Inner {
         if let Some(since) = bounded.known() {
             return Ok(since);
         }
-        let _turn = bounded.looking.lock().await;
+        let _guard = bounded.reading.lock().await;
         if let Some(since) = bounded.known() {
             return Ok(since);
         }
@@ -128,11 +127,11 @@ impl Inner {
             None => {
                 let statement = &self.db.statements.members_layouts;
                 let members = self.db.few(statement, (super::nodes::CLUSTER,)).await?;
-                let all_read_it = all_read_it(&members);
+                let all_read_layout = all_read_layout(&members);
                 let next = bounded
                     .view()
-                    .on_none(began, all_read_it, bounded.agreement);
-                if next == Next::Wait {
+                    .on_none(began, all_read_layout, bounded.agreement);
+                if next == NextStep::Wait {
                     return Ok(None);
                 }
                 let ahead_ms = i64::try_from(bounded.agreement.ahead.as_millis()).unwrap_or(0);
@@ -178,20 +177,27 @@ mod tests {
     #[test]
     fn a_time_is_proposed_only_after_all_members_read_the_layout_for_long_enough() {
         let agreement = Agreement::default();
-        let (mut view, began, ms) = (View::default(), Instant::now(), Duration::from_millis(1));
-        let is_due = |view: View, at| view.is_due(at, agreement);
+        let (mut view, began, ms) = (
+            AgreementView::default(),
+            Instant::now(),
+            Duration::from_millis(1),
+        );
+        let is_due = |view: AgreementView, at| view.is_due(at, agreement);
         assert!(is_due(view, began));
-        assert_eq!(view.on_none(began, true, agreement), Next::Wait);
-        assert!(!is_due(view, began + agreement.look_every - ms));
-        assert!(is_due(view, began + agreement.look_every));
+        assert_eq!(view.on_none(began, true, agreement), NextStep::Wait);
+        assert!(!is_due(view, began + agreement.read_interval - ms));
+        assert!(is_due(view, began + agreement.read_interval));
         // A node of an earlier release joins in between.
         let almost = began + agreement.after - ms;
-        assert_eq!(view.on_none(almost, false, agreement), Next::Wait);
+        assert_eq!(view.on_none(almost, false, agreement), NextStep::Wait);
         let again = began + agreement.after + ms;
-        assert_eq!(view.on_none(again, true, agreement), Next::Wait);
+        assert_eq!(view.on_none(again, true, agreement), NextStep::Wait);
         let almost = again + agreement.after - ms;
-        assert_eq!(view.on_none(almost, true, agreement), Next::Wait);
-        assert_eq!(view.on_none(almost + ms, true, agreement), Next::Propose);
+        assert_eq!(view.on_none(almost, true, agreement), NextStep::Wait);
+        assert_eq!(
+            view.on_none(almost + ms, true, agreement),
+            NextStep::Propose
+        );
         view.since = Some(TimestampMs(1));
         assert!(!is_due(view, almost + 9 * agreement.after));
     }
@@ -199,9 +205,12 @@ mod tests {
     #[test]
     fn members_of_earlier_releases_count_until_they_are_gone() {
         let (up, old, gone) = ((Some(0), Some(1)), (Some(0), None), (Some(2), None));
-        assert!(all_read_it(&[]));
-        assert!(all_read_it(&[up, gone, (Some(1), Some(2))]));
-        assert!(!all_read_it(&[up, old]));
-        assert!(!all_read_it(&[(None, None)]), "a row without a heartbeat");
+        assert!(all_read_layout(&[]));
+        assert!(all_read_layout(&[up, gone, (Some(1), Some(2))]));
+        assert!(!all_read_layout(&[up, old]));
+        assert!(
+            !all_read_layout(&[(None, None)]),
+            "a row without a heartbeat"
+        );
     }
 }

@@ -19,9 +19,9 @@ use super::options::CqlOptions;
 use super::tls;
 
 /// Deadline for a lightweight transaction and for a read of single rows.
-const CONTROL_WITHIN: Duration = Duration::from_secs(5);
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Deadline for each page of a read of many rows.
-const SCAN_WITHIN: Duration = Duration::from_secs(30);
+const SCAN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Rows per page.
 const PAGE_ROWS: i32 = 500;
 /// Rows per page of the journal: a batch has about 1 KB, and 300 KB at worst.
@@ -68,29 +68,29 @@ pub(super) struct Profiles {
 
 impl Profiles {
     pub(super) fn new(ingest_within: Duration) -> Self {
-        let profile = |within: Duration| {
+        let profile = |timeout: Duration| {
             ExecutionProfile::builder()
                 .consistency(Consistency::LocalQuorum)
                 .serial_consistency(Some(SerialConsistency::LocalSerial))
-                .request_timeout(Some(within))
+                .request_timeout(Some(timeout))
         };
-        let second = SimpleSpeculativeExecutionPolicy {
+        let speculative = SimpleSpeculativeExecutionPolicy {
             max_retry_count: 1,
             retry_interval: ingest_within / 4,
         };
         Self {
             ingest: profile(ingest_within)
-                .speculative_execution_policy(Some(Arc::new(second)))
+                .speculative_execution_policy(Some(Arc::new(speculative)))
                 .build()
                 .into_handle(),
-            control: profile(CONTROL_WITHIN.max(ingest_within))
+            control: profile(CONTROL_TIMEOUT.max(ingest_within))
                 .build()
                 .into_handle(),
-            lwt: profile(CONTROL_WITHIN.max(ingest_within))
+            lwt: profile(CONTROL_TIMEOUT.max(ingest_within))
                 .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
                 .build()
                 .into_handle(),
-            scan: profile(SCAN_WITHIN).build().into_handle(),
+            scan: profile(SCAN_TIMEOUT).build().into_handle(),
         }
     }
 
@@ -129,7 +129,7 @@ impl Profiles {
 pub(super) async fn connect(options: &CqlOptions) -> Result<Session, CqlOpenError> {
     let mut builder = SessionBuilder::new()
         .known_nodes(&options.nodes)
-        .connection_timeout(CONTROL_WITHIN)
+        .connection_timeout(CONTROL_TIMEOUT)
         .default_execution_profile_handle(Profiles::new(options.ingest_within).scan)
         .fetch_schema_metadata(true)
         // Tables are created one after the other; the code waits for schema agreement once, at the

@@ -241,7 +241,7 @@ impl Db {
         let answer = self.session.execute_unpaged(statement, values).await;
         let rows = match answer {
             Ok(answer) => answer.into_rows_result().map_err(StoreError::unavailable)?,
-            // The driver refused the statement before sending it, so there is no doubt.
+            // The driver refused the statement before sending it, so the outcome is not in doubt.
             Err(error @ (ExecutionError::BadQuery(_) | ExecutionError::EmptyPlan)) => {
                 return Err(StoreError::unavailable(error));
             }

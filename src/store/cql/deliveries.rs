@@ -13,14 +13,14 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
-use super::bounded::{Own, merge};
+use super::bounded::{OwnPartition, merge};
 use super::db::{decode, encode, id_bytes};
-use super::relay::Head;
+use super::relay::MessageHead;
 use super::slots::OutboxKind;
-use super::slots::{AT_ONCE, Owner, SLOT_MS, Way, slot_of, tenant_key};
+use super::slots::{AT_ONCE, Direction, SLOT_MS, SlotOwner, slot_of, tenant_key};
 
 /// Maximum number of rows that one page examines.
-const LOOKED_AT_MAX: usize = 5_000;
+const EXAMINED_ROWS_MAX: usize = 5_000;
 /// Rows read in one step.
 const STEP_ROWS: usize = 256;
 /// Maximum number of a message's attempts that are read, scheduled and requested ones.
@@ -29,40 +29,43 @@ const ATTEMPTS_MAX: usize = 10_000;
 /// Ids from the first (inclusive) to the second (exclusive).
 type Ids = (MessageId, MessageId);
 
-fn first() -> MessageId {
+fn first_id() -> MessageId {
     MessageId::from_bytes([0; 16])
 }
 
-fn last() -> MessageId {
+fn last_id() -> MessageId {
     MessageId::from_bytes([0xff; 16])
 }
 
-fn ids_of(filter: &DeliveryFilter) -> Ids {
+fn ids_in(filter: &DeliveryFilter) -> Ids {
     let at = |at: TimestampMs| MessageId::new(at, 0);
     (
-        filter.from.map_or_else(first, at),
-        filter.to.map_or_else(last, at),
+        filter.from.map_or_else(first_id, at),
+        filter.to.map_or_else(last_id, at),
     )
 }
 
 /// Returns the owners of the slots of deliveries, or of failed deliveries: the owner of the shared partitions, then the
 /// owner of the partitions that one process writes alone.
-pub(super) fn owners_of(tenant: Tenant, is_failed: bool) -> (Owner, Owner) {
+pub(super) fn slot_owners(tenant: Tenant, is_failed: bool) -> (SlotOwner, SlotOwner) {
     if is_failed {
-        (Owner::Failed(tenant), Owner::OwnFailed(tenant))
+        (SlotOwner::Failed(tenant), SlotOwner::OwnFailed(tenant))
     } else {
-        (Owner::Deliveries(tenant), Owner::OwnDeliveries(tenant))
+        (
+            SlotOwner::Deliveries(tenant),
+            SlotOwner::OwnDeliveries(tenant),
+        )
     }
 }
 
-/// A walk along a list.
-struct Walk<'f> {
+/// A scan of a list of deliveries.
+struct DeliveryScan<'f> {
     tenant: Tenant,
     filter: &'f DeliveryFilter,
     current: Option<EndpointId>,
     ids: Ids,
-    way: Way,
-    looked_at_max: usize,
+    direction: Direction,
+    examined_rows_max: usize,
 }
 
 impl Inner {
@@ -72,7 +75,7 @@ impl Inner {
         tenant: Tenant,
         id: MessageId,
     ) -> StoreResult<Option<DeliveryRow>> {
-        let Some(head) = self.head_of(tenant, id).await? else {
+        let Some(head) = self.tenant_message_head(tenant, id).await? else {
             return Ok(None);
         };
         Ok(Some(
@@ -83,51 +86,55 @@ impl Inner {
     }
 
     /// Reads a message without its body, of any tenant.
-    pub(super) async fn head(&self, id: MessageId) -> StoreResult<Option<Head>> {
+    pub(super) async fn message_head(&self, id: MessageId) -> StoreResult<Option<MessageHead>> {
         let id = id.to_bytes();
         let statement = &self.db.statements.message_id_get;
         let row: Option<(Vec<u8>,)> = self.db.row(statement, (id.as_slice(),)).await?;
         row.map(|(data,)| decode("message_ids", &data)).transpose()
     }
 
-    async fn head_of(&self, tenant: Tenant, id: MessageId) -> StoreResult<Option<Head>> {
-        let head = self.head(id).await?;
+    async fn tenant_message_head(
+        &self,
+        tenant: Tenant,
+        id: MessageId,
+    ) -> StoreResult<Option<MessageHead>> {
+        let head = self.message_head(id).await?;
         Ok(head.filter(|head| head.tenant == tenant))
     }
 
-    async fn current(&self, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
+    async fn current_endpoint_id(&self, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
         Ok(self.endpoint(tenant).await?.map(|endpoint| endpoint.id))
     }
 
     /// Calls `take` with the rows that pass the filter until it breaks or the maximum number of
     /// rows was examined. Returns the last examined id if there may be more rows.
-    async fn walk(
+    async fn scan(
         &self,
-        walk: &Walk<'_>,
+        scan: &DeliveryScan<'_>,
         take: &mut (dyn FnMut(DeliveryRow) -> bool + Send),
     ) -> StoreResult<Option<MessageId>> {
-        if let Some(session_id) = walk.filter.session_id {
-            let mut rows = self.lane_of_tenant(walk.tenant, session_id).await?;
-            if walk.way == Way::Down {
+        if let Some(session_id) = scan.filter.session_id {
+            let mut rows = self.lane_of_tenant(scan.tenant, session_id).await?;
+            if scan.direction == Direction::Descending {
                 rows.reverse();
             }
-            let (from, to) = walk.ids;
+            let (from, to) = scan.ids;
             rows.retain(|row| (from..to).contains(&row.queued.id));
             for row in rows {
                 let id = row.queued.id;
-                if walk.filter.takes(&row, walk.current) && !take(row) {
+                if scan.filter.takes(&row, scan.current) && !take(row) {
                     return Ok(Some(id));
                 }
             }
             return Ok(None);
         }
-        let shard = walk.tenant.organization_id.shard();
-        let slots = self.slots_of(walk).await?;
-        let mut looked_at = 0;
+        let shard = scan.tenant.organization_id.shard();
+        let slots = self.scanned_keys(scan).await?;
+        let mut examined_rows = 0;
         for keys in slots {
-            let mut ids = walk.ids;
+            let mut ids = scan.ids;
             loop {
-                let (heads, is_end) = self.heads_in(walk, &keys, ids).await?;
+                let (heads, is_end) = self.merged_heads(scan, &keys, ids).await?;
                 let reading: Vec<_> = heads
                     .iter()
                     .map(|head| self.cursor(shard, head.session_id))
@@ -137,17 +144,17 @@ impl Inner {
                     .try_collect()
                     .await?;
                 for (head, cursor) in heads.iter().zip(cursors) {
-                    looked_at += 1;
+                    examined_rows += 1;
                     let row = cursor.row(head);
-                    let more = !walk.filter.takes(&row, walk.current) || take(row);
-                    if !more || looked_at >= walk.looked_at_max {
+                    let more = !scan.filter.takes(&row, scan.current) || take(row);
+                    if !more || examined_rows >= scan.examined_rows_max {
                         return Ok(Some(head.id));
                     }
                 }
                 match heads.last() {
-                    Some(head) if !is_end => match walk.way {
-                        Way::Up => ids.0 = after(head.id),
-                        Way::Down => ids.1 = head.id,
+                    Some(head) if !is_end => match scan.direction {
+                        Direction::Ascending => ids.0 = next_id(head.id),
+                        Direction::Descending => ids.1 = head.id,
                     },
                     _ => break,
                 }
@@ -174,48 +181,55 @@ impl Inner {
         }
     }
 
-    fn is_of_failed(walk: &Walk<'_>) -> bool {
-        walk.filter.status == Some(DeliveryStatus::Failed)
+    fn lists_failed(scan: &DeliveryScan<'_>) -> bool {
+        scan.filter.status == Some(DeliveryStatus::Failed)
     }
 
-    /// Returns the keys of the partitions of each slot that a walk passes, in its order.
-    async fn slots_of(&self, walk: &Walk<'_>) -> StoreResult<Vec<Vec<i64>>> {
-        let (shared, own) = owners_of(walk.tenant, Self::is_of_failed(walk));
+    /// Returns the keys of the partitions of each slot of a scan, in its order.
+    async fn scanned_keys(&self, scan: &DeliveryScan<'_>) -> StoreResult<Vec<Vec<i64>>> {
+        let (shared, own) = slot_owners(scan.tenant, Self::lists_failed(scan));
         let slot = |id: MessageId| slot_of(id.made_at(), SLOT_MS);
-        let (from, to) = walk.ids;
-        let slots = self.slots(shared, slot(from), slot(to), walk.way).await?;
+        let (from, to) = scan.ids;
+        let slots = self
+            .slots(shared, slot(from), slot(to), scan.direction)
+            .await?;
         self.keys_of_periods(own, slots).await
     }
 
-    /// Returns the first messages in a slot's partitions, in the order of the walk, and whether these
+    /// Returns the first messages in a slot's partitions, in the order of the scan, and whether these
     /// are all.
-    async fn heads_in(
+    async fn merged_heads(
         &self,
-        walk: &Walk<'_>,
+        scan: &DeliveryScan<'_>,
         keys: &[i64],
         ids: Ids,
-    ) -> StoreResult<(Vec<Head>, bool)> {
+    ) -> StoreResult<(Vec<MessageHead>, bool)> {
         let reads: Vec<_> = keys
             .iter()
-            .map(|&key| self.heads_at(walk, key, ids))
+            .map(|&key| self.partition_heads(scan, key, ids))
             .collect();
         let reads = stream::iter(reads).buffered(AT_ONCE);
-        let reads: Vec<Vec<Head>> = reads.try_collect().await?;
-        Ok(match walk.way {
-            Way::Up => merge(reads, STEP_ROWS, |head| head.id),
-            Way::Down => merge(reads, STEP_ROWS, |head| Reverse(head.id)),
+        let reads: Vec<Vec<MessageHead>> = reads.try_collect().await?;
+        Ok(match scan.direction {
+            Direction::Ascending => merge(reads, STEP_ROWS, |head| head.id),
+            Direction::Descending => merge(reads, STEP_ROWS, |head| Reverse(head.id)),
         })
     }
 
-    async fn heads_at(&self, walk: &Walk<'_>, key: i64, ids: Ids) -> StoreResult<Vec<Head>> {
+    async fn partition_heads(
+        &self,
+        scan: &DeliveryScan<'_>,
+        key: i64,
+        ids: Ids,
+    ) -> StoreResult<Vec<MessageHead>> {
         let statements = &self.db.statements;
-        let statement = match (Self::is_of_failed(walk), walk.way) {
-            (false, Way::Up) => &statements.deliveries_up,
-            (false, Way::Down) => &statements.deliveries_down,
-            (true, Way::Up) => &statements.failed_up,
-            (true, Way::Down) => &statements.failed_down,
+        let statement = match (Self::lists_failed(scan), scan.direction) {
+            (false, Direction::Ascending) => &statements.deliveries_up,
+            (false, Direction::Descending) => &statements.deliveries_down,
+            (true, Direction::Ascending) => &statements.failed_up,
+            (true, Direction::Descending) => &statements.failed_down,
         };
-        let tenant = tenant_key(walk.tenant);
+        let tenant = tenant_key(scan.tenant);
         let (from, to) = (ids.0.to_bytes(), ids.1.to_bytes());
         let values = (tenant.as_slice(), key, from.as_slice(), to.as_slice());
         let rows: Vec<(Vec<u8>, Vec<u8>)> = self.db.rows(statement, values, STEP_ROWS).await?;
@@ -234,24 +248,24 @@ impl Inner {
         id: MessageId,
         is_failed: bool,
     ) -> StoreResult<Vec<i64>> {
-        let (_, own) = owners_of(tenant, is_failed);
+        let (_, own) = slot_owners(tenant, is_failed);
         let slot = slot_of(id.made_at(), SLOT_MS);
         let keys = self.keys_of_periods(own, vec![slot]).await?;
         Ok(keys.concat())
     }
 
-    /// Takes room for a message in one of the lists. Returns the key of its partition, which is listed.
+    /// Chooses and lists the partition for a message in one of the lists, and returns its key.
     pub(super) async fn delivery_key(
         &self,
         tenant: Tenant,
         id: MessageId,
         is_failed: bool,
     ) -> StoreResult<i64> {
-        let (shared, own) = owners_of(tenant, is_failed);
+        let (shared, own) = slot_owners(tenant, is_failed);
         let slot = slot_of(id.made_at(), SLOT_MS);
         self.list_slots(&[(shared, slot)]).await?;
-        let own = self.take_room(own, slot, id.made_at()).await?;
-        Ok(own.map_or(slot, Own::key))
+        let own = self.choose_partition(own, slot, id.made_at()).await?;
+        Ok(own.map_or(slot, OwnPartition::key))
     }
 
     pub(super) async fn deliveries(
@@ -261,14 +275,14 @@ impl Inner {
         limit: usize,
         after: Option<MessageId>,
     ) -> StoreResult<Page<DeliveryRow, MessageId>> {
-        let (from, to) = ids_of(filter);
-        let walk = Walk {
+        let (from, to) = ids_in(filter);
+        let scan = DeliveryScan {
             tenant,
             filter,
-            current: self.current(tenant).await?,
+            current: self.current_endpoint_id(tenant).await?,
             ids: (from, after.map_or(to, |after| to.min(after))),
-            way: Way::Down,
-            looked_at_max: LOOKED_AT_MAX,
+            direction: Direction::Descending,
+            examined_rows_max: EXAMINED_ROWS_MAX,
         };
         let mut rows = Vec::new();
         // One row more than requested shows whether there is a next page.
@@ -276,7 +290,7 @@ impl Inner {
             rows.push(row);
             rows.len() <= limit
         };
-        let stopped = self.walk(&walk, &mut take).await?;
+        let stopped = self.scan(&scan, &mut take).await?;
         let next = if rows.len() > limit {
             rows.truncate(limit);
             rows.last().map(|row: &DeliveryRow| row.queued.id)
@@ -300,7 +314,7 @@ impl Inner {
             return Ok(None);
         }
         let body = self.message_at(session_id, number).await?;
-        let current = self.current(tenant).await?;
+        let current = self.current_endpoint_id(tenant).await?;
         let id = id.to_bytes();
         let statement = &self.db.statements.attempts_get;
         let attempts: Vec<(i32, Vec<u8>)> = self
@@ -329,17 +343,17 @@ impl Inner {
         let Some(row) = self.delivery_row(tenant, id).await? else {
             return Ok(RetryOutcome::Unknown);
         };
-        let current = self.current(tenant).await?;
+        let current = self.current_endpoint_id(tenant).await?;
         match current {
             Some(endpoint_id) if row.may_be_retried(current) => {
-                self.put_request(tenant, endpoint_id, &row, at).await?;
+                self.queue_retry(tenant, endpoint_id, &row, at).await?;
                 Ok(RetryOutcome::Asked)
             }
             _ => Ok(RetryOutcome::Refused),
         }
     }
 
-    async fn put_request(
+    async fn queue_retry(
         &self,
         tenant: Tenant,
         endpoint_id: EndpointId,
@@ -368,18 +382,18 @@ impl Inner {
         after: Option<MessageId>,
     ) -> StoreResult<Vec<DeliveryRow>> {
         let mut chosen: Vec<DeliveryRow> = Vec::new();
-        let current = self.current(tenant).await?;
+        let current = self.current_endpoint_id(tenant).await?;
         if current.is_none() {
             return Ok(chosen);
         }
-        let (from, to) = ids_of(filter);
-        let walk = Walk {
+        let (from, to) = ids_in(filter);
+        let scan = DeliveryScan {
             tenant,
             filter,
             current,
-            ids: (after.map_or(from, |id| from.max(self::after(id))), to),
-            way: Way::Up,
-            looked_at_max: usize::MAX,
+            ids: (after.map_or(from, |id| from.max(next_id(id))), to),
+            direction: Direction::Ascending,
+            examined_rows_max: usize::MAX,
         };
         let mut take = |row: DeliveryRow| {
             if row.may_be_retried(current) {
@@ -387,7 +401,7 @@ impl Inner {
             }
             chosen.len() < limit
         };
-        self.walk(&walk, &mut take).await?;
+        self.scan(&scan, &mut take).await?;
         Ok(chosen)
     }
 
@@ -398,28 +412,28 @@ impl Inner {
         chosen: &[DeliveryRow],
         at: TimestampMs,
     ) -> StoreResult<usize> {
-        let Some(endpoint_id) = self.current(tenant).await? else {
+        let Some(endpoint_id) = self.current_endpoint_id(tenant).await? else {
             return Ok(0);
         };
-        let asking: Vec<_> = chosen
+        let requesting: Vec<_> = chosen
             .iter()
-            .map(|row| self.put_request(tenant, endpoint_id, row, at))
+            .map(|row| self.queue_retry(tenant, endpoint_id, row, at))
             .collect();
-        let asking = stream::iter(asking).buffer_unordered(AT_ONCE);
-        asking.try_collect::<Vec<()>>().await?;
+        let requesting = stream::iter(requesting).buffer_unordered(AT_ONCE);
+        requesting.try_collect::<Vec<()>>().await?;
         Ok(chosen.len())
     }
 
     // --- Failed messages -----------------------------------------------------------------------
 
     pub(super) async fn list_failed(&self, tenant: Tenant, id: MessageId) -> StoreResult<()> {
-        let Some(head) = self.head_of(tenant, id).await? else {
+        let Some(head) = self.tenant_message_head(tenant, id).await? else {
             return Ok(());
         };
         let key = self.delivery_key(tenant, id, true).await?;
         let (tenant, id, data) = (tenant_key(tenant), id.to_bytes(), encode(&head)?);
-        let life = self.lives.retained;
-        let values = (tenant.as_slice(), key, id.as_slice(), data.as_slice(), life);
+        let ttl = self.row_ttls.retained;
+        let values = (tenant.as_slice(), key, id.as_slice(), data.as_slice(), ttl);
         self.db.write(&self.db.statements.failed_put, values).await
     }
 
@@ -437,23 +451,25 @@ impl Inner {
     /// Returns the number of failed messages, up to `limit`.
     pub(super) async fn failed_count(&self, tenant: Tenant, limit: usize) -> StoreResult<u64> {
         let (filter, mut count) = (DeliveryFilter::default(), 0);
-        let (shared, own) = owners_of(tenant, true);
-        let slots = self.slots(shared, 0, i64::MAX, Way::Down).await?;
+        let (shared, own) = slot_owners(tenant, true);
+        let slots = self
+            .slots(shared, 0, i64::MAX, Direction::Descending)
+            .await?;
         for keys in self.keys_of_periods(own, slots).await? {
-            let walk = Walk {
+            let scan = DeliveryScan {
                 tenant,
                 filter: &DeliveryFilter {
                     status: Some(DeliveryStatus::Failed),
                     ..filter.clone()
                 },
                 current: None,
-                ids: (first(), last()),
-                way: Way::Down,
-                looked_at_max: limit,
+                ids: (first_id(), last_id()),
+                direction: Direction::Descending,
+                examined_rows_max: limit,
             };
-            let mut ids = walk.ids;
+            let mut ids = scan.ids;
             loop {
-                let (heads, is_end) = self.heads_in(&walk, &keys, ids).await?;
+                let (heads, is_end) = self.merged_heads(&scan, &keys, ids).await?;
                 count += heads.len();
                 match heads.last() {
                     Some(head) if !is_end && count < limit => ids.1 = head.id,
@@ -469,7 +485,7 @@ impl Inner {
 }
 
 /// Returns the id after this one.
-fn after(id: MessageId) -> MessageId {
+fn next_id(id: MessageId) -> MessageId {
     MessageId::from_bytes(
         u128::from_be_bytes(id.to_bytes())
             .saturating_add(1)

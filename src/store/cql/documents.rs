@@ -126,7 +126,7 @@ impl Documents for CqlStore {
         expected: Option<Vec<u8>>,
         data: Option<Vec<u8>>,
     ) -> StoreResult<bool> {
-        self.carry_out(|inner| async move {
+        self.run_to_completion(|inner| async move {
             inner
                 .replace_document(collection, key, expected, data)
                 .await

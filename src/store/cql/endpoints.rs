@@ -23,7 +23,7 @@ impl Inner {
 
     /// Returns the endpoint that a tenant's messages are queued for. While it is paused they are
     /// held.
-    pub(super) async fn wanting(&self, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
+    pub(super) async fn message_endpoint(&self, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
         let endpoint = self.endpoint(tenant).await?;
         Ok(endpoint.map(|endpoint| endpoint.id))
     }
@@ -86,7 +86,7 @@ impl Inner {
         self.resolve(deleted, tenant, is_gone).await
     }
 
-    /// Determines a transaction's outcome; a serial read resolves a doubt.
+    /// Determines a transaction's outcome; a serial read resolves an outcome in doubt.
     async fn resolve(
         &self,
         outcome: Lwt,

@@ -18,9 +18,9 @@ use porchlight_schema::message::Message;
 use porchlight_schema::session::{SessionStart, Tenant};
 
 use super::db::{Lwt, decode, id_bytes};
-use super::journal::Head;
+use super::journal::JournalHead;
 use super::live_sessions::all_buckets;
-use super::sessions::Remembered;
+use super::sessions::IdempotencyRecord;
 use super::slots::tenant_key;
 use super::{CqlStore, Inner};
 
@@ -43,7 +43,9 @@ impl Inner {
         let Some(record) = self.record(session_id).await? else {
             return Ok(());
         };
-        self.memory.tips.put(session_id, Head::of_erased());
+        self.caches
+            .journal_heads
+            .put(session_id, JournalHead::of_erased());
         let messages = self.messages(session_id).await?;
         self.erase_journal(session_id).await?;
         for message in &messages {
@@ -51,8 +53,8 @@ impl Inner {
         }
         self.remove_traces(session_id).await?;
         self.erase_rows(&record.start).await?;
-        self.memory.records.remove(&session_id);
-        self.memory.states_written.remove(&session_id);
+        self.caches.records.remove(&session_id);
+        self.caches.states_written.remove(&session_id);
         Ok(())
     }
 
@@ -114,7 +116,7 @@ impl Inner {
             if tenant != own {
                 continue;
             }
-            let there: Remembered = decode("idempotency", &data)?;
+            let there: IdempotencyRecord = decode("idempotency", &data)?;
             if self.record(there.record.start.session_id).await?.is_some() {
                 continue;
             }
@@ -147,7 +149,7 @@ impl Inner {
 
     async fn erase_message(&self, message: &Message) -> StoreResult<()> {
         let place = (message.session_id, message.number);
-        self.memory.bodies.remove(&place);
+        self.caches.bodies.remove(&place);
         let statements = &self.db.statements;
         let (tenant, id) = (tenant_key(message.tenant), message.id.to_bytes());
         let keys = self.delivery_keys(message.tenant, message.id, false);
@@ -252,22 +254,22 @@ impl Inner {
 #[async_trait]
 impl Erasure for CqlStore {
     async fn session_rows(&self, session_id: SessionId) -> StoreResult<SessionRows> {
-        self.carry_out_all(|inner| inner.session_rows(session_id))
+        self.run_without_deadline(|inner| inner.session_rows(session_id))
             .await
     }
 
     async fn erase_session(&self, session_id: SessionId) -> StoreResult<()> {
-        self.carry_out_all(|inner| inner.erase_session(session_id))
+        self.run_without_deadline(|inner| inner.erase_session(session_id))
             .await
     }
 
     async fn remove_telemetry(&self, session_id: SessionId) -> StoreResult<()> {
-        self.carry_out_all(|inner| inner.remove_telemetry(session_id))
+        self.run_without_deadline(|inner| inner.remove_telemetry(session_id))
             .await
     }
 
     async fn remove_messages(&self, session_id: SessionId) -> StoreResult<()> {
-        self.carry_out_all(|inner| inner.remove_messages(session_id))
+        self.run_without_deadline(|inner| inner.remove_messages(session_id))
             .await
     }
 
@@ -282,8 +284,10 @@ impl Erasure for CqlStore {
         expected: Vec<u8>,
         data: Option<Vec<u8>>,
     ) -> StoreResult<bool> {
-        self.carry_out(|inner| async move { inner.replace_learned(key, expected, data).await })
-            .await
+        self.run_to_completion(
+            |inner| async move { inner.replace_learned(key, expected, data).await },
+        )
+        .await
     }
 
     async fn recorders(
@@ -292,7 +296,7 @@ impl Erasure for CqlStore {
         _limit: usize,
     ) -> StoreResult<RecorderPage> {
         let all = self
-            .carry_out_all(|inner| async move { inner.recorders().await })
+            .run_without_deadline(|inner| async move { inner.recorders().await })
             .await?;
         let later = all
             .into_iter()
@@ -306,7 +310,7 @@ impl Erasure for CqlStore {
         after: Option<Vec<u8>>,
         limit: usize,
     ) -> StoreResult<Removed<Vec<u8>>> {
-        self.carry_out_all(|inner| inner.erase_idempotency_keys(tenant, after, limit))
+        self.run_without_deadline(|inner| inner.erase_idempotency_keys(tenant, after, limit))
             .await
     }
 
@@ -315,12 +319,12 @@ impl Erasure for CqlStore {
     }
 
     async fn renew_session(&self, session_id: SessionId) -> StoreResult<bool> {
-        self.carry_out_all(|inner| inner.renew_session(session_id))
+        self.run_without_deadline(|inner| inner.renew_session(session_id))
             .await
     }
 
     async fn requeue(&self, session_id: SessionId) -> StoreResult<()> {
-        self.carry_out_all(|inner| async move { inner.requeue(session_id).await })
+        self.run_without_deadline(|inner| async move { inner.requeue(session_id).await })
             .await
     }
 

@@ -16,13 +16,13 @@ use porchlight_schema::time::TimestampMs;
 
 use super::db::{Lwt, encode, id_bytes};
 use super::journal::note_bytes;
-use super::live_sessions::Kind;
+use super::live_sessions::WorkTable;
 use super::outbox::Cursor;
 use super::relay::number_cell;
-use super::sessions::Remembered;
+use super::sessions::IdempotencyRecord;
 use super::slots::AT_ONCE;
 use super::slots::OutboxKind;
-use super::state::{Official, SessionRecord, State};
+use super::state::{OfficialInsight, SessionRecord, State};
 use super::{CqlStore, Inner};
 
 /// A message, its state, and its finished attempts by number.
@@ -81,7 +81,7 @@ impl CqlStore {
     ///
     /// The store cannot be written.
     pub async fn import_session(&self, session: ImportedSession) -> StoreResult<()> {
-        self.carry_out_all(|inner| async move { inner.import(&session).await })
+        self.run_without_deadline(|inner| async move { inner.import(&session).await })
             .await
     }
 
@@ -119,7 +119,7 @@ impl CqlStore {
             let values = (
                 session.as_slice(),
                 key.as_slice(),
-                self.inner.lives.retained,
+                self.inner.row_ttls.retained,
             );
             db.write(&db.statements.learned_by_put, values).await?;
         }
@@ -161,14 +161,14 @@ impl CqlStore {
         let Some(record) = self.inner.record(session_id).await? else {
             return Ok(());
         };
-        let remembered = Remembered {
+        let record = IdempotencyRecord {
             body_hash,
             message_at: record.start.created_at,
             record,
             event: MessageEvent::SessionStarted,
             body: "".into(),
         };
-        self.inner.remember(hash, remembered).await.map(drop)
+        self.inner.put_idempotency(hash, record).await.map(drop)
     }
 
     /// Imports a recorder. An existing one is from an earlier run, or has changed since.
@@ -177,7 +177,7 @@ impl CqlStore {
     ///
     /// The store cannot be written.
     pub async fn import_recorder(&self, id: RecorderId, row: RecorderRow) -> StoreResult<()> {
-        self.carry_out_all(|inner| async move { inner.import_recorder(id, &row).await })
+        self.run_without_deadline(|inner| async move { inner.import_recorder(id, &row).await })
             .await
     }
 
@@ -215,11 +215,11 @@ impl Inner {
     async fn import(&self, session: &ImportedSession) -> StoreResult<()> {
         let start = &session.start;
         let session_id = start.session_id;
-        let (key, life) = (session_id.to_bytes(), self.lives.retained);
+        let (key, ttl) = (session_id.to_bytes(), self.row_ttls.retained);
         let statements = &self.db.statements;
         for note in &session.notes {
             let note = note_bytes(*note);
-            let values = (key.as_slice(), note.as_slice(), life);
+            let values = (key.as_slice(), note.as_slice(), ttl);
             self.db.write(&statements.note_put, values).await?;
         }
         if let Some(pod) = &session.pod {
@@ -241,7 +241,7 @@ impl Inner {
         let state = State::imported(session.end, official, count);
         // An existing row belongs to an earlier import or has changed since.
         let data = encode(&state)?;
-        let values = (key.as_slice(), 1_i64, data.as_slice(), life);
+        let values = (key.as_slice(), 1_i64, data.as_slice(), ttl);
         let made = self.db.lightweight(&statements.state_make, values).await?;
         if let Lwt::InDoubt(error) = made {
             // A serial read completes the transaction or rules it out. Without a state the session
@@ -254,12 +254,12 @@ impl Inner {
             self.mark_rescore(session_id, b"import").await?;
         }
         if session.end.is_none() {
-            let (shard, bucket) = self.open_bucket(Kind::Live, session_id).await?;
-            let values = (shard, bucket, key.as_slice(), self.lives.live);
+            let (shard, bucket) = self.open_bucket(WorkTable::Live, session_id).await?;
+            let values = (shard, bucket, key.as_slice(), self.row_ttls.live);
             self.db.write(&statements.live_put, values).await?;
         }
         let data = encode(&record)?;
-        let values = (key.as_slice(), data.as_slice(), life);
+        let values = (key.as_slice(), data.as_slice(), ttl);
         self.db.write(&statements.session_put, values).await?;
         for (endpoint_id, kind, at, row) in queued {
             let place = (session_id, row.queued.number);
@@ -281,7 +281,12 @@ impl Inner {
             for (number, report) in attempts {
                 let (id, data) = (message.id.to_bytes(), encode(report)?);
                 let number = number_cell(*number);
-                let values = (id.as_slice(), number, data.as_slice(), self.lives.retained);
+                let values = (
+                    id.as_slice(),
+                    number,
+                    data.as_slice(),
+                    self.row_ttls.retained,
+                );
                 let put = &self.db.statements.attempt_put;
                 self.db.write(put, values).await?;
             }
@@ -309,7 +314,7 @@ impl Inner {
         &self,
         session_id: SessionId,
         insight: &StoredInsight,
-    ) -> StoreResult<Official> {
+    ) -> StoreResult<OfficialInsight> {
         // The tag is constant, so a repeated import writes the same row.
         let (tag, key) = ([0; 16], session_id.to_bytes());
         let (revision, data) = (insight.record.revision, encode(insight)?);
@@ -318,11 +323,11 @@ impl Inner {
             number_cell(revision),
             tag.as_slice(),
             data.as_slice(),
-            self.lives.retained,
+            self.row_ttls.retained,
         );
         let put = &self.db.statements.insight_put;
         self.db.write(put, values).await?;
-        Ok(Official {
+        Ok(OfficialInsight {
             revision,
             tag,
             covered: insight.covered,

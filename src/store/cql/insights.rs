@@ -12,8 +12,8 @@ use porchlight_schema::message::Message;
 use porchlight_schema::review::Review;
 
 use super::db::{decode, encode};
-use super::relay::{Head, number_cell};
-use super::state::{Change, Official, State, Verdict, tag};
+use super::relay::{MessageHead, number_cell};
+use super::state::{Change, Decision, OfficialInsight, State, random_tag};
 use super::{CqlStore, Inner};
 
 fn revision_of(state: Option<&State>) -> u32 {
@@ -34,7 +34,7 @@ impl Inner {
             return Ok(false);
         };
         let follows = |state: Option<&State>| revision_of(state).checked_add(1) == Some(revision);
-        let written = self.memory.states_written.get(&session_id);
+        let written = self.caches.states_written.get(&session_id);
         let written = written.filter(|(_, state)| follows(Some(state)));
         let stored = match written {
             // If it is not the last one, the transaction is refused.
@@ -45,23 +45,23 @@ impl Inner {
             return Ok(false);
         }
         let learned = self.put_traces(session_id, learned).await?;
-        let tag = tag();
+        let tag = random_tag();
         let (key, data) = (session_id.to_bytes(), encode(&insight)?);
         let row = (
             key.as_slice(),
             number_cell(revision),
             tag.as_slice(),
             data.as_slice(),
-            self.lives.retained,
+            self.row_ttls.retained,
         );
         self.db.write(&self.db.statements.insight_put, row).await?;
         let decide = |state: &State| {
             if !follows(Some(state)) {
-                return Verdict::Stays(false);
+                return Decision::Keep(false);
             }
             let change = Change {
                 end: None,
-                insight: Some(Official {
+                insight: Some(OfficialInsight {
                     revision,
                     tag,
                     covered,
@@ -69,15 +69,15 @@ impl Inner {
                 message: Some(message.clone()),
                 learned: learned.clone(),
             };
-            Verdict::Changes(Box::new(change), true)
+            Decision::Change(Box::new(change), true)
         };
         let (committed, state) = self.change_state(&record, stored, decide).await?;
         if committed {
-            self.see_to("an insight's message", move |inner| {
+            self.perform_with_retries("an insight's message", move |inner| {
                 let state = state.clone();
                 async move {
                     inner.relay(session_id, &state).await?;
-                    if inner.may_be_joined_by_late(session_id) {
+                    if inner.may_receive_late_batches(session_id) {
                         return Ok(());
                     }
                     inner.settle(session_id, None).await.map(drop)
@@ -100,7 +100,7 @@ impl Inner {
         let put = &self.db.statements.learned_by_put;
         let session = session.as_slice();
         let entries = learned.iter().map(|(key, _)| {
-            let values = (session, key.as_slice(), self.lives.retained);
+            let values = (session, key.as_slice(), self.row_ttls.retained);
             self.db.write(put, values)
         });
         try_join_all(entries).await?;
@@ -114,7 +114,7 @@ impl Inner {
 
     /// Stores a trace, which expires with its session.
     pub(super) async fn put_trace(&self, key: &[u8], data: &[u8]) -> StoreResult<()> {
-        let values = (key, data, self.lives.retained);
+        let values = (key, data, self.row_ttls.retained);
         let put = &self.db.statements.trace_put;
         self.db.write(put, values).await
     }
@@ -140,7 +140,7 @@ impl Inner {
         &self,
         session_id: SessionId,
         number: u32,
-    ) -> StoreResult<Option<(Head, Arc<str>)>> {
+    ) -> StoreResult<Option<(MessageHead, Arc<str>)>> {
         let key = session_id.to_bytes();
         let values = (key.as_slice(), number_cell(number));
         let statement = &self.db.statements.message_get;
@@ -168,7 +168,7 @@ impl Inner {
     }
 
     pub(super) async fn message(&self, id: MessageId) -> StoreResult<Option<Message>> {
-        let Some(head) = self.head(id).await? else {
+        let Some(head) = self.message_head(id).await? else {
             return Ok(None);
         };
         let found = self.message_at(head.session_id, head.number).await?;
@@ -176,7 +176,7 @@ impl Inner {
     }
 }
 
-fn message_of(head: &[u8], body: Vec<u8>) -> StoreResult<(Head, Arc<str>)> {
+fn message_of(head: &[u8], body: Vec<u8>) -> StoreResult<(MessageHead, Arc<str>)> {
     let body = String::from_utf8(body)
         .map_err(|_| StoreError::Corrupt("messages: a body that is no text".to_owned()))?;
     Ok((decode("messages", head)?, body.into()))
@@ -191,13 +191,13 @@ impl Insights for CqlStore {
         message: MessageBody,
         learned: Vec<([u8; 32], Vec<u8>)>,
     ) -> StoreResult<bool> {
-        self.carry_out(|inner| inner.commit_insight(session_id, insight, message, learned))
+        self.run_to_completion(|inner| inner.commit_insight(session_id, insight, message, learned))
             .await
     }
 
     async fn settle(&self, session_id: SessionId) -> StoreResult<bool> {
         // The batches are counted, which takes long in the longest sessions.
-        self.carry_out_all(|inner| async move { inner.settle(session_id, None).await })
+        self.run_without_deadline(|inner| async move { inner.settle(session_id, None).await })
             .await
     }
 
@@ -207,7 +207,7 @@ impl Insights for CqlStore {
     }
 
     async fn put_review(&self, session_id: SessionId, review: Review) -> StoreResult<bool> {
-        self.carry_out(|inner| async move { inner.put_review(session_id, &review).await })
+        self.run_to_completion(|inner| async move { inner.put_review(session_id, &review).await })
             .await
     }
 

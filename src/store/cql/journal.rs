@@ -1,8 +1,8 @@
 //! The journal, notes and snapshots.
 
+mod cached_head;
 mod head;
 mod row;
-mod tip;
 
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -15,11 +15,11 @@ use porchlight_schema::limits::JOURNAL_READ_BYTES_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-use super::live_sessions::{Kind, buckets_to_clear};
-use super::slots::{Owner, Way};
+use super::live_sessions::{WorkTable, buckets_to_clear};
+use super::slots::{Direction, SlotOwner};
 use super::write_group::WriteGroup;
 use super::{CqlStore, Inner};
-pub(super) use head::Head;
+pub(super) use head::JournalHead;
 pub(super) use row::note_bytes;
 use row::{bucket_of, cell, entry, note_of, number, parts, payload};
 
@@ -33,17 +33,17 @@ impl Inner {
         batch: PackedBatch,
         received_at: TimestampMs,
     ) -> StoreResult<Appended> {
-        let _turn = self.memory.batches.lock(&(session_id, seq)).await;
-        let tip = self.current_tip(session_id, seq).await?;
-        if tip.erased {
+        let _guard = self.caches.batches.lock(&(session_id, seq)).await;
+        let head = self.current_head(session_id, seq).await?;
+        if head.erased {
             return Ok(Appended::Erased);
         }
-        let doubtful = self.memory.doubtful.get(&(session_id, seq));
+        let in_doubt = self.caches.in_doubt.get(&(session_id, seq));
         let (key, hash) = (session_id.to_bytes(), batch.hash());
         let bucket = self.journal_bucket(session_id, seq).await?;
         let place = (key.as_slice(), bucket, cell(seq));
-        let is_above = tip.highest.is_none_or(|highest| seq > highest);
-        if !is_above || tip.ended || doubtful.is_some() {
+        let is_above = head.highest.is_none_or(|highest| seq > highest);
+        if !is_above || head.ended || in_doubt.is_some() {
             let statement = &self.db.statements.batch_hashes;
             let there: Vec<(Vec<u8>,)> = self.db.rows(statement, place, usize::MAX).await?;
             if !there.is_empty() {
@@ -52,13 +52,13 @@ impl Inner {
                     .any(|(there,)| there.as_slice() == hash.as_slice());
                 return Ok(if same {
                     // The process that wrote the batch may have stopped before it set the mark.
-                    self.mark_late(session_id, tip, &hash).await?;
+                    self.mark_late(session_id, head, &hash).await?;
                     Appended::Repeated
                 } else {
                     Appended::Conflict
                 });
             }
-            self.rule_out(place, doubtful.unwrap_or_default(), &hash)
+            self.delete_in_doubt(place, in_doubt.unwrap_or_default(), &hash)
                 .await?;
         }
         let entry = JournalEntry {
@@ -67,13 +67,15 @@ impl Inner {
             batch,
         };
         if let Err(error) = self.put_batch(session_id, &entry).await {
-            self.doubt(session_id, seq, hash);
+            self.note_in_doubt(session_id, seq, hash);
             return Err(error);
         }
-        self.memory.tips.change(&session_id, |tip| tip.raise(seq));
+        self.caches
+            .journal_heads
+            .change(&session_id, |head| head.raise(seq));
         // The session may have ended in the meantime.
-        let tip = self.memory.tips.get(&session_id).unwrap_or(tip);
-        self.mark_late(session_id, tip, &hash).await?;
+        let head = self.caches.journal_heads.get(&session_id).unwrap_or(head);
+        self.mark_late(session_id, head, &hash).await?;
         (self.on_durable)(session_id, seq, entry.batch);
         Ok(Appended::New)
     }
@@ -92,7 +94,7 @@ impl Inner {
     ) -> StoreResult<()> {
         let bucket = self.journal_bucket(session_id, entry.seq).await?;
         if bucket > 0 {
-            self.list_slots(&[(Owner::Journal(session_id), i64::from(bucket))])
+            self.list_slots(&[(SlotOwner::Journal(session_id), i64::from(bucket))])
                 .await?;
         }
         let (key, hash) = (session_id.to_bytes(), entry.batch.hash());
@@ -103,14 +105,19 @@ impl Inner {
             cell(entry.seq),
             hash.as_slice(),
             data.as_slice(),
-            self.lives.retained,
+            self.row_ttls.retained,
         );
         self.db.write(&self.db.statements.batch_put, row).await
     }
 
     /// Marks a completed session because a batch arrived late.
-    async fn mark_late(&self, session_id: SessionId, tip: Head, hash: &[u8]) -> StoreResult<()> {
-        if tip.ended {
+    async fn mark_late(
+        &self,
+        session_id: SessionId,
+        head: JournalHead,
+        hash: &[u8],
+    ) -> StoreResult<()> {
+        if head.ended {
             self.mark_rescore(session_id, hash).await?;
         }
         Ok(())
@@ -123,9 +130,14 @@ impl Inner {
         if from == 0 {
             buckets.push(0);
         }
-        let owner = Owner::Journal(session_id);
+        let owner = SlotOwner::Journal(session_id);
         let further = self
-            .slots(owner, i64::from(from.max(1)), i64::MAX, Way::Up)
+            .slots(
+                owner,
+                i64::from(from.max(1)),
+                i64::MAX,
+                Direction::Ascending,
+            )
             .await?;
         buckets.extend(
             further
@@ -158,7 +170,7 @@ impl Inner {
     ) -> StoreResult<Vec<JournalEntry>> {
         let entries = self.read_entries(session_id, from_seq, limit).await?;
         if let Some(last) = entries.last() {
-            self.learn_batch(session_id, last.seq);
+            self.note_batch(session_id, last.seq);
         }
         Ok(entries)
     }
@@ -242,9 +254,9 @@ impl Inner {
         session_id: SessionId,
         tag: &[u8],
     ) -> StoreResult<()> {
-        let (shard, bucket) = self.open_bucket(Kind::Behind, session_id).await?;
-        let (key, life) = (session_id.to_bytes().to_vec(), self.lives.retained);
-        let values = (shard, bucket, key, tag.to_vec(), life);
+        let (shard, bucket) = self.open_bucket(WorkTable::ToScore, session_id).await?;
+        let (key, ttl) = (session_id.to_bytes().to_vec(), self.row_ttls.retained);
+        let values = (shard, bucket, key, tag.to_vec(), ttl);
         group.add(&self.db.statements.behind_put, tag.len(), values);
         Ok(())
     }
@@ -253,7 +265,7 @@ impl Inner {
     /// `found_in` is the bucket in which a mark was found.
     ///
     /// The marks are read before the data, so that data that arrives meanwhile keeps its mark. Call it only when no other
-    /// node can write without setting a mark ([`Self::may_be_joined_by_late`]).
+    /// node can write without setting a mark ([`Self::may_receive_late_batches`]).
     pub(super) async fn settle(
         &self,
         session_id: SessionId,
@@ -302,14 +314,14 @@ impl Journal for CqlStore {
         batch: PackedBatch,
         received_at: TimestampMs,
     ) -> StoreResult<Appended> {
-        self.carry_out(
-            |inner| async move { inner.append(session_id, seq, batch, received_at).await },
-        )
+        self.run_to_completion(|inner| async move {
+            inner.append(session_id, seq, batch, received_at).await
+        })
         .await
     }
 
     fn learn_forwarded(&self, session_id: SessionId, seq: u32) {
-        self.inner.learn_batch(session_id, seq);
+        self.inner.note_batch(session_id, seq);
     }
 
     async fn newest(&self, session_id: SessionId) -> StoreResult<Option<(u32, TimestampMs)>> {
@@ -339,14 +351,14 @@ impl Journal for CqlStore {
     async fn count(&self, session_id: SessionId) -> StoreResult<u32> {
         // Only scoring counts. The longest sessions have a million batches, which takes longer to count
         // than a caller may wait for an answer.
-        self.carry_out_all(|inner| async move { inner.count(session_id).await })
+        self.run_without_deadline(|inner| async move { inner.count(session_id).await })
             .await
     }
 
     async fn note(&self, session_id: SessionId, note: Note) -> StoreResult<()> {
         self.read(|inner| async move {
             let (key, note) = (session_id.to_bytes(), note_bytes(note));
-            let values = (key.as_slice(), note.as_slice(), inner.lives.retained);
+            let values = (key.as_slice(), note.as_slice(), inner.row_ttls.retained);
             let db = &inner.db;
             db.write(&db.statements.note_put, values).await
         })
@@ -379,13 +391,13 @@ impl Snapshots for CqlStore {
                 generation,
                 next_seq,
                 snapshot.state.as_slice(),
-                inner.lives.snapshots,
+                inner.row_ttls.snapshots,
             );
             db.write(&db.statements.snapshot_put, values).await?;
-            // Without a cached tip, the number of older snapshots is unknown.
+            // Without a cached head, the number of older snapshots is unknown.
             let mut is_full = true;
-            let tips = &inner.memory.tips;
-            tips.change(&session_id, |tip| is_full = tip.on_snapshot());
+            let journal_heads = &inner.caches.journal_heads;
+            journal_heads.change(&session_id, |head| is_full = head.on_snapshot());
             if is_full {
                 let older = (key.as_slice(), generation, next_seq);
                 db.write(&db.statements.snapshots_trim, older).await?;

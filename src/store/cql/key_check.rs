@@ -60,7 +60,7 @@ impl KeyCheck for CqlStore {
         expected: Option<KeyCheckValue>,
         next: KeyCheckValue,
     ) -> StoreResult<bool> {
-        self.carry_out(|inner| async move { inner.replace_key_check(expected, next).await })
+        self.run_to_completion(|inner| async move { inner.replace_key_check(expected, next).await })
             .await
     }
 }

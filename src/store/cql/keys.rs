@@ -7,7 +7,7 @@ use porchlight_schema::key::KeyRecord;
 use porchlight_schema::time::TimestampMs;
 
 use super::db::{Lwt, decode, encode};
-use super::state::{TRIES_MAX, pause};
+use super::state::{LWT_ATTEMPTS_MAX, back_off};
 use super::{CqlStore, Inner};
 
 impl Inner {
@@ -15,7 +15,7 @@ impl Inner {
         let (name, data) = (candidate.name.as_str(), encode(&candidate)?);
         let statements = &self.db.statements;
         let mut read = &statements.organization_get;
-        for _ in 0..TRIES_MAX {
+        for _ in 0..LWT_ATTEMPTS_MAX {
             let stored: Option<(Vec<u8>,)> = self.db.row(read, (name,)).await?;
             if let Some((stored,)) = stored {
                 return decode("organizations", &stored);
@@ -27,7 +27,7 @@ impl Inner {
                 Lwt::Refused => {}
                 Lwt::InDoubt(_) => read = &statements.organization_serial,
             }
-            pause().await;
+            back_off().await;
         }
         Err(StoreError::Overloaded)
     }
@@ -91,7 +91,7 @@ impl Inner {
         let Some((hash,)) = found else {
             return Ok(None);
         };
-        for _ in 0..TRIES_MAX {
+        for _ in 0..LWT_ATTEMPTS_MAX {
             let stored: Option<(Vec<u8>,)> = self
                 .db
                 .row(&statements.key_serial, (hash.as_slice(),))
@@ -110,7 +110,7 @@ impl Inner {
             if let Lwt::Applied = self.db.lightweight(change, values).await? {
                 return Ok(Some(record));
             }
-            pause().await;
+            back_off().await;
         }
         Err(StoreError::Overloaded)
     }
@@ -119,7 +119,7 @@ impl Inner {
 #[async_trait]
 impl Keys for CqlStore {
     async fn organization(&self, candidate: Organization) -> StoreResult<Organization> {
-        self.carry_out(|inner| async move { inner.organization(candidate).await })
+        self.run_to_completion(|inner| async move { inner.organization(candidate).await })
             .await
     }
 
@@ -137,7 +137,7 @@ impl Keys for CqlStore {
     }
 
     async fn put_key(&self, hash: [u8; 32], record: KeyRecord) -> StoreResult<()> {
-        self.carry_out(|inner| async move { inner.put_key(hash, record).await })
+        self.run_to_completion(|inner| async move { inner.put_key(hash, record).await })
             .await
     }
 
@@ -160,12 +160,12 @@ impl Keys for CqlStore {
     }
 
     async fn note_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()> {
-        self.carry_out(|inner| async move { inner.note_key_use(hash, hour).await })
+        self.run_to_completion(|inner| async move { inner.note_key_use(hash, hour).await })
             .await
     }
 
     async fn revoke_key(&self, id: KeyId, at: TimestampMs) -> StoreResult<Option<KeyRecord>> {
-        self.carry_out(|inner| async move { inner.revoke_key(id, at).await })
+        self.run_to_completion(|inner| async move { inner.revoke_key(id, at).await })
             .await
     }
 }

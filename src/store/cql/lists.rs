@@ -12,7 +12,7 @@ use porchlight_schema::time::TimestampMs;
 use super::Inner;
 use super::bounded::{OWN_READ_MAX, cut_full_read};
 use super::session_list::List;
-use super::slots::{AT_ONCE, HOUR_MS, Owner, Way, slot_of};
+use super::slots::{AT_ONCE, Direction, HOUR_MS, SlotOwner, slot_of};
 use super::write_group::WriteGroup;
 
 mod partition;
@@ -20,12 +20,12 @@ mod partition;
 use partition::Partition;
 
 /// A position in a list; smaller positions are newer.
-pub(super) type Place = (TimestampMs, SessionId);
+pub(super) type Position = (TimestampMs, SessionId);
 
 /// Partitions of a list that are read together.
-struct Part {
+struct PartitionGroup {
     partitions: Vec<Partition>,
-    /// Older rows belong to later parts.
+    /// Older rows belong to later groups.
     from: TimestampMs,
 }
 
@@ -35,11 +35,12 @@ fn matches(row: &SessionRow, filter: &SessionFilter) -> bool {
         Some(_) => SessionStatus::Completed,
     };
     let start = &row.start;
-    let is =
-        |wanted: &Option<String>, there: &str| wanted.as_ref().is_none_or(|wanted| wanted == there);
-    filter.status.is_none_or(|wanted| wanted == status)
-        && is(&filter.delivery_id, &start.delivery_id)
-        && is(&filter.external_rider_id, &start.external_rider_id)
+    let is_equal = |expected: &Option<String>, actual: &str| {
+        expected.as_ref().is_none_or(|expected| expected == actual)
+    };
+    filter.status.is_none_or(|expected| expected == status)
+        && is_equal(&filter.delivery_id, &start.delivery_id)
+        && is_equal(&filter.external_rider_id, &start.external_rider_id)
 }
 
 impl Inner {
@@ -58,16 +59,17 @@ impl Inner {
     ) -> StoreResult<()> {
         let (tenant, at) = (start.tenant, start.created_at);
         let hour = slot_of(at, HOUR_MS);
-        self.list_slots(&[(Owner::Sessions(tenant), hour)]).await?;
+        self.list_slots(&[(SlotOwner::Sessions(tenant), hour)])
+            .await?;
         let mut partitions = Vec::new();
         for list in List::of(start) {
-            let owner = Owner::OwnSessions(tenant, list);
-            let own = self.take_room(owner, hour, at).await?;
+            let owner = SlotOwner::OwnSessions(tenant, list);
+            let own = self.choose_partition(owner, hour, at).await?;
             partitions.push(own.map_or(list.shared(hour), |own| list.own(own)));
         }
-        let place = (at, start.session_id);
+        let position = (at, start.session_id);
         for partition in partitions {
-            self.add_place(group, tenant, partition, place);
+            self.add_row(group, tenant, partition, position);
         }
         Ok(())
     }
@@ -94,7 +96,7 @@ impl Inner {
             before = before.min((to, SessionId::from_bytes([0; 16])));
         }
         let from = filter.from.unwrap_or(TimestampMs(i64::MIN));
-        let mut page = Collecting {
+        let mut page = PageBuilder {
             rows: Vec::new(),
             limit,
             scanned: 0,
@@ -102,13 +104,14 @@ impl Inner {
         let list = List::of_filter(filter);
         let mut reading = Some(before.0);
         while let Some(to) = reading {
-            let (parts, next) = self.parts(tenant, list, from, to).await?;
+            let (groups, next) = self.groups(tenant, list, from, to).await?;
             reading = next;
-            for part in parts {
+            for group in groups {
                 loop {
-                    let (places, is_end) =
-                        self.merged_places(tenant, &part.partitions, before).await?;
-                    let (within, passed) = split(&places, from.max(part.from));
+                    let (positions, is_end) = self
+                        .merged_positions(tenant, &group.partitions, before)
+                        .await?;
+                    let (within, passed) = split(&positions, from.max(group.from));
                     before = within.last().copied().unwrap_or(before);
                     if let Some(next) = self.collect(&mut page, &within, filter).await? {
                         return Ok(Page {
@@ -120,7 +123,7 @@ impl Inner {
                         break;
                     }
                 }
-                before = before.min((part.from, SessionId::from_bytes([0; 16])));
+                before = before.min((group.from, SessionId::from_bytes([0; 16])));
             }
         }
         Ok(Page {
@@ -129,18 +132,23 @@ impl Inner {
         })
     }
 
-    /// Returns the parts of a list in which sessions of these times are, newest first, and the time from which the
-    /// next call continues.
-    async fn parts(
+    /// Returns the partitions of a list that may contain sessions of these times, newest first, and the time from which
+    /// the next call continues.
+    async fn groups(
         &self,
         tenant: Tenant,
         list: List,
         from: TimestampMs,
         to: TimestampMs,
-    ) -> StoreResult<(Vec<Part>, Option<TimestampMs>)> {
+    ) -> StoreResult<(Vec<PartitionGroup>, Option<TimestampMs>)> {
         let (first, last) = (slot_of(from, HOUR_MS), slot_of(to, HOUR_MS));
         let mut own = self
-            .own_partitions(Owner::OwnSessions(tenant, list), first, last, Way::Down)
+            .own_partitions(
+                SlotOwner::OwnSessions(tenant, list),
+                first,
+                last,
+                Direction::Descending,
+            )
             .await?;
         let next = cut_full_read(&mut own, OWN_READ_MAX);
         let mut hours: BTreeMap<i64, Vec<Partition>> = BTreeMap::new();
@@ -149,42 +157,42 @@ impl Inner {
         }
         if list == List::All {
             let first = next.map_or(first, |next| next + 1);
-            let owner = Owner::Sessions(tenant);
-            for hour in self.slots(owner, first, last, Way::Up).await? {
+            let owner = SlotOwner::Sessions(tenant);
+            for hour in self.slots(owner, first, last, Direction::Ascending).await? {
                 hours.entry(hour).or_default();
             }
         }
         let start_of = |hour: i64| TimestampMs(hour.saturating_mul(HOUR_MS));
-        let mut parts: Vec<_> = hours
+        let mut groups: Vec<_> = hours
             .into_iter()
             .rev()
             .map(|(hour, mut partitions)| {
                 partitions.push(list.shared(hour));
-                Part {
+                PartitionGroup {
                     partitions,
                     from: start_of(hour),
                 }
             })
             .collect();
         if list != List::All && next.is_none() {
-            parts.push(Part {
+            groups.push(PartitionGroup {
                 partitions: vec![list.shared(0)],
                 from: TimestampMs(i64::MIN),
             });
         }
         // The first millisecond after the hour that was left out; a later read begins before it.
-        Ok((parts, next.map(|hour| start_of(hour + 1).plus_ms(-1))))
+        Ok((groups, next.map(|hour| start_of(hour + 1).plus_ms(-1))))
     }
 
-    /// Adds matching sessions to the page. Some: the page is full, and this is its cursor.
+    /// Adds matching sessions to the page. Returns its cursor once the page is full.
     async fn collect(
         &self,
-        page: &mut Collecting,
-        places: &[Place],
+        page: &mut PageBuilder,
+        positions: &[Position],
         filter: &SessionFilter,
     ) -> StoreResult<Option<Option<SessionId>>> {
         // Small chunks avoid looking up many more sessions than fit.
-        for some in places.chunks(AT_ONCE) {
+        for some in positions.chunks(AT_ONCE) {
             let finding = some.iter().map(|&(_, id)| self.find(id));
             let finding: Vec<_> = finding.collect();
             let rows: Vec<_> = stream::iter(finding)
@@ -209,20 +217,20 @@ impl Inner {
     }
 }
 
-/// A page being filled.
-struct Collecting {
+/// A page of a list that is being filled.
+struct PageBuilder {
     rows: Vec<SessionRow>,
     limit: usize,
     scanned: usize,
 }
 
 /// Returns the positions at or after `from`, and whether there were others.
-fn split(places: &[Place], from: TimestampMs) -> (Vec<Place>, bool) {
-    let within: Vec<_> = places
+fn split(positions: &[Position], from: TimestampMs) -> (Vec<Position>, bool) {
+    let within: Vec<_> = positions
         .iter()
         .copied()
-        .filter(|place| place.0 >= from)
+        .filter(|position| position.0 >= from)
         .collect();
-    let passed = within.len() < places.len();
+    let passed = within.len() < positions.len();
     (within, passed)
 }

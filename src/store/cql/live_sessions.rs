@@ -1,4 +1,4 @@
-//! Live sessions, and sessions that need scoring: the work that an owner of shards starts.
+//! Finds the sessions for which an owner of shards has work: live sessions, and ended sessions to score.
 
 mod buckets;
 
@@ -15,17 +15,17 @@ use porchlight_schema::limits::{
 use super::Inner;
 use super::slots::AT_ONCE;
 use super::state::{SessionRecord, State};
-pub(super) use buckets::{EmptyRead, Entry, Kind, all_buckets, buckets_to_clear};
+pub(super) use buckets::{EmptyRead, Entry, WorkTable, all_buckets, buckets_to_clear};
 
 /// The sessions of one lookup whose remaining work is completed concurrently: together as many as
 /// partitions are read concurrently.
 const COMPLETED_AT_ONCE: usize = AT_ONCE / LIVE_LOOK_UPS_AT_ONCE_MAX;
 
-/// Returns the results of the sessions of one lookup, in their order.
-async fn found_in<T>(
-    looking: Vec<impl Future<Output = StoreResult<Option<T>>>>,
+/// Runs the lookups of sessions concurrently, and returns the results in their order.
+async fn collect_found<T>(
+    lookups: Vec<impl Future<Output = StoreResult<Option<T>>>>,
 ) -> StoreResult<Vec<T>> {
-    let found: Vec<_> = stream::iter(looking)
+    let found: Vec<_> = stream::iter(lookups)
         .buffered(COMPLETED_AT_ONCE)
         .try_collect()
         .await?;
@@ -33,36 +33,36 @@ async fn found_in<T>(
 }
 
 impl Inner {
-    /// Returns the first `limit` sessions of one of the two tables, after `after`, that pass
-    /// `look`, which takes [`LIVE_LOOKED_UP_TOGETHER_MAX`] sessions at most and keeps their order.
-    async fn found_by<'i, T, F>(
+    /// Returns the first `limit` results of `look_up` for the sessions of a table after `after`. `look_up` takes at
+    /// most [`LIVE_LOOKED_UP_TOGETHER_MAX`] sessions and keeps their order.
+    async fn collect_sessions<'i, T, F>(
         &'i self,
-        kind: Kind,
+        table: WorkTable,
         shards: ShardSet,
         mut after: Option<SessionId>,
         limit: usize,
-        look: impl Fn(&'i Self, Vec<Entry>) -> F,
+        look_up: impl Fn(&'i Self, Vec<Entry>) -> F,
     ) -> StoreResult<Vec<T>>
     where
         F: Future<Output = StoreResult<Vec<T>>>,
     {
-        let mut passed = Vec::new();
-        while passed.len() < limit {
-            let wanted = limit - passed.len();
-            let (entries, whole) = self.entries(kind, shards, after, wanted).await?;
+        let mut found = Vec::new();
+        while found.len() < limit {
+            let missing = limit - found.len();
+            let (entries, whole) = self.work_entries(table, shards, after, missing).await?;
             after = entries.last().map(|entry| entry.session_id).or(after);
             let groups = entries.chunks(LIVE_LOOKED_UP_TOGETHER_MAX);
-            let looking: Vec<_> = groups.map(|group| look(self, group.to_vec())).collect();
-            let found: Vec<_> = stream::iter(looking)
+            let lookups: Vec<_> = groups.map(|group| look_up(self, group.to_vec())).collect();
+            let groups: Vec<_> = stream::iter(lookups)
                 .buffered(LIVE_LOOK_UPS_AT_ONCE_MAX)
                 .try_collect()
                 .await?;
-            passed.extend(found.into_iter().flatten());
+            found.extend(groups.into_iter().flatten());
             if whole {
                 break;
             }
         }
-        Ok(passed)
+        Ok(found)
     }
 
     /// Returns the live sessions. This also completes work that an earlier process left: an end
@@ -78,17 +78,23 @@ impl Inner {
         limit: usize,
         is_known: IsKnown,
     ) -> StoreResult<Vec<SessionRow>> {
-        self.found_by(Kind::Live, shards, after, limit, |inner, mut entries| {
-            entries.retain(|Entry { session_id, .. }| {
-                !is_known(*session_id) || inner.memory.examined.get(session_id).is_none()
-            });
-            inner.look_at_live(entries)
-        })
+        self.collect_sessions(
+            WorkTable::Live,
+            shards,
+            after,
+            limit,
+            |inner, mut entries| {
+                entries.retain(|Entry { session_id, .. }| {
+                    !is_known(*session_id) || inner.caches.examined.get(session_id).is_none()
+                });
+                inner.look_up_live(entries)
+            },
+        )
         .await
     }
 
-    /// Looks the sessions of these entries up with one read of their starts and one of their states.
-    async fn look_at_live(&self, entries: Vec<Entry>) -> StoreResult<Vec<SessionRow>> {
+    /// Looks up the sessions of these entries with one read of their starts and one read of their states.
+    async fn look_up_live(&self, entries: Vec<Entry>) -> StoreResult<Vec<SessionRow>> {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
@@ -101,9 +107,10 @@ impl Inner {
                 completing.push(self.complete_live(entry, record, state));
             }
         }
-        found_in(completing).await
+        collect_found(completing).await
     }
 
+    /// Completes the work that an earlier process left for a live session. Returns `None` if the session has ended.
     async fn complete_live(
         &self,
         entry: Entry,
@@ -124,7 +131,7 @@ impl Inner {
         {
             self.queue(&head).await?;
         }
-        self.memory.examined.put(session_id, ());
+        self.caches.examined.put(session_id, ());
         Ok(Some(SessionRow {
             start: record.start,
             end: None,
@@ -132,42 +139,48 @@ impl Inner {
     }
 
     /// Returns the marked sessions, and removes each mark that the insight covers.
-    pub(super) async fn behind(
+    pub(super) async fn to_score(
         self: Arc<Self>,
         shards: ShardSet,
         after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionId>> {
-        self.found_by(Kind::Behind, shards, after, limit, Self::those_behind)
-            .await
+        self.collect_sessions(
+            WorkTable::ToScore,
+            shards,
+            after,
+            limit,
+            Self::look_up_to_score,
+        )
+        .await
     }
 
-    async fn those_behind(&self, entries: Vec<Entry>) -> StoreResult<Vec<SessionId>> {
-        let looking: Vec<_> = entries
+    async fn look_up_to_score(&self, entries: Vec<Entry>) -> StoreResult<Vec<SessionId>> {
+        let lookups: Vec<_> = entries
             .into_iter()
             .map(|entry| self.needs_rescoring(entry))
             .collect();
-        found_in(looking).await
+        collect_found(lookups).await
     }
 
     /// Returns whether another node may still accept a batch without knowing that the session has
-    /// ended, and so without a mark. Then the marks stay, so that the session is examined again
+    /// ended, and therefore without setting a mark. The marks then stay, so that the session is examined again
     /// later. The time counts from the moment at which this process first saw the end, by its
     /// monotonic clock: the time of the end may come from another node's clock.
-    pub(super) fn may_be_joined_by_late(&self, session_id: SessionId) -> bool {
+    pub(super) fn may_receive_late_batches(&self, session_id: SessionId) -> bool {
         if !self.ownership.is_shared() {
             return false;
         }
-        self.clock.uptime_ms() - self.saw_end(session_id) < END_SETTLES_MS as i64
+        self.clock.uptime_ms() - self.note_end(session_id) < END_SETTLES_MS as i64
     }
 
     /// Notes that a session has ended, and returns when this process first saw that, in
     /// milliseconds of its monotonic clock.
-    pub(super) fn saw_end(&self, session_id: SessionId) -> i64 {
-        let seen = self.memory.ends_seen.get(&session_id);
+    pub(super) fn note_end(&self, session_id: SessionId) -> i64 {
+        let seen = self.caches.ends_seen.get(&session_id);
         seen.unwrap_or_else(|| {
             let now_ms = self.clock.uptime_ms();
-            self.memory.ends_seen.put(session_id, now_ms);
+            self.caches.ends_seen.put(session_id, now_ms);
             now_ms
         })
     }
@@ -181,10 +194,10 @@ impl Inner {
             return Ok(None);
         }
         self.relay(session_id, &state).await?;
-        let is_known = self.memory.ends_seen.get(&session_id).is_some();
+        let is_known = self.caches.ends_seen.get(&session_id).is_some();
         let is_covered = match state.insight {
             // If this process knows of the end, it settles the session in a few seconds.
-            Some(_) if self.may_be_joined_by_late(session_id) => is_known,
+            Some(_) if self.may_receive_late_batches(session_id) => is_known,
             Some(_) => self.settle(session_id, Some(entry.bucket)).await?,
             None => false,
         };

@@ -21,8 +21,8 @@ fn cell(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn standing_cell(standing: MemberStatus) -> i8 {
-    match standing {
+fn status_cell(status: MemberStatus) -> i8 {
+    match status {
         MemberStatus::Up => 0,
         MemberStatus::Leaving => 1,
         MemberStatus::Gone => 2,
@@ -99,7 +99,7 @@ impl Inner {
             } => {
                 let values = (
                     cell(*beat),
-                    standing_cell(*standing),
+                    status_cell(*standing),
                     self.clock.now().0,
                     CLUSTER,
                     member.node.0.as_str(),

@@ -23,7 +23,7 @@ pub enum CqlOpenError {
     #[error("the tables cannot be brought up to date: {0}")]
     Schema(String),
     /// The store cannot be read or written.
-    #[error("the CQL cluster does not answer as it should")]
+    #[error("the CQL cluster sent an unexpected answer")]
     Store(#[from] porchlight_ports::StoreError),
     /// A thread cannot be started, or panicked.
     #[error("the store's threads cannot be started")]

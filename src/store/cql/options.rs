@@ -41,7 +41,7 @@ pub struct Agreement {
     /// Time from the agreement to the first use.
     pub ahead: Duration,
     /// Interval at which a process reads the agreement until it finds one.
-    pub look_every: Duration,
+    pub read_interval: Duration,
 }
 
 impl Default for Agreement {
@@ -49,12 +49,12 @@ impl Default for Agreement {
         Self {
             after: Duration::from_millis(AGREED_AFTER_MS),
             ahead: Duration::from_millis(AGREED_AHEAD_MS),
-            look_every: Duration::from_millis(LOOK_EVERY_MS),
+            read_interval: Duration::from_millis(LOOK_EVERY_MS),
         }
     }
 }
 
-// Each process looks several times between an agreement and its time.
+// Each process reads the agreement several times between the agreement and its time.
 const _: () = assert!(AGREED_AHEAD_MS >= 5 * LOOK_EVERY_MS);
 
 impl std::fmt::Debug for CqlOptions {

@@ -48,7 +48,7 @@ impl Inner {
             key.as_slice(),
             version,
             data.as_slice(),
-            self.lives.retained,
+            self.row_ttls.retained,
         );
         let make = &self.db.statements.recorder_make;
         match self.db.lightweight(make, values).await? {
@@ -69,8 +69,8 @@ impl Inner {
         let (key, encoded) = (id.to_bytes(), encode(&data)?);
         let version = i64::try_from(version).unwrap_or(i64::MAX);
         let next = version.saturating_add(1);
-        let (key, encoded, life) = (key.as_slice(), encoded.as_slice(), self.lives.retained);
-        let values = (life, next, encoded, key, version);
+        let (key, encoded, ttl) = (key.as_slice(), encoded.as_slice(), self.row_ttls.retained);
+        let values = (ttl, next, encoded, key, version);
         let change = &self.db.statements.recorder_change;
         match self.db.lightweight(change, values).await? {
             Lwt::Applied => Ok(true),
@@ -101,7 +101,7 @@ impl Inner {
 #[async_trait]
 impl Recorders for CqlStore {
     async fn create_recorder(&self, id: RecorderId, data: Vec<u8>) -> StoreResult<()> {
-        self.carry_out(|inner| async move { inner.create_recorder(id, data).await })
+        self.run_to_completion(|inner| async move { inner.create_recorder(id, data).await })
             .await
     }
 
@@ -116,12 +116,14 @@ impl Recorders for CqlStore {
         version: u64,
         data: Vec<u8>,
     ) -> StoreResult<bool> {
-        self.carry_out(|inner| async move { inner.change_recorder(id, version, data).await })
-            .await
+        self.run_to_completion(
+            |inner| async move { inner.change_recorder(id, version, data).await },
+        )
+        .await
     }
 
     async fn remove_recorder(&self, id: RecorderId) -> StoreResult<bool> {
-        self.carry_out(|inner| async move { inner.remove_recorder(id).await })
+        self.run_to_completion(|inner| async move { inner.remove_recorder(id).await })
             .await
     }
 }

@@ -1,5 +1,5 @@
-//! Writes the copies that must follow a change: a message and its entries. Every write is idempotent, because
-//! the rows are immutable.
+//! Writes the copies that must follow a change: a message and its entries. Every write is idempotent, because the rows
+//! are immutable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use super::Inner;
 use super::db::encode;
 use super::slots::OutboxKind;
-use super::slots::{Owner, SLOT_MS, slot_of, tenant_key};
+use super::slots::{SLOT_MS, SlotOwner, slot_of, tenant_key};
 use super::state::State;
 use super::write_group::WriteGroup;
 
-/// Pauses between attempts at writes that did not succeed immediately.
-const AGAIN_AFTER: [Duration; 5] = [
+/// The delays before the retries of a failed write; the last one repeats.
+const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_millis(250),
     Duration::from_secs(1),
     Duration::from_secs(4),
@@ -28,12 +28,12 @@ const AGAIN_AFTER: [Duration; 5] = [
     Duration::from_secs(60),
 ];
 
-/// Maximum size of a message's body that is remembered until it is sent.
-const BODY_REMEMBERED_BYTES_MAX: usize = 8 * 1024;
+/// Maximum size of a message body that is cached until it is sent.
+const CACHED_BODY_BYTES_MAX: usize = 8 * 1024;
 
 /// A message without its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Head {
+pub(super) struct MessageHead {
     pub(super) id: MessageId,
     pub(super) tenant: Tenant,
     pub(super) session_id: SessionId,
@@ -44,7 +44,7 @@ pub(super) struct Head {
     pub(super) endpoint_id: EndpointId,
 }
 
-impl Head {
+impl MessageHead {
     pub(super) fn new(message: &Message, endpoint_id: EndpointId) -> Self {
         Self {
             id: message.id,
@@ -85,20 +85,20 @@ impl Inner {
         state: &State,
         mut last: WriteGroup<'s>,
     ) -> StoreResult<()> {
-        let is_copied = self.memory.copied.get(&session_id) == Some(state.change);
+        let is_copied = self.caches.copied.get(&session_id) == Some(state.change);
         if state.pending.is_empty() || is_copied {
             return self.db.write_group(last).await;
         }
-        let placing = async {
+        let queuing = async {
             if let Some((message, endpoint_id)) = &state.pending.message {
                 self.put_message(message, *endpoint_id).await?;
-                let head = Head::new(message, *endpoint_id);
+                let head = MessageHead::new(message, *endpoint_id);
                 self.add_to_queue(&mut last, &head).await?;
             }
             self.db.write_group(last).await
         };
-        try_join(self.write_learned(state), placing).await?;
-        self.memory.copied.put(session_id, state.change);
+        try_join(self.write_learned(state), queuing).await?;
+        self.caches.copied.put(session_id, state.change);
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl Inner {
         let mut group = WriteGroup::default();
         self.add_message(&mut group, message, endpoint_id).await?;
         self.db.write_group(group).await?;
-        self.remember_body(message);
+        self.cache_body(message);
         Ok(())
     }
 
@@ -136,17 +136,17 @@ impl Inner {
         message: &Message,
         endpoint_id: EndpointId,
     ) -> StoreResult<()> {
-        let head = Head::new(message, endpoint_id);
+        let head = MessageHead::new(message, endpoint_id);
         let key = self.delivery_key(head.tenant, head.id, false).await?;
         let (session, id) = (
             head.session_id.to_bytes().to_vec(),
             head.id.to_bytes().to_vec(),
         );
         let (tenant, data) = (tenant_key(head.tenant), encode(&head)?);
-        let (life, statements) = (self.lives.retained, &self.db.statements);
+        let (ttl, statements) = (self.row_ttls.retained, &self.db.statements);
         let body = message.body.as_bytes().to_vec();
         let bytes = data.len();
-        let by_session = (session, number_cell(head.number), data.clone(), body, life);
+        let by_session = (session, number_cell(head.number), data.clone(), body, ttl);
         group.add(
             &statements.message_put,
             bytes + message.body.len(),
@@ -155,46 +155,46 @@ impl Inner {
         group.add(
             &statements.message_id_put,
             bytes,
-            (id.clone(), data.clone(), life),
+            (id.clone(), data.clone(), ttl),
         );
         group.add(
             &statements.delivery_put,
             bytes,
-            (tenant, key, id, data, life),
+            (tenant, key, id, data, ttl),
         );
         Ok(())
     }
 
-    /// Remembers the body of a message that was written now, unless it is large.
-    pub(super) fn remember_body(&self, message: &Message) {
-        if message.body.len() <= BODY_REMEMBERED_BYTES_MAX {
-            let place = (message.session_id, message.number);
-            self.memory.bodies.put(place, Arc::clone(&message.body));
+    /// Caches the body of a message that was written now, unless it is large.
+    pub(super) fn cache_body(&self, message: &Message) {
+        if message.body.len() <= CACHED_BODY_BYTES_MAX {
+            let key = (message.session_id, message.number);
+            self.caches.bodies.put(key, Arc::clone(&message.body));
         }
     }
 
-    /// Queues a message where its endpoint's owner looks.
-    pub(super) async fn queue(&self, head: &Head) -> StoreResult<()> {
+    /// Queues a message in the outbox of its endpoint.
+    pub(super) async fn queue(&self, head: &MessageHead) -> StoreResult<()> {
         let mut group = WriteGroup::default();
         self.add_to_queue(&mut group, head).await?;
         self.db.write_group(group).await
     }
 
-    /// Adds the hint of a message to the rows to write. The hint carries the present time, however long ago the message
-    /// was created, because the owner does not read old hints again.
+    /// Adds the outbox entry of a message to the rows to write. The entry carries the present time, even if the message
+    /// was created long ago, because the owner does not read old entries again.
     async fn add_to_queue<'s>(
         &'s self,
         group: &mut WriteGroup<'s>,
-        head: &Head,
+        head: &MessageHead,
     ) -> StoreResult<()> {
-        let place = (head.session_id, head.number);
+        let target = (head.session_id, head.number);
         let at = head.id.made_at().max(self.clock.now());
         let (endpoint_id, kind) = (head.endpoint_id, OutboxKind::Ready);
-        self.add_to_outbox(group, endpoint_id, kind, at, head.id, &place)
+        self.add_entry(group, endpoint_id, kind, at, head.id, &target)
             .await
     }
 
-    /// Writes a row into an outbox's slot of `at`, or into the present slot if that one has ended.
+    /// Writes an entry into an outbox's slot of `at`, or into the present slot if that one has ended.
     pub(super) async fn put_outbox<T: Serialize + Sync>(
         &self,
         endpoint_id: EndpointId,
@@ -204,13 +204,13 @@ impl Inner {
         data: &T,
     ) -> StoreResult<()> {
         let mut group = WriteGroup::default();
-        self.add_to_outbox(&mut group, endpoint_id, kind, at, id, data)
+        self.add_entry(&mut group, endpoint_id, kind, at, id, data)
             .await?;
         self.db.write_group(group).await
     }
 
     /// Adds a row in an outbox to the rows to write, like [`Self::put_outbox`].
-    async fn add_to_outbox<'s, T: Serialize + Sync>(
+    async fn add_entry<'s, T: Serialize + Sync>(
         &'s self,
         group: &mut WriteGroup<'s>,
         endpoint_id: EndpointId,
@@ -220,21 +220,21 @@ impl Inner {
         data: &T,
     ) -> StoreResult<()> {
         let slot = slot_of(at.max(self.clock.now()), SLOT_MS);
-        self.list_slots(&[(Owner::Outbox(endpoint_id, kind), slot)])
+        self.list_slots(&[(SlotOwner::Outbox(endpoint_id, kind), slot)])
             .await?;
         let (endpoint, id) = (endpoint_id.to_bytes().to_vec(), id.to_bytes().to_vec());
-        let (data, life) = (encode(data)?, self.lives.outbox);
+        let (data, ttl) = (encode(data)?, self.row_ttls.outbox);
         let (bytes, kind) = (data.len(), kind as i8);
-        let values = (endpoint, slot, kind, at.0, id, data, life);
+        let values = (endpoint, slot, kind, at.0, id, data, ttl);
         group.add(&self.db.statements.outbox_put, bytes, values);
         Ok(())
     }
 
-    /// Performs a decided action now or, while the database is unavailable, as soon as possible. If
-    /// the process ends first, the next one finds the action by its mark.
-    pub(super) async fn see_to<F>(
+    /// Performs a decided action now, and retries it in the background until it succeeds. If the process ends first,
+    /// the next process finds the action by its mark.
+    pub(super) async fn perform_with_retries<F>(
         self: &Arc<Self>,
-        what: &'static str,
+        action: &'static str,
         work: impl Fn(Arc<Self>) -> F + Send + 'static,
     ) where
         F: Future<Output = StoreResult<()>> + Send + 'static,
@@ -242,10 +242,10 @@ impl Inner {
         let Err(error) = work(Arc::clone(self)).await else {
             return;
         };
-        tracing::warn!(%error, what, "not written yet; it is tried again");
+        tracing::warn!(%error, action, "a write failed and will be retried");
         let inner = Arc::clone(self);
         tokio::spawn(async move {
-            let mut pauses = AGAIN_AFTER.into_iter();
+            let mut pauses = RETRY_DELAYS.into_iter();
             let mut pause = Duration::ZERO;
             while inner.check_open().is_ok() {
                 pause = pauses.next().unwrap_or(pause);

@@ -30,24 +30,24 @@ use scylla::value::{CqlValue, Row};
 
 use super::Inner;
 use super::db::{Lwt, decode};
-use super::deliveries::owners_of;
-use super::relay::Head;
-use super::slots::{AT_ONCE, Owner, SLOT_MS, Way, slot_of, tenant_key};
-use super::state::{TRIES_MAX, pause};
+use super::deliveries::slot_owners;
+use super::relay::MessageHead;
+use super::slots::{AT_ONCE, Direction, SLOT_MS, SlotOwner, slot_of, tenant_key};
+use super::state::{LWT_ATTEMPTS_MAX, back_off};
 
 impl Inner {
-    /// Renews the rows of a session if at most half of the full life is left to its own row. Returns
+    /// Renews the rows of a session if at most half of the full time to live is left for its own row. Returns
     /// whether it did.
     pub(super) async fn renew_session(self: Arc<Self>, session_id: SessionId) -> StoreResult<bool> {
         let statements = &self.db.statements;
         let key = session_id.to_bytes();
         let key = key.as_slice();
-        let life: Option<(Option<i32>,)> = self.db.row(&statements.session_life, (key,)).await?;
+        let ttl: Option<(Option<i32>,)> = self.db.row(&statements.session_ttl, (key,)).await?;
         // A row without a time to live never expires.
-        let Some((Some(left_sec),)) = life else {
+        let Some((Some(left_sec),)) = ttl else {
             return Ok(false);
         };
-        if left_sec > self.lives.retained / 2 {
+        if left_sec > self.row_ttls.retained / 2 {
             return Ok(false);
         }
         let Some(record) = self.record(session_id).await? else {
@@ -68,7 +68,7 @@ impl Inner {
         let statements = &self.db.statements;
         for bucket in self.buckets(session_id, 0).await? {
             if bucket > 0 {
-                self.put_slot(Owner::Journal(session_id), i64::from(bucket))
+                self.put_slot(SlotOwner::Journal(session_id), i64::from(bucket))
                     .await?;
             }
             let (read, write) = (&statements.batches_copy, &statements.batch_put);
@@ -92,8 +92,8 @@ impl Inner {
         self.copy_rows(read, write, key).await
     }
 
-    /// Renews the rows of a message beside its own: those by its id, and its entries in lists.
-    async fn renew_message(&self, head: &Head) -> StoreResult<()> {
+    /// Renews the other rows of a message: those by its id, and its entries in lists.
+    async fn renew_message(&self, head: &MessageHead) -> StoreResult<()> {
         let statements = &self.db.statements;
         let id = head.id.to_bytes();
         let by_id = [
@@ -108,12 +108,14 @@ impl Inner {
     }
 
     /// Renews the entries of a message in one of the lists of deliveries, and the slots of the list.
-    async fn renew_listed(&self, head: &Head, is_failed: bool) -> StoreResult<()> {
+    async fn renew_listed(&self, head: &MessageHead, is_failed: bool) -> StoreResult<()> {
         let statements = &self.db.statements;
         let (tenant, id) = (tenant_key(head.tenant), head.id.to_bytes());
         let slot = slot_of(head.id.made_at(), SLOT_MS);
-        let (shared, own) = owners_of(head.tenant, is_failed);
-        let partitions = self.own_partitions(own, slot, slot, Way::Up).await?;
+        let (shared, own) = slot_owners(head.tenant, is_failed);
+        let partitions = self
+            .own_partitions(own, slot, slot, Direction::Ascending)
+            .await?;
         let mut is_listed = !is_failed;
         for key in partitions.iter().map(|own| own.key()).chain([slot]) {
             let place = (tenant.as_slice(), key, id.as_slice());
@@ -162,21 +164,27 @@ impl Inner {
     async fn renew_state(&self, session_id: SessionId) -> StoreResult<()> {
         let key = session_id.to_bytes();
         let (key, statements) = (key.as_slice(), &self.db.statements);
-        let _turn = self.memory.states.lock(&session_id).await;
-        for _ in 0..TRIES_MAX {
+        let _guard = self.caches.states.lock(&session_id).await;
+        for _ in 0..LWT_ATTEMPTS_MAX {
             let row: Option<(Option<i64>, Option<Vec<u8>>)> =
                 self.db.row(&statements.state_get, (key,)).await?;
             let Some((Some(version), Some(data))) = row else {
                 return Ok(());
             };
-            let values = (self.lives.retained, version, data.as_slice(), key, version);
+            let values = (
+                self.row_ttls.retained,
+                version,
+                data.as_slice(),
+                key,
+                version,
+            );
             match self
                 .db
                 .lightweight(&statements.state_change, values)
                 .await?
             {
                 Lwt::Applied => return Ok(()),
-                Lwt::Refused => pause().await,
+                Lwt::Refused => back_off().await,
                 Lwt::InDoubt(error) => return Err(error),
             }
         }
@@ -191,13 +199,13 @@ impl Inner {
         key: impl SerializeRow,
     ) -> StoreResult<()> {
         let rows = self.db.stream::<Row>(read, key).await?;
-        // At most this many rows are in memory, beside a page of the driver.
+        // At most this many rows are in memory, in addition to a page of the driver.
         let mut rows = rows.try_chunks(AT_ONCE);
         while let Some(some) = rows.next().await {
             let some = some.map_err(|stopped| stopped.1)?;
             let writing = some.into_iter().map(|row| {
                 let mut values = row.columns;
-                values.push(Some(CqlValue::Int(self.lives.retained)));
+                values.push(Some(CqlValue::Int(self.row_ttls.retained)));
                 self.db.write(write, values)
             });
             try_join_all(writing).await?;
@@ -221,7 +229,7 @@ impl Inner {
             let Some(Some(CqlValue::BigInt(written_at_us))) = values.pop() else {
                 continue;
             };
-            values.push(Some(CqlValue::Int(self.lives.retained)));
+            values.push(Some(CqlValue::Int(self.row_ttls.retained)));
             self.db.write_at(write, values, written_at_us + 1).await?;
             has_rows = true;
         }

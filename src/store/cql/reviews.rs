@@ -18,7 +18,7 @@ impl Inner {
             return Ok(false);
         }
         let (key, data) = (session_id.to_bytes(), encode(review)?);
-        let values = (key.as_slice(), data.as_slice(), self.lives.retained);
+        let values = (key.as_slice(), data.as_slice(), self.row_ttls.retained);
         self.db
             .write(&self.db.statements.review_put, values)
             .await?;

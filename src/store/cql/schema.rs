@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use super::bounded::BOUNDED_SINCE;
 use super::open_error::CqlOpenError;
 use super::options::CqlOptions;
-use super::state::pause;
+use super::state::back_off;
 use super::topology;
 
 /// The migrations, in order. A released migration never changes.
@@ -43,16 +43,16 @@ const BOOTSTRAP: [&str; 2] = [
     "schema_migrations (number int PRIMARY KEY, hash blob)",
 ];
 
-/// Life of the lock in seconds; its holder renews it before each statement.
-const LOCK_SEC: i32 = 120;
+/// Time to live of the lock in seconds; its holder renews it before each statement.
+const LOCK_TTL_SEC: i32 = 120;
 /// The interval at which a waiting process checks the lock.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// The maximum time that a process waits for the lock, which exceeds the life of the lock.
-const WAIT: Duration = Duration::from_secs(300);
-/// A cluster without a quorum for this long is not just starting.
-pub(super) const QUORUM_WITHIN: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// The maximum time that a process waits for the lock, which exceeds the time to live of the lock.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(300);
+/// The time after which a cluster without a quorum counts as failed instead of starting.
+pub(super) const QUORUM_TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum number of attempts at a schema change.
-const RUN_TRIES_MAX: usize = 20;
+const ATTEMPTS_MAX: usize = 20;
 /// Maximum length of a keyspace name in both databases.
 const KEYSPACE_CHARS_MAX: usize = 48;
 
@@ -80,18 +80,18 @@ pub(super) async fn prepare(session: &Session, options: &CqlOptions) -> Result<(
     topology::check_name(session, options)?;
     // While nodes create a keyspace concurrently, it may appear, vanish and appear again.
     let began = tokio::time::Instant::now();
-    while let Err(error) = begin(session, options).await {
-        if began.elapsed() > QUORUM_WITHIN {
+    while let Err(error) = create_keyspace(session, options).await {
+        if began.elapsed() > QUORUM_TIMEOUT {
             return Err(error);
         }
-        pause().await;
+        back_off().await;
     }
     topology::check(session, options).await?;
     migrate(session).await
 }
 
 /// Creates the keyspace and the tables that migrations need.
-async fn begin(session: &Session, options: &CqlOptions) -> Result<(), CqlOpenError> {
+async fn create_keyspace(session: &Session, options: &CqlOptions) -> Result<(), CqlOpenError> {
     let (keyspace, factor) = (&options.keyspace, options.replication_factor);
     let known = session.get_cluster_state().get_keyspace(keyspace).is_some();
     if !known {
@@ -103,7 +103,7 @@ async fn begin(session: &Session, options: &CqlOptions) -> Result<(), CqlOpenErr
             ),
         )
         .await?;
-        agree(session).await?;
+        await_agreement(session).await?;
     }
     session
         .use_keyspace(keyspace, false)
@@ -114,7 +114,7 @@ async fn begin(session: &Session, options: &CqlOptions) -> Result<(), CqlOpenErr
         let text = format!("CREATE TABLE IF NOT EXISTS {table} WITH id = {id}");
         run(session, &text).await?;
     }
-    agree(session).await
+    await_agreement(session).await
 }
 
 /// Returns the id of a table of this keyspace, unique within a cluster.
@@ -132,41 +132,43 @@ async fn migrate(session: &Session) -> Result<(), CqlOpenError> {
     loop {
         match migrate_once(session, &me).await {
             Ok(true) => return Ok(()),
-            Ok(false) if began.elapsed() > WAIT => {
+            Ok(false) if began.elapsed() > LOCK_WAIT_MAX => {
                 return Err(failed("another node holds the lock and does not finish"));
             }
             Ok(false) => {}
             // A cluster that is just starting needs some time to reach a quorum.
-            Err(Refused::Passing(error)) if began.elapsed() > QUORUM_WITHIN => return Err(error),
-            Err(Refused::Passing(_)) => {}
+            Err(Refused::Retryable(error)) if began.elapsed() > QUORUM_TIMEOUT => {
+                return Err(error);
+            }
+            Err(Refused::Retryable(_)) => {}
             Err(Refused::Final(error)) => return Err(error),
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// The reason why the tables were not migrated.
 enum Refused {
     /// A later attempt may succeed.
-    Passing(CqlOpenError),
+    Retryable(CqlOpenError),
     /// A later attempt will fail too.
     Final(CqlOpenError),
 }
 
 /// Applies missing migrations; false if another process holds the lock.
 async fn migrate_once(session: &Session, me: &[u8]) -> Result<bool, Refused> {
-    let applied = applied(session).await.map_err(Refused::Passing)?;
+    let applied = applied(session).await.map_err(Refused::Retryable)?;
     let missing = missing(&applied).map_err(|error| Refused::Final(failed(error)))?;
     if missing.is_empty() {
         return Ok(true);
     }
-    if !take_lock(session, me).await.map_err(Refused::Passing)? {
+    if !take_lock(session, me).await.map_err(Refused::Retryable)? {
         return Ok(false);
     }
     let done = apply(session, me).await;
     // The lock expires if it cannot be released.
     let _released = release_lock(session, me).await;
-    done.map(|()| true).map_err(Refused::Passing)
+    done.map(|()| true).map_err(Refused::Retryable)
 }
 
 /// Returns the migrations recorded as applied: number and hash.
@@ -186,10 +188,10 @@ fn missing(applied: &[(i32, Vec<u8>)]) -> Result<Vec<(i32, &'static str)>, Strin
         let known = MIGRATIONS.iter().find(|(known, _)| known == number);
         match known {
             Some((_, text)) if hash.as_slice() == hash_of(text).as_slice() => {}
-            Some(_) => return Err(format!("migration {number} was another one")),
+            Some(_) => return Err(format!("migration {number} differs from the applied one")),
             None => {
                 return Err(format!(
-                    "a newer version has applied migration {number}, which this one does not know"
+                    "a newer version has applied migration {number}, which this version does not know"
                 ));
             }
         }
@@ -228,7 +230,7 @@ async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
                 run(session, &statement).await?;
             }
         }
-        agree(session).await?;
+        await_agreement(session).await?;
     }
     let is_new = missing.iter().any(|(number, _)| *number == 1);
     for (place, (number, text)) in missing.iter().rev().enumerate() {
@@ -287,13 +289,13 @@ async fn is_added(session: &Session, statement: &str) -> Result<bool, CqlOpenErr
     Ok(table.is_some_and(|table| table.columns.contains_key(column)))
 }
 
-/// Takes the lock; a serial read resolves a doubt.
+/// Takes the lock; a serial read resolves an outcome in doubt.
 async fn take_lock(session: &Session, me: &[u8]) -> Result<bool, CqlOpenError> {
     // Unlike an update, an insert leaves a row marker, which expires with the rest.
     let taken = lightweight(
         session,
         "INSERT INTO schema_lock (name, holder) VALUES ('schema', ?) IF NOT EXISTS USING TTL ?",
-        (me, LOCK_SEC),
+        (me, LOCK_TTL_SEC),
     );
     match taken.await {
         Ok(taken) => Ok(taken),
@@ -303,7 +305,7 @@ async fn take_lock(session: &Session, me: &[u8]) -> Result<bool, CqlOpenError> {
 
 async fn renew_lock(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
     let text = "UPDATE schema_lock USING TTL ? SET holder = ? WHERE name = 'schema' IF holder = ?";
-    let renewed = match lightweight(session, text, (LOCK_SEC, me, me)).await {
+    let renewed = match lightweight(session, text, (LOCK_TTL_SEC, me, me)).await {
         Ok(renewed) => renewed,
         Err(_in_doubt) => holds_lock(session, me).await?,
     };
@@ -345,38 +347,38 @@ async fn lightweight(
 /// Runs a repeatable statement. Nodes that change tables concurrently delay each other's schema
 /// agreement.
 async fn run(session: &Session, text: &str) -> Result<(), CqlOpenError> {
-    let mut tries = 0;
+    let mut attempts = 0;
     loop {
         let Err(error) = session.query_unpaged(text, ()).await else {
             return Ok(());
         };
-        tries += 1;
-        let is_passing = matches!(
+        attempts += 1;
+        let is_retryable = matches!(
             error,
             ExecutionError::SchemaAgreementError(_)
                 | ExecutionError::MetadataError(_)
                 | ExecutionError::ConnectionPoolError(_)
                 | ExecutionError::RequestTimeout(_)
         );
-        if !is_passing || tries >= RUN_TRIES_MAX {
+        if !is_retryable || attempts >= ATTEMPTS_MAX {
             return Err(failed(format!("{error}: {text}")));
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Waits until all nodes agree on the schema.
-async fn agree(session: &Session) -> Result<(), CqlOpenError> {
-    let mut tries = 0;
+async fn await_agreement(session: &Session) -> Result<(), CqlOpenError> {
+    let mut attempts = 0;
     loop {
         let Err(error) = session.await_schema_agreement().await else {
             return Ok(());
         };
-        tries += 1;
-        if tries >= RUN_TRIES_MAX {
+        attempts += 1;
+        if attempts >= ATTEMPTS_MAX {
             return Err(failed(error));
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

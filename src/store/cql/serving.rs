@@ -24,11 +24,11 @@ use super::{Inner, schema, state};
 use crate::committer::OnFatal;
 
 /// The interval at which a serving process verifies that it still serves.
-const WATCH_EVERY: Duration = Duration::from_secs(3);
+const WATCH_INTERVAL: Duration = Duration::from_secs(3);
 /// The time that active nodes need to notice that a single process has started.
-const NODES_END_WITHIN: Duration = Duration::from_secs(12);
+const NODES_STOP_TIMEOUT: Duration = Duration::from_secs(12);
 /// The row that counts the starts of single processes.
-const ALONE: &str = "alone";
+const EPOCH_ROW: &str = "alone";
 
 /// Returns the generation under which a process writes that acts in this generation of a shard.
 #[must_use]
@@ -37,43 +37,48 @@ pub fn written_generation(epoch: u64, generation: u64) -> u64 {
 }
 
 /// Heartbeats of nodes as a single process first saw them.
-type Seen = BTreeMap<NodeName, (Incarnation, u64)>;
+type Heartbeats = BTreeMap<NodeName, (Incarnation, u64)>;
 
 /// Verifies from time to time that no other process serves. A process that cannot read cannot write
 /// either.
 pub(super) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, alone: bool) {
     let began = tokio::time::Instant::now();
-    let mut seen: Option<Seen> = None;
+    let mut seen: Option<Heartbeats> = None;
     loop {
-        tokio::time::sleep(WATCH_EVERY).await;
+        tokio::time::sleep(WATCH_INTERVAL).await;
         let Some(inner) = inner.upgrade().filter(|inner| inner.check_open().is_ok()) else {
             return;
         };
-        let outrun = match newest(&inner.db).await {
-            Ok(newest) if newest > inner.epoch => {
+        let takeover = match stored_epoch(&inner.db).await {
+            Ok(epoch) if epoch > inner.epoch => {
                 Ok(Some("another process serves from this keyspace now"))
             }
-            Ok(_) if alone && began.elapsed() > NODES_END_WITHIN => works(&inner, &mut seen).await,
+            Ok(_) if alone && began.elapsed() > NODES_STOP_TIMEOUT => {
+                active_nodes_reason(&inner, &mut seen).await
+            }
             Ok(_) => Ok(None),
             Err(error) => Err(error),
         };
-        match outrun {
+        match takeover {
             Ok(Some(reason)) => {
                 inner.closed.store(true, Ordering::Release);
                 return on_fatal(reason);
             }
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(%error, "whether this process still serves cannot be read")
+                tracing::warn!(%error, "cannot read whether this process still serves")
             }
         }
     }
 }
 
-/// Returns whether a node's heartbeat has advanced since it was first seen.
-async fn works(inner: &Arc<Inner>, seen: &mut Option<Seen>) -> StoreResult<Option<&'static str>> {
+/// Returns the reason to stop if a node's heartbeat has advanced since it was first seen.
+async fn active_nodes_reason(
+    inner: &Arc<Inner>,
+    seen: &mut Option<Heartbeats>,
+) -> StoreResult<Option<&'static str>> {
     let rows = inner.members(false).await?.into_iter();
-    let now: Seen = rows
+    let now: Heartbeats = rows
         .map(|row| (row.member.node, (row.member.incarnation, row.beat)))
         .collect();
     let Some(before) = seen else {
@@ -82,33 +87,33 @@ async fn works(inner: &Arc<Inner>, seen: &mut Option<Seen>) -> StoreResult<Optio
     };
     let has_risen =
         |(node, is): (&NodeName, &(Incarnation, u64))| before.get(node).is_none_or(|was| is > was);
-    let one_works = now.iter().any(has_risen);
-    Ok(one_works.then_some("several nodes serve from this keyspace now"))
+    let is_active = now.iter().any(has_risen);
+    Ok(is_active.then_some("several nodes serve from this keyspace now"))
 }
 
 /// Returns the stored epoch; 0 if no single process ever ran.
-pub(super) async fn newest(db: &Db) -> StoreResult<u64> {
-    stored(db, &db.statements.generation_get).await
+pub(super) async fn stored_epoch(db: &Db) -> StoreResult<u64> {
+    read_epoch(db, &db.statements.generation_get).await
 }
 
-async fn stored(db: &Db, statement: &PreparedStatement) -> StoreResult<u64> {
-    let row: Option<(i64,)> = db.row(statement, (ALONE,)).await?;
+async fn read_epoch(db: &Db, statement: &PreparedStatement) -> StoreResult<u64> {
+    let row: Option<(i64,)> = db.row(statement, (EPOCH_ROW,)).await?;
     Ok(row.map_or(0, |(epoch,)| epoch.unsigned_abs()))
 }
 
 /// Returns the stored epoch, read serially for a node that starts.
-pub(super) async fn current(db: &Db) -> StoreResult<u64> {
-    until_a_quorum(|| stored(db, &db.statements.generation_serial).map_ok(Some)).await
+pub(super) async fn serial_epoch(db: &Db) -> StoreResult<u64> {
+    retry_until_quorum(|| read_epoch(db, &db.statements.generation_serial).map_ok(Some)).await
 }
 
 /// Raises the epoch by one and returns it.
-pub(super) async fn next(db: &Db) -> StoreResult<u64> {
-    until_a_quorum(|| raise(db)).await
+pub(super) async fn begin_epoch(db: &Db) -> StoreResult<u64> {
+    retry_until_quorum(|| try_raise_epoch(db)).await
 }
 
-/// Retries until there is an answer. A cluster that is starting, or a large number of concurrent
-/// requests, may cause failures for some time.
-async fn until_a_quorum<F>(mut once: impl FnMut() -> F) -> StoreResult<u64>
+/// Retries a read or write of the epoch until it succeeds or [`schema::QUORUM_TIMEOUT`] passes. It may fail for some
+/// time while a cluster starts or many requests run concurrently.
+async fn retry_until_quorum<F>(mut once: impl FnMut() -> F) -> StoreResult<u64>
 where
     F: Future<Output = StoreResult<Option<u64>>>,
 {
@@ -119,26 +124,26 @@ where
             Ok(None) => StoreError::Overloaded,
             Err(error) => error,
         };
-        if began.elapsed() > schema::QUORUM_WITHIN {
+        if began.elapsed() > schema::QUORUM_TIMEOUT {
             return Err(failed);
         }
-        state::pause().await;
+        state::back_off().await;
     }
 }
 
-/// Attempts to raise the epoch once; `None` if another process was faster or the outcome is unknown.
+/// Attempts to raise the epoch once. Returns `None` if another process was faster or the outcome is unknown.
 /// An unused number is harmless.
-async fn raise(db: &Db) -> StoreResult<Option<u64>> {
+async fn try_raise_epoch(db: &Db) -> StoreResult<Option<u64>> {
     let statements = &db.statements;
-    let found: Option<(i64,)> = db.row(&statements.generation_serial, (ALONE,)).await?;
+    let found: Option<(i64,)> = db.row(&statements.generation_serial, (EPOCH_ROW,)).await?;
     let next = found.map_or(1, |(found,)| found + 1);
     let raised = match found {
         None => {
-            db.lightweight(&statements.generation_make, (ALONE,))
+            db.lightweight(&statements.generation_make, (EPOCH_ROW,))
                 .await?
         }
         Some((found,)) => {
-            let values = (next, ALONE, found);
+            let values = (next, EPOCH_ROW, found);
             db.lightweight(&statements.generation_raise, values).await?
         }
     };

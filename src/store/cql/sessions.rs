@@ -17,20 +17,20 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::db::{Lwt, decode, encode};
-use super::live_sessions::{Entry, Kind, buckets_to_clear};
-use super::relay::Head;
+use super::live_sessions::{Entry, WorkTable, buckets_to_clear};
+use super::relay::MessageHead;
 use super::slots::tenant_key;
-use super::state::{Change, SessionRecord, State, TRIES_MAX, Verdict, message, pause};
+use super::state::{Change, Decision, LWT_ATTEMPTS_MAX, SessionRecord, State, back_off, message};
 use super::write_group::WriteGroup;
 use super::{CqlStore, Inner};
 
-/// The mark of a session that the app stopped after the service had ended it.
+/// The tag of the mark of a session that the app stopped after the service had ended it.
 const LATE_STOP: &[u8] = b"late stop";
 
 /// The stored result of an idempotency key, with everything needed to finish the start that it
 /// began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Remembered {
+pub(super) struct IdempotencyRecord {
     pub(super) body_hash: [u8; 32],
     pub(super) record: SessionRecord,
     pub(super) event: MessageEvent,
@@ -38,7 +38,7 @@ pub(super) struct Remembered {
     pub(super) body: Arc<str>,
 }
 
-impl Remembered {
+impl IdempotencyRecord {
     fn message(&self) -> MessageBody {
         MessageBody {
             event: self.event,
@@ -63,16 +63,16 @@ impl Inner {
             message,
         } = new;
         let made = self.record(start.session_id);
-        let (made, first) = try_join(made, self.wanting(start.tenant)).await?;
+        let (made, first) = try_join(made, self.message_endpoint(start.tenant)).await?;
         if let Some(made) = made {
             return Ok(StartOutcome::Repeated(Box::new(made.start)));
         }
         let record = SessionRecord { start, first };
         let Some(idempotency) = idempotency else {
-            self.make(&record, message).await?;
+            self.create_session(&record, message).await?;
             return Ok(StartOutcome::Created);
         };
-        let ours = Remembered {
+        let ours = IdempotencyRecord {
             body_hash: idempotency.body_hash,
             record,
             event: message.event,
@@ -80,29 +80,29 @@ impl Inner {
             body: message.body,
         };
         let hash = key_hash(&idempotency);
-        let remembered = self.remember(&hash, ours.clone()).await?;
-        if remembered.body_hash != ours.body_hash {
+        let stored = self.put_idempotency(&hash, ours.clone()).await?;
+        if stored.body_hash != ours.body_hash {
             return Ok(StartOutcome::KeyReused);
         }
-        self.finish(&remembered).await?;
-        Ok(if remembered == ours {
+        self.finish_start(&stored).await?;
+        Ok(if stored == ours {
             StartOutcome::Created
         } else {
-            StartOutcome::Repeated(Box::new(remembered.record.start))
+            StartOutcome::Repeated(Box::new(stored.record.start))
         })
     }
 
-    /// Creates a session. Its own row comes last; without it nothing leads to the other rows.
-    async fn make(&self, record: &SessionRecord, body: MessageBody) -> StoreResult<()> {
+    /// Creates a session. Its own row is written last: without it, readers find none of the other rows.
+    async fn create_session(&self, record: &SessionRecord, body: MessageBody) -> StoreResult<()> {
         let session_id = record.start.session_id;
-        let (shard, bucket) = self.open_bucket(Kind::Live, session_id).await?;
+        let (shard, bucket) = self.open_bucket(WorkTable::Live, session_id).await?;
         let key = session_id.to_bytes();
         let statements = &self.db.statements;
         let message = record
             .first
             .map(|endpoint_id| (message(&record.start, 0, body), endpoint_id));
         let mut group = WriteGroup::default();
-        let live = (shard, bucket, key.to_vec(), self.lives.live);
+        let live = (shard, bucket, key.to_vec(), self.row_ttls.live);
         group.add(&statements.live_put, 0, live);
         self.add_to_lists(&mut group, &record.start).await?;
         if let Some((message, endpoint_id)) = &message {
@@ -110,27 +110,29 @@ impl Inner {
         }
         self.db.write_group(group).await?;
         let data = encode(record)?;
-        let row = (key.as_slice(), data.as_slice(), self.lives.retained);
+        let row = (key.as_slice(), data.as_slice(), self.row_ttls.retained);
         self.db.write(&statements.session_put, row).await?;
         match &message {
             Some((message, endpoint_id)) => {
-                self.remember_body(message);
-                self.queue(&Head::new(message, *endpoint_id)).await
+                self.cache_body(message);
+                self.queue(&MessageHead::new(message, *endpoint_id)).await
             }
             None => Ok(()),
         }
     }
 
-    /// Creates the session of an idempotency key, whose first process may have stopped half-way.
-    async fn finish(&self, remembered: &Remembered) -> StoreResult<()> {
-        let session_id = remembered.record.start.session_id;
+    /// Creates the session of an idempotency key, unless it exists. The process that stored the key may have stopped before
+    /// it created the session.
+    async fn finish_start(&self, stored: &IdempotencyRecord) -> StoreResult<()> {
+        let session_id = stored.record.start.session_id;
         if self.record(session_id).await?.is_none() {
-            self.make(&remembered.record, remembered.message()).await?;
+            self.create_session(&stored.record, stored.message())
+                .await?;
         }
         Ok(())
     }
 
-    async fn started_before(
+    async fn find_earlier_start(
         &self,
         tenant: Tenant,
         idempotency: Idempotency,
@@ -143,44 +145,49 @@ impl Inner {
         let Some((stored,)) = stored else {
             return Ok(None);
         };
-        let there: Remembered = decode("idempotency", &stored)?;
+        let there: IdempotencyRecord = decode("idempotency", &stored)?;
         if now >= there.record.start.created_at.plus_ms(IDEMPOTENCY_MS) {
             return Ok(None);
         }
         if there.body_hash != idempotency.body_hash {
             return Ok(Some(StartOutcome::KeyReused));
         }
-        self.finish(&there).await?;
+        self.finish_start(&there).await?;
         let start = Box::new(there.record.start);
         Ok(Some(StartOutcome::Repeated(start)))
     }
 
     /// Stores `ours` under an idempotency key, or returns the record that was stored within the
     /// last day.
-    pub(super) async fn remember(&self, hash: &[u8], ours: Remembered) -> StoreResult<Remembered> {
+    pub(super) async fn put_idempotency(
+        &self,
+        hash: &[u8],
+        ours: IdempotencyRecord,
+    ) -> StoreResult<IdempotencyRecord> {
         let (tenant, data) = (tenant_key(ours.record.start.tenant), encode(&ours)?);
-        let (tenant, data, life) = (tenant.as_slice(), data.as_slice(), self.lives.idempotency);
+        let (tenant, data) = (tenant.as_slice(), data.as_slice());
+        let ttl = self.row_ttls.idempotency;
         let statements = &self.db.statements;
         let now = ours.record.start.created_at;
-        let _turn = self.memory.states.lock(&(tenant, hash)).await;
-        // A plain read shows a refused or applied transaction; a serial read resolves a doubt.
+        let _guard = self.caches.states.lock(&(tenant, hash)).await;
+        // A plain read shows a refused or applied transaction; a serial read resolves an outcome in doubt.
         let mut read = &statements.idempotency_get;
-        for _ in 0..TRIES_MAX {
+        for _ in 0..LWT_ATTEMPTS_MAX {
             let stored: Option<(Vec<u8>,)> = self.db.row(read, (tenant, hash)).await?;
             let outcome = match stored {
                 Some((stored,)) => {
-                    let there: Remembered = decode("idempotency", &stored)?;
+                    let there: IdempotencyRecord = decode("idempotency", &stored)?;
                     let is_ours = there == ours;
                     let created_at = there.record.start.created_at;
                     if is_ours || now < created_at.plus_ms(IDEMPOTENCY_MS) {
                         return Ok(there);
                     }
-                    let values = (life, data, tenant, hash, stored.as_slice());
+                    let values = (ttl, data, tenant, hash, stored.as_slice());
                     let change = &statements.idempotency_change;
                     self.db.lightweight(change, values).await?
                 }
                 None => {
-                    let values = (tenant, hash, data, life);
+                    let values = (tenant, hash, data, ttl);
                     let make = &statements.idempotency_make;
                     self.db.lightweight(make, values).await?
                 }
@@ -190,7 +197,7 @@ impl Inner {
                 Lwt::Refused => {}
                 Lwt::InDoubt(_) => read = &statements.idempotency_serial,
             }
-            pause().await;
+            back_off().await;
         }
         Err(StoreError::Overloaded)
     }
@@ -217,7 +224,7 @@ impl Inner {
             }
         }
         let decide = |state: &State| match state.end {
-            Some(first) => Verdict::Stays(EndOutcome {
+            Some(first) => Decision::Keep(EndOutcome {
                 end: first,
                 first: false,
             }),
@@ -228,12 +235,14 @@ impl Inner {
                     message: Some(message.clone()),
                     learned: Vec::new(),
                 };
-                Verdict::Changes(Box::new(change), EndOutcome { end, first: true })
+                Decision::Change(Box::new(change), EndOutcome { end, first: true })
             }
         };
         let (outcome, state) = self.change_state(&record, stored, decide).await?;
-        self.memory.tips.change(&session_id, |tip| tip.ended = true);
-        self.see_to("a session's end", move |inner| {
+        self.caches
+            .journal_heads
+            .change(&session_id, |head| head.ended = true);
+        self.perform_with_retries("a session's end", move |inner| {
             let state = state.clone();
             async move { inner.finish_end(session_id, &state).await }
         })
@@ -262,14 +271,14 @@ impl Inner {
                     learned: Vec::new(),
                 };
                 let outcome = EndOutcome { end, first: true };
-                Verdict::Changes(Box::new(change), Some(outcome))
+                Decision::Change(Box::new(change), Some(outcome))
             }
-            stored => Verdict::Stays(stored.map(|end| EndOutcome { end, first: false })),
+            stored => Decision::Keep(stored.map(|end| EndOutcome { end, first: false })),
         };
         let stored = self.versioned_state(session_id, false).await?;
-        let end_now = stored.as_ref().and_then(|(_, state)| state.end);
+        let current_end = stored.as_ref().and_then(|(_, state)| state.end);
         if let Some(pod) = pod
-            && end_now.is_some_and(|end| end.reason.is_timeout())
+            && current_end.is_some_and(|end| end.reason.is_timeout())
         {
             // As in `end`, the PoD comes first.
             self.replace_pod(session_id, pod).await?;
@@ -289,7 +298,7 @@ impl Inner {
             self.add_mark(&mut last, session_id, b"end").await?;
         }
         self.relay_and_write(session_id, state, last).await?;
-        self.saw_end(session_id);
+        self.note_end(session_id);
         for bucket in buckets_to_clear(session_id, self.clock.now()) {
             self.delete_live(Entry { session_id, bucket }).await?;
         }
@@ -311,13 +320,13 @@ impl Inner {
     ) -> StoreResult<[u8; 32]> {
         let (key, data) = (session_id.to_bytes(), encode(pod)?);
         let hash: [u8; 32] = Sha256::digest(&data).into();
-        let life = self.lives.retained;
+        let ttl = self.row_ttls.retained;
         let values = (
             key.as_slice(),
             pod.received_at.0,
             hash.as_slice(),
             data.as_slice(),
-            life,
+            ttl,
         );
         self.db.write(&self.db.statements.pod_put, values).await?;
         Ok(hash)
@@ -364,11 +373,13 @@ impl Inner {
         let end = state.and_then(|state| state.end);
         if end.is_some() {
             // Another node may have ended it, so further batches are late.
-            self.memory.tips.change(&session_id, |tip| tip.ended = true);
+            self.caches
+                .journal_heads
+                .change(&session_id, |head| head.ended = true);
         }
         let record = record.map(Arc::new);
         if let Some(record) = &record {
-            self.remember_record(record);
+            self.cache_record(record);
         }
         Ok(record.map(|record| SessionRow {
             start: record.start.clone(),
@@ -380,18 +391,20 @@ impl Inner {
 #[async_trait]
 impl Sessions for CqlStore {
     async fn start(&self, new: NewSession) -> StoreResult<StartOutcome> {
-        self.carry_out(|inner| async move { inner.start(new).await })
+        self.run_to_completion(|inner| async move { inner.start(new).await })
             .await
     }
 
-    async fn started_before(
+    async fn find_earlier_start(
         &self,
         tenant: Tenant,
         idempotency: Idempotency,
         now: TimestampMs,
     ) -> StoreResult<Option<StartOutcome>> {
-        self.carry_out(|inner| async move { inner.started_before(tenant, idempotency, now).await })
-            .await
+        self.run_to_completion(|inner| async move {
+            inner.find_earlier_start(tenant, idempotency, now).await
+        })
+        .await
     }
 
     async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
@@ -406,7 +419,7 @@ impl Sessions for CqlStore {
         pod: Option<PodRow>,
         message: MessageBody,
     ) -> StoreResult<Option<EndOutcome>> {
-        self.carry_out(|inner| inner.end(session_id, end, pod, message))
+        self.run_to_completion(|inner| inner.end(session_id, end, pod, message))
             .await
     }
 
@@ -416,12 +429,14 @@ impl Sessions for CqlStore {
         end: SessionEnd,
         pod: Option<PodRow>,
     ) -> StoreResult<Option<EndOutcome>> {
-        self.carry_out(|inner| async move { inner.stop_after_timeout(session_id, end, pod).await })
-            .await
+        self.run_to_completion(|inner| async move {
+            inner.stop_after_timeout(session_id, end, pod).await
+        })
+        .await
     }
 
     async fn attach_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<bool> {
-        self.carry_out(|inner| async move { inner.attach_pod(session_id, pod).await })
+        self.run_to_completion(|inner| async move { inner.attach_pod(session_id, pod).await })
             .await
     }
 
@@ -447,7 +462,7 @@ impl Sessions for CqlStore {
         after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionRow>> {
-        self.carry_out_all(|inner| inner.live(shards, after, limit, Arc::new(|_| false)))
+        self.run_without_deadline(|inner| inner.live(shards, after, limit, Arc::new(|_| false)))
             .await
     }
 
@@ -458,17 +473,17 @@ impl Sessions for CqlStore {
         limit: usize,
         is_known: IsKnown,
     ) -> StoreResult<Vec<SessionRow>> {
-        self.carry_out_all(|inner| inner.live(shards, after, limit, is_known))
+        self.run_without_deadline(|inner| inner.live(shards, after, limit, is_known))
             .await
     }
 
-    async fn behind(
+    async fn to_score(
         &self,
         shards: ShardSet,
         after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionId>> {
-        self.carry_out_all(|inner| inner.behind(shards, after, limit))
+        self.run_without_deadline(|inner| inner.to_score(shards, after, limit))
             .await
     }
 

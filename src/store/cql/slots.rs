@@ -34,9 +34,9 @@ pub(super) enum OutboxKind {
     Held = 3,
 }
 
-/// The owner of slots.
+/// The owner of a list of slots.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Owner {
+pub(super) enum SlotOwner {
     /// An endpoint's outbox, by kind.
     Outbox(EndpointId, OutboxKind),
     /// A tenant's deliveries.
@@ -60,14 +60,14 @@ pub(super) enum Owner {
     /// The hour up to which a shard has no live sessions.
     LiveMark(Shard),
     /// Buckets with marked sessions.
-    BehindBuckets,
+    ToScoreBuckets,
     /// Shards with marked sessions in this bucket.
-    BehindShards(i64),
+    ToScoreShards(i64),
     /// The hour up to which a shard has no marked sessions.
-    BehindMark(Shard),
+    ToScoreMark(Shard),
 }
 
-impl Owner {
+impl SlotOwner {
     /// Returns the owner as a key.
     pub(super) fn key(self) -> Vec<u8> {
         let (letter, rest) = match self {
@@ -90,9 +90,9 @@ impl Owner {
             Self::LiveBuckets => (b'L', Vec::new()),
             Self::LiveShards(bucket) => (b'l', bucket.to_be_bytes().to_vec()),
             Self::LiveMark(shard) => (b'm', vec![shard.0]),
-            Self::BehindBuckets => (b'B', Vec::new()),
-            Self::BehindShards(bucket) => (b'b', bucket.to_be_bytes().to_vec()),
-            Self::BehindMark(shard) => (b'n', vec![shard.0]),
+            Self::ToScoreBuckets => (b'B', Vec::new()),
+            Self::ToScoreShards(bucket) => (b'b', bucket.to_be_bytes().to_vec()),
+            Self::ToScoreMark(shard) => (b'n', vec![shard.0]),
         };
         let mut key = vec![letter];
         key.extend(rest);
@@ -117,61 +117,61 @@ pub(super) fn slot_of(at: TimestampMs, length_ms: i64) -> i64 {
 
 /// The order in which slots are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     /// First to last.
-    Up,
+    Ascending,
     /// Last to first.
-    Down,
+    Descending,
 }
 
 impl Inner {
     /// Lists slots before rows are written into them.
-    pub(super) async fn list_slots(&self, slots: &[(Owner, i64)]) -> StoreResult<()> {
+    pub(super) async fn list_slots(&self, slots: &[(SlotOwner, i64)]) -> StoreResult<()> {
         let writing = slots.iter().map(|&(owner, slot)| async move {
             let place = (owner.key(), slot);
-            if self.memory.slots.get(&place).is_some() {
+            if self.caches.slots.get(&place).is_some() {
                 return Ok(());
             }
             self.put_slot(owner, slot).await?;
-            self.memory.slots.put(place, ());
+            self.caches.slots.put(place, ());
             Ok(())
         });
         try_join_all(writing).await.map(drop)
     }
 
     /// Lists a slot, or renews its row, even if this process knows that it is listed.
-    pub(super) async fn put_slot(&self, owner: Owner, slot: i64) -> StoreResult<()> {
+    pub(super) async fn put_slot(&self, owner: SlotOwner, slot: i64) -> StoreResult<()> {
         let key = owner.key();
-        let values = (key.as_slice(), slot, self.lives.slots);
+        let values = (key.as_slice(), slot, self.row_ttls.slots);
         self.db.write(&self.db.statements.slot_put, values).await
     }
 
     /// Returns the slots of an owner from `from` to `to`, both inclusive.
     pub(super) async fn slots(
         &self,
-        owner: Owner,
+        owner: SlotOwner,
         from: i64,
         to: i64,
-        way: Way,
+        direction: Direction,
     ) -> StoreResult<Vec<i64>> {
-        self.slots_up_to(owner, (from, to), way, SLOTS_READ_MAX)
+        self.slots_up_to(owner, (from, to), direction, SLOTS_READ_MAX)
             .await
     }
 
-    /// Returns the first slots of an owner on the way between two, both inclusive.
+    /// Returns the first slots of an owner between two, both inclusive, in one direction.
     pub(super) async fn slots_up_to(
         &self,
-        owner: Owner,
+        owner: SlotOwner,
         (from, to): (i64, i64),
-        way: Way,
+        direction: Direction,
         limit: usize,
     ) -> StoreResult<Vec<i64>> {
         if from > to {
             return Ok(Vec::new());
         }
-        let statement = match way {
-            Way::Up => &self.db.statements.slots_up,
-            Way::Down => &self.db.statements.slots_down,
+        let statement = match direction {
+            Direction::Ascending => &self.db.statements.slots_up,
+            Direction::Descending => &self.db.statements.slots_down,
         };
         let key = owner.key();
         let values = (key.as_slice(), from, to);
@@ -180,7 +180,7 @@ impl Inner {
     }
 
     /// Returns the last slot of an owner.
-    pub(super) async fn last_slot(&self, owner: Owner) -> StoreResult<Option<i64>> {
+    pub(super) async fn last_slot(&self, owner: SlotOwner) -> StoreResult<Option<i64>> {
         let (key, statement) = (owner.key(), &self.db.statements.slots_down);
         let values = (key.as_slice(), i64::MIN, i64::MAX);
         let rows = self.db.rows::<(i64,)>(statement, values, 1).await?;

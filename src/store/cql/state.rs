@@ -18,10 +18,10 @@ use super::Inner;
 use super::db::{Lwt, decode, encode, id_bytes};
 
 /// The maximum number of attempts at a transaction that fails because of competing writers.
-pub(super) const TRIES_MAX: usize = 24;
+pub(super) const LWT_ATTEMPTS_MAX: usize = 24;
 
-/// The time in milliseconds for which a session's start that was read serves as the proof that the
-/// session exists. An erasure begins later than that after all nodes know of it.
+/// The time in milliseconds for which a cached start of a session proves that the session exists. An erasure begins
+/// later than that after all nodes know of it.
 const RECORD_KNOWN_MS: i64 = 5_000;
 
 /// A session's start, as stored.
@@ -35,7 +35,7 @@ pub(super) struct SessionRecord {
 
 /// The official insight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Official {
+pub(super) struct OfficialInsight {
     pub(super) revision: u32,
     /// Distinguishes several insights written under one revision.
     pub(super) tag: [u8; 16],
@@ -63,7 +63,7 @@ impl Pending {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
     pub(super) end: Option<SessionEnd>,
-    pub(super) insight: Option<Official>,
+    pub(super) insight: Option<OfficialInsight>,
     /// The number of the session's next message.
     next_number: u32,
     /// Copies that the last change must still write.
@@ -82,28 +82,28 @@ pub(super) type Stored = Option<(i64, State)>;
 #[derive(Debug, Clone)]
 pub(super) struct Change {
     pub(super) end: Option<SessionEnd>,
-    pub(super) insight: Option<Official>,
+    pub(super) insight: Option<OfficialInsight>,
     pub(super) message: Option<MessageBody>,
     pub(super) learned: Vec<([u8; 32], Vec<u8>)>,
 }
 
-/// The decision about a state.
-pub(super) enum Verdict<T> {
-    /// The state does not change.
-    Stays(T),
-    /// This change, and then the answer.
-    Changes(Box<Change>, T),
+/// A decision whether and how to change a state.
+pub(super) enum Decision<T> {
+    /// Keeps the state, and returns the answer.
+    Keep(T),
+    /// Applies the change, and then returns the answer.
+    Change(Box<Change>, T),
 }
 
 /// Returns a random tag.
-pub(super) fn tag() -> [u8; 16] {
+pub(super) fn random_tag() -> [u8; 16] {
     let mut tag = [0; 16];
     fill(&mut tag);
     tag
 }
 
-/// Waits for a competing writer, for a random time so that two writers do not collide again.
-pub(super) async fn pause() {
+/// Waits for a random time, so that two competing writers do not collide again.
+pub(super) async fn back_off() {
     let mut random = [0; 1];
     fill(&mut random);
     tokio::time::sleep(Duration::from_millis(5 + u64::from(random[0] / 4))).await;
@@ -111,7 +111,7 @@ pub(super) async fn pause() {
 
 impl State {
     /// Returns the initial state of a session.
-    fn beginning(record: &SessionRecord) -> Self {
+    fn initial(record: &SessionRecord) -> Self {
         Self {
             end: None,
             insight: None,
@@ -125,7 +125,7 @@ impl State {
     /// Returns the state of an imported session.
     pub(super) fn imported(
         end: Option<SessionEnd>,
-        insight: Option<Official>,
+        insight: Option<OfficialInsight>,
         next_number: u32,
     ) -> Self {
         Self {
@@ -138,16 +138,16 @@ impl State {
         }
     }
 
-    /// Returns the state after a change at `now` whose message goes to `wanting`.
+    /// Returns the state after a change at `now` whose message goes to the endpoint.
     fn after(
         &self,
         start: &SessionStart,
         change: Change,
-        wanting: Option<EndpointId>,
+        endpoint_id: Option<EndpointId>,
         now: TimestampMs,
     ) -> Self {
         let number = self.next_number;
-        let message = change.message.zip(wanting).map(|(body, endpoint_id)| {
+        let message = change.message.zip(endpoint_id).map(|(body, endpoint_id)| {
             let message = message(start, number, body);
             (message, endpoint_id)
         });
@@ -159,7 +159,7 @@ impl State {
                 message,
                 learned: change.learned,
             },
-            change: tag(),
+            change: random_tag(),
             changed_at: Some(now),
         }
     }
@@ -189,8 +189,11 @@ pub(super) fn message(start: &SessionStart, number: u32, body: MessageBody) -> M
 }
 
 /// Returns the keys of sessions' rows.
-fn keys(of: &[SessionId]) -> Vec<Vec<u8>> {
-    of.iter().map(|id| id.to_bytes().to_vec()).collect()
+fn keys(session_ids: &[SessionId]) -> Vec<Vec<u8>> {
+    session_ids
+        .iter()
+        .map(|id| id.to_bytes().to_vec())
+        .collect()
 }
 
 impl Inner {
@@ -204,38 +207,38 @@ impl Inner {
         row.map(|(data,)| decode("sessions", &data)).transpose()
     }
 
-    /// Returns a session's start, from memory if it was read a moment ago. For changes, which follow a
-    /// look at the session.
+    /// Returns a session's start, from the cache if it was read less than [`RECORD_KNOWN_MS`] ago. Use it for changes,
+    /// which follow a read of the session.
     pub(super) async fn known_record(
         &self,
         session_id: SessionId,
     ) -> StoreResult<Option<Arc<SessionRecord>>> {
-        let known = self.memory.records.get(&session_id);
+        let known = self.caches.records.get(&session_id);
         let read_after = self.clock.uptime_ms() - RECORD_KNOWN_MS;
         if let Some((_, record)) = known.filter(|(read_at, _)| *read_at > read_after) {
             return Ok(Some(record));
         }
         let record = self.record(session_id).await?.map(Arc::new);
         if let Some(record) = &record {
-            self.remember_record(record);
+            self.cache_record(record);
         }
         Ok(record)
     }
 
-    /// Remembers a session's start that was read now.
-    pub(super) fn remember_record(&self, record: &Arc<SessionRecord>) {
+    /// Caches a session's start that was read now.
+    pub(super) fn cache_record(&self, record: &Arc<SessionRecord>) {
         let entry = (self.clock.uptime_ms(), Arc::clone(record));
         let session_id = record.start.session_id;
-        self.memory.records.put(session_id, entry);
+        self.caches.records.put(session_id, entry);
     }
 
     /// Returns the stored starts of a few sessions, in one read.
     pub(super) async fn records(
         &self,
-        of: &[SessionId],
+        session_ids: &[SessionId],
     ) -> StoreResult<BTreeMap<SessionId, SessionRecord>> {
         let statement = &self.db.statements.sessions_get;
-        let rows: Vec<(Vec<u8>, Vec<u8>)> = self.db.few(statement, (keys(of),)).await?;
+        let rows: Vec<(Vec<u8>, Vec<u8>)> = self.db.few(statement, (keys(session_ids),)).await?;
         let mut records = BTreeMap::new();
         for (id, data) in rows {
             let session_id = SessionId::from_bytes(id_bytes("sessions", &id)?);
@@ -246,9 +249,13 @@ impl Inner {
 
     /// Returns the states of a few sessions, in one read; those before the first decision are
     /// missing.
-    pub(super) async fn states(&self, of: &[SessionId]) -> StoreResult<BTreeMap<SessionId, State>> {
+    pub(super) async fn states(
+        &self,
+        session_ids: &[SessionId],
+    ) -> StoreResult<BTreeMap<SessionId, State>> {
         let statement = &self.db.statements.states_get;
-        let rows: Vec<(Vec<u8>, Option<Vec<u8>>)> = self.db.few(statement, (keys(of),)).await?;
+        let rows: Vec<(Vec<u8>, Option<Vec<u8>>)> =
+            self.db.few(statement, (keys(session_ids),)).await?;
         let mut states = BTreeMap::new();
         for (id, data) in rows {
             // A transaction may leave a row without cells after they have expired.
@@ -297,34 +304,34 @@ impl Inner {
         Ok(stored.map(|(_, state)| state))
     }
 
-    /// Changes a session's state as `decide` says, once, and returns the answer and the new state.
+    /// Applies the change that `decide` returns, once, and returns the answer and the new state.
     /// `stored` is the state as the caller has read it. `decide` runs again if another writer was
     /// faster.
     pub(super) async fn change_state<T: Send>(
         &self,
         record: &SessionRecord,
         mut stored: Stored,
-        decide: impl Fn(&State) -> Verdict<T> + Send,
+        decide: impl Fn(&State) -> Decision<T> + Send,
     ) -> StoreResult<(T, State)> {
         let start = &record.start;
         let session_id = start.session_id;
-        let _turn = self.memory.states.lock(&session_id).await;
-        for _ in 0..TRIES_MAX {
-            let (version, state) = stored.unwrap_or_else(|| (0, State::beginning(record)));
+        let _guard = self.caches.states.lock(&session_id).await;
+        for _ in 0..LWT_ATTEMPTS_MAX {
+            let (version, state) = stored.unwrap_or_else(|| (0, State::initial(record)));
             let (change, answer) = match decide(&state) {
-                Verdict::Stays(answer) => return Ok((answer, state)),
-                Verdict::Changes(change, answer) => (change, answer),
+                Decision::Keep(answer) => return Ok((answer, state)),
+                Decision::Change(change, answer) => (change, answer),
             };
             // The next change would overwrite it.
             self.relay(session_id, &state).await?;
-            let wanting = self.wanting(start.tenant).await?;
-            let next = state.after(start, *change, wanting, self.clock.now());
+            let endpoint_id = self.message_endpoint(start.tenant).await?;
+            let next = state.after(start, *change, endpoint_id, self.clock.now());
             let written = self.write_state(session_id, version, &next).await?;
             if matches!(written, Lwt::Applied) {
-                self.remember_state(session_id, version + 1, &next);
+                self.cache_state(session_id, version + 1, &next);
                 return Ok((answer, next));
             }
-            self.memory.states_written.remove(&session_id);
+            self.caches.states_written.remove(&session_id);
             let in_doubt = matches!(written, Lwt::InDoubt(_));
             stored = self.versioned_state(session_id, in_doubt).await?;
             if in_doubt
@@ -337,18 +344,18 @@ impl Inner {
             if stored.is_none() && self.record(session_id).await?.is_none() {
                 return Err(StoreError::unavailable("the session was removed meanwhile"));
             }
-            pause().await;
+            back_off().await;
         }
         Err(StoreError::Overloaded)
     }
 
-    /// Remembers a state that this process has written, unless it is large.
-    fn remember_state(&self, session_id: SessionId, version: i64, state: &State) {
+    /// Caches a state that this process has written, unless it is large.
+    fn cache_state(&self, session_id: SessionId, version: i64, state: &State) {
         if state.pending.learned.is_empty() {
             let entry = (version, Arc::new(state.clone()));
-            self.memory.states_written.put(session_id, entry);
+            self.caches.states_written.put(session_id, entry);
         } else {
-            self.memory.states_written.remove(&session_id);
+            self.caches.states_written.remove(&session_id);
         }
     }
 
@@ -376,13 +383,13 @@ impl Inner {
         next: &State,
     ) -> StoreResult<Lwt> {
         let (key, data) = (session_id.to_bytes(), encode(next)?);
-        let (key, data, life) = (key.as_slice(), data.as_slice(), self.lives.retained);
+        let (key, data, ttl) = (key.as_slice(), data.as_slice(), self.row_ttls.retained);
         let statements = &self.db.statements;
         if version == 0 {
-            let values = (key, 1_i64, data, life);
+            let values = (key, 1_i64, data, ttl);
             self.db.lightweight(&statements.state_make, values).await
         } else {
-            let values = (life, version + 1, data, key, version);
+            let values = (ttl, version + 1, data, key, version);
             self.db.lightweight(&statements.state_change, values).await
         }
     }

@@ -175,7 +175,7 @@ statements! {
 
     // Renewal. A copy has the columns of the row's insert in their order; a copy of a row that may
     // change has the time of its write after them.
-    session_life: Read = "SELECT TTL(data) FROM sessions WHERE session = ?";
+    session_ttl: Read = "SELECT TTL(data) FROM sessions WHERE session = ?";
     session_copy: Scan = "SELECT session, data FROM sessions WHERE session = ?";
     batches_copy: Journal = "SELECT session, bucket, seq, hash, data FROM telemetry WHERE session = ? AND bucket = ?";
     notes_copy: Scan = "SELECT session, note FROM notes WHERE session = ?";

@@ -93,14 +93,14 @@ fn read<T>(read: impl FnOnce() -> fjall::Result<T>) -> Result<T, EngineError> {
     }
 }
 
-/// A keyspace, and the approximate size of its memtable.
-struct Kept {
+/// A keyspace with the approximate size of its memtable.
+struct TrackedKeyspace {
     keyspace: Keyspace,
     memtable_bytes: AtomicU64,
     memtable_bytes_max: u64,
 }
 
-impl Kept {
+impl TrackedKeyspace {
     fn open(database: &Database, space: Space, memtable_bytes_max: u64) -> fjall::Result<Self> {
         let options = || KeyspaceCreateOptions::default().max_memtable_size(FJALL_MEMTABLE_BYTES);
         Ok(Self {
@@ -117,7 +117,7 @@ impl Kept {
     }
 }
 
-/// Whether the engine works in the background.
+/// The background mode of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Background {
     /// Tables are written and merged.
@@ -129,8 +129,8 @@ pub(crate) enum Background {
 /// An open database.
 struct Opened {
     database: Database,
-    journal: Kept,
-    state: Kept,
+    journal: TrackedKeyspace,
+    state: TrackedKeyspace,
     background: Background,
 }
 
@@ -149,14 +149,14 @@ impl Opened {
             .with_compaction_filter_factories(Arc::new(|_| Some(Arc::new(pace::Pacing))))
             .open()?;
         Ok(Self {
-            journal: Kept::open(&database, Space::Journal, JOURNAL_MEMTABLE_BYTES)?,
-            state: Kept::open(&database, Space::State, STATE_MEMTABLE_BYTES)?,
+            journal: TrackedKeyspace::open(&database, Space::Journal, JOURNAL_MEMTABLE_BYTES)?,
+            state: TrackedKeyspace::open(&database, Space::State, STATE_MEMTABLE_BYTES)?,
             database,
             background,
         })
     }
 
-    fn kept(&self, space: Space) -> &Kept {
+    fn tracked(&self, space: Space) -> &TrackedKeyspace {
         match space {
             Space::Journal => &self.journal,
             Space::State => &self.state,
@@ -164,7 +164,7 @@ impl Opened {
     }
 
     fn keyspace(&self, space: Space) -> &Keyspace {
-        &self.kept(space).keyspace
+        &self.tracked(space).keyspace
     }
 }
 
@@ -295,7 +295,7 @@ impl Engine for FjallEngine {
         self.with(|opened| {
             let mut batch = opened.database.batch().durability(Some(mode));
             for write in writes {
-                let kept = opened.kept(write.space);
+                let kept = opened.tracked(write.space);
                 let value_bytes = write.value.as_ref().map_or(0, Vec::len);
                 let bytes = (write.key.len() + value_bytes) as u64 + ROW_BYTES;
                 kept.memtable_bytes.fetch_add(bytes, Relaxed);
@@ -306,7 +306,7 @@ impl Engine for FjallEngine {
             }
             batch.commit()?;
             for space in Space::ALL {
-                let kept = opened.kept(space);
+                let kept = opened.tracked(space);
                 if kept.memtable_bytes.load(Relaxed) >= kept.memtable_bytes_max {
                     kept.rotate()?;
                 }
@@ -324,7 +324,7 @@ impl Engine for FjallEngine {
     fn rotate(&self) -> Result<(), EngineError> {
         self.with(|opened| {
             for space in Space::ALL {
-                opened.kept(space).rotate()?;
+                opened.tracked(space).rotate()?;
             }
             Ok(())
         })

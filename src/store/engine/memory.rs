@@ -51,8 +51,8 @@ pub struct MemoryEngine(Arc<Mutex<Inner>>);
 
 /// A failure that a test requested.
 #[derive(Debug, thiserror::Error)]
-#[error("a failure that was ordered")]
-pub struct Ordered;
+#[error("an injected failure")]
+pub struct InjectedFailure;
 
 impl MemoryEngine {
     /// Creates an empty engine.
@@ -168,7 +168,7 @@ impl Engine for MemoryEngine {
         park_for(delay);
         let mut inner = self.lock();
         match inner.fail_after.as_mut() {
-            Some(0) => return Err(EngineError::Failed(Box::new(Ordered))),
+            Some(0) => return Err(EngineError::Failed(Box::new(InjectedFailure))),
             Some(left) => *left -= 1,
             None => {}
         }

@@ -74,9 +74,9 @@ impl<E: Engine> Outbox for LocalStore<E> {
         tenant: Tenant,
         endpoint_id: EndpointId,
         session_id: SessionId,
-        hand: Option<ManualRetry>,
+        manual: Option<ManualRetry>,
     ) -> StoreResult<Lane> {
-        self.read_inline(|read| outbox::lane(read, tenant, endpoint_id, session_id, hand))
+        self.read_inline(|read| outbox::lane(read, tenant, endpoint_id, session_id, manual))
     }
 
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>> {
@@ -120,7 +120,7 @@ impl<E: Engine> Outbox for LocalStore<E> {
         at: TimestampMs,
     ) -> StoreResult<RetryOutcome> {
         self.committer
-            .write_for_client(move |txn| deliveries::ask(txn, tenant, id, at))
+            .write_for_client(move |txn| deliveries::request_retry(txn, tenant, id, at))
             .await
     }
 

@@ -10,7 +10,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::LocalStore;
 use crate::engine::Engine;
-use crate::tables::{behind, lists, messages, sessions};
+use crate::tables::{lists, messages, sessions, to_score};
 
 /// Filters pages of a list of all sessions by shard.
 async fn of_shards<T, F>(
@@ -48,13 +48,13 @@ impl<E: Engine> Sessions for LocalStore<E> {
             .await
     }
 
-    async fn started_before(
+    async fn find_earlier_start(
         &self,
         tenant: Tenant,
         idempotency: Idempotency,
         now: TimestampMs,
     ) -> StoreResult<Option<StartOutcome>> {
-        self.read_inline(|read| sessions::started_before(read, tenant, &idempotency, now))
+        self.read_inline(|read| sessions::find_earlier_start(read, tenant, &idempotency, now))
     }
 
     async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
@@ -123,13 +123,13 @@ impl<E: Engine> Sessions for LocalStore<E> {
         .await
     }
 
-    async fn behind(
+    async fn to_score(
         &self,
         shards: ShardSet,
         after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<SessionId>> {
-        let read = |after, limit| self.read_rows(move |read| behind::after(read, after, limit));
+        let read = |after, limit| self.read_rows(move |read| to_score::after(read, after, limit));
         of_shards(shards, after, limit, |id: &SessionId| *id, read).await
     }
 

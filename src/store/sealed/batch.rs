@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::data_keys::{DataKeys, Found, next_file};
+use super::bookkeeping::{HAS_UNSEALED, NEXT, to_destroy_key};
+use super::data_keys::{DataKeys, FoundKey, next_file};
 use super::key_folder::Secret;
-use super::ledger::{HAS_UNSEALED, NEXT, to_destroy_key};
-use super::owner::{Owner, is_start, owner, start_key};
+use super::owner::{KeyOwner, is_start, key_owner, start_key};
 use super::value::{self, Nonces};
-use super::{failed, number_in};
+use super::{failed, key_number};
 use crate::engine::{Engine, EngineError, Space, Write};
 use crate::recent::Recent;
 use crate::record;
@@ -41,7 +41,7 @@ pub(super) struct Writer {
     pub(super) destroyed: Vec<u64>,
     /// Whether a thread syncs overwritten keys although no erasure waits for it.
     pub(super) is_syncing: bool,
-    pub(super) unsealed: Unsealed,
+    pub(super) unsealed: UnsealedRows,
 }
 
 impl Writer {
@@ -53,9 +53,9 @@ impl Writer {
     }
 }
 
-/// Whether the engine has rows with personal data that are not sealed.
+/// The state of rows with personal data that are not sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unsealed {
+pub(super) enum UnsealedRows {
     /// The engine has no such rows.
     None,
     /// The engine may have such rows, and no stored row says so yet.
@@ -125,7 +125,7 @@ pub(super) fn readable(
 }
 
 /// Returns the number of the key that sealed a row, or `None` if it is not sealed or damaged.
-fn sound_number_in(space: Space, key: &[u8], value: Vec<u8>) -> Option<u64> {
+fn sound_key_number(space: Space, key: &[u8], value: Vec<u8>) -> Option<u64> {
     let (payload, _) = record::unseal(space, key, value).ok()?;
     value::number(&payload)
 }
@@ -140,13 +140,13 @@ impl Sealing {
     fn new_key(&self, writer: &mut Writer) -> Result<(u64, Secret), EngineError> {
         loop {
             let number = writer.next;
-            self.keys.provide(number).map_err(failed)?;
+            self.keys.create_file(number).map_err(failed)?;
             writer.next += 1;
             match self.keys.find(number).map_err(failed)? {
-                Found::Key(secret) => return Ok((number, secret)),
+                FoundKey::Key(secret) => return Ok((number, secret)),
                 // A restored store may have older rows than keys. The rest of a damaged file stays unused.
-                Found::Destroyed => {}
-                Found::Damaged => writer.next = next_file(number),
+                FoundKey::Destroyed => {}
+                FoundKey::Damaged => writer.next = next_file(number),
             }
         }
     }
@@ -170,7 +170,7 @@ impl Sealing {
                 else {
                     return Ok(SessionKey::NoSession);
                 };
-                let number = number_in(&start);
+                let number = key_number(&start);
                 writer.sessions.set(session, number);
                 number
             }
@@ -202,9 +202,9 @@ impl Sealing {
         keeps_key: bool,
     ) -> Result<(), EngineError> {
         let replaced = readable(inner.get(write.space, &write.key))?;
-        let number = replaced.and_then(|value| sound_number_in(write.space, &write.key, value));
+        let number = replaced.and_then(|value| sound_key_number(write.space, &write.key, value));
         if let Some(number) = number.filter(|_| keeps_key && write.value.is_some())
-            && let Found::Key(secret) = self.keys.find(number).map_err(failed)?
+            && let FoundKey::Key(secret) = self.keys.find(number).map_err(failed)?
         {
             change.writes.push(self.sealed(write, number, &secret)?);
             return Ok(());
@@ -233,7 +233,7 @@ impl Sealing {
             SessionKey::NoSession => return self.row(inner, writer, change, write, false),
             SessionKey::Unsealed => change.writes.push(write),
             SessionKey::Sealed(number) if write.value.is_some() => {
-                let Found::Key(secret) = self.keys.find(number).map_err(failed)? else {
+                let FoundKey::Key(secret) = self.keys.find(number).map_err(failed)? else {
                     // The session's earlier rows are unreadable. That must not end the store.
                     return self.row(inner, writer, change, write, false);
                 };
@@ -269,8 +269,8 @@ impl Sealing {
             .iter()
             .filter(|write| is_start(write.space, &write.key))
         {
-            if let (Some(_), Owner::Session(session)) =
-                (&write.value, owner(write.space, &write.key))
+            if let (Some(_), KeyOwner::Session(session)) =
+                (&write.value, key_owner(write.space, &write.key))
                 && let SessionKey::NoSession = self.session_key(inner, writer, &change, session)?
             {
                 let (number, _) = self.new_key(writer)?;
@@ -278,25 +278,25 @@ impl Sealing {
             }
         }
         for write in writes {
-            match owner(write.space, &write.key) {
-                Owner::Nobody => change.writes.push(write),
-                Owner::Row => self.row(inner, writer, &mut change, write, false)?,
-                Owner::LastingRow => self.row(inner, writer, &mut change, write, true)?,
-                Owner::Session(session) => {
+            match key_owner(write.space, &write.key) {
+                KeyOwner::None => change.writes.push(write),
+                KeyOwner::Row => self.row(inner, writer, &mut change, write, false)?,
+                KeyOwner::LastingRow => self.row(inner, writer, &mut change, write, true)?,
+                KeyOwner::Session(session) => {
                     self.session_row(inner, writer, &mut change, write, session)?;
                 }
             }
         }
         if writer.next != next_before {
             change.put_next(writer.next)?;
-            if writer.unsealed == Unsealed::Found {
+            if writer.unsealed == UnsealedRows::Found {
                 change.put(HAS_UNSEALED.to_vec(), Vec::new());
-                writer.unsealed = Unsealed::Noted;
+                writer.unsealed = UnsealedRows::Noted;
             }
         }
-        if writer.unsealed == Unsealed::Gone {
+        if writer.unsealed == UnsealedRows::Gone {
             change.delete(HAS_UNSEALED.to_vec());
-            writer.unsealed = Unsealed::None;
+            writer.unsealed = UnsealedRows::None;
         }
         for number in change.to_destroy.clone() {
             change.put(to_destroy_key(number), Vec::new());
@@ -319,7 +319,7 @@ impl Sealing {
     /// Syncs the files of all keys that are overwritten. Batches are applied meanwhile.
     pub(super) fn sync(&self) -> Result<(), EngineError> {
         // A second caller waits here for the keys that the first one syncs.
-        let _turn = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         let (unsynced, next) = {
             let mut writer = self.writer();
             (std::mem::take(&mut writer.unsynced), writer.next)

@@ -1,4 +1,4 @@
-//! The data keys, in small files beside the engine. A key is destroyed by overwriting it in place,
+//! The data keys, in small files next to the engine. A key is destroyed by overwriting it in place,
 //! which makes everything that it sealed unreadable in every file of the store.
 //!
 //! ```text
@@ -34,7 +34,7 @@ pub(crate) const KEYS_FOLDER: &str = "keys";
 const ALL_DESTROYED: &[u8] = b"all destroyed\n";
 
 /// A data key in the files.
-pub(super) enum Found {
+pub(super) enum FoundKey {
     /// The key.
     Key(Secret),
     /// The key was destroyed.
@@ -81,7 +81,7 @@ fn offset(number: u64) -> u64 {
 
 impl DataKeys {
     /// Opens the keys in the store's folder `path`, and creates the root key for a store in which
-    /// nothing `is_sealed` yet. Removes the remains of interrupted writes.
+    /// nothing `is_sealed` yet. Removes the leftovers of interrupted writes.
     pub(super) fn open(
         path: &Path,
         secrets: &StoreSecrets,
@@ -91,12 +91,12 @@ impl DataKeys {
         let io = |error| DataKeysError::Io(folder.clone(), error);
         let root = match root_key::open(&folder, secrets)? {
             Some(root) => root,
-            None if is_sealed || after_all(&folder).map_err(io)? > 0 => {
+            None if is_sealed || end_number(&folder).map_err(io)? > 0 => {
                 return Err(DataKeysError::Missing(folder.join(ROOT_FILE)));
             }
             None => root_key::create(path, &folder, secrets).map_err(io)?,
         };
-        remove_remains(&folder).map_err(io)?;
+        remove_leftovers(&folder).map_err(io)?;
         Ok(Self {
             folder,
             root,
@@ -105,8 +105,8 @@ impl DataKeys {
     }
 
     /// Seals the root key with the first secret, unless that one has sealed it.
-    pub(super) fn seal_again(&self, secrets: &StoreSecrets) -> Result<(), DataKeysError> {
-        let sealed = root_key::seal_again(&self.folder, secrets, &self.root);
+    pub(super) fn reseal(&self, secrets: &StoreSecrets) -> Result<(), DataKeysError> {
+        let sealed = root_key::reseal(&self.folder, secrets, &self.root);
         sealed.map_err(|error| DataKeysError::Io(self.folder.join(ROOT_FILE), error))
     }
 
@@ -120,7 +120,7 @@ impl DataKeys {
     }
 
     /// Creates the file of this key if it does not exist. The file is durable afterwards.
-    pub(super) fn provide(&self, number: u64) -> io::Result<()> {
+    pub(super) fn create_file(&self, number: u64) -> io::Result<()> {
         let file = file_number(number);
         if self.path(file).try_exists()? {
             return Ok(());
@@ -131,40 +131,40 @@ impl DataKeys {
     }
 
     /// Returns the number after all keys of the existing files.
-    pub(super) fn after_all(&self) -> io::Result<u64> {
-        after_all(&self.folder)
+    pub(super) fn end_number(&self) -> io::Result<u64> {
+        end_number(&self.folder)
     }
 
     /// Returns the key that seals the rows with this number.
-    pub(super) fn find(&self, number: u64) -> io::Result<Found> {
+    pub(super) fn find(&self, number: u64) -> io::Result<FoundKey> {
         // The lock is held until the key is in the map, so that a key that is destroyed meanwhile does not stay in memory.
         let mut recent = self.recent();
         if let Some(key) = recent.get(&number) {
-            return Ok(Found::Key(key));
+            return Ok(FoundKey::Key(key));
         }
         let mut stored = Secret::default();
         let read = File::open(self.path(file_number(number)))
             .and_then(|file| file.read_exact_at(stored.as_mut_slice(), offset(number)));
         match read {
-            Ok(()) if *stored == destroyed_mark(number) => return Ok(Found::Destroyed),
+            Ok(()) if *stored == destroyed_mark(number) => return Ok(FoundKey::Destroyed),
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return self.find_in_short_file(number);
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Damaged),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FoundKey::Damaged),
             Err(error) => return Err(error),
         }
         let key = self.derive(number, &stored);
         recent.set(number, key.clone());
-        Ok(Found::Key(key))
+        Ok(FoundKey::Key(key))
     }
 
-    fn find_in_short_file(&self, number: u64) -> io::Result<Found> {
+    fn find_in_short_file(&self, number: u64) -> io::Result<FoundKey> {
         let content = std::fs::read(self.path(file_number(number)))?;
         Ok(if content == ALL_DESTROYED {
-            Found::Destroyed
+            FoundKey::Destroyed
         } else {
-            Found::Damaged
+            FoundKey::Damaged
         })
     }
 
@@ -213,7 +213,7 @@ impl DataKeys {
 }
 
 /// Returns the number after all keys of the files in a folder, which may not exist.
-fn after_all(folder: &Path) -> io::Result<u64> {
+fn end_number(folder: &Path) -> io::Result<u64> {
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         entries => entries?,
@@ -242,13 +242,13 @@ fn is_all_destroyed(mut file: &File, number: u64) -> io::Result<bool> {
     Ok(is_whole && numbers.all(|(number, key)| key == destroyed_mark(number)))
 }
 
-/// Returns whether a file in the folder of the keys holds keys. Other files are remains of interrupted
+/// Returns whether a file in the folder of the keys holds keys. Other files are leftovers of interrupted
 /// writes.
 fn has_keys(name: &str) -> bool {
     name == ROOT_FILE || name.ends_with(".keys")
 }
 
-fn remove_remains(folder: &Path) -> io::Result<()> {
+fn remove_leftovers(folder: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         if !entry.file_name().to_str().is_some_and(has_keys) {

@@ -6,9 +6,9 @@ use crate::engine::Space;
 
 /// The owner of the data key that seals a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(super) enum KeyOwner {
     /// The row holds no positions, addresses or ids of couriers, and is not sealed.
-    Nobody,
+    None,
     /// The session with these bytes of its id. All of its rows have one key.
     Session([u8; 16]),
     /// The row, whose key is replaced whenever the row is, because the new content may lack some of the old one.
@@ -18,9 +18,9 @@ pub(super) enum Owner {
 }
 
 /// Returns the owner of a row's data key, by the letter of its table.
-pub(super) fn owner(space: Space, key: &[u8]) -> Owner {
+pub(super) fn key_owner(space: Space, key: &[u8]) -> KeyOwner {
     let Some((table, rest)) = key.split_first() else {
-        return Owner::Nobody;
+        return KeyOwner::None;
     };
     let of_session = match space {
         Space::Journal => *table == b'j',
@@ -30,11 +30,11 @@ pub(super) fn owner(space: Space, key: &[u8]) -> Owner {
     if of_session {
         return rest
             .first_chunk::<16>()
-            .map_or(Owner::Nobody, |id| Owner::Session(*id));
+            .map_or(KeyOwner::None, |id| KeyOwner::Session(*id));
     }
     let of_row = match (space, table) {
         // A recorder holds a courier and an address. Each of its messages replaces the row.
-        (Space::State, b'R') => return Owner::LastingRow,
+        (Space::State, b'R') => return KeyOwner::LastingRow,
         // Attempts quote the receiver's answer. Learned places hold positions.
         (Space::State, b'A' | b'w') => true,
         // Requests name their subject until they are completed.
@@ -48,7 +48,11 @@ pub(super) fn owner(space: Space, key: &[u8]) -> Owner {
         }),
         _ => false,
     };
-    if of_row { Owner::Row } else { Owner::Nobody }
+    if of_row {
+        KeyOwner::Row
+    } else {
+        KeyOwner::None
+    }
 }
 
 /// Returns the key of the row of a session's start, which exists as long as the session.

@@ -71,7 +71,7 @@ pub(super) fn create(store: &Path, folder: &Path, secrets: &StoreSecrets) -> io:
 }
 
 /// Seals the root key with the first secret, unless that one has sealed it.
-pub(super) fn seal_again(folder: &Path, secrets: &StoreSecrets, root: &Secret) -> io::Result<()> {
+pub(super) fn reseal(folder: &Path, secrets: &StoreSecrets, root: &Secret) -> io::Result<()> {
     let sealed = std::fs::read(folder.join(ROOT_FILE))?;
     if open_with(&secrets.first, &sealed).is_some() {
         return Ok(());

@@ -391,7 +391,7 @@ fn a_recorder_keeps_its_key_until_it_is_removed() {
     let (folder, inner) = (Folder::new(), MemoryEngine::new());
     let engine = folder.open(&inner);
     let recorder = (Space::State, Key::of(b'R').bytes(&[3; 16]).build());
-    let number = || number_in(&inner.get(recorder.0, &recorder.1).unwrap().unwrap()).unwrap();
+    let number = || key_number(&inner.get(recorder.0, &recorder.1).unwrap().unwrap()).unwrap();
     apply(&engine, vec![put(recorder.clone(), b"first", 1)]);
     let first = number();
     for log in 2..100 {

@@ -14,7 +14,7 @@ use crate::engine::KeyRange;
 use crate::txn::{Read, Row, Scan, Txn};
 
 /// Maximum number of rows that one page examines.
-const LOOKED_AT_MAX: usize = 20_000;
+const EXAMINED_ROWS_MAX: usize = 20_000;
 /// Rows read in one step.
 const STEP_ROWS: usize = 500;
 /// The name of an unreadable row of this table in the log.
@@ -40,19 +40,19 @@ fn range(tenant: Tenant, filter: &DeliveryFilter) -> KeyRange {
 
 /// Calls `take` with the rows that pass the filter, in the order of the scan, until it breaks or
 /// the maximum number of rows was examined. Returns the last examined id if there may be more rows.
-fn walk(
+fn scan_rows(
     read: &dyn Read,
     tenant: Tenant,
     filter: &DeliveryFilter,
     mut scan: Scan,
-    looked_at_max: usize,
+    examined_rows_max: usize,
     take: &mut dyn FnMut(DeliveryRow) -> bool,
 ) -> StoreResult<Option<MessageId>> {
     let current = endpoints::find(read, tenant)?.map(|endpoint| endpoint.id);
     if let Some(session_id) = filter.session_id {
-        return walk_session(read, tenant, filter, session_id, current, &scan, take);
+        return scan_session(read, tenant, filter, session_id, current, &scan, take);
     }
-    let mut looked_at = 0;
+    let mut examined_rows = 0;
     scan.rows_max = STEP_ROWS;
     loop {
         let rows = read.rows(&scan)?;
@@ -65,7 +65,7 @@ fn walk(
         };
         let whole = rows.len() < STEP_ROWS;
         for row in &rows {
-            looked_at += 1;
+            examined_rows += 1;
             let Some(id) = row.key.last_chunk::<16>() else {
                 continue;
             };
@@ -74,7 +74,7 @@ fn walk(
             let more = delivery
                 .filter(|delivery| filter.takes(delivery, current))
                 .is_none_or(&mut *take);
-            if !more || looked_at >= looked_at_max {
+            if !more || examined_rows >= examined_rows_max {
                 return Ok(Some(id));
             }
         }
@@ -96,7 +96,7 @@ fn decode(
     skipped(read.state(&outbox::delivery_key(tenant, id)), UNREADABLE)
 }
 
-fn walk_session(
+fn scan_session(
     read: &dyn Read,
     tenant: Tenant,
     filter: &DeliveryFilter,
@@ -115,11 +115,11 @@ fn walk_session(
         ids.reverse();
     }
     for id in ids {
-        // The scan's range also contains the start of the page.
+        // The range of the scan also excludes the rows before the page.
         let key = outbox::delivery_key(tenant, id);
-        let behind = key.get(1..) < scan.range.from.get(1..)
+        let is_outside = key.get(1..) < scan.range.from.get(1..)
             || (!scan.range.to.is_empty() && key.get(1..) >= scan.range.to.get(1..));
-        if behind {
+        if is_outside {
             continue;
         }
         let delivery = skipped(read.state(&key), UNREADABLE)?;
@@ -158,7 +158,7 @@ pub fn list(
     let (limit, mut rows) = (limit as usize, Vec::new());
     let scan = Scan::state(range, STEP_ROWS).descending();
     // One row more than requested shows whether there is a next page.
-    let stopped = walk(read, tenant, filter, scan, LOOKED_AT_MAX, &mut |row| {
+    let stopped = scan_rows(read, tenant, filter, scan, EXAMINED_ROWS_MAX, &mut |row| {
         rows.push(row);
         rows.len() <= limit
     })?;
@@ -187,7 +187,7 @@ pub fn find(read: &dyn Read, tenant: Tenant, id: MessageId) -> StoreResult<Optio
     }))
 }
 
-fn put_request(
+fn queue_retry(
     txn: &mut Txn<'_>,
     endpoint_id: EndpointId,
     row: &DeliveryRow,
@@ -203,7 +203,7 @@ fn put_request(
 }
 
 /// Requests a retry. See [`porchlight_ports::Outbox::request_retry`].
-pub fn ask(
+pub fn request_retry(
     txn: &mut Txn<'_>,
     tenant: Tenant,
     id: MessageId,
@@ -216,7 +216,7 @@ pub fn ask(
     let current = endpoints::find(txn.as_read(), tenant)?.map(|endpoint| endpoint.id);
     match current {
         Some(endpoint_id) if row.may_be_retried(current) => {
-            put_request(txn, endpoint_id, &row, at)?;
+            queue_retry(txn, endpoint_id, &row, at)?;
             Ok(RetryOutcome::Asked)
         }
         _ => Ok(RetryOutcome::Refused),
@@ -243,7 +243,7 @@ pub fn retryable(
         range = range.after(&key);
     }
     let scan = Scan::state(range, STEP_ROWS);
-    walk(read, tenant, filter, scan, usize::MAX, &mut |row| {
+    scan_rows(read, tenant, filter, scan, usize::MAX, &mut |row| {
         if row.may_be_retried(current) {
             chosen.push(row);
         }
@@ -263,7 +263,7 @@ pub fn request_retries(
         return Ok(0);
     };
     for row in chosen {
-        put_request(txn, endpoint.id, row, at)?;
+        queue_retry(txn, endpoint.id, row, at)?;
     }
     Ok(chosen.len())
 }

@@ -26,7 +26,7 @@ pub fn find(read: &dyn Read, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
 }
 
 /// Returns the endpoint that a tenant's messages are queued for. While it is paused they are held.
-pub fn wanting(read: &dyn Read, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
+pub fn message_endpoint(read: &dyn Read, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
     Ok(find(read, tenant)?.map(|endpoint| endpoint.id))
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn step(
     }
     let has_more = retention::remove_batches(txn, session_id, rows_max)?;
     if has_more || part == Part::Batches {
-        txn.tips.erase(session_id);
+        txn.journal_heads.erase(session_id);
         return Ok(has_more);
     }
     // An unreadable end leaves a row that names the session; the retention sweep removes it.
@@ -65,7 +65,7 @@ pub(crate) fn step(
     }
     txn.delete(Space::State, sessions::live_key(session_id));
     retention::remove_state(txn, session_id)?;
-    txn.tips.erase(session_id);
+    txn.journal_heads.erase(session_id);
     Ok(false)
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn idempotency_keys(
     };
     let mut removed = 0;
     for row in rows {
-        let remembered: idempotency::Remembered = row.decode()?;
+        let remembered: idempotency::IdempotencyRecord = row.decode()?;
         let start = sessions::start_key(remembered.session_id);
         if txn.as_read().has_state(&start)? {
             continue;

@@ -13,13 +13,13 @@ use crate::txn::{Read, Scan, Txn};
 
 /// The stored result of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Remembered {
+pub(crate) struct IdempotencyRecord {
     pub(crate) body_hash: [u8; 32],
     pub(crate) session_id: SessionId,
     created_at: TimestampMs,
 }
 
-impl Remembered {
+impl IdempotencyRecord {
     /// Returns the key of the row that lists `key`, the key of this row, by age.
     pub(super) fn age_key(&self, key: &[u8]) -> Vec<u8> {
         age_key(self.created_at, key)
@@ -40,13 +40,13 @@ pub(crate) fn find(
     tenant: Tenant,
     idempotency: &Idempotency,
     now: TimestampMs,
-) -> StoreResult<Option<Remembered>> {
-    let found: Option<Remembered> = read.state(&key(tenant, idempotency))?;
+) -> StoreResult<Option<IdempotencyRecord>> {
+    let found: Option<IdempotencyRecord> = read.state(&key(tenant, idempotency))?;
     Ok(found.filter(|found| now < found.created_at.plus_ms(IDEMPOTENCY_MS)))
 }
 
 /// Stores a result under a key from `now` on.
-pub(crate) fn remember(
+pub(crate) fn put(
     txn: &mut Txn<'_>,
     tenant: Tenant,
     idempotency: &Idempotency,
@@ -57,7 +57,7 @@ pub(crate) fn remember(
     txn.put(Space::State, age_key(now, &key), Vec::new());
     txn.put_state(
         key,
-        &Remembered {
+        &IdempotencyRecord {
             body_hash: idempotency.body_hash,
             session_id,
             created_at: now,
@@ -74,7 +74,7 @@ pub(crate) fn sweep(txn: &mut Txn<'_>, now: TimestampMs, limit: usize) -> StoreR
         if let Some((head, key)) = row.key.split_first_chunk::<9>() {
             let made = head.last_chunk::<8>().copied().map(time_from);
             // The key may have been used again; then it has a newer row.
-            let stored: Option<Remembered> = txn.as_read().state(key)?;
+            let stored: Option<IdempotencyRecord> = txn.as_read().state(key)?;
             if stored.map(|stored| stored.created_at) == made {
                 txn.delete(Space::State, key.to_vec());
             }

@@ -4,7 +4,7 @@ use porchlight_core::retention::{belongs_to_session, is_of_one_session};
 use porchlight_ports::{Covered, MessageBody, StoreError, StoreResult, StoredInsight};
 use porchlight_schema::ids::SessionId;
 
-use super::{Key, behind, journal, outbox, sessions};
+use super::{Key, journal, outbox, sessions, to_score};
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
 
@@ -48,11 +48,11 @@ pub(crate) fn commit(
         txn.put(Space::State, by_session, Vec::new());
         txn.put(Space::State, learned_key(&key), value);
     }
-    outbox::announce(txn, start.tenant, session_id, message)?;
+    outbox::queue_message(txn, start.tenant, session_id, message)?;
     match present(txn.as_read(), session_id) {
         Ok(present) if present != insight.covered => {}
         // If its rows are unreadable, no better insight can be expected.
-        Ok(_) | Err(StoreError::Corrupt(_)) => behind::clear(txn, session_id),
+        Ok(_) | Err(StoreError::Corrupt(_)) => to_score::clear(txn, session_id),
         Err(error) => return Err(error),
     }
     Ok(true)

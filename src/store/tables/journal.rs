@@ -13,7 +13,7 @@ use porchlight_schema::limits::JOURNAL_READ_BYTES_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-use super::{Key, behind, sessions};
+use super::{Key, sessions, to_score};
 use crate::engine::{KeyRange, Space};
 use crate::journal_heads::JournalHead;
 use crate::record::{SEAL_BYTES, corrupt};
@@ -89,7 +89,7 @@ pub(crate) fn remove_damaged(
     key: Vec<u8>,
 ) -> StoreResult<()> {
     txn.delete(Space::Journal, key);
-    txn.tips.forget(session_id);
+    txn.journal_heads.forget(session_id);
     let scan = Scan {
         space: Space::Journal,
         ..Scan::keys(range(session_id), usize::MAX)
@@ -103,7 +103,7 @@ pub(crate) fn remove_damaged(
     txn.put_state(missing_key(session_id), &next.saturating_sub(count))
 }
 
-fn load_tip(read: &dyn Read, session_id: SessionId) -> StoreResult<JournalHead> {
+fn load_head(read: &dyn Read, session_id: SessionId) -> StoreResult<JournalHead> {
     let highest = match read
         .rows(&Scan::journal(range(session_id), 1).descending())?
         .first()
@@ -127,38 +127,38 @@ pub(crate) fn append(
     batch: &PackedBatch,
     received_at: TimestampMs,
 ) -> StoreResult<Appended> {
-    let tip = match txn.tips.get(session_id) {
-        Some(tip) => tip,
-        None => load_tip(txn.as_read(), session_id)?,
+    let head = match txn.journal_heads.get(session_id) {
+        Some(head) => head,
+        None => load_head(txn.as_read(), session_id)?,
     };
-    if tip.erased {
+    if head.erased {
         return Ok(Appended::Erased);
     }
     let key = key(session_id, seq);
-    let expected = tip.highest.map_or(0, |highest| highest.saturating_add(1));
-    let mut next = tip;
+    let expected = head.highest.map_or(0, |highest| highest.saturating_add(1));
+    let mut next = head;
     if seq >= expected {
         next.highest = Some(seq);
-        next.missing = tip.missing.saturating_add(seq - expected);
+        next.missing = head.missing.saturating_add(seq - expected);
     } else if let Some(there) = txn.get(Space::Journal, &key)? {
-        txn.tips.set(session_id, tip);
+        txn.journal_heads.set(session_id, head);
         return Ok(if parts(&key, &there)?.1 == batch.as_bytes() {
             Appended::Repeated
         } else {
             Appended::Conflict
         });
     } else {
-        next.missing = tip.missing.saturating_sub(1);
+        next.missing = head.missing.saturating_sub(1);
     }
-    if next.missing != tip.missing {
+    if next.missing != head.missing {
         txn.put_state(missing_key(session_id), &next.missing)?;
     }
-    if tip.ended {
-        behind::mark(txn, session_id);
+    if head.ended {
+        to_score::mark(txn, session_id);
     }
     txn.put(Space::Journal, key, payload(batch, received_at));
     txn.on_durable(session_id, seq, batch.clone());
-    txn.tips.set(session_id, next);
+    txn.journal_heads.set(session_id, next);
     Ok(Appended::New)
 }
 
@@ -196,10 +196,10 @@ pub(crate) fn acknowledged(
     session_id: SessionId,
     ranges_max: usize,
 ) -> StoreResult<Acknowledged> {
-    let tip = load_tip(read, session_id)?;
+    let head = load_head(read, session_id)?;
     let mut acknowledged = Acknowledged::default();
-    if tip.missing == 0 {
-        acknowledged.next_seq = tip.highest.map_or(0, |highest| highest.saturating_add(1));
+    if head.missing == 0 {
+        acknowledged.next_seq = head.highest.map_or(0, |highest| highest.saturating_add(1));
         return Ok(acknowledged);
     }
     let mut scan = Scan::journal(range(session_id), ACKNOWLEDGED_STEP_ROWS);
@@ -218,8 +218,8 @@ pub(crate) fn acknowledged(
 
 /// Returns the number of batches.
 pub(crate) fn count(read: &dyn Read, session_id: SessionId) -> StoreResult<u32> {
-    let tip = load_tip(read, session_id)?;
-    Ok(tip
+    let head = load_head(read, session_id)?;
+    Ok(head
         .highest
-        .map_or(0, |highest| (highest + 1).saturating_sub(tip.missing)))
+        .map_or(0, |highest| (highest + 1).saturating_sub(head.missing)))
 }

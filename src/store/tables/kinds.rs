@@ -11,7 +11,7 @@ use porchlight_schema::session::{SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
 use serde::de::DeserializeOwned;
 
-use super::idempotency::Remembered;
+use super::idempotency::IdempotencyRecord;
 use super::{journal, tenant_in};
 use crate::engine::Space;
 use crate::record;
@@ -146,7 +146,7 @@ pub(crate) fn verify(space: Space, key: &[u8], payload: &[u8]) -> StoreResult<()
             b's' => decodes::<SessionStart>(key, payload),
             b'e' => decodes::<SessionEnd>(key, payload),
             b'p' => decodes::<PodRow>(key, payload),
-            b'i' => decodes::<Remembered>(key, payload),
+            b'i' => decodes::<IdempotencyRecord>(key, payload),
             b'a' => decodes::<(u64, u32, Vec<u8>)>(key, payload),
             b'v' => decodes::<StoredInsight>(key, payload),
             b'm' => decodes::<Message>(key, payload),

@@ -15,7 +15,7 @@ pub(crate) fn range(session_id: SessionId) -> KeyRange {
 
 /// Adds a note.
 pub(crate) fn put(txn: &mut Txn<'_>, session_id: SessionId, note: Note) -> StoreResult<()> {
-    if txn.tips.is_erased(session_id) {
+    if txn.journal_heads.is_erased(session_id) {
         return Ok(());
     }
     let key = Key::of(b'n').session(session_id);

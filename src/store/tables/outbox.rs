@@ -97,13 +97,13 @@ fn attempt_key(id: MessageId, attempt: u32) -> Vec<u8> {
 
 /// Queues a message under the session's next number, if the tenant has a webhook. The
 /// caller commits it together with its cause.
-pub(crate) fn announce(
+pub(crate) fn queue_message(
     txn: &mut Txn<'_>,
     tenant: Tenant,
     session_id: SessionId,
     body: MessageBody,
 ) -> StoreResult<()> {
-    let Some(endpoint_id) = endpoints::wanting(txn.as_read(), tenant)? else {
+    let Some(endpoint_id) = endpoints::message_endpoint(txn.as_read(), tenant)? else {
         return Ok(());
     };
     let number = messages::next_number(txn.as_read(), session_id)?;
@@ -130,11 +130,11 @@ pub fn enqueue(txn: &mut Txn<'_>, message: &Message, endpoint_id: EndpointId) ->
     let queued = Queued::new(message.id, session_id, number, message.event);
     let row = DeliveryRow::new(queued, endpoint_id);
     txn.put_state(delivery_key(message.tenant, message.id), &row)?;
-    place(txn, endpoint_id, &queued)
+    add_index_rows(txn, endpoint_id, &queued)
 }
 
-/// Writes the rows that lead to a waiting message.
-fn place(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued) -> StoreResult<()> {
+/// Writes the rows of the lane and of the index in which a waiting message is listed.
+fn add_index_rows(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued) -> StoreResult<()> {
     if queued.is_waiting() {
         txn.put_state(lane_key(endpoint_id, queued), queued)?;
     }
@@ -151,8 +151,8 @@ fn place(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued) -> StoreRe
     Ok(())
 }
 
-/// Removes the rows that led to a waiting message.
-fn displace(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued, after: &Queued) {
+/// Removes the rows of the lane and of the index in which a waiting message was listed.
+fn remove_index_rows(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued, after: &Queued) {
     if queued.is_waiting() && !after.is_waiting() {
         txn.delete(Space::State, lane_key(endpoint_id, queued));
     }
@@ -256,13 +256,13 @@ pub fn lane(
     tenant: Tenant,
     endpoint_id: EndpointId,
     session_id: SessionId,
-    hand: Option<ManualRetry>,
+    manual: Option<ManualRetry>,
 ) -> StoreResult<Lane> {
     let mut lane = Lane {
         waiting: waiting(read, endpoint_id, session_id)?,
         manual: None,
     };
-    if let Some(request) = hand
+    if let Some(request) = manual
         && read.has_state(&manual_key(endpoint_id, &request))?
     {
         let row: Option<DeliveryRow> = read.state(&delivery_key(tenant, request.id))?;
@@ -295,13 +295,13 @@ pub fn commit(
         let stored: Option<DeliveryRow> = txn.as_read().state(&key)?;
         let Some(row) = stored.filter(|row| row.queued == update.before) else {
             // The message was removed with its session, or this commit was already made.
-            forget(txn, endpoint_id, &update.before)?;
+            remove_stale_rows(txn, endpoint_id, &update.before)?;
             continue;
         };
         let row = row.changed(update.after, update.report.as_ref());
         txn.put_state(key, &row)?;
-        displace(txn, endpoint_id, &update.before, &update.after);
-        place(txn, endpoint_id, &update.after)?;
+        remove_index_rows(txn, endpoint_id, &update.before, &update.after);
+        add_index_rows(txn, endpoint_id, &update.after)?;
         if let Some(report) = &update.report {
             txn.put_state(attempt_key(update.after.id, update.after.attempts), report)?;
         }
@@ -316,8 +316,12 @@ pub fn commit(
     waiting(txn.as_read(), endpoint_id, session_id)
 }
 
-/// Removes rows that may still lead to a message that has changed.
-fn forget(txn: &mut Txn<'_>, endpoint_id: EndpointId, before: &Queued) -> StoreResult<()> {
+/// Removes rows that may still list a message that has changed.
+fn remove_stale_rows(
+    txn: &mut Txn<'_>,
+    endpoint_id: EndpointId,
+    before: &Queued,
+) -> StoreResult<()> {
     let lane_key = lane_key(endpoint_id, before);
     let now: Option<Queued> = txn.as_read().state(&lane_key)?;
     let removed = !txn.as_read().has_state(&messages::id_key(before.id))?;
@@ -458,7 +462,7 @@ pub fn remove(txn: &mut Txn<'_>, message: &Message) -> StoreResult<()> {
             state: State::Superseded,
             ..row.queued
         };
-        displace(txn, row.endpoint_id, &row.queued, &gone);
+        remove_index_rows(txn, row.endpoint_id, &row.queued, &gone);
     }
     txn.delete(Space::State, key);
     txn.delete(Space::State, failed_key(message.tenant, message.id));

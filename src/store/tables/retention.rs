@@ -6,15 +6,15 @@ use porchlight_schema::message::Message;
 use porchlight_schema::time::TimestampMs;
 
 use super::{
-    behind, insights, journal, messages, notes, outbox, restrictions, reviews, session_at_end,
-    session_index, sessions, snapshots, time_from,
+    insights, journal, messages, notes, outbox, restrictions, reviews, session_at_end,
+    session_index, sessions, snapshots, time_from, to_score,
 };
 use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Row, Scan, Txn};
 
 /// The number of rows per read when counting.
-const COUNTED_AT_ONCE: usize = 4_096;
+const COUNT_PAGE_ROWS: usize = 4_096;
 
 /// The result of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) enum Step {
     Kept(Vec<u8>),
 }
 
-/// Returns the newest time that is stored: when the last session was made, or completed.
+/// Returns the newest stored time, which is that of the last creation or completion of a session.
 pub(crate) fn newest_time(read: &dyn Read) -> StoreResult<Option<TimestampMs>> {
     let last = |table: u8| -> StoreResult<Option<Row>> {
         let scan = Scan::state(KeyRange::prefix([table]), 1).descending();
@@ -51,10 +51,10 @@ pub(crate) fn completed(read: &dyn Read, max: u64) -> StoreResult<u64> {
     let mut range = KeyRange::prefix([b'c']);
     let mut count = 0;
     while count < max {
-        let rows = read.rows(&Scan::state(range.clone(), COUNTED_AT_ONCE))?;
+        let rows = read.rows(&Scan::state(range.clone(), COUNT_PAGE_ROWS))?;
         count += rows.len() as u64;
         match rows.last() {
-            Some(last) if rows.len() == COUNTED_AT_ONCE => range = range.after(&last.key),
+            Some(last) if rows.len() == COUNT_PAGE_ROWS => range = range.after(&last.key),
             _ => break,
         }
     }
@@ -110,7 +110,7 @@ pub(super) fn remove_batches(
     for row in rows {
         txn.delete(Space::Journal, row.key);
     }
-    txn.tips.forget(session_id);
+    txn.journal_heads.forget(session_id);
     Ok(more)
 }
 
@@ -166,7 +166,7 @@ pub(super) fn remove_state(txn: &mut Txn<'_>, session_id: SessionId) -> StoreRes
         journal::missing_key(session_id),
         insights::key(session_id),
         reviews::key(session_id),
-        behind::key(session_id),
+        to_score::key(session_id),
         snapshots::key(session_id),
     ] {
         txn.delete(Space::State, key);

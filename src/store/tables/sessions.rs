@@ -8,7 +8,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
-use super::{Key, behind, idempotency, outbox, session_at_end, session_index};
+use super::{Key, idempotency, outbox, session_at_end, session_index, to_score};
 use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
@@ -67,7 +67,7 @@ pub(crate) fn find(read: &dyn Read, session_id: SessionId) -> StoreResult<Option
 }
 
 /// Returns the stored result of a start with this key, at `now`.
-pub(crate) fn started_before(
+pub(crate) fn find_earlier_start(
     read: &dyn Read,
     tenant: Tenant,
     idempotency: &Idempotency,
@@ -92,7 +92,8 @@ pub(crate) fn start(txn: &mut Txn<'_>, new: NewSession) -> StoreResult<StartOutc
     } = new;
     let (tenant, session_id) = (start.tenant, start.session_id);
     if let Some(idempotency) = &idempotency
-        && let Some(before) = started_before(txn.as_read(), tenant, idempotency, start.created_at)?
+        && let Some(before) =
+            find_earlier_start(txn.as_read(), tenant, idempotency, start.created_at)?
     {
         return Ok(before);
     }
@@ -103,9 +104,9 @@ pub(crate) fn start(txn: &mut Txn<'_>, new: NewSession) -> StoreResult<StartOutc
     txn.put(Space::State, live_key(session_id), Vec::new());
     session_index::add(txn, &start);
     if let Some(idempotency) = &idempotency {
-        idempotency::remember(txn, tenant, idempotency, session_id, start.created_at)?;
+        idempotency::put(txn, tenant, idempotency, session_id, start.created_at)?;
     }
-    outbox::announce(txn, tenant, session_id, message)?;
+    outbox::queue_message(txn, tenant, session_id, message)?;
     Ok(StartOutcome::Created)
 }
 
@@ -130,9 +131,9 @@ pub(crate) fn end(
     if let Some(pod) = pod {
         put_pod(txn, session_id, pod)?;
     }
-    outbox::announce(txn, row.start.tenant, session_id, message)?;
-    behind::mark(txn, session_id);
-    txn.tips.end(session_id);
+    outbox::queue_message(txn, row.start.tenant, session_id, message)?;
+    to_score::mark(txn, session_id);
+    txn.journal_heads.end(session_id);
     Ok(Some(EndOutcome { end, first: true }))
 }
 
@@ -157,7 +158,7 @@ pub(crate) fn stop_after_timeout(
     if let Some(pod) = pod {
         put_pod(txn, session_id, pod)?;
     }
-    behind::mark(txn, session_id);
+    to_score::mark(txn, session_id);
     Ok(Some(EndOutcome { end, first: true }))
 }
 
@@ -174,7 +175,7 @@ pub(crate) fn attach_pod(
         return Ok(false);
     }
     if has_ended(txn.as_read(), session_id)? {
-        behind::mark(txn, session_id);
+        to_score::mark(txn, session_id);
     }
     Ok(true)
 }

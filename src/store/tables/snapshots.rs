@@ -23,7 +23,7 @@ pub(crate) fn put(
     session_id: SessionId,
     snapshot: &Snapshot,
 ) -> StoreResult<()> {
-    if txn.tips.is_erased(session_id) {
+    if txn.journal_heads.is_erased(session_id) {
         return Ok(());
     }
     let key = key(session_id);

@@ -6,7 +6,7 @@ use porchlight_ports::Clock;
 use porchlight_schema::limits::REVOKED_MS_MAX;
 use tokio::time::timeout;
 
-use super::{Nodes, until};
+use super::{Nodes, wait_until};
 use crate::events::Client;
 
 /// The time of the contract, plus a margin for a stalling machine.
@@ -30,12 +30,12 @@ async fn a_key_revoked_at_one_node_is_invalid_at_the_other() {
         watching.push(Client::connect_with(node, revoked, &session.id).await);
     }
     // The key is revoked without the nodes, as the command line does if no server is available.
-    let keys = owner.desk.list().await.unwrap();
+    let keys = owner.key_admin.list().await.unwrap();
     let is_it = |key: &&porchlight_keys::ListedKey| revoked.ends_with(&key.last4);
     let id = &keys.iter().find(is_it).unwrap().id;
-    owner.desk.revoke(id, owner.clock.now()).await.unwrap();
+    owner.key_admin.revoke(id, owner.clock.now()).await.unwrap();
     for node in [edge, owner] {
-        until(async || status(node, revoked).await == 401).await;
+        wait_until(async || status(node, revoked).await == 401).await;
         assert_eq!(status(node, other).await, 200, "only this one");
     }
     for watching in watching {

@@ -19,7 +19,7 @@ fn path_of(server: &Server, url: &Value) -> String {
 }
 
 async fn download(server: &Server, path: &str) -> ZipArchive<Cursor<Vec<u8>>> {
-    let answer = server.ask(Method::GET, path).send().await.unwrap();
+    let answer = server.request(Method::GET, path).send().await.unwrap();
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.headers()["content-type"], "application/zip");
     assert_eq!(answer.headers()["cache-control"], "no-store");
@@ -35,7 +35,7 @@ fn text(archive: &mut ZipArchive<Cursor<Vec<u8>>>, name: &str) -> String {
 }
 
 async fn refused(server: &Server, path: &str, status: u16, code: &str) {
-    let answer = Answer::of(server.ask(Method::GET, path)).await;
+    let answer = Answer::of(server.request(Method::GET, path)).await;
     answer.is_problem(status, code);
 }
 
@@ -52,7 +52,7 @@ async fn a_completed_access_request_offers_an_archive_of_the_subject() {
     let other = start_as(&server, "rider-2", "order-2").await;
     let review = format!("/v1/sessions/{}/review", session.id);
     let review = server
-        .ask(Method::PUT, &review)
+        .request(Method::PUT, &review)
         .header("Service-Key", &server.keys.secret)
         .header("Content-Type", "application/json")
         .body(json!({ "state": "overturned", "note": "closed gate" }).to_string());
@@ -122,7 +122,7 @@ async fn a_completed_access_request_offers_an_archive_of_the_subject() {
     assert!(page.contains("rider-1") && page.contains(&session.id));
     assert!(!page.contains(other.json["sessionId"].as_str().unwrap()));
 
-    let head = Answer::of(server.ask(Method::HEAD, &path)).await;
+    let head = Answer::of(server.request(Method::HEAD, &path)).await;
     assert_eq!((head.status, head.text.as_str()), (200, ""));
     server.service.audit().unwrap().flush().await;
     let audit = "/v1/audit?action=export.download";
@@ -170,11 +170,11 @@ async fn a_link_to_an_archive_is_valid_for_one_request_of_one_tenant_for_a_day()
         .await
         .is_problem(403, "forbidden");
     let asked = server
-        .ask(Method::GET, &path)
+        .request(Method::GET, &path)
         .header("Accept", "application/json");
     Answer::of(asked).await.is_problem(406, "not_acceptable");
     let more = format!("{path}&more=1");
-    let answer = Answer::of(server.ask(Method::GET, &more)).await;
+    let answer = Answer::of(server.request(Method::GET, &more)).await;
     let faults = answer.is_problem(422, "invalid_parameter").faults();
     assert_eq!(faults, ["more"]);
     // The other tenant's request of the same id has another link.

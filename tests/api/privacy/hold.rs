@@ -7,7 +7,7 @@ use porchlight_schema::privacy::Subject;
 use super::*;
 
 async fn hold(server: &Server, method: Method, id: &str) -> Answer {
-    let request = server.ask(method, &format!("/v1/sessions/{id}/hold"));
+    let request = server.request(method, &format!("/v1/sessions/{id}/hold"));
     Answer::of(request.header("Service-Key", &server.keys.secret)).await
 }
 
@@ -176,7 +176,7 @@ async fn hold_unseen(server: &Server, session_id: &str) {
 }
 
 /// Waits until an erasure has looked for holds and has logged its beginning.
-async fn begun(server: &Server) {
+async fn wait_until_begun(server: &Server) {
     for _ in 0..1_000 {
         let logged = logged_erasures(server.store.as_ref()).await.unwrap();
         if !logged.is_empty() {
@@ -193,7 +193,7 @@ async fn a_running_erasure_leaves_out_a_held_session_and_fails() {
     let (held, gone) = (server.start_session().await, server.start_session().await);
     let erasure = body("e1", "erasure", json!({ "externalRiderId": "rider-1" }));
     submit(&server, &erasure).await;
-    begun(&server).await;
+    wait_until_begun(&server).await;
     hold_unseen(&server, &held.id).await;
     assert_eq!(status_after_ending(&server, "e1").await, "failed");
     let failed = show(&server, "e1").await.json;

@@ -17,7 +17,7 @@ async fn a_fault_is_reported_before_the_restriction() {
         (&put, format!("/v1/sessions/{id}/review"), "{}"),
     ] {
         let ask = async |media: &str, body: &str| {
-            let request = server.ask(method.clone(), &path);
+            let request = server.request(method.clone(), &path);
             let request = request
                 .header("Service-Key", &server.keys.secret)
                 .header("Content-Type", media);
@@ -38,7 +38,7 @@ async fn a_fault_is_reported_before_the_restriction() {
         ("hold", String::new(), 409, "restricted"),
         ("review", review, 409, "restricted"),
     ] {
-        let request = server.ask(put.clone(), &format!("/v1/sessions/{id}/{path}"));
+        let request = server.request(put.clone(), &format!("/v1/sessions/{id}/{path}"));
         let request = request
             .header("Service-Key", &server.keys.secret)
             .header("Content-Type", "application/json");
@@ -52,7 +52,7 @@ async fn a_fault_is_reported_before_the_restriction() {
 async fn a_repeated_start_of_a_suppressed_courier_gets_the_same_answer() {
     let server = server(0).await;
     let start = async |idempotency: &str| {
-        let request = server.ask(Method::POST, "/v1/sessions/start");
+        let request = server.request(Method::POST, "/v1/sessions/start");
         let request = request
             .header("Service-Key", &server.keys.client)
             .header("Content-Type", "application/json")

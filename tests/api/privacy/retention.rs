@@ -17,7 +17,7 @@ async fn choose(server: &Server, body: Value) -> Answer {
 }
 
 async fn choose_as(server: &Server, key: &str, body: Value) -> Answer {
-    let request = server.ask(Method::PUT, RETENTION);
+    let request = server.request(Method::PUT, RETENTION);
     let request = request.header("Service-Key", key);
     Answer::of(
         request
@@ -131,7 +131,7 @@ async fn a_held_session_keeps_everything_until_the_hold_is_released() {
     let session = server.scored_session().await;
     let path = format!("/v1/sessions/{}/hold", session.id);
     let hold = async |method: Method| {
-        let request = server.ask(method, &path);
+        let request = server.request(method, &path);
         Answer::of(request.header("Service-Key", &server.keys.secret))
             .await
             .status

@@ -91,7 +91,7 @@ async fn an_open_stream_ends_when_its_session_is_hidden() {
     for (id, request_type) in [("r1", "restriction"), ("e1", "erasure")] {
         let session = server.start_session().await;
         let path = format!("/v1/sessions/{}/events", session.id);
-        let stream = server.ask(Method::GET, &path);
+        let stream = server.request(Method::GET, &path);
         let stream = stream.header("Service-Key", &server.keys.secret).send();
         let stream = stream.await.unwrap();
         assert_eq!(stream.status(), 200);

@@ -3,10 +3,10 @@
 use super::*;
 
 /// Pushes a position at a time relative to the server's, as GPSLogger does.
-async fn position(server: &Server, made: &Made, after_sec: i64) {
+async fn position(server: &Server, recorder: &CreatedRecorder, after_sec: i64) {
     let at_sec = server.clock.now().0 / 1_000 + after_sec;
     let text = format!("lat=51.38&lon=-2.36&acc=5&timestamp={at_sec}");
-    assert_eq!(push(server, made, "gpslogger", text).await.status, 200);
+    assert_eq!(push(server, recorder, "gpslogger", text).await.status, 200);
 }
 
 async fn dropped(server: &Server, session_id: &str) -> Value {
@@ -14,7 +14,7 @@ async fn dropped(server: &Server, session_id: &str) -> Value {
     let key = &server.keys.secret;
     let stopped = server.post("/v1/sessions/stop", key, &stop).await;
     assert_eq!(stopped.status, 200, "{stopped:?}");
-    server.until_ready(session_id).await;
+    server.wait_until_ready(session_id).await;
     let path = format!("/v1/sessions/{session_id}/evidence");
     server.get(&path, key).await.json["droppedSamples"].clone()
 }
@@ -22,11 +22,11 @@ async fn dropped(server: &Server, session_id: &str) -> Value {
 #[actix::test]
 async fn positions_from_before_the_session_are_counted_as_dropped() {
     let server = Server::start().await;
-    let made = make(&server, &body()).await;
+    let recorder = create(&server, &body()).await;
     for after_sec in [-20, -30, -10] {
-        position(&server, &made, after_sec).await;
+        position(&server, &recorder, after_sec).await;
     }
-    let id = show(&server, &made).await["sessionId"].clone();
+    let id = show(&server, &recorder).await["sessionId"].clone();
     assert_eq!(acknowledged(&server, &id).await, 3);
     let dropped = dropped(&server, id.as_str().unwrap()).await;
     assert_eq!(dropped["unknownKind"], 1, "{dropped}");
@@ -36,16 +36,16 @@ async fn positions_from_before_the_session_are_counted_as_dropped() {
 #[actix::test]
 async fn a_first_position_from_the_future_costs_no_other_one() {
     let server = Server::start().await;
-    let made = make(&server, &body()).await;
-    position(&server, &made, 7_200).await;
-    let id = show(&server, &made).await["sessionId"].clone();
+    let recorder = create(&server, &body()).await;
+    position(&server, &recorder, 7_200).await;
+    let id = show(&server, &recorder).await["sessionId"].clone();
     let started = session(&server, &id).await["startedAt"].clone();
     let started: porchlight_schema::time::TimestampMs = started.as_str().unwrap().parse().unwrap();
     assert!(started <= server.clock.now(), "{started}");
     for after_sec in [2, 3, 4] {
-        position(&server, &made, after_sec).await;
+        position(&server, &recorder, after_sec).await;
     }
-    assert_eq!(show(&server, &made).await["sessionId"], id);
+    assert_eq!(show(&server, &recorder).await["sessionId"], id);
     assert_eq!(acknowledged(&server, &id).await, 4);
     let dropped = dropped(&server, id.as_str().unwrap()).await;
     let none = json!({ "outOfOrder": 0, "tooLate": 0, "unknownKind": 0 });

@@ -5,7 +5,7 @@ use porchlight_ports::Clock;
 use porchlight_sim::{Delivery, Kind, ParameterSet, Reading, Sample, Scenario};
 use serde_json::{Value, json};
 
-use super::{Made, make, push, show};
+use super::{CreatedRecorder, create, push, show};
 use crate::server::{Server, insights, telemetry};
 
 /// Returns the begin of the delivery by the phone's clock, in milliseconds since 1970.
@@ -133,14 +133,14 @@ async fn sent_natively(server: &Server, delivery: &Delivery) -> Value {
     server
         .post("/v1/sessions/stop", &server.keys.secret, &stop)
         .await;
-    server.until_ready(&id).await.json
+    server.wait_until_ready(&id).await.json
 }
 
 /// Returns the insight of the delivery as Sensor Logger pushes it: one message per second, some
 /// twice, some out of order.
 async fn pushed(server: &Server, delivery: &Delivery) -> Value {
     let order = json!({ "externalRiderId": "rider-app", "deliveryId": "order-1", "address": address(delivery) });
-    let made = make(server, &order).await;
+    let recorder = create(server, &order).await;
     let begins_ms = begins_ms(server);
     let mut messages: Vec<Vec<Value>> = Vec::new();
     for entry in (delivery.samples.iter()).flat_map(|sample| entries(sample, begins_ms)) {
@@ -158,25 +158,30 @@ async fn pushed(server: &Server, delivery: &Delivery) -> Value {
         order.swap(place, place + 1);
     }
     for (place, number) in order.into_iter().enumerate() {
-        push_message(server, &made, number, &messages[number]).await;
+        push_message(server, &recorder, number, &messages[number]).await;
         if place % 10 == 9 {
-            push_message(server, &made, number, &messages[number]).await;
+            push_message(server, &recorder, number, &messages[number]).await;
         }
     }
     let end_ns = begins_ms * 1_000_000 + (delivery.end_t * 1e9) as i64;
     let end = json!({ "name": "annotation", "time": end_ns, "values": { "text": "stop" } });
-    push_message(server, &made, messages.len(), &[end]).await;
-    let id = show(server, &made).await["sessionId"]
+    push_message(server, &recorder, messages.len(), &[end]).await;
+    let id = show(server, &recorder).await["sessionId"]
         .as_str()
         .unwrap()
         .to_owned();
-    server.until_ready(&id).await.json
+    server.wait_until_ready(&id).await.json
 }
 
-pub(super) async fn push_message(server: &Server, made: &Made, number: usize, payload: &[Value]) {
+pub(super) async fn push_message(
+    server: &Server,
+    recorder: &CreatedRecorder,
+    number: usize,
+    payload: &[Value],
+) {
     let message =
         json!({ "messageId": number, "sessionId": "s", "deviceId": "d", "payload": payload });
-    let answer = push(server, made, "sensor-logger", message.to_string()).await;
+    let answer = push(server, recorder, "sensor-logger", message.to_string()).await;
     assert_eq!(answer.status, 200, "{answer:?}");
 }
 
@@ -263,7 +268,7 @@ async fn position_only_apps_give_the_same_result_as_the_api() {
     let native = sent_natively(&of_api, &whole).await;
     for app in ["traccar", "owntracks", "overland", "gpslogger"] {
         let server = Server::start().await;
-        let made = make(
+        let recorder = create(
             &server,
             &json!({ "externalRiderId": "r", "address": address(&whole) }),
         )
@@ -296,16 +301,16 @@ async fn position_only_apps_give_the_same_result_as_the_api() {
                     "speed": speed, "course": course, "altitude": altitude } }] })
                 .to_string(),
             };
-            assert_eq!(push(&server, &made, app, text).await.status, 200);
+            assert_eq!(push(&server, &recorder, app, text).await.status, 200);
         }
         let end_sec = begins_ms / 1_000 + whole.end_t as i64;
         let end = format!("id=1&timestamp={end_sec}&event=stop");
-        assert_eq!(push(&server, &made, "traccar", end).await.status, 200);
-        let id = show(&server, &made).await["sessionId"]
+        assert_eq!(push(&server, &recorder, "traccar", end).await.status, 200);
+        let id = show(&server, &recorder).await["sessionId"]
             .as_str()
             .unwrap()
             .to_owned();
-        let insight = server.until_ready(&id).await.json;
+        let insight = server.wait_until_ready(&id).await.json;
         assert_alike(&insight, &native, app);
         server.get(&insights(&id), &server.keys.secret).await;
         server.stop().await;

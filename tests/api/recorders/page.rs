@@ -4,7 +4,7 @@ use porchlight_ports::Clock;
 use reqwest::Method;
 use serde_json::json;
 
-use super::{body, make, push};
+use super::{body, create, push};
 use crate::answer::Answer;
 use crate::server::Server;
 
@@ -17,18 +17,20 @@ fn assets(page: &str) -> Vec<&str> {
 #[actix::test]
 async fn the_page_has_its_own_files_and_no_others() {
     let server = Server::start().await;
-    let made = make(&server, &body()).await;
-    let page = Answer::of(server.ask(Method::GET, &made.link)).await.text;
+    let recorder = create(&server, &body()).await;
+    let page = Answer::of(server.request(Method::GET, &recorder.link))
+        .await
+        .text;
     let files = assets(&page);
     assert_eq!(files.len(), 2, "{files:?}");
     for (path, media) in files.iter().zip(["text/css", "text/javascript"]) {
-        let file = Answer::of(server.ask(Method::GET, path)).await;
+        let file = Answer::of(server.request(Method::GET, path)).await;
         assert_eq!(file.status, 200, "{path}");
         assert!(file.header("content-type").starts_with(media), "{path}");
         assert!(file.header("cache-control").contains("immutable"));
         assert!(!file.text.contains("://"), "{path} names another origin");
     }
-    let unknown = Answer::of(server.ask(Method::GET, "/phone/phone-0.js")).await;
+    let unknown = Answer::of(server.request(Method::GET, "/phone/phone-0.js")).await;
     unknown.is_problem(404, "not_found");
     server.stop().await;
 }
@@ -36,9 +38,10 @@ async fn the_page_has_its_own_files_and_no_others() {
 #[actix::test]
 async fn the_link_gives_the_state_and_the_insight_without_suspicion() {
     let server = Server::start().await;
-    let made = make(&server, &body()).await;
-    let status =
-        async || Answer::of(server.ask(Method::GET, &format!("{}/status", made.link))).await;
+    let recorder = create(&server, &body()).await;
+    let status = async || {
+        Answer::of(server.request(Method::GET, &format!("{}/status", recorder.link))).await
+    };
     let empty = status().await;
     assert_eq!(empty.header("cache-control"), "no-store");
     assert_eq!(
@@ -52,16 +55,16 @@ async fn the_link_gives_the_state_and_the_insight_without_suspicion() {
             "id=1&lat=51.38&lon=-2.36&timestamp={}",
             now_sec - 10 + second
         );
-        push(&server, &made, "traccar", text).await;
+        push(&server, &recorder, "traccar", text).await;
     }
     let receiving = status().await.json;
     assert_eq!(receiving["activity"], "receiving");
     assert_eq!(receiving["receiving"], json!({ "location": 1.0 }));
     assert_eq!(receiving["insight"]["status"], "processing");
     let end = format!("id=1&timestamp={}&event=delivered", now_sec - 7);
-    push(&server, &made, "traccar", end).await;
+    push(&server, &recorder, "traccar", end).await;
     let id = receiving["sessionId"].as_str().unwrap();
-    server.until_ready(id).await;
+    server.wait_until_ready(id).await;
     let recorded = status().await.json;
     assert_eq!(recorded["activity"], "recorded");
     assert_eq!(recorded["insight"]["status"], "ready");

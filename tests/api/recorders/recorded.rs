@@ -10,7 +10,7 @@ use porchlight_schema::time::TimestampMs;
 use serde_json::{Value, json};
 
 use super::native::{assert_alike, begins_ms, push_message};
-use super::{make, push, show};
+use super::{create, push, show};
 use crate::server::{Server, telemetry};
 
 /// A recording: its samples from `t` = 0, in order.
@@ -79,7 +79,7 @@ async fn sent_natively(recording: &Recording) -> Value {
     server
         .post("/v1/sessions/stop", &server.keys.secret, &stop)
         .await;
-    let insight = server.until_ready(&id).await.json;
+    let insight = server.wait_until_ready(&id).await.json;
     server.stop().await;
     insight
 }
@@ -129,7 +129,7 @@ fn entries(sample: &Value, begins_ms: i64) -> Vec<Value> {
 async fn pushed_by_sensor_logger(recording: &Recording) -> Value {
     let server = Server::start().await;
     let order = json!({ "externalRiderId": "rider", "deliveryId": "order-1", "address": address(recording) });
-    let made = make(&server, &order).await;
+    let recorder = create(&server, &order).await;
     let begins_ms = begins_ms(&server);
     let messages = recording
         .samples
@@ -140,14 +140,14 @@ async fn pushed_by_sensor_logger(recording: &Recording) -> Value {
             .iter()
             .flat_map(|sample| entries(sample, begins_ms))
             .collect();
-        push_message(&server, &made, number, &payload).await;
+        push_message(&server, &recorder, number, &payload).await;
         number += 1;
     }
     let end_ns = (begins_ms + recording.end_ms) * 1_000_000;
     let end = json!({ "name": "annotation", "time": end_ns, "values": { "text": "stop" } });
-    push_message(&server, &made, number, &[end]).await;
-    let id = show(&server, &made).await["sessionId"].clone();
-    let insight = server.until_ready(id.as_str().unwrap()).await.json;
+    push_message(&server, &recorder, number, &[end]).await;
+    let id = show(&server, &recorder).await["sessionId"].clone();
+    let insight = server.wait_until_ready(id.as_str().unwrap()).await.json;
     server.stop().await;
     insight
 }
@@ -156,7 +156,7 @@ async fn pushed_by_sensor_logger(recording: &Recording) -> Value {
 async fn pushed_by_overland(recording: &Recording) -> Value {
     let server = Server::start().await;
     let order = json!({ "externalRiderId": "rider", "deliveryId": "order-1", "address": address(recording) });
-    let made = make(&server, &order).await;
+    let recorder = create(&server, &order).await;
     let begins_ms = begins_ms(&server);
     let at = |ms: i64| TimestampMs(begins_ms + ms).to_string();
     let feature = |sample: &Value| {
@@ -167,12 +167,12 @@ async fn pushed_by_overland(recording: &Recording) -> Value {
     for samples in recording.samples.chunks(50) {
         let locations: Vec<_> = samples.iter().map(feature).collect();
         let body = json!({ "locations": locations }).to_string();
-        assert_eq!(push(&server, &made, "overland", body).await.status, 200);
+        assert_eq!(push(&server, &recorder, "overland", body).await.status, 200);
     }
     let end = json!({ "locations": [{ "type": "Feature", "properties": { "timestamp": at(recording.end_ms), "action": "stop" } }] });
-    push(&server, &made, "overland", end.to_string()).await;
-    let id = show(&server, &made).await["sessionId"].clone();
-    let insight = server.until_ready(id.as_str().unwrap()).await.json;
+    push(&server, &recorder, "overland", end.to_string()).await;
+    let id = show(&server, &recorder).await["sessionId"].clone();
+    let insight = server.wait_until_ready(id.as_str().unwrap()).await.json;
     server.stop().await;
     insight
 }

@@ -127,7 +127,7 @@ pub(super) async fn session(client: Client, key: Option<String>, stopped: bool) 
     let start = json!({"deliveryId": "d", "externalRiderId": "r",
         "address": {"line1": "a", "city": "b", "country": "c", "lat": 1.0, "lng": 2.0}});
     let (status, session) = client
-        .until_answered(
+        .request(
             "/v1/sessions/start",
             Some(&start.to_string()),
             key.as_deref(),
@@ -136,7 +136,7 @@ pub(super) async fn session(client: Client, key: Option<String>, stopped: bool) 
     assert_eq!(status, 201, "{session}");
     if stopped {
         let stop = json!({"sessionId": session["sessionId"]}).to_string();
-        let answer = client.until_answered("/v1/sessions/stop", Some(&stop), None);
+        let answer = client.request("/v1/sessions/stop", Some(&stop), None);
         assert_eq!(answer.await.0, 200);
     }
 }

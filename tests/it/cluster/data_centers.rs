@@ -23,12 +23,12 @@ use scylla::statement::unprepared::Statement;
 use serde_json::Value;
 
 use super::wires::Link;
-use crate::cql::{check_journal_in, missing, open_beside};
+use crate::cql::{check_journal_in, missing, open_as_command};
 use crate::cql_process::{borrowed, node, variables_of};
 use crate::cql_server::CqlServer;
-use crate::crash::{assert_undisturbed, insights};
-use crate::nodes::{are_requested, place, settled};
-use crate::phone::{Client, Sent, Underway};
+use crate::crash::{assert_reference_insights, insights};
+use crate::nodes::{are_requested, server_url, wait_until_settled};
+use crate::phone::{Client, OpenDelivery, Sent};
 use crate::secured::refused;
 use crate::server::{Folder, Server, block_on};
 
@@ -37,15 +37,15 @@ const NAMED: &str = "dc1";
 /// The data centre that is cut off.
 const OTHER: &str = "dc2";
 /// The replication of a keyspace with a replica in each data centre.
-const IN_BOTH: &str = "{'class': 'NetworkTopologyStrategy', 'dc1': '1', 'dc2': '1'}";
+const REPLICATION_IN_BOTH: &str = "{'class': 'NetworkTopologyStrategy', 'dc1': '1', 'dc2': '1'}";
 /// The number of deliveries in each stage of the cut.
 const PHONES: u64 = 6;
 /// The timeout of each step.
-const WITHIN: Duration = Duration::from_secs(180);
+const STEP_TIMEOUT: Duration = Duration::from_secs(180);
 /// The time for which the test watches the other data centre catch up.
-const WATCHED_FOR: Duration = Duration::from_secs(60);
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(60);
 /// The timeout of a statement that needs both data centres.
-const ASKED_FOR: Duration = Duration::from_secs(2);
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A database in two data centres, and the link between them. It ends when this is dropped.
 struct DataCenters {
@@ -68,7 +68,7 @@ impl DataCenters {
             .unwrap();
         let link = Link::new();
         let database = CqlServer::in_data_centers(&[NAMED, OTHER], |dialled, listens| {
-            wiring.block_on(link.stand_before(dialled, listens));
+            wiring.block_on(link.listen_before(dialled, listens));
         })?;
         Some(Self {
             database,
@@ -114,7 +114,7 @@ impl DataCenters {
         let query = format!("SELECT number FROM {keyspace}.schema_migrations");
         let mut statement = Statement::new(query);
         statement.set_consistency(Consistency::All);
-        statement.set_request_timeout(Some(ASKED_FOR));
+        statement.set_request_timeout(Some(STATEMENT_TIMEOUT));
         let began = Instant::now();
         loop {
             let answer = session.query_unpaged(statement.clone(), ()).await;
@@ -125,26 +125,30 @@ impl DataCenters {
             {
                 return;
             }
-            assert!(began.elapsed() < WITHIN, "not noticed: {:?}", answer.err());
+            assert!(
+                began.elapsed() < STEP_TIMEOUT,
+                "not noticed: {:?}",
+                answer.err()
+            );
             tokio::time::sleep(Duration::from_millis(250)).await;
         }
     }
 }
 
 /// Starts a delivery, and sends the first half of its batches.
-async fn begin(client: &Client, number: u64) -> Underway {
-    let mut underway = client.begin(number).await;
-    let half = underway.batches.len() / 2;
-    client.go_on(&mut underway, half, Duration::ZERO).await;
-    underway
+async fn begin(client: &Client, number: u64) -> OpenDelivery {
+    let mut open = client.begin(number).await;
+    let half = open.batches.len() / 2;
+    client.send_next(&mut open, half, Duration::ZERO).await;
+    open
 }
 
 /// Sends the other batches of a delivery, and stops its session.
-async fn finish(client: &Client, mut underway: Underway) -> Sent {
+async fn finish(client: &Client, mut open: OpenDelivery) -> Sent {
     client
-        .go_on(&mut underway, usize::MAX, Duration::ZERO)
+        .send_next(&mut open, usize::MAX, Duration::ZERO)
         .await;
-    client.finish(underway).await
+    client.finish(open).await
 }
 
 /// Sends the deliveries of these numbers at the same time.
@@ -158,12 +162,12 @@ fn batches(sent: &[Sent]) -> usize {
 
 /// Prints how many batches the other data centre lacks once it has caught up, or after a while. The
 /// service promises nothing about that data centre: the database's hints and repairs complete it.
-async fn watch_catching_up(there: &CqlStore, sent: &[Sent]) {
+async fn report_catch_up(there: &CqlStore, sent: &[Sent]) {
     let began = Instant::now();
     loop {
         let lacking = missing(there, sent).await.len();
         let passed = began.elapsed();
-        if lacking == 0 || passed > WATCHED_FOR {
+        if lacking == 0 || passed > CATCH_UP_TIMEOUT {
             let all = batches(sent);
             println!(
                 "{passed:.0?} after the link was joined, {OTHER} lacks {lacking} of {all} batches"
@@ -182,17 +186,15 @@ async fn send_across_a_cut(
     client: &Client,
 ) -> BTreeMap<u64, Value> {
     let database = &data_centers.database;
-    let here = open_beside(database, keyspace, Some(NAMED)).await;
-    let there = open_beside(database, keyspace, Some(OTHER)).await;
-    let underway = join_all((0..PHONES).map(|number| begin(client, number))).await;
+    let here = open_as_command(database, keyspace, Some(NAMED)).await;
+    let there = open_as_command(database, keyspace, Some(OTHER)).await;
+    let open = join_all((0..PHONES).map(|number| begin(client, number))).await;
 
     data_centers.link.cut().await;
     let mut during = send(client, PHONES..2 * PHONES).await;
     data_centers.wait_until_noticed(keyspace).await;
     during.extend(send(client, 2 * PHONES..3 * PHONES).await);
-    let finishing = underway
-        .into_iter()
-        .map(|underway| finish(client, underway));
+    let finishing = open.into_iter().map(|open| finish(client, open));
     let mut sent = join_all(finishing).await;
     // Nothing of these sessions was sent before the cut.
     assert_eq!(missing(&there, &during).await.len(), batches(&during));
@@ -200,13 +202,13 @@ async fn send_across_a_cut(
     check_journal_in(&here, &sent).await;
     let found_during = insights(client, &sent).await;
 
-    data_centers.link.join();
+    data_centers.link.restore();
     sent.extend(send(client, 3 * PHONES..4 * PHONES).await);
     let found = insights(client, &sent).await;
     for (number, insight) in &found_during {
         assert_eq!(&found[number], insight, "the insight of delivery {number}");
     }
-    watch_catching_up(&there, &sent).await;
+    report_catch_up(&there, &sent).await;
     check_journal_in(&here, &sent).await;
     found
 }
@@ -225,8 +227,8 @@ fn a_database_in_two_data_centers_without_a_named_replica_is_refused() {
         present,
     };
     for (replication, named, refusal) in [
-        (IN_BOTH, None, Refusal::NoneNamed(both())),
-        (IN_BOTH, Some("dc3"), no_replicas("dc3", both())),
+        (REPLICATION_IN_BOTH, None, Refusal::NoneNamed(both())),
+        (REPLICATION_IN_BOTH, Some("dc3"), no_replicas("dc3", both())),
         (in_named, Some(OTHER), no_replicas(OTHER, NAMED.to_owned())),
         (on_the_ring, None, Refusal::SimpleStrategy(both())),
         (on_the_ring, Some(NAMED), Refusal::SimpleStrategy(both())),
@@ -243,14 +245,14 @@ fn a_cut_between_data_centers_loses_nothing_in_the_named_one() {
         return;
     };
     let folders = [Folder::new(), Folder::new()];
-    let shared = data_centers.variables(folders[0].path(), IN_BOTH, Some(NAMED));
+    let shared = data_centers.variables(folders[0].path(), REPLICATION_IN_BOTH, Some(NAMED));
     let [of_first, of_second] =
         [&folders[0], &folders[1]].map(|folder| node(&shared, folder.path()));
     let first = Server::start(&folders[0], &borrowed(&of_first));
     let key = first.key("secret");
     let second = Server::start(&folders[1], &borrowed(&of_second));
-    block_on(settled(&[&first, &second]));
-    let client = Client::among(&[place(&first), place(&second)], &key);
+    block_on(wait_until_settled(&[&first, &second]));
+    let client = Client::with_nodes(&[server_url(&first), server_url(&second)], &key);
     let found = block_on(send_across_a_cut(&data_centers, &shared[2].1, &client));
     for server in [first, second] {
         server.stop();
@@ -258,5 +260,5 @@ fn a_cut_between_data_centers_loses_nothing_in_the_named_one() {
     // Stops the database, so that the one node has the machine for itself.
     drop(data_centers);
     assert_eq!(found.len() as u64, 4 * PHONES);
-    assert_undisturbed(&found);
+    assert_reference_insights(&found);
 }

@@ -1,5 +1,5 @@
 //! Injects one fault after the other while phones send: no acknowledged batch is missing, every
-//! insight is byte for byte that of one undisturbed node, and every session's messages arrive in
+//! insight is byte for byte that of one node without a fault, and every session's messages arrive in
 //! order.
 
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::nodes::{NODES, Nodes};
-use super::receiving::{Found, Inbox};
+use super::receiving::{Inbox, MessageCounts};
 use super::wires::Wire;
 use crate::cql::check_journal;
-use crate::crash::{assert_undisturbed, phones};
+use crate::crash::{assert_reference_insights, phones};
 use crate::nodes::are_requested;
 use crate::phone::Sent;
 use crate::receiver::Authority;
@@ -24,11 +24,11 @@ const PHONES: usize = 6;
 /// The pause between two batches of a phone.
 const PAUSE: Duration = Duration::from_millis(120);
 /// A stopped node is considered gone after 6.5 s: when it returns, other nodes own its shards.
-const STALLED: Duration = Duration::from_secs(30);
+const STALL_TIME: Duration = Duration::from_secs(30);
 /// The time for which wires are cut or mute.
-const UNWIRED: Duration = Duration::from_secs(12);
+const DISCONNECTED_TIME: Duration = Duration::from_secs(12);
 /// The timeout of each step.
-const WITHIN: Duration = Duration::from_secs(180);
+const STEP_TIMEOUT: Duration = Duration::from_secs(180);
 /// The maximum number of moves of a shard while all nodes are restarted one after the other: away,
 /// and back.
 const MOVES_MAX: i64 = 2;
@@ -50,9 +50,9 @@ enum Fault {
 }
 
 /// A stream of reproducible random numbers.
-struct Chance(u64);
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 = self
             .0
@@ -70,7 +70,7 @@ impl Chance {
 struct Campaign {
     cluster: Nodes,
     inbox: Inbox,
-    chance: Chance,
+    random: Random,
     next: Arc<AtomicU64>,
     sent: Vec<Sent>,
     insights: BTreeMap<u64, Value>,
@@ -92,9 +92,7 @@ impl Campaign {
         let body = json!({ "url": inbox.url() }).to_string();
         let registered = block_on(async {
             let client = cluster.client();
-            client
-                .until_answered("/v1/webhooks", Some(&body), None)
-                .await
+            client.request("/v1/webhooks", Some(&body), None).await
         });
         assert_eq!(registered.0, 201, "{}", registered.1);
         println!(
@@ -108,7 +106,7 @@ impl Campaign {
         Some(Self {
             cluster,
             inbox,
-            chance: Chance(seed),
+            random: Random(seed),
             next: Arc::default(),
             sent: Vec::new(),
             insights: BTreeMap::new(),
@@ -117,46 +115,46 @@ impl Campaign {
         })
     }
 
-    fn inflict(&mut self, fault: Fault) {
-        let node = self.chance.below(NODES as u64) as usize;
+    fn inject(&mut self, fault: Fault) {
+        let node = self.random.below(NODES as u64) as usize;
         match fault {
             Fault::Kill => {
                 self.cluster.kill(node);
-                if self.chance.below(3) == 0 {
-                    self.chance.pause(100, 2_000);
+                if self.random.below(3) == 0 {
+                    self.random.pause(100, 2_000);
                 } else {
-                    self.cluster.settle();
-                    self.chance.pause(100, 2_000);
+                    self.cluster.wait_until_settled();
+                    self.random.pause(100, 2_000);
                 }
-                self.cluster.bring_up(node);
+                self.cluster.start_node(node);
             }
             Fault::Stall => {
                 self.cluster.server(node).signal("-STOP");
-                std::thread::park_timeout(STALLED);
+                std::thread::park_timeout(STALL_TIME);
                 self.cluster.server(node).signal("-CONT");
             }
             Fault::Database => {
                 let nodes = &self.cluster.database.started;
-                let node = &nodes[self.chance.below(nodes.len() as u64) as usize];
+                let node = &nodes[self.random.below(nodes.len() as u64) as usize];
                 node.kill();
-                self.chance.pause(1_000, 6_000);
+                self.random.pause(1_000, 6_000);
                 node.start();
             }
             Fault::Mute => {
                 self.cluster.wires.set_all(Wire::Mute);
-                std::thread::park_timeout(UNWIRED);
+                std::thread::park_timeout(DISCONNECTED_TIME);
                 self.cluster.wires.set_all(Wire::Open);
             }
             Fault::Cut => {
-                self.cluster.wires.set_of(node, Wire::Cut);
-                std::thread::park_timeout(UNWIRED);
-                self.cluster.wires.set_of(node, Wire::Open);
+                self.cluster.wires.set_node(node, Wire::Cut);
+                std::thread::park_timeout(DISCONNECTED_TIME);
+                self.cluster.wires.set_node(node, Wire::Open);
             }
             Fault::Rolling => {
                 for node in 0..NODES {
                     self.cluster.stop(node);
-                    self.cluster.bring_up(node);
-                    self.cluster.settle();
+                    self.cluster.start_node(node);
+                    self.cluster.wait_until_settled();
                 }
             }
         }
@@ -172,20 +170,20 @@ impl Campaign {
                 (client.clone(), Arc::clone(&self.next), Arc::clone(&enough));
             std::thread::spawn(move || block_on(phones(&client, &next, &enough, (PHONES, PAUSE))))
         };
-        self.chance.pause(1_000, 4_000);
-        self.inflict(fault);
-        self.chance.pause(1_000, 4_000);
+        self.random.pause(1_000, 4_000);
+        self.inject(fault);
+        self.random.pause(1_000, 4_000);
         enough.store(true, Ordering::Relaxed);
         let sent = load.join().unwrap();
-        self.cluster.settle();
+        self.cluster.wait_until_settled();
         let after = block_on(self.cluster.generations());
         let moves = before
             .iter()
             .zip(&after)
             .map(|(before, after)| after - before);
         let moves = moves.max().unwrap();
-        block_on(self.see_insights(&sent));
-        let found = self.see_messages(&sent);
+        block_on(self.check_insights(&sent));
+        let found = self.check_messages(&sent);
         let tally = &client.tally;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         println!(
@@ -200,11 +198,11 @@ impl Campaign {
             count(&tally.slowest_ms) as f64 / 1000.0,
             found.messages,
             found.repeated,
-            found.went_back,
+            found.out_of_order,
         );
         if fault != Fault::Stall {
             assert_eq!(
-                found.went_back, 0,
+                found.out_of_order, 0,
                 "only a stopped node may repeat finished work"
             );
         }
@@ -222,7 +220,7 @@ impl Campaign {
     }
 
     /// Asserts that every session has one insight, and that every node returns the same insight.
-    async fn see_insights(&mut self, sent: &[Sent]) {
+    async fn check_insights(&mut self, sent: &[Sent]) {
         let client = self.cluster.client();
         for session in sent {
             let insight = client.insight(&session.session_id).await;
@@ -231,7 +229,7 @@ impl Campaign {
             let mut seen = Vec::new();
             for node in 0..NODES {
                 let client = self.cluster.client_of(node);
-                let (status, mut insight) = client.until_answered(&path, None, None).await;
+                let (status, mut insight) = client.request(&path, None, None).await;
                 assert_eq!(status, 200);
                 // The URL contains the host of the request.
                 insight["pathImageUrl"].take();
@@ -241,13 +239,13 @@ impl Campaign {
         }
     }
 
-    fn see_messages(&self, sent: &[Sent]) -> Found {
+    fn check_messages(&self, sent: &[Sent]) -> MessageCounts {
         let began = Instant::now();
-        while self.inbox.different() < 3 * sent.len() {
-            let came = self.inbox.different();
+        while self.inbox.distinct_count() < 3 * sent.len() {
+            let received = self.inbox.distinct_count();
             assert!(
-                began.elapsed() < WITHIN,
-                "{came} messages of {} sessions",
+                began.elapsed() < STEP_TIMEOUT,
+                "{received} messages of {} sessions",
                 sent.len()
             );
             std::thread::park_timeout(Duration::from_millis(100));
@@ -259,7 +257,7 @@ impl Campaign {
     }
 
     /// Asserts that all batches are in the journal, and that all insights are those of one
-    /// undisturbed node.
+    /// node that runs without a fault.
     fn finish(self) {
         let late = self.late;
         block_on(check_journal(
@@ -270,7 +268,7 @@ impl Campaign {
         // Stops the cluster, so that the one node has the machine for itself.
         drop(self.cluster);
         assert_eq!(self.insights.len(), self.sent.len());
-        assert_undisturbed(&self.insights);
+        assert_reference_insights(&self.insights);
         println!("{} insights are those of one node", self.insights.len());
         assert!(late.is_empty(), "{}", late.join("\n"));
     }

@@ -36,7 +36,7 @@ const WINDOWS: u32 = 6;
 /// The time for the last messages to arrive.
 const REST: Duration = Duration::from_secs(30);
 /// The timeout of the starts of all sessions.
-const WITHIN: Duration = Duration::from_secs(1_800);
+const STEP_TIMEOUT: Duration = Duration::from_secs(1_800);
 
 /// Returns the number in an environment variable, or the usual one.
 pub(super) fn number_of(variable: &str, usual: u64) -> u64 {
@@ -205,7 +205,7 @@ fn a_large_fleet_for_half_an_hour() {
         let began = Instant::now();
         let expected = sessions / NODES * NODES;
         while (cluster.sum("porchlight_sessions_live").await as usize) < expected {
-            assert!(began.elapsed() < WITHIN, "the sessions do not start");
+            assert!(began.elapsed() < STEP_TIMEOUT, "the sessions do not start");
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         println!(
@@ -216,7 +216,7 @@ fn a_large_fleet_for_half_an_hour() {
         let (receiver, arrivals) = receiver(&authority).await;
         let body = json!({ "url": receiver.local_url() }).to_string();
         let registered = cluster.client();
-        let registered = registered.until_answered("/v1/webhooks", Some(&body), None);
+        let registered = registered.request("/v1/webhooks", Some(&body), None);
         assert_eq!(registered.await.0, 201);
         let before = counts(&cluster).await;
         println!(

@@ -10,7 +10,7 @@ use super::wires::Wires;
 use crate::cql_process::variables_of;
 use crate::cql_server::CqlServer;
 use crate::free_address::free_address;
-use crate::phone::{Client, Place};
+use crate::phone::{Client, ServerUrl};
 use crate::receiver::Authority;
 use crate::server::{Folder, Server, block_on};
 
@@ -19,12 +19,12 @@ pub(super) const NODES: usize = 3;
 /// The number of shards of a cluster (contract of the design).
 pub(super) const SHARDS: usize = 256;
 /// The timeout of each step.
-const WITHIN: Duration = Duration::from_secs(180);
+const STEP_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A node, running or not.
 struct Node {
     folder: Folder,
-    place: Place,
+    url: ServerUrl,
     variables: Vec<(&'static str, String)>,
     server: Option<Server>,
 }
@@ -67,7 +67,7 @@ impl Nodes {
         std::fs::copy(&authority.file, &trusted).unwrap();
         let nodes = (0..NODES).map(|number| {
             let listens = free_address();
-            let before = Arc::clone(&wires).stand_before(number, listens);
+            let before = Arc::clone(&wires).listen_before(number, listens);
             let advertise = wiring.block_on(before);
             let mut variables = base.clone();
             variables.extend([
@@ -89,7 +89,7 @@ impl Nodes {
             ]);
             Node {
                 folder: Folder::new(),
-                place: Arc::new(RwLock::new("http://127.0.0.1:1".to_owned())),
+                url: Arc::new(RwLock::new("http://127.0.0.1:1".to_owned())),
                 variables,
                 server: None,
             }
@@ -104,10 +104,10 @@ impl Nodes {
             _folder: folder,
         };
         for number in 0..NODES {
-            cluster.bring_up(number);
+            cluster.start_node(number);
         }
         cluster.key = cluster.server(0).key("secret");
-        cluster.settle();
+        cluster.wait_until_settled();
         Some(cluster)
     }
 
@@ -116,43 +116,43 @@ impl Nodes {
     }
 
     /// Starts a node that is not running.
-    pub(super) fn bring_up(&mut self, number: usize) {
+    pub(super) fn start_node(&mut self, number: usize) {
         let node = &mut self.nodes[number];
         let variables = node.variables.iter();
         let variables: Vec<_> = variables
             .map(|(name, value)| (*name, value.as_str()))
             .collect();
         let server = Server::start(&node.folder, &variables);
-        self.wires.is_run_by(number, Some(server.pid()));
-        server.api.clone_into(&mut node.place.write().unwrap());
+        self.wires.set_process(number, Some(server.pid()));
+        server.api.clone_into(&mut node.url.write().unwrap());
         node.server = Some(server);
     }
 
     /// Kills a node with `kill -9`.
     pub(super) fn kill(&mut self, number: usize) {
         self.nodes[number].server.take().unwrap().kill();
-        self.wires.is_run_by(number, None);
+        self.wires.set_process(number, None);
     }
 
     /// Sends SIGTERM to a node, and waits for its end.
     pub(super) fn stop(&mut self, number: usize) {
         self.nodes[number].server.take().unwrap().stop();
-        self.wires.is_run_by(number, None);
+        self.wires.set_process(number, None);
     }
 
     /// Returns a client that uses any node, and the next one if that does not answer.
     pub(super) fn client(&self) -> Client {
-        let places: Vec<_> = self
+        let urls: Vec<_> = self
             .nodes
             .iter()
-            .map(|node| Arc::clone(&node.place))
+            .map(|node| Arc::clone(&node.url))
             .collect();
-        Client::among(&places, &self.key)
+        Client::with_nodes(&urls, &self.key)
     }
 
     /// Returns a client that uses one node only.
     pub(super) fn client_of(&self, number: usize) -> Client {
-        Client::new(&self.nodes[number].place, &self.key)
+        Client::new(&self.nodes[number].url, &self.key)
     }
 
     /// Returns the sum of a metric over the running nodes.
@@ -165,7 +165,7 @@ impl Nodes {
     }
 
     /// Waits until each shard has one owner.
-    pub(super) fn settle(&self) {
+    pub(super) fn wait_until_settled(&self) {
         let began = Instant::now();
         block_on(async {
             loop {
@@ -174,7 +174,7 @@ impl Nodes {
                     return;
                 }
                 assert!(
-                    began.elapsed() < WITHIN,
+                    began.elapsed() < STEP_TIMEOUT,
                     "{owned} of {SHARDS} shards are owned"
                 );
                 tokio::time::sleep(Duration::from_millis(100)).await;

@@ -10,7 +10,7 @@ use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
 
 /// A received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Came {
+struct ReceivedMessage {
     number: u32,
     id: String,
     event: String,
@@ -25,28 +25,28 @@ fn header<'r>(head: &'r str, name: &str) -> &'r str {
     line.unwrap()
 }
 
-impl Came {
+impl ReceivedMessage {
     fn read(request: &str) -> (String, Self) {
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
-        let came = Self {
+        let message = Self {
             number: header(head, "x-service-sequence").parse().unwrap(),
             id: header(head, "x-service-delivery-id").to_owned(),
             event: header(head, "x-service-event").to_owned(),
             body: body.to_owned(),
         };
-        (header(head, "x-service-delivery").to_owned(), came)
+        (header(head, "x-service-delivery").to_owned(), message)
     }
 }
 
 /// The results of the check of a customer's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Found {
+pub(super) struct MessageCounts {
     /// The number of messages.
     pub(super) messages: usize,
     /// The number of messages that arrived again, with the same id and the same body.
     pub(super) repeated: usize,
     /// The number of repeated messages that arrived after a later one of their session.
-    pub(super) went_back: usize,
+    pub(super) out_of_order: usize,
 }
 
 /// A running receiver.
@@ -82,48 +82,50 @@ impl Inbox {
     }
 
     /// Returns the number of different messages received.
-    pub(super) fn different(&self) -> usize {
+    pub(super) fn distinct_count(&self) -> usize {
         let requests = self.receiver.requests.lock().unwrap();
-        let ids = requests.iter().map(|request| Came::read(request).1.id);
+        let ids = requests
+            .iter()
+            .map(|request| ReceivedMessage::read(request).1.id);
         ids.collect::<std::collections::BTreeSet<_>>().len()
     }
 
     /// Checks the messages of these sessions, and clears all received ones: each session's messages
     /// are there, in order, and duplicates are identical.
-    pub(super) fn check(&self, sessions: &[String]) -> Found {
+    pub(super) fn check(&self, sessions: &[String]) -> MessageCounts {
         let requests = std::mem::take(&mut *self.receiver.requests.lock().unwrap());
-        let mut of_sessions: BTreeMap<String, Vec<Came>> = BTreeMap::new();
+        let mut of_sessions: BTreeMap<String, Vec<ReceivedMessage>> = BTreeMap::new();
         for request in &requests {
             assert_webhook_request(request);
-            let (session_id, came) = Came::read(request);
-            of_sessions.entry(session_id).or_default().push(came);
+            let (session_id, message) = ReceivedMessage::read(request);
+            of_sessions.entry(session_id).or_default().push(message);
         }
-        let mut found = Found::default();
+        let mut found = MessageCounts::default();
         for session_id in sessions {
-            let came = of_sessions.remove(session_id).unwrap_or_default();
-            let mut first: Vec<&Came> = Vec::new();
-            for message in &came {
+            let received = of_sessions.remove(session_id).unwrap_or_default();
+            let mut first: Vec<&ReceivedMessage> = Vec::new();
+            for message in &received {
                 match first.iter().find(|first| first.number == message.number) {
                     None => first.push(message),
                     Some(before) => {
-                        assert_eq!(**before, *message, "a number was given twice");
+                        assert_eq!(**before, *message, "two messages have the same number");
                         found.repeated += 1;
                         let last = first.last().map(|last| last.number);
-                        found.went_back += usize::from(last > Some(message.number));
+                        found.out_of_order += usize::from(last > Some(message.number));
                     }
                 }
             }
-            let told: Vec<_> = first
+            let events: Vec<_> = first
                 .iter()
-                .map(|came| (came.number, came.event.as_str()))
+                .map(|message| (message.number, message.event.as_str()))
                 .collect();
             let expected = [
                 (0, "session.started"),
                 (1, "session.stopped"),
                 (2, "insight.updated"),
             ];
-            assert_eq!(told, expected, "messages of {session_id}");
-            found.messages += told.len();
+            assert_eq!(events, expected, "messages of {session_id}");
+            found.messages += events.len();
         }
         assert!(of_sessions.is_empty(), "messages of unknown sessions");
         found

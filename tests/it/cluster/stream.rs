@@ -101,7 +101,7 @@ fn measure(
     block_on(async {
         let (receiver, arrivals) = receiver(authority).await;
         let body = json!({ "url": receiver.local_url() }).to_string();
-        let registered = client.until_answered("/v1/webhooks", Some(&body), None);
+        let registered = client.request("/v1/webhooks", Some(&body), None);
         assert_eq!(registered.await.0, 201);
         println!("{name}, {per_sec} sessions per second, a line for each {WINDOW:?}");
         println!(

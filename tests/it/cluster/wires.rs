@@ -40,7 +40,7 @@ impl Wires {
     }
 
     /// Sets the current process of a node.
-    pub(super) fn is_run_by(&self, node: usize, process: Option<u32>) {
+    pub(super) fn set_process(&self, node: usize, process: Option<u32>) {
         self.processes.lock().unwrap()[node] = process;
     }
 
@@ -52,7 +52,7 @@ impl Wires {
     }
 
     /// Sets all wires from and to a node.
-    pub(super) fn set_of(&self, node: usize, wire: Wire) {
+    pub(super) fn set_node(&self, node: usize, wire: Wire) {
         for (to, senders) in self.wires.iter().enumerate() {
             for (from, sender) in senders.iter().enumerate() {
                 if to == node || from == node {
@@ -62,19 +62,19 @@ impl Wires {
         }
     }
 
-    /// Listens in place of a node, and forwards to it.
-    pub(super) async fn stand_before(self: Arc<Self>, node: usize, listens: SocketAddr) -> String {
+    /// Starts a proxy that forwards to a node, and returns the proxy's address.
+    pub(super) async fn listen_before(self: Arc<Self>, node: usize, listens: SocketAddr) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(forward(listener, listens, move |dialler| {
-            let from = self.node_behind(dialler);
+            let from = self.node_of_address(dialler);
             self.wires[node][from.unwrap_or(node)].subscribe()
         }));
         address.to_string()
     }
 
     /// Returns the node whose process has this address: the system knows the owner of each socket.
-    fn node_behind(&self, address: SocketAddr) -> Option<usize> {
+    fn node_of_address(&self, address: SocketAddr) -> Option<usize> {
         let port = format!("0100007F:{:04X}", address.port());
         let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
         let row = table.lines().find(|row| {
@@ -102,8 +102,8 @@ impl Link {
         Self(watch::Sender::new(Wire::Open))
     }
 
-    /// Listens at an address in place of another one, and forwards to it.
-    pub(super) async fn stand_before(&self, dialled: SocketAddr, listens: SocketAddr) {
+    /// Starts a proxy at the address `dialled` that forwards to the address `listens`.
+    pub(super) async fn listen_before(&self, dialled: SocketAddr, listens: SocketAddr) {
         let listener = TcpListener::bind(dialled).await.unwrap();
         let wire = self.0.clone();
         tokio::spawn(forward(listener, listens, move |_dialler| wire.subscribe()));
@@ -115,25 +115,25 @@ impl Link {
         self.0.closed().await;
     }
 
-    /// Joins a cut link.
-    pub(super) fn join(&self) {
+    /// Restores a cut link.
+    pub(super) fn restore(&self) {
         self.0.send_replace(Wire::Open);
     }
 }
 
-/// Carries each accepted connection to an address, on the wire of its dialler.
+/// Forwards each accepted connection to an address, as long as the wire of its dialler permits.
 async fn forward(
     listener: TcpListener,
     to: SocketAddr,
     wire_of: impl Fn(SocketAddr) -> watch::Receiver<Wire>,
 ) {
     while let Ok((near, dialler)) = listener.accept().await {
-        tokio::spawn(carry(near, to, wire_of(dialler)));
+        tokio::spawn(forward_connection(near, to, wire_of(dialler)));
     }
 }
 
-/// Carries one connection as long as the wire permits.
-async fn carry(mut near: TcpStream, to: SocketAddr, mut wire: watch::Receiver<Wire>) {
+/// Forwards one connection as long as the wire permits.
+async fn forward_connection(mut near: TcpStream, to: SocketAddr, mut wire: watch::Receiver<Wire>) {
     let is_open = *wire.borrow_and_update() == Wire::Open;
     let far = if is_open {
         TcpStream::connect(to).await.ok()

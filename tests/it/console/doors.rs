@@ -4,7 +4,7 @@ use reqwest::Method;
 use reqwest::header::{COOKIE, SET_COOKIE};
 
 use super::tenant::{PAGES, key};
-use super::visitor::{Seen, Visitor, enter, form, http};
+use super::visitor::{Seen, Visitor, form, http, post_sign_in};
 use crate::server::{Folder, Server, block_on};
 
 #[test]
@@ -16,13 +16,16 @@ fn unauthenticated_visitors_are_redirected_to_sign_in() {
         for path in PAGES {
             let seen = Seen::of(http.get(format!("{}{path}", server.api))).await;
             assert!(
-                seen.to().starts_with("/console/sign-in"),
+                seen.location().starts_with("/console/sign-in"),
                 "{path}: {seen:?}"
             );
             let junk = http
                 .get(format!("{}{path}", server.api))
                 .header(COOKIE, "porchlight-console=AAAA");
-            assert!(Seen::of(junk).await.to().contains("why=ended"), "{path}");
+            assert!(
+                Seen::of(junk).await.location().contains("why=ended"),
+                "{path}"
+            );
         }
         let client = key(&folder, "it", "sandbox", "client");
         let unknown = key(&Folder::new(), "it", "sandbox", "secret");
@@ -33,7 +36,7 @@ fn unauthenticated_visitors_are_redirected_to_sign_in() {
             (cut, "The key is incomplete"),
             ("", "The key is incomplete"),
         ] {
-            let seen = enter(&http, &server.api, key).await;
+            let seen = post_sign_in(&http, &server.api, key).await;
             assert_eq!(
                 (seen.status, seen.text.contains(words)),
                 (422, true),
@@ -48,7 +51,7 @@ fn unauthenticated_visitors_are_redirected_to_sign_in() {
         let good = server.key("secret");
         let mut refused = None;
         for _ in 0..40 {
-            let seen = enter(&http, &server.api, cut).await;
+            let seen = post_sign_in(&http, &server.api, cut).await;
             if seen.status == 429 {
                 refused = Some(seen);
                 break;
@@ -57,7 +60,7 @@ fn unauthenticated_visitors_are_redirected_to_sign_in() {
         let refused = refused.expect("sign-in is throttled");
         assert!(refused.headers.contains_key("retry-after"));
         // A well-formed key has a limit of its own: guesses from its address do not lock it out.
-        assert_eq!(enter(&http, &server.api, &good).await.status, 303);
+        assert_eq!(post_sign_in(&http, &server.api, &good).await.status, 303);
     });
 }
 
@@ -68,7 +71,7 @@ fn a_ticket_contains_no_key_and_ends_with_it() {
     let secret = server.key("secret");
     block_on(async {
         let http = http();
-        let entered = enter(&http, &server.api, &secret).await;
+        let entered = post_sign_in(&http, &server.api, &secret).await;
         let cookie = entered.header(SET_COOKIE);
         for attribute in [
             "porchlight-console=",
@@ -97,8 +100,10 @@ fn a_ticket_contains_no_key_and_ends_with_it() {
         // A sign-out also invalidates a kept copy of the cookie.
         let visitor = Visitor::sign_in(&server, &secret).await;
         let left = visitor.post("/console/sign-out", &[]).await;
-        assert!(left.to().ends_with("why=out") && left.header(SET_COOKIE).contains("Max-Age=0"));
-        assert!(visitor.get("/console").await.to().contains("sign-in"));
+        assert!(
+            left.location().ends_with("why=out") && left.header(SET_COOKIE).contains("Max-Age=0")
+        );
+        assert!(visitor.get("/console").await.location().contains("sign-in"));
 
         // A new key is shown once; its revocation ends the sessions begun with it.
         let visitor = Visitor::sign_in(&server, &secret).await;
@@ -119,8 +124,8 @@ fn a_ticket_contains_no_key_and_ends_with_it() {
         let revoked = visitor
             .post(&format!("/console/keys/key_{id}/revoke"), &[])
             .await;
-        assert!(revoked.to().contains("revoked="));
-        assert!(other.get("/console").await.to().contains("why=ended"));
+        assert!(revoked.location().contains("revoked="));
+        assert!(other.get("/console").await.location().contains("why=ended"));
         visitor.page("/console").await;
     });
 }
@@ -189,7 +194,7 @@ fn every_answer_has_its_security_headers() {
         }
         let wrong = Seen::of(
             visitor
-                .ask(Method::PUT, "/console/webhook")
+                .request(Method::PUT, "/console/webhook")
                 .header("Sec-Fetch-Site", "same-origin"),
         )
         .await;
@@ -204,14 +209,14 @@ fn requests_from_another_site_are_refused() {
     let secret = server.key("secret");
     block_on(async {
         let visitor = Visitor::sign_in(&server, &secret).await;
-        let word = visitor.word().await;
+        let csrf_token = visitor.csrf_token().await;
         let host = server.address().to_owned();
         let own = format!("http://{host}");
         let path = "/console/keys/create";
-        let send = async |headers: &[(&str, &str)], word: &str| {
+        let send = async |headers: &[(&str, &str)], csrf_token: &str| {
             let mut request = form(
-                visitor.ask(Method::POST, path),
-                &[("kind", "client"), ("word", word)],
+                visitor.request(Method::POST, path),
+                &[("kind", "client"), ("word", csrf_token)],
             );
             for (name, value) in headers {
                 request = request.header(*name, *value);
@@ -225,9 +230,9 @@ fn requests_from_another_site_are_refused() {
             &[("Origin", "null")],
             &[],
         ] {
-            assert_eq!(send(headers, &word).await, 403, "{headers:?}");
+            assert_eq!(send(headers, &csrf_token).await, 403, "{headers:?}");
         }
-        let other = Visitor::sign_in(&server, &secret).await.word().await;
+        let other = Visitor::sign_in(&server, &secret).await.csrf_token().await;
         for wrong in ["", "AAAA", &other] {
             assert_eq!(send(&[("Sec-Fetch-Site", "same-origin")], wrong).await, 403);
         }
@@ -237,7 +242,7 @@ fn requests_from_another_site_are_refused() {
             0,
             "nothing was done"
         );
-        assert_eq!(send(&[("Origin", &own)], &word).await, 200);
+        assert_eq!(send(&[("Origin", &own)], &csrf_token).await, 200);
         let cross = http()
             .post(format!("{}/console/sign-in", server.api))
             .header("Sec-Fetch-Site", "cross-site");

@@ -227,7 +227,10 @@ fn a_secret_is_shown_once() {
             ("delete", "was deleted"),
         ] {
             let done = visitor.post(&format!("/console/webhook/{act}"), &[]).await;
-            assert!(visitor.page(done.to()).await.text.contains(said), "{act}");
+            assert!(
+                visitor.page(done.location()).await.text.contains(said),
+                "{act}"
+            );
         }
         assert!(visitor.post("/console/webhook/test", &[]).await.status == 404);
     });

@@ -30,7 +30,7 @@ impl Seen {
     }
 
     /// Returns the target of a redirect.
-    pub(crate) fn to(&self) -> &str {
+    pub(crate) fn location(&self) -> &str {
         assert_eq!(self.status, 303, "{self:?}");
         self.header(LOCATION)
     }
@@ -73,8 +73,8 @@ pub(crate) struct Visitor {
 impl Visitor {
     pub(crate) async fn sign_in(server: &Server, key: &str) -> Self {
         let http = http();
-        let entered = enter(&http, &server.api, key).await;
-        assert_eq!(entered.to(), "/console");
+        let entered = post_sign_in(&http, &server.api, key).await;
+        assert_eq!(entered.location(), "/console");
         let cookie = entered
             .header(SET_COOKIE)
             .split(';')
@@ -88,13 +88,13 @@ impl Visitor {
         }
     }
 
-    pub(crate) fn ask(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.api));
         request.header(COOKIE, &self.cookie)
     }
 
     pub(crate) async fn get(&self, path: &str) -> Seen {
-        Seen::of(self.ask(Method::GET, path)).await
+        Seen::of(self.request(Method::GET, path)).await
     }
 
     /// Returns the page, and asserts that it is one.
@@ -106,25 +106,25 @@ impl Visitor {
     }
 
     /// Returns the token that this session's forms carry.
-    pub(crate) async fn word(&self) -> String {
+    pub(crate) async fn csrf_token(&self) -> String {
         let page = self.page("/console/keys").await;
         page.between("name=\"word\" value=\"", "\"").to_owned()
     }
 
     /// Sends a form of this session.
     pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Seen {
-        let word = self.word().await;
+        let word = self.csrf_token().await;
         let mut fields = fields.to_vec();
         fields.push(("word", &word));
         Seen::of(
-            form(self.ask(Method::POST, path), &fields).header("Sec-Fetch-Site", "same-origin"),
+            form(self.request(Method::POST, path), &fields).header("Sec-Fetch-Site", "same-origin"),
         )
         .await
     }
 }
 
 /// Attempts to sign in.
-pub(crate) async fn enter(http: &Client, api: &str, key: &str) -> Seen {
+pub(crate) async fn post_sign_in(http: &Client, api: &str, key: &str) -> Seen {
     let request = http.post(format!("{api}/console/sign-in"));
     Seen::of(form(request, &[("key", key)]).header("Sec-Fetch-Site", "same-origin")).await
 }

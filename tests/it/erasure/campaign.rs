@@ -1,4 +1,4 @@
-//! Erases the sessions of one courier among ten times as many, beside a load, and then searches the
+//! Erases the sessions of one courier among ten times as many under load, and then searches the
 //! files and the rows of the store and of a restored backup from before.
 //!
 //! `PORCHLIGHT_ERASURE_SESSIONS=10000` sets the number of the courier's sessions; without it the
@@ -18,7 +18,7 @@ const SESSIONS: usize = 30;
 const SHARE: usize = 10;
 /// Requests in flight while the sessions are recorded.
 const AT_ONCE: usize = 16;
-/// Phones that send batches beside the erasure.
+/// The number of phones that send batches during the erasure.
 const PHONES: usize = 4;
 /// The time for which they send before the erasure begins.
 const LOAD_BEFORE: Duration = Duration::from_secs(5);
@@ -36,7 +36,7 @@ async fn start(client: &Client, rider: &str, number: usize) -> String {
         },
     });
     let body = body.to_string();
-    let started = client.until_answered("/v1/sessions/start", Some(&body), None);
+    let started = client.request("/v1/sessions/start", Some(&body), None);
     let (status, session) = started.await;
     assert_eq!(status, 201, "{session}");
     session["sessionId"].as_str().unwrap().to_owned()
@@ -45,7 +45,7 @@ async fn start(client: &Client, rider: &str, number: usize) -> String {
 async fn send(client: &Client, id: &str, rider: &str, seq: u32) {
     let path = format!("/v1/sessions/{id}/telemetry");
     let body = batch(rider, seq);
-    let (status, answer) = client.until_answered(&path, Some(&body), None).await;
+    let (status, answer) = client.request(&path, Some(&body), None).await;
     assert_eq!(status, 202, "{answer}");
 }
 
@@ -60,7 +60,7 @@ async fn short_session(client: Client, number: usize) -> String {
     send(&client, &id, rider, 2).await;
     if (number / SHARE).is_multiple_of(4) {
         let stop = json!({ "sessionId": id }).to_string();
-        let stopped = client.until_answered("/v1/sessions/stop", Some(&stop), None);
+        let stopped = client.request("/v1/sessions/stop", Some(&stop), None);
         assert_eq!(stopped.await.0, 200);
     }
     id
@@ -105,8 +105,8 @@ fn p99(mut all: Vec<Duration>) -> Duration {
     all.get(last * 99 / 100).copied().unwrap_or_default()
 }
 
-/// Erases the courier beside phones that send batches, and prints the latency of the batches.
-async fn erase_beside_a_load(client: &Client, sessions: usize) {
+/// Erases the courier while phones send batches, and prints the latency of the batches.
+async fn erase_under_load(client: &Client, sessions: usize) {
     let is_over = Arc::<AtomicBool>::default();
     let mut phones = JoinSet::new();
     for number in 0..PHONES {
@@ -145,7 +145,7 @@ async fn erase_beside_a_load(client: &Client, sessions: usize) {
 }
 
 #[test]
-fn the_sessions_of_a_courier_are_erased_beside_a_load_and_from_a_restored_backup() {
+fn the_sessions_of_a_courier_are_erased_under_load_and_from_a_restored_backup() {
     let sessions =
         std::env::var("PORCHLIGHT_ERASURE_SESSIONS").map_or(SESSIONS, |text| text.parse().unwrap());
     let folder = Folder::new();
@@ -165,7 +165,7 @@ fn the_sessions_of_a_courier_are_erased_beside_a_load_and_from_a_restored_backup
         }
         back_up(&folder, &copy);
 
-        erase_beside_a_load(&client, sessions).await;
+        erase_under_load(&client, sessions).await;
         for (id, before) in kept.iter().zip(&before) {
             assert_eq!(client.insight(id).await, *before, "{id}");
         }

@@ -66,11 +66,11 @@ pub(crate) async fn contents<S: Store + Outbox>(store: &S, learned: &[String]) -
         .iter()
         .map(|row| json!(row.start.session_id.to_string()))
         .collect();
-    let behind = store
-        .behind(ShardSet::ALL, None, ROWS_MAX as usize)
+    let to_score = store
+        .to_score(ShardSet::ALL, None, ROWS_MAX as usize)
         .await
         .unwrap();
-    let behind: Vec<_> = behind.iter().map(|id| json!(id.to_string())).collect();
+    let to_score: Vec<_> = to_score.iter().map(|id| json!(id.to_string())).collect();
     let mut known = Map::new();
     for key in learned {
         let row = store
@@ -87,7 +87,7 @@ pub(crate) async fn contents<S: Store + Outbox>(store: &S, learned: &[String]) -
         "sessions": sessions,
         "tenants": sorted(tenants),
         "live": sorted(live),
-        "behind": sorted(behind),
+        "behind": sorted(to_score),
     });
     // Normalized by writing and reading, so that two of them are equal to the last digit.
     serde_json::from_str(&value.to_string()).unwrap()

@@ -49,7 +49,7 @@ pub(super) async fn open(keyspace: String) -> Arc<CqlStore> {
         session_max: Duration::from_secs(12 * 3_600),
         agreement: porchlight_store::cql::Agreement::default(),
     };
-    CqlStore::open(options, Role::Beside, Arc::new(SystemClock))
+    CqlStore::open(options, Role::Command, Arc::new(SystemClock))
         .await
         .unwrap()
 }

@@ -26,7 +26,7 @@ use super::contents::{contents, to_hex};
 use super::{cql_rows, dump_rows, expected, listed, variables};
 use crate::cql_process;
 use crate::opened::open_store;
-use crate::phone::{Client, Sent, Underway};
+use crate::phone::{Client, OpenDelivery, Sent};
 use crate::receiver::{Authority, OK, Receiver, Shown, read_request};
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
@@ -109,8 +109,8 @@ fn every_kind() -> Value {
 }
 
 /// Removes the bulk of the telemetry, so that the fixture is small.
-fn thin(underway: &mut Underway) {
-    for (_, body) in &mut underway.batches {
+fn reduce_telemetry(open: &mut OpenDelivery) {
+    for (_, body) in &mut open.batches {
         let mut batch: Value = serde_json::from_str(body).unwrap();
         let samples = batch["samples"].as_array_mut().unwrap();
         samples.retain(|sample| {
@@ -124,13 +124,13 @@ fn thin(underway: &mut Underway) {
 }
 
 /// Sends a whole delivery with reduced telemetry.
-async fn send_thinned(client: &Client, number: u64) -> Sent {
-    let mut underway = client.begin(number).await;
-    thin(&mut underway);
+async fn send_reduced(client: &Client, number: u64) -> Sent {
+    let mut open = client.begin(number).await;
+    reduce_telemetry(&mut open);
     client
-        .go_on(&mut underway, usize::MAX, Duration::ZERO)
+        .send_next(&mut open, usize::MAX, Duration::ZERO)
         .await;
-    client.finish(underway).await
+    client.finish(open).await
 }
 
 /// The data that the generator needs about its own writes.
@@ -148,43 +148,41 @@ async fn fill(server: &Server, receiver: &Receiver, refuses: &AtomicBool) -> Fil
         server.key("client"),
         server.key("secret"),
     );
-    let place = Arc::new(RwLock::new(server.api.clone()));
-    let client = Client::new(&place, &secret);
+    let url = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&url, &secret);
     let body = json!({ "url": receiver.local_url() }).to_string();
-    let created = client
-        .until_answered("/v1/webhooks", Some(&body), None)
-        .await;
+    let created = client.request("/v1/webhooks", Some(&body), None).await;
     assert_eq!(created.0, 201, "{}", created.1);
     for number in DELIVERED {
-        let sent = send_thinned(&client, number).await;
+        let sent = send_reduced(&client, number).await;
         client.insight(&sent.session_id).await;
     }
     super::wait_for_deliveries(&client).await;
     let rotated = client
-        .until_answered("/v1/webhooks/rotate", Some("{}"), None)
+        .request("/v1/webhooks/rotate", Some("{}"), None)
         .await;
     assert_eq!(rotated.0, 200, "{}", rotated.1);
     refuses.store(true, Ordering::SeqCst);
-    let sent = send_thinned(&client, REFUSED).await;
+    let sent = send_reduced(&client, REFUSED).await;
     client.insight(&sent.session_id).await;
     let pod = json!({"type": "photo", "url": "https://pod.example/1.jpg"}).to_string();
     let path = format!("/v1/sessions/{}/pod", sent.session_id);
-    assert_eq!(client.until_answered(&path, Some(&pod), None).await.0, 200);
+    assert_eq!(client.request(&path, Some(&pod), None).await.0, 200);
 
     let mut waiting = client.begin(WAITING).await;
-    thin(&mut waiting);
+    reduce_telemetry(&mut waiting);
     waiting.batches.retain(|(seq, _)| *seq != LOST_SEQ);
-    client.go_on(&mut waiting, 10, Duration::ZERO).await;
+    client.send_next(&mut waiting, 10, Duration::ZERO).await;
     let mut recording = client.begin(RECORDING).await;
-    thin(&mut recording);
-    client.go_on(&mut recording, 14, Duration::ZERO).await;
+    reduce_telemetry(&mut recording);
+    client.send_next(&mut recording, 14, Duration::ZERO).await;
     let start = json!({"deliveryId": "every-kind", "externalRiderId": "rider", "sessionType": "return",
         "address": {"line1": "1 High Street", "city": "Leeds", "country": "GB", "lat": 53.8, "lng": -1.55,
             "unit": "4b", "floor": 2, "accuracyM": 15.0, "storeyHeightM": 3.0,
             "entrance": {"lat": 53.80005, "lng": -1.55}, "gates": [{"lat": 53.8001, "lng": -1.55}]},
         "device": {"platform": "android", "model": "X", "osVersion": "16", "sdkVersion": "1", "sensors": ["location"]}});
     let started = client
-        .until_answered("/v1/sessions/start", Some(&start.to_string()), None)
+        .request("/v1/sessions/start", Some(&start.to_string()), None)
         .await
         .1;
     let path = format!(
@@ -192,7 +190,7 @@ async fn fill(server: &Server, receiver: &Receiver, refuses: &AtomicBool) -> Fil
         started["sessionId"].as_str().unwrap()
     );
     let batch = json!({"seq": 0, "samples": every_kind()}).to_string();
-    let answer = client.until_answered(&path, Some(&batch), None).await;
+    let answer = client.request(&path, Some(&batch), None).await;
     assert_eq!(answer.0, 202, "{}", answer.1);
     // The first message of each session was refused once; the next ones wait.
     while !retries_began(&client).await {
@@ -215,12 +213,12 @@ async fn retries_began(client: &Client) -> bool {
 
 /// Returns a customer's view, limited to the parts that every later version must show unchanged.
 async fn seen(server: &Server, filled: &Filled) -> Value {
-    let place = Arc::new(RwLock::new(server.api.clone()));
-    let client = Client::new(&place, filled.keys["secret"].as_str().unwrap());
+    let url = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&url, filled.keys["secret"].as_str().unwrap());
     let mut sessions = Vec::new();
     for (id, mut session) in listed(&client, "/v1/sessions", "sessionId").await {
         let path = format!("/v1/sessions/{id}/insights");
-        session["insight"] = client.until_answered(&path, None, None).await.1;
+        session["insight"] = client.request(&path, None, None).await.1;
         session["insight"]["pathImageUrl"].take();
         sessions.push(session);
     }
@@ -267,7 +265,7 @@ fn now() -> TimestampMs {
 
 /// Ends the waiting session before anything has scored it, and requests a retry: the state after a
 /// kill of the process at that point.
-async fn leave_work<S: Store + Outbox>(store: &S, tenant: Tenant, waiting: SessionId) {
+async fn leave_pending_work<S: Store + Outbox>(store: &S, tenant: Tenant, waiting: SessionId) {
     let ended_at = now();
     let end = SessionEnd {
         ended_at,
@@ -307,7 +305,7 @@ async fn leave_work<S: Store + Outbox>(store: &S, tenant: Tenant, waiting: Sessi
 
 /// Makes one message fail permanently, quarantines a batch, and removes the webhook of the
 /// organization that leaves.
-async fn leave_more(store: &EmbeddedStore, tenant: Tenant, recording: SessionId) {
+async fn leave_embedded_work(store: &EmbeddedStore, tenant: Tenant, recording: SessionId) {
     store
         .note(recording, Note::Quarantined { seq: 7 })
         .await
@@ -401,14 +399,11 @@ fn statuses(contents: &Value, tenant: Tenant) -> Value {
 
 /// Creates a webhook and a session for the organization that leaves.
 async fn join_and_leave(server: &Server, key: &str, receiver: &Receiver) {
-    let place = Arc::new(RwLock::new(server.api.clone()));
-    let client = Client::new(&place, key);
+    let url = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&url, key);
     let body = json!({ "url": receiver.local_url() }).to_string();
     assert_eq!(
-        client
-            .until_answered("/v1/webhooks", Some(&body), None)
-            .await
-            .0,
+        client.request("/v1/webhooks", Some(&body), None).await.0,
         201
     );
     client.begin(RECORDING).await;
@@ -439,8 +434,8 @@ fn make_embedded(into: &Path) {
     let found = block_on(async {
         let row = store.find(filled.waiting).await;
         let tenant = row.unwrap().unwrap().start.tenant;
-        leave_work(&*store, tenant, filled.waiting).await;
-        leave_more(&store, tenant, filled.recording).await;
+        leave_pending_work(&*store, tenant, filled.waiting).await;
+        leave_embedded_work(&store, tenant, filled.recording).await;
         store.backup(&backup.store(), &[KEY_FILE]).unwrap();
         let learned = learned_keys(&store).await;
         assert!(
@@ -483,7 +478,7 @@ fn make_cql(into: &Path) -> bool {
     block_on(async {
         let store = cql_rows::open(keyspace.clone()).await;
         let waiting = store.find(filled.waiting).await.unwrap().unwrap();
-        leave_work(&*store, waiting.start.tenant, filled.waiting).await;
+        leave_pending_work(&*store, waiting.start.tenant, filled.waiting).await;
         store.close().await;
         cql_rows::write(into, &keyspace).await;
     });

@@ -98,7 +98,7 @@ async fn is_gone(subject: &dyn Subject, start: &SessionStart) -> bool {
         .iter()
         .filter(|row| row.queued.session_id == id)
         .count();
-    let behind = store.behind(ShardSet::ALL, before(id), 1).await.unwrap();
+    let to_score = store.to_score(ShardSet::ALL, before(id), 1).await.unwrap();
     store.find(id).await.unwrap().is_none()
         && store.insight(id).await.unwrap().is_none()
         && store.pod(id).await.unwrap().is_none()
@@ -106,7 +106,7 @@ async fn is_gone(subject: &dyn Subject, start: &SessionStart) -> bool {
         && store.notes(id).await.unwrap().is_empty()
         && store.read(id, 0, 10).await.unwrap().is_empty()
         && store.messages(id).await.unwrap().is_empty()
-        && behind.first() != Some(&id)
+        && to_score.first() != Some(&id)
         && listed + sent == 0
 }
 
@@ -287,7 +287,10 @@ pub async fn idempotency_keys_of_erased_sessions_are_gone_or_expire(subject: &dy
         }
     }
     assert_eq!(removed, 1);
-    let repeated = store.started_before(tenant, idempotency, T0).await.unwrap();
+    let repeated = store
+        .find_earlier_start(tenant, idempotency, T0)
+        .await
+        .unwrap();
     assert_eq!(repeated, None, "the key leads nowhere");
 }
 

@@ -89,12 +89,12 @@ pub async fn a_review_is_kept_beside_each_insight(subject: &dyn Subject) {
     assert_eq!(store.review(other.session_id).await.unwrap(), None);
 }
 
-/// Returns the sessions among these that are behind.
-async fn behind(store: &dyn Store, of: &[SessionId]) -> Vec<SessionId> {
+/// Returns the sessions among these that need scoring.
+async fn to_score(store: &dyn Store, of: &[SessionId]) -> Vec<SessionId> {
     let mut found = Vec::new();
     let mut after = None;
     loop {
-        let page = store.behind(ShardSet::ALL, after, 1).await.unwrap();
+        let page = store.to_score(ShardSet::ALL, after, 1).await.unwrap();
         let Some(&last) = page.last() else { break };
         after = Some(last);
         found.extend(page);
@@ -126,10 +126,10 @@ pub async fn an_insight_that_may_be_behind_is_found(subject: &dyn Subject) {
         .attach_pod(lives.session_id, pod.clone())
         .await
         .unwrap();
-    assert_eq!(behind(&*store, &ids).await, [], "both record");
+    assert_eq!(to_score(&*store, &ids).await, [], "both record");
     let stopped = message(MessageEvent::SessionStopped);
     store.end(id, end_at(T0), None, stopped).await.unwrap();
-    assert_eq!(behind(&*store, &ids).await, [id], "it has no insight");
+    assert_eq!(to_score(&*store, &ids).await, [id], "it has no insight");
 
     let mut revision = 0;
     let mut commit = async |batches, pod_received_at| {
@@ -152,23 +152,27 @@ pub async fn an_insight_that_may_be_behind_is_found(subject: &dyn Subject) {
         );
     };
     commit(1, None).await;
-    assert_eq!(behind(&*store, &ids).await, []);
+    assert_eq!(to_score(&*store, &ids).await, []);
     store.append(id, 0, batch(0), T0).await.unwrap();
-    assert_eq!(behind(&*store, &ids).await, [], "a repeat changes nothing");
+    assert_eq!(
+        to_score(&*store, &ids).await,
+        [],
+        "a repeat changes nothing"
+    );
     store.append(id, 2, batch(2), T0).await.unwrap();
-    assert_eq!(behind(&*store, &ids).await, [id], "a late batch");
+    assert_eq!(to_score(&*store, &ids).await, [id], "a late batch");
     commit(1, None).await;
     assert_eq!(
-        behind(&*store, &ids).await,
+        to_score(&*store, &ids).await,
         [id],
         "an insight that does not cover it"
     );
     commit(2, None).await;
-    assert_eq!(behind(&*store, &ids).await, []);
+    assert_eq!(to_score(&*store, &ids).await, []);
     store.attach_pod(id, pod).await.unwrap();
-    assert_eq!(behind(&*store, &ids).await, [id], "a PoD");
+    assert_eq!(to_score(&*store, &ids).await, [id], "a PoD");
     commit(2, Some(T0)).await;
-    assert_eq!(behind(&*store, &ids).await, []);
+    assert_eq!(to_score(&*store, &ids).await, []);
 }
 
 pub async fn revisions_follow_each_other(subject: &dyn Subject) {

@@ -43,7 +43,7 @@ pub async fn idempotency_keys_are_kept_for_a_day(subject: &dyn Subject) {
     let before = async |key: &str, body: u8, after_ms: i64| {
         let keyed = keyed(tenant, key, body, after_ms);
         let (idempotency, now) = (keyed.idempotency.unwrap(), keyed.start.created_at);
-        let before = store.started_before(tenant, idempotency, now).await;
+        let before = store.find_earlier_start(tenant, idempotency, now).await;
         before.unwrap()
     };
     assert_eq!(before("other", 1, 0).await, None);
@@ -236,8 +236,8 @@ pub async fn the_first_stop_after_a_timeout_counts(subject: &dyn Subject) {
     assert_eq!(store.pod(id).await.unwrap(), Some(pod("https://a", 5)));
     let row = store.find(id).await.unwrap().unwrap();
     assert_eq!(row.end, Some(stop(5)));
-    let behind = store.behind(ShardSet::ALL, None, 10_000).await.unwrap();
-    assert!(behind.contains(&id), "an insight is due");
+    let to_score = store.to_score(ShardSet::ALL, None, 10_000).await.unwrap();
+    assert!(to_score.contains(&id), "an insight is due");
     let messages = store.messages(id).await.unwrap();
     assert_eq!(messages.len(), 2, "nothing is queued by the stop");
     // A timely stop by the app is not replaced.

@@ -69,7 +69,7 @@ impl Clock for FrozenClock {
 async fn open_standing(keyspace: &str) -> Option<Arc<CqlStore>> {
     let clock = Arc::new(FrozenClock(SystemClock.now()));
     let options = options(keyspace.to_owned())?;
-    let store = CqlStore::open(options, Role::Beside, clock).await;
+    let store = CqlStore::open(options, Role::Command, clock).await;
     Some(store.unwrap())
 }
 
@@ -432,9 +432,9 @@ async fn nodes_change_to_bounded_partitions_while_sessions_run() {
         options.agreement = Agreement {
             after: Duration::from_secs(1),
             ahead: Duration::from_secs(3),
-            look_every: Duration::from_millis(200),
+            read_interval: Duration::from_millis(200),
         };
-        let opened = CqlStore::open(options, Role::Beside, Arc::new(SystemClock)).await;
+        let opened = CqlStore::open(options, Role::Command, Arc::new(SystemClock)).await;
         opened.unwrap()
     };
     let nodes = [node().await, node().await];

@@ -366,7 +366,7 @@ async fn a_data_center_without_replicas_is_refused() {
         return;
     };
     options.datacenter = Some("elsewhere".to_owned());
-    let opened = CqlStore::open(options, Role::Beside, Arc::new(SystemClock)).await;
+    let opened = CqlStore::open(options, Role::Command, Arc::new(SystemClock)).await;
     let error = opened.err().unwrap();
     assert!(
         matches!(

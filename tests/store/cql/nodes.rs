@@ -290,7 +290,7 @@ async fn a_batch_stored_by_another_node_after_the_end_is_found() {
     owner.end(id, end_at(now), None, body).await.unwrap();
     commit_insight(&owner, id, 1, 1).await;
     // The node that has seen the end settles the session itself. Another one finds it by its mark.
-    assert_eq!(behind(&owner).await, []);
+    assert_eq!(to_score(&owner).await, []);
     assert_eq!(found_after_start(&keyspace).await, [id]);
     other.append(id, 1, batch(1), now).await.unwrap();
     assert!(!owner.settle(id).await.unwrap(), "one batch is not covered");
@@ -306,11 +306,11 @@ async fn a_batch_stored_by_another_node_after_the_end_is_found() {
 async fn found_after_start(keyspace: &str) -> Vec<SessionId> {
     let (store, acts) = node(keyspace).await.unwrap();
     acts.acts_in(2);
-    behind(&store).await
+    to_score(&store).await
 }
 
-async fn behind(store: &CqlStore) -> Vec<SessionId> {
-    store.behind(ShardSet::ALL, None, 10).await.unwrap()
+async fn to_score(store: &CqlStore) -> Vec<SessionId> {
+    store.to_score(ShardSet::ALL, None, 10).await.unwrap()
 }
 
 /// Commits an insight that covers this number of batches.

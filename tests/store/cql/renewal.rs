@@ -72,7 +72,7 @@ fn expiry() -> Duration {
 pub(super) async fn open(keyspace: &str, retention_days: u64) -> Option<Arc<CqlStore>> {
     let mut options = options(keyspace.to_owned())?;
     options.retention = Duration::from_secs(retention_days * 86_400);
-    let store = CqlStore::open(options, Role::Beside, Arc::new(SystemClock)).await;
+    let store = CqlStore::open(options, Role::Command, Arc::new(SystemClock)).await;
     Some(store.unwrap())
 }
 

@@ -69,8 +69,8 @@ async fn run(store: &CqlStore, differs_ms: i64, sessions: usize, live: usize) ->
 async fn scan_for_work(store: &CqlStore) -> (Vec<SessionId>, StatementCounts) {
     let before = store.statements();
     let live = store.live(ShardSet::ALL, None, 1_000).await.unwrap();
-    let behind = store.behind(ShardSet::ALL, None, 1_000).await.unwrap();
-    assert_eq!(behind, []);
+    let to_score = store.to_score(ShardSet::ALL, None, 1_000).await.unwrap();
+    assert_eq!(to_score, []);
     let live = live.iter().map(|row| row.start.session_id).collect();
     (live, store.statements() - before)
 }
@@ -192,6 +192,6 @@ async fn sessions_of_all_ages_are_found_page_by_page() {
         .unwrap();
     let live = store.live(ShardSet::ALL, None, 1_000).await.unwrap();
     assert_eq!(live.len(), expected.len() - 1);
-    let behind = store.behind(ShardSet::ALL, None, 1_000).await.unwrap();
-    assert_eq!(behind, [old.session_id]);
+    let to_score = store.to_score(ShardSet::ALL, None, 1_000).await.unwrap();
+    assert_eq!(to_score, [old.session_id]);
 }

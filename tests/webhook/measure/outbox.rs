@@ -91,7 +91,7 @@ fn measure_a_long_outbox() {
         let folder = Folder::new();
         let mut bench = Bench::new("outbox");
         let (organization, key) = key_without_server(&folder.store());
-        let store = EmbeddedStore::open_alone(&folder.store()).unwrap();
+        let store = EmbeddedStore::open_for_command(&folder.store()).unwrap();
         let own = std::mem::replace(&mut bench.store, store);
         let keys = SecretKeys::load_or_create(&folder.store()).unwrap();
         bench.store.unlock(&store_secrets(&keys)).unwrap();

@@ -12,7 +12,7 @@ use porchlight_schema::limits::SESSION_MAILBOX_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-use super::passivation::FREEZE_AFTER_MS;
+use super::passivation::PASSIVATE_AFTER_MS;
 use super::{Inner, Registry};
 use crate::session::{
     BatchDurable, Handle, Host, LiveEvents, PassivatedState, ReadChanges, ReadEvents, SessionActor,
@@ -21,9 +21,9 @@ use crate::session::{
 use crate::supervision::Verdict;
 
 /// The time that a caller waits for a session's events before it must retry.
-const ASK: Duration = Duration::from_secs(5);
-/// The pause before an actor that could not answer is asked again.
-const ASK_PAUSE: Duration = Duration::from_millis(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// The delay before a read is retried on an actor that could not answer.
+const READ_RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// The error if a session's events cannot be read now.
 #[derive(Debug, thiserror::Error)]
@@ -79,12 +79,12 @@ impl Registry {
         // No actor is built for a lost shard. A shard that is being released may still have to write.
         self.generation(handle.session_id)?;
         let lane = self.inner.lanes.of(handle.session_id)?;
-        let frozen = slot.frozen.take();
+        let passivated = slot.passivated.take();
         let actor = SessionActor::spawn(
             &lane.arbiter,
             Arc::<Inner>::clone(&self.inner),
             Arc::clone(handle),
-            frozen,
+            passivated,
             is_new,
         );
         slot.actor = Some(actor.clone());
@@ -93,7 +93,7 @@ impl Registry {
         let left_ms = self.left_ms(handle);
         self.inner
             .lanes
-            .arm(handle.session_id, left_ms.min(FREEZE_AFTER_MS));
+            .arm(handle.session_id, left_ms.min(PASSIVATE_AFTER_MS));
         Some(actor)
     }
 
@@ -128,24 +128,24 @@ impl Registry {
         .await
     }
 
-    /// Asks the session's actor until it answers, for at most [`ASK`].
+    /// Sends a request to the session's actor until it answers, for at most [`READ_TIMEOUT`].
     async fn ask<T, F: Future<Output = Option<T>>>(
         &self,
         handle: &Arc<Handle>,
-        question: impl Fn(Addr<SessionActor>) -> F,
+        request: impl Fn(Addr<SessionActor>) -> F,
     ) -> Result<T, AskError> {
-        let asked = async {
+        let answer = async {
             loop {
                 handle.note_request(self.inner.ports.clock.uptime_ms());
                 if let Some(actor) = self.actor_of(handle)
-                    && let Some(answer) = question(actor).await
+                    && let Some(answer) = request(actor).await
                 {
                     return answer;
                 }
-                tokio::time::sleep(ASK_PAUSE).await;
+                tokio::time::sleep(READ_RETRY_DELAY).await;
             }
         };
-        tokio::time::timeout(ASK, asked)
+        tokio::time::timeout(READ_TIMEOUT, answer)
             .await
             .map_err(|_elapsed| AskError)
     }
@@ -155,7 +155,7 @@ impl Registry {
         let verdict = {
             let mut slot = handle.slot();
             slot.actor = None;
-            slot.frozen = None;
+            slot.passivated = None;
             slot.restarting = true;
             slot.budget.on_panic(self.inner.ports.clock.now())
         };
@@ -251,9 +251,9 @@ impl Host for Inner {
         }
     }
 
-    fn on_passivated(&self, handle: &Arc<Handle>, frozen: Option<Box<PassivatedState>>) {
+    fn on_passivated(&self, handle: &Arc<Handle>, passivated: Option<Box<PassivatedState>>) {
         if let Some(inner) = self.me.upgrade() {
-            Registry { inner }.keep(handle, frozen);
+            Registry { inner }.keep_passivated(handle, passivated);
         }
     }
 }

@@ -16,7 +16,7 @@ use porchlight_schema::limits::{
 use super::ingest_limiter::{InFlightBatch, IngestLimiter};
 use super::remote_sessions::RemoteState;
 use crate::session::Handle;
-use crate::shares::{LargeBodyTurn, ShareExceeded, TenantShares, TenantUsage};
+use crate::shares::{LargeBodyPermit, ShareExceeded, TenantShares, TenantUsage};
 
 /// The reason why a batch was not admitted. The client may retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -44,8 +44,8 @@ pub struct Permit {
     counted: Option<Counted>,
     bytes: usize,
     waited: Duration,
-    /// The turn for a large body, while it is unpacked and decoded.
-    turn: Option<LargeBodyTurn>,
+    /// The permit for a large body, while it is unpacked and decoded.
+    large_body: Option<LargeBodyPermit>,
 }
 
 /// The place where the batches of one session are counted.
@@ -242,7 +242,7 @@ impl Permit {
             counted: None,
             bytes: 0,
             waited: Duration::ZERO,
-            turn: None,
+            large_body: None,
         }
     }
 
@@ -285,24 +285,24 @@ impl Permit {
         })
     }
 
-    /// Waits for the tenant's turn to work on a large body. Does nothing during the turn.
+    /// Waits for a permit to work on a large body. Does nothing if there is one.
     ///
     /// # Errors
     ///
-    /// No turn came in time: the tenant has too many large bodies in flight.
+    /// No permit was free in time: the tenant has too many large bodies in flight.
     pub async fn begin_large_body(&mut self) -> Result<(), AdmitError> {
-        if self.turn.is_none() {
-            let turn = self.usage.large_body_turn().await;
-            self.turn = Some(turn.inspect_err(|_| {
+        if self.large_body.is_none() {
+            let permit = self.usage.acquire_large_body().await;
+            self.large_body = Some(permit.inspect_err(|_| {
                 Metrics::get().on_batch(BatchOutcome::TenantFull);
             })?);
         }
         Ok(())
     }
 
-    /// Ends the turn, if there is one: the body is decoded.
+    /// Releases the permit for a large body, if there is one: the body is decoded.
     pub fn end_large_body(&mut self) {
-        self.turn = None;
+        self.large_body = None;
     }
 }
 

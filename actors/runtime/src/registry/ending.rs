@@ -17,17 +17,17 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 
 impl Registry {
     /// Connects the registry to the scoring pool.
-    pub(super) fn attend_scoring(&self) {
+    pub(super) fn connect_scoring(&self) {
         let weak = Arc::downgrade(&self.inner);
-        let (asked, live) = (weak.clone(), weak.clone());
-        self.inner.scoring.attend(
+        let (ownership, live) = (weak.clone(), weak.clone());
+        self.inner.scoring.connect(
             move |session_id| {
                 if let Some(inner) = weak.upgrade() {
                     Self { inner }.on_scored(session_id);
                 }
             },
             move |session_id| {
-                asked
+                ownership
                     .upgrade()
                     .is_some_and(|inner| Self { inner }.acts_for(session_id))
             },
@@ -50,8 +50,8 @@ impl Registry {
         self.settle_later(session_id);
     }
 
-    /// Requests the insight of a session that was taken over with its shard.
-    pub(crate) fn score_taken(&self, session_id: SessionId) {
+    /// Requests the insight of a session that was acquired with its shard.
+    pub(crate) fn score_marked_session(&self, session_id: SessionId) {
         if self.handle(session_id).is_some() {
             // This node was not notified of the end.
             return self.on_ended(session_id);
@@ -100,15 +100,15 @@ impl Registry {
             if slot.restarting {
                 return None;
             }
-            match (&slot.actor, &slot.frozen) {
+            match (&slot.actor, &slot.passivated) {
                 (None, None) => return None,
-                (None, Some(frozen)) if !handle.has_deferred() => {
-                    return Running::activate(frozen)?.final_events();
+                (None, Some(passivated)) if !handle.has_deferred() => {
+                    return Running::activate(passivated)?.final_events();
                 }
                 _ => self.current_actor(&mut slot, &handle)?,
             }
         };
-        let asked = tokio::time::timeout(WAIT_MAX, actor.send(ReadFinal)).await;
-        asked.ok()?.ok()?
+        let answer = tokio::time::timeout(WAIT_MAX, actor.send(ReadFinal)).await;
+        answer.ok()?.ok()?
     }
 }

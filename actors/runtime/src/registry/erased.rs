@@ -14,7 +14,7 @@ impl Registry {
         let ending = self.inner.directory.remove_ending(session_id);
         for handle in live.into_iter().chain(ending) {
             let mut slot = handle.slot();
-            slot.frozen = None;
+            slot.passivated = None;
             if let Some(actor) = slot.actor.take() {
                 send::send_finish(&actor, StopReason::Finished);
             }

@@ -1,5 +1,5 @@
-//! Periodic checks of sessions: idle actors are passivated, states that stay passivated for long are left
-//! to the store, and sessions that are silent for too long end.
+//! Periodic checks of sessions: idle actors are passivated, states that stay passivated for long are evicted to the
+//! store, and sessions that are silent for too long end.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use super::{OnDue, Registry};
 use crate::session::{Adopted, Handle, PassivatedState, send};
 
 /// An actor that received nothing for this long is passivated. Its state stays in memory as bytes.
-pub(super) const FREEZE_AFTER_MS: i64 = 15 * 1000;
-/// A session that received nothing for this long has its state only in the store.
-pub(super) const PASSIVATE_AFTER_MS: i64 = 15 * 60 * 1000;
+pub(super) const PASSIVATE_AFTER_MS: i64 = 15 * 1000;
+/// The passivated state of a session that received nothing for this long is evicted: only the store has it.
+pub(super) const EVICT_AFTER_MS: i64 = 15 * 60 * 1000;
 
 impl Registry {
     /// Returns the time and the age of a session that is adopted now.
@@ -36,12 +36,12 @@ impl Registry {
     pub(crate) fn arm(&self, handle: &Handle) {
         let elapsed = handle.elapsed(self.inner.ports.clock.uptime_ms());
         let mut due_ms = self.inner.ports.lifetime.left_ms(elapsed);
-        let (has_actor, is_frozen) = handle.holds();
+        let (has_actor, is_passivated) = handle.holds();
         if has_actor {
             // An actor that is still busy is checked again a little later.
-            due_ms = due_ms.min((FREEZE_AFTER_MS - elapsed.silent_ms).max(1_000));
-        } else if is_frozen {
-            due_ms = due_ms.min(PASSIVATE_AFTER_MS - elapsed.silent_ms);
+            due_ms = due_ms.min((PASSIVATE_AFTER_MS - elapsed.silent_ms).max(1_000));
+        } else if is_passivated {
+            due_ms = due_ms.min(EVICT_AFTER_MS - elapsed.silent_ms);
         }
         if self.is_shared() {
             due_ms = due_ms.min((handle.reconcile_after_ms() - elapsed.silent_ms).max(1_000));
@@ -56,8 +56,8 @@ impl Registry {
     pub(crate) fn adopt_without_activity(&self, row: &SessionRow) -> Arc<Handle> {
         let handle = self.enter(&row.start, row.start.created_at, false);
         let [.., high, low] = handle.session_id.to_bytes();
-        let turn = i64::from(u16::from_be_bytes([high, low]));
-        let spread_ms = self.inner.ports.lifetime.idle_ms / 30 * turn / i64::from(u16::MAX);
+        let offset = i64::from(u16::from_be_bytes([high, low]));
+        let spread_ms = self.inner.ports.lifetime.idle_ms / 30 * offset / i64::from(u16::MAX);
         let due_ms = self.left_ms(&handle).max(0).saturating_add(spread_ms);
         let due_ms = match self.is_shared() {
             true => due_ms.min(handle.reconcile_after_ms()),
@@ -67,6 +67,7 @@ impl Registry {
         handle
     }
 
+    /// Handles the deadline of a session: ends, passivates, evicts or reconciles it.
     pub(super) fn on_deadline(&self, handle: Arc<Handle>, on_due: &OnDue) {
         if !self.acts_for(handle.session_id) {
             ClusterMetrics::get().on_stale(Stale::Deadline);
@@ -80,9 +81,9 @@ impl Registry {
             return;
         }
         let silent_ms = elapsed.silent_ms;
-        if silent_ms >= PASSIVATE_AFTER_MS {
-            self.passivate(&handle);
-        } else if silent_ms >= FREEZE_AFTER_MS
+        if silent_ms >= EVICT_AFTER_MS {
+            self.evict(&handle);
+        } else if silent_ms >= PASSIVATE_AFTER_MS
             && let Some(actor) = handle.take_idle_actor()
         {
             send::send_passivate(&actor);
@@ -96,8 +97,8 @@ impl Registry {
 
     /// Writes the state of an idle session's actor, running or passivated, to the store, and drops it
     /// from memory.
-    fn passivate(&self, handle: &Arc<Handle>) {
-        if handle.slot().frozen.is_some() {
+    fn evict(&self, handle: &Arc<Handle>) {
+        if handle.slot().passivated.is_some() {
             let mut slot = handle.slot();
             self.actor_in(&mut slot, handle);
         }
@@ -108,11 +109,15 @@ impl Registry {
 
     /// Keeps the state of an actor that was passivated, unless a new actor has started meanwhile and
     /// has read the state again.
-    pub(super) fn keep(&self, handle: &Arc<Handle>, frozen: Option<Box<PassivatedState>>) {
+    pub(super) fn keep_passivated(
+        &self,
+        handle: &Arc<Handle>,
+        passivated: Option<Box<PassivatedState>>,
+    ) {
         {
             let mut slot = handle.slot();
             if slot.actor.is_none() && !slot.restarting {
-                slot.frozen = frozen;
+                slot.passivated = passivated;
             }
         }
         if self.handle(handle.session_id).is_some() {
@@ -120,7 +125,7 @@ impl Registry {
         }
     }
 
-    /// Lets every actor write its snapshot and stop. Returns how many did.
+    /// Lets every actor write its snapshot and stop. Returns the number of actors that did.
     pub(crate) async fn drain(&self) -> usize {
         let handles = self.inner.directory.all_live();
         let drained = self.drain_handles(&handles).await;

@@ -1,5 +1,5 @@
-//! Queue of sessions to reconcile, because another node requested it or forwarded a batch of a
-//! session that is not known here. The store determines the action.
+//! The queue of sessions to reconcile. A session is queued when another node requests it or forwards a batch of a
+//! session that this node does not know. The stored state determines the action.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,34 +23,36 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// is in progress.
 #[derive(Debug)]
 pub(super) struct ReconcileQueue {
-    asked: Mutex<BTreeMap<SessionId, bool>>,
-    places: Semaphore,
+    requested: Mutex<BTreeMap<SessionId, bool>>,
+    permits: Semaphore,
 }
 
 impl Default for ReconcileQueue {
     fn default() -> Self {
         Self {
-            asked: Mutex::default(),
-            places: Semaphore::new(RECONCILES_AT_ONCE_MAX),
+            requested: Mutex::default(),
+            permits: Semaphore::new(RECONCILES_AT_ONCE_MAX),
         }
     }
 }
 
 impl ReconcileQueue {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, bool>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+        self.requested
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Requests a reconciliation of a session. Returns whether the caller has to start it.
-    fn ask(&self, session_id: SessionId) -> bool {
-        let mut asked = self.lock();
-        if let Some(again) = asked.get_mut(&session_id) {
+    fn request(&self, session_id: SessionId) -> bool {
+        let mut requested = self.lock();
+        if let Some(again) = requested.get_mut(&session_id) {
             *again = true;
             return false;
         }
-        let has_room = asked.len() < RECONCILES_WAITING_MAX;
+        let has_room = requested.len() < RECONCILES_WAITING_MAX;
         if has_room {
-            asked.insert(session_id, false);
+            requested.insert(session_id, false);
         } else {
             PeerMetrics::get().reconciles_dropped.increment(1);
         }
@@ -58,7 +60,7 @@ impl ReconcileQueue {
     }
 
     /// Removes a session after a reconciliation. Returns whether another reconciliation is needed.
-    fn done(&self, session_id: SessionId) -> bool {
+    fn complete(&self, session_id: SessionId) -> bool {
         self.lock().remove(&session_id).unwrap_or(false)
     }
 }
@@ -70,7 +72,7 @@ impl Registry {
         let Some(lane) = self.inner.lanes.of(session_id) else {
             return;
         };
-        if !self.acts_for(session_id) || !self.inner.reconciles.ask(session_id) {
+        if !self.acts_for(session_id) || !self.inner.reconciles.request(session_id) {
             return;
         }
         let registry = self.clone();
@@ -84,7 +86,7 @@ impl Registry {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSE_MAX);
             }
-            if registry.inner.reconciles.done(session_id) {
+            if registry.inner.reconciles.complete(session_id) {
                 registry.queue_reconcile(session_id);
             }
         });
@@ -93,7 +95,7 @@ impl Registry {
     async fn reconcile(&self, session_id: SessionId) -> StoreResult<()> {
         // The semaphore is never closed. During a pause after a failure, another reconciliation can
         // hold the permit.
-        let _place = self.inner.reconciles.places.acquire().await.ok();
+        let _permit = self.inner.reconciles.permits.acquire().await.ok();
         if !self.acts_for(session_id) {
             return Ok(());
         }

@@ -11,11 +11,11 @@ use porchlight_schema::limits::END_SETTLES_MS;
 use porchlight_schema::time::TimestampMs;
 
 use super::Registry;
-use super::passivation::PASSIVATE_AFTER_MS;
+use super::passivation::EVICT_AFTER_MS;
 use crate::session::{Drain, Handle, send, store_failed};
 
 /// The number of actors that write their last snapshot at a time.
-const DRAINED_AT_ONCE: usize = 256;
+const CONCURRENT_DRAINS_MAX: usize = 256;
 
 impl Registry {
     /// Returns the generation in which this process acts for a session now. Returns `None` if this
@@ -58,7 +58,7 @@ impl Registry {
     }
 
     /// Lets the sessions of these shards write their snapshots, then stops and forgets them.
-    /// Returns how many wrote.
+    /// Returns the number of written snapshots.
     pub(crate) async fn drain_shards(&self, shards: ShardSet) -> usize {
         let handles = self.close_shards(shards);
         self.drain_handles(&handles).await
@@ -68,30 +68,30 @@ impl Registry {
     pub(crate) fn drop_shards(&self, shards: ShardSet) {
         for handle in self.close_shards(shards) {
             let mut slot = handle.slot();
-            slot.frozen = None;
+            slot.passivated = None;
             if let Some(actor) = slot.actor.take() {
                 send::send_finish(&actor, StopReason::LostOwnership);
             }
         }
     }
 
-    /// Writes the state of every actor and every passivated state of these handles. Returns how many
-    /// were written.
+    /// Writes the state of every actor and every passivated state of these handles. Returns the number of
+    /// written states.
     pub(super) async fn drain_handles(&self, handles: &[Arc<Handle>]) -> usize {
         let mut drained = 0;
-        for handles in handles.chunks(DRAINED_AT_ONCE) {
-            let mark_known = handles
+        for handles in handles.chunks(CONCURRENT_DRAINS_MAX) {
+            let drains = handles
                 .iter()
                 .filter_map(|handle| {
                     let mut slot = handle.slot();
-                    if slot.frozen.is_some() {
+                    if slot.passivated.is_some() {
                         self.actor_in(&mut slot, handle);
                     }
                     slot.actor.take()
                 })
                 .map(|actor| actor.send(Drain));
-            let mark_known: Vec<_> = mark_known.collect();
-            drained += futures_util::future::join_all(mark_known)
+            let drains: Vec<_> = drains.collect();
+            drained += futures_util::future::join_all(drains)
                 .await
                 .into_iter()
                 .filter(Result::is_ok)
@@ -108,7 +108,7 @@ impl Registry {
         }
     }
 
-    /// Brings the actor of a session that was taken over up to date if the session was active
+    /// Brings the actor of a session that was acquired with its shard up to date if the session was active
     /// recently. The state of other sessions stays in the store.
     pub(crate) async fn restore(&self, handle: &Arc<Handle>) -> StoreResult<()> {
         let newest = self.inner.ports.store.newest(handle.session_id).await?;
@@ -116,7 +116,7 @@ impl Registry {
             self.touch_found(handle, received_at);
         }
         let silent_ms = self.inner.ports.clock.now().since_ms(handle.heard_at());
-        if silent_ms < PASSIVATE_AFTER_MS {
+        if silent_ms < EVICT_AFTER_MS {
             // An actor that does not answer in time is still catching up.
             let _events = self.events(handle).await;
             // If the shard was lost meanwhile, nothing else would stop the actor.

@@ -16,7 +16,7 @@ use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
 use porchlight_schema::time::TimestampMs;
 
 use super::knowledge::{self, Learned};
-use super::known::{self, AskLive};
+use super::known::{self, ReadLive};
 use crate::messages;
 
 /// The error message that customers see if an insight could not be computed.
@@ -109,13 +109,13 @@ async fn stored_insight(
     }
 }
 
-/// Scores a session if it has ended and its insight does not cover everything. `ask_live` reads the
+/// Scores a session if it has ended and its insight does not cover everything. `read_live` reads the
 /// events of its machine. Returns the tenant whose webhooks may have something new.
 pub(super) async fn score(
     store: &dyn Store,
     clock: &dyn Clock,
     session_id: SessionId,
-    ask_live: Option<&AskLive>,
+    read_live: Option<&ReadLive>,
 ) -> Result<Option<Tenant>, ScoreError> {
     let Some(SessionRow {
         start,
@@ -126,7 +126,7 @@ pub(super) async fn score(
     };
     let stored = stored_insight(store, session_id).await?;
     let pod = store.pod(session_id).await?;
-    let covered = to_cover(store, session_id, &end, pod.as_ref()).await?;
+    let covered = data_to_cover(store, session_id, &end, pod.as_ref()).await?;
     if stored
         .as_ref()
         .is_some_and(|stored| stored.covered == covered)
@@ -134,7 +134,7 @@ pub(super) async fn score(
         return Ok(None);
     }
     let context = SessionContext::new(&start);
-    let replayed = known::replayed(store, &context, session_id, covered.batches, ask_live).await?;
+    let replayed = known::replayed(store, &context, session_id, covered.batches, read_live).await?;
     let fingerprint = replayed
         .as_ref()
         .and_then(|replayed| trace_fingerprint(&replayed.windows));
@@ -217,12 +217,12 @@ pub(crate) async fn is_settled(store: &dyn Store, row: &SessionRow) -> Result<bo
         return Ok(true);
     }
     let pod = store.pod(session_id).await?;
-    let covered = to_cover(store, session_id, end, pod.as_ref()).await?;
+    let covered = data_to_cover(store, session_id, end, pod.as_ref()).await?;
     Ok(stored.covered == covered)
 }
 
 /// Returns the data that an insight of the session must cover now.
-async fn to_cover(
+async fn data_to_cover(
     store: &dyn Store,
     session_id: SessionId,
     end: &SessionEnd,

@@ -22,20 +22,20 @@ use super::replay::{READ_BATCHES, apply, replay};
 const CHECK_INTERVAL: u32 = if cfg!(debug_assertions) { 1 } else { 1_000 };
 
 /// Reads the final events of a session that has ended, if its machine is alive.
-pub(crate) type AskLive =
+pub(crate) type ReadLive =
     dyn Fn(SessionId) -> BoxFuture<'static, Option<FinalEvents>> + Send + Sync;
 
-/// Returns the input of scoring. `batches` is the number of batches in the journal; `ask_live` reads
+/// Returns the input of scoring. `batches` is the number of batches in the journal; `read_live` reads
 /// the events of the live machine.
 pub(super) async fn replayed(
     store: &dyn Store,
     context: &SessionContext,
     session_id: SessionId,
     batches: u32,
-    ask_live: Option<&AskLive>,
+    read_live: Option<&ReadLive>,
 ) -> Result<Option<Replayed>, StoreError> {
-    let live = match ask_live {
-        Some(ask_live) => ask_live(session_id).await,
+    let live = match read_live {
+        Some(read_live) => read_live(session_id).await,
         None => None,
     };
     if let Some(live) = live.filter(|live| live.next_seq == batches)

@@ -42,7 +42,7 @@ impl Service {
             return self.registry().handle(session_id).is_some();
         }
         let target = self.target(session_id).await;
-        // A store that does not answer must not turn a watcher away.
+        // A watcher is accepted even if the store does not answer.
         target.map_or(true, |target| {
             target.is_some_and(|target| target.end.is_none())
         })
@@ -101,28 +101,33 @@ impl Service {
     ) -> StoreResult<Vec<NumberedChange>> {
         // Each computation takes as long as a scoring, so only a few run concurrently and the
         // others wait.
-        static AT_WORK: Semaphore = Semaphore::const_new(FEEDS_COMPUTED_MAX);
-        let _place = AT_WORK.acquire().await.map_err(StoreError::unavailable)?;
+        static COMPUTATIONS: Semaphore = Semaphore::const_new(FEEDS_COMPUTED_MAX);
+        let _permit = COMPUTATIONS
+            .acquire()
+            .await
+            .map_err(StoreError::unavailable)?;
         let notes = self.store().notes(row.start.session_id).await?;
-        let given_up: Vec<_> = notes.iter().filter_map(|note| note.skipped()).collect();
-        let put_aside = notes.iter().filter_map(|note| note.quarantined());
-        let mut put_aside: BTreeSet<u32> = put_aside.collect();
+        let gaps: Vec<_> = notes.iter().filter_map(|note| note.skipped()).collect();
+        let quarantined = notes.iter().filter_map(|note| note.quarantined());
+        let mut quarantined: BTreeSet<u32> = quarantined.collect();
         let context = SessionContext::new(&row.start);
         for _ in 0..=SCORING_QUARANTINES_MAX {
             let feed = Feed::new(
                 &context,
                 end.completed_at,
-                given_up.clone(),
-                put_aside.clone(),
+                gaps.clone(),
+                quarantined.clone(),
             );
             match self.compute(row.start.session_id, feed).await? {
                 Ok(changes) => return Ok(changes),
                 // Scoring writes a note when it quarantines a batch; here the batch is only
                 // skipped.
-                Err(seq) => put_aside.insert(seq),
+                Err(seq) => quarantined.insert(seq),
             };
         }
-        Err(StoreError::Corrupt("a session no detector can bear".into()))
+        Err(StoreError::Corrupt(
+            "the detectors panic at too many batches of the session".into(),
+        ))
     }
 
     /// Computes the changes. Returns the batch at which a detector panicked, if one did.
@@ -141,8 +146,8 @@ impl Service {
             from_seq = entry.seq.saturating_add(1);
             for entry in &page {
                 last = entry.seq;
-                let one = || feed.batch(entry.seq, entry.received_at, &entry.batch);
-                if catch_unwind(AssertUnwindSafe(one)).is_err() {
+                let apply = || feed.batch(entry.seq, entry.received_at, &entry.batch);
+                if catch_unwind(AssertUnwindSafe(apply)).is_err() {
                     return Ok(Err(entry.seq));
                 }
             }

@@ -46,7 +46,7 @@ impl Service {
             ) => error,
             result => return result,
         };
-        self.started_before_or(tenant, idempotency, created_at, refusal)
+        self.find_earlier_start_or(tenant, idempotency, created_at, refusal)
             .await
     }
 
@@ -120,7 +120,7 @@ impl Service {
 
     /// Refuses a start with `error`, unless it repeats an accepted start; a repeat gets the same
     /// answer again.
-    async fn started_before_or(
+    async fn find_earlier_start_or(
         &self,
         tenant: Tenant,
         idempotency: Option<Idempotency>,
@@ -129,7 +129,7 @@ impl Service {
     ) -> Result<SessionStart, StartError> {
         let before = match idempotency {
             Some(idempotency) => {
-                let before = self.store().started_before(tenant, idempotency, now);
+                let before = self.store().find_earlier_start(tenant, idempotency, now);
                 before.await?
             }
             None => None,

@@ -135,7 +135,7 @@ impl Service {
     /// Makes removed rows unreadable in the files of the store. Requests that wait meanwhile share the next call.
     async fn purge(&self) -> StoreResult<()> {
         let begun_before = self.privacy.purges_begun.load(Ordering::SeqCst);
-        let _turn = self.privacy.purging.lock().await;
+        let _guard = self.privacy.purging.lock().await;
         if self.privacy.purges_begun.load(Ordering::SeqCst) > begun_before {
             return Ok(());
         }

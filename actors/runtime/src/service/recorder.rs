@@ -125,7 +125,7 @@ impl Service {
             let recorder = self.recorder(id).await?;
             let recorder = recorder.filter(|recorder| now < recorder.order.expires_at);
             let mut recorder = recorder.ok_or(RecordError::Gone)?;
-            self.see_newest_end(&mut recorder.state).await?;
+            self.refresh_newest_end(&mut recorder.state).await?;
             let plan = recorder.state.plan(message, idle_ms, now);
             for &opening in &plan.openings {
                 let (session_id, started_at_ms) = self.open(&recorder, opening).await?;
@@ -136,14 +136,14 @@ impl Service {
             let data = encode(&recorder.order, &recorder.state)?;
             let store = self.store();
             if store.change_recorder(id, recorder.version, data).await? {
-                return self.carry_out(&recorder.state, plan).await;
+                return self.execute(&recorder.state, plan).await;
             }
         }
         Err(StoreError::Overloaded.into())
     }
 
-    /// Updates the state if the service or the customer has ended its newest session.
-    async fn see_newest_end(&self, state: &mut RecorderState) -> StoreResult<()> {
+    /// Updates the state if the service or the customer has ended the newest session of the recorder.
+    async fn refresh_newest_end(&self, state: &mut RecorderState) -> StoreResult<()> {
         let open = state.newest().filter(|newest| newest.ended_at_ms.is_none());
         let Some((session_id, started_at_ms)) = open.and_then(|newest| {
             let session_id = newest.session_id?;
@@ -212,7 +212,8 @@ impl Service {
         }
     }
 
-    async fn carry_out(&self, state: &RecorderState, plan: Plan<'_>) -> Result<(), RecordError> {
+    /// Executes a plan: appends its batches, and then ends its sessions.
+    async fn execute(&self, state: &RecorderState, plan: Plan<'_>) -> Result<(), RecordError> {
         for append in &plan.appends {
             self.append_planned(state, append).await?;
         }

@@ -13,22 +13,21 @@ use super::Service;
 use crate::session::{Handle, store_failed};
 
 /// The number of sessions read per page when this node acquires shards.
-const TAKEN_PAGE: usize = 1_000;
+const ACQUIRED_PAGE_SESSIONS: usize = 1_000;
 
-/// The order of the work on sessions that this node takes over: all are adopted before any is
-/// restored.
+/// Orders the work on sessions of acquired shards: all sessions are adopted before any is restored.
 ///
 /// An adopted session runs: it takes batches, it ends in time, and its actor starts when somebody
 /// asks for its events. To restore it means to start the actor before that, and costs several times
 /// as many reads, which must not hold up the sessions of shards that are claimed a moment later.
 #[derive(Debug)]
-pub(super) struct TakeOver {
+pub(super) struct RestoreScheduler {
     /// The number of groups of shards whose sessions are being adopted.
     adopting: watch::Sender<usize>,
     restoring: Semaphore,
 }
 
-impl Default for TakeOver {
+impl Default for RestoreScheduler {
     fn default() -> Self {
         Self {
             adopting: watch::Sender::new(0),
@@ -38,7 +37,7 @@ impl Default for TakeOver {
 }
 
 /// A group of shards whose sessions are being adopted, until this is dropped.
-struct Adopting<'t>(&'t TakeOver);
+struct Adopting<'t>(&'t RestoreScheduler);
 
 impl Drop for Adopting<'_> {
     fn drop(&mut self) {
@@ -47,19 +46,19 @@ impl Drop for Adopting<'_> {
     }
 }
 
-impl TakeOver {
+impl RestoreScheduler {
     fn begin_adopting(&self) -> Adopting<'_> {
         self.adopting.send_modify(|groups| *groups += 1);
         Adopting(self)
     }
 
-    /// Waits for the turn to restore a session, which lasts until the answer is dropped.
-    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+    /// Waits for the permit to restore a session.
+    async fn acquire(&self) -> Option<SemaphorePermit<'_>> {
         // Neither the semaphore nor the channel is ever closed.
         let permit = self.restoring.acquire().await.ok();
         let mut adopting = self.adopting.subscribe();
-        let is_turn = adopting.wait_for(|groups| *groups == 0).await.is_ok();
-        permit.filter(|_| is_turn)
+        let all_adopted = adopting.wait_for(|groups| *groups == 0).await.is_ok();
+        permit.filter(|_| all_adopted)
     }
 }
 
@@ -75,7 +74,7 @@ impl Service {
     /// may be called again.
     pub async fn take_shards(&self, shards: ShardSet) -> StoreResult<usize> {
         self.registry().open_shards(shards);
-        let adopting = self.take_over.begin_adopting();
+        let adopting = self.restore_scheduler.begin_adopting();
         let adopted = self.adopt_live(shards).await?;
         drop(adopting);
         self.score_marked(shards).await?;
@@ -89,7 +88,7 @@ impl Service {
     }
 
     async fn restore(&self, handle: Arc<Handle>) {
-        let _turn = self.take_over.turn().await;
+        let _permit = self.restore_scheduler.acquire().await;
         let session_id = handle.session_id;
         // The shard may have been lost while the session waited.
         if !self.registry().acts_for(session_id) {
@@ -100,7 +99,7 @@ impl Service {
         }
     }
 
-    /// Takes on the sessions in progress of these shards that this node does not know yet, and
+    /// Adopts the sessions in progress of these shards that this node does not know yet, and
     /// returns them.
     ///
     /// # Errors
@@ -113,7 +112,7 @@ impl Service {
         let read = |after| {
             let is_known = Arc::clone(&is_known);
             self.store()
-                .live_unknown(shards, after, TAKEN_PAGE, is_known)
+                .live_unknown(shards, after, ACQUIRED_PAGE_SESSIONS, is_known)
         };
         let mut adopted = Vec::new();
         let mut page = read(None).await?;
@@ -121,11 +120,11 @@ impl Service {
             let mut next = read(Some(last.start.session_id));
             // The store begins to read the next page while the sessions of this one are adopted.
             let early = (&mut next).now_or_never();
-            let ours = page.iter().filter(|row| {
+            let owned = page.iter().filter(|row| {
                 let session_id = row.start.session_id;
                 registry.acts_for(session_id) && registry.handle(session_id).is_none()
             });
-            adopted.extend(ours.map(|row| registry.adopt_without_activity(row)));
+            adopted.extend(owned.map(|row| registry.adopt_without_activity(row)));
             page = match early {
                 Some(page) => page?,
                 None => next.await?,
@@ -137,13 +136,16 @@ impl Service {
     async fn score_marked(&self, shards: ShardSet) -> StoreResult<()> {
         let mut after = None;
         loop {
-            let page = self.store().behind(shards, after, TAKEN_PAGE).await?;
+            let page = self
+                .store()
+                .to_score(shards, after, ACQUIRED_PAGE_SESSIONS)
+                .await?;
             let Some(last) = page.last() else {
                 return Ok(());
             };
             after = Some(*last);
             for session_id in page {
-                self.registry().score_taken(session_id);
+                self.registry().score_marked_session(session_id);
             }
         }
     }
@@ -164,7 +166,7 @@ impl Service {
         Ok(())
     }
 
-    /// Drains these shards: takes on nothing new, writes states, and stops the actors. Returns the
+    /// Drains these shards: adopts no new sessions, writes states, and stops the actors. Returns the
     /// number of states written.
     pub async fn drain_shards(&self, shards: ShardSet) -> usize {
         self.registry().drain_shards(shards).await
@@ -188,22 +190,33 @@ mod tests {
 
     #[test]
     fn a_session_is_restored_after_all_are_adopted() {
-        let take_over = TakeOver::default();
-        let (first, second) = (take_over.begin_adopting(), take_over.begin_adopting());
-        assert!(take_over.turn().now_or_never().is_none());
+        let restore_scheduler = RestoreScheduler::default();
+        let (first, second) = (
+            restore_scheduler.begin_adopting(),
+            restore_scheduler.begin_adopting(),
+        );
+        assert!(restore_scheduler.acquire().now_or_never().is_none());
         drop(first);
-        assert!(take_over.turn().now_or_never().is_none());
+        assert!(restore_scheduler.acquire().now_or_never().is_none());
         drop(second);
-        assert!(take_over.turn().now_or_never().flatten().is_some());
+        assert!(
+            restore_scheduler
+                .acquire()
+                .now_or_never()
+                .flatten()
+                .is_some()
+        );
     }
 
     #[test]
     fn the_number_of_sessions_restored_at_the_same_time_is_bounded() {
-        let take_over = TakeOver::default();
-        let turn = || take_over.turn().now_or_never().flatten();
-        let turns: Vec<_> = (0..RESTORES_AT_ONCE_MAX).map(|_| turn().unwrap()).collect();
-        assert!(turn().is_none());
-        drop(turns);
-        assert!(turn().is_some());
+        let restore_scheduler = RestoreScheduler::default();
+        let acquire = || restore_scheduler.acquire().now_or_never().flatten();
+        let permits: Vec<_> = (0..RESTORES_AT_ONCE_MAX)
+            .map(|_| acquire().unwrap())
+            .collect();
+        assert!(acquire().is_none());
+        drop(permits);
+        assert!(acquire().is_some());
     }
 }

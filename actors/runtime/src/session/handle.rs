@@ -44,13 +44,14 @@ pub struct Handle {
     queued: AtomicU32,
     /// The number of messages in the mailboxes of all sessions.
     mailboxes: Arc<AtomicU32>,
-    behind: AtomicBool,
+    /// Whether the actor was not notified of a batch.
+    missed_batch: AtomicBool,
     /// The number of batches in the journal that wait until somebody needs the events.
     deferred: AtomicU32,
     /// The time at which the events were last requested, by the monotonic clock.
     requested_at_ms: AtomicI64,
     /// The number after the highest batch that this node was notified of or has read.
-    mark_known: AtomicU32,
+    known_up_to: AtomicU32,
     /// The usage of this node by the session's tenant.
     pub(crate) usage: Arc<TenantUsage>,
     _live: SharePermit,
@@ -74,7 +75,7 @@ pub(crate) struct Slot {
     /// from the journal.
     pub(crate) restarting: bool,
     /// The state of the last actor when it was passivated. It is `None` while there is an actor.
-    pub(crate) frozen: Option<Box<PassivatedState>>,
+    pub(crate) passivated: Option<Box<PassivatedState>>,
     /// Whether this node created the session and has not started an actor for it, so that it has no
     /// snapshot, and no batches but those that this node is notified of.
     pub(crate) is_new: bool,
@@ -103,10 +104,10 @@ impl Handle {
             in_flight: AtomicU32::new(0),
             queued: AtomicU32::new(0),
             mailboxes,
-            behind: AtomicBool::new(false),
+            missed_batch: AtomicBool::new(false),
             deferred: AtomicU32::new(0),
             requested_at_ms: AtomicI64::new(i64::MIN),
-            mark_known: AtomicU32::new(0),
+            known_up_to: AtomicU32::new(0),
             _live: usage.acquire_over_limit(Share::LiveSessions),
             usage,
             slot: Mutex::default(),
@@ -179,7 +180,7 @@ impl Handle {
     /// Returns whether there is an actor, and whether there is a passivated state.
     pub(crate) fn holds(&self) -> (bool, bool) {
         let slot = self.slot();
-        (slot.actor.is_some(), slot.frozen.is_some())
+        (slot.actor.is_some(), slot.passivated.is_some())
     }
 
     /// Takes the actor out if no message waits for it. After that, nothing can be sent to it.
@@ -236,13 +237,13 @@ impl Handle {
 
     /// Records that the session's actor has, or will have, batch `seq`.
     pub(crate) fn mark_known(&self, seq: u32) {
-        self.mark_known
+        self.known_up_to
             .fetch_max(seq.saturating_add(1), Ordering::Relaxed);
     }
 
     /// Returns whether this node knows of batch `seq`.
     pub(crate) fn knows(&self, seq: u32) -> bool {
-        self.mark_known.load(Ordering::Relaxed) > seq
+        self.known_up_to.load(Ordering::Relaxed) > seq
     }
 
     /// Counts a batch that stays in the journal until somebody needs the events. Returns how many
@@ -273,14 +274,15 @@ impl Handle {
         uptime_ms.saturating_sub(self.requested_at_ms.load(Ordering::Relaxed))
     }
 
+    /// Records that the actor was not notified of a batch, because its mailbox was full.
     pub(crate) fn mark_missed_batch(&self) {
-        self.behind.store(true, Ordering::Release);
+        self.missed_batch.store(true, Ordering::Release);
     }
 
-    /// Returns whether a handover was lost since the last call. If so, the journal has more than
-    /// the actor was notified of.
+    /// Returns whether the actor missed a batch since the last call. If so, the journal has batches of which
+    /// the actor was not notified.
     pub(crate) fn take_missed_batch(&self) -> bool {
-        self.behind.swap(false, Ordering::Acquire)
+        self.missed_batch.swap(false, Ordering::Acquire)
     }
 }
 

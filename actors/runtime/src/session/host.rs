@@ -39,5 +39,5 @@ pub(crate) trait Host: Send + Sync {
     fn on_panicked(&self, handle: &Arc<Handle>, seq: Option<u32>);
 
     /// Takes the state of an actor that stops because it was idle.
-    fn on_passivated(&self, handle: &Arc<Handle>, frozen: Option<Box<PassivatedState>>);
+    fn on_passivated(&self, handle: &Arc<Handle>, passivated: Option<Box<PassivatedState>>);
 }

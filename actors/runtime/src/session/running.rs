@@ -44,15 +44,15 @@ impl Running {
 
     /// Restores a passivated machine. Returns `None` if its state cannot be read; the store has all of
     /// it.
-    pub(crate) fn activate(frozen: &PassivatedState) -> Option<Box<Self>> {
-        let (context, machine) = SessionMachine::activate(&frozen.state).ok()?;
+    pub(crate) fn activate(passivated: &PassivatedState) -> Option<Box<Self>> {
+        let (context, machine) = SessionMachine::activate(&passivated.state).ok()?;
         let seen = machine.change_count();
         Some(Box::new(Self {
             context,
             machine,
             seen,
-            changed_at: frozen.changed_at,
-            unsnapshotted_since: frozen.unsnapshotted_since,
+            changed_at: passivated.changed_at,
+            unsnapshotted_since: passivated.unsnapshotted_since,
             is_caught_up: true,
         }))
     }

@@ -23,7 +23,7 @@ impl Handler<ReadChanges> for SessionActor {
     type Result = MessageResult<ReadChanges>;
 
     fn handle(&mut self, message: ReadChanges, _ctx: &mut Context<Self>) -> Self::Result {
-        let taken_up_at = Instant::now();
+        let started_at = Instant::now();
         let changes = self.running.as_ref().map(|running| {
             running
                 .machine
@@ -32,7 +32,7 @@ impl Handler<ReadChanges> for SessionActor {
         Self::metrics().on_handled(
             MessageKind::Events,
             Outcome::Ok,
-            taken_up_at.elapsed().as_secs_f64(),
+            started_at.elapsed().as_secs_f64(),
         );
         MessageResult(changes)
     }
@@ -47,13 +47,13 @@ impl Handler<ReadFinal> for SessionActor {
     type Result = MessageResult<ReadFinal>;
 
     fn handle(&mut self, _message: ReadFinal, _ctx: &mut Context<Self>) -> Self::Result {
-        let taken_up_at = Instant::now();
+        let started_at = Instant::now();
         let running = self.running.as_ref();
         let events = running.and_then(|running| running.final_events());
         Self::metrics().on_handled(
             MessageKind::Events,
             Outcome::Ok,
-            taken_up_at.elapsed().as_secs_f64(),
+            started_at.elapsed().as_secs_f64(),
         );
         MessageResult(events)
     }

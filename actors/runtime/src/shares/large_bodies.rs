@@ -1,4 +1,4 @@
-//! Turns for large bodies.
+//! Permits for work on large bodies.
 //!
 //! Unpacking and decoding a large body takes milliseconds of processor time. A tenant works on one
 //! of them at a time and the node on few, so they delay other requests little, and a tenant that
@@ -9,22 +9,23 @@ use std::time::Duration;
 
 use porchlight_observe::shares::Share;
 use porchlight_schema::limits::{
-    LARGE_BODY_PROCESSORS, LARGE_BODY_TURN_MS_MAX, RETRY_AFTER_SEC, TENANT_LARGE_BODIES_AT_ONCE_MAX,
+    LARGE_BODY_PERMIT_MS_MAX, LARGE_BODY_PROCESSORS, RETRY_AFTER_SEC,
+    TENANT_LARGE_BODIES_AT_ONCE_MAX,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{ShareExceeded, exceeded};
 
-/// The turns of one tenant.
+/// The permits of one tenant and of the node.
 #[derive(Debug)]
 pub(super) struct LargeBodies {
     tenant: Arc<Semaphore>,
     node: Arc<Semaphore>,
 }
 
-/// A turn to work on one large body, which is returned when this value is dropped.
+/// A permit to work on one large body, which is returned when dropped.
 #[derive(Debug)]
-pub struct LargeBodyTurn {
+pub struct LargeBodyPermit {
     _tenant: OwnedSemaphorePermit,
     _node: OwnedSemaphorePermit,
 }
@@ -36,7 +37,7 @@ pub fn large_bodies_at_once() -> usize {
     (processors / LARGE_BODY_PROCESSORS).max(1)
 }
 
-/// Returns the turns of a node.
+/// Returns the permits of a node.
 pub(super) fn of_node() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(large_bodies_at_once()))
 }
@@ -49,25 +50,25 @@ impl LargeBodies {
         }
     }
 
-    /// Waits for a turn. The bodies of a tenant take turns in their order, and the tenants among
-    /// each other: each waits for the node with one body only.
+    /// Waits for a permit. The bodies of a tenant get permits in their order, and tenants take turns:
+    /// each tenant waits for a permit of the node with one body only.
     ///
     /// # Errors
     ///
-    /// No turn came within [`LARGE_BODY_TURN_MS_MAX`]: the tenant has too many bytes in flight.
-    pub(super) async fn turn(&self) -> Result<LargeBodyTurn, ShareExceeded> {
+    /// No permit was free within [`LARGE_BODY_PERMIT_MS_MAX`]: the tenant has too many bytes in flight.
+    pub(super) async fn acquire(&self) -> Result<LargeBodyPermit, ShareExceeded> {
         let (tenant, node) = (Arc::clone(&self.tenant), Arc::clone(&self.node));
-        let turn = async {
+        let permit = async {
             let tenant = tenant.acquire_owned().await.ok()?;
             let node = node.acquire_owned().await.ok()?;
-            Some(LargeBodyTurn {
+            Some(LargeBodyPermit {
                 _tenant: tenant,
                 _node: node,
             })
         };
-        let patience = Duration::from_millis(LARGE_BODY_TURN_MS_MAX);
-        let turn = tokio::time::timeout(patience, turn).await.ok().flatten();
-        turn.ok_or_else(|| exceeded(Share::InFlightBytes, RETRY_AFTER_SEC))
+        let timeout = Duration::from_millis(LARGE_BODY_PERMIT_MS_MAX);
+        let permit = tokio::time::timeout(timeout, permit).await.ok().flatten();
+        permit.ok_or_else(|| exceeded(Share::InFlightBytes, RETRY_AFTER_SEC))
     }
 }
 
@@ -76,16 +77,16 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_tenant_with_many_large_bodies_leaves_the_next_turn_to_another() {
+    async fn a_tenant_with_many_large_bodies_leaves_the_next_permit_to_another() {
         let node = Arc::new(Semaphore::new(1));
         let (one, other) = (LargeBodies::new(Arc::clone(&node)), LargeBodies::new(node));
-        let first = one.turn().await.unwrap();
+        let first = one.acquire().await.unwrap();
         let order = std::sync::Mutex::new(Vec::new());
         let wait = async |of: &LargeBodies, name| {
-            let turn = of.turn().await.unwrap();
+            let permit = of.acquire().await.unwrap();
             order.lock().unwrap().push(name);
             tokio::task::yield_now().await;
-            drop(turn);
+            drop(permit);
         };
         let release = async {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -103,12 +104,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_without_a_turn_in_time_is_refused() {
+    async fn a_body_without_a_permit_in_time_is_refused() {
         let one = LargeBodies::new(Arc::new(Semaphore::new(1)));
-        let held = one.turn().await.unwrap();
-        let refused = one.turn().await.unwrap_err();
+        let held = one.acquire().await.unwrap();
+        let refused = one.acquire().await.unwrap_err();
         assert_eq!(refused.share, Share::InFlightBytes);
         drop(held);
-        assert!(one.turn().await.is_ok());
+        assert!(one.acquire().await.is_ok());
     }
 }

@@ -46,7 +46,7 @@ pub(super) struct WebhookActor {
 /// The actor's state once the endpoint has been read.
 struct Loaded {
     machine: EndpointMachine,
-    armed: Arc<EndpointSigner>,
+    signer: Arc<EndpointSigner>,
     read_at: TimestampMs,
 }
 
@@ -112,26 +112,26 @@ impl WebhookActor {
             return false;
         };
         if let Some(loaded) = &mut self.loaded
-            && loaded.armed.endpoint.version == endpoint.version
-            && loaded.armed.endpoint.id == endpoint.id
+            && loaded.signer.endpoint.version == endpoint.version
+            && loaded.signer.endpoint.id == endpoint.id
         {
             loaded.read_at = now;
             return true;
         }
         let (id, mode) = (endpoint.id, self.mode(&endpoint));
-        let Some(armed) = EndpointSigner::new(endpoint, self.inner.seal.as_ref()) else {
+        let Some(signer) = EndpointSigner::new(endpoint, self.inner.seal.as_ref()) else {
             tracing::error!(organization = %self.tenant.organization_id, endpoint = %id,
                 "a webhook secret cannot be opened with the keys that are configured");
             self.stop(ctx, StopReason::Idle);
             return false;
         };
-        let armed = Arc::new(armed);
+        let signer = Arc::new(signer);
         match &mut self.loaded {
             Some(loaded) => {
-                let same = loaded.armed.endpoint.id == id;
-                loaded.armed = armed;
+                let is_same = loaded.signer.endpoint.id == id;
+                loaded.signer = signer;
                 loaded.read_at = now;
-                if same {
+                if is_same {
                     self.feed(ctx, None, Input::Mode(mode));
                 } else {
                     loaded.machine.restart(mode);
@@ -141,7 +141,7 @@ impl WebhookActor {
             None => {
                 self.loaded = Some(Loaded {
                     machine: EndpointMachine::new(Policy::default(), mode),
-                    armed,
+                    signer,
                     read_at: now,
                 });
             }
@@ -212,7 +212,7 @@ impl WebhookActor {
                 held,
                 manual,
             } => self.load(ctx, ready, due, held, manual),
-            Effect::Read(lane, hand) => self.read(ctx, lane, hand),
+            Effect::Read(lane, manual) => self.read(ctx, lane, manual),
             Effect::Send(message, attempt) => self.send(ctx, message, attempt),
             Effect::Commit(lane, change) => self.commit(ctx, lane, change),
             Effect::WakeAt(at) => {
@@ -220,12 +220,12 @@ impl WebhookActor {
                 let wait = Duration::from_millis(wait_ms.unsigned_abs());
                 self.inner.arm(self.tenant, wait);
             }
-            Effect::Idle => self.rest(ctx, now),
+            Effect::Idle => self.handle_idle(ctx, now),
         }
     }
 
     /// Handles an idle machine: the actor stays for some time, and stops if no message has arrived.
-    fn rest(&mut self, ctx: &mut Context<Self>, now: TimestampMs) {
+    fn handle_idle(&mut self, ctx: &mut Context<Self>, now: TimestampMs) {
         let since = *self.idle_since.get_or_insert(now);
         let left_ms = IDLE_TIMEOUT.as_millis() as i64 - now.since_ms(since);
         // A clock that was set back must not keep the actor forever.
@@ -239,9 +239,10 @@ impl WebhookActor {
         }
     }
 
-    fn place(&self) -> Option<(u64, EndpointId)> {
+    /// Returns the generation of the machine and the endpoint's id, once the endpoint has been read.
+    fn endpoint_in_generation(&self) -> Option<(u64, EndpointId)> {
         let loaded = self.loaded.as_ref()?;
-        Some((loaded.machine.generation(), loaded.armed.endpoint.id))
+        Some((loaded.machine.generation(), loaded.signer.endpoint.id))
     }
 
     fn load(
@@ -252,7 +253,7 @@ impl WebhookActor {
         held: Option<(TimestampMs, usize)>,
         manual: usize,
     ) {
-        let Some((generation, endpoint_id)) = self.place() else {
+        let Some((generation, endpoint_id)) = self.endpoint_in_generation() else {
             return;
         };
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
@@ -273,8 +274,8 @@ impl WebhookActor {
         ctx.spawn(loading);
     }
 
-    fn read(&mut self, ctx: &mut Context<Self>, lane: SessionId, hand: Option<ManualRetry>) {
-        let Some((generation, endpoint_id)) = self.place() else {
+    fn read(&mut self, ctx: &mut Context<Self>, lane: SessionId, manual: Option<ManualRetry>) {
+        let Some((generation, endpoint_id)) = self.endpoint_in_generation() else {
             return;
         };
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
@@ -283,7 +284,7 @@ impl WebhookActor {
             if inner.hides(tenant, lane).await {
                 return Ok(Lane::default());
             }
-            inner.outbox.lane(tenant, endpoint_id, lane, hand).await
+            inner.outbox.lane(tenant, endpoint_id, lane, manual).await
         };
         let reading = reading.into_actor(self).map(move |read, actor, ctx| {
             let read = actor.ok(read, "reading a lane");
@@ -293,14 +294,14 @@ impl WebhookActor {
     }
 
     fn send(&mut self, ctx: &mut Context<Self>, message: Queued, attempt: u32) {
-        let Some((generation, _)) = self.place() else {
+        let Some((generation, _)) = self.endpoint_in_generation() else {
             return;
         };
         let Some(loaded) = &self.loaded else { return };
         let now = self.inner.clock.now();
         let age_ms = now.since_ms(loaded.read_at);
         let stale = !(0..=ENDPOINT_FRESH_MS).contains(&age_ms);
-        let (inner, armed) = (Arc::clone(&self.inner), Arc::clone(&loaded.armed));
+        let (inner, armed) = (Arc::clone(&self.inner), Arc::clone(&loaded.signer));
         let lane = message.session_id;
         if stale {
             self.read_endpoint(ctx);
@@ -327,7 +328,7 @@ impl WebhookActor {
     }
 
     fn commit(&mut self, ctx: &mut Context<Self>, lane: SessionId, change: Change) {
-        let Some((generation, endpoint_id)) = self.place() else {
+        let Some((generation, endpoint_id)) = self.endpoint_in_generation() else {
             return;
         };
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
@@ -483,7 +484,7 @@ impl Handler<Envelope> for WebhookActor {
             }
             WebhookCommand::Restart => {
                 if let Some(loaded) = &mut self.loaded {
-                    let mode = self.inner.mode_of(&loaded.armed.endpoint);
+                    let mode = self.inner.mode_of(&loaded.signer.endpoint);
                     loaded.machine.restart(mode);
                 }
                 self.feed(ctx, None, Input::Woken);

@@ -6,13 +6,13 @@ use porchlight_ports::StoreResult;
 use porchlight_schema::time::TimestampMs;
 
 use crate::cql::Inner;
-use crate::cql::slots::{Owner, Way};
+use crate::cql::slots::{Direction, SlotOwner};
 
 /// The bits of an own partition's slot that hold the partition's number; the bits above hold the period.
 const NUMBER_BITS: u32 = 32;
 /// The bit that distinguishes the key of an own partition from a period.
-const OWN_KEY: i64 = 1 << 62;
-/// Periods beyond this one have no rows; a slot has room for it.
+const OWN_KEY_BIT: i64 = 1 << 62;
+/// The latest period that a slot can hold. Later periods have no rows.
 const PERIOD_MAX: i64 = 1 << 30;
 
 /// Maximum number of own partitions that are read at once. One hour has fewer: with 100 processes, each process can start
@@ -21,14 +21,14 @@ pub(in crate::cql) const OWN_READ_MAX: usize = 8_192;
 
 /// A partition that one process writes alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cql) struct Own {
+pub(in crate::cql) struct OwnPartition {
     /// The hour or the ten minutes in which its sessions or messages were created.
     pub(in crate::cql) period: i64,
     /// The number of the partition, which is random for each process.
     pub(in crate::cql) number: u32,
 }
 
-impl Own {
+impl OwnPartition {
     /// Returns the slot that lists the partition. Slots sort by period.
     pub(in crate::cql) fn slot(self) -> i64 {
         self.period.clamp(-PERIOD_MAX, PERIOD_MAX) << NUMBER_BITS | i64::from(self.number)
@@ -37,7 +37,7 @@ impl Own {
     /// Returns the key of the partition in a table whose shared partitions have the period as their
     /// key.
     pub(in crate::cql) fn key(self) -> i64 {
-        self.slot() | OWN_KEY
+        self.slot() | OWN_KEY_BIT
     }
 
     fn of_slot(slot: i64) -> Self {
@@ -53,38 +53,42 @@ impl Inner {
     /// Lists the first own partitions of these periods, both inclusive: at most [`OWN_READ_MAX`].
     pub(in crate::cql) async fn own_partitions(
         &self,
-        owner: Owner,
+        owner: SlotOwner,
         from: i64,
         to: i64,
-        way: Way,
-    ) -> StoreResult<Vec<Own>> {
+        direction: Direction,
+    ) -> StoreResult<Vec<OwnPartition>> {
         if self.bounded_since().await?.is_none() {
             return Ok(Vec::new());
         }
-        let first = Own {
+        let first = OwnPartition {
             period: from,
             number: 0,
         };
-        let last = Own {
+        let last = OwnPartition {
             period: to,
             number: u32::MAX,
         };
         let ends = (first.slot(), last.slot());
-        let slots = self.slots_up_to(owner, ends, way, OWN_READ_MAX).await?;
-        Ok(slots.into_iter().map(Own::of_slot).collect())
+        let slots = self
+            .slots_up_to(owner, ends, direction, OWN_READ_MAX)
+            .await?;
+        Ok(slots.into_iter().map(OwnPartition::of_slot).collect())
     }
 
     /// Lists the keys of the partitions of each period, in a table whose shared partitions have the period as their key.
     /// The periods keep their order.
     pub(in crate::cql) async fn keys_of_periods(
         &self,
-        owner: Owner,
+        owner: SlotOwner,
         periods: Vec<i64>,
     ) -> StoreResult<Vec<Vec<i64>>> {
         let (Some(&first), Some(&last)) = (periods.iter().min(), periods.iter().max()) else {
             return Ok(Vec::new());
         };
-        let own = self.own_partitions(owner, first, last, Way::Up).await?;
+        let own = self
+            .own_partitions(owner, first, last, Direction::Ascending)
+            .await?;
         let is_complete = own.len() < OWN_READ_MAX;
         let mut by_period: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
         for own in own {
@@ -95,8 +99,10 @@ impl Inner {
             let mut keys = if is_complete {
                 by_period.remove(&period).unwrap_or_default()
             } else {
-                let own = self.own_partitions(owner, period, period, Way::Up).await?;
-                own.into_iter().map(Own::key).collect()
+                let own = self
+                    .own_partitions(owner, period, period, Direction::Ascending)
+                    .await?;
+                own.into_iter().map(OwnPartition::key).collect()
             };
             keys.push(period);
             all.push(keys);
@@ -104,20 +110,20 @@ impl Inner {
         Ok(all)
     }
 
-    /// Takes room for a row of a period: `None` in the shared partition, otherwise a partition of this process, which is
-    /// listed before this returns.
-    pub(in crate::cql) async fn take_room(
+    /// Chooses the partition for a new row of a period: `None` for the shared partition while this process has rows left in
+    /// its share, otherwise a partition of this process, which is listed before this returns.
+    pub(in crate::cql) async fn choose_partition(
         &self,
-        owner: Owner,
+        owner: SlotOwner,
         period: i64,
         created_at: TimestampMs,
-    ) -> StoreResult<Option<Own>> {
+    ) -> StoreResult<Option<OwnPartition>> {
         let now = self.clock.now();
         if self.bounded_since().await?.is_none_or(|since| now < since) {
             return Ok(None);
         }
-        let number = self.memory.rooms.take(owner, created_at, now);
-        let own = number.map(|number| Own { period, number });
+        let number = self.caches.row_shares.count(owner, created_at, now);
+        let own = number.map(|number| OwnPartition { period, number });
         if let Some(own) = own {
             self.list_slots(&[(owner, own.slot())]).await?;
         }
@@ -125,9 +131,9 @@ impl Inner {
     }
 }
 
-/// Leaves out the last period of a read that was full, because the read may lack some of its partitions. Returns that
+/// Removes the last period from a read that was full, because the read may lack some of its partitions. Returns that
 /// period, with which the next read begins.
-pub(in crate::cql) fn cut_full_read(own: &mut Vec<Own>, read_max: usize) -> Option<i64> {
+pub(in crate::cql) fn cut_full_read(own: &mut Vec<OwnPartition>, read_max: usize) -> Option<i64> {
     let [first, last] = [own.first(), own.last()].map(|own| own.map(|own| own.period));
     // A period alone is complete: it has fewer partitions than one read.
     let next = last.filter(|_| own.len() >= read_max && first != last);
@@ -170,8 +176,8 @@ mod tests {
         let mut slots = Vec::new();
         for period in [-1, 0, 480_000, 480_001] {
             for number in [0, 1, u32::MAX] {
-                let own = Own { period, number };
-                assert_eq!(Own::of_slot(own.slot()), own);
+                let own = OwnPartition { period, number };
+                assert_eq!(OwnPartition::of_slot(own.slot()), own);
                 slots.push(own.slot());
                 assert!(seen.insert(own.key()), "{own:?}");
                 assert!(!(0..PERIOD_MAX).contains(&own.key()), "{own:?}");
@@ -182,8 +188,10 @@ mod tests {
 
     #[test]
     fn a_full_read_leaves_its_last_period_to_the_next_one() {
-        let of = |periods: &[i64]| -> Vec<Own> {
-            let own = periods.iter().map(|&period| Own { period, number: 1 });
+        let of = |periods: &[i64]| -> Vec<OwnPartition> {
+            let own = periods
+                .iter()
+                .map(|&period| OwnPartition { period, number: 1 });
             own.collect()
         };
         let cut = |periods: &[i64]| {

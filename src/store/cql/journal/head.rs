@@ -1,12 +1,12 @@
-//! Caches this process's knowledge of a session's journal.
+//! The head of a session's journal, as far as this process knows it.
 
 use std::time::{Duration, Instant};
 
 use porchlight_schema::limits::{REMOTE_SESSION_TTL_MS, SNAPSHOT_ROWS_MAX};
 
-/// This process's knowledge of a session's journal.
+/// The head of a session's journal, as far as this process knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in super::super) struct Head {
+pub(in super::super) struct JournalHead {
     /// The highest number, or `None` while there is no batch.
     pub(super) highest: Option<u32>,
     /// Whether the session has ended, so that further batches are late.
@@ -21,8 +21,8 @@ pub(in super::super) struct Head {
     pub(super) erased: bool,
 }
 
-impl Head {
-    /// Returns the journal of a session that this process has erased: it takes nothing more.
+impl JournalHead {
+    /// Returns the head of a session that this process has erased. Its journal accepts no batches.
     pub(in super::super) fn of_erased() -> Self {
         Self {
             erased: true,
@@ -30,15 +30,15 @@ impl Head {
         }
     }
 
-    /// Returns whether this knowledge includes the batches that other nodes accepted, given the
+    /// Returns whether this head includes the batches that other nodes accepted, given the
     /// generation in which this process owns the session's shard now.
     ///
     /// The owner learns of them by their forwards, and by its reads of the journal when a forward is
-    /// lost. Other nodes learn nothing, so their knowledge is current for a short time only.
+    /// lost. Other nodes learn nothing, so their heads are current for a short time only.
     pub(super) fn is_current(&self, generation: Option<u64>) -> bool {
         let is_owner = generation.is_some() && generation == self.owned_in;
-        let believed = Duration::from_millis(REMOTE_SESSION_TTL_MS);
-        is_owner || self.read_at.is_some_and(|at| at.elapsed() < believed)
+        let valid_for = Duration::from_millis(REMOTE_SESSION_TTL_MS);
+        is_owner || self.read_at.is_some_and(|at| at.elapsed() < valid_for)
     }
 
     /// Counts a snapshot, and returns whether older ones are to be deleted now.
@@ -51,7 +51,7 @@ impl Head {
         is_full
     }
 
-    /// Includes a batch with this number.
+    /// Raises the highest number to that of a new batch.
     pub(super) fn raise(&mut self, seq: u32) {
         self.highest = Some(self.highest.map_or(seq, |highest| highest.max(seq)));
     }
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn older_snapshots_are_deleted_before_there_are_too_many() {
-        let mut head = Head::default();
+        let mut head = JournalHead::default();
         let mut rows = 0;
         for _ in 0..1_000 {
             rows += 1;
@@ -79,10 +79,10 @@ mod tests {
         let Some(long_ago) = Instant::now().checked_sub(Duration::from_secs(60)) else {
             return;
         };
-        let head = Head {
+        let head = JournalHead {
             read_at: Some(long_ago),
             owned_in: Some(7),
-            ..Head::default()
+            ..JournalHead::default()
         };
         assert!(head.is_current(Some(7)));
         assert!(
@@ -90,7 +90,7 @@ mod tests {
             "another node owned it in between"
         );
         assert!(!head.is_current(None), "another node owns it now");
-        let read_now = Head {
+        let read_now = JournalHead {
             read_at: Some(Instant::now()),
             owned_in: None,
             ..head

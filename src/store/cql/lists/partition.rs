@@ -11,12 +11,12 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlValue;
 use sha2::{Digest, Sha256};
 
-use super::Place;
+use super::Position;
 use crate::cql::Inner;
-use crate::cql::bounded::{Own, merge};
+use crate::cql::bounded::{OwnPartition, merge};
 use crate::cql::db::id_bytes;
 use crate::cql::session_list::List;
-use crate::cql::slots::{AT_ONCE, HOUR_MS, Owner, Way, slot_of, tenant_key};
+use crate::cql::slots::{AT_ONCE, Direction, HOUR_MS, SlotOwner, slot_of, tenant_key};
 use crate::cql::statements::Statements;
 use crate::cql::write_group::WriteGroup;
 
@@ -79,7 +79,7 @@ impl List {
     }
 
     /// Returns a partition that one process writes alone.
-    pub(super) fn own(self, own: Own) -> Partition {
+    pub(super) fn own(self, own: OwnPartition) -> Partition {
         let hashed = |hash: [u8; 32]| {
             let mut all = Sha256::new_with_prefix(hash);
             all.update(own.slot().to_be_bytes());
@@ -102,68 +102,70 @@ impl Inner {
         list: List,
     ) -> StoreResult<Vec<(Partition, Option<i64>)>> {
         let hour = slot_of(start.created_at, HOUR_MS);
-        let owner = Owner::OwnSessions(start.tenant, list);
-        let own = self.own_partitions(owner, hour, hour, Way::Up).await?;
+        let owner = SlotOwner::OwnSessions(start.tenant, list);
+        let own = self
+            .own_partitions(owner, hour, hour, Direction::Ascending)
+            .await?;
         let own = own.into_iter().map(|own| (list.own(own), Some(own.slot())));
         Ok([(list.shared(hour), None)].into_iter().chain(own).collect())
     }
 
     /// Writes a session's row into a partition.
-    async fn put_place(
+    async fn put_row(
         &self,
         tenant: Tenant,
         partition: Partition,
-        place: Place,
+        position: Position,
     ) -> StoreResult<()> {
         let mut group = WriteGroup::default();
-        self.add_place(&mut group, tenant, partition, place);
+        self.add_row(&mut group, tenant, partition, position);
         self.db.write_group(group).await
     }
 
     /// Adds a session's row in a partition to the rows to write.
-    pub(super) fn add_place<'s>(
+    pub(super) fn add_row<'s>(
         &'s self,
         group: &mut WriteGroup<'s>,
         tenant: Tenant,
         partition: Partition,
-        (at, session_id): Place,
+        (at, session_id): Position,
     ) {
         let statement = partition.statements(&self.db.statements).put;
         let (tenant, session) = (tenant_key(tenant), session_id.to_bytes().to_vec());
-        let (key, life) = (partition.key(), self.lives.retained);
-        group.add(statement, 0, (tenant, key, at.0, session, life));
+        let (key, ttl) = (partition.key(), self.row_ttls.retained);
+        group.add(statement, 0, (tenant, key, at.0, session, ttl));
     }
 
-    /// Reads the first rows of a partition that come after a place, newest first.
-    async fn places(
+    /// Reads the first rows of a partition that come after a position, newest first.
+    async fn positions(
         &self,
         tenant: Tenant,
         partition: Partition,
-        (at, last): Place,
+        (at, last): Position,
         limit: usize,
-    ) -> StoreResult<Vec<Place>> {
+    ) -> StoreResult<Vec<Position>> {
         let statement = partition.statements(&self.db.statements).read;
         let (tenant, last) = (tenant_key(tenant), last.to_bytes());
         let values = (tenant.as_slice(), partition.key(), at.0, last.as_slice());
         let rows: Vec<(i64, Vec<u8>)> = self.db.rows(statement, values, limit).await?;
-        let place = |(at, id): (i64, Vec<u8>)| {
+        let position = |(at, id): (i64, Vec<u8>)| {
             let id = SessionId::from_bytes(id_bytes("sessions", &id)?);
             Ok((TimestampMs(at), id))
         };
-        rows.into_iter().map(place).collect()
+        rows.into_iter().map(position).collect()
     }
 
     /// Returns whether a partition has a session's row.
-    async fn is_placed(
+    async fn has_row(
         &self,
         tenant: Tenant,
         partition: Partition,
-        place: Place,
+        position: Position,
     ) -> StoreResult<bool> {
-        let next = u128::from_be_bytes(place.1.to_bytes()).saturating_add(1);
-        let after = (place.0, SessionId::from_bytes(next.to_be_bytes()));
-        let found = self.places(tenant, partition, after, 1).await?;
-        Ok(found.first() == Some(&place))
+        let next = u128::from_be_bytes(position.1.to_bytes()).saturating_add(1);
+        let after = (position.0, SessionId::from_bytes(next.to_be_bytes()));
+        let found = self.positions(tenant, partition, after, 1).await?;
+        Ok(found.first() == Some(&position))
     }
 
     /// Erases the rows of a session from all lists.
@@ -183,42 +185,42 @@ impl Inner {
     /// Writes the rows of a session in lists again, each into the partition that has it.
     pub(in crate::cql) async fn renew_in_lists(&self, start: &SessionStart) -> StoreResult<()> {
         let (tenant, hour) = (start.tenant, slot_of(start.created_at, HOUR_MS));
-        let place = (start.created_at, start.session_id);
-        self.put_slot(Owner::Sessions(tenant), hour).await?;
+        let position = (start.created_at, start.session_id);
+        self.put_slot(SlotOwner::Sessions(tenant), hour).await?;
         for list in List::of(start) {
             let mut is_found = false;
             for (partition, slot) in self.partitions_of(start, list).await? {
-                if !self.is_placed(tenant, partition, place).await? {
+                if !self.has_row(tenant, partition, position).await? {
                     continue;
                 }
                 is_found = true;
                 if let Some(slot) = slot {
-                    self.put_slot(Owner::OwnSessions(tenant, list), slot)
+                    self.put_slot(SlotOwner::OwnSessions(tenant, list), slot)
                         .await?;
                 }
-                self.put_place(tenant, partition, place).await?;
+                self.put_row(tenant, partition, position).await?;
             }
             if !is_found {
-                self.put_place(tenant, list.shared(hour), place).await?;
+                self.put_row(tenant, list.shared(hour), position).await?;
             }
         }
         Ok(())
     }
 
-    /// Reads several partitions as one list: the first rows after a place, newest first, and whether the list ends there.
-    pub(super) async fn merged_places(
+    /// Reads several partitions as one list: the first rows after a position, newest first, and whether the list ends there.
+    pub(super) async fn merged_positions(
         &self,
         tenant: Tenant,
         partitions: &[Partition],
-        before: Place,
-    ) -> StoreResult<(Vec<Place>, bool)> {
+        before: Position,
+    ) -> StoreResult<(Vec<Position>, bool)> {
         let reads = partitions
             .iter()
-            .map(|&partition| self.places(tenant, partition, before, READ_ROWS));
+            .map(|&partition| self.positions(tenant, partition, before, READ_ROWS));
         // Collected first, because a stream of closures that borrow is not `Send`.
         let reads: Vec<_> = reads.collect();
         let reads = stream::iter(reads).buffered(AT_ONCE);
         let reads = reads.try_collect().await?;
-        Ok(merge(reads, READ_ROWS, |&place| Reverse(place)))
+        Ok(merge(reads, READ_ROWS, |&position| Reverse(position)))
     }
 }

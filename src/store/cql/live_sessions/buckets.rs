@@ -17,9 +17,9 @@ use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
 use crate::cql::db::id_bytes;
-use crate::cql::slots::{AT_ONCE, DAY_MS, HOUR_MS, Owner, Way, slot_of};
+use crate::cql::slots::{AT_ONCE, DAY_MS, Direction, HOUR_MS, SlotOwner, slot_of};
 
-/// The bucket of rows that were written long after their session's creation.
+/// The bucket for sessions that were created long before their row was written.
 const OLD: i64 = -1;
 /// The first bucket that is an hour. Smaller ones are days, which earlier releases wrote.
 const FIRST_HOUR: i64 = 100_000;
@@ -33,41 +33,41 @@ const MARK_AFTER_MS: i64 = 18 * HOUR_MS;
 /// remembered, milliseconds.
 const CLOSED_AFTER_MS: i64 = HOUR_MS;
 /// The time for which a read that found an hour empty is remembered, milliseconds.
-const EMPTY_FOR_MS: i64 = 30 * 60_000;
+const EMPTY_TTL_MS: i64 = 30 * 60_000;
 /// The time for which a read that found [`OLD`] empty is remembered, milliseconds. Other nodes may
 /// write into it at any time.
-const OLD_EMPTY_FOR_MS: i64 = 150_000;
+const OLD_EMPTY_TTL_MS: i64 = 150_000;
 /// The minimum number of rows that one read takes from each shard that has them.
 const SHARD_ROWS_MIN: usize = 8;
 
-/// The table of live sessions, or of sessions to score again.
+/// A table that lists sessions for which the owner of their shard has work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::cql) enum Kind {
-    /// Live sessions.
+pub(in crate::cql) enum WorkTable {
+    /// The table of live sessions.
     Live,
-    /// Sessions whose insight may miss data.
-    Behind,
+    /// The table of ended sessions whose insight may not cover all stored data.
+    ToScore,
 }
 
-impl Kind {
-    fn buckets(self) -> Owner {
+impl WorkTable {
+    fn buckets(self) -> SlotOwner {
         match self {
-            Self::Live => Owner::LiveBuckets,
-            Self::Behind => Owner::BehindBuckets,
+            Self::Live => SlotOwner::LiveBuckets,
+            Self::ToScore => SlotOwner::ToScoreBuckets,
         }
     }
 
-    fn shards(self, bucket: i64) -> Owner {
+    fn shards(self, bucket: i64) -> SlotOwner {
         match self {
-            Self::Live => Owner::LiveShards(bucket),
-            Self::Behind => Owner::BehindShards(bucket),
+            Self::Live => SlotOwner::LiveShards(bucket),
+            Self::ToScore => SlotOwner::ToScoreShards(bucket),
         }
     }
 
-    fn mark(self, shard: Shard) -> Owner {
+    fn mark(self, shard: Shard) -> SlotOwner {
         match self {
-            Self::Live => Owner::LiveMark(shard),
-            Self::Behind => Owner::BehindMark(shard),
+            Self::Live => SlotOwner::LiveMark(shard),
+            Self::ToScore => SlotOwner::ToScoreMark(shard),
         }
     }
 }
@@ -118,7 +118,7 @@ fn end_ms(bucket: i64) -> i64 {
     }
 }
 
-/// A row of one of the two tables.
+/// A row of a [`WorkTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cql) struct Entry {
     pub(in crate::cql) session_id: SessionId,
@@ -126,15 +126,15 @@ pub(in crate::cql) struct Entry {
     pub(in crate::cql) bucket: i64,
 }
 
-/// The first rows of some partitions, in any order.
+/// The first entries of some partitions, in any order.
 #[derive(Debug, Default)]
-struct Rows {
+struct EntryPage {
     entries: Vec<Entry>,
-    /// The session after which rows may be missing, because a partition has more.
+    /// The session after which entries may be missing, because a partition has more.
     cut: Option<SessionId>,
 }
 
-impl Rows {
+impl EntryPage {
     /// Adds the first `read_max` rows of a partition.
     fn add(&mut self, rows: Vec<Entry>, read_max: usize) {
         if rows.len() >= read_max {
@@ -169,10 +169,10 @@ impl Rows {
     }
 }
 
-/// A read of some shards.
+/// A read of the entries of some shards.
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
-    kind: Kind,
+struct BucketQuery {
+    table: WorkTable,
     after: Option<SessionId>,
     limit: usize,
     /// The earlier of the process's and the database's clock.
@@ -191,45 +191,50 @@ impl Inner {
     /// shard and bucket.
     pub(in crate::cql) async fn open_bucket(
         &self,
-        kind: Kind,
+        table: WorkTable,
         session_id: SessionId,
     ) -> StoreResult<(i16, i64)> {
         let shard = session_id.shard();
         let bucket = bucket_of(session_id, self.clock.now());
         let places = [
-            (kind.buckets(), bucket),
-            (kind.shards(bucket), i64::from(shard.0)),
+            (table.buckets(), bucket),
+            (table.shards(bucket), i64::from(shard.0)),
         ];
         self.list_slots(&places).await?;
-        let place = (kind, shard.0, bucket);
-        self.memory
+        let place = (table, shard.0, bucket);
+        self.caches
             .empty_buckets
             .change(&place, |read| *read = None);
         Ok((i16::from(shard.0), bucket))
     }
 
-    /// Up to `limit` sessions of these shards after `after`, in order of id, from one of the two
-    /// tables, and whether these are all. Hours in which a shard has nothing left are not read.
-    pub(super) async fn entries(
+    /// Returns up to `limit` sessions of these shards after `after`, in order of id, and whether these are all. Skips
+    /// the hours in which a shard has no entries left.
+    pub(super) async fn work_entries(
         &self,
-        kind: Kind,
+        table: WorkTable,
         of: ShardSet,
         after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<(Vec<Entry>, bool)> {
         let now = self.earlier_clock().await?;
-        let wanted = Wanted {
-            kind,
+        let query = BucketQuery {
+            table,
             after,
             limit,
             now,
         };
-        let marks = self.shard_marks(kind, of).await?;
+        let marks = self.shard_marks(table, of).await?;
         let first_mark = marks.values().min().copied().unwrap_or(0);
         let from = after.map_or(0, hour_of).max(first_mark).max(FIRST_HOUR);
         let (early, hours) = futures_util::future::try_join(
-            self.slots(kind.buckets(), i64::MIN, FIRST_HOUR - 1, Way::Up),
-            self.slots(kind.buckets(), from, i64::MAX, Way::Up),
+            self.slots(
+                table.buckets(),
+                i64::MIN,
+                FIRST_HOUR - 1,
+                Direction::Ascending,
+            ),
+            self.slots(table.buckets(), from, i64::MAX, Direction::Ascending),
         )
         .await?;
         let early = early
@@ -243,79 +248,84 @@ impl Inner {
             Some(&hour) => hour,
             None => i64::MAX,
         };
-        let mut found = Rows::default();
+        let mut found = EntryPage::default();
         // For each shard, the first hour that is not known to be empty.
-        let mut left: BTreeMap<u8, i64> = BTreeMap::new();
+        let mut first_nonempty: BTreeMap<u8, i64> = BTreeMap::new();
         for bucket in early {
-            found.join(self.bucket(wanted, bucket, &marks, &mut left).await?);
+            found.join(
+                self.read_bucket(query, bucket, &marks, &mut first_nonempty)
+                    .await?,
+            );
         }
         let mut is_cut = false;
-        let mut of_hours = 0;
+        let mut found_in_hours = 0;
         for hour in hours {
-            if is_cut || of_hours >= limit {
+            if is_cut || found_in_hours >= limit {
                 let last = found.entries.iter().filter(|entry| entry.bucket < hour);
                 let last = last.filter(|entry| entry.bucket >= FIRST_HOUR);
                 let last = last.map(|entry| entry.session_id).max();
                 found.cut_after(last);
                 for shard in of.iter() {
-                    left.entry(shard.0).or_insert(hour);
+                    first_nonempty.entry(shard.0).or_insert(hour);
                 }
                 break;
             }
-            let some = self.bucket(wanted, hour, &marks, &mut left).await?;
-            of_hours += some.entries.len();
+            let some = self
+                .read_bucket(query, hour, &marks, &mut first_nonempty)
+                .await?;
+            found_in_hours += some.entries.len();
             is_cut = some.cut.is_some();
             found.join(some);
         }
         if after.is_none() {
-            self.advance_marks(wanted, &marks, &left, passed).await?;
+            self.advance_marks(query, &marks, &first_nonempty, passed)
+                .await?;
         }
         Ok(found.in_order(limit))
     }
 
     /// Returns the first rows of one bucket, of the shards that have rows in it.
-    async fn bucket(
+    async fn read_bucket(
         &self,
-        wanted: Wanted,
+        query: BucketQuery,
         bucket: i64,
         marks: &BTreeMap<u8, i64>,
-        left: &mut BTreeMap<u8, i64>,
-    ) -> StoreResult<Rows> {
-        let Wanted {
-            kind, after, now, ..
-        } = wanted;
-        let owner = kind.shards(bucket);
+        first_nonempty: &mut BTreeMap<u8, i64>,
+    ) -> StoreResult<EntryPage> {
+        let BucketQuery {
+            table, after, now, ..
+        } = query;
+        let owner = table.shards(bucket);
         let uptime_ms = self.clock.uptime_ms();
         let generation = |shard: u8| self.ownership.generation(Shard(shard));
-        let empty_for_ms = match bucket {
-            OLD => OLD_EMPTY_FOR_MS,
-            _ => EMPTY_FOR_MS,
+        let empty_ttl_ms = match bucket {
+            OLD => OLD_EMPTY_TTL_MS,
+            _ => EMPTY_TTL_MS,
         };
         let is_empty = |shard: u8| {
-            let read = self.memory.empty_buckets.get(&(kind, shard, bucket));
+            let read = self.caches.empty_buckets.get(&(table, shard, bucket));
             read.flatten().is_some_and(|read| {
-                uptime_ms - read.at_ms < empty_for_ms && generation(shard) == Some(read.generation)
+                uptime_ms - read.at_ms < empty_ttl_ms && generation(shard) == Some(read.generation)
             })
         };
         if marks.keys().all(|&shard| is_empty(shard)) {
-            return Ok(Rows::default());
+            return Ok(EntryPage::default());
         }
-        let shards = self.slots(owner, 0, i64::from(u8::MAX), Way::Up).await?;
-        let shards = shards
-            .into_iter()
-            .filter_map(|shard| u8::try_from(shard).ok());
+        let slots = self.slots(owner, 0, i64::from(u8::MAX), Direction::Ascending);
+        let shards = slots.await?.into_iter();
+        let shards = shards.filter_map(|shard| u8::try_from(shard).ok());
         let shards = shards.filter(|&shard| {
             let mark = marks.get(&shard);
             mark.is_some_and(|mark| end_ms(bucket) > mark.saturating_mul(HOUR_MS))
                 && !is_empty(shard)
         });
         let shards: Vec<u8> = shards.collect();
-        let per_shard = rows_per_shard(wanted.limit, shards.len());
+        let per_shard = rows_per_shard(query.limit, shards.len());
         let reading: Vec<_> = shards
             .into_iter()
             .map(|shard| async move {
                 let rows = self
-                    .partition(kind, shard, bucket, after, per_shard)
+                    .read_partition(table, shard, bucket, after, per_shard)
                     .await?;
                 Ok::<_, StoreError>((shard, rows))
             })
@@ -325,14 +335,14 @@ impl Inner {
             .try_collect()
             .await?;
         let is_closed = bucket == OLD || now.0 > end_ms(bucket).saturating_add(CLOSED_AFTER_MS);
-        let mut found = Rows::default();
+        let mut found = EntryPage::default();
         for (shard, rows) in parts {
             if !rows.is_empty() && bucket != OLD {
                 let hour = match bucket {
                     day if day < FIRST_HOUR => day.saturating_mul(DAY_MS / HOUR_MS),
                     hour => hour,
                 };
-                let first = left.entry(shard).or_insert(hour);
+                let first = first_nonempty.entry(shard).or_insert(hour);
                 *first = hour.min(*first);
             } else if rows.is_empty()
                 && after.is_none()
@@ -343,25 +353,25 @@ impl Inner {
                     at_ms: uptime_ms,
                     generation,
                 };
-                let place = (kind, shard, bucket);
-                self.memory.empty_buckets.put(place, Some(read));
+                let place = (table, shard, bucket);
+                self.caches.empty_buckets.put(place, Some(read));
             }
             found.add(rows, per_shard);
         }
         Ok(found)
     }
 
-    async fn partition(
+    async fn read_partition(
         &self,
-        kind: Kind,
+        table: WorkTable,
         shard: u8,
         bucket: i64,
         after: Option<SessionId>,
         limit: usize,
     ) -> StoreResult<Vec<Entry>> {
-        let statement = match kind {
-            Kind::Live => &self.db.statements.live_after,
-            Kind::Behind => &self.db.statements.behind_after,
+        let statement = match table {
+            WorkTable::Live => &self.db.statements.live_after,
+            WorkTable::ToScore => &self.db.statements.behind_after,
         };
         let after = after.map_or_else(Vec::new, |after| after.to_bytes().to_vec());
         let limit_cell = i32::try_from(limit).unwrap_or(i32::MAX);
@@ -376,14 +386,14 @@ impl Inner {
     }
 
     /// Returns the mark of each of these shards.
-    async fn shard_marks(&self, kind: Kind, of: ShardSet) -> StoreResult<BTreeMap<u8, i64>> {
+    async fn shard_marks(&self, table: WorkTable, of: ShardSet) -> StoreResult<BTreeMap<u8, i64>> {
         let reading = of.iter().map(|shard| async move {
-            let place = (kind, shard.0);
-            if let Some(mark) = self.memory.shard_marks.get(&place) {
+            let place = (table, shard.0);
+            if let Some(mark) = self.caches.shard_marks.get(&place) {
                 return Ok((shard.0, mark));
             }
-            let mark = self.last_slot(kind.mark(shard)).await?.unwrap_or(0);
-            self.memory.shard_marks.put(place, mark);
+            let mark = self.last_slot(table.mark(shard)).await?.unwrap_or(0);
+            self.caches.shard_marks.put(place, mark);
             Ok((shard.0, mark))
         });
         let reading: Vec<_> = reading.collect();
@@ -395,19 +405,21 @@ impl Inner {
     /// first listed hour: below it a new mark would save nothing.
     async fn advance_marks(
         &self,
-        wanted: Wanted,
+        query: BucketQuery,
         marks: &BTreeMap<u8, i64>,
-        left: &BTreeMap<u8, i64>,
+        first_nonempty: &BTreeMap<u8, i64>,
         passed: i64,
     ) -> StoreResult<()> {
-        let latest = slot_of(wanted.now.plus_ms(-MARK_AFTER_MS), HOUR_MS);
+        let latest = slot_of(query.now.plus_ms(-MARK_AFTER_MS), HOUR_MS);
         for (&shard, &mark) in marks {
-            let mark_to = left.get(&shard).map_or(latest, |&hour| hour.min(latest));
+            let mark_to = first_nonempty
+                .get(&shard)
+                .map_or(latest, |&hour| hour.min(latest));
             let is_own = self.ownership.generation(Shard(shard)).is_some();
             if mark_to > mark.max(passed) && is_own {
-                let owner = wanted.kind.mark(Shard(shard));
+                let owner = query.table.mark(Shard(shard));
                 self.list_slots(&[(owner, mark_to)]).await?;
-                self.memory.shard_marks.put((wanted.kind, shard), mark_to);
+                self.caches.shard_marks.put((query.table, shard), mark_to);
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Inner;
 use super::super::db::{decode, encode};
-use super::super::relay::Head;
+use super::super::relay::MessageHead;
 
 /// The state of one message. A message without one is as it was queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,25 +61,25 @@ impl Cursor {
         }
     }
 
-    /// Whether a message is as it was queued, or was not queued yet.
+    /// Returns whether a message is as it was queued, or is not queued yet.
     pub(crate) fn is_untouched(&self, number: u32) -> bool {
         !self.steps.contains_key(&number)
     }
 
-    /// The number of a message's attempts.
+    /// Returns the number of a message's attempts.
     pub(super) fn attempts(&self, number: u32) -> u32 {
         self.steps.get(&number).map_or(0, |step| step.attempts)
     }
 
-    /// Whether the cursor knows waiting messages other than these.
-    pub(super) fn waits_beside(&self, hinted: &BTreeSet<u32>) -> bool {
+    /// Returns whether messages other than `listed` wait.
+    pub(super) fn has_waiting_besides(&self, listed: &BTreeSet<u32>) -> bool {
         let mut waiting = self.steps.iter();
         waiting.any(|(number, step)| {
-            matches!(step.state, State::Waiting | State::Held) && !hinted.contains(number)
+            matches!(step.state, State::Waiting | State::Held) && !listed.contains(number)
         })
     }
 
-    /// Whether a retry requested at this time is finished.
+    /// Returns whether a retry that was requested at this time is finished.
     pub(super) fn is_manual_done(&self, id: MessageId, asked_at: TimestampMs) -> bool {
         self.manual_done_up_to(id)
             .is_some_and(|up_to| asked_at <= up_to)
@@ -91,22 +91,23 @@ impl Cursor {
         done.find(|(done, _)| *done == id).map(|&(_, up_to)| up_to)
     }
 
-    pub(super) fn manual_done(&mut self, id: MessageId, asked_at: TimestampMs) {
+    /// Notes that a retry that was requested at this time is finished.
+    pub(super) fn finish_manual(&mut self, id: MessageId, asked_at: TimestampMs) {
         match self.manual.iter_mut().find(|(done, _)| *done == id) {
             Some((_, up_to)) => *up_to = (*up_to).max(asked_at),
             None => self.manual.push((id, asked_at)),
         }
     }
 
-    /// A message's row in its present state.
-    pub(crate) fn row(&self, head: &Head) -> DeliveryRow {
+    /// Returns a message's row in its present state.
+    pub(crate) fn row(&self, head: &MessageHead) -> DeliveryRow {
         let queued = Queued::new(head.id, head.session_id, head.number, head.event);
         let row = DeliveryRow::new(queued, head.endpoint_id);
-        self.over(row)
+        self.apply_to(row)
     }
 
-    /// A row in its present state, given the row as it was queued.
-    pub(super) fn over(&self, fresh: DeliveryRow) -> DeliveryRow {
+    /// Returns a row in its present state, given the row as it was queued.
+    pub(super) fn apply_to(&self, fresh: DeliveryRow) -> DeliveryRow {
         let Some(step) = self.steps.get(&fresh.queued.number) else {
             return fresh;
         };
@@ -138,8 +139,7 @@ impl Cursor {
         }
     }
 
-    /// Applies a change of a message if it is still in the state in which it was read; returns
-    /// whether it was.
+    /// Applies a change if the message is still in the state in which it was read. Returns whether it was.
     pub(super) fn change(
         &mut self,
         before: &Queued,
@@ -149,7 +149,7 @@ impl Cursor {
         let fresh = Queued::new(before.id, before.session_id, before.number, before.event);
         // The endpoint does not matter here.
         let endpoint_id = porchlight_schema::ids::EndpointId::from_bytes([0; 16]);
-        let row = self.over(DeliveryRow::new(fresh, endpoint_id));
+        let row = self.apply_to(DeliveryRow::new(fresh, endpoint_id));
         if row.queued != *before {
             return false;
         }
@@ -159,12 +159,12 @@ impl Cursor {
     }
 }
 
-fn not_acting() -> StoreError {
+fn shard_not_owned() -> StoreError {
     StoreError::unavailable("another node acts for this tenant's shard now")
 }
 
 impl Inner {
-    /// A session's cursor. `shard` is its tenant's.
+    /// Returns a session's cursor. `shard` is the shard of its tenant.
     pub(crate) async fn cursor(
         &self,
         shard: Shard,
@@ -173,7 +173,7 @@ impl Inner {
         if let Some(cursor) = self.known_cursor(shard, session_id) {
             return Ok(cursor);
         }
-        let _turn = self.memory.lanes.lock(&session_id).await;
+        let _guard = self.caches.lanes.lock(&session_id).await;
         self.load_cursor(shard, session_id).await
     }
 
@@ -182,7 +182,7 @@ impl Inner {
     /// written since.
     fn known_cursor(&self, shard: Shard, session_id: SessionId) -> Option<Arc<Cursor>> {
         let acting = self.ownership.generation(shard)?;
-        let (generation, cursor) = self.memory.cursors.get(&session_id)?;
+        let (generation, cursor) = self.caches.cursors.get(&session_id)?;
         (generation == acting).then_some(cursor)
     }
 
@@ -206,7 +206,7 @@ impl Inner {
         let cursor = Arc::new(cursor);
         if let Some(acting) = acting {
             let known = (acting, Arc::clone(&cursor));
-            self.memory.cursors.put(session_id, known);
+            self.caches.cursors.put(session_id, known);
         }
         Ok(cursor)
     }
@@ -221,18 +221,21 @@ impl Inner {
         cursor: Cursor,
     ) -> StoreResult<()> {
         let (key, data) = (session_id.to_bytes(), encode(&cursor)?);
-        let acting = self.ownership.generation(shard).ok_or_else(not_acting)?;
+        let acting = self
+            .ownership
+            .generation(shard)
+            .ok_or_else(shard_not_owned)?;
         let generation = i64::try_from(acting).unwrap_or(i64::MAX);
         let values = (
             key.as_slice(),
             generation,
             data.as_slice(),
-            self.lives.retained,
+            self.row_ttls.retained,
         );
         self.db
             .write(&self.db.statements.cursor_put, values)
             .await?;
-        self.memory
+        self.caches
             .cursors
             .put(session_id, (acting, Arc::new(cursor)));
         Ok(())
@@ -278,7 +281,7 @@ mod tests {
         let id = MessageId::derived(NOW, SessionId::new(NOW, 1), 3);
         let mut cursor = Cursor::default();
         assert!(!cursor.is_manual_done(id, NOW));
-        cursor.manual_done(id, NOW);
+        cursor.finish_manual(id, NOW);
         assert!(cursor.is_manual_done(id, NOW));
         assert!(!cursor.is_manual_done(id, NOW.plus_ms(1)));
     }

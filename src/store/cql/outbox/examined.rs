@@ -1,28 +1,28 @@
-//! How far the owner of an outbox has examined its ready hints, so that it does not read them again
+//! Remembers how far the owner of an outbox has examined its ready entries, so that it does not read them again
 //! each minute.
 
 use porchlight_schema::time::TimestampMs;
 
-/// The longest time in milliseconds between the time of a ready hint and the moment from which
-/// readers see it: the difference between two nodes' clocks, and a slow write. A hint that becomes
+/// The longest time in milliseconds between the time of a ready entry and the moment from which
+/// readers see it: the difference between two nodes' clocks, and a slow write. An entry that becomes
 /// visible later is found when its slot is settled.
 const VISIBLE_MS: i64 = 60_000;
 
-/// The owner's memory of an outbox's ready hints.
+/// The ready entries of an outbox that its owner has examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Examined {
+pub(crate) struct ExaminedEntries {
     /// The generation in which this process owned the outbox. In a later one, another process may
     /// have changed cursors in between.
     generation: u64,
-    /// The time before which no hint is confirmed.
+    /// The time before which no entry is confirmed.
     up_to: TimestampMs,
     /// The beginning of the last read.
     began: TimestampMs,
 }
 
-impl Examined {
-    /// The memory after a read of all hints that were not known to be finished. The read began at
-    /// `began`; `first` is the time of the first hint that it confirmed.
+impl ExaminedEntries {
+    /// Returns the examined entries after a read of all entries that were not known to be finished. The read began at
+    /// `began`; `first` is the time of the first entry that it confirmed.
     pub(super) fn new(generation: u64, began: TimestampMs, first: Option<TimestampMs>) -> Self {
         let visible = began.plus_ms(-VISIBLE_MS);
         Self {
@@ -32,14 +32,14 @@ impl Examined {
         }
     }
 
-    /// Returns the time from which hints must be read at `now`, or `None` if all must be: after a
-    /// takeover, and after the clock was set back, because new hints may then be older than known
+    /// Returns the time from which entries must be read at `now`, or `None` if all must be: after a
+    /// takeover, and after the clock was set back, because new entries may then be older than known
     /// ones.
     pub(super) fn from(self, generation: u64, now: TimestampMs) -> Option<TimestampMs> {
         (self.generation == generation && now >= self.began).then_some(self.up_to)
     }
 
-    /// Includes a confirmed hint that became visible too late.
+    /// Includes a confirmed entry that became visible too late.
     pub(super) fn include(&mut self, at: TimestampMs) {
         self.up_to = self.up_to.min(at);
     }
@@ -54,18 +54,21 @@ mod tests {
 
     #[test]
     fn finished_hints_are_not_read_again() {
-        let examined = Examined::new(3, NOW, None);
+        let examined = ExaminedEntries::new(3, NOW, None);
         assert_eq!(examined.from(3, NOW.plus_ms(90_000)), Some(VISIBLE));
-        // A confirmed hint to which others may still be added does not move the time forward.
-        let examined = Examined::new(3, NOW, Some(NOW));
+        // A confirmed entry to which others may still be added does not move the time forward.
+        let examined = ExaminedEntries::new(3, NOW, Some(NOW));
         assert_eq!(examined.from(3, NOW), Some(VISIBLE));
     }
 
     #[test]
     fn the_hint_of_a_waiting_message_is_read_each_time() {
         let waits = NOW.plus_ms(-400_000);
-        assert_eq!(Examined::new(3, NOW, Some(waits)).from(3, NOW), Some(waits));
-        let mut examined = Examined::new(3, NOW, None);
+        assert_eq!(
+            ExaminedEntries::new(3, NOW, Some(waits)).from(3, NOW),
+            Some(waits)
+        );
+        let mut examined = ExaminedEntries::new(3, NOW, None);
         examined.include(waits);
         examined.include(NOW);
         assert_eq!(examined.from(3, NOW), Some(waits));
@@ -73,7 +76,7 @@ mod tests {
 
     #[test]
     fn all_hints_are_read_after_a_takeover_and_after_the_clock_was_set_back() {
-        let examined = Examined::new(3, NOW, None);
+        let examined = ExaminedEntries::new(3, NOW, None);
         assert_eq!(examined.from(4, NOW), None);
         assert_eq!(examined.from(3, NOW.plus_ms(-1)), None);
     }

@@ -1,4 +1,4 @@
-//! The port of outboxes.
+//! The outbox port of the CQL store.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::super::db::{decode, encode};
-use super::super::relay::{Head, number_cell};
+use super::super::relay::{MessageHead, number_cell};
 use super::super::{CqlStore, Inner};
-use super::{Cursor, OutboxOf};
+use super::{Cursor, OutboxId};
 use crate::cql::slots::OutboxKind;
 
 /// Maximum number of a lane's messages that are read together.
 const LANE_READ_MAX: usize = 256;
 /// Maximum number of a session's messages that are read.
 const SESSION_MESSAGES_MAX: usize = 65_536;
-/// Maximum number of a session's messages that are remembered between the read of a lane and the commit of its change.
-const HEADS_REMEMBERED_MAX: usize = 64;
+/// Maximum number of a session's messages that are cached between the read of a lane and the commit of its change.
+const CACHED_HEADS_MAX: usize = 64;
 
 impl Inner {
-    /// All messages of a session in their present states, in order. `shard` is its tenant's.
+    /// Returns all messages of a session in their present states, in order. `shard` is the shard of its tenant.
     pub(crate) async fn lane_rows(
         &self,
         shard: Shard,
@@ -38,8 +38,8 @@ impl Inner {
         Ok(heads.iter().map(|head| cursor.row(head)).collect())
     }
 
-    /// All messages of a session without their bodies, in order.
-    async fn heads(&self, session_id: SessionId) -> StoreResult<Vec<Head>> {
+    /// Returns all messages of a session without their bodies, in order.
+    async fn heads(&self, session_id: SessionId) -> StoreResult<Vec<MessageHead>> {
         let key = session_id.to_bytes();
         let statement = &self.db.statements.message_heads;
         let rows = self
@@ -51,7 +51,7 @@ impl Inner {
             .collect()
     }
 
-    /// The waiting messages of a lane, in order.
+    /// Returns the waiting messages of a lane, in order.
     async fn waiting(
         &self,
         shard: Shard,
@@ -61,8 +61,8 @@ impl Inner {
         let (heads, cursor) =
             try_join(self.heads(session_id), self.cursor(shard, session_id)).await?;
         let waiting = waiting_of(endpoint_id, &heads, &cursor);
-        if heads.len() <= HEADS_REMEMBERED_MAX {
-            self.memory.lanes_read.put(session_id, Arc::new(heads));
+        if heads.len() <= CACHED_HEADS_MAX {
+            self.caches.lanes_read.put(session_id, Arc::new(heads));
         }
         Ok(waiting)
     }
@@ -72,7 +72,7 @@ impl Inner {
         tenant: Tenant,
         endpoint_id: EndpointId,
         session_id: SessionId,
-        hand: Option<ManualRetry>,
+        manual: Option<ManualRetry>,
     ) -> StoreResult<Lane> {
         let shard = tenant.organization_id.shard();
         let waiting = self.waiting(shard, endpoint_id, session_id).await?;
@@ -80,7 +80,7 @@ impl Inner {
             waiting,
             manual: None,
         };
-        if let Some(request) = hand {
+        if let Some(request) = manual {
             let cursor = self.cursor(shard, session_id).await?;
             let row = self.delivery_row(tenant, request.id).await?;
             // Messages for a deleted endpoint are cancelled.
@@ -101,10 +101,10 @@ impl Inner {
     ) -> StoreResult<Vec<Queued>> {
         let shard = tenant.organization_id.shard();
         let cursor = {
-            let _turn = self.memory.lanes.lock(&session_id).await;
+            let _guard = self.caches.lanes.lock(&session_id).await;
             let mut cursor = self.load_cursor(shard, session_id).await?.as_ref().clone();
             if let Some(request) = &change.manual_done {
-                cursor.manual_done(request.id, request.asked_at);
+                cursor.finish_manual(request.id, request.asked_at);
             }
             let updates = change.updates.iter();
             let taken: Vec<&Update> = updates
@@ -112,22 +112,22 @@ impl Inner {
                     cursor.change(&update.before, update.after, update.report.as_ref())
                 })
                 .collect();
-            // Hints to the lane and log entries are written before the change itself.
-            let placing = taken
+            // Outbox entries and attempt logs are written before the change itself.
+            let putting = taken
                 .iter()
-                .map(|update| self.place_changed(endpoint_id, update));
-            let telling = taken.iter().map(|update| self.apply_update(tenant, update));
-            try_join(try_join_all(placing), try_join_all(telling)).await?;
+                .map(|update| self.put_changed_entry(endpoint_id, update));
+            let applying = taken.iter().map(|update| self.apply_update(tenant, update));
+            try_join(try_join_all(putting), try_join_all(applying)).await?;
             self.put_cursor(shard, session_id, cursor.clone()).await?;
             cursor
         };
-        match self.memory.lanes_read.remove(&session_id) {
+        match self.caches.lanes_read.remove(&session_id) {
             Some(heads) => Ok(waiting_of(endpoint_id, &heads, &cursor)),
             None => self.waiting(shard, endpoint_id, session_id).await,
         }
     }
 
-    /// Writes the hints of all waiting messages of a session again.
+    /// Rewrites the outbox entries of all waiting messages of a session.
     pub(in crate::cql) async fn requeue(&self, session_id: SessionId) -> StoreResult<()> {
         let Some(record) = self.record(session_id).await? else {
             return Ok(());
@@ -135,28 +135,28 @@ impl Inner {
         let shard = record.start.tenant.organization_id.shard();
         let rows = self.lane_rows(shard, session_id).await?;
         let waiting = rows.iter().filter(|row| row.queued.is_waiting());
-        let placing = waiting.map(|row| self.place(row.endpoint_id, &row.queued));
-        try_join_all(placing).await.map(drop)
+        let putting = waiting.map(|row| self.put_entry(row.endpoint_id, &row.queued));
+        try_join_all(putting).await.map(drop)
     }
 
-    /// Writes the hint of a message whose listing has changed.
-    async fn place_changed(&self, endpoint_id: EndpointId, update: &Update) -> StoreResult<()> {
+    /// Writes the outbox entry of a message if the update moves the message to another index.
+    async fn put_changed_entry(&self, endpoint_id: EndpointId, update: &Update) -> StoreResult<()> {
         if update.before.index() == update.after.index() {
             return Ok(());
         }
-        self.place(endpoint_id, &update.after).await
+        self.put_entry(endpoint_id, &update.after).await
     }
 
-    /// Writes the hint of a message.
-    async fn place(&self, endpoint_id: EndpointId, after: &Queued) -> StoreResult<()> {
+    /// Writes the outbox entry of a message.
+    async fn put_entry(&self, endpoint_id: EndpointId, after: &Queued) -> StoreResult<()> {
         let (kind, at) = match after.index() {
             Index::Ready => (OutboxKind::Ready, after.id.made_at().max(self.clock.now())),
             Index::Due(due_at) => (OutboxKind::Due, due_at),
             Index::Held(until) => (OutboxKind::Held, until),
             Index::None => return Ok(()),
         };
-        let place = (after.session_id, after.number);
-        self.put_outbox(endpoint_id, kind, at, after.id, &place)
+        let target = (after.session_id, after.number);
+        self.put_outbox(endpoint_id, kind, at, after.id, &target)
             .await
     }
 
@@ -166,7 +166,12 @@ impl Inner {
         if let Some(report) = &update.report {
             let (id, data) = (after.id.to_bytes(), encode(report)?);
             let attempt = number_cell(after.attempts);
-            let values = (id.as_slice(), attempt, data.as_slice(), self.lives.retained);
+            let values = (
+                id.as_slice(),
+                attempt,
+                data.as_slice(),
+                self.row_ttls.retained,
+            );
             self.db
                 .write(&self.db.statements.attempt_put, values)
                 .await?;
@@ -181,7 +186,7 @@ impl Inner {
 }
 
 /// The messages of an endpoint that wait, in order.
-fn waiting_of(endpoint_id: EndpointId, heads: &[Head], cursor: &Cursor) -> Vec<Queued> {
+fn waiting_of(endpoint_id: EndpointId, heads: &[MessageHead], cursor: &Cursor) -> Vec<Queued> {
     let rows = heads.iter().map(|head| cursor.row(head));
     let ours = rows.filter(|row| row.endpoint_id == endpoint_id);
     let waiting = ours.map(|row| row.queued).filter(Queued::is_waiting);
@@ -196,17 +201,17 @@ impl Outbox for CqlStore {
     }
 
     async fn create_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool> {
-        self.carry_out(|inner| async move { inner.create_endpoint(&endpoint).await })
+        self.run_to_completion(|inner| async move { inner.create_endpoint(&endpoint).await })
             .await
     }
 
     async fn replace_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool> {
-        self.carry_out(|inner| async move { inner.replace_endpoint(&endpoint).await })
+        self.run_to_completion(|inner| async move { inner.replace_endpoint(&endpoint).await })
             .await
     }
 
     async fn delete_endpoint(&self, tenant: Tenant) -> StoreResult<bool> {
-        self.carry_out(|inner| async move { inner.delete_endpoint(tenant).await })
+        self.run_to_completion(|inner| async move { inner.delete_endpoint(tenant).await })
             .await
     }
 
@@ -224,13 +229,13 @@ impl Outbox for CqlStore {
         held: Option<(TimestampMs, usize)>,
         manual: usize,
     ) -> StoreResult<Listing> {
-        let outbox = OutboxOf {
+        let outbox = OutboxId {
             shard: tenant.organization_id.shard(),
             endpoint_id,
         };
-        self.carry_out_all(
-            |inner| async move { inner.listing(outbox, ready, due, held, manual).await },
-        )
+        self.run_without_deadline(|inner| async move {
+            inner.listing(outbox, ready, due, held, manual).await
+        })
         .await
     }
 
@@ -239,16 +244,16 @@ impl Outbox for CqlStore {
         tenant: Tenant,
         endpoint_id: EndpointId,
         session_id: SessionId,
-        hand: Option<ManualRetry>,
+        manual: Option<ManualRetry>,
     ) -> StoreResult<Lane> {
-        self.read(|inner| async move { inner.lane(tenant, endpoint_id, session_id, hand).await })
+        self.read(|inner| async move { inner.lane(tenant, endpoint_id, session_id, manual).await })
             .await
     }
 
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>> {
         self.read(|inner| async move {
             // Most messages are sent once, and by the process that has written them.
-            if let Some(body) = inner.memory.bodies.remove(&(session_id, number)) {
+            if let Some(body) = inner.caches.bodies.remove(&(session_id, number)) {
                 return Ok(Some(body));
             }
             let found = inner.message_at(session_id, number).await?;
@@ -264,7 +269,7 @@ impl Outbox for CqlStore {
         session_id: SessionId,
         change: Change,
     ) -> StoreResult<Vec<Queued>> {
-        self.carry_out(|inner| inner.commit(tenant, endpoint_id, session_id, change))
+        self.run_to_completion(|inner| inner.commit(tenant, endpoint_id, session_id, change))
             .await
     }
 
@@ -294,7 +299,7 @@ impl Outbox for CqlStore {
         id: MessageId,
         at: TimestampMs,
     ) -> StoreResult<RetryOutcome> {
-        self.carry_out(|inner| async move { inner.request_retry(tenant, id, at).await })
+        self.run_to_completion(|inner| async move { inner.request_retry(tenant, id, at).await })
             .await
     }
 
@@ -306,9 +311,9 @@ impl Outbox for CqlStore {
         after: Option<MessageId>,
     ) -> StoreResult<Vec<DeliveryRow>> {
         let filter = filter.clone();
-        self.carry_out_all(
-            |inner| async move { inner.retryable(tenant, &filter, limit, after).await },
-        )
+        self.run_without_deadline(|inner| async move {
+            inner.retryable(tenant, &filter, limit, after).await
+        })
         .await
     }
 
@@ -318,15 +323,18 @@ impl Outbox for CqlStore {
         chosen: Vec<DeliveryRow>,
         at: TimestampMs,
     ) -> StoreResult<usize> {
-        self.carry_out_all(|inner| async move { inner.request_retries(tenant, &chosen, at).await })
-            .await
+        self.run_without_deadline(|inner| async move {
+            inner.request_retries(tenant, &chosen, at).await
+        })
+        .await
     }
 
     async fn depth(&self, now: TimestampMs) -> StoreResult<Depth> {
-        self.carry_out_all(|inner| inner.depth(now)).await
+        self.run_without_deadline(|inner| inner.depth(now)).await
     }
 
     async fn work(&self, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>> {
-        self.carry_out_all(|inner| inner.work(shards, until)).await
+        self.run_without_deadline(|inner| inner.work(shards, until))
+            .await
     }
 }

@@ -27,9 +27,9 @@ fn secrets(first: u8, others: &[u8]) -> StoreSecrets {
 
 fn key(keys: &DataKeys, number: u64) -> Option<Secret> {
     match keys.find(number).unwrap() {
-        Found::Key(key) => Some(key),
-        Found::Destroyed => None,
-        Found::Damaged => panic!("key {number} is damaged"),
+        FoundKey::Key(key) => Some(key),
+        FoundKey::Destroyed => None,
+        FoundKey::Damaged => panic!("key {number} is damaged"),
     }
 }
 
@@ -38,7 +38,7 @@ fn a_destroyed_key_is_gone_for_good_and_its_neighbours_stay() {
     let folder = Folder::new("destroyed");
     let open = || DataKeys::open(&folder.0, &secrets(1, &[]), false).unwrap();
     let keys = open();
-    keys.provide(7).unwrap();
+    keys.create_file(7).unwrap();
     let before = [6, 7, 8].map(|number| key(&keys, number).unwrap());
     assert_ne!(before[0], before[1]);
     keys.destroy(7).unwrap();
@@ -54,7 +54,7 @@ fn a_destroyed_key_is_gone_for_good_and_its_neighbours_stay() {
 fn a_file_shrinks_when_all_of_its_keys_are_destroyed() {
     let folder = Folder::new("shrinks");
     let keys = DataKeys::open(&folder.0, &secrets(1, &[]), false).unwrap();
-    keys.provide(0).unwrap();
+    keys.create_file(0).unwrap();
     let all: Vec<u64> = (0..DATA_KEYS_PER_FILE).collect();
     for &number in &all {
         keys.destroy(number).unwrap();
@@ -72,13 +72,13 @@ fn a_file_shrinks_when_all_of_its_keys_are_destroyed() {
 fn lost_and_damaged_files_are_no_destroyed_keys() {
     let folder = Folder::new("damaged");
     let keys = DataKeys::open(&folder.0, &secrets(1, &[]), false).unwrap();
-    keys.provide(0).unwrap();
+    keys.create_file(0).unwrap();
     assert!(matches!(
         keys.find(DATA_KEYS_PER_FILE).unwrap(),
-        Found::Damaged
+        FoundKey::Damaged
     ));
     std::fs::write(keys.path(0), b"").unwrap();
-    assert!(matches!(keys.find(3).unwrap(), Found::Damaged));
+    assert!(matches!(keys.find(3).unwrap(), FoundKey::Damaged));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn the_root_key_follows_the_writing_secret_and_needs_a_known_one() {
     let missing = open(secrets(1, &[]), true);
     assert!(matches!(missing, Err(DataKeysError::Missing(_))));
     let keys = open(secrets(1, &[]), false).unwrap();
-    keys.provide(0).unwrap();
+    keys.create_file(0).unwrap();
     let before = key(&keys, 0);
     let other = open(secrets(2, &[3]), true);
     assert!(matches!(other, Err(DataKeysError::OtherSecret(_))));
@@ -96,7 +96,7 @@ fn the_root_key_follows_the_writing_secret_and_needs_a_known_one() {
     let both = secrets(2, &[1]);
     assert_eq!(key(&open(both.clone(), true).unwrap(), 0), before);
     let opened = open(secrets(1, &[]), true).unwrap();
-    opened.seal_again(&both).unwrap();
+    opened.reseal(&both).unwrap();
     // The old one is not needed any more.
     assert_eq!(key(&open(secrets(2, &[]), true).unwrap(), 0), before);
     assert!(open(secrets(1, &[]), true).is_err());
@@ -106,10 +106,10 @@ fn the_root_key_follows_the_writing_secret_and_needs_a_known_one() {
 fn a_cut_file_loses_only_the_keys_behind_the_cut() {
     let folder = Folder::new("cut");
     let keys = DataKeys::open(&folder.0, &secrets(1, &[]), false).unwrap();
-    keys.provide(0).unwrap();
+    keys.create_file(0).unwrap();
     let file = File::options().write(true).open(keys.path(0)).unwrap();
     file.set_len(100 * KEY_BYTES as u64).unwrap();
-    assert!(matches!(keys.find(100).unwrap(), Found::Damaged));
+    assert!(matches!(keys.find(100).unwrap(), FoundKey::Damaged));
     // The keys before the cut can still be used, so they must be destroyed.
     keys.destroy(5).unwrap();
     assert_eq!(key(&keys, 5), None);
@@ -120,28 +120,28 @@ fn a_cut_file_loses_only_the_keys_behind_the_cut() {
         keys.destroy(number).unwrap();
     }
     keys.sync(&all, 2 * DATA_KEYS_PER_FILE).unwrap();
-    assert!(matches!(keys.find(100).unwrap(), Found::Damaged));
+    assert!(matches!(keys.find(100).unwrap(), FoundKey::Damaged));
     file.set_len(0).unwrap();
     keys.sync(&[1], 2 * DATA_KEYS_PER_FILE).unwrap();
-    assert!(matches!(keys.find(1).unwrap(), Found::Damaged));
+    assert!(matches!(keys.find(1).unwrap(), FoundKey::Damaged));
 }
 
 #[test]
 fn remains_of_interrupted_writes_are_removed() {
-    let folder = Folder::new("remains");
+    let folder = Folder::new("leftovers");
     let open = || DataKeys::open(&folder.0, &secrets(1, &[]), false).unwrap();
     let before = {
         let keys = open();
-        keys.provide(0).unwrap();
+        keys.create_file(0).unwrap();
         key(&keys, 0)
     };
-    let remains = ["root.next", "00000001.keys.1", "root.next.1"];
-    for name in remains {
+    let leftovers = ["root.next", "00000001.keys.1", "root.next.1"];
+    for name in leftovers {
         std::fs::write(folder.0.join(KEYS_FOLDER).join(name), b"half").unwrap();
     }
     let keys = open();
     assert_eq!(key(&keys, 0), before);
-    for name in remains {
+    for name in leftovers {
         assert!(!folder.0.join(KEYS_FOLDER).join(name).exists(), "{name}");
     }
 }

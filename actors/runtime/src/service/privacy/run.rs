@@ -130,7 +130,7 @@ impl Service {
         actix_rt::spawn(async move {
             let requests = service.privacy(tenant);
             while let Err(error) = requests.perform(hash, &key).await {
-                tracing::warn!(%error, "a step of a privacy request is repeated");
+                tracing::warn!(%error, "a step of a privacy request will be retried");
                 if service.is_draining() || ownership_lost(&service, tenant) {
                     break;
                 }

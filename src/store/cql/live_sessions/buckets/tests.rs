@@ -53,7 +53,7 @@ fn paged(partitions: &[Vec<Entry>], limit: usize) -> (Vec<SessionId>, usize) {
     loop {
         let after: Option<SessionId> = found.last().copied();
         let per_shard = rows_per_shard(limit, partitions.len());
-        let mut rows = Rows::default();
+        let mut rows = EntryPage::default();
         for partition in partitions {
             let later = partition.iter();
             let later = later.filter(|entry| after.is_none_or(|after| entry.session_id > after));

@@ -7,32 +7,32 @@ use porchlight_schema::time::TimestampMs;
 
 use super::CqlOptions;
 
-/// Additional life of rows that are written long before the session's end, so that they do not
+/// Additional time to live of rows that are written long before the session's end, so that they do not
 /// expire first.
-const SLACK: Duration = Duration::from_secs(86_400);
-/// Life of snapshots, which may be discarded at any time.
-const SNAPSHOTS: Duration = Duration::from_secs(2 * 86_400);
-/// Life of outbox rows: longer than a paused webhook holds a message. The last retry is due at most
+const EXTRA_TTL: Duration = Duration::from_secs(86_400);
+/// Time to live of snapshots, which may be discarded at any time.
+const SNAPSHOT_TTL: Duration = Duration::from_secs(2 * 86_400);
+/// Time to live of outbox rows: longer than a paused webhook holds a message. The last retry is due at most
 /// 26.4 hours after the attempt before it.
-const OUTBOX: Duration = Duration::from_secs(8 * 86_400);
+const OUTBOX_TTL: Duration = Duration::from_secs(8 * 86_400);
 const _: () = assert!(
-    OUTBOX.as_secs() * 1_000 >= HELD_MS_MAX as u64 + 86_400_000,
+    OUTBOX_TTL.as_secs() * 1_000 >= HELD_MS_MAX as u64 + 86_400_000,
     "the row of a held message outlives the time for which it is held by a day"
 );
-/// The shortest life of a row, in seconds.
-const LIFE_SEC_MIN: i64 = 60;
+/// The shortest time to live of a row, in seconds.
+const TTL_SEC_MIN: i64 = 60;
 /// The longest time to live that both databases accept, in seconds: twenty years.
-const LIFE_SEC_MAX: i64 = 20 * 365 * 86_400;
+const TTL_SEC_MAX: i64 = 20 * 365 * 86_400;
 /// The last second at which a row may expire: Cassandra stores the expiry in 31 bits and refuses a
 /// write that expires later (19 January 2038).
 const EXPIRY_SEC_MAX: i64 = i32::MAX as i64 - 1;
-/// The time for which a process may run before it computes the lives again, in seconds. A row that
+/// The time for which a process may run before it computes the row_ttls again, in seconds. A row that
 /// it writes at the end of this time still expires before [`EXPIRY_SEC_MAX`].
 const RUN_SEC_MAX: i64 = 366 * 86_400;
 
 /// Time to live of rows, in seconds as the statements expect it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lives {
+pub(crate) struct RowTtls {
     pub(super) retained: i32,
     pub(super) live: i32,
     pub(super) slots: i32,
@@ -41,18 +41,18 @@ pub(crate) struct Lives {
     pub(super) idempotency: i32,
 }
 
-impl Lives {
-    /// Returns the lives of rows that a process writes which starts at `now`. A life that would end
+impl RowTtls {
+    /// Returns the times to live of rows that a process writes if it starts at `now`. A time to live that would end
     /// after the year 2038 is shortened, because Cassandra would refuse the write.
     pub(super) fn of(options: &CqlOptions, now: TimestampMs) -> Self {
         let left_sec = EXPIRY_SEC_MAX - now.0.div_euclid(1_000) - RUN_SEC_MAX;
-        let longest_sec = left_sec.clamp(LIFE_SEC_MIN, LIFE_SEC_MAX);
-        let seconds = |life: Duration| {
-            let wanted_sec = i64::try_from(life.as_secs()).unwrap_or(i64::MAX);
-            wanted_sec.clamp(LIFE_SEC_MIN, longest_sec) as i32
+        let longest_sec = left_sec.clamp(TTL_SEC_MIN, TTL_SEC_MAX);
+        let seconds = |ttl: Duration| {
+            let requested_sec = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
+            requested_sec.clamp(TTL_SEC_MIN, longest_sec) as i32
         };
         let idempotency = Duration::from_millis(IDEMPOTENCY_MS.unsigned_abs());
-        let retained = options.retention + options.session_max + SLACK;
+        let retained = options.retention + options.session_max + EXTRA_TTL;
         if i64::try_from(retained.as_secs()).unwrap_or(i64::MAX) > longest_sec {
             tracing::warn!(
                 days = longest_sec / 86_400,
@@ -61,11 +61,11 @@ impl Lives {
         }
         Self {
             retained: seconds(retained),
-            live: seconds(options.session_max + 3 * SLACK),
-            slots: seconds(options.retention + options.session_max + 3 * SLACK),
-            snapshots: seconds(SNAPSHOTS),
-            outbox: seconds(OUTBOX),
-            idempotency: seconds(idempotency + SLACK / 24),
+            live: seconds(options.session_max + 3 * EXTRA_TTL),
+            slots: seconds(options.retention + options.session_max + 3 * EXTRA_TTL),
+            snapshots: seconds(SNAPSHOT_TTL),
+            outbox: seconds(OUTBOX_TTL),
+            idempotency: seconds(idempotency + EXTRA_TTL / 24),
         }
     }
 }
@@ -77,7 +77,7 @@ mod tests {
     /// 22 November 2026, in milliseconds of the Unix epoch.
     const NOW: TimestampMs = TimestampMs(1_795_305_600_000);
 
-    fn lives(retention_days: u64) -> Lives {
+    fn row_ttls(retention_days: u64) -> RowTtls {
         let options = CqlOptions {
             nodes: Vec::new(),
             keyspace: String::new(),
@@ -90,26 +90,31 @@ mod tests {
             session_max: Duration::from_secs(12 * 3_600),
             agreement: crate::cql::Agreement::default(),
         };
-        Lives::of(&options, NOW)
+        RowTtls::of(&options, NOW)
     }
 
     #[test]
-    fn rows_live_for_the_retention_the_longest_session_and_a_day() {
-        assert_eq!(lives(90).retained, 91 * 86_400 + 12 * 3_600);
+    fn rows_are_kept_for_the_retention_the_longest_session_and_a_day() {
+        assert_eq!(row_ttls(90).retained, 91 * 86_400 + 12 * 3_600);
     }
 
     #[test]
     fn no_row_expires_after_the_last_second_that_cassandra_can_store() {
         for retention_days in [90, 3_650, 4_000, 7_300, 36_500] {
-            let lives = lives(retention_days);
+            let row_ttls = row_ttls(retention_days);
             let last_write_sec = NOW.0 / 1_000 + RUN_SEC_MAX;
-            for life_sec in [lives.retained, lives.slots, lives.live, lives.outbox] {
-                assert!(last_write_sec + i64::from(life_sec) <= EXPIRY_SEC_MAX);
-                assert!(life_sec > 0);
+            for ttl_sec in [
+                row_ttls.retained,
+                row_ttls.slots,
+                row_ttls.live,
+                row_ttls.outbox,
+            ] {
+                assert!(last_write_sec + i64::from(ttl_sec) <= EXPIRY_SEC_MAX);
+                assert!(ttl_sec > 0);
             }
         }
         assert!(
-            lives(36_500).retained > 9 * 365 * 86_400,
+            row_ttls(36_500).retained > 9 * 365 * 86_400,
             "not cut further than necessary"
         );
     }

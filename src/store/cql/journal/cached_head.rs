@@ -1,4 +1,4 @@
-//! This process's knowledge of a session's journal, and of batches whose write is in doubt.
+//! The cached heads of journals, and the batches whose write is in doubt.
 
 use std::time::Instant;
 
@@ -6,31 +6,31 @@ use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;
 
 use super::super::Inner;
-use super::head::Head;
+use super::head::JournalHead;
 use super::row::number;
 
 impl Inner {
     /// Remembers a batch whose write failed: it may still appear in the journal.
-    pub(super) fn doubt(&self, session_id: SessionId, seq: u32, hash: [u8; 32]) {
+    pub(super) fn note_in_doubt(&self, session_id: SessionId, seq: u32, hash: [u8; 32]) {
         let key = (session_id, seq);
-        let mut doubtful = self.memory.doubtful.get(&key).unwrap_or_default();
-        if !doubtful.contains(&hash) {
-            doubtful.push(hash);
+        let mut in_doubt = self.caches.in_doubt.get(&key).unwrap_or_default();
+        if !in_doubt.contains(&hash) {
+            in_doubt.push(hash);
         }
-        self.memory.doubtful.put(key, doubtful);
+        self.caches.in_doubt.put(key, in_doubt);
     }
 
     /// Deletes batches whose write failed and which a read did not find, so that they never appear
     /// beside the batch with this hash. The delete is later than their write, by the timestamps of
     /// this process.
-    pub(super) async fn rule_out(
+    pub(super) async fn delete_in_doubt(
         &self,
         place: (&[u8], i32, i32),
-        doubtful: Vec<[u8; 32]>,
+        in_doubt: Vec<[u8; 32]>,
         hash: &[u8; 32],
     ) -> StoreResult<()> {
         let (key, bucket, seq) = place;
-        for other in doubtful.iter().filter(|other| *other != hash) {
+        for other in in_doubt.iter().filter(|other| *other != hash) {
             let values = (key, bucket, seq, other.as_slice());
             let delete = &self.db.statements.batch_delete;
             self.db.write(delete, values).await?;
@@ -43,13 +43,17 @@ impl Inner {
         self.ownership.generation(session_id.shard())
     }
 
-    /// Returns the state of a session's journal, current enough to decide whether `seq` is new. One
+    /// Returns the head of a session's journal, current enough to decide whether `seq` is new. One
     /// read refreshes it, whatever the number of batches that other nodes have accepted.
-    pub(super) async fn current_tip(&self, session_id: SessionId, seq: u32) -> StoreResult<Head> {
-        let tip = self.tip(session_id).await?;
+    pub(super) async fn current_head(
+        &self,
+        session_id: SessionId,
+        seq: u32,
+    ) -> StoreResult<JournalHead> {
+        let head = self.cached_head(session_id).await?;
         let generation = self.generation_of(session_id);
-        if tip.erased || !self.ownership.is_shared() || tip.is_current(generation) {
-            return Ok(tip);
+        if head.erased || !self.ownership.is_shared() || head.is_current(generation) {
+            return Ok(head);
         }
         let read_at = Instant::now();
         let key = session_id.to_bytes();
@@ -57,31 +61,33 @@ impl Inner {
         let values = (key.as_slice(), bucket);
         let row: Option<(i32,)> = self.db.row(&self.db.statements.batch_last, values).await?;
         let last = row.map(|(last,)| number(last)).transpose()?;
-        self.memory.tips.change(&session_id, |tip| {
-            last.into_iter().for_each(|last| tip.raise(last));
-            tip.read_at = Some(read_at);
-            tip.owned_in = generation;
+        self.caches.journal_heads.change(&session_id, |head| {
+            last.into_iter().for_each(|last| head.raise(last));
+            head.read_at = Some(read_at);
+            head.owned_in = generation;
         });
-        Ok(self.memory.tips.get(&session_id).unwrap_or(tip))
+        Ok(self.caches.journal_heads.get(&session_id).unwrap_or(head))
     }
 
-    /// Learns that another node has written a batch.
-    pub(super) fn learn_batch(&self, session_id: SessionId, seq: u32) {
-        self.memory.tips.change(&session_id, |tip| tip.raise(seq));
+    /// Raises the cached head for a batch that another node has written.
+    pub(super) fn note_batch(&self, session_id: SessionId, seq: u32) {
+        self.caches
+            .journal_heads
+            .change(&session_id, |head| head.raise(seq));
     }
 
-    /// Returns the known state of a session's journal, read if it is not cached.
-    async fn tip(&self, session_id: SessionId) -> StoreResult<Head> {
-        if let Some(tip) = self.memory.tips.get(&session_id) {
-            return Ok(tip);
+    /// Returns the cached head of a session's journal, and reads it if it is not cached.
+    async fn cached_head(&self, session_id: SessionId) -> StoreResult<JournalHead> {
+        if let Some(head) = self.caches.journal_heads.get(&session_id) {
+            return Ok(head);
         }
-        let _turn = self.memory.loading.lock(&session_id).await;
-        if let Some(tip) = self.memory.tips.get(&session_id) {
-            return Ok(tip);
+        let _guard = self.caches.loading.lock(&session_id).await;
+        if let Some(head) = self.caches.journal_heads.get(&session_id) {
+            return Ok(head);
         }
         let read_at = Some(Instant::now());
         let owned_in = self.generation_of(session_id);
-        let tip = Head {
+        let head = JournalHead {
             highest: self.highest(session_id).await?,
             ended: false,
             read_at,
@@ -89,14 +95,14 @@ impl Inner {
             snapshots: 0,
             erased: false,
         };
-        self.memory.tips.put(session_id, tip);
-        // The state is read after the tip is cached, so that a later end finds the tip and updates it.
+        self.caches.journal_heads.put(session_id, head);
+        // The state is read after the head is cached, so that a later end finds the head and updates it.
         let state = self.state(session_id).await?;
         let ended = state.is_some_and(|state| state.end.is_some());
-        self.memory
-            .tips
-            .change(&session_id, |tip| tip.ended |= ended);
-        Ok(Head { ended, ..tip })
+        self.caches
+            .journal_heads
+            .change(&session_id, |head| head.ended |= ended);
+        Ok(JournalHead { ended, ..head })
     }
 
     pub(super) async fn highest(&self, session_id: SessionId) -> StoreResult<Option<u32>> {

@@ -1,6 +1,6 @@
 //! Measures the time from the loss of a node until its sessions run again.
 //!
-//! `PORCHLIGHT_BIN=target/release/porchlight cargo test --release --test it cluster::take_over --
+//! `PORCHLIGHT_BIN=target/release/porchlight cargo test --release --test it cluster::failover --
 //! --ignored --nocapture`
 
 use std::time::{Duration, Instant};
@@ -20,13 +20,13 @@ const AT_ONCE: usize = 32;
 /// The number of batches of each session.
 const BATCHES: u32 = 3;
 /// Longer than any failover.
-const WITHIN: Duration = Duration::from_secs(120);
+const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 async fn begin(client: Client) {
     let start = json!({"deliveryId": "d", "externalRiderId": "r",
         "address": {"line1": "a", "city": "b", "country": "c", "lat": 1.0, "lng": 2.0}});
     let start = start.to_string();
-    let started = client.until_answered("/v1/sessions/start", Some(&start), None);
+    let started = client.request("/v1/sessions/start", Some(&start), None);
     let (status, session) = started.await;
     assert_eq!(status, 201, "{session}");
     let id = session["sessionId"].as_str().unwrap();
@@ -39,7 +39,7 @@ async fn begin(client: Client) {
             })
             .collect();
         let batch = json!({"seq": seq, "samples": samples}).to_string();
-        let answer = client.until_answered(&path, Some(&batch), None).await;
+        let answer = client.request(&path, Some(&batch), None).await;
         assert_eq!(answer.0, 202, "{}", answer.1);
     }
 }
@@ -82,7 +82,7 @@ fn the_sessions_of_a_lost_node_run_again() {
             if cluster.sum(live).await as usize == sessions && claimed.is_some() {
                 break;
             }
-            assert!(lost.elapsed() < WITHIN, "they do not run");
+            assert!(lost.elapsed() < STEP_TIMEOUT, "they do not run");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let (all, first) = (lost.elapsed().as_secs_f64(), first.unwrap().as_secs_f64());

@@ -1,4 +1,4 @@
-//! The room that this process has left in partitions of lists.
+//! The rows that this process may still write into the shared partitions of lists.
 //!
 //! A list begins in a partition that all processes share, and each process counts its own rows there. Beyond its share, it
 //! writes into partitions of its own. So a partition's rows are bounded by the number of processes that wrote into it.
@@ -13,7 +13,7 @@ use porchlight_schema::time::TimestampMs;
 use porchlight_world::fill;
 
 use crate::cql::session_list::List;
-use crate::cql::slots::{DAY_MS, HOUR_MS, Owner, SLOT_MS, slot_of};
+use crate::cql::slots::{DAY_MS, HOUR_MS, SLOT_MS, SlotOwner, slot_of};
 
 /// Counters of the lists of an organization's environment: 256 KB.
 const TENANT_COUNTERS: usize = 65_536;
@@ -39,9 +39,9 @@ impl Counters {
         }
     }
 
-    /// Counts a row, and returns whether the period still had room for it. A period before the counter's counts as the
-    /// counter's, so that a clock that goes back does not make room.
-    fn take(&self, key: &[u8], period: i64) -> bool {
+    /// Counts a row and returns whether it fits into the share of its period. A period before the counter's counts as the
+    /// counter's, so that a clock that goes back does not enlarge the share.
+    fn count(&self, key: &[u8], period: i64) -> bool {
         let place = self.hasher.hash_one(key) as usize % self.cells.len().max(1);
         let Some(cell) = self.cells.get(place) else {
             return false;
@@ -63,8 +63,8 @@ impl Counters {
     }
 }
 
-/// The room that this process has left in partitions of lists.
-pub(in crate::cql) struct Rooms {
+/// The rows that this process may still write into the shared partitions of lists.
+pub(in crate::cql) struct RowShares {
     /// The counters of lists of sessions by hour.
     sessions: Counters,
     deliveries: Counters,
@@ -76,7 +76,7 @@ pub(in crate::cql) struct Rooms {
     own_rows: AtomicU64,
 }
 
-impl Default for Rooms {
+impl Default for RowShares {
     fn default() -> Self {
         let mut first_own = [0; 4];
         fill(&mut first_own);
@@ -91,27 +91,27 @@ impl Default for Rooms {
     }
 }
 
-impl Rooms {
-    /// Takes room for a row that was created at a time: `None` in the shared partition, otherwise the number of the
-    /// partition that this process writes alone. `owner` lists own partitions.
+impl RowShares {
+    /// Counts a row that was created at `created_at`. Returns `None` if the row fits into the share of the shared
+    /// partition, otherwise the number of the partition that this process writes alone. `owner` lists own partitions.
     ///
     /// Each hour or day of creation has its own counter, because an import writes rows of many days in one. A counter starts
     /// again from zero in each hour or day of the writes.
-    pub(super) fn take(
+    pub(super) fn count(
         &self,
-        owner: Owner,
+        owner: SlotOwner,
         created_at: TimestampMs,
         now: TimestampMs,
     ) -> Option<u32> {
         let (counters, length_ms) = match owner {
-            Owner::OwnSessions(_, List::All) => (&self.sessions, HOUR_MS),
-            Owner::OwnSessions(_, List::Delivery(_)) => (&self.deliveries, DAY_MS),
-            Owner::OwnSessions(_, List::Rider(_)) => (&self.riders, DAY_MS),
+            SlotOwner::OwnSessions(_, List::All) => (&self.sessions, HOUR_MS),
+            SlotOwner::OwnSessions(_, List::Delivery(_)) => (&self.deliveries, DAY_MS),
+            SlotOwner::OwnSessions(_, List::Rider(_)) => (&self.riders, DAY_MS),
             _ => (&self.messages, SLOT_MS),
         };
         let mut key = owner.key();
         key.extend(slot_of(created_at, length_ms).to_be_bytes());
-        if counters.take(&key, slot_of(now, length_ms)) {
+        if counters.count(&key, slot_of(now, length_ms)) {
             return None;
         }
         let rows = self.own_rows.fetch_add(1, Ordering::AcqRel);
@@ -130,86 +130,86 @@ mod tests {
 
     use super::*;
 
-    fn courier(number: u8) -> Owner {
+    fn courier(number: u8) -> SlotOwner {
         courier_with([number; 32])
     }
 
-    fn courier_with(hash: [u8; 32]) -> Owner {
+    fn courier_with(hash: [u8; 32]) -> SlotOwner {
         let tenant = Tenant {
             organization_id: OrganizationId::from_bytes([1; 16]),
             env: Env::Production,
         };
-        Owner::OwnSessions(tenant, List::Rider(hash))
+        SlotOwner::OwnSessions(tenant, List::Rider(hash))
     }
 
     const T0: TimestampMs = TimestampMs(1_700_000_000_000);
 
     #[test]
     fn rows_beyond_the_share_of_a_day_go_into_own_partitions() {
-        let rooms = Rooms::default();
+        let row_shares = RowShares::default();
         for day in 0..3 {
             let at = T0.plus_ms(day * DAY_MS);
             for row in 0..100 {
-                let is_shared = rooms.take(courier(7), at, at).is_none();
+                let is_shared = row_shares.count(courier(7), at, at).is_none();
                 assert_eq!(is_shared, row < LIST_SHARED_ROWS_PER_DAY_MAX, "row {row}");
             }
-            let other = rooms.take(courier(8), at, at);
+            let other = row_shares.count(courier(8), at, at);
             assert_eq!(other, None, "another courier has a share of its own");
         }
     }
 
     #[test]
     fn many_couriers_of_a_day_keep_their_shared_partitions() {
-        let rooms = Rooms::default();
+        let row_shares = RowShares::default();
         let own = (0_u32..200_000).filter(|number| {
             let mut hash = [0; 32];
             hash[..4].copy_from_slice(&number.to_be_bytes());
-            rooms.take(courier_with(hash), T0, T0).is_some()
+            row_shares.count(courier_with(hash), T0, T0).is_some()
         });
         assert_eq!(own.count(), 0);
     }
 
     #[test]
-    fn a_counter_starts_again_in_each_period_for_ever() {
+    fn a_counter_starts_again_in_each_period() {
         let counters = Counters::new(1, 2);
         for period in (0..200_000).step_by(7) {
-            let taken = [(); 3].map(|()| counters.take(&[], period));
+            let taken = [(); 3].map(|()| counters.count(&[], period));
             assert_eq!(taken, [true, true, false], "period {period}");
         }
     }
 
     #[test]
-    fn a_clock_that_goes_back_makes_no_room() {
-        let rooms = Rooms::default();
-        let take = |now| rooms.take(courier(7), T0, now).is_none();
-        let shared = (0..100).filter(|_| take(T0)).count();
+    fn a_clock_that_goes_back_does_not_enlarge_the_share() {
+        let row_shares = RowShares::default();
+        let is_shared = |now| row_shares.count(courier(7), T0, now).is_none();
+        let shared = (0..100).filter(|_| is_shared(T0)).count();
         assert_eq!(shared, usize::from(LIST_SHARED_ROWS_PER_DAY_MAX));
-        assert!(!take(T0.plus_ms(-DAY_MS)));
+        assert!(!is_shared(T0.plus_ms(-DAY_MS)));
     }
 
     #[test]
     fn an_own_partition_has_a_bound_and_each_process_has_its_own() {
-        let rooms = Rooms::default();
+        let row_shares = RowShares::default();
         let mut rows: BTreeMap<u32, u64> = BTreeMap::new();
         for _ in 0..2 * LIST_OWN_ROWS_MAX + 100 {
-            if let Some(number) = rooms.take(courier(7), T0, T0) {
+            if let Some(number) = row_shares.count(courier(7), T0, T0) {
                 *rows.entry(number).or_default() += 1;
             }
         }
         assert_eq!(rows.len(), 3);
         assert!(rows.values().all(|&rows| rows <= LIST_OWN_ROWS_MAX));
-        assert_ne!(rooms.first_own, Rooms::default().first_own);
+        assert_ne!(row_shares.first_own, RowShares::default().first_own);
     }
 
     proptest! {
-        /// Whatever the order of lists and times, no shared partition gets more than its share in one period of writes.
+        /// In any order of lists and times, no shared partition gets more rows than its share in one period of writes.
         #[test]
-        fn shares_hold(rows in prop::collection::vec((0_u8..3, 0_i64..3), 1..600)) {
-            let rooms = Rooms::default();
+        fn no_share_is_exceeded(rows in prop::collection::vec((0_u8..3, 0_i64..3), 1..600)) {
+            let row_shares = RowShares::default();
             let mut shared: BTreeMap<(u8, i64), u16> = BTreeMap::new();
             for (rider, day) in rows {
                 let at = T0.plus_ms(day * DAY_MS);
-                if rooms.take(courier(rider), at, T0).is_none() {
+                if row_shares.count(courier(rider), at, T0).is_none() {
                     *shared.entry((rider, day)).or_default() += 1;
                 }
             }

@@ -5,16 +5,16 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use porchlight_schema::ids::{EndpointId, SessionId};
-use porchlight_schema::limits::JOURNAL_TIPS_MAX;
+use porchlight_schema::limits::JOURNAL_HEADS_MAX;
 
-use super::bounded::Rooms;
-use super::journal::Head;
-use super::live_sessions::{EmptyRead, Kind};
-use super::outbox::{Cursor, Examined};
-use super::relay::Head as MessageHead;
+use super::bounded::RowShares;
+use super::journal::JournalHead;
+use super::live_sessions::{EmptyRead, WorkTable};
+use super::outbox::{Cursor, ExaminedEntries};
+use super::relay::MessageHead;
 use super::state::{SessionRecord, State};
 
-/// Number of lock stripes: more than there are ever concurrent writers.
+/// Number of lock stripes, which exceeds the number of concurrent writers.
 const STRIPES: usize = 1_024;
 /// Maximum number of cached cursors.
 const CURSORS_MAX: usize = 65_536;
@@ -26,34 +26,34 @@ const MARKS_MAX: usize = 16_384;
 /// Maximum number of buckets of live or marked sessions that are known to be empty: those of 256
 /// shards for two days.
 const EMPTY_BUCKETS_MAX: usize = 32_768;
-/// Maximum number of sessions of which is known when this process first saw their end.
+/// Maximum number of sessions with a cached time at which this process first saw their end.
 const ENDS_SEEN_MAX: usize = 65_536;
-/// Maximum number of live sessions that this process has examined and remembers.
+/// Maximum number of cached live sessions that this process has examined.
 const EXAMINED_MAX: usize = 262_144;
-/// Maximum number of sessions whose written copies are remembered.
+/// Maximum number of sessions whose last written copies are cached.
 const COPIED_MAX: usize = 65_536;
 
-/// Maximum number of starts of sessions that were read a moment ago.
+/// Maximum number of cached starts of sessions.
 const RECORDS_MAX: usize = 8_192;
-/// Maximum number of states that this process has written and remembers.
+/// Maximum number of cached states that this process has written.
 const STATES_MAX: usize = 4_096;
-/// Maximum number of bodies of messages that this process has written and not sent yet.
+/// Maximum number of cached message bodies that this process has written and not sent yet.
 const BODIES_MAX: usize = 4_096;
 
 /// Maximum number of sessions whose messages were read and whose states are not committed yet.
 const LANES_READ_MAX: usize = 4_096;
 
-/// Maximum number of batches whose write failed and is remembered.
-const DOUBTFUL_MAX: usize = 65_536;
+/// Maximum number of cached batches whose write is in doubt.
+const IN_DOUBT_MAX: usize = 65_536;
 
-/// A map of bounded size in two generations: when the newer is full, the older is dropped, so that
-/// used entries stay.
-pub(super) struct Recent<K, V> {
+/// A cache of bounded size with two generations of entries. When the newer generation is full, the cache evicts the
+/// older one, so that used entries stay.
+pub(super) struct BoundedCache<K, V> {
     half: usize,
     maps: Mutex<(HashMap<K, V>, HashMap<K, V>)>,
 }
 
-impl<K: Eq + Hash + Clone, V: Clone> Recent<K, V> {
+impl<K: Eq + Hash + Clone, V: Clone> BoundedCache<K, V> {
     fn new(max: usize) -> Self {
         Self {
             half: max / 2,
@@ -71,15 +71,15 @@ impl<K: Eq + Hash + Clone, V: Clone> Recent<K, V> {
             return Some(value.clone());
         }
         let value = maps.1.get(key).cloned()?;
-        self.put_in(&mut maps, key.clone(), value.clone());
+        self.put_locked(&mut maps, key.clone(), value.clone());
         Some(value)
     }
 
     pub(super) fn put(&self, key: K, value: V) {
-        self.put_in(&mut self.lock(), key, value);
+        self.put_locked(&mut self.lock(), key, value);
     }
 
-    fn put_in(&self, maps: &mut (HashMap<K, V>, HashMap<K, V>), key: K, value: V) {
+    fn put_locked(&self, maps: &mut (HashMap<K, V>, HashMap<K, V>), key: K, value: V) {
         if maps.0.len() >= self.half && !maps.0.contains_key(&key) {
             maps.1 = std::mem::take(&mut maps.0);
         }
@@ -117,10 +117,10 @@ impl Stripes {
         }
     }
 
-    /// Waits for the lock. None only if there are no stripes, which never happens.
-    pub(super) async fn lock(&self, of: &impl Hash) -> Option<tokio::sync::MutexGuard<'_, ()>> {
-        let place = self.hasher.hash_one(of) as usize % STRIPES;
-        match self.locks.get(place) {
+    /// Waits for the lock of a key. Returns `None` only if there are no stripes, which never happens.
+    pub(super) async fn lock(&self, key: &impl Hash) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        let index = self.hasher.hash_one(key) as usize % STRIPES;
+        match self.locks.get(index) {
             Some(lock) => Some(lock.lock().await),
             None => None,
         }
@@ -128,43 +128,43 @@ impl Stripes {
 }
 
 /// All caches of the process.
-pub(super) struct Memory {
-    /// Known states of sessions' journals.
-    pub(super) tips: Recent<SessionId, Head>,
+pub(super) struct Caches {
+    /// The heads of sessions' journals.
+    pub(super) journal_heads: BoundedCache<SessionId, JournalHead>,
     /// Sessions' cursors with the generation in which each was read or written: only the owner
     /// writes them.
-    pub(super) cursors: Recent<SessionId, (u64, Arc<Cursor>)>,
+    pub(super) cursors: BoundedCache<SessionId, (u64, Arc<Cursor>)>,
     /// Slots known to be listed.
-    pub(super) slots: Recent<(Vec<u8>, i64), ()>,
+    pub(super) slots: BoundedCache<(Vec<u8>, i64), ()>,
     /// The slots up to which outboxes are empty.
-    pub(super) marks: Recent<EndpointId, i64>,
-    /// How far the ready hints of outboxes have been examined.
-    pub(super) examined_outboxes: Recent<EndpointId, Examined>,
+    pub(super) marks: BoundedCache<EndpointId, i64>,
+    /// The ready entries that the owner has examined, by outbox.
+    pub(super) examined_outboxes: BoundedCache<EndpointId, ExaminedEntries>,
     /// Hashes of batches whose write failed and may still have happened, by session and number.
-    pub(super) doubtful: Recent<(SessionId, u32), Vec<[u8; 32]>>,
+    pub(super) in_doubt: BoundedCache<(SessionId, u32), Vec<[u8; 32]>>,
     /// Buckets of live or marked sessions that were read and had no rows, by kind, shard and bucket.
     /// `None` after a write of this process.
-    pub(super) empty_buckets: Recent<(Kind, u8, i64), Option<EmptyRead>>,
+    pub(super) empty_buckets: BoundedCache<(WorkTable, u8, i64), Option<EmptyRead>>,
     /// The hours up to which shards have no live or marked sessions.
-    pub(super) shard_marks: Recent<(Kind, u8), i64>,
-    /// When this process first saw that a session has ended, in milliseconds of its monotonic clock.
-    pub(super) ends_seen: Recent<SessionId, i64>,
+    pub(super) shard_marks: BoundedCache<(WorkTable, u8), i64>,
+    /// The times at which this process first saw the ends of sessions, in milliseconds of its monotonic clock.
+    pub(super) ends_seen: BoundedCache<SessionId, i64>,
     /// Live sessions for which this process has completed the work that an earlier process may have left.
-    pub(super) examined: Recent<SessionId, ()>,
+    pub(super) examined: BoundedCache<SessionId, ()>,
     /// The last change of a session's state whose copies this process has written.
-    pub(super) copied: Recent<SessionId, [u8; 16]>,
+    pub(super) copied: BoundedCache<SessionId, [u8; 16]>,
     /// Starts of sessions, each with the time of its read in milliseconds of the monotonic clock.
-    pub(super) records: Recent<SessionId, (i64, Arc<SessionRecord>)>,
+    pub(super) records: BoundedCache<SessionId, (i64, Arc<SessionRecord>)>,
     /// The last state of a session, with its version, if this process has written it. Another process may have written a
     /// later one, so it is used only as the expectation of a transaction.
-    pub(super) states_written: Recent<SessionId, (i64, Arc<State>)>,
+    pub(super) states_written: BoundedCache<SessionId, (i64, Arc<State>)>,
     /// Bodies of messages that this process has written and not sent yet, by session and number.
-    pub(super) bodies: Recent<(SessionId, u32), Arc<str>>,
+    pub(super) bodies: BoundedCache<(SessionId, u32), Arc<str>>,
     /// The messages of sessions as this process last read them, until it commits a change of their states.
-    pub(super) lanes_read: Recent<SessionId, Arc<Vec<MessageHead>>>,
-    /// The room that this process has left in partitions of lists.
-    pub(super) rooms: Rooms,
-    /// Serializes readers of one session's tip.
+    pub(super) lanes_read: BoundedCache<SessionId, Arc<Vec<MessageHead>>>,
+    /// The rows that this process may still write into shared partitions of lists.
+    pub(super) row_shares: RowShares,
+    /// Serializes readers of one journal head.
     pub(super) loading: Stripes,
     /// Serializes writers of one batch.
     pub(super) batches: Stripes,
@@ -174,25 +174,25 @@ pub(super) struct Memory {
     pub(super) lanes: Stripes,
 }
 
-impl Default for Memory {
+impl Default for Caches {
     fn default() -> Self {
         Self {
-            tips: Recent::new(JOURNAL_TIPS_MAX),
-            cursors: Recent::new(CURSORS_MAX),
-            slots: Recent::new(SLOTS_MAX),
-            marks: Recent::new(MARKS_MAX),
-            examined_outboxes: Recent::new(MARKS_MAX),
-            doubtful: Recent::new(DOUBTFUL_MAX),
-            empty_buckets: Recent::new(EMPTY_BUCKETS_MAX),
-            shard_marks: Recent::new(2_048),
-            ends_seen: Recent::new(ENDS_SEEN_MAX),
-            examined: Recent::new(EXAMINED_MAX),
-            copied: Recent::new(COPIED_MAX),
-            records: Recent::new(RECORDS_MAX),
-            states_written: Recent::new(STATES_MAX),
-            bodies: Recent::new(BODIES_MAX),
-            lanes_read: Recent::new(LANES_READ_MAX),
-            rooms: Rooms::default(),
+            journal_heads: BoundedCache::new(JOURNAL_HEADS_MAX),
+            cursors: BoundedCache::new(CURSORS_MAX),
+            slots: BoundedCache::new(SLOTS_MAX),
+            marks: BoundedCache::new(MARKS_MAX),
+            examined_outboxes: BoundedCache::new(MARKS_MAX),
+            in_doubt: BoundedCache::new(IN_DOUBT_MAX),
+            empty_buckets: BoundedCache::new(EMPTY_BUCKETS_MAX),
+            shard_marks: BoundedCache::new(2_048),
+            ends_seen: BoundedCache::new(ENDS_SEEN_MAX),
+            examined: BoundedCache::new(EXAMINED_MAX),
+            copied: BoundedCache::new(COPIED_MAX),
+            records: BoundedCache::new(RECORDS_MAX),
+            states_written: BoundedCache::new(STATES_MAX),
+            bodies: BoundedCache::new(BODIES_MAX),
+            lanes_read: BoundedCache::new(LANES_READ_MAX),
+            row_shares: RowShares::default(),
             loading: Stripes::new(),
             batches: Stripes::new(),
             states: Stripes::new(),
@@ -207,17 +207,17 @@ mod tests {
 
     #[test]
     fn used_entries_stay_and_the_size_is_bounded() {
-        let recent = Recent::new(8);
+        let cache = BoundedCache::new(8);
         for number in 0..100 {
-            recent.put(number, number);
-            assert_eq!(recent.get(&0), Some(0));
-            let maps = recent.lock();
+            cache.put(number, number);
+            assert_eq!(cache.get(&0), Some(0));
+            let maps = cache.lock();
             assert!(maps.0.len() + maps.1.len() <= 8);
         }
-        assert_eq!(recent.get(&50), None);
-        recent.change(&0, |value| *value = 7);
-        assert_eq!(recent.get(&0), Some(7));
-        assert_eq!(recent.remove(&0), Some(7));
-        assert_eq!(recent.get(&0), None);
+        assert_eq!(cache.get(&50), None);
+        cache.change(&0, |value| *value = 7);
+        assert_eq!(cache.get(&0), Some(7));
+        assert_eq!(cache.remove(&0), Some(7));
+        assert_eq!(cache.get(&0), None);
     }
 }

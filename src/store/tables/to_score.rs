@@ -1,6 +1,5 @@
-//! Completed sessions whose insight may not cover all data. The end, a late batch or a PoD marks
-//! the session in the same group that stores it; the insight that covers everything removes the
-//! mark. A start finds the marks however long the service was down.
+//! Marks completed sessions whose insight may not cover all data. The end, a late batch or a PoD sets the mark in the
+//! same group that stores it; the insight that covers everything removes it. A process that starts finds all marks.
 
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;
