@@ -7,7 +7,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use porchlight_keys::keyring::KEY_FILE;
 use porchlight_ports::Clock;
 use porchlight_store::{EmbeddedStore, OpenError};
 use porchlight_world::SystemClock;
@@ -111,7 +110,7 @@ pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
             let store = EmbeddedStore::open_alone(&config.store.path)
                 .context("the store cannot be opened")?;
             super::block_on(async move {
-                let copied = store.backup(&to, &[KEY_FILE]);
+                let copied = store.backup(&to, config.backup_files());
                 let noted = match &copied {
                     Ok(_) => store.note_backup(SystemClock.now()).await,
                     Err(_) => Ok(()),
