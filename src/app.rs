@@ -76,7 +76,7 @@ pub fn run(
     ready: impl FnOnce(&Bound),
 ) -> anyhow::Result<()> {
     if quiet == Logging::On {
-        telemetry::install_logs(&config.log.filter)?;
+        telemetry::install_logs(config.log.parsed_filter()?)?;
     }
     actix_rt::System::new().block_on(async move {
         // Installed before the service reports that it is ready, so that every signal finds a

@@ -35,14 +35,8 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// The interval at which the size of the store's folder is measured.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
 
-/// Parses the setting `log.filter`.
-pub fn filter(words: &str) -> anyhow::Result<EnvFilter> {
-    EnvFilter::try_new(words).context("log.filter")
-}
-
 /// Starts logging with this filter, one JSON object per line.
-pub fn install_logs(filter: &str) -> anyhow::Result<()> {
-    let filter = self::filter(filter)?;
+pub fn install_logs(filter: EnvFilter) -> anyhow::Result<()> {
     let logs = tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
