@@ -42,18 +42,33 @@ const EXIT_STORE_FATAL: i32 = 70;
 const EXIT_REPLACED: i32 = 71;
 
 /// Whether the process writes a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Logging {
     /// Writes no log, because standard output is for a person.
     Off,
-    /// Writes a JSON log to standard output.
-    On,
+    /// Writes a JSON log to standard output; its first line names this configuration file, if any.
+    On(Option<PathBuf>),
+}
+
+impl Logging {
+    /// Starts the log, if there is one.
+    fn start(self, config: &Config) -> anyhow::Result<()> {
+        let Self::On(file) = self else {
+            return Ok(());
+        };
+        telemetry::install_logs(config.log.parsed_filter()?)?;
+        let configuration =
+            file.map_or_else(|| "defaults".into(), |file| file.display().to_string());
+        let (version, store) = (env!("CARGO_PKG_VERSION"), config.store.kind.as_str());
+        tracing::info!(version, configuration, store, "starting");
+        Ok(())
+    }
 }
 
 /// The event that stops the service.
 #[derive(Debug)]
 pub enum Shutdown {
-    /// The signal SIGTERM or SIGINT.
+    /// The signal SIGTERM, SIGINT or SIGHUP.
     Signal,
     /// A message or the end of a channel within the process.
     Word(oneshot::Receiver<()>),
@@ -71,13 +86,11 @@ pub struct Bound {
 /// Runs the service until it must stop, and drains it. `ready` is called once it accepts requests.
 pub fn run(
     config: Config,
-    quiet: Logging,
+    logging: Logging,
     shutdown: Shutdown,
     ready: impl FnOnce(&Bound),
 ) -> anyhow::Result<()> {
-    if quiet == Logging::On {
-        telemetry::install_logs(config.log.parsed_filter()?)?;
-    }
+    logging.start(&config)?;
     actix_rt::System::new().block_on(async move {
         // Installed before the service reports that it is ready, so that every signal finds a
         // handler.
@@ -89,7 +102,9 @@ pub fn run(
         ready(&bound);
         stopped.await;
         notify::send(notify::STOPPING);
-        app.drain().await
+        app.drain().await?;
+        tracing::info!("stopped");
+        Ok(())
     })
 }
 
@@ -104,8 +119,10 @@ impl Shutdown {
             Self::Signal => {
                 let mut terminate = signal(SignalKind::terminate())?;
                 let mut interrupt = signal(SignalKind::interrupt())?;
+                let mut hang_up = signal(SignalKind::hangup())?;
                 Box::pin(async move {
                     tokio::select! {
+                        _ = hang_up.recv() => {}
                         _ = interrupt.recv() => {}
                         _ = terminate.recv() => {}
                     }
@@ -150,7 +167,7 @@ impl App {
                 .recover()
                 .await
                 .context("the state of the previous process cannot be read")?;
-            tracing::info!(sessions, "recovered");
+            tracing::info!(sessions, "sessions recovered");
         }
         start_privacy(&config, &service, &webhooks, &secrets).await?;
         telemetry::watch(&handles, &config.store.path);
@@ -418,7 +435,7 @@ impl Running {
 /// Runs `work` against a temporary service on an empty store; `configure` may change its
 /// configuration.
 pub fn with_temporary<T>(
-    quiet: Logging,
+    logging: Logging,
     configure: impl FnOnce(&mut Config) -> anyhow::Result<()>,
     work: impl FnOnce(&Running) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
@@ -439,7 +456,7 @@ pub fn with_temporary<T>(
     let server = std::thread::Builder::new()
         .name("porchlight".into())
         .spawn(move || {
-            run(serving, quiet, Shutdown::Word(word), |bound| {
+            run(serving, logging, Shutdown::Word(word), |bound| {
                 // The receiver is gone, because the command has already stopped.
                 let _sent = ready.send(*bound);
             })

@@ -87,11 +87,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 Customer::new(running, &running.secret_key, authority, "demo", 0).await?;
             let failing = Customer::new(running, &failing_key, authority, FAILING, 1).await?;
             let mut ended = signal(SignalKind::terminate())?;
+            let mut hung_up = signal(SignalKind::hangup())?;
             // The service stops in order and its folder is removed on every exit of the demo.
             tokio::select! {
                 shown = show_all(arguments, running, customer, failing) => shown,
                 stopped = tokio::signal::ctrl_c() => Ok(stopped?),
                 _ = ended.recv() => Ok(()),
+                _ = hung_up.recv() => Ok(()),
             }
         })
     })

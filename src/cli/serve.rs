@@ -43,7 +43,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(data) = &arguments.data {
         config.store.path.clone_from(data);
     }
-    let served = app::run(config, app::Logging::On, app::Shutdown::Signal, |_bound| {});
+    let logging = app::Logging::On(arguments.config.config.clone());
+    let served = app::run(config, logging, app::Shutdown::Signal, |_bound| {});
     if let Err(error) = &served
         && error.downcast_ref().is_some_and(OpenError::may_pass)
     {
@@ -135,7 +136,7 @@ pub(super) fn healthcheck(config: &Config) -> anyhow::Result<()> {
             .get(&url)
             .send()
             .await
-            .with_context(|| format!("nothing answers at {url}"))?;
+            .with_context(|| format!("no answer from {url}"))?;
         let status = answer.status();
         let text = answer.text().await?;
         if !status.is_success() {
