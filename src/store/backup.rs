@@ -32,7 +32,7 @@ pub enum BackupError {
     #[error("the store holds a corrupt row")]
     Corrupt(#[source] porchlight_ports::StoreError),
     /// The copy does not open or is incomplete.
-    #[error("the copy is not whole")]
+    #[error("the copy is incomplete")]
     Unusable(#[source] Box<OpenError>),
 }
 

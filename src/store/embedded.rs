@@ -76,7 +76,7 @@ pub enum OpenError {
     #[error("{0} is a backup that was interrupted, and not complete. Use another one")]
     Unfinished(PathBuf),
     /// Acknowledged data is missing.
-    #[error("the store in {0} is not whole")]
+    #[error("the store in {0} is incomplete")]
     MissingGroups(PathBuf, #[source] MissingGroups),
     /// The engine refuses its files.
     #[error("the store in {0} cannot be opened")]

@@ -14,7 +14,7 @@ pub type MemoryStore = LocalStore<MemoryEngine>;
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryOpenError {
     /// The engine lost acknowledged data.
-    #[error("the store is not whole")]
+    #[error("the store is incomplete")]
     MissingGroups(#[from] MissingGroups),
     /// No thread could be started.
     #[error("the writer's thread cannot be started")]

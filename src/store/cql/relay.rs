@@ -242,7 +242,7 @@ impl Inner {
         let Err(error) = work(Arc::clone(self)).await else {
             return;
         };
-        tracing::warn!(%error, what, "not written yet; it is tried again");
+        tracing::warn!(%error, what, "write failed; retrying");
         let inner = Arc::clone(self);
         tokio::spawn(async move {
             let mut pauses = AGAIN_AFTER.into_iter();
