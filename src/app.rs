@@ -33,6 +33,7 @@ use crate::opened::{OpenStore, StoreOpenError};
 use crate::ops::NodeHealth;
 use crate::ops::client::OpsClient;
 use crate::retention::{RetentionStatus, Sweeper};
+use crate::telemetry::Logging;
 use crate::transport::{HttpTransport, TransportSettings};
 use crate::{listener, notify, ops, receipts, telemetry};
 
@@ -41,19 +42,10 @@ const EXIT_STORE_FATAL: i32 = 70;
 /// The exit code when another process serves from the keyspace: a restart would take it back.
 const EXIT_REPLACED: i32 = 71;
 
-/// Whether the process writes a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Logging {
-    /// Writes no log, because standard output is for a person.
-    Off,
-    /// Writes a JSON log to standard output.
-    On,
-}
-
 /// The event that stops the service.
 #[derive(Debug)]
 pub enum Shutdown {
-    /// The signal SIGTERM or SIGINT.
+    /// The signal SIGTERM, SIGINT or SIGHUP.
     Signal,
     /// A message or the end of a channel within the process.
     Word(oneshot::Receiver<()>),
@@ -71,13 +63,11 @@ pub struct Bound {
 /// Runs the service until it must stop, and drains it. `ready` is called once it accepts requests.
 pub fn run(
     config: Config,
-    quiet: Logging,
+    logging: Logging,
     shutdown: Shutdown,
     ready: impl FnOnce(&Bound),
 ) -> anyhow::Result<()> {
-    if quiet == Logging::On {
-        telemetry::install_logs(&config.log.filter)?;
-    }
+    logging.start(&config)?;
     actix_rt::System::new().block_on(async move {
         // Installed before the service reports that it is ready, so that every signal finds a
         // handler.
@@ -89,7 +79,9 @@ pub fn run(
         ready(&bound);
         stopped.await;
         notify::send(notify::STOPPING);
-        app.drain().await
+        app.drain().await?;
+        tracing::info!("stopped");
+        Ok(())
     })
 }
 
@@ -104,8 +96,10 @@ impl Shutdown {
             Self::Signal => {
                 let mut terminate = signal(SignalKind::terminate())?;
                 let mut interrupt = signal(SignalKind::interrupt())?;
+                let mut hang_up = signal(SignalKind::hangup())?;
                 Box::pin(async move {
                     tokio::select! {
+                        _ = hang_up.recv() => {}
                         _ = interrupt.recv() => {}
                         _ = terminate.recv() => {}
                     }
@@ -150,7 +144,7 @@ impl App {
                 .recover()
                 .await
                 .context("the state of the previous process cannot be read")?;
-            tracing::info!(sessions, "recovered");
+            tracing::info!(sessions, "sessions recovered");
         }
         start_privacy(&config, &service, &webhooks, &secrets).await?;
         telemetry::watch(&handles, &config.store.path);
@@ -422,7 +416,7 @@ impl Running {
 /// Runs `work` against a temporary service on an empty store; `configure` may change its
 /// configuration.
 pub fn with_temporary<T>(
-    quiet: Logging,
+    logging: Logging,
     configure: impl FnOnce(&mut Config) -> anyhow::Result<()>,
     work: impl FnOnce(&Running) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
@@ -443,7 +437,7 @@ pub fn with_temporary<T>(
     let server = std::thread::Builder::new()
         .name("porchlight".into())
         .spawn(move || {
-            run(serving, quiet, Shutdown::Word(word), |bound| {
+            run(serving, logging, Shutdown::Word(word), |bound| {
                 // The receiver is gone, because the command has already stopped.
                 let _sent = ready.send(*bound);
             })

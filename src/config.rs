@@ -6,7 +6,9 @@ mod cluster;
 mod cql;
 mod duration;
 mod environment;
+mod file;
 mod limits;
+mod log;
 mod map;
 mod privacy;
 mod retention;
@@ -20,15 +22,17 @@ use std::path::{Path, PathBuf};
 
 use porchlight_schema::limits::{
     DRAIN_GRACE_MS, DRAIN_GRACE_MS_MAX, KEY_REQUESTS_PER_SECOND_DEFAULT, RETENTION_DAYS_DEFAULT,
-    RETENTION_MS_MIN, SESSION_DURATION_MINUTES_DEFAULT, SESSION_IDLE_MINUTES_DEFAULT,
-    STORE_RESERVE_BYTES_DEFAULT,
+    RETENTION_MS_MIN, SESSION_DURATION_MINUTES_DEFAULT, SESSION_DURATION_MS_MAX,
+    SESSION_IDLE_MINUTES_DEFAULT, STORE_RESERVE_BYTES_DEFAULT,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::transport::address::Cidr;
+use file::ConfigFile;
 
 pub use duration::HumanDuration;
 pub use limits::Limits;
+pub use log::Log;
 pub use map::Map;
 pub use privacy::Privacy;
 pub use retention::Retention;
@@ -74,7 +78,7 @@ pub struct Server {
     /// Address for metrics, health and the operators' API; never public.
     #[serde(deserialize_with = "words::address")]
     pub ops_listen: SocketAddr,
-    /// Number of HTTP threads; 0: one per core.
+    /// Number of HTTP threads, at most 256; 0: one per core.
     #[serde(deserialize_with = "words::whole_number")]
     pub workers: usize,
     /// The public base URL of the API, for links in answers (`https://api.example.com`); empty: the
@@ -122,6 +126,17 @@ pub enum StoreKind {
     Embedded,
     /// ScyllaDB or Apache Cassandra.
     Cql,
+}
+
+impl StoreKind {
+    /// Returns the word of the configuration for this kind.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Cql => "cql",
+        }
+    }
 }
 
 /// The settings of the store.
@@ -217,7 +232,7 @@ impl Default for Cql {
 pub struct Session {
     /// A session without data for this long is completed.
     pub idle_timeout: HumanDuration,
-    /// A session older than this is completed.
+    /// A session older than this is completed; at most 72h.
     pub max_duration: HumanDuration,
 }
 
@@ -290,29 +305,15 @@ pub struct Cluster {
     pub accepted_secret_files: Vec<PathBuf>,
 }
 
-/// The settings of the log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Log {
-    /// A level (`info`), or directives by target (`info,porchlight_actors=debug`).
-    #[serde(deserialize_with = "words::text")]
-    pub filter: String,
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        Self {
-            filter: "info".into(),
-        }
-    }
-}
-
 /// The reason why the configuration cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file or a variable cannot be read or parsed.
     #[error("configuration: {0}")]
     Read(#[from] config::ConfigError),
+    /// The file cannot be read.
+    #[error("configuration: {0} cannot be read")]
+    File(PathBuf, #[source] std::io::Error),
     /// A folder was named instead of a file.
     #[error("configuration: {0} is a folder, not a file")]
     Folder(PathBuf),
@@ -338,10 +339,7 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let mut builder = config::Config::builder();
         if let Some(file) = file {
-            if file.is_dir() {
-                return Err(ConfigError::Folder(file.to_path_buf()));
-            }
-            builder = builder.add_source(config::File::from(file).format(config::FileFormat::Toml));
+            builder = builder.add_source(ConfigFile::read(file)?);
         }
         let config: Self = environment::over(builder, variables)?
             .build()?
@@ -365,8 +363,11 @@ impl Config {
             return invalid("session.idle_timeout", "must be longer than 0");
         }
         // Either limit may be the shorter one.
-        if self.session.max_duration.as_millis() == 0 {
-            return invalid("session.max_duration", "must be longer than 0");
+        if !(1..=SESSION_DURATION_MS_MAX).contains(&self.session.max_duration.as_millis()) {
+            return invalid(
+                "session.max_duration",
+                "must be longer than 0 and at most 72h",
+            );
         }
         if self.store.retention.as_millis() < RETENTION_MS_MIN {
             let detail = "must be 3d or more: webhooks are retried for more than a day";
@@ -379,10 +380,12 @@ impl Config {
             return invalid("store.path", "must name a folder");
         }
         self.webhook.allowed()?;
+        self.log.parsed_filter()?;
         self.server.proxies()?;
         self.server.origins()?;
         self.server.check_listeners()?;
         self.server.check_public_url()?;
+        self.server.check_workers()?;
         if self.server.drain_grace > HumanDuration::from_seconds(DRAIN_GRACE_MS_MAX / 1_000) {
             return invalid("server.drain_grace", "must not be longer than 20s");
         }

@@ -17,8 +17,8 @@ pub enum SecretKeysError {
     /// The key file next to a store that depends on it is missing.
     #[error(
         "{0} is missing, and the store beside it depends on that key: sessions, webhook secrets, session tokens and \
-         recorder links work with it only. Put the file back from a backup (each backup has it); if the key is kept elsewhere, \
-         name its file in secrets.key_files"
+         recorder links work only with it. Put the file back from a backup (a backup contains it unless secrets.key_files \
+         named only other files); if the key is kept elsewhere, name its file in secrets.key_files"
     )]
     Missing(PathBuf),
     /// A key file cannot be loaded.

@@ -25,7 +25,7 @@ pub enum StoreOpenError {
     #[error(transparent)]
     Config(#[from] crate::config::ConfigError),
     /// The folder for the operators' token cannot be created.
-    #[error("store.path: {0} cannot be made")]
+    #[error("store.path: {0} cannot be created")]
     Folder(std::path::PathBuf, #[source] std::io::Error),
 }
 

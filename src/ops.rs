@@ -68,6 +68,7 @@ pub struct OpsState {
     sealing: Option<Sealing>,
     about: Option<page::About>,
     health: NodeHealth,
+    backup_files: &'static [&'static str],
 }
 
 /// The sources of the health checks in addition to the service.
@@ -115,6 +116,7 @@ impl OpsState {
             sealing: None,
             about: None,
             health: NodeHealth::default(),
+            backup_files: &[],
         }
     }
 
@@ -139,6 +141,13 @@ impl OpsState {
     #[must_use]
     pub fn with_health(mut self, health: NodeHealth) -> Self {
         self.health = health;
+        self
+    }
+
+    /// Sets the files next to the store that a backup copies.
+    #[must_use]
+    pub fn with_backup_files(mut self, files: &'static [&'static str]) -> Self {
+        self.backup_files = files;
         self
     }
 
@@ -181,6 +190,7 @@ pub fn serve(
     let state = OpsState::new(service, store.keys(), embedded, metrics, token)
         .on_revoked(on_revoked)
         .with_health(health)
+        .with_backup_files(config.backup_files())
         .sealing(SecretVault::new(secrets), store.outbox())
         .about(config)?;
     let state = Data::new(state);

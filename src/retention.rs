@@ -43,12 +43,10 @@ impl RetentionStatus {
         let state = self.0.load(Ordering::Relaxed);
         if state == ClockState::Ahead as u8 {
             Some(
-                "old sessions are kept: the clock is more than a day ahead of the newest stored time",
+                "retention is paused: the clock is more than a day ahead of the newest stored time",
             )
         } else if state == ClockState::Behind as u8 {
-            Some(
-                "old sessions are kept: the clock is more than a day behind the newest stored time",
-            )
+            Some("retention is paused: the clock is more than a day behind the newest stored time")
         } else {
             None
         }
@@ -134,7 +132,7 @@ impl Sweeper {
         let was_held = self.status.held_because().is_some();
         self.status.set(state);
         match self.status.held_because() {
-            Some(reason) if !was_held => tracing::warn!(by_s = by_ms / 1_000, reason, "retention"),
+            Some(reason) if !was_held => tracing::warn!(by_s = by_ms / 1_000, "{reason}"),
             None if was_held => tracing::info!("retention: the clock agrees again"),
             _ => {}
         }

@@ -161,7 +161,7 @@ def overview(slos):
     for slo in slos:
         promises.append(stat(
             slo["title"],
-            f"{slo['says']} Objective: {slo['objective']:.1%} good. Shown: the good share of the last hour.",
+            f"{slo['good']} Objective: {slo['objective']:.1%}. Shown: the last hour.",
             "percentunit",
             f'1 - porchlight:slo_error:ratio_rate1h{{job=~"$job", slo="{slo["name"]}"}}',
             decimals=2,
@@ -297,14 +297,6 @@ def ingest():
                   quantiles("porchlight_actor_handle_seconds", "", 'actor="scoring", message="score"')),
             panel("Scoring checks", "Sampled sessions whose live events were compared with a replay; `different` must stay 0.", "ops",
                   [(rate("porchlight_scoring_replay_checks_total", "outcome"), "{{outcome}}")], stack=True),
-        ]),
-        ("Streams", [
-            panel("Open", "Open event streams and WebSockets.", "short",
-                  [("sum by (stream) (porchlight_streams_open{$$})", "{{stream}}")]),
-            panel("Ended", "Long-lived connections that ended or were not opened, by reason.", "ops",
-                  [(rate("porchlight_streams_ended_total", "stream, reason"), "{{stream}} {{reason}}")]),
-            panel("Messages", "Batches received and messages sent over streams.", "ops",
-                  [(rate("porchlight_stream_messages_total", "stream, outcome"), "{{stream}} {{outcome}}")]),
         ]),
         ("Data that live sessions missed", [
             panel("Gaps", "Values of seq that live sessions stopped waiting for. The insight includes batches that arrive later.", "ops",

@@ -12,7 +12,8 @@ def slower_than(metric, le, selector=""):
     )
 
 
-# name, title, objective, (bad, minus), (all,), the fault that an alert reports, and how the share is computed
+# name, title, objective, (bad, minus), (all,), the fault that an alert reports, and two descriptions: `good` of the share
+# that a tile shows, and `says` of the share that burns the budget
 SLOS = [
     dict(
         name="ingest",
@@ -21,6 +22,7 @@ SLOS = [
         objective=0.999,
         bad=('porchlight_ingest_batches_total{outcome=~"node_full|store_unavailable"}',),
         all=('porchlight_ingest_batches_total{outcome!~"invalid|conflict|closed"}',),
+        good="Share of valid batches that the node accepted.",
         says="Share of valid batches that the node refused because it was full or its store was unavailable.",
     ),
     dict(
@@ -30,6 +32,7 @@ SLOS = [
         objective=0.999,
         bad=('porchlight_http_requests_total{status="5xx"}',),
         all=("porchlight_http_requests_total",),
+        good="Share of requests that were not answered with 5xx.",
         says="Share of requests that were answered with 5xx.",
     ),
     dict(
@@ -38,7 +41,8 @@ SLOS = [
         fault="Batches are acknowledged late",
         objective=0.99,
         **dict(zip(("bad", "all"), slower_than("porchlight_ingest_ack_seconds", "0.25"))),
-        says="Share of batches that were acknowledged within 250 ms of their last byte.",
+        good="Share of batches that were acknowledged within 250 ms of their last byte.",
+        says="Share of batches whose acknowledgement took longer than 250 ms from their last byte.",
     ),
     dict(
         name="read",
@@ -46,6 +50,7 @@ SLOS = [
         fault="Reading insights is slow",
         objective=0.99,
         **dict(zip(("bad", "all"), slower_than("porchlight_http_request_seconds", "0.25", f'route="{INSIGHTS}"'))),
+        good="Share of insight reads that took at most 250 ms.",
         says="Share of insight reads that took longer than 250 ms.",
     ),
     dict(
@@ -55,6 +60,7 @@ SLOS = [
         objective=0.999,
         bad=('porchlight_insights_total{outcome="failed"}',),
         all=("porchlight_insights_total",),
+        good="Share of ended sessions that were scored.",
         says="Share of ended sessions whose insight failed.",
     ),
     dict(
@@ -63,6 +69,7 @@ SLOS = [
         fault="Webhooks are attempted late",
         objective=0.99,
         **dict(zip(("bad", "all"), slower_than("porchlight_webhook_first_attempt_age_seconds", "60"))),
+        good="Share of webhook messages whose first attempt came within a minute of their commit.",
         says="Share of webhook messages whose first attempt came more than a minute after their commit.",
     ),
     dict(
@@ -72,6 +79,7 @@ SLOS = [
         objective=0.999,
         bad=('porchlight_webhook_attempts_total{outcome="internal"}',),
         all=("porchlight_webhook_attempts_total",),
+        good="Share of webhook attempts that did not fail with cause internal. Errors of receivers do not count.",
         says="Share of webhook attempts that failed with cause internal. Errors of receivers do not count.",
     ),
 ]

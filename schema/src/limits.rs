@@ -479,6 +479,10 @@ pub const WHEEL_AHEAD_MS: u64 = 15 * 60 * 1000;
 pub const SESSION_IDLE_MINUTES_DEFAULT: u64 = 30;
 /// A session that is older than this many minutes is completed (`session.max_duration`).
 pub const SESSION_DURATION_MINUTES_DEFAULT: u64 = 12 * 60;
+/// Largest configurable `session.max_duration`: data is deleted at most four days after its retention.
+pub const SESSION_DURATION_MS_MAX: i64 = 72 * 3600 * 1000;
+/// Largest configurable number of HTTP threads (`server.workers`).
+pub const SERVER_WORKERS_MAX: usize = 256;
 /// Default of `store.reserve_bytes`: free bytes on the disk of the embedded store below which clients' writes are refused.
 pub const STORE_RESERVE_BYTES_DEFAULT: u64 = 1 << 30;
 /// The reserve takes at most one part of this many of the disk.

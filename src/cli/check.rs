@@ -1,4 +1,4 @@
-//! `porchlight check-config`: checks beyond parsing, for referenced files and the log filter.
+//! `porchlight check-config`: checks beyond parsing, for referenced files.
 
 use std::path::Path;
 
@@ -8,11 +8,10 @@ use porchlight_store::EmbeddedStore;
 
 use crate::cluster::PeerSecrets;
 use crate::config::{Config, StoreKind};
-use crate::{telemetry, transport};
+use crate::transport;
 
 /// Checks that all referenced files exist and are readable, as `serve` would.
 pub(super) fn files_of(config: &Config) -> anyhow::Result<()> {
-    telemetry::filter(&config.log.filter)?;
     if !config.secrets.key_files.is_empty() {
         SecretKeys::load(&config.secrets.key_files).context("secrets.key_files")?;
     }

@@ -90,7 +90,7 @@ impl Client {
     ) -> anyhow::Result<Value> {
         let (status, text) = self.request(method.clone(), path, key, body).await?;
         if !status.is_success() {
-            bail!("{method} {path}: {status}: {text}");
+            bail!("{method} {path}: {}", refusal(status, &text));
         }
         serde_json::from_str(&text).with_context(|| format!("{method} {path}: not JSON"))
     }
@@ -132,7 +132,7 @@ impl Client {
     pub(crate) async fn delete(&self, path: &str) -> anyhow::Result<()> {
         let (status, text) = self.request(Method::DELETE, path, &self.key, None).await?;
         if !status.is_success() {
-            bail!("DELETE {path}: {status}: {text}");
+            bail!("DELETE {path}: {}", refusal(status, &text));
         }
         Ok(())
     }
@@ -227,5 +227,69 @@ impl Client {
         self.json(Method::POST, &path, &self.key, None)
             .await
             .map(drop)
+    }
+}
+
+/// Formats an answer that refuses a request: the status and, if the body is a problem, its `detail` and
+/// the fields that it names.
+fn refusal(status: StatusCode, body: &str) -> String {
+    let problem: Value = serde_json::from_str(body).unwrap_or_default();
+    let Some(detail) = problem["detail"].as_str() else {
+        return match body.trim() {
+            "" => status.to_string(),
+            text => format!("{status}: {text}"),
+        };
+    };
+    let errors = problem["errors"].as_array().into_iter().flatten();
+    let faults = errors.filter_map(|error| {
+        let place = error["pointer"].as_str().or(error["parameter"].as_str());
+        let text = format!(
+            "{} {}",
+            place.unwrap_or_default(),
+            error["detail"].as_str()?
+        );
+        Some(text.trim_start().to_owned())
+    });
+    let faults: Vec<_> = faults.collect();
+    if faults.is_empty() {
+        return format!("{status}: {detail}");
+    }
+    let detail = detail
+        .trim_end_matches("; see errors.")
+        .trim_end_matches('.');
+    format!("{status}: {detail}: {}", faults.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_a_sentence_and_not_json() {
+        let problem = json!({
+            "type": "about:blank",
+            "status": 422,
+            "detail": "The body does not match the schema; see errors.",
+            "code": "invalid",
+            "errors": [
+                { "pointer": "/address/lat", "detail": "must be a number" },
+                { "parameter": "limit", "detail": "must be 1 to 200" },
+            ],
+        });
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        assert_eq!(
+            refusal(status, &problem.to_string()),
+            "422 Unprocessable Entity: The body does not match the schema: /address/lat must be a number; limit must be 1 to 200"
+        );
+        let problem = json!({ "detail": "The session does not exist.", "code": "not_found" });
+        assert_eq!(
+            refusal(StatusCode::NOT_FOUND, &problem.to_string()),
+            "404 Not Found: The session does not exist."
+        );
+        assert_eq!(
+            refusal(StatusCode::BAD_GATEWAY, "<p>"),
+            "502 Bad Gateway: <p>"
+        );
+        assert_eq!(refusal(StatusCode::BAD_GATEWAY, ""), "502 Bad Gateway");
     }
 }

@@ -19,6 +19,7 @@ use super::client::{Client, Started};
 use super::receiver::{Authority, Receiver, ReceiverSettings, Secret, Tally};
 use crate::app::{self, Running};
 use crate::config::Config;
+use crate::telemetry::Logging;
 use show::Shown;
 
 /// The kinds of delivery to show, in order, with descriptions.
@@ -79,7 +80,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         config.webhook.allow_addresses = vec!["127.0.0.0/8".into()];
         Ok(())
     };
-    app::with_temporary(app::Logging::Off, configure, |running| {
+    app::with_temporary(Logging::Off, configure, |running| {
         let authority = authority.get().context("no authority was made")?;
         let failing_key = running.key_of(FAILING)?;
         super::block_on(async move {
@@ -87,11 +88,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 Customer::new(running, &running.secret_key, authority, "demo", 0).await?;
             let failing = Customer::new(running, &failing_key, authority, FAILING, 1).await?;
             let mut ended = signal(SignalKind::terminate())?;
+            let mut hung_up = signal(SignalKind::hangup())?;
             // The service stops in order and its folder is removed on every exit of the demo.
             tokio::select! {
                 shown = show_all(arguments, running, customer, failing) => shown,
                 stopped = tokio::signal::ctrl_c() => Ok(stopped?),
                 _ = ended.recv() => Ok(()),
+                _ = hung_up.recv() => Ok(()),
             }
         })
     })

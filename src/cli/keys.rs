@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Subcommand, ValueEnum};
 use porchlight_actors::audit::append;
 use porchlight_core::audit;
@@ -36,8 +36,8 @@ enum Action {
         /// The kind of key.
         #[arg(long)]
         kind: KindWord,
-        /// The role of a secret key: everything; reads and retries of deliveries; reads. Default:
-        /// admin.
+        /// The role of a secret key (admin: everything; support: read, and retry deliveries;
+        /// viewer: read only) [default: admin]
         #[arg(long)]
         role: Option<RoleWord>,
         /// A name by which people recognise the key.
@@ -46,9 +46,9 @@ enum Action {
         /// The validity of the key, such as 90d.
         #[arg(long)]
         expires: Option<HumanDuration>,
-        /// Create the store in the default folder if it does not exist. Without this option a
-        /// missing store is an error there, because the server may use another folder. A store in
-        /// a configured folder is created without it.
+        /// Create the store in the default folder if it does not exist. By default a missing store
+        /// is an error, since the server may be using another folder. A store in a configured
+        /// folder is created without this option.
         #[arg(long)]
         init: bool,
         /// Print `{id, key, organizationId, env, kind}` instead of the key alone.
@@ -195,10 +195,10 @@ fn create(config: &Config, order: CreateKeyRequest, may_init: bool) -> anyhow::R
     match OpsClient::of(config)? {
         Some(server) => super::block_on(async move { server.create_key(&order).await }),
         None => {
-            if !may_init {
-                has_store(config).context(
-                    "no server of this configuration runs here; --init creates the store",
-                )?;
+            if !may_init && let Err(missing) = has_store(config) {
+                bail!(
+                    "{missing}, and no server is running with this configuration. Use --init to create the store"
+                );
             }
             with_store(config, async |desk, store| {
                 let now = SystemClock.now();

@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     if draft.is_changed() {
         if prompts {
-            bail!("left without saving; the changes are lost");
+            bail!("quit without saving; changes discarded");
         }
         save(&draft, &file)?;
     }

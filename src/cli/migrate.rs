@@ -67,8 +67,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let (tenant, id) = (endpoint.tenant, endpoint.id);
             if vault.open(tenant, id, &endpoint.secret).is_none() {
                 bail!(
-                    "secrets.key_files has not the key that sealed the secret of webhook {id}: name the embedded \
-                     store's secret.key too, behind the one that writes"
+                    "secrets.key_files lacks the key that sealed the secret of webhook {id}. Add the embedded store's \
+                     secret.key after the first entry"
                 );
             }
         }
@@ -92,7 +92,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         messages,
     } = done;
     say!(
-        "{customers} organizations, keys and webhooks; {sessions} sessions now, {were_there} earlier; \
-         {batches} batches and {messages} messages compared: all is the same; {erased} sessions erased again"
+        "{customers} organizations, keys and webhooks; {sessions} sessions copied now, {were_there} in earlier runs; \
+         {batches} batches and {messages} messages compared: all identical; {erased} sessions erased again"
     )
 }

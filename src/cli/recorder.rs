@@ -64,7 +64,7 @@ async fn create(arguments: &Arguments) -> anyhow::Result<()> {
     say!("{picture}")?;
     say!("Open this link on the phone: {url}")?;
     say!(
-        "It works until {}.",
+        "Valid until {}.",
         recorder["expiresAt"].as_str().unwrap_or_default()
     )?;
     for (app, push_url) in recorder["pushUrls"].as_object().into_iter().flatten() {

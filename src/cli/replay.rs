@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use crate::app;
+use crate::telemetry::Logging;
 
 /// The duration of one batch, in seconds of telemetry.
 const BATCH_SEC: f64 = 10.0;
@@ -37,7 +38,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match (&arguments.url, &arguments.key) {
         (Some(url), Some(key)) => super::block_on(replay_all(arguments, &Client::new(url, key)?)),
         _ => app::with_temporary(
-            app::Logging::Off,
+            Logging::Off,
             |_config| Ok(()),
             |running| {
                 super::block_on(replay_all(

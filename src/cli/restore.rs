@@ -150,8 +150,8 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens the copy as a server would, compares its secret key with the key that the store depends on,
-/// and reads every row. Then applies the erasures. Returns the number of rows and of erased
+/// Opens the copy as a server would, checks that the configured keys or the copied one include the key
+/// that the store depends on, and reads every row. Then applies the erasures. Returns the number of rows and of erased
 /// sessions.
 async fn verified(
     config: &Config,
@@ -160,9 +160,10 @@ async fn verified(
 ) -> anyhow::Result<(u64, u64)> {
     let store = EmbeddedStore::open_for_command(staged).context("the backup cannot be restored")?;
     let outcome = async {
-        let file = staged.join(KEY_FILE);
-        if file.exists() {
-            let keys = SecretKeys::load(&[file])?;
+        let mut files = config.secrets.key_files.clone();
+        files.extend(Some(staged.join(KEY_FILE)).filter(|file| file.exists()));
+        if !files.is_empty() {
+            let keys = SecretKeys::load(&files)?;
             verify(&keys, store.key_check().await?, store.as_ref()).await?;
         }
         unlock(config, staged, &store)?;

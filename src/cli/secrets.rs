@@ -19,8 +19,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Re-encrypt stored webhook secrets with the first of `secrets.key_files`; the other files can
-    /// be removed afterwards
+    /// Re-encrypt stored webhook secrets with the first of `secrets.key_files`. Keep the other files
+    /// configured until `store.retention` and the longest recorder link have passed: session tokens,
+    /// recorder links and links to path images of that time need them
     Rewrap {
         /// Print `{key, rewrapped, current, unopened}` instead of a sentence.
         #[arg(long)]
@@ -37,7 +38,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         say!("{}", serde_json::to_string(&report)?)?;
     } else {
         say!(
-            "{} rewrapped, {} were sealed with key {} already",
+            "rewrapped {}; {} already sealed with key {}",
             report.rewrapped,
             report.current,
             report.key

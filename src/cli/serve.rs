@@ -7,7 +7,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use porchlight_keys::keyring::KEY_FILE;
 use porchlight_ports::Clock;
 use porchlight_store::{EmbeddedStore, OpenError};
 use porchlight_world::SystemClock;
@@ -16,6 +15,7 @@ use super::{ConfigArguments, check};
 use crate::app;
 use crate::config::{Config, StoreKind};
 use crate::ops::client::OpsClient;
+use crate::telemetry::Logging;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -44,7 +44,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(data) = &arguments.data {
         config.store.path.clone_from(data);
     }
-    let served = app::run(config, app::Logging::On, app::Shutdown::Signal, |_bound| {});
+    let logging = Logging::On(arguments.config.config.clone());
+    let served = app::run(config, logging, app::Shutdown::Signal, |_bound| {});
     if let Err(error) = &served
         && error
             .downcast_ref()
@@ -113,7 +114,7 @@ pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
             let store = EmbeddedStore::open_for_command(&config.store.path)
                 .context("the store cannot be opened")?;
             super::block_on(async move {
-                let copied = store.backup(&to, &[KEY_FILE]);
+                let copied = store.backup(&to, config.backup_files());
                 let noted = match &copied {
                     Ok(_) => store.note_backup(SystemClock.now()).await,
                     Err(_) => Ok(()),
@@ -138,7 +139,7 @@ pub(super) fn healthcheck(config: &Config) -> anyhow::Result<()> {
             .get(&url)
             .send()
             .await
-            .with_context(|| format!("nothing answers at {url}"))?;
+            .with_context(|| format!("no answer from {url}"))?;
         let status = answer.status();
         let text = answer.text().await?;
         if !status.is_success() {

@@ -26,7 +26,7 @@ enum Action {
         /// Folder of the store or backup. Overrides `store.path`.
         #[arg(long, value_name = "FOLDER")]
         data: Option<PathBuf>,
-        /// Move damaged rows to the file `quarantined.tsv` next to the store.
+        /// Move damaged rows to the file `quarantined.tsv` in the store's folder.
         #[arg(long)]
         quarantine: bool,
         /// Print `{kinds, damaged, unreadable, quarantined}` instead of text.

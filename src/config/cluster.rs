@@ -43,7 +43,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let has_secret = !cluster.secret_file.as_os_str().is_empty();
     if cluster.node().is_none() {
         if !cluster.listen.is_empty() {
-            let detail = "is of no use without cluster.advertise";
+            let detail = "has no effect without cluster.advertise";
             return Err(invalid("cluster.listen", detail));
         }
         return Ok(());

@@ -60,7 +60,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     }
     if config.secrets.key_files.is_empty() {
         let detail =
-            "is required with store.kind = \"cql\", because a CQL store keeps no key files";
+            "is required with store.kind = \"cql\", because the key is not stored in the database";
         return Err(invalid("secrets.key_files", detail));
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Parsed settings of the listeners.
 
 use porchlight_http::cors::Origins;
+use porchlight_schema::limits::SERVER_WORKERS_MAX;
 use reqwest::Url;
 
 use super::{ConfigError, Server};
@@ -51,6 +52,15 @@ impl Server {
             return Err(invalid("server.ops_listen", detail));
         }
         Ok(())
+    }
+
+    /// Checks the number of threads, because each costs memory from the start.
+    pub(super) fn check_workers(&self) -> Result<(), ConfigError> {
+        if self.workers <= SERVER_WORKERS_MAX {
+            return Ok(());
+        }
+        let detail = format!("must be at most {SERVER_WORKERS_MAX}; 0: one per core");
+        Err(invalid("server.workers", detail))
     }
 
     /// Checks that links can begin with the public URL.

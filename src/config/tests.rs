@@ -17,7 +17,11 @@ fn load(toml: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
 /// Tests that end sessions by age need not know the idle limit.
 #[test]
 fn either_session_limit_may_be_the_shorter_one() {
-    for toml in ["max_duration = \"5s\"", "idle_timeout = \"13h\""] {
+    for toml in [
+        "max_duration = \"5s\"",
+        "max_duration = \"72h\"",
+        "idle_timeout = \"13h\"",
+    ] {
         load(&format!("[session]\n{toml}"), &[]).unwrap();
     }
 }
@@ -112,6 +116,16 @@ fn unknown_keys_and_invalid_values_are_errors() {
         ("[limits]\ntenant_requests = -1", "limits.tenant_requests"),
         ("[session]\nidle_timeout = \"0s\"", "session.idle_timeout"),
         ("[session]\nmax_duration = \"0s\"", "session.max_duration"),
+        ("[session]\nmax_duration = \"73h\"", "at most 72h"),
+        (
+            "[server]\nworkers = 257",
+            "server.workers: must be at most 256",
+        ),
+        (
+            "[log]\nfilter = \"warning\"",
+            "log.filter: `warning` is not a level",
+        ),
+        ("[log]\nfilter = \"\"", "log.filter: must name a level"),
         ("[server]\ndrain_grace = \"21s\"", "server.drain_grace"),
     ] {
         let error = load(toml, &[]).unwrap_err().to_string();

@@ -20,8 +20,8 @@ pub enum KeyCheckError {
     /// The store was last used with a key that is not configured.
     #[error(
         "the store depends on secret key {expected}, but the configured keys are {}. Webhook secrets, session tokens \
-         and recorder links of this store work with that key only. Restore its file: each backup has it as secret.key; \
-         or name it in secrets.key_files, after the key that is to write",
+         and recorder links of this store work only with that key. Name its file in secrets.key_files after the first entry (the key that \
+         seals new secrets). A backup contains the store's own secret.key, but no other key file",
         configured.join(", ")
     )]
     Other {
@@ -32,8 +32,9 @@ pub enum KeyCheckError {
     },
     /// No configured key opens any stored webhook secret.
     #[error(
-        "none of the configured secret keys ({}) opens a webhook secret of the store. Restore the file of the key that \
-         sealed them: each backup has it as secret.key; or name it in secrets.key_files, after the key that is to write",
+        "none of the configured secret keys ({}) opens a webhook secret of the store. Name the file of the key that \
+         sealed them in secrets.key_files after the first entry (the key that seals new secrets). A backup contains the \
+         store's own secret.key, but no other key file",
         configured.join(", ")
     )]
     OpensNothing {

@@ -15,7 +15,6 @@ use porchlight_core::audit::{Action, Line};
 use porchlight_http::body::{self, Limits};
 use porchlight_http::problem::{Code, Fault, Problem};
 use porchlight_http::{Settings, request_context};
-use porchlight_keys::keyring::KEY_FILE;
 use porchlight_keys::{CreateKeyRequest, KeyAdminError, ListedKey};
 use porchlight_store::BackupError;
 use serde::Serialize;
@@ -153,7 +152,8 @@ pub(super) async fn backup(mut order: Order) -> Result<HttpResponse, Problem> {
         )
     })?;
     let copying = Arc::clone(&store);
-    let copied = web::block(move || copying.backup(&folder, &[KEY_FILE]))
+    let private_files = order.state.backup_files;
+    let copied = web::block(move || copying.backup(&folder, private_files))
         .await
         .map_err(Problem::internal)?;
     let report = copied.map_err(|error| Problem::new(Code::Conflict, explained(error)))?;

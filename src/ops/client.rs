@@ -174,17 +174,17 @@ impl OpsClient {
         let text = answer
             .text()
             .await
-            .context("the running server's answer broke off")?;
+            .context("the running server's response was cut off")?;
         if status.as_u16() == 401 {
             bail!(
-                "another server listens at {}: is the one of this store stopped?",
+                "another server is listening at {} and does not use this store. Is this store's server stopped?",
                 self.url
             );
         }
         if !status.is_success() {
             bail!("{}", explained(&text).unwrap_or_else(|| status.to_string()));
         }
-        serde_json::from_str(&text).context("the running server's answer is not understood")
+        serde_json::from_str(&text).context("the running server's response cannot be parsed")
     }
 }
 

@@ -74,7 +74,7 @@ fn render(state: &OpsState, checks: &[Check], now: &Scrape) -> Markup {
                     h1 { "Porchlight" }
                     span { "version " (env!("CARGO_PKG_VERSION")) }
                     nav aria-label="Pages" {
-                        a href="/" { "Look again" }
+                        a href="/" { "Refresh" }
                         a href="/metrics" { "Metrics" }
                         a href="/readyz" { "Readiness" }
                     }
@@ -130,7 +130,7 @@ fn members(view: Option<&OwnershipView>) -> Markup {
         return html! {
             section {
                 h2 { "Members and shards" }
-                p { "This node is alone: it runs the sessions and the webhooks of all " (SHARDS) " shards." }
+                p { "Single node: it runs the sessions and the webhooks of all " (SHARDS) " shards." }
             }
         };
     };
@@ -145,7 +145,7 @@ fn members(view: Option<&OwnershipView>) -> Markup {
             .filter(|&owner| owner == node)
             .count()
     };
-    let nobodys = owners.iter().filter(|owner| owner.is_none()).count();
+    let unowned = owners.iter().filter(|owner| owner.is_none()).count();
     html! {
         section {
             h2 { "Members and shards" }
@@ -156,8 +156,8 @@ fn members(view: Option<&OwnershipView>) -> Markup {
                         td.number { (shards_of(&node)) }
                     }
                 }
-                @if nobodys > 0 {
-                    tr { th scope="row" { "nobody" } td.number { (nobodys) } }
+                @if unowned > 0 {
+                    tr { th scope="row" { "no owner" } td.number { (unowned) } }
                 }
             } }
         }
@@ -178,10 +178,7 @@ fn process(now: &Scrape) -> Markup {
             ),
             ("threads", count(now.of_metric("process_threads"))),
             ("open files", count(now.of_metric("process_open_fds"))),
-            (
-                "open files at most",
-                count(now.of_metric("process_max_fds")),
-            ),
+            ("open file limit", count(now.of_metric("process_max_fds"))),
         ],
     )
 }
@@ -213,7 +210,7 @@ fn actors(now: &Scrape) -> Markup {
                 table {
                     thead { tr {
                         th scope="col" { "kind" }
-                        @for title in ["live", "started", "stopped", "rebuilt after a panic", "waiting", "handled", "not accepted", "mean time"] {
+                        @for title in ["live", "started", "stopped", "rebuilt after a panic", "waiting", "handled", "rejected", "mean handling time"] {
                             th.number scope="col" { (title) }
                         }
                     } }
@@ -249,10 +246,10 @@ fn sessions(now: &Scrape) -> Markup {
                 "insights",
                 count(now.of_metric("porchlight_insights_total")),
             ),
-            ("batches taken", count(batches("new"))),
+            ("batches accepted", count(batches("new"))),
             ("batches refused, node full", count(batches("node_full"))),
             (
-                "batches refused, store away",
+                "batches refused, store unavailable",
                 count(batches("store_unavailable")),
             ),
         ],
@@ -265,17 +262,17 @@ fn webhooks(now: &Scrape) -> Markup {
         "porchlight_webhook_attempts_total",
         &[("outcome", "delivered")],
     );
-    let tries = now.of_metric("porchlight_webhook_attempts_total");
+    let attempts = now.of_metric("porchlight_webhook_attempts_total");
     card(
         "Webhooks",
         &[
-            ("tries, since the start", count(tries)),
-            ("of them delivered", count(delivered)),
+            ("attempts since start", count(attempts)),
+            ("delivered", count(delivered)),
             (
-                "under way",
+                "in flight",
                 count(now.of_metric("porchlight_webhook_in_flight")),
             ),
-            ("waiting for a first try", count(kept("pending"))),
+            ("waiting for the first attempt", count(kept("pending"))),
             ("waiting for a retry", count(kept("retrying"))),
             ("failed permanently", count(kept("failed"))),
         ],
@@ -298,11 +295,11 @@ fn store(about: Option<&About>, now: &Scrape) -> Markup {
         &[
             ("folder", place),
             (
-                "taken on its disk",
+                "used on disk",
                 bytes(now.of_metric("porchlight_store_disk_bytes")),
             ),
             (
-                "free on its disk",
+                "free on disk",
                 bytes(now.of_metric("porchlight_store_disk_free_bytes")),
             ),
             (

@@ -59,7 +59,7 @@ impl TokenFile {
         }
         match written {
             full if is_full(&full) => {
-                tracing::error!(path = %path.display(), "the disk is full: commands cannot reach this server");
+                tracing::error!(path = %path.display(), "the disk is full and operators.json cannot be written: local commands will not work");
             }
             written => {
                 written.with_context(|| format!("{} cannot be written", path.display()))?;
@@ -103,7 +103,7 @@ pub(super) fn read(folder: &Path) -> anyhow::Result<Option<Entry>> {
     match fs::read(&path) {
         Ok(bytes) => {
             Ok(Some(serde_json::from_slice(&bytes).with_context(|| {
-                format!("{} is not understood", path.display())
+                format!("{} cannot be parsed", path.display())
             })?))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -209,8 +209,8 @@ impl<E: Engine> LocalStore<E> {
         check(self.engine.as_ref())
     }
 
-    /// Quarantines the damaged rows of a report: appends each to `quarantined.tsv` next to the
-    /// store, and then removes it from the store. A row that was replaced in the meantime stays.
+    /// Quarantines the damaged rows of a report: appends each to `quarantined.tsv` in the folder of
+    /// the store, and then removes it from the store. A row that was replaced in the meantime stays.
     ///
     /// # Errors
     ///

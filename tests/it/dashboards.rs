@@ -204,6 +204,46 @@ fn every_alert_links_to_the_runbook_and_a_dashboard() {
     }
 }
 
+/// Returns whether a name of the table of alerts means this alert; `…` stands for any part of a name.
+fn names_alert(pattern: &str, alert: &str) -> bool {
+    match pattern.split_once('…') {
+        Some((start, end)) => alert.starts_with(start) && alert.ends_with(end),
+        None => pattern == alert,
+    }
+}
+
+#[test]
+fn every_alert_is_in_the_operators_table_with_its_severity() {
+    let page = std::fs::read_to_string(root().join("docs/operating.md")).unwrap();
+    let table: Vec<(&str, &str)> = page
+        .lines()
+        .filter(|line| line.starts_with("| `Porchlight"))
+        .filter_map(|line| line.trim_start_matches("| ").split_once(" | "))
+        .map(|(names, rest)| (names, rest.split(' ').next().unwrap()))
+        .collect();
+    let names = |names: &str| -> Vec<String> {
+        let names = names.split(", ").map(|name| name.trim_matches('`'));
+        names.map(str::to_owned).collect()
+    };
+    let rules = rules("alerts.yaml");
+    for alert in rules.iter().filter(|rule| rule.is_alert) {
+        let mut rows = table.iter().filter(|(patterns, _)| {
+            let mut patterns = names(patterns).into_iter();
+            patterns.any(|pattern| names_alert(&pattern, &alert.name))
+        });
+        let Some((_, severity)) = rows.next() else {
+            panic!("{} is not in docs/operating.md", alert.name);
+        };
+        let expected = format!("severity: \"{severity}\"");
+        assert!(alert.lines.contains(&expected), "{}", alert.name);
+    }
+    for pattern in table.iter().flat_map(|(patterns, _)| names(patterns)) {
+        let mut alerts = rules.iter().filter(|rule| rule.is_alert);
+        let is_alert = alerts.any(|alert| names_alert(&pattern, &alert.name));
+        assert!(is_alert, "{pattern} is no alert");
+    }
+}
+
 /// A Prometheus of the test's own; it ends with the test.
 struct Prometheus {
     child: Child,

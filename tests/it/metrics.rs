@@ -153,7 +153,10 @@ fn page() -> String {
 fn label(label: &Label) -> String {
     let values: Vec<_> = match (label.name, label.values) {
         ("code", []) => vec!["the `code` of the problem, as the API's document lists them"],
-        ("route", _) => vec!["the path, as the API's document has it, or `unknown`"],
+        ("route", values) if values.contains(&"unknown") => vec![
+            "the path with its parameters in braces, such as `/v1/sessions/{id}/telemetry`; `/console` for all pages of \
+             the console; `unknown` for any other path",
+        ],
         ("version", _) => vec!["as `porchlight --version` says"],
         (_, values) => values.to_vec(),
     };

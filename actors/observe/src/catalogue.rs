@@ -167,9 +167,9 @@ catalogue! {
     }
     "Streams" {
         STREAMS_OPEN = Gauge, Count, "porchlight_streams_open"
-            ["stream": StreamKind::VALUES], "Open event streams and WebSockets.";
+            ["stream": StreamKind::VALUES], "Open event streams, WebSockets and NDJSON requests.";
         STREAMS_ENDED_TOTAL = Counter, Count, "porchlight_streams_ended_total"
-            ["stream": StreamKind::VALUES, "reason": StreamEnd::VALUES], "Event streams and WebSockets that ended or were refused, by reason.";
+            ["stream": StreamKind::VALUES, "reason": StreamEnd::VALUES], "Event streams, WebSockets and NDJSON requests that ended or were refused, by reason.";
         STREAM_MESSAGES_TOTAL = Counter, Count, "porchlight_stream_messages_total"
             ["stream": StreamKind::VALUES, "outcome": MessageOutcome::VALUES], "Batches received and messages sent over streams.";
     }
@@ -197,7 +197,7 @@ catalogue! {
         WEBHOOK_OVERLAPS = Gauge, Count, "porchlight_webhook_overlaps"
             [], "Endpoints whose previous secret is still valid.";
         WEBHOOK_STORE_FAILURES_TOTAL = Counter, Count, "porchlight_webhook_store_failures_total"
-            [], "Store calls that failed; they are repeated after a pause.";
+            [], "Failed store calls of webhooks, which are retried after a pause.";
         WEBHOOK_STORE_CALLS_TOTAL = Counter, Count, "porchlight_webhook_store_calls_total"
             ["call": StoreCall::VALUES], "Store operations of webhook actors.";
         WEBHOOK_ROWS_LISTED_TOTAL = Counter, Count, "porchlight_webhook_rows_listed_total"
@@ -287,7 +287,7 @@ catalogue! {
         PEER_NUDGES_TOTAL = Counter, Count, "porchlight_peer_nudges_total"
             ["outcome": Nudged::VALUES], "Nudges sent to other nodes.";
         PEER_LOOKS_LOST_TOTAL = Counter, Count, "porchlight_peer_looks_lost_total"
-            [], "Sessions that another node nudged and that a full queue left to the next scan.";
+            [], "Nudges dropped because the queue was full; the next scan finds the session.";
         PEER_LIVE_READS_TOTAL = Counter, Count, "porchlight_peer_live_reads_total"
             ["outcome": LiveOutcome::VALUES], "Reads of live sessions from the nodes that own them.";
         PEER_WAITING_BATCHES = Gauge, Count, "porchlight_peer_waiting_batches"

@@ -146,8 +146,9 @@ impl Fact<'_> {
                 tracing::info!(request_id, session = %session_id, "session started");
             }
             Fact::SessionEnded { session_id, reason } => {
-                metrics.on_session_ended(ended_as(reason));
-                tracing::info!(request_id, session = %session_id, ?reason, "session ended");
+                let reason = ended_as(reason);
+                metrics.on_session_ended(reason);
+                tracing::info!(request_id, session = %session_id, reason = reason.as_str(), "session ended");
             }
             Fact::StoppedAfterTimeout { session_id } => {
                 tracing::info!(request_id, session = %session_id, "session stopped after it had timed out");
@@ -201,8 +202,10 @@ impl Fact<'_> {
                 tracing::error!(request_id, session = %session_id, what, error = chain(error), "stored data unreadable");
             }
             Fact::ReplayChecked { session_id, check } => on_replay_check(session_id, check),
-            Fact::Draining => tracing::info!("draining"),
-            Fact::Drained { snapshots, in_time } => tracing::info!(snapshots, in_time, "drained"),
+            Fact::Draining => tracing::info!("shutdown: draining"),
+            Fact::Drained { snapshots, in_time } => {
+                tracing::info!(snapshots, in_time, "shutdown: drained")
+            }
         }
     }
 }

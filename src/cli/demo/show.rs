@@ -92,7 +92,7 @@ pub(super) fn insight(insight: &Value) -> anyhow::Result<()> {
         summary["visibilityScore"],
     )?;
     say!(
-        "     floors {}, elevator {}, attempts {}, {} s in all{}\n",
+        "     floors {}, elevator {}, attempts {}, {} s in total{}\n",
         or_unknown(&summary["floorsClimbed"]),
         or_unknown(&summary["elevatorUsed"]),
         summary["attemptCycles"],
@@ -117,7 +117,7 @@ pub(super) fn retrying(message: &Value) -> anyhow::Result<()> {
         text("nextAttemptAt"),
     )?;
     say!(
-        "     Until then the session's later messages wait behind it. Not to wait, the customer asks for a try now:"
+        "     Until then the session's later messages wait behind it. To avoid the wait, the customer requests a retry now:"
     )?;
     say!("     POST /v1/webhooks/deliveries/{}/retry", text("id"))
 }

@@ -26,11 +26,11 @@ show T                            prints the signals 20 s around T
 add TYPE FROM TO [NAME=VALUE ...]  adds a segment, such as: add STAIRS 151.5 174 floors=2 direction=up
 remove NUMBER                     removes a segment
 list                              lists segments, spans, complete types and facts
-span FROM TO                      says where the labels hold
+span FROM TO                      sets where the labels are valid
 complete TYPE ...                 names the types that are labelled without exception in the spans
 fact NAME VALUE                   sets a fact, such as: fact floorsChange 2
 save                              writes the file
-quit                              leaves";
+quit                              exits";
 
 /// The action that a command requests of the shell.
 #[derive(Debug, Clone, PartialEq)]

@@ -117,7 +117,7 @@ pub(super) fn readable(
 ) -> Result<Option<Vec<u8>>, EngineError> {
     match read {
         Err(EngineError::Corrupt(cause)) => {
-            tracing::error!(%cause, "the store cannot read a row, and writes as if it did not exist");
+            tracing::error!(%cause, "a row cannot be read; the write treats it as missing");
             Ok(None)
         }
         read => read,

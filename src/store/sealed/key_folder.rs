@@ -35,8 +35,7 @@ pub enum DataKeysError {
     Missing(PathBuf),
     /// No secret key opens the root key.
     #[error(
-        "{0} was sealed with another secret key: name the file of that key in secrets.key_files, behind the one that \
-         writes"
+        "{0} was sealed with another secret key: name the file of that key in secrets.key_files, after the first entry"
     )]
     OtherSecret(PathBuf),
     /// The engine cannot read the rows about the keys.
