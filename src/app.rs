@@ -1,6 +1,8 @@
 //! The composition root, the only module that knows every part. It builds the service from a
 //! configuration, runs it until it must stop, and drains it in the order of the data flow.
 
+mod logging;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -33,9 +35,9 @@ use crate::opened::{OpenStore, StoreOpenError};
 use crate::ops::NodeHealth;
 use crate::ops::client::OpsClient;
 use crate::retention::{RetentionStatus, Sweeper};
-use crate::telemetry::Logging;
 use crate::transport::{HttpTransport, TransportSettings};
 use crate::{listener, notify, ops, receipts, telemetry};
+pub use logging::Logging;
 
 /// The exit code when the store cannot continue: acknowledged data is safe, and a restart recovers.
 const EXIT_STORE_FATAL: i32 = 70;

@@ -13,7 +13,6 @@ use porchlight_observe::store::StoreMetrics;
 use porchlight_observe::{RuntimeKind, name};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::Config;
 use crate::notify::{Pulse, feed_watchdog};
 
 /// Buckets for waiting and handling times of messages: 50 µs to 5 s.
@@ -54,30 +53,6 @@ pub fn install_logs(filter: EnvFilter) -> anyhow::Result<()> {
         tracing::error!(request_id, place, thread = thread.name(), "panic");
     }));
     Ok(())
-}
-
-/// Whether the process writes a log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Logging {
-    /// Writes no log, because standard output is for a person.
-    Off,
-    /// Writes a JSON log to standard output; its first line names this configuration file, if any.
-    On(Option<PathBuf>),
-}
-
-impl Logging {
-    /// Starts the log, if there is one.
-    pub fn start(self, config: &Config) -> anyhow::Result<()> {
-        let Self::On(file) = self else {
-            return Ok(());
-        };
-        install_logs(config.log.parsed_filter()?)?;
-        let configuration =
-            file.map_or_else(|| "defaults".into(), |file| file.display().to_string());
-        let (version, store) = (env!("CARGO_PKG_VERSION"), config.store.kind.as_str());
-        tracing::info!(version, configuration, store, "starting");
-        Ok(())
-    }
 }
 
 /// Installs the process's recorder with every series at 0. Requires a runtime for its upkeep.

@@ -17,9 +17,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::client::{Client, Started};
 use super::receiver::{Authority, Receiver, ReceiverSettings, Secret, Tally};
+use crate::app::Logging;
 use crate::app::{self, Running};
 use crate::config::Config;
-use crate::telemetry::Logging;
 use show::Shown;
 
 /// The kinds of delivery to show, in order, with descriptions.

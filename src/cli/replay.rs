@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use crate::app;
-use crate::telemetry::Logging;
+use crate::app::Logging;
 
 /// The duration of one batch, in seconds of telemetry.
 const BATCH_SEC: f64 = 10.0;

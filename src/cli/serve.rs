@@ -13,9 +13,9 @@ use porchlight_world::SystemClock;
 
 use super::{ConfigArguments, check};
 use crate::app;
+use crate::app::Logging;
 use crate::config::{Config, StoreKind};
 use crate::ops::client::OpsClient;
-use crate::telemetry::Logging;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -5,6 +5,7 @@
 mod attempts;
 mod climb;
 mod doorstep;
+mod earlier_attempt;
 mod evidence_log;
 pub mod explanation;
 mod fingerprint;

@@ -5,9 +5,9 @@ mod silence;
 use porchlight_schema::event::{EventType, seconds};
 use porchlight_schema::insight::ReasonCode;
 
-use super::attempts;
 use super::climb::Climb;
 use super::doorstep::{Doorstep, Horizontal, Vertical};
+use super::earlier_attempt::earlier_attempt;
 use super::evidence_log::{EvidenceLog, Span, words};
 use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::visibility as thresholds;
@@ -160,7 +160,7 @@ fn full_attempt(
         let door = findings.places.door()?;
         ("stay_at_door", door, "", NO_EXPLANATION)
     } else {
-        let attempt = attempts::earlier_attempt(scene, findings.places, findings.doorstep)?;
+        let attempt = earlier_attempt(scene, findings.places, findings.doorstep)?;
         let addition = " The drop-off was at another door.";
         (
             "attempt_at_door",
