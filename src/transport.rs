@@ -410,9 +410,10 @@ impl Inner {
             };
             let tls = error.get_ref().and_then(|error| error.downcast_ref());
             return match tls {
-                Some(
-                    rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented,
-                ) => Err(UrlRefused::Certificate),
+                Some(rustls::Error::InvalidCertificate(error)) => {
+                    Err(UrlRefused::Certificate(details::of_certificate(error)))
+                }
+                Some(rustls::Error::NoCertificatesPresented) => Err(UrlRefused::Certificate(None)),
                 // The host may not support TLS at the moment.
                 _ => Ok(()),
             };

@@ -6,7 +6,9 @@ use std::io;
 
 use porchlight_schema::limits::{ANSWER_HEADERS_KEPT_BYTES_MAX, ANSWER_HEADERS_KEPT_MAX};
 use reqwest::header::HeaderMap;
-use rustls::CertificateError;
+use rustls::{CertificateError, OtherError};
+
+use super::tls::SelfSigned;
 
 /// The maximum number of characters of a reason.
 const REASON_CHARS_MAX: usize = 200;
@@ -48,7 +50,14 @@ fn of_tls(error: &rustls::Error) -> String {
     let rustls::Error::InvalidCertificate(certificate) = error else {
         return error.to_string().chars().take(REASON_CHARS_MAX).collect();
     };
-    match certificate {
+    let reason = of_certificate(certificate);
+    reason.unwrap_or("the certificate does not verify").into()
+}
+
+/// Returns the reason why a certificate does not verify, as a short sentence without a full stop,
+/// or `None` if it is uncommon.
+pub(super) fn of_certificate(error: &CertificateError) -> Option<&'static str> {
+    Some(match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "the certificate has expired"
         }
@@ -59,14 +68,16 @@ fn of_tls(error: &rustls::Error) -> String {
             "the certificate is for another host name"
         }
         CertificateError::UnknownIssuer => {
-            "the certificate is self-signed, its issuer is not trusted, or an intermediate certificate is missing"
+            "the certificate's issuer is not trusted, or an intermediate certificate is missing"
         }
         CertificateError::Revoked => "the certificate was revoked",
         CertificateError::BadEncoding => "the certificate cannot be read",
         CertificateError::BadSignature => "the certificate's signature is wrong",
-        _ => "the certificate does not verify",
-    }
-    .to_owned()
+        CertificateError::Other(OtherError(other)) if other.is::<SelfSigned>() => {
+            "the certificate is self-signed"
+        }
+        _ => return None,
+    })
 }
 
 /// Returns the headers of an answer to keep: at most [`ANSWER_HEADERS_KEPT_MAX`] with a total of
@@ -134,7 +145,17 @@ mod tests {
             reason(CertificateError::Expired),
             "the certificate has expired"
         );
-        assert!(reason(CertificateError::UnknownIssuer).contains("self-signed"));
+        assert!(reason(CertificateError::UnknownIssuer).contains("issuer is not trusted"));
+        let own = OtherError(std::sync::Arc::new(SelfSigned));
+        assert_eq!(
+            reason(CertificateError::Other(own)),
+            "the certificate is self-signed"
+        );
+        let uncommon = OtherError(std::sync::Arc::new(std::fmt::Error));
+        assert_eq!(
+            reason(CertificateError::Other(uncommon)),
+            "the certificate does not verify"
+        );
         let alert = rustls::Error::AlertReceived(rustls::AlertDescription::HandshakeFailure);
         assert!(of_tls(&alert).contains("HandshakeFailure"));
     }

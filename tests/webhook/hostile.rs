@@ -244,7 +244,12 @@ async fn the_status_decides_and_redirects_are_not_followed() {
 async fn a_certificate_that_does_not_verify_fails_the_attempt_and_the_probe() {
     let authority = Authority::new();
     let transport = transport(&authority);
-    for shown in [Shown::Expired, Shown::SelfSigned, Shown::OtherHost] {
+    for (shown, reason) in [
+        (Shown::Expired, "the certificate has expired"),
+        (Shown::SelfSigned, "the certificate is self-signed"),
+        (Shown::SelfSignedAuthority, "the certificate is self-signed"),
+        (Shown::OtherHost, "the certificate is for another host name"),
+    ] {
         let receiver = Receiver::start(&authority, shown, |_, _| async {}).await;
         let answer = transport.send(request(&receiver.url())).await;
         assert_eq!(
@@ -252,11 +257,10 @@ async fn a_certificate_that_does_not_verify_fails_the_attempt_and_the_probe() {
             (Some(Cause::Tls), None),
             "{shown:?}"
         );
-        assert_eq!(
-            transport.probe(tenant(), &receiver.url()).await,
-            Err(UrlRefused::Certificate),
-            "{shown:?}"
-        );
+        assert_eq!(answer.details.reason.as_deref(), Some(reason));
+        let refused = transport.probe(tenant(), &receiver.url()).await;
+        assert_eq!(refused, Err(UrlRefused::Certificate(Some(reason))));
+        assert_eq!(refused.unwrap_err().to_string(), reason);
     }
     let receiver = Receiver::start(&authority, Shown::Good, |mut stream, log| async move {
         if let Some(request) = read_request(&mut stream).await {

@@ -64,9 +64,9 @@ pub enum UrlRefused {
     /// The host does not resolve.
     #[error("the host does not resolve")]
     Unresolved,
-    /// The certificate of the host does not verify.
-    #[error("the host's certificate does not verify")]
-    Certificate,
+    /// The certificate of the host does not verify, with the reason if it is a common one.
+    #[error("{}", .0.unwrap_or("the host's certificate does not verify"))]
+    Certificate(Option<&'static str>),
     /// An error of the service prevented the check of the URL.
     #[error("the URL cannot be checked at the moment")]
     Unavailable,
