@@ -441,10 +441,7 @@ async fn read_body(response: &mut reqwest::Response, deadline: Instant) -> Strin
         let room = ANSWER_KEPT_BYTES_MAX.saturating_sub(kept.len());
         kept.extend(chunk.iter().take(room));
     }
-    let mut text = String::from_utf8_lossy(&kept).into_owned();
-    // A replacement character is three bytes long.
-    text.truncate(text.floor_char_boundary(ANSWER_KEPT_BYTES_MAX));
-    text
+    details::decode(&kept, read > kept.len())
 }
 
 /// Checks that an operator's file contains usable certificates.

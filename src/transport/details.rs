@@ -80,6 +80,24 @@ pub(super) fn of_certificate(error: &CertificateError) -> Option<&'static str> {
     })
 }
 
+/// Decodes the beginning of an answer; invalid UTF-8 is replaced. The character in which `is_cut`
+/// ends the bytes is left out.
+pub(super) fn decode(bytes: &[u8], is_cut: bool) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    let mut chunks = bytes.utf8_chunks().peekable();
+    while let Some(chunk) = chunks.next() {
+        text.push_str(chunk.valid());
+        let invalid = chunk.invalid();
+        let is_incomplete =
+            || str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+        let ends_in_cut = is_cut && chunks.peek().is_none() && is_incomplete();
+        if !invalid.is_empty() && !ends_in_cut {
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+    text
+}
+
 /// Returns the headers of an answer to keep: at most [`ANSWER_HEADERS_KEPT_MAX`] with a total of
 /// [`ANSWER_HEADERS_KEPT_BYTES_MAX`]. Values of one name are joined by commas, and headers that may
 /// hold secrets are left out.
@@ -136,6 +154,16 @@ mod tests {
         let value = "v".repeat(ANSWER_HEADERS_KEPT_BYTES_MAX);
         large.append("via", HeaderValue::try_from(value).unwrap());
         assert!(kept_headers(&large).is_empty());
+    }
+
+    #[test]
+    fn an_answer_is_decoded_without_a_character_that_was_cut() {
+        let euro = "a€".as_bytes();
+        assert_eq!(decode(euro, true), "a€");
+        assert_eq!(decode(&euro[..3], true), "a");
+        assert_eq!(decode(&euro[..3], false), "a\u{fffd}");
+        assert_eq!(decode(&[0xff, b'b', 0xff], true), "\u{fffd}b\u{fffd}");
+        assert_eq!(decode(b"", true), "");
     }
 
     #[test]

@@ -124,6 +124,25 @@ async fn a_body_that_does_not_end_is_a_success_and_is_not_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_first_bytes_of_a_binary_answer_are_kept() {
+    let authority = Authority::new();
+    let receiver = Receiver::start(&authority, Shown::Good, |mut stream, _| async move {
+        read_request(&mut stream).await;
+        write_all(
+            &mut stream,
+            "HTTP/1.1 500 X\r\ncontent-length: 2048\r\n\r\n",
+        )
+        .await;
+        let _gone = stream.write_all(&[b'a', 0xff].repeat(1024)).await;
+        let _gone = stream.flush().await;
+    })
+    .await;
+    let answer = transport(&authority).send(request(&receiver.url())).await;
+    let kept = "a\u{fffd}".repeat(ANSWER_KEPT_BYTES_MAX / 2);
+    assert_eq!(answer.response, Some(kept));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_sent_byte_by_byte_is_a_success() {
     let answer = cause_of(|mut stream| async move {
         write_all(&mut stream, "HTTP/1.1 204 No Content\r\n\r\n").await;

@@ -32,7 +32,9 @@ pub struct Answer {
     pub status_code: Option<u16>,
     /// The cause of the failure; `None` if the attempt succeeded.
     pub cause: Option<Cause>,
-    /// The beginning of the answer's body; invalid UTF-8 is replaced.
+    /// The beginning of the answer's body, of at most
+    /// [`porchlight_schema::limits::ANSWER_KEPT_BYTES_MAX`] bytes. Invalid UTF-8 is replaced, which
+    /// may triple the length of the text.
     pub response: Option<String>,
     /// The time at which the first certificate of the receiver's chain expires, if known.
     pub certificate_ends_at: Option<TimestampMs>,
