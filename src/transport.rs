@@ -396,9 +396,7 @@ impl Inner {
     ) -> Result<(), UrlRefused> {
         let name = match &target.host {
             Host::Literal(address) => ServerName::from(*address),
-            Host::Name(name) => {
-                ServerName::try_from(name.clone()).map_err(|_| UrlRefused::Syntax)?
-            }
+            Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| UrlRefused::Host)?,
         };
         for &address in addresses {
             let Ok(stream) = TcpStream::connect((address, target.port)).await else {

@@ -46,8 +46,16 @@ pub struct Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlRefused {
     /// The URL cannot be parsed or is too long.
-    #[error("not an absolute URL of at most 2048 characters without spaces or control characters")]
+    #[error(
+        "not an absolute URL of at most 2048 characters without spaces, backslashes or control characters"
+    )]
     Syntax,
+    /// The host of the URL is neither a name nor an address.
+    #[error("the host is not a valid name or address")]
+    Host,
+    /// The port of the URL is 0, too large, or not a number.
+    #[error("the port must be a number from 1 to 65535")]
+    Port,
     /// The scheme of the URL is not `https`.
     #[error("the scheme must be https")]
     Scheme,
