@@ -3,7 +3,8 @@
 //! One deadline covers an attempt from the DNS lookup to the last byte read. Redirects are not
 //! followed, proxies from the environment are ignored, and at most 16 KiB of an answer are read.
 //! Connections are reused, over HTTP/2 if the receiver supports it. Each was opened to a checked
-//! address, and each attempt checks the name again.
+//! address, and each attempt checks the name again. A request that fails because a reused connection
+//! has ended is repeated once at once, as part of its attempt.
 
 pub mod address;
 mod cause;
@@ -12,6 +13,7 @@ mod details;
 pub mod guard;
 mod permits;
 pub mod resolver;
+mod reuse;
 mod tls;
 pub mod url;
 
@@ -39,6 +41,7 @@ use address::Cidr;
 use guard::{CONNECTING_TENANT, Guard, GuardedResolve, NameRefused, Resolver};
 use permits::PermitPool;
 use resolver::DnsResolver;
+use reuse::Answered;
 use url::{Host, Target};
 
 pub use tls::TrustError;
@@ -121,6 +124,9 @@ pub struct HttpTransport {
 #[derive(Debug)]
 struct Inner {
     client: reqwest::Client,
+    /// A client that opens a connection for each request.
+    unpooled: reqwest::Client,
+    answered: Answered,
     guard: Arc<Guard>,
     tls: Arc<rustls::ClientConfig>,
     permits: PermitPool,
@@ -141,25 +147,8 @@ impl HttpTransport {
             settings.resolver,
             settings.allow_addresses.into(),
         ));
-        let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(config.clone())
-            .dns_resolver(GuardedResolve(Arc::clone(&guard)))
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .https_only(true)
-            .referer(false)
-            .tcp_nodelay(true)
-            .user_agent(concat!("Porchlight/", env!("CARGO_PKG_VERSION")))
-            .pool_idle_timeout(Duration::from_millis(IDLE_MS_MAX))
-            .pool_max_idle_per_host(TENANT_ATTEMPTS_IN_FLIGHT_MAX)
-            .http1_max_headers(ANSWER_HEADERS_MAX)
-            .http2_initial_stream_window_size(HTTP2_STREAM_WINDOW_BYTES)
-            .http2_initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
-            .http2_max_header_list_size(HTTP2_HEAD_BYTES_MAX)
-            .http2_keep_alive_interval(Duration::from_millis(HTTP2_PING_MS))
-            .http2_keep_alive_timeout(Duration::from_millis(ATTEMPT_MS_MAX))
-            .build()?;
+        let client = http_client(&config, &guard, TENANT_ATTEMPTS_IN_FLIGHT_MAX)?;
+        let unpooled = http_client(&config, &guard, 0)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(settings.threads.max(1))
             .thread_name("porchlight-send")
@@ -167,6 +156,8 @@ impl HttpTransport {
             .build()?;
         let inner = Arc::new(Inner {
             client,
+            unpooled,
+            answered: Answered::default(),
             guard,
             tls: Arc::new(config),
             permits: PermitPool::new(
@@ -183,6 +174,33 @@ impl HttpTransport {
             runtime: Mutex::new(Some(runtime)),
         })
     }
+}
+
+/// Creates a client that keeps at most this number of idle connections for each host.
+fn http_client(
+    tls: &rustls::ClientConfig,
+    guard: &Arc<Guard>,
+    idle_max: usize,
+) -> Result<reqwest::Client, reqwest::Error> {
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls.clone())
+        .dns_resolver(GuardedResolve(Arc::clone(guard)))
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .https_only(true)
+        .referer(false)
+        .tcp_nodelay(true)
+        .user_agent(concat!("Porchlight/", env!("CARGO_PKG_VERSION")))
+        .pool_idle_timeout(Duration::from_millis(IDLE_MS_MAX))
+        .pool_max_idle_per_host(idle_max)
+        .http1_max_headers(ANSWER_HEADERS_MAX)
+        .http2_initial_stream_window_size(HTTP2_STREAM_WINDOW_BYTES)
+        .http2_initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
+        .http2_max_header_list_size(HTTP2_HEAD_BYTES_MAX)
+        .http2_keep_alive_interval(Duration::from_millis(HTTP2_PING_MS))
+        .http2_keep_alive_timeout(Duration::from_millis(ATTEMPT_MS_MAX))
+        .build()
 }
 
 impl Drop for HttpTransport {
@@ -337,13 +355,21 @@ impl Inner {
             headers.insert(HeaderName::from_static(name), value);
         }
         let host = target.url.host_str().unwrap_or_default().to_owned();
-        let sending = self
-            .client
-            .post(target.url)
-            .headers(headers)
-            .body(bytes::Bytes::from_owner(Body(Arc::clone(&request.body))))
-            .send();
-        let response = CONNECTING_TENANT.scope(request.tenant, sending).await;
+        let body = bytes::Bytes::from_owner(Body(Arc::clone(&request.body)));
+        let send = |client: &reqwest::Client| {
+            let request = client.post(target.url.clone()).headers(headers.clone());
+            request.body(body.clone()).send()
+        };
+        let response = match CONNECTING_TENANT.scope(request.tenant, send(&self.client)).await {
+            Ok(response) => {
+                self.answered.insert(&response);
+                Ok(response)
+            }
+            Err(error) if self.answered.has_lost(&error) => {
+                CONNECTING_TENANT.scope(request.tenant, send(&self.unpooled)).await
+            }
+            Err(error) => Err(error),
+        };
         let response = response.map_err(|error| {
             details.reason = details::reason(&error);
             cause::of_error(&error)
@@ -370,9 +396,7 @@ impl Inner {
     ) -> Result<(), UrlRefused> {
         let name = match &target.host {
             Host::Literal(address) => ServerName::from(*address),
-            Host::Name(name) => {
-                ServerName::try_from(name.clone()).map_err(|_| UrlRefused::Syntax)?
-            }
+            Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| UrlRefused::Host)?,
         };
         for &address in addresses {
             let Ok(stream) = TcpStream::connect((address, target.port)).await else {
@@ -384,9 +408,10 @@ impl Inner {
             };
             let tls = error.get_ref().and_then(|error| error.downcast_ref());
             return match tls {
-                Some(
-                    rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented,
-                ) => Err(UrlRefused::Certificate),
+                Some(rustls::Error::InvalidCertificate(error)) => {
+                    Err(UrlRefused::Certificate(details::of_certificate(error)))
+                }
+                Some(rustls::Error::NoCertificatesPresented) => Err(UrlRefused::Certificate(None)),
                 // The host may not support TLS at the moment.
                 _ => Ok(()),
             };
@@ -414,10 +439,7 @@ async fn read_body(response: &mut reqwest::Response, deadline: Instant) -> Strin
         let room = ANSWER_KEPT_BYTES_MAX.saturating_sub(kept.len());
         kept.extend(chunk.iter().take(room));
     }
-    let mut text = String::from_utf8_lossy(&kept).into_owned();
-    // A replacement character is three bytes long.
-    text.truncate(text.floor_char_boundary(ANSWER_KEPT_BYTES_MAX));
-    text
+    details::decode(&kept, read > kept.len())
 }
 
 /// Checks that an operator's file contains usable certificates.

@@ -128,7 +128,7 @@ fn refused(error: ConfigureError) -> Result<String, Problem> {
         ConfigureError::KeyReused | ConfigureError::TooManyRemembered => {
             return Err(error.into());
         }
-        ConfigureError::Busy | ConfigureError::MayBeUnderWay => {
+        ConfigureError::Busy => {
             "Your organization has too many URL checks in progress. Try again.".into()
         }
         ConfigureError::Contended => {

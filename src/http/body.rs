@@ -60,7 +60,8 @@ impl Limits {
 pub struct Deadlines {
     /// Maximum time without progress.
     pub silence: Duration,
-    /// Maximum time until the body is complete.
+    /// Maximum time until the body is complete. Time in which the service does not read does not
+    /// count.
     pub whole: Duration,
 }
 
@@ -276,7 +277,20 @@ struct Chunks<S> {
     payload: S,
     deadlines: Deadlines,
     has_waited: bool,
-    ends_at: Option<Instant>,
+    /// The time for which the code has waited for the sender.
+    waited: Duration,
+}
+
+/// Adds the time until it is dropped, also if the future that waits is dropped.
+struct Waiting<'w> {
+    since: Instant,
+    waited: &'w mut Duration,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        *self.waited += self.since.elapsed();
+    }
 }
 
 impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Chunks<S> {
@@ -285,7 +299,7 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Chunks<S> {
             payload,
             deadlines,
             has_waited: false,
-            ends_at: None,
+            waited: Duration::ZERO,
         }
     }
 
@@ -301,22 +315,17 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Chunks<S> {
         let item = match item {
             Some(item) => item,
             None => {
-                let now = Instant::now();
-                let ends_at = *self.ends_at.get_or_insert(now + self.deadlines.whole);
-                let patience = ends_at.min(now + self.deadlines.silence);
-                tokio::time::timeout_at(patience, self.payload.next())
+                let left = self.deadlines.whole.saturating_sub(self.waited);
+                let patience = left.min(self.deadlines.silence);
+                let _waiting = Waiting {
+                    since: Instant::now(),
+                    waited: &mut self.waited,
+                };
+                tokio::time::timeout(patience, self.payload.next())
                     .await
-                    .map_err(|_| too_slow(patience == ends_at))?
+                    .map_err(|_| too_slow(patience == left))?
             }
         };
-        // A sender that never pauses must also finish in time.
-        if self
-            .ends_at
-            .is_some_and(|ends_at| Instant::now() >= ends_at)
-            && item.is_some()
-        {
-            return Err(too_slow(true));
-        }
         item.transpose().map_err(|error| match error {
             PayloadError::Overflow => Problem::new(Code::BodyTooLarge, "The body is too large."),
             _ => Problem::new(Code::MalformedBody, "The body ended too early."),

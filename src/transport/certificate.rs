@@ -1,5 +1,5 @@
-//! Parses the expiry of a certificate: the only field of X.509 (RFC 5280, section 4.1) that this
-//! crate parses.
+//! Parses the expiry and the two names of a certificate: the only fields of X.509 (RFC 5280, section
+//! 4.1) that this crate parses.
 
 use porchlight_schema::time::TimestampMs;
 
@@ -36,8 +36,14 @@ fn expect(der: &[u8], expected: u8) -> Option<(&[u8], &[u8])> {
         .map(|(_, content, rest)| (content, rest))
 }
 
-/// Returns the end of a certificate's validity, or `None` if it cannot be parsed.
-pub(super) fn ends_at(certificate: &[u8]) -> Option<TimestampMs> {
+/// The fields of a certificate that are parsed, as DER without their outer tag.
+struct Fields<'c> {
+    issuer: &'c [u8],
+    validity: &'c [u8],
+    subject: &'c [u8],
+}
+
+fn fields(certificate: &[u8]) -> Option<Fields<'_>> {
     let (certificate, _) = expect(certificate, SEQUENCE)?;
     let (mut body, _) = expect(certificate, SEQUENCE)?;
     if let Some((_, rest)) = expect(body, VERSION) {
@@ -45,8 +51,24 @@ pub(super) fn ends_at(certificate: &[u8]) -> Option<TimestampMs> {
     }
     let (_serial, body) = expect(body, INTEGER)?;
     let (_algorithm, body) = expect(body, SEQUENCE)?;
-    let (_issuer, body) = expect(body, SEQUENCE)?;
-    let (validity, _) = expect(body, SEQUENCE)?;
+    let (issuer, body) = expect(body, SEQUENCE)?;
+    let (validity, body) = expect(body, SEQUENCE)?;
+    let (subject, _) = expect(body, SEQUENCE)?;
+    Some(Fields {
+        issuer,
+        validity,
+        subject,
+    })
+}
+
+/// Returns whether a certificate names itself as its issuer.
+pub(super) fn is_self_signed(certificate: &[u8]) -> bool {
+    fields(certificate).is_some_and(|fields| fields.issuer == fields.subject)
+}
+
+/// Returns the end of a certificate's validity, or `None` if it cannot be parsed.
+pub(super) fn ends_at(certificate: &[u8]) -> Option<TimestampMs> {
+    let Fields { validity, .. } = fields(certificate)?;
     let (_, _, not_after) = element(validity)?;
     let (tag, text, _) = element(not_after)?;
     let text = std::str::from_utf8(text).ok()?;
@@ -83,6 +105,25 @@ mod tests {
             let certificate = params.self_signed(&key).unwrap();
             assert_eq!(ends_at(certificate.der()).unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn a_certificate_that_names_itself_as_its_issuer_is_self_signed() {
+        let named = |name| {
+            let mut params = rcgen::CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+            params
+                .distinguished_name
+                .push(rcgen::DnType::CommonName, name);
+            params
+        };
+        let key = rcgen::KeyPair::generate().unwrap();
+        let own = named("a").self_signed(&key).unwrap();
+        assert!(is_self_signed(own.der()));
+        let issuer = rcgen::KeyPair::generate().unwrap();
+        let issuer = rcgen::CertifiedIssuer::self_signed(named("b"), issuer).unwrap();
+        let issued = named("a").signed_by(&key, &issuer).unwrap();
+        assert!(!is_self_signed(issued.der()));
+        assert!(!is_self_signed(&[]));
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::io;
 
 use porchlight_schema::limits::{ANSWER_HEADERS_KEPT_BYTES_MAX, ANSWER_HEADERS_KEPT_MAX};
 use reqwest::header::HeaderMap;
-use rustls::CertificateError;
+use rustls::{CertificateError, OtherError};
+
+use super::tls::SelfSigned;
 
 /// The maximum number of characters of a reason.
 const REASON_CHARS_MAX: usize = 200;
@@ -48,7 +50,14 @@ fn of_tls(error: &rustls::Error) -> String {
     let rustls::Error::InvalidCertificate(certificate) = error else {
         return error.to_string().chars().take(REASON_CHARS_MAX).collect();
     };
-    match certificate {
+    let reason = of_certificate(certificate);
+    reason.unwrap_or("the certificate does not verify").into()
+}
+
+/// Returns the reason why a certificate does not verify, as a short sentence without a full stop,
+/// or `None` if it is uncommon.
+pub(super) fn of_certificate(error: &CertificateError) -> Option<&'static str> {
+    Some(match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "the certificate has expired"
         }
@@ -59,14 +68,34 @@ fn of_tls(error: &rustls::Error) -> String {
             "the certificate is for another host name"
         }
         CertificateError::UnknownIssuer => {
-            "the certificate is self-signed, its issuer is not trusted, or an intermediate certificate is missing"
+            "the certificate's issuer is not trusted, or an intermediate certificate is missing"
         }
         CertificateError::Revoked => "the certificate was revoked",
         CertificateError::BadEncoding => "the certificate cannot be read",
         CertificateError::BadSignature => "the certificate's signature is wrong",
-        _ => "the certificate does not verify",
+        CertificateError::Other(OtherError(other)) if other.is::<SelfSigned>() => {
+            "the certificate is self-signed"
+        }
+        _ => return None,
+    })
+}
+
+/// Decodes the beginning of an answer; invalid UTF-8 is replaced. The character in which `is_cut`
+/// ends the bytes is left out.
+pub(super) fn decode(bytes: &[u8], is_cut: bool) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    let mut chunks = bytes.utf8_chunks().peekable();
+    while let Some(chunk) = chunks.next() {
+        text.push_str(chunk.valid());
+        let invalid = chunk.invalid();
+        let is_incomplete =
+            || str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+        let ends_in_cut = is_cut && chunks.peek().is_none() && is_incomplete();
+        if !invalid.is_empty() && !ends_in_cut {
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
     }
-    .to_owned()
+    text
 }
 
 /// Returns the headers of an answer to keep: at most [`ANSWER_HEADERS_KEPT_MAX`] with a total of
@@ -128,13 +157,33 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_is_decoded_without_a_character_that_was_cut() {
+        let euro = "a€".as_bytes();
+        assert_eq!(decode(euro, true), "a€");
+        assert_eq!(decode(&euro[..3], true), "a");
+        assert_eq!(decode(&euro[..3], false), "a\u{fffd}");
+        assert_eq!(decode(&[0xff, b'b', 0xff], true), "\u{fffd}b\u{fffd}");
+        assert_eq!(decode(b"", true), "");
+    }
+
+    #[test]
     fn common_certificate_faults_have_descriptions() {
         let reason = |error| of_tls(&rustls::Error::InvalidCertificate(error));
         assert_eq!(
             reason(CertificateError::Expired),
             "the certificate has expired"
         );
-        assert!(reason(CertificateError::UnknownIssuer).contains("self-signed"));
+        assert!(reason(CertificateError::UnknownIssuer).contains("issuer is not trusted"));
+        let own = OtherError(std::sync::Arc::new(SelfSigned));
+        assert_eq!(
+            reason(CertificateError::Other(own)),
+            "the certificate is self-signed"
+        );
+        let uncommon = OtherError(std::sync::Arc::new(std::fmt::Error));
+        assert_eq!(
+            reason(CertificateError::Other(uncommon)),
+            "the certificate does not verify"
+        );
         let alert = rustls::Error::AlertReceived(rustls::AlertDescription::HandshakeFailure);
         assert!(of_tls(&alert).contains("HandshakeFailure"));
     }

@@ -10,7 +10,10 @@ use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore,
+    SignatureScheme,
+};
 
 use super::certificate;
 
@@ -46,6 +49,25 @@ pub enum TrustError {
 /// The last seen expiry of each host's chain.
 pub(super) type CertificateEnds = Arc<DashMap<String, TimestampMs>>;
 
+/// The reason why a certificate without a trusted issuer does not verify.
+#[derive(Debug, thiserror::Error)]
+#[error("the certificate is self-signed")]
+pub(super) struct SelfSigned;
+
+/// Replaces an error about the issuer, or one that names no common reason, if the certificate is
+/// self-signed. `openssl req -x509` makes a certificate authority, for which the error is that it
+/// is no server's certificate.
+fn name_self_signed(error: rustls::Error, certificate: &CertificateDer<'_>) -> rustls::Error {
+    match error {
+        rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::Other(_),
+        ) if certificate::is_self_signed(certificate) => {
+            CertificateError::Other(OtherError(Arc::new(SelfSigned))).into()
+        }
+        error => error,
+    }
+}
+
 /// Verifies certificates as usual and records the expiry of their chain.
 #[derive(Debug)]
 struct ExpiryRecorder {
@@ -68,7 +90,8 @@ impl ServerCertVerifier for ExpiryRecorder {
             server_name,
             ocsp_response,
             now,
-        )?;
+        );
+        let verified = verified.map_err(|error| name_self_signed(error, end_entity))?;
         let chain = std::iter::once(end_entity).chain(intermediates);
         let ends = chain
             .filter_map(|certificate| certificate::ends_at(certificate))

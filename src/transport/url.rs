@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use porchlight_ports::UrlRefused;
 use porchlight_schema::limits::URL_CHARS_MAX;
 use reqwest::Url;
+use url::ParseError;
 
 use super::address::{Cidr, Origin, is_permitted};
 
@@ -45,7 +46,14 @@ impl Target {
         if text.len() > URL_CHARS_MAX || text.contains(odd) {
             return Err(UrlRefused::Syntax);
         }
-        let url = Url::parse(text).map_err(|_| UrlRefused::Syntax)?;
+        let url = Url::parse(text).map_err(|error| match error {
+            ParseError::InvalidPort => UrlRefused::Port,
+            ParseError::IdnaError
+            | ParseError::InvalidDomainCharacter
+            | ParseError::InvalidIpv4Address
+            | ParseError::InvalidIpv6Address => UrlRefused::Host,
+            _ => UrlRefused::Syntax,
+        })?;
         if url.scheme() != "https" {
             return Err(UrlRefused::Scheme);
         }
@@ -62,7 +70,7 @@ impl Target {
             return Err(UrlRefused::Fragment);
         }
         let port = url.port_or_known_default();
-        let port = port.filter(|&port| port != 0).ok_or(UrlRefused::Syntax)?;
+        let port = port.filter(|&port| port != 0).ok_or(UrlRefused::Port)?;
         let named = authority
             .rsplit_once(':')
             .map_or(authority, |(host, _)| host);
@@ -131,9 +139,15 @@ mod tests {
             (" https://example.com", UrlRefused::Syntax),
             ("https://exa\tmple.com", UrlRefused::Syntax),
             ("https://example.com\n", UrlRefused::Syntax),
-            ("https://example.com:99999/", UrlRefused::Syntax),
-            ("https://example.com:0/", UrlRefused::Syntax),
-            ("https://exa%00mple.com/", UrlRefused::Syntax),
+            ("https://exam\\ple.com/", UrlRefused::Syntax),
+            ("https://example.com:99999/", UrlRefused::Port),
+            ("https://example.com:65536/", UrlRefused::Port),
+            ("https://example.com:0/", UrlRefused::Port),
+            ("https://example.com:port/", UrlRefused::Port),
+            ("https://exa%00mple.com/", UrlRefused::Host),
+            ("https://xn--a/", UrlRefused::Host),
+            ("https://256.1.1.1/", UrlRefused::Host),
+            ("https://[::g]/", UrlRefused::Host),
             ("http://example.com/", UrlRefused::Scheme),
             ("ftp://example.com/", UrlRefused::Scheme),
             ("file:///etc/passwd", UrlRefused::Scheme),

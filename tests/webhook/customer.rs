@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use porchlight_core::webhook::signature::service_signature;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::flow::header;
 use crate::receiver::{Authority, OK, Receiver};
@@ -312,6 +314,77 @@ async fn an_empty_body_is_accepted_with_any_media_type() {
         // As `curl -d ''` sends it.
         assert_eq!(send("").await, status, "{path}");
         assert_eq!(send("event=1").await, 415, "{path}");
+    }
+    server.stop();
+}
+
+/// The number of URL checks and test events that an organization may have in progress.
+const PROBES: usize = 4;
+
+/// Starts as many requests as an organization may have that check a URL, and waits until they are
+/// in progress.
+async fn occupy(customer: &Customer, method: &'static str, body: &Value) -> JoinSet<(u16, Value)> {
+    let mut occupied = JoinSet::new();
+    for _ in 0..PROBES {
+        let (customer, body) = (customer.clone(), body.clone());
+        occupied.spawn(async move { customer.call(method, "/v1/webhooks", Some(body)).await });
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    occupied
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_beside_too_many_url_checks_is_a_conflict() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    // A host that accepts connections and says nothing; each check takes five seconds.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let body = json!({"url": format!("https://127.0.0.1:{port}/")});
+    let mut creating = occupy(&customer, "POST", &body).await;
+    let answer = customer
+        .http
+        .post(format!("{}/v1/webhooks", customer.api))
+        .bearer_auth(&customer.key)
+        .header("content-type", "application/json")
+        .body(body.to_string())
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(answer.status().as_u16(), 409);
+    assert_eq!(answer.headers()["retry-after"], "1");
+    let problem: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+    assert_eq!(problem["code"], "conflict");
+    let mut created = Vec::new();
+    while let Some(answer) = creating.join_next().await {
+        let (status, body) = answer.unwrap();
+        created.push((status, body["code"].as_str().map(str::to_owned)));
+    }
+    created.sort();
+    let exists = (409, Some("webhook_exists".to_owned()));
+    assert_eq!(created[0], (201, None));
+    assert!(
+        created[1..].iter().all(|answer| *answer == exists),
+        "{created:?}"
+    );
+
+    let mut changing = occupy(&customer, "PUT", &body).await;
+    for (method, path, expected) in [
+        ("POST", "/v1/webhooks", (409, "webhook_exists")),
+        ("PUT", "/v1/webhooks", (409, "conflict")),
+        ("POST", "/v1/webhooks/test", (429, "tenant_requests")),
+    ] {
+        let body = (path == "/v1/webhooks").then(|| body.clone());
+        let (status, problem) = customer.call(method, path, body).await;
+        assert_eq!(
+            (status, problem["code"].as_str().unwrap()),
+            expected,
+            "{method}"
+        );
+    }
+    while let Some(answer) = changing.join_next().await {
+        assert_eq!(answer.unwrap().0, 200);
     }
     server.stop();
 }

@@ -140,7 +140,7 @@ fn after_six_attempts_a_message_is_failed_and_retryable() {
     run(async {
         let world = World::new();
         let mut answers = vec![BAD.to_owned(); 7];
-        answers.push(OK.to_owned());
+        answers.extend([OK.to_owned(), BAD.to_owned()]);
         let receiver = Receiver::answering(&world.authority, answers).await;
         world.endpoint(&receiver.url()).await;
         world.start_session().await;
@@ -183,6 +183,14 @@ fn after_six_attempts_a_message_is_failed_and_retryable() {
             assert_eq!(world.statuses().await, [status]);
             assert_eq!(receiver.seen() as u32, attempts);
         }
+        let detail = world.store.delivery(world.tenant, id).await;
+        let detail = detail.unwrap().unwrap();
+        assert_eq!(
+            (detail.row.cause, detail.row.status_code),
+            (None, Some(200))
+        );
+        let (_, last) = detail.attempts.last().unwrap();
+        assert_eq!(last.status_code, Some(500), "the last attempt failed");
         let page = world
             .store
             .deliveries(world.tenant, &failed, 10, None)

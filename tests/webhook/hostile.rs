@@ -124,6 +124,25 @@ async fn a_body_that_does_not_end_is_a_success_and_is_not_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_first_bytes_of_a_binary_answer_are_kept() {
+    let authority = Authority::new();
+    let receiver = Receiver::start(&authority, Shown::Good, |mut stream, _| async move {
+        read_request(&mut stream).await;
+        write_all(
+            &mut stream,
+            "HTTP/1.1 500 X\r\ncontent-length: 2048\r\n\r\n",
+        )
+        .await;
+        let _gone = stream.write_all(&[b'a', 0xff].repeat(1024)).await;
+        let _gone = stream.flush().await;
+    })
+    .await;
+    let answer = transport(&authority).send(request(&receiver.url())).await;
+    let kept = "a\u{fffd}".repeat(ANSWER_KEPT_BYTES_MAX / 2);
+    assert_eq!(answer.response, Some(kept));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_sent_byte_by_byte_is_a_success() {
     let answer = cause_of(|mut stream| async move {
         write_all(&mut stream, "HTTP/1.1 204 No Content\r\n\r\n").await;
@@ -244,7 +263,12 @@ async fn the_status_decides_and_redirects_are_not_followed() {
 async fn a_certificate_that_does_not_verify_fails_the_attempt_and_the_probe() {
     let authority = Authority::new();
     let transport = transport(&authority);
-    for shown in [Shown::Expired, Shown::SelfSigned, Shown::OtherHost] {
+    for (shown, reason) in [
+        (Shown::Expired, "the certificate has expired"),
+        (Shown::SelfSigned, "the certificate is self-signed"),
+        (Shown::SelfSignedAuthority, "the certificate is self-signed"),
+        (Shown::OtherHost, "the certificate is for another host name"),
+    ] {
         let receiver = Receiver::start(&authority, shown, |_, _| async {}).await;
         let answer = transport.send(request(&receiver.url())).await;
         assert_eq!(
@@ -252,11 +276,10 @@ async fn a_certificate_that_does_not_verify_fails_the_attempt_and_the_probe() {
             (Some(Cause::Tls), None),
             "{shown:?}"
         );
-        assert_eq!(
-            transport.probe(tenant(), &receiver.url()).await,
-            Err(UrlRefused::Certificate),
-            "{shown:?}"
-        );
+        assert_eq!(answer.details.reason.as_deref(), Some(reason));
+        let refused = transport.probe(tenant(), &receiver.url()).await;
+        assert_eq!(refused, Err(UrlRefused::Certificate(Some(reason))));
+        assert_eq!(refused.unwrap_err().to_string(), reason);
     }
     let receiver = Receiver::start(&authority, Shown::Good, |mut stream, log| async move {
         if let Some(request) = read_request(&mut stream).await {

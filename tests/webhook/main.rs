@@ -18,6 +18,7 @@ mod name_server;
 mod process;
 mod receiver;
 mod restricted;
+mod reuse;
 mod service;
 mod signatures;
 mod world;

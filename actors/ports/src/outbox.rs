@@ -220,11 +220,14 @@ impl DeliveryRow {
         }
     }
 
-    /// Returns the row after the change that `report` caused.
+    /// Returns the row after the change that `report` caused. A failed manual attempt of a delivered
+    /// message does not change the outcome of its delivery.
     #[must_use]
     pub fn changed(mut self, after: Queued, report: Option<&AttemptResult>) -> Self {
         self.queued = after;
-        if let Some(report) = report {
+        let undone =
+            |report: &&AttemptResult| after.state == State::Delivered && report.cause.is_some();
+        if let Some(report) = report.filter(|report| !undone(report)) {
             self.cause = report.cause;
             self.status_code = report.status_code;
             if report.cause.is_none() && self.delivered_at.is_none() {

@@ -32,7 +32,9 @@ pub struct Answer {
     pub status_code: Option<u16>,
     /// The cause of the failure; `None` if the attempt succeeded.
     pub cause: Option<Cause>,
-    /// The beginning of the answer's body; invalid UTF-8 is replaced.
+    /// The beginning of the answer's body, of at most
+    /// [`porchlight_schema::limits::ANSWER_KEPT_BYTES_MAX`] bytes. Invalid UTF-8 is replaced, which
+    /// may triple the length of the text.
     pub response: Option<String>,
     /// The time at which the first certificate of the receiver's chain expires, if known.
     pub certificate_ends_at: Option<TimestampMs>,
@@ -44,8 +46,16 @@ pub struct Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlRefused {
     /// The URL cannot be parsed or is too long.
-    #[error("not an absolute URL of at most 2048 characters without spaces or control characters")]
+    #[error(
+        "not an absolute URL of at most 2048 characters without spaces, backslashes or control characters"
+    )]
     Syntax,
+    /// The host of the URL is neither a name nor an address.
+    #[error("the host is not a valid name or address")]
+    Host,
+    /// The port of the URL is 0, too large, or not a number.
+    #[error("the port must be a number from 1 to 65535")]
+    Port,
     /// The scheme of the URL is not `https`.
     #[error("the scheme must be https")]
     Scheme,
@@ -64,9 +74,9 @@ pub enum UrlRefused {
     /// The host does not resolve.
     #[error("the host does not resolve")]
     Unresolved,
-    /// The certificate of the host does not verify.
-    #[error("the host's certificate does not verify")]
-    Certificate,
+    /// The certificate of the host does not verify, with the reason if it is a common one.
+    #[error("{}", .0.unwrap_or("the host's certificate does not verify"))]
+    Certificate(Option<&'static str>),
     /// An error of the service prevented the check of the URL.
     #[error("the URL cannot be checked at the moment")]
     Unavailable,

@@ -244,6 +244,7 @@ fn response(status: u16, codes: &[Code], schema: &Value) -> Value {
     let headers: &[&str] = match status {
         401 => &["WWW-Authenticate"],
         405 => &["Allow"],
+        409 if codes.contains(&Code::Conflict) => &["Retry-After"],
         415 => &["Accept", "Accept-Encoding"],
         426 => &["Upgrade"],
         429 | 503 => &["Retry-After"],

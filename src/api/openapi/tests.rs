@@ -293,3 +293,22 @@ fn no_keyword_contains_a_space() {
     });
     assert!(found.is_empty(), "{found:#?}");
 }
+
+#[test]
+fn a_conflict_may_say_when_to_retry() {
+    let mut conflicts = 0;
+    for (name, response) in document()["components"]["responses"].as_object().unwrap() {
+        let content = &response["content"]["application/problem+json"];
+        let has_conflict = content["examples"]["conflict"].is_object();
+        let status = content["examples"].as_object().unwrap();
+        let status = &status.values().next().unwrap()["value"]["status"];
+        let must_wait = matches!(status.as_u64(), Some(429 | 503));
+        assert_eq!(
+            response["headers"]["Retry-After"].is_object(),
+            has_conflict || must_wait,
+            "{name}"
+        );
+        conflicts += usize::from(has_conflict);
+    }
+    assert!(conflicts > 0);
+}

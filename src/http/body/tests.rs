@@ -152,6 +152,49 @@ async fn a_slow_body_is_cut_off() {
     assert_eq!(problem.code(), Code::BodyTimeout);
 }
 
+/// Returns a payload of `count` spaces, of which each but the first is sent `gap` after the one before
+/// was read.
+fn spaces(count: usize, gap: Duration) -> impl Stream<Item = Result<Bytes, PayloadError>> + Unpin {
+    Box::pin(stream::unfold(0, move |sent| async move {
+        if sent > 0 {
+            tokio::time::sleep(gap).await;
+        }
+        (sent < count).then(|| (Ok(Bytes::from_static(b" ")), sent + 1))
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_in_which_the_service_does_not_read_does_not_count() {
+    let announced = announced(&headers(&[]), SMALL).unwrap();
+    let gap = Duration::from_millis(1);
+    let mut body = announced.stream(spaces(20, gap), SOON).unwrap();
+    let mut read = Vec::new();
+    while body.read(&mut read).await.unwrap() {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    assert_eq!(read.len(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_in_interrupted_reads_counts() {
+    let announced = announced(&headers(&[]), SMALL).unwrap();
+    let gap = Duration::from_secs(4);
+    let mut body = announced.stream(spaces(20, gap), SOON).unwrap();
+    let (begun, mut read) = (Instant::now(), Vec::new());
+    let problem = loop {
+        let interval = Duration::from_secs(1);
+        if let Ok(Err(problem)) = tokio::time::timeout(interval, body.read(&mut read)).await {
+            break problem;
+        }
+    };
+    assert_eq!(problem.code(), Code::BodyTimeout);
+    let elapsed = begun.elapsed();
+    assert!(
+        elapsed >= SOON.whole && elapsed < SOON.whole + gap,
+        "{elapsed:?}"
+    );
+}
+
 #[tokio::test]
 async fn only_received_and_decompressed_bytes_are_counted() {
     let text = vec![b' '; 300_000];

@@ -36,18 +36,15 @@ impl From<ConfigureError> for Problem {
                 "Too many secrets were created with an Idempotency-Key within 24 hours; nothing was changed.",
             ),
             ConfigureError::Busy => Self::new(
-                Code::RateLimited,
-                "Your organization has too many URL checks in progress; nothing was changed.",
-            ),
-            ConfigureError::MayBeUnderWay => Self::new(
                 Code::Conflict,
-                "A request with this Idempotency-Key may be in progress; nothing was changed. Repeat the request.",
+                "Other requests of your organization are checking the URL of a webhook; this request changed nothing. Repeat it.",
             )
             .retry_after_sec(RETRY_AFTER_SEC),
             ConfigureError::Contended => Self::new(
                 Code::Conflict,
                 "The webhook was changed by another request; this request changed nothing.",
-            ),
+            )
+            .retry_after_sec(RETRY_AFTER_SEC),
             ConfigureError::Url(UrlRefused::Unavailable) => Self::new(
                 Code::Overloaded,
                 "The URL cannot be checked at the moment; nothing was changed.",
@@ -64,7 +61,7 @@ impl From<TestError> for Problem {
         match error {
             TestError::NoEndpoint => not_configured(),
             TestError::Busy => Self::new(
-                Code::RateLimited,
+                Code::TenantRequests,
                 "Your organization has too many test events in flight.",
             ),
             TestError::Store(error) => error.into(),

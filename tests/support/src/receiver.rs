@@ -31,6 +31,8 @@ pub enum Shown {
     Expired,
     /// A certificate that no authority signed.
     SelfSigned,
+    /// A self-signed certificate of an authority, as `openssl req -x509` makes it.
+    SelfSignedAuthority,
     /// A certificate for another host.
     OtherHost,
 }
@@ -89,10 +91,15 @@ impl Authority {
             params.not_after = rcgen::date_time_ymd(2020, 2, 1);
         }
         let key = rcgen::KeyPair::generate().unwrap();
-        let certificate = if shown == Shown::SelfSigned {
-            params.self_signed(&key).unwrap()
-        } else {
-            params.signed_by(&key, &self.certificate).unwrap()
+        if shown == Shown::SelfSignedAuthority {
+            params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        }
+        params
+            .distinguished_name
+            .push(rcgen::DnType::CommonName, HOST);
+        let certificate = match shown {
+            Shown::SelfSigned | Shown::SelfSignedAuthority => params.self_signed(&key).unwrap(),
+            _ => params.signed_by(&key, &self.certificate).unwrap(),
         };
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -38,13 +38,9 @@ pub enum ConfigureError {
     /// The limit of remembered answers with a secret is reached.
     #[error("too many secrets were made with an idempotency key")]
     TooManyRemembered,
-    /// Too many requests of this tenant wait for its receiver.
+    /// Too many other requests of this tenant wait for a receiver.
     #[error("too many URLs are being checked")]
     Busy,
-    /// Too many URLs are being checked, perhaps that of an earlier request with the same
-    /// `Idempotency-Key`.
-    #[error("too many URLs are being checked, perhaps of the same request")]
-    MayBeUnderWay,
     /// Concurrent changes kept conflicting with this one.
     #[error("the webhook was changed by others meanwhile")]
     Contended,
@@ -108,11 +104,14 @@ impl Webhooks {
             return Ok(made);
         }
         let url = normalized(url);
-        let probed = self.probe(tenant, &url).await;
-        probed.map_err(|error| match (error, repeat) {
-            (ConfigureError::Busy, Some(_)) => ConfigureError::MayBeUnderWay,
-            (error, _) => error,
-        })?;
+        match self.probe(tenant, &url).await {
+            // Without a check of the URL, an existing webhook is the only fault that is known.
+            Err(ConfigureError::Busy) if self.inner.outbox.endpoint(tenant).await?.is_some() => {
+                let made = self.repeated(tenant, request, repeat).await?;
+                return made.ok_or(ConfigureError::Exists);
+            }
+            probed => probed?,
+        }
         let now = self.inner.clock.now();
         let id = EndpointId::new(now, self.inner.entropy.random());
         let (secret, sealed) = self.new_secret(tenant, id, 1)?;
