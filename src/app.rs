@@ -70,13 +70,15 @@ pub fn run(
     ready: impl FnOnce(&Bound),
 ) -> anyhow::Result<()> {
     logging.start(&config)?;
+    let (version, store) = (env!("CARGO_PKG_VERSION"), config.store.kind.as_str());
+    let configuration = logging.configuration();
     actix_rt::System::new().block_on(async move {
         // Installed before the service reports that it is ready, so that every signal finds a
         // handler.
         let stopped = shutdown.listen()?;
         let app = App::build(config).await?;
         let bound = app.bound;
-        tracing::info!(api = %bound.api, ops = %bound.ops, "ready");
+        tracing::info!(version, configuration, store, api = %bound.api, ops = %bound.ops, "ready");
         notify::send(notify::READY);
         ready(&bound);
         stopped.await;

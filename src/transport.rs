@@ -360,13 +360,18 @@ impl Inner {
             let request = client.post(target.url.clone()).headers(headers.clone());
             request.body(body.clone()).send()
         };
-        let response = match CONNECTING_TENANT.scope(request.tenant, send(&self.client)).await {
+        let response = match CONNECTING_TENANT
+            .scope(request.tenant, send(&self.client))
+            .await
+        {
             Ok(response) => {
                 self.answered.insert(&response);
                 Ok(response)
             }
             Err(error) if self.answered.has_lost(&error) => {
-                CONNECTING_TENANT.scope(request.tenant, send(&self.unpooled)).await
+                CONNECTING_TENANT
+                    .scope(request.tenant, send(&self.unpooled))
+                    .await
             }
             Err(error) => Err(error),
         };

@@ -10,21 +10,24 @@ use crate::telemetry;
 pub enum Logging {
     /// Writes no log, because standard output is for a person.
     Off,
-    /// Writes a JSON log to standard output; its first line names this configuration file, if any.
+    /// Writes a JSON log to standard output; the line "ready" names this configuration file, if any.
     On(Option<PathBuf>),
 }
 
 impl Logging {
     /// Starts the log, if there is one.
-    pub(super) fn start(self, config: &Config) -> anyhow::Result<()> {
-        let Self::On(file) = self else {
-            return Ok(());
-        };
-        telemetry::install_logs(config.log.parsed_filter()?)?;
-        let configuration =
-            file.map_or_else(|| "defaults".into(), |file| file.display().to_string());
-        let (version, store) = (env!("CARGO_PKG_VERSION"), config.store.kind.as_str());
-        tracing::info!(version, configuration, store, "starting");
-        Ok(())
+    pub(super) fn start(&self, config: &Config) -> anyhow::Result<()> {
+        match self {
+            Self::Off => Ok(()),
+            Self::On(_) => telemetry::install_logs(config.log.parsed_filter()?),
+        }
+    }
+
+    /// Returns the configuration's name for the log.
+    pub(super) fn configuration(&self) -> String {
+        match self {
+            Self::On(Some(file)) => file.display().to_string(),
+            Self::On(None) | Self::Off => "defaults".to_owned(),
+        }
     }
 }

@@ -222,6 +222,9 @@ pub(super) const SHAKEN_FIXES: u8 = 3;
 pub(super) const SHAKEN_SILENT_MS: u32 = 10_000;
 /// The time for which such a fix holds.
 pub(super) const SHAKEN_HOLDS_MS: u32 = 15_000;
+/// The time over which the way shows the speed of a phone that reports none. A bicycle goes several accuracy radii
+/// in it.
+pub(super) const SHAKEN_WAY_MS: u32 = 5_000;
 /// The steepest street that vehicles take (public roads of 15 to 20 % are rare enough to bear
 /// signs).
 pub(super) const STREET_GRADE_MAX: f32 = 0.15;

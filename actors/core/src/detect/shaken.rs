@@ -4,9 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    SHAKEN_FIXES, SHAKEN_HOLDS_MS, SHAKEN_MPS, SHAKEN_SILENT_MPS, SHAKEN_SILENT_MS,
+    SHAKEN_FIXES, SHAKEN_HOLDS_MS, SHAKEN_MPS, SHAKEN_SILENT_MPS, SHAKEN_SILENT_MS, SHAKEN_WAY_MS,
     STEPS_IDLE_SEC_MIN, WALK_ACCURACY_M_MAX,
 };
+use crate::geo::Place;
 use crate::window::{Fix, WINDOW_MS, Window};
 
 /// Consecutive fixes at a speed.
@@ -18,10 +19,10 @@ struct Streak {
 }
 
 impl Streak {
-    /// Adds a fix, or ends the streak if the fix is too slow or too inaccurate.
-    fn add(&mut self, fix: &Fix, min_mps: f32) {
+    /// Adds a fix at this speed, or ends the streak if the fix is too slow or too inaccurate.
+    fn add(&mut self, fix: &Fix, mps: Option<f32>, min_mps: f32) {
         let is_good = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
-        if !is_good || fix.speed_mps.is_none_or(|mps| mps < min_mps) {
+        if !is_good || mps.is_none_or(|mps| mps < min_mps) {
             self.fixes = 0;
             return;
         }
@@ -39,12 +40,38 @@ impl Streak {
     }
 }
 
+/// Two earlier fixes, by which the speed of a phone that reports none is known.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+struct Way {
+    /// The time, place and accuracy of a fix that is one to two times [`SHAKEN_WAY_MS`] old.
+    from: Option<(u32, Place, f32)>,
+    /// A newer one, which replaces it.
+    next: Option<(u32, Place, f32)>,
+}
+
+impl Way {
+    /// Adds a fix. Returns the least speed, in m/s, that explains the way to it.
+    fn mps(&mut self, fix: &Fix) -> Option<f32> {
+        let is_old =
+            |&(t_ms, ..): &(u32, Place, f32)| fix.t_ms.saturating_sub(t_ms) >= SHAKEN_WAY_MS;
+        if self.next.as_ref().is_none_or(is_old) {
+            self.from = self.next.replace((fix.t_ms, fix.place, fix.accuracy_m));
+        }
+        let (t_ms, place, accuracy_m) = self.from?;
+        let seconds = fix.t_ms.saturating_sub(t_ms) as f32 / 1_000.0;
+        let way_m = fix.place.distance_m(place) - accuracy_m.max(fix.accuracy_m);
+        let is_near = fix.t_ms.saturating_sub(t_ms) <= 3 * SHAKEN_WAY_MS;
+        (is_near && seconds > 0.0).then_some(way_m.max(0.0) / seconds)
+    }
+}
+
 /// The last fast fixes and the step counter.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Shaken {
     fast: Streak,
     /// The last fixes that are at least as fast as a slow bicycle.
     brisk: Streak,
+    way: Way,
     /// The number of consecutive seconds in which the counter reported no rise, as far as they count.
     silent_sec: u8,
     /// The newest rise of the step counter.
@@ -66,8 +93,10 @@ impl Shaken {
             _ => 0,
         };
         for fix in window.fixes() {
-            self.fast.add(fix, SHAKEN_MPS);
-            self.brisk.add(fix, SHAKEN_SILENT_MPS);
+            let way_mps = self.way.mps(fix);
+            let mps = fix.speed_mps.or(way_mps);
+            self.fast.add(fix, mps, SHAKEN_MPS);
+            self.brisk.add(fix, mps, SHAKEN_SILENT_MPS);
         }
         let is_silent = u32::from(self.silent_sec) * WINDOW_MS >= SHAKEN_SILENT_MS;
         if is_silent && let Some(since_ms) = self.brisk.since_ms(window.t_ms) {
@@ -88,7 +117,6 @@ impl Shaken {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geo::Place;
 
     /// Returns a second with a fix, and the increase of the step counter in it.
     fn second(number: u32, mps: f32, steps: Option<u16>) -> Window {
@@ -123,6 +151,23 @@ mod tests {
         let ride = |counter: Option<u16>| (0..20).map(move |number| second(number, 4.5, counter));
         assert_eq!(newest(ride(Some(0))), Some(0));
         assert_eq!(newest(ride(None)), None, "a phone without a counter");
+    }
+
+    /// The phone reports no speed, so its places show it.
+    #[test]
+    fn a_bicycle_shakes_a_phone_that_reports_no_speed() {
+        let ride = |mps: f32| {
+            (0..30).map(move |number| {
+                let mut second = second(number, mps, Some(0));
+                for fix in second.fixes.iter_mut().flatten() {
+                    fix.speed_mps = None;
+                    fix.place.east_m = mps * number as f32;
+                }
+                second
+            })
+        };
+        assert!(newest(ride(4.5)).is_some());
+        assert_eq!(newest(ride(1.5)), None, "a walk");
     }
 
     /// A cargo bicycle moves at 3 m/s. The counter has reported no step for ten seconds. If it reports
