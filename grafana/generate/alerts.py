@@ -36,7 +36,7 @@ ALERTS = [
     ),
     dict(
         name="PorchlightUncleanEnd",
-        expr='porchlight_unclean_start == 1 and on (job, instance) (time() - process_start_time_seconds < 900)',
+        expr='porchlight_unclean_start == 1 and on (job, instance) (time() - process_start_time_seconds < 3600)',
         wait="0m",
         severity="ticket",
         summary="A node of Porchlight was started after a failure.",
@@ -45,7 +45,7 @@ ALERTS = [
         dashboard="porchlight-runtime",
         fires=[([s("porchlight_unclean_start", "1x20"), s("process_start_time_seconds", "0x20")], [WHO])],
         quiet=[
-            [s("porchlight_unclean_start", "1x40"), s("process_start_time_seconds", "-1000x40")],
+            [s("porchlight_unclean_start", "1x40"), s("process_start_time_seconds", "-4000x40")],
             [s("porchlight_unclean_start", "0x20"), s("process_start_time_seconds", "0x20")],
         ],
     ),
