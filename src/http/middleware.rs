@@ -41,7 +41,7 @@ pub async fn edge(
     if let Ok(response) = &mut answer {
         allow_origin(response);
         record(response);
-        close_if_draining(response);
+        close_if_last(response);
         report_rate(response);
     }
     let (route, status) = match &answer {
@@ -91,13 +91,14 @@ fn report_rate(response: &mut ServiceResponse<BoxBody>) {
     }
 }
 
-/// Closes the connection after the answer while the node drains: a request on a connection that the
-/// listener is about to close would get no answer.
-fn close_if_draining(response: &mut ServiceResponse<BoxBody>) {
+/// Announces that the connection closes after the answer, if it does: a request that the client sends on it would get no
+/// answer. The listener closes its connections while the node drains. The framework closes a connection after a request to
+/// upgrade it, such as Java's for HTTP/2, although the request was answered without an upgrade.
+fn close_if_last(response: &mut ServiceResponse<BoxBody>) {
     let state = response.request().app_data::<Data<State>>();
-    if state.is_some_and(|state| state.service.is_draining())
-        && !response.status().is_informational()
-    {
+    let is_draining = state.is_some_and(|state| state.service.is_draining());
+    let is_upgrade = response.request().head().upgrade();
+    if (is_draining || is_upgrade) && !response.status().is_informational() {
         let head = response.response_mut().head_mut();
         head.set_connection_type(ConnectionType::Close);
     }

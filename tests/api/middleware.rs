@@ -41,6 +41,26 @@ async fn a_valid_request_id_is_kept_and_any_other_replaced() {
     server.stop().await;
 }
 
+/// Java's client asks for an upgrade to HTTP/2 with each new connection.
+#[actix::test]
+async fn an_answer_without_the_requested_upgrade_announces_the_end_of_the_connection() {
+    let server = Server::start().await;
+    let key = server.keys.secret.clone();
+    let ask = async |upgrade: &str| {
+        let head = format!(
+            "GET /v1/sessions HTTP/1.1\r\nHost: localhost\r\nService-Key: {key}\r\n{upgrade}\r\n"
+        );
+        let answer = raw(server.address, head.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        answer.to_ascii_lowercase()
+    };
+    let upgrade =
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n";
+    assert!(ask(upgrade).await.contains("\r\nconnection: close\r\n"));
+    assert!(!ask("").await.contains("\r\nconnection:"));
+    server.stop().await;
+}
+
 /// A batch bypasses the router on its way to its handler; the router has the same handler for a
 /// differently encoded path.
 #[actix::test]
