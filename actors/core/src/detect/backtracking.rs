@@ -364,9 +364,7 @@ impl BacktrackingDetector {
         }
         // If no body is measured, turning back near the address looks the same as a visit to its
         // door.
-        let is_unseen =
-            !self.has_body && crumb.place.distance_m(Place::default()) <= self.near_m(context);
-        self.is_return |= is_unseen;
+        self.is_return |= !self.has_body && self.is_near(context, Some(crumb.place));
         self.see_visit(context, turn_ms);
         self.retrace = Some(Retrace {
             turn_ms,

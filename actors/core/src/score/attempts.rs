@@ -94,8 +94,7 @@ pub(crate) fn count(
     handed
 }
 
-/// Returns the stay at the address's door: that of the drop-off or, if the parcel was handed over at another door, the one
-/// at the address.
+/// Returns the stay at the address's door. It is the stay of the drop-off, or an earlier one if a neighbour took the parcel.
 fn stay_at_address<'p>(
     scene: &ScoringContext<'_>,
     places: &'p Places,

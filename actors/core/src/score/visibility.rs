@@ -156,28 +156,33 @@ pub(crate) fn score(
 /// at a door was recorded before it.
 fn until_silence(scene: &ScoringContext<'_>, places: &Places, critical: (u32, u32)) -> Option<f64> {
     places.door()?;
-    let mut heard = scene.input.windows.iter().filter(|window| window.alive);
-    let last_ms = heard.clone().next_back()?.end_ms();
+    let mut windows = scene.input.windows.iter().rev();
+    let last_ms = windows.find(|window| window.alive)?.end_ms();
     if scene.end_ms.saturating_sub(last_ms) < SILENT_END_MS {
         return None;
     }
     let critical = (critical.0.min(last_ms), critical.1.min(last_ms));
     let parts = parts(scene, places, critical, last_ms);
+    let heard_share = (heard_sec(scene) / weights::WHOLE_SEC).min(1.0);
+    Some(rounded(coverage_of(&parts) * heard_share))
+}
+
+/// Returns the number of seconds with data.
+fn heard_sec(scene: &ScoringContext<'_>) -> f64 {
+    let heard = scene.input.windows.iter().filter(|window| window.alive);
+    heard.count() as f64
+}
+
+/// Returns the coverage of all channels by their weights.
+fn coverage_of(parts: &[Part]) -> f64 {
     let total: f64 = parts.iter().map(|part| part.weight).sum();
-    let sum: f64 = parts
-        .iter()
-        .map(|part| part.weight / total.max(f64::MIN_POSITIVE) * part.coverage())
-        .sum();
-    let heard_sec = heard.by_ref().count() as f64;
-    Some(rounded(
-        sum * (heard_sec / weights::WHOLE_SEC).clamp(0.0, 1.0),
-    ))
+    let covered = parts.iter().map(|part| part.weight * part.coverage());
+    covered.sum::<f64>() / total.max(f64::MIN_POSITIVE)
 }
 
 /// Returns the deduction for very little data, however complete the few seconds are.
 fn little(scene: &ScoringContext<'_>, sum: f64, ledger: &mut EvidenceLog) -> f64 {
-    let heard = scene.input.windows.iter().filter(|window| window.alive);
-    let heard_sec = heard.count() as f64;
+    let heard_sec = heard_sec(scene);
     let missing = 1.0 - heard_sec / weights::WHOLE_SEC;
     if sum <= 0.0 || missing <= 0.0 {
         return 0.0;
@@ -444,17 +449,9 @@ fn in_favour(parts: Vec<Part>) -> Vec<Part> {
         };
         parts.iter().enumerate().map(place).collect()
     };
-    let value = |parts: &[Part]| -> f64 {
-        let total: f64 = parts.iter().map(|part| part.weight).sum();
-        parts
-            .iter()
-            .map(|part| part.weight * part.coverage())
-            .sum::<f64>()
-            / total.max(f64::MIN_POSITIVE)
-    };
     let readings = (0..(1_u32 << parts.len().min(8))).map(reading);
     readings.fold(parts.clone(), |best, other| {
-        if value(&other) > value(&best) {
+        if coverage_of(&other) > coverage_of(&best) {
             other
         } else {
             best
