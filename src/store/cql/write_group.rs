@@ -82,7 +82,12 @@ impl Db {
     }
 
     /// Writes rows with one request.
-    async fn write_rows(&self, rows: Vec<Row<'_>>) -> StoreResult<()> {
+    async fn write_rows(&self, mut rows: Vec<Row<'_>>) -> StoreResult<()> {
+        if rows.len() == 1
+            && let Some(row) = rows.pop()
+        {
+            return self.write(row.statement, row.values).await;
+        }
         let mut request = Batch::new(BatchType::Unlogged);
         request.set_is_idempotent(true);
         if let Some(first) = rows.first() {
