@@ -97,7 +97,7 @@ pub const JOURNAL_PARTITION_BATCHES_MAX: u32 = 64;
 /// Snapshots of a session that a process leaves beside its newest one on a CQL cluster.
 pub const SNAPSHOT_ROWS_MAX: u8 = 16;
 /// Rows that one process writes into the shared partition of an organization's hour of sessions, or
-/// of its ten minutes of deliveries, on a CQL cluster; further rows go into partitions of its own.
+/// of its ten minutes of deliveries or outbox entries, on a CQL cluster; further rows go into partitions of its own.
 pub const LIST_SHARED_ROWS_MAX: u16 = 2_048;
 /// Rows of sessions that one process writes each day into the shared partition of a courier's or a
 /// delivery's sessions on a CQL cluster; further rows go into partitions of its own.

@@ -4,31 +4,29 @@
 //! owner ignores an entry that the cursor does not confirm. Entries expire.
 
 mod cursor;
+mod entries;
 mod examined;
 mod port;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures_util::future::{try_join_all, try_join3};
+use futures_util::future::try_join3;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use porchlight_core::webhook::{Index, Listing, ManualRetry};
-use porchlight_observe::webhook::WebhookMetrics;
+use porchlight_core::webhook::Listing;
 use porchlight_ports::{Depth, Endpoint, StoreResult, Work};
-use porchlight_schema::ids::{EndpointId, MessageId, SessionId, Shard, ShardSet};
+use porchlight_schema::ids::{EndpointId, SessionId, Shard, ShardSet};
 use porchlight_schema::limits::DEPTH_COUNTED_MAX;
 use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
-use super::db::{decode, id_bytes};
-use super::slots::{AT_ONCE, Direction, OutboxKind, SLOT_MS, SlotOwner, slot_of};
+use super::slots::{AT_ONCE, OutboxKind, SLOT_MS, slot_of};
 pub(super) use cursor::Cursor;
+use entries::{EntryQuery, OutboxEntry};
 pub(super) use examined::ExaminedEntries;
 
 /// The age in milliseconds at which a slot receives no more rows: nodes' clocks differ by less.
 const SETTLED_MS: i64 = 2 * SLOT_MS;
-/// Maximum number of entries that are examined concurrently.
-const ENTRIES_AT_ONCE: usize = 64;
 /// Maximum number of entries, and of failed messages, that are counted per endpoint.
 const DEPTH_WALKED_MAX: usize = DEPTH_COUNTED_MAX as usize;
 
@@ -54,203 +52,7 @@ impl OutboxId {
     }
 }
 
-/// A row of an outbox: a message whose lane the owner must examine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct OutboxEntry {
-    at: TimestampMs,
-    id: MessageId,
-    session_id: SessionId,
-    number: u32,
-    /// Whether the message was already delivered, for a requested retry.
-    again: bool,
-}
-
-impl OutboxEntry {
-    fn read(kind: OutboxKind, at: i64, id: &[u8], data: &[u8]) -> StoreResult<Self> {
-        let id = MessageId::from_bytes(id_bytes("outbox", id)?);
-        let at = TimestampMs(at);
-        Ok(if kind == OutboxKind::Manual {
-            let (session_id, number, again) = decode("outbox", data)?;
-            Self {
-                at,
-                id,
-                session_id,
-                number,
-                again,
-            }
-        } else {
-            let (session_id, number) = decode("outbox", data)?;
-            Self {
-                at,
-                id,
-                session_id,
-                number,
-                again: false,
-            }
-        })
-    }
-
-    /// Returns whether the cursor confirms the entry.
-    fn is_confirmed_by(&self, kind: OutboxKind, cursor: &Cursor) -> bool {
-        match kind {
-            OutboxKind::Manual => !cursor.is_manual_done(self.id, self.at),
-            OutboxKind::Ready => cursor.index(self.number) == Index::Ready,
-            OutboxKind::Due => cursor.index(self.number) == Index::Due(self.at),
-            OutboxKind::Held => cursor.index(self.number) == Index::Held(self.at),
-        }
-    }
-
-    fn manual_retry(self) -> ManualRetry {
-        ManualRetry {
-            asked_at: self.at,
-            id: self.id,
-            session_id: self.session_id,
-            again: self.again,
-        }
-    }
-}
-
-/// The entries of an outbox to read, by kind, slot and time.
-#[derive(Debug, Clone, Copy)]
-struct EntryQuery {
-    kind: OutboxKind,
-    /// The first slot to read.
-    from_slot: i64,
-    /// The last slot to read.
-    to_slot: i64,
-    /// The earliest time of the entries to read, inclusive.
-    from: TimestampMs,
-    /// The latest time of the entries to read, exclusive.
-    before: TimestampMs,
-    limit: usize,
-}
-
-impl EntryQuery {
-    /// Selects entries of one kind from a slot on, regardless of their time.
-    fn all(kind: OutboxKind, from_slot: i64, limit: usize) -> Self {
-        Self {
-            kind,
-            from_slot,
-            to_slot: i64::MAX,
-            from: TimestampMs(i64::MIN),
-            before: TimestampMs(i64::MAX),
-            limit,
-        }
-    }
-
-    /// Skips the entries before a time. An entry is in the slot of its time or in a later slot.
-    fn skip_before(self, from: TimestampMs) -> Self {
-        Self {
-            from_slot: self.from_slot.max(slot_of(from, SLOT_MS)),
-            from: self.from.max(from),
-            ..self
-        }
-    }
-
-    /// Returns whether the query includes all entries from a time on.
-    fn includes_all_after(&self, from: TimestampMs) -> bool {
-        self.from <= from && self.before == TimestampMs(i64::MAX) && self.to_slot == i64::MAX
-    }
-}
-
 impl Inner {
-    /// Reads confirmed entries of a slot, up to the limit. The database skips the entries before
-    /// `query.from`, so that the cost of a listing depends only on the new entries.
-    async fn entries_in_slot(
-        &self,
-        outbox: OutboxId,
-        slot: i64,
-        query: EntryQuery,
-    ) -> StoreResult<Vec<OutboxEntry>> {
-        let EntryQuery { kind, limit, .. } = query;
-        let endpoint = outbox.endpoint_id.to_bytes();
-        let (from, before) = (query.from.0, query.before.0);
-        let values = (endpoint.as_slice(), slot, kind as i8, from, before);
-        let statement = &self.db.statements.outbox_get;
-        let rows = self
-            .db
-            .stream::<(i64, Vec<u8>, Vec<u8>)>(statement, values)
-            .await?;
-        let mut rows = rows.try_chunks(ENTRIES_AT_ONCE);
-        let mut found = Vec::new();
-        while let Some(some) = rows.next().await {
-            let some = some.map_err(|stopped| stopped.1)?;
-            let read = some
-                .iter()
-                .map(|(at, id, data)| OutboxEntry::read(kind, *at, id, data));
-            let entries: Vec<OutboxEntry> = read.collect::<StoreResult<_>>()?;
-            WebhookMetrics::get().on_rows_listed(entries.len());
-            let reading = entries
-                .iter()
-                .map(|entry| self.cursor(outbox.shard, entry.session_id));
-            let cursors = try_join_all(reading).await?;
-            let held = entries.iter().zip(cursors);
-            let held = held.filter(|(entry, cursor)| entry.is_confirmed_by(kind, cursor));
-            found.extend(held.map(|(entry, _)| *entry));
-            if found.len() >= limit {
-                found.truncate(limit);
-                break;
-            }
-        }
-        Ok(found)
-    }
-
-    /// Returns confirmed entries, from the first slot on, up to a limit. Skips ready entries that the
-    /// owner has found finished.
-    async fn entries(&self, outbox: OutboxId, query: EntryQuery) -> StoreResult<Vec<OutboxEntry>> {
-        if query.limit == 0 {
-            return Ok(Vec::new());
-        }
-        let generation = self.ownership.generation(outbox.shard);
-        let generation = generation.filter(|_| query.kind == OutboxKind::Ready);
-        let examined = generation.and_then(|generation| {
-            let examined = self.caches.examined_outboxes.get(&outbox.endpoint_id)?;
-            examined.from(generation, self.clock.now())
-        });
-        let from = examined.unwrap_or(TimestampMs(i64::MIN));
-        let left = query.skip_before(from);
-        let owner = SlotOwner::Outbox(outbox.endpoint_id, query.kind);
-        let slots = self.slots(owner, left.from_slot, left.to_slot, Direction::Ascending);
-        let slots = slots.await?;
-        let generation = generation.filter(|_| query.includes_all_after(from) && !slots.is_empty());
-        let Some(generation) = generation else {
-            return self.entries_in_slots(outbox, slots, left).await;
-        };
-        // A clock of this process that is ahead must not hide the entries that others write now.
-        let began = self.earlier_clock().await?;
-        let found = self.entries_in_slots(outbox, slots, left).await?;
-        if found.len() < query.limit {
-            let first = found.iter().map(|entry| entry.at).min();
-            let examined = ExaminedEntries::new(generation, began, first);
-            self.caches
-                .examined_outboxes
-                .put(outbox.endpoint_id, examined);
-        }
-        Ok(found)
-    }
-
-    /// Reads confirmed entries of these slots, up to the limit.
-    async fn entries_in_slots(
-        &self,
-        outbox: OutboxId,
-        slots: Vec<i64>,
-        query: EntryQuery,
-    ) -> StoreResult<Vec<OutboxEntry>> {
-        let mut found: Vec<OutboxEntry> = Vec::new();
-        for slot in slots {
-            let left = EntryQuery {
-                limit: query.limit - found.len(),
-                ..query
-            };
-            let some = self.entries_in_slot(outbox, slot, left);
-            found.extend(some.await?);
-            if found.len() >= query.limit {
-                break;
-            }
-        }
-        Ok(found)
-    }
-
     /// Returns the first slot of an outbox that may contain valid entries. Ignores a stored mark that is not in the
     /// past: it comes from a clock that was ahead, and other nodes still write entries into the slots before it.
     async fn mark(&self, endpoint_id: EndpointId) -> StoreResult<i64> {
@@ -294,18 +96,15 @@ impl Inner {
             OutboxKind::Due,
             OutboxKind::Held,
         ] {
-            let owner = SlotOwner::Outbox(endpoint_id, kind);
-            for slot in self
-                .slots(owner, mark, first_left - 1, Direction::Ascending)
-                .await?
-            {
+            let slots = self.outbox_slots(outbox, kind, mark, first_left - 1);
+            for slot in slots.await? {
                 advanced = settled;
-                let first = EntryQuery::all(kind, slot, 1);
-                let left = self.entries_in_slot(outbox, slot, first).await?;
+                let first = EntryQuery::all(kind, slot.slot, 1);
+                let left = self.entries_in_slot(outbox, &slot, first).await?;
                 let Some(first) = left.first() else {
                     continue;
                 };
-                first_left = slot;
+                first_left = slot.slot;
                 if kind == OutboxKind::Ready {
                     self.caches
                         .examined_outboxes

@@ -14,8 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Inner;
 use super::db::encode;
-use super::slots::OutboxKind;
-use super::slots::{SLOT_MS, SlotOwner, slot_of, tenant_key};
+use super::slots::{OutboxKind, SLOT_MS, slot_of, tenant_key};
 use super::state::State;
 use super::write_group::WriteGroup;
 
@@ -220,12 +219,11 @@ impl Inner {
         data: &T,
     ) -> StoreResult<()> {
         let slot = slot_of(at.max(self.clock.now()), SLOT_MS);
-        self.list_slots(&[(SlotOwner::Outbox(endpoint_id, kind), slot)])
-            .await?;
+        let partition = self.outbox_partition(endpoint_id, kind, slot).await?;
         let (endpoint, id) = (endpoint_id.to_bytes().to_vec(), id.to_bytes().to_vec());
         let (data, ttl) = (encode(data)?, self.row_ttls.outbox);
         let (bytes, kind) = (data.len(), kind as i8);
-        let values = (endpoint, slot, kind, at.0, id, data, ttl);
+        let values = (endpoint, partition, kind, at.0, id, data, ttl);
         group.add(&self.db.statements.outbox_put, bytes, values);
         Ok(())
     }

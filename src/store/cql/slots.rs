@@ -39,6 +39,8 @@ pub(super) enum OutboxKind {
 pub(super) enum SlotOwner {
     /// An endpoint's outbox, by kind.
     Outbox(EndpointId, OutboxKind),
+    /// The partitions of an endpoint's outbox that one process writes alone, by kind.
+    OwnOutbox(EndpointId, OutboxKind),
     /// A tenant's deliveries.
     Deliveries(Tenant),
     /// A tenant's failed deliveries.
@@ -71,11 +73,8 @@ impl SlotOwner {
     /// Returns the owner as a key.
     pub(super) fn key(self) -> Vec<u8> {
         let (letter, rest) = match self {
-            Self::Outbox(endpoint, kind) => {
-                let mut key = vec![kind as u8];
-                key.extend(endpoint.to_bytes());
-                (b'O', key)
-            }
+            Self::Outbox(endpoint, kind) => (b'O', outbox_key(endpoint, kind)),
+            Self::OwnOutbox(endpoint, kind) => (b'o', outbox_key(endpoint, kind)),
             Self::Deliveries(tenant) => (b'D', tenant_key(tenant)),
             Self::Failed(tenant) => (b'F', tenant_key(tenant)),
             Self::Sessions(tenant) => (b'S', tenant_key(tenant)),
@@ -98,6 +97,13 @@ impl SlotOwner {
         key.extend(rest);
         key
     }
+}
+
+/// Returns an outbox's kind of entries in a key: the kind, then the endpoint's id.
+fn outbox_key(endpoint_id: EndpointId, kind: OutboxKind) -> Vec<u8> {
+    let mut key = vec![kind as u8];
+    key.extend(endpoint_id.to_bytes());
+    key
 }
 
 /// Returns a tenant in a key: the organization's id, then the environment.

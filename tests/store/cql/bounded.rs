@@ -232,10 +232,23 @@ async fn lists_of_a_busy_organization_leave_their_shared_partitions_when_these_a
         }
     }
     assert_eq!(messages, expected);
+    let endpoint_id = store.endpoint(tenant).await.unwrap().unwrap().id;
+    let waiting = async |limit| {
+        let ready = Some((TimestampMs(i64::MIN), limit));
+        let listing = store.listing(tenant, endpoint_id, ready, None, None, 0);
+        listing.await.unwrap().ready.unwrap()
+    };
+    let all = waiting(2 * rows).await;
+    let found: Vec<_> = all.iter().map(|(_, session_id)| *session_id).collect();
+    assert!(found.iter().eq(expected.iter().rev()));
+    for limit in [1, 50, rows - 50, rows] {
+        assert_eq!(waiting(limit).await, all[..limit], "limit {limit}");
+    }
     let session = connect(&keyspace).await;
     for (table, key) in [
         ("sessions_by_organization", "tenant, hour"),
         ("deliveries", "tenant, slot"),
+        ("outbox", "endpoint, slot"),
     ] {
         let mut rows = partitions(&session, table, key).await;
         rows.sort_unstable();

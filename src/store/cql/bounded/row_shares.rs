@@ -1,4 +1,4 @@
-//! The rows that this process may still write into the shared partitions of lists.
+//! The rows that this process may still write into the shared partitions of lists and outboxes.
 //!
 //! A list begins in a partition that all processes share, and each process counts its own rows there. Beyond its share, it
 //! writes into partitions of its own. So a partition's rows are bounded by the number of processes that wrote into it.
@@ -69,7 +69,7 @@ pub(in crate::cql) struct RowShares {
     sessions: Counters,
     deliveries: Counters,
     riders: Counters,
-    /// The counters of lists of deliveries and of failed deliveries.
+    /// The counters of lists of deliveries, of failed deliveries and of outboxes.
     messages: Counters,
     /// The number of this process's first own partition. It is random, so that processes do not share one.
     first_own: u32,
