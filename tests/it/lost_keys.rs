@@ -96,6 +96,48 @@ fn keys_rotate_through_key_files() {
 }
 
 #[test]
+fn a_backup_has_no_key_that_the_configuration_no_longer_names() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let caller = Caller::new(&server);
+    let id = block_on(caller.start("kept"));
+    server.stop();
+    let unused = folder.store().join("secret.key");
+    let new = key_file(&folder, "new.key", "4e");
+    let both = format!("{new},{}", unused.display());
+    Server::start(&folder, &[(KEY_FILES, &both)]).stop();
+    let server = Server::start(&folder, &[(KEY_FILES, &new)]);
+    assert!(unused.exists());
+
+    let command = |name: &str| {
+        let mut command = porchlight();
+        command.arg(name).env(KEY_FILES, &new);
+        command
+    };
+    let copy = folder.path().join("copy");
+    let backup = command("backup")
+        .arg(&copy)
+        .env("PORCHLIGHT__STORE__PATH", folder.store())
+        .output();
+    successful(backup.unwrap());
+    server.stop();
+    assert!(copy.join("acknowledged").exists() && !copy.join("secret.key").exists());
+
+    let target = Folder::new();
+    let restore = command("restore")
+        .arg(&copy)
+        .arg("--data")
+        .arg(target.store())
+        .output();
+    successful(restore.unwrap());
+    let server = Server::start(&target, &[(KEY_FILES, &new)]);
+    let caller = Caller::with_key(&server, caller.key());
+    let session = block_on(caller.get(&format!("/v1/sessions/{id}")));
+    assert_eq!(session.status, 200, "{}", session.body);
+    server.stop();
+}
+
+#[test]
 fn keys_made_before_the_first_start_do_not_hinder_it() {
     let folder = Folder::new();
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Tests SIGTERM: refuse, finish the work in flight, write all data, and exit successfully.
+//! Tests SIGTERM and SIGHUP: refuse, finish the work in flight, write all data, and exit successfully.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use porchlight_schema::limits::DRAIN_MS_MAX;
 use serde_json::{Value, json};
 
+use crate::caller::Caller;
 use crate::phone::{Client, delivery};
 use crate::server::{Folder, Server, block_on, http};
 
@@ -218,6 +219,23 @@ fn kept_connections_are_answered_during_an_idle_shutdown() {
     }
     // No client is connected any more.
     assert!(server.ended(Duration::from_secs(60)).success());
+}
+
+#[test]
+fn a_closed_terminal_ends_the_server_like_a_request_to_stop() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let caller = Caller::new(&server);
+    let id = block_on(caller.start("kept"));
+    server.signal("-HUP");
+    assert!(server.ended(Duration::from_millis(DRAIN_MS_MAX)).success());
+    let server = Server::start(&folder, &[]);
+    let unclean = block_on(server.metric("porchlight_unclean_start"));
+    assert_eq!(unclean, Some(0.0));
+    let caller = Caller::with_key(&server, caller.key());
+    let session = block_on(caller.get(&format!("/v1/sessions/{id}")));
+    assert_eq!(session.status, 200, "{}", session.body);
+    server.stop();
 }
 
 #[test]
