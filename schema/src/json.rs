@@ -18,9 +18,21 @@ const BEYOND: &[u8] = b"1e308";
 ///
 /// The text is not JSON; the error has the position.
 pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
-    serde_json::from_slice(text).or_else(|error| match within_doubles(text) {
+    parse_as(text, |text| serde_json::from_slice(text))
+}
+
+/// Parses a text with `parse`, which serde_json implements for some type.
+///
+/// # Errors
+///
+/// The error of `parse`.
+pub(crate) fn parse_as<T>(
+    text: &[u8],
+    parse: impl Fn(&[u8]) -> Result<T, serde_json::Error>,
+) -> Result<T, serde_json::Error> {
+    parse(text).or_else(|error| match within_doubles(text) {
         Cow::Borrowed(_) => Err(error),
-        Cow::Owned(text) => serde_json::from_slice(&text),
+        Cow::Owned(text) => parse(&text),
     })
 }
 

@@ -64,17 +64,13 @@ pub const INGEST_DELAY_US_TARGET: u32 = 5_000;
 /// Batches between last byte and acknowledgement that a node always admits: with fewer, a group
 /// commit shares its sync among too few.
 pub const INGEST_BATCHES_MIN: u32 = 64;
-/// Batches between last byte and acknowledgement that a node admits before it has measured its
-/// speed.
+/// Batches between last byte and acknowledgement that a node admits before it has measured its speed.
 pub const INGEST_BATCHES_START: u32 = 256;
-/// Maximum number of batches between last byte and acknowledgement: the store's writer accepts no
-/// more.
+/// Maximum number of batches between last byte and acknowledgement: the store's writer accepts no more.
 pub const INGEST_BATCHES_MAX: u32 = 2_048;
-/// Maximum number of acknowledged batches, about 1 KB each, that wait for their sessions' actors on
-/// a node.
+/// Maximum number of acknowledged batches, about 1 KB each, that wait for their sessions' actors on a node.
 pub const NODE_MAILBOX_MAX: u32 = 16_384;
-/// Maximum number of batches in one session's mailbox; beyond it the session reads them from the
-/// journal.
+/// Maximum number of batches in one session's mailbox; beyond it the session reads them from the journal.
 pub const SESSION_MAILBOX_MAX: u32 = 64;
 /// Maximum number of operations queued for the committer of the embedded store.
 pub const COMMIT_QUEUE_MAX: usize = 4_096;
@@ -82,8 +78,7 @@ pub const COMMIT_QUEUE_MAX: usize = 4_096;
 pub const COMMIT_GROUP_MAX: usize = 512;
 /// Maximum bytes in one group of the committer, after its first operation.
 pub const COMMIT_GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Number of journal heads that the committer caches, so that a batch with a higher `seq` needs no
-/// lookup.
+/// Number of journal heads that the committer caches, so that a batch with a higher `seq` needs no lookup.
 pub const JOURNAL_HEADS_MAX: usize = 262_144;
 /// Maximum bytes of batches in one read of the journal, after the first batch.
 pub const JOURNAL_READ_BYTES_MAX: usize = 1024 * 1024;
@@ -91,8 +86,7 @@ pub const JOURNAL_READ_BYTES_MAX: usize = 1024 * 1024;
 pub const KEY_NAME_CHARS_MAX: usize = 64;
 /// Maximum number of keys whose last use is written in one step.
 pub const KEY_USES_WRITTEN_MAX: usize = 1_024;
-/// Batches in one partition of a session's journal on a CQL cluster: 64 KB of usual ones, 20 MB of
-/// 300 KB each.
+/// Batches in one partition of a session's journal on a CQL cluster: 64 KB of usual ones, 20 MB of 300 KB each.
 pub const JOURNAL_PARTITION_BATCHES_MAX: u32 = 64;
 /// Snapshots of a session that a process leaves beside its newest one on a CQL cluster.
 pub const SNAPSHOT_ROWS_MAX: u8 = 16;
@@ -104,8 +98,7 @@ pub const LIST_SHARED_ROWS_MAX: u16 = 2_048;
 pub const LIST_SHARED_ROWS_PER_DAY_MAX: u16 = 32;
 /// Rows in a partition that one process writes alone: about 8 MB of sessions, or 33 MB of deliveries.
 pub const LIST_OWN_ROWS_MAX: u64 = 131_072;
-/// Time for which all members of a CQL cluster must read bounded partitions before the nodes agree
-/// to use them.
+/// Time for which all members of a CQL cluster must read bounded partitions before the nodes agree to use them.
 pub const AGREED_AFTER_MS: u64 = 10 * 60 * 1000;
 /// Time from the agreement on bounded partitions to their first use.
 pub const AGREED_AHEAD_MS: u64 = 10 * 60 * 1000;
@@ -136,8 +129,7 @@ pub const RETENTION_MS_MIN: i64 = 3 * 24 * 3600 * 1000;
 pub const INGEST_TIMEOUT_MS_MAX: i64 = 2_000;
 /// Maximum number of open event streams of one node.
 pub const NODE_EVENT_STREAMS_MAX: usize = 8_192;
-/// Maximum number of messages in one chunk of an event stream; the next chunk is built after this
-/// one was written.
+/// Maximum number of messages in one chunk of an event stream; the next chunk is built after this one was written.
 pub const EVENTS_PIECE_MESSAGES_MAX: usize = 64;
 /// Interval of comments in an event stream (contract 9).
 pub const EVENTS_COMMENT_MS: u64 = 15_000;
@@ -182,6 +174,8 @@ pub const LARGE_BODY_BYTES: usize = 128 * 1024;
 pub const LARGE_BODY_PERMIT_MS_MAX: u64 = 5_000;
 /// Time after which a thread of usual priority does the work on a large body, if no thread of low priority has begun it.
 pub const LARGE_BODY_STARVED_MS: u64 = 250;
+/// Time after which a thread of usual priority repeats the decoding of a large body that is not completed.
+pub const LARGE_BODY_REPEATED_MS: u64 = 500;
 /// Sessions started per second; the burst is [`SESSION_STARTS_BURST_FACTOR`] times as many.
 pub const TENANT_SESSION_STARTS_PER_SEC: u32 = 1_000;
 /// The burst factor of [`TENANT_SESSION_STARTS_PER_SEC`].
@@ -276,6 +270,10 @@ pub const RECORDER_RUNS_MAX: usize = 64;
 pub const RECORDER_MESSAGES_KNOWN_MAX: usize = 256;
 /// Time without data after which a recorder no longer counts as receiving.
 pub const RECORDER_HEARD_LATELY_MS: i64 = 60_000;
+/// Objects, of up to 640 bytes, in a push that is read as a tree: 20,000 positions have about 80,000.
+pub const RECORDER_TREE_OBJECTS_MAX: usize = 131_072;
+/// Values in a push that is read as a tree. Each takes 32 bytes.
+pub const RECORDER_TREE_VALUES_MAX: usize = 1_048_576;
 
 // --- Snapshots and supervision (design) ------------------------------------------------------------------------
 
@@ -305,13 +303,11 @@ pub const LATE_SCORES_APART_MAX_MS: u64 = 4_000;
 pub const END_SETTLES_MS: u64 = 10_000;
 /// Maximum size of a session machine's snapshot.
 pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024;
-/// Number of restarts of a session's actor within [`RESTART_WINDOW_MS`] after which a batch is
-/// quarantined.
+/// Number of restarts of a session's actor within [`RESTART_WINDOW_MS`] after which a batch is quarantined.
 pub const RESTARTS_MAX: u32 = 3;
 /// The time window of [`RESTARTS_MAX`].
 pub const RESTART_WINDOW_MS: u64 = 60_000;
-/// Maximum number of batches that one scoring quarantines; a detector that panics at more has
-/// another fault.
+/// Maximum number of batches that one scoring quarantines; a detector that panics at more has another fault.
 pub const SCORING_QUARANTINES_MAX: usize = 8;
 /// Maximum number of sessions that a node scores at the same time.
 pub const SCORING_ACTORS_MAX: usize = 2;
@@ -353,8 +349,7 @@ pub const LIVE_LOOK_UPS_AT_ONCE_MAX: usize = 4;
 pub const PEER_REQUEST_MS_MAX: u64 = 2_000;
 /// Maximum size of a request or an answer between nodes.
 pub const PEER_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Maximum number of batches queued for forwarding to one node; further ones are dropped and found
-/// in the journal.
+/// Maximum number of batches queued for forwarding to one node; further ones are dropped and found in the journal.
 pub const PEER_QUEUE_BATCHES_MAX: usize = 8_192;
 /// Maximum bytes of batches queued for forwarding to one node.
 pub const PEER_QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -362,21 +357,18 @@ pub const PEER_QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
 pub const PEER_QUEUE_NUDGES_MAX: usize = 65_536;
 /// Maximum number of batches or nudges in one request between nodes.
 pub const PEER_REQUEST_ITEMS_MAX: usize = 512;
-/// Maximum bytes of batches in one request, after the first batch; a larger batch is left to the
-/// journal.
+/// Maximum bytes of batches in one request, after the first batch; a larger batch is left to the journal.
 pub const PEER_REQUEST_BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// Maximum number of questions about live sessions to one node that wait for answers.
 pub const PEER_ASKED_MAX: usize = 256;
 
 // --- Path images ------------------------------------------------------------------------------------------------
 
-/// Number of path images that a node caches, about 150 KB each, or 400 KB on a street map; the
-/// oldest is evicted.
+/// Number of path images that a node caches, about 150 KB each, or 400 KB on a street map; the oldest is evicted.
 pub const PICTURES_KEPT_MAX: usize = 64;
 /// Maximum number of path images that a node draws at the same time.
 pub const PICTURES_DRAWN_AT_ONCE_MAX: usize = 2;
-/// Maximum number of requests that wait for a path image on a node; further ones are answered with
-/// 503.
+/// Maximum number of requests that wait for a path image on a node; further ones are answered with 503.
 pub const PICTURES_WAITING_MAX: usize = 32;
 
 // --- Lists (contract 2, 6) -------------------------------------------------------------------------------------
@@ -390,16 +382,14 @@ pub const CURSOR_CHARS_MAX: usize = 256;
 
 // --- Keys (contract 1) ------------------------------------------------------------------------------------------
 
-/// Deadline for a revocation to take effect on every node, including on open connections (contract
-/// 1).
+/// Deadline for a revocation to take effect on every node, including on open connections (contract 1).
 pub const REVOKED_MS_MAX: u64 = 30_000;
 /// Maximum age of a cached key lookup, so that a stream that checks its credential periodically
 /// against the cache still ends within [`REVOKED_MS_MAX`].
 pub const KEY_REMEMBERED_MS_MAX: u64 = 4_000;
 /// Number of successful key lookups that a node caches.
 pub const KEYS_REMEMBERED_MAX: usize = 16_384;
-/// Lookups per second, on one node, of keys that were never found there: guessing keys must not use
-/// up the store.
+/// Lookups per second, on one node, of keys that were never found there: guessing keys must not use up the store.
 pub const UNKNOWN_KEY_LOOKUPS_PER_SEC: u32 = 200;
 /// Burst of lookups of keys that were never found, on one node.
 pub const UNKNOWN_KEY_LOOKUPS_BURST: u32 = 1_000;
@@ -454,11 +444,9 @@ pub const TENANT_LOOK_UPS_MAX: usize = 16;
 pub const NAMES_CACHED_MAX: usize = 4_096;
 /// The maximum time for which a paused endpoint holds a message (contract 9): seven days.
 pub const HELD_MS_MAX: i64 = 7 * 24 * 3_600_000;
-/// Maximum number of answers with a secret that are remembered for one endpoint by their
-/// `Idempotency-Key`.
+/// Maximum number of answers with a secret that are remembered for one endpoint by their `Idempotency-Key`.
 pub const SECRETS_REMEMBERED_MAX: usize = 32;
-/// Maximum number of headers of an answer over HTTP/1; an answer with more of them counts as a
-/// protocol fault.
+/// Maximum number of headers of an answer over HTTP/1; an answer with more of them counts as a protocol fault.
 pub const ANSWER_HEADERS_MAX: usize = 1_000;
 /// Maximum number of headers of an answer that are kept in the log of attempts.
 pub const ANSWER_HEADERS_KEPT_MAX: usize = 32;

@@ -104,13 +104,13 @@ pub(super) async fn decode_body(
     permit: &mut Permit,
 ) -> Result<DecodedBatch, Problem> {
     if body.len() <= LARGE_BODY_BYTES {
-        return decode(format, &body.into_bytes());
+        return decode(format, &body.to_bytes());
     }
     BodyAccount(permit).begin_large().await?;
-    let work = move || decode(format, &body.into_bytes());
+    let work = move || format.decode(&body.to_bytes());
     let decoded = background::run(work).await.map_err(Problem::internal)?;
     permit.end_large_body();
-    decoded
+    counted(format, decoded)
 }
 
 /// Decodes one batch and counts skipped samples.
@@ -119,9 +119,15 @@ pub(super) async fn decode_body(
 ///
 /// 400, 413, 422.
 pub(super) fn decode(format: Format, body: &[u8]) -> Result<DecodedBatch, Problem> {
-    let decoded = format
-        .decode(body)
-        .map_err(|error| not_decoded(format, error))?;
+    counted(format, format.decode(body))
+}
+
+/// Counts the skipped samples of a decoded batch, or the batch itself if it is invalid.
+fn counted(
+    format: Format,
+    decoded: Result<DecodedBatch, DecodeError>,
+) -> Result<DecodedBatch, Problem> {
+    let decoded = decoded.map_err(|error| not_decoded(format, error))?;
     count_unknown(&decoded);
     Ok(decoded)
 }

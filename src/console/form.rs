@@ -86,7 +86,7 @@ pub(super) async fn read(
     let body = announced
         .read(payload, state.config.body_deadlines, |_| Ok(()))
         .await?
-        .into_bytes();
+        .to_bytes();
     let text = std::str::from_utf8(&body)
         .map_err(|_| Problem::new(Code::MalformedBody, "The form is not UTF-8."))?;
     let fields = actix_web::web::Query::<Vec<(String, String)>>::from_query(text)

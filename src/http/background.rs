@@ -8,14 +8,16 @@
 //!
 //! On a node whose processors are busy without a pause, such a thread gets about 0.3 % of one. Work
 //! that no thread has begun after [`LARGE_BODY_STARVED_MS`] therefore goes to the blocking pool: large
-//! bodies are slow on a busy node, but they are completed. Work that a thread has begun stays with it,
-//! because a process without privileges cannot raise the priority of a thread.
+//! bodies are slow on a busy node, but they are completed. A process without privileges cannot raise the
+//! priority of a thread, so work that a thread has begun and does not complete in time is done a second
+//! time on the blocking pool, if it can be repeated, and otherwise consists of short steps.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use porchlight_actors::shares::large_bodies_at_once;
-use porchlight_schema::limits::LARGE_BODY_STARVED_MS;
+use porchlight_schema::limits::{LARGE_BODY_REPEATED_MS, LARGE_BODY_STARVED_MS};
 use thread_priority::ThreadPriority;
 use tokio::sync::oneshot;
 
@@ -35,14 +37,63 @@ type Waiting = Arc<Mutex<Option<Work>>>;
 ///
 /// Returns an error if the work panicked.
 pub async fn run<T: Send + 'static>(
+    work: impl Fn() -> T + Send + Sync + 'static,
+) -> Result<T, EndedEarly> {
+    let starved_after = Duration::from_millis(LARGE_BODY_STARVED_MS);
+    let repeated_after = Duration::from_millis(LARGE_BODY_REPEATED_MS);
+    match threads() {
+        Some(threads) => threads.repeat(work, starved_after, repeated_after).await,
+        None => Ok(work()),
+    }
+}
+
+/// The steps of one body's work, each of which begins where the one before ended.
+#[derive(Debug)]
+pub struct Steps {
+    began: Instant,
+}
+
+impl Steps {
+    /// Begins the work on a body.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self {
+            began: Instant::now(),
+        }
+    }
+
+    /// Runs the next step on a thread of low priority, or on the blocking pool once the steps have taken
+    /// [`LARGE_BODY_STARVED_MS`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the step panicked.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        step: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EndedEarly> {
+        let starved_after = Duration::from_millis(LARGE_BODY_STARVED_MS);
+        let left = starved_after.saturating_sub(self.began.elapsed());
+        match threads() {
+            Some(_) if left.is_zero() => on_blocking_pool(step).await,
+            Some(threads) => threads.run(step, left).await,
+            None => Ok(step()),
+        }
+    }
+}
+
+/// Returns the threads of low priority, or `None` if none could be started.
+fn threads() -> Option<&'static Threads> {
+    static THREADS: OnceLock<Option<Threads>> = OnceLock::new();
+    THREADS.get_or_init(Threads::start).as_ref()
+}
+
+async fn on_blocking_pool<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, EndedEarly> {
-    static THREADS: OnceLock<Option<Threads>> = OnceLock::new();
-    let Some(threads) = THREADS.get_or_init(Threads::start) else {
-        return Ok(work());
-    };
-    let starved_after = Duration::from_millis(LARGE_BODY_STARVED_MS);
-    threads.run(work, starved_after).await
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| EndedEarly)
 }
 
 /// The threads of low priority, one for each permit of the node.
@@ -93,6 +144,32 @@ impl Threads {
             drop(tokio::task::spawn_blocking(work));
         }
         result.await.map_err(|_| EndedEarly)
+    }
+}
+
+impl Threads {
+    /// Runs `work` like [`Self::run`], and a second time on the blocking pool if there is no result after
+    /// `repeated_after`. Returns the first result.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the work panicked.
+    async fn repeat<T: Send + 'static>(
+        &self,
+        work: impl Fn() -> T + Send + Sync + 'static,
+        starved_after: Duration,
+        repeated_after: Duration,
+    ) -> Result<T, EndedEarly> {
+        let work = Arc::new(work);
+        let first = Arc::clone(&work);
+        let mut first = pin!(self.run(move || first(), starved_after));
+        if let Ok(result) = tokio::time::timeout(repeated_after, &mut first).await {
+            return result;
+        }
+        tokio::select! {
+            result = first => result,
+            result = on_blocking_pool(move || work()) => result,
+        }
     }
 }
 
@@ -148,10 +225,13 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_panics_ends_only_itself() {
+        let steps = Steps::begin();
         for _ in 0..100 {
             assert!(run(|| panic!("on purpose")).await.is_err());
+            assert!(steps.run(|| panic!("on purpose")).await.is_err());
         }
         assert_eq!(run(|| 7).await.unwrap(), 7);
+        assert_eq!(steps.run(|| 8).await.unwrap(), 8);
     }
 
     #[tokio::test]
@@ -183,6 +263,37 @@ mod tests {
         };
         let (held, ()) = tokio::join!(all_held, beside);
         assert!(held.iter().all(Result::is_ok));
+    }
+
+    #[tokio::test]
+    async fn work_that_a_starved_thread_has_begun_is_repeated_by_the_blocking_pool() {
+        let threads = Threads::start().unwrap();
+        let (release, held) = mpsc::channel::<()>();
+        let held = Mutex::new(held);
+        let is_low = || std::thread::current().name() == Some("large-bodies");
+        let work = move || {
+            if is_low() {
+                held.lock().unwrap().recv().unwrap_err();
+            }
+            is_low()
+        };
+        let patience = Duration::from_secs(3600);
+        let repeated = threads.repeat(work, patience, Duration::from_millis(20));
+        assert!(!repeated.await.unwrap());
+        drop(release);
+    }
+
+    #[tokio::test]
+    async fn the_steps_of_a_starved_body_go_to_the_blocking_pool() {
+        let by_low = async |steps: &Steps| {
+            let name = || std::thread::current().name().map(str::to_owned);
+            steps.run(name).await.unwrap().as_deref() == Some("large-bodies")
+        };
+        let long_ago = Duration::from_millis(LARGE_BODY_STARVED_MS);
+        let starved = Steps {
+            began: Instant::now().checked_sub(long_ago).unwrap(),
+        };
+        assert!(!by_low(&starved).await);
     }
 
     #[cfg(target_os = "linux")]

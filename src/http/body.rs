@@ -124,9 +124,9 @@ impl Body {
 
     /// Returns the body as one buffer.
     #[must_use]
-    pub fn into_bytes(self) -> Bytes {
+    pub fn to_bytes(&self) -> Bytes {
         if self.pieces.is_empty() {
-            self.whole
+            self.whole.clone()
         } else {
             self.pieces.concat().into()
         }

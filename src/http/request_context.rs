@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::audit;
 use super::auth::Caller;
-use super::body::{self, Announced, Body, Limits};
+use super::body::{self, Announced, Limits};
 use super::permission;
 use super::problem::{Code, Problem};
 use super::query::Query;
@@ -252,7 +252,7 @@ impl RequestContext {
     pub async fn read(&mut self, announced: Announced) -> Result<Bytes, Problem> {
         let deadlines = self.state.config.body_deadlines;
         let body = announced.read(self.payload.take(), deadlines, |_| Ok(()));
-        body.await.map(Body::into_bytes)
+        body.await.map(|body| body.to_bytes())
     }
 }
 

@@ -74,7 +74,7 @@ impl Order {
         let body = announced
             .read(self.payload.take(), deadlines, |_| Ok(()))
             .await?;
-        let value = porchlight_http::fields::parse(&body.into_bytes())?;
+        let value = porchlight_http::fields::parse(&body.to_bytes())?;
         serde_json::from_value(value).map_err(|error| Problem::invalid_field("", error.to_string()))
     }
 }

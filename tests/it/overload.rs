@@ -1,14 +1,18 @@
 //! Tests a service under overload: it refuses with a retry time; its memory does not grow; accepted
 //! batches are not shed; and it serves again as soon as there is room.
 
+use std::io::Write;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use porchlight_schema::limits::{
     BATCH_SENT_BYTES_MAX, NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX,
 };
 use serde_json::{Value, json};
 
+use crate::caller::Caller;
 use crate::phone::{Client, delivery};
 use crate::server::{Folder, Server, block_on, http};
 use crate::shutdown::{in_flight_bytes, send_first_half, send_second_half};
@@ -228,6 +232,71 @@ fn a_triple_load_is_refused_without_losing_accepted_batches() {
 }
 
 /// Returns a minute of fixes: enough work that requests overlap.
+/// Returns `text` between `before` and `after`, as often as 8 MB can hold it, packed with gzip.
+fn repeated(before: &str, text: &str, after: &str) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(before.as_bytes()).unwrap();
+    packed
+        .write_all(text.repeat(8_000_000 / text.len()).as_bytes())
+        .unwrap();
+    packed.write_all(after.as_bytes()).unwrap();
+    packed.finish().unwrap()
+}
+
+#[test]
+fn small_bodies_that_unpack_to_many_values_take_little_memory() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &[]);
+    let caller = Caller::new(&server);
+    let session_id = block_on(caller.start("hostile"));
+    let order = json!({"externalRiderId": "rider", "address": delivery(1).start["address"]});
+    let recorder = block_on(caller.post("/v1/recorders", &order));
+    let overland = recorder.body["pushUrls"]["overland"].as_str().unwrap();
+    let push = &overland[overland.find("/r/").unwrap()..];
+    let telemetry = format!("/v1/sessions/{session_id}/telemetry");
+    let sample = r#"{"t":1,"kind":"pressure","hPa":1000,"x":["#;
+    let before = server.peak_memory_kib();
+    for (path, body, status) in [
+        (
+            telemetry.as_str(),
+            repeated(r#"{"seq":0,"samples":["#, "{},", "{}]}"),
+            413,
+        ),
+        (
+            &telemetry,
+            repeated(r#"{"seq":0,"samples":["#, r#"{"a":0},"#, "{}]}"),
+            413,
+        ),
+        (
+            &telemetry,
+            repeated(
+                &format!(r#"{{"seq":0,"samples":[{sample}"#),
+                r#"{"a":0},"#,
+                "{}]}]}",
+            ),
+            202,
+        ),
+        (
+            push,
+            repeated(r#"{"locations":["#, r#"{"a":0},"#, "{}]}"),
+            413,
+        ),
+    ] {
+        let request = http()
+            .post(format!("{}{path}", server.api))
+            .header("Service-Key", caller.key())
+            .header("Content-Type", "application/json")
+            .header("Content-Encoding", "gzip")
+            .body(body);
+        let answer = block_on(request.send()).unwrap();
+        assert_eq!(answer.status().as_u16(), status, "{path}");
+    }
+    let gain_kib = server.peak_memory_kib() - before;
+    // The unpacked bodies themselves, once in pieces and once whole.
+    assert!(gain_kib < GAIN_KIB_MAX, "{gain_kib} KiB");
+    server.stop();
+}
+
 fn big_batch(seq: u32) -> String {
     let fix = |n: u32| json!({ "t": 60 * seq + n, "kind": "location", "lat": 52.5, "lng": 13.4, "accuracyM": 8.0 });
     json!({ "seq": seq, "samples": (0..60).map(fix).collect::<Vec<_>>() }).to_string()

@@ -1,14 +1,13 @@
 //! Batches and samples as JSON (contract section 3).
 //!
-//! A valid text is decoded in one pass straight into columns. An invalid text is parsed again into
-//! a tree, slowly, to report each fault and its position.
+//! A valid text is decoded in one pass straight into columns. An invalid text is decoded again, slowly, to report each
+//! fault and its position.
 
 mod fast;
+mod shape;
 mod slow;
 
 use std::borrow::Cow;
-
-use serde_json::Value;
 
 pub use fast::{Keys, Scalar, Scanner};
 
@@ -51,7 +50,7 @@ pub const FIELD_ERRORS_MAX: usize = 20;
 pub fn decode_batch(text: &[u8]) -> Result<DecodedBatch, DecodeError> {
     match fast::decode_batch(text) {
         Some(decoded) => Ok(decoded),
-        None => slow::decode_batch(&parse(text)?),
+        None => slow::decode_batch(text),
     }
 }
 
@@ -79,27 +78,13 @@ pub fn decode_line(text: &[u8]) -> Result<DecodedLine, DecodeError> {
             batch: Ok(decoded),
         });
     }
-    let value = parse(text)?;
-    let Some(object) = value.as_object() else {
-        return Err(DecodeError::Syntax("not an object".into()));
-    };
-    let session_id = object.get("sessionId").and_then(Value::as_str);
-    Ok(DecodedLine {
-        session_id: session_id.map(ToOwned::to_owned),
-        seq: slow::read_seq(object).ok(),
-        batch: slow::decode_batch(&value),
-    })
+    slow::decode_line(text)
 }
 
 /// Decodes one sample, as a line of a recording holds it, into `builder`. Returns `false` if its kind is
 /// unknown and it was skipped.
 pub fn decode_sample(text: &[u8], builder: &mut BatchBuilder) -> Result<bool, DecodeError> {
-    let value = parse(text)?;
-    slow::push_sample(&value, builder).map_err(|error| DecodeError::Invalid(vec![error]))
-}
-
-fn parse(text: &[u8]) -> Result<Value, DecodeError> {
-    crate::json::parse(text).map_err(|error| DecodeError::Syntax(error.to_string()))
+    slow::decode_sample(text, builder)
 }
 
 /// A sample's fields before its kind decides which of them it needs.

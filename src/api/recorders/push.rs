@@ -147,7 +147,7 @@ async fn read(call: &mut RequestContext, id: RecorderId) -> Result<Received, Pro
     let account = BodyAccount(&mut permit);
     let payload = announced.read(payload, deadlines, account).await?;
     Ok(Received {
-        payload: payload.into_bytes(),
+        payload: payload.to_bytes(),
         permit,
     })
 }
@@ -220,6 +220,7 @@ fn refused(call: &RequestContext, error: PayloadError) -> Problem {
     let sentence = format!("The request does not have the format of the app: {error}.");
     let missing = match error {
         PayloadError::Malformed(_) => return Problem::new(Code::MalformedBody, sentence),
+        PayloadError::TooManyValues => return Problem::new(Code::TooManySamples, sentence),
         PayloadError::Missing(missing) => missing,
     };
     let detail = format!("{missing} is required");

@@ -27,7 +27,7 @@ async fn read(head: &[(&'static str, &str)], chunks: Vec<Bytes>) -> Result<Bytes
     announced
         .read(payload, SOON, |_| Ok(()))
         .await
-        .map(Body::into_bytes)
+        .map(|body| body.to_bytes())
         .map_err(|problem| problem.code())
 }
 

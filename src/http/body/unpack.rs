@@ -11,13 +11,13 @@ use porchlight_schema::limits::LARGE_BODY_BYTES;
 use super::coding::{Coding, malformed};
 use super::inflate::Inflate;
 use super::{Account, Body, too_large};
-use crate::background;
+use crate::background::Steps;
 use crate::problem::Problem;
 
 /// Bytes to unpack before they are counted and other requests run.
 const STEP_BYTES: usize = 64 * 1024;
-/// Steps of a large body that are unpacked and then counted together.
-const STEPS_OUTSIDE: usize = 16;
+/// Steps of a large body that are unpacked and then counted together. They take about a millisecond.
+const STEPS_OUTSIDE: usize = 4;
 /// Usual ratio of a JSON batch to its compressed form, for the initial buffer.
 const USUAL_FACTOR: usize = 8;
 
@@ -163,15 +163,17 @@ async fn complete(
         unpacked,
         bytes_max,
     };
+    let mut large = None;
     loop {
         let before = unpacking.unpacked.len();
         let is_complete = if before > LARGE_BODY_BYTES {
             account.begin_large().await?;
+            let steps = large.get_or_insert_with(Steps::begin);
             let work = move || {
                 let is_complete = unpacking.run(STEPS_OUTSIDE);
                 (unpacking, is_complete)
             };
-            let done = background::run(work).await.map_err(Problem::internal)?;
+            let done = steps.run(work).await.map_err(Problem::internal)?;
             unpacking = done.0;
             done.1?
         } else {

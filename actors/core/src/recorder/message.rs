@@ -1,6 +1,8 @@
 //! A parsed message of a recording app.
 
-use porchlight_schema::limits::MARK_NAME_CHARS_MAX;
+use porchlight_schema::limits::{
+    MARK_NAME_CHARS_MAX, RECORDER_TREE_OBJECTS_MAX, RECORDER_TREE_VALUES_MAX,
+};
 use porchlight_schema::sample::packed::{BatchBuilder, PackedBatch, with_builder};
 use porchlight_schema::sample::{
     Activity, ActivityType, Imu, Location, Magnetic, Mark, Pressure, Provider, Sample, Steps,
@@ -19,6 +21,36 @@ pub enum PayloadError {
     /// The payload has the right form, but lacks a required field.
     #[error("the payload has no {0}")]
     Missing(&'static str),
+    /// The payload has more than [`RECORDER_TREE_VALUES_MAX`] values or [`RECORDER_TREE_OBJECTS_MAX`] objects.
+    #[error("the payload has too many values")]
+    TooManyValues,
+}
+
+impl PayloadError {
+    /// Checks that a JSON payload has few enough values to be read into memory as a tree. A tree takes up to 90 times as
+    /// much memory as its text.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`PayloadError::TooManyValues`] if it has too many values or objects.
+    pub(super) fn check_values(payload: &[u8]) -> Result<(), Self> {
+        let (mut objects, mut values, mut in_string, mut is_escaped) = (0, 0, false, false);
+        for byte in payload {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = in_string,
+                b'"' => in_string = !in_string,
+                _ if in_string => {}
+                b'{' => objects += 1,
+                b',' => values += 1,
+                _ => {}
+            }
+        }
+        if objects > RECORDER_TREE_OBJECTS_MAX || values >= RECORDER_TREE_VALUES_MAX {
+            return Err(Self::TooManyValues);
+        }
+        Ok(())
+    }
 }
 
 /// Raw acceleration (gravity included) and turn rate, as in an `imu` sample.

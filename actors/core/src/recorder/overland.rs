@@ -40,6 +40,7 @@ pub fn read(payload: &[u8]) -> Result<Message, PayloadError> {
 
 /// Reads a request that [`scan`] does not read: with escapes, or with values of unexpected types.
 pub(super) fn read_lenient(payload: &[u8]) -> Result<Message, PayloadError> {
+    PayloadError::check_values(payload)?;
     let value: Value = serde_json::from_slice(payload)
         .map_err(|error| PayloadError::Malformed(error.to_string()))?;
     let mut message = Message::of(payload);

@@ -38,6 +38,7 @@ pub(super) fn read_lenient(payload: &[u8]) -> Result<Message, PayloadError> {
     if payload.iter().all(u8::is_ascii_whitespace) {
         return Ok(Message::of(payload));
     }
+    PayloadError::check_values(payload)?;
     let value: Value = serde_json::from_slice(payload)
         .map_err(|error| PayloadError::Malformed(error.to_string()))?;
     if !value.is_object() {

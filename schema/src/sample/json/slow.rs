@@ -1,14 +1,52 @@
-//! Decodes a batch from a tree to find each fault and its position.
+//! Decodes a batch to find each fault and its position. Only the sample that is being read is kept as it was written, so
+//! that an invalid text takes no more memory than a valid one.
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
+use serde::de::{MapAccess, SeqAccess};
 
-use super::{DecodeError, DecodedBatch, FIELD_ERRORS_MAX, Fields, push, wrong};
-use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
+use super::shape::{Ignored, Number, Scalar, Shape, Shaped, Text};
+use super::{DecodeError, DecodedBatch, DecodedLine, FIELD_ERRORS_MAX, Fields, push, wrong};
+use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX, IMU_VALUES_MAX};
 use crate::sample::FieldError;
 use crate::sample::check::Field;
 use crate::sample::packed::BatchBuilder;
+
+/// The names of the members that a sample of some kind has.
+const MEMBERS: [&str; 30] = [
+    "t",
+    "kind",
+    "lat",
+    "lng",
+    "accuracyM",
+    "altitudeM",
+    "speedMps",
+    "bearingDeg",
+    "mock",
+    "provider",
+    "hPa",
+    "count",
+    "hz",
+    "ax",
+    "ay",
+    "az",
+    "gx",
+    "gy",
+    "gz",
+    "accelMean",
+    "accelStd",
+    "verticalMean",
+    "cadenceHz",
+    "yawRad",
+    "x",
+    "y",
+    "z",
+    "type",
+    "confidence",
+    "name",
+];
+/// Maximum number of values of an array that are kept: one more than a valid array has.
+const VALUES_KEPT_MAX: usize = IMU_VALUES_MAX + 1;
 
 fn invalid(pointer: &str, detail: &str) -> DecodeError {
     DecodeError::Invalid(vec![FieldError {
@@ -17,123 +55,315 @@ fn invalid(pointer: &str, detail: &str) -> DecodeError {
     }])
 }
 
-pub(super) fn decode_batch(value: &Value) -> Result<DecodedBatch, DecodeError> {
-    let object = value
-        .as_object()
-        .ok_or_else(|| invalid("", "must be an object"))?;
-    let samples = object.get("samples");
-    let listed = samples.and_then(Value::as_array);
-    // The number of samples is checked before their content (contract 9).
-    if listed.is_some_and(|samples| samples.len() > BATCH_SAMPLES_MAX) {
-        return Err(DecodeError::TooManySamples);
-    }
-    let seq = read_seq(object)?;
-    let samples = listed.ok_or_else(|| match samples {
-        None => invalid("/samples", "is required"),
-        Some(_) => invalid("/samples", "must be an array"),
-    })?;
-    let mut builder = BatchBuilder::default();
-    let mut errors = Vec::new();
-    let mut unknown_kinds = 0;
-    for (place, sample) in samples.iter().enumerate() {
-        match push_sample(sample, &mut builder) {
-            Ok(true) => {}
-            Ok(false) => unknown_kinds += 1,
-            Err(error) => {
-                let pointer = format!("/samples/{place}{}", error.pointer);
-                errors.push(FieldError {
-                    pointer,
-                    detail: error.detail,
-                });
-                if errors.len() == FIELD_ERRORS_MAX {
-                    break;
-                }
-            }
-        }
-    }
-    if errors.is_empty() {
-        builder.skip(unknown_kinds);
-        Ok(DecodedBatch {
-            seq,
-            batch: builder.pack(),
-            unknown_kinds,
-        })
-    } else {
-        Err(DecodeError::Invalid(errors))
-    }
+/// Decodes a batch.
+pub(super) fn decode_batch(text: &[u8]) -> Result<DecodedBatch, DecodeError> {
+    let batch: Option<Batch> = read(text)?;
+    batch
+        .ok_or_else(|| invalid("", "must be an object"))?
+        .finish()
 }
 
-pub(super) fn read_seq(object: &Map<String, Value>) -> Result<u32, DecodeError> {
-    let seq = object
-        .get("seq")
-        .ok_or_else(|| invalid("/seq", "is required"))?;
-    let detail = format!("must be a whole number between 0 and {BATCH_SEQ_MAX}");
-    // `5.0` and `5e0` are whole numbers too.
-    seq.as_f64()
-        .filter(|seq| seq.fract() == 0.0 && (0.0..=f64::from(BATCH_SEQ_MAX)).contains(seq))
-        .map(|seq| seq as u32)
-        .ok_or_else(|| invalid("/seq", &detail))
+/// Decodes a line of an NDJSON body.
+pub(super) fn decode_line(text: &[u8]) -> Result<DecodedLine, DecodeError> {
+    let batch: Option<Batch> = read(text)?;
+    let mut batch = batch.ok_or_else(|| DecodeError::Syntax("not an object".into()))?;
+    Ok(DecodedLine {
+        session_id: batch.session_id.take(),
+        seq: batch.seq().ok(),
+        batch: batch.finish(),
+    })
 }
 
-pub(super) fn push_sample(value: &Value, builder: &mut BatchBuilder) -> Result<bool, FieldError> {
-    let object = value.as_object().ok_or_else(|| FieldError {
+/// Decodes a sample into `builder`. Returns `false` if its kind is unknown and it was skipped.
+pub(super) fn decode_sample(text: &[u8], builder: &mut BatchBuilder) -> Result<bool, DecodeError> {
+    let sample: Option<Sample> = read(text)?;
+    push_sample(sample, builder).map_err(|error| DecodeError::Invalid(vec![error]))
+}
+
+fn read<T: for<'de> Shape<'de>>(text: &[u8]) -> Result<T, DecodeError> {
+    let read = crate::json::parse_as(text, |text| serde_json::from_slice(text));
+    read.map(|Shaped(value)| value)
+        .map_err(|error| DecodeError::Syntax(error.to_string()))
+}
+
+fn push_sample(sample: Option<Sample>, builder: &mut BatchBuilder) -> Result<bool, FieldError> {
+    let sample = sample.ok_or_else(|| FieldError {
         pointer: String::new(),
         detail: "must be an object".into(),
     })?;
-    push(&Tree(object), &mut Vec::new(), builder)
+    push(&sample, &mut Vec::new(), builder)
 }
 
-struct Tree<'a>(&'a Map<String, Value>);
+/// The members of a batch; the last one of a name counts.
+#[derive(Default)]
+struct Batch {
+    session_id: Option<String>,
+    /// The number under `seq`, if the member is present and if it is a number.
+    seq: Option<Option<f64>>,
+    samples: Option<Samples>,
+}
 
-impl Tree<'_> {
-    /// Returns the value under `name`; null counts as absent.
-    fn present(&self, name: &str) -> Option<&Value> {
-        self.0.get(name).filter(|value| !value.is_null())
+impl Batch {
+    fn seq(&self) -> Result<u32, DecodeError> {
+        let seq = self.seq.ok_or_else(|| invalid("/seq", "is required"))?;
+        let detail = format!("must be a whole number between 0 and {BATCH_SEQ_MAX}");
+        // `5.0` and `5e0` are whole numbers too.
+        seq.filter(|seq| seq.fract() == 0.0 && (0.0..=f64::from(BATCH_SEQ_MAX)).contains(seq))
+            .map(|seq| seq as u32)
+            .ok_or_else(|| invalid("/seq", &detail))
+    }
+
+    fn finish(self) -> Result<DecodedBatch, DecodeError> {
+        let seq = self.seq();
+        let samples = match self.samples {
+            // The number of samples is checked before their content (contract 9).
+            Some(Samples::List(list)) if list.count > BATCH_SAMPLES_MAX => {
+                Err(DecodeError::TooManySamples)
+            }
+            Some(Samples::List(list)) => seq.map(|seq| (seq, list)),
+            Some(Samples::Other) => seq.and(Err(invalid("/samples", "must be an array"))),
+            None => seq.and(Err(invalid("/samples", "is required"))),
+        };
+        let (seq, mut list) = samples?;
+        if !list.errors.is_empty() {
+            return Err(DecodeError::Invalid(list.errors));
+        }
+        let unknown_kinds = list.unknown_kinds;
+        list.builder.skip(unknown_kinds);
+        Ok(DecodedBatch {
+            seq,
+            batch: list.builder.pack(),
+            unknown_kinds,
+        })
     }
 }
 
-impl Fields for Tree<'_> {
+impl<'de> Shape<'de> for Option<Batch> {
+    fn scalar(_: Scalar<'_>) -> Self {
+        None
+    }
+
+    fn other() -> Self {
+        None
+    }
+
+    fn object<A: MapAccess<'de>>(mut members: A) -> Result<Self, A::Error> {
+        let mut batch = Batch::default();
+        while let Some(Shaped(BatchMember(name))) = members.next_key()? {
+            match name {
+                Some("sessionId") => {
+                    batch.session_id = members.next_value::<Shaped<Text>>()?.0.0;
+                }
+                Some("seq") => batch.seq = Some(members.next_value::<Shaped<Number>>()?.0.0),
+                Some("samples") => {
+                    batch.samples = Some(members.next_value::<Shaped<Samples>>()?.0);
+                }
+                _ => {
+                    members.next_value::<Shaped<Ignored>>()?;
+                }
+            }
+        }
+        Ok(Some(batch))
+    }
+}
+
+/// Returns the name of a list that equals the text of a key.
+fn known_name(scalar: Scalar<'_>, names: &[&'static str]) -> Option<&'static str> {
+    match scalar {
+        Scalar::Text(text) => names.iter().copied().find(|&name| name == text),
+        _ => None,
+    }
+}
+
+/// The name of a batch's member, or `None` if it is unknown.
+struct BatchMember(Option<&'static str>);
+
+impl<'de> Shape<'de> for BatchMember {
+    fn scalar(scalar: Scalar<'_>) -> Self {
+        Self(known_name(scalar, &["sessionId", "seq", "samples"]))
+    }
+
+    fn other() -> Self {
+        Self(None)
+    }
+}
+
+/// The value of `samples`.
+enum Samples {
+    List(Box<List>),
+    /// The value is not an array.
+    Other,
+}
+
+/// The samples that were read.
+#[derive(Default)]
+struct List {
+    /// The number of elements, also of those that were not kept.
+    count: usize,
+    builder: BatchBuilder,
+    errors: Vec<FieldError>,
+    unknown_kinds: u32,
+}
+
+impl<'de> Shape<'de> for Samples {
+    fn scalar(_: Scalar<'_>) -> Self {
+        Self::Other
+    }
+
+    fn other() -> Self {
+        Self::Other
+    }
+
+    fn array<A: SeqAccess<'de>>(mut elements: A) -> Result<Self, A::Error> {
+        let mut list = Box::<List>::default();
+        while list.count < BATCH_SAMPLES_MAX && list.errors.len() < FIELD_ERRORS_MAX {
+            let Some(Shaped(sample)) = elements.next_element::<Shaped<Option<Sample>>>()? else {
+                return Ok(Self::List(list));
+            };
+            match push_sample(sample, &mut list.builder) {
+                Ok(true) => {}
+                Ok(false) => list.unknown_kinds += 1,
+                Err(error) => list.errors.push(FieldError {
+                    pointer: format!("/samples/{}{}", list.count, error.pointer),
+                    detail: error.detail,
+                }),
+            }
+            list.count += 1;
+        }
+        while elements.next_element::<Shaped<Ignored>>()?.is_some() {
+            list.count += 1;
+        }
+        Ok(Self::List(list))
+    }
+}
+
+/// The members of a sample that some kind has; the last one of a name counts.
+struct Sample(Vec<(&'static str, Member)>);
+
+/// The value of a member.
+enum Member {
+    Null,
+    Flag(bool),
+    Number(f64),
+    Text(String),
+    /// The first numbers of an array, and the place of the first element that is not a number.
+    Array(Vec<f64>, Option<usize>),
+    Object,
+}
+
+impl<'de> Shape<'de> for Option<Sample> {
+    fn scalar(_: Scalar<'_>) -> Self {
+        None
+    }
+
+    fn other() -> Self {
+        None
+    }
+
+    fn object<A: MapAccess<'de>>(mut members: A) -> Result<Self, A::Error> {
+        let mut sample = Sample(Vec::new());
+        while let Some(Shaped(SampleMember(name))) = members.next_key()? {
+            let Some(name) = name else {
+                members.next_value::<Shaped<Ignored>>()?;
+                continue;
+            };
+            let Shaped(member) = members.next_value()?;
+            sample.0.retain(|(present, _)| *present != name);
+            sample.0.push((name, member));
+        }
+        Ok(Some(sample))
+    }
+}
+
+/// The name of a sample's member, or `None` if no kind has it.
+struct SampleMember(Option<&'static str>);
+
+impl<'de> Shape<'de> for SampleMember {
+    fn scalar(scalar: Scalar<'_>) -> Self {
+        Self(known_name(scalar, &MEMBERS))
+    }
+
+    fn other() -> Self {
+        Self(None)
+    }
+}
+
+impl<'de> Shape<'de> for Member {
+    fn scalar(scalar: Scalar<'_>) -> Self {
+        match scalar {
+            Scalar::Null => Self::Null,
+            Scalar::Flag(flag) => Self::Flag(flag),
+            Scalar::Number(number) => Self::Number(number),
+            Scalar::Text(text) => Self::Text(text.to_owned()),
+        }
+    }
+
+    fn other() -> Self {
+        Self::Object
+    }
+
+    fn array<A: SeqAccess<'de>>(mut elements: A) -> Result<Self, A::Error> {
+        let (mut values, mut other_at) = (Vec::new(), None);
+        let mut place = 0;
+        while let Some(Shaped(Number(number))) = elements.next_element()? {
+            match number {
+                Some(number) if values.len() < VALUES_KEPT_MAX => values.push(number),
+                Some(_) => {}
+                None => other_at = other_at.or(Some(place)),
+            }
+            place += 1;
+        }
+        Ok(Self::Array(values, other_at))
+    }
+}
+
+impl Sample {
+    /// Returns the value under `name`; null counts as absent.
+    fn present(&self, name: &str) -> Option<&Member> {
+        let member = self.0.iter().find(|(present, _)| *present == name);
+        member
+            .map(|(_, member)| member)
+            .filter(|member| !matches!(member, Member::Null))
+    }
+}
+
+impl Fields for Sample {
     fn number(&self, name: &'static str) -> Result<Option<f64>, FieldError> {
-        self.present(name)
-            .map(|value| {
-                value
-                    .as_f64()
-                    .ok_or_else(|| wrong(name, "must be a number"))
-            })
-            .transpose()
+        match self.present(name) {
+            None => Ok(None),
+            Some(Member::Number(number)) => Ok(Some(*number)),
+            Some(_) => Err(wrong(name, "must be a number")),
+        }
     }
 
     fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, FieldError> {
-        let text = |value: &'_ Value| value.as_str().map(|text| Cow::Owned(text.to_owned()));
-        self.present(name)
-            .map(|value| text(value).ok_or_else(|| wrong(name, "must be a string")))
-            .transpose()
+        match self.present(name) {
+            None => Ok(None),
+            Some(Member::Text(text)) => Ok(Some(Cow::Borrowed(text))),
+            Some(_) => Err(wrong(name, "must be a string")),
+        }
     }
 
     fn flag(&self, name: &'static str) -> Result<Option<bool>, FieldError> {
-        self.present(name)
-            .map(|value| {
-                value
-                    .as_bool()
-                    .ok_or_else(|| wrong(name, "must be true or false"))
-            })
-            .transpose()
+        match self.present(name) {
+            None => Ok(None),
+            Some(Member::Flag(flag)) => Ok(Some(*flag)),
+            Some(_) => Err(wrong(name, "must be true or false")),
+        }
     }
 
     fn numbers(&self, field: &Field, values: &mut Vec<f32>) -> Result<bool, FieldError> {
         let name = field.name;
-        let Some(value) = self.present(name) else {
-            return Ok(false);
-        };
-        let array = value
-            .as_array()
-            .ok_or_else(|| wrong(name, "must be an array"))?;
-        for (place, value) in array.iter().enumerate() {
-            let number = value
-                .as_f64()
-                .ok_or_else(|| wrong(&format!("{name}/{place}"), "must be a number"))?;
-            values.push(field.narrow(number));
+        match self.present(name) {
+            None => Ok(false),
+            Some(Member::Array(numbers, other_at)) => {
+                if let Some(place) = other_at {
+                    return Err(wrong(&format!("{name}/{place}"), "must be a number"));
+                }
+                values.extend(numbers.iter().map(|&number| field.narrow(number)));
+                Ok(true)
+            }
+            Some(_) => Err(wrong(name, "must be an array")),
         }
-        Ok(true)
     }
 }

@@ -66,7 +66,7 @@ fn every_kind_is_read_packed_and_read_back() {
 fn both_parsers_give_the_same_bytes() {
     let text = batch(ALL_KINDS);
     let fast = fast::decode_batch(text.as_bytes()).unwrap();
-    let slow = slow::decode_batch(&serde_json::from_str(&text).unwrap()).unwrap();
+    let slow = slow::decode_batch(text.as_bytes()).unwrap();
     assert_eq!(fast.batch, slow.batch);
 }
 
@@ -206,6 +206,57 @@ fn the_batch_itself_is_checked() {
 }
 
 #[test]
+fn of_members_with_one_name_the_last_counts() {
+    let sample = r#"{"t":9,"hPa":"x","kind":"pressure","hPa":1000,"t":1}"#;
+    let text = format!(
+        r#"{{"samples":[7],"seq":"x","sessionId":7,"samples":[{sample}],"seq":3,"sessionId":"ses_1"}}"#
+    );
+    let line = decode_line(text.as_bytes()).unwrap();
+    assert_eq!(
+        (line.session_id.as_deref(), line.seq),
+        (Some("ses_1"), Some(3))
+    );
+    let read = line.batch.unwrap();
+    let plain = decode_batch(batch(r#"{"t":1,"kind":"pressure","hPa":1000}"#).as_bytes()).unwrap();
+    assert_eq!(read.batch, plain.batch);
+    let last = text.replacen(r#""sessionId":"ses_1"}"#, r#""sessionId":null}"#, 1);
+    assert_eq!(decode_line(last.as_bytes()).unwrap().session_id, None);
+}
+
+#[test]
+fn a_member_without_meaning_must_be_well_formed_json_too() {
+    for member in [r#""\ud800""#, r#"{"a":[}"#, "01", "\"\u{1}\""] {
+        let text = batch(&format!(
+            r#"{{"t":1,"kind":"pressure","hPa":1000,"x":{member}}}"#
+        ));
+        let decoded = decode_batch(text.as_bytes());
+        assert!(matches!(decoded, Err(DecodeError::Syntax(_))), "{member}");
+    }
+    let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+    for member in ["1e400", r#"{"a":[{"a":1},null,"\ud83d\ude00"]}"#, &deep] {
+        let text = batch(&format!(
+            r#"{{"t":1,"kind":"pressure","hPa":1000,"x":{member}}}"#
+        ));
+        let decoded = decode_batch(text.as_bytes());
+        assert_eq!(decoded.unwrap().batch.samples(), 1, "{member}");
+    }
+}
+
+#[test]
+fn an_array_beyond_the_limit_is_refused() {
+    let array = |values: usize| format!("[{}0]", "0,".repeat(values - 1));
+    for (values, pointer) in [(4_001, "/samples/0/ax"), (100_000, "/samples/0/ax")] {
+        let array = array(values);
+        let sample =
+            format!(r#"{{"t":1,"kind":"imu","hz":400,"ax":{array},"ay":{array},"az":{array}}}"#);
+        match decode_batch(batch(&sample).as_bytes()) {
+            Err(DecodeError::Invalid(errors)) => assert_eq!(errors[0].pointer, pointer),
+            other => panic!("{values}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn an_incomplete_turn_rate_is_ignored() {
     let plain = r#"{"t":1,"kind":"imu","hz":50,"ax":[1],"ay":[1],"az":[1]"#;
     let without = decode_batch(batch(&format!("{plain}}}")).as_bytes()).unwrap();
@@ -259,7 +310,7 @@ proptest! {
         let text = format!(
             r#"{{"seq":{seq},"samples":[{{"t":{t},"kind":"pressure","hPa":{hpa}}},{{"kind":"location","t":{t},"lat":{lat},"lng":1}},{{"t":3,"kind":"mark","name":{text:?}}}]}}"#
         );
-        let slow = slow::decode_batch(&serde_json::from_str(&text).unwrap());
+        let slow = slow::decode_batch(text.as_bytes());
         match fast::decode_batch(text.as_bytes()) {
             Some(fast) => prop_assert_eq!(fast.batch, slow.unwrap().batch),
             None => prop_assert!(slow.is_err() || text.contains('"'), "the fast way gives up on escapes alone"),

@@ -83,6 +83,7 @@ impl EntryValues<'_> {
 ///
 /// Returns an error if the payload is not JSON, or has no list of entries.
 pub(super) fn read(payload: &[u8]) -> Result<Message, PayloadError> {
+    PayloadError::check_values(payload)?;
     let push: Push<'_> = serde_json::from_slice(payload).map_err(|error| {
         if error.is_data() {
             PayloadError::Missing("payload of entries")
