@@ -29,6 +29,10 @@ pub(super) const STEPS_SILENT_LOG_ODDS: f32 = -0.4;
 pub(super) const STEPS_WITHIN_MS: u32 = 4_000;
 /// The shortest time for which a rise counts as recent, for a counter that reports on change.
 pub(super) const STEPS_WITHIN_MS_MIN: u32 = 2_000;
+/// The time between two reports of a counter from which a report covers a walk and a stay: the shortest stay takes 8 s.
+pub(super) const STEPS_COARSE_MS: u32 = 5_000;
+/// The lowest rate of steps on a walk without pauses, per second. Slow walkers take 1.3 (research 2).
+pub(super) const STEPS_WALK_HZ_MIN: f32 = 1.0;
 /// The consecutive seconds without a rise that show that a counter reports each second.
 pub(super) const STEPS_IDLE_SEC_MIN: u8 = 3;
 /// The longest delay of a step counter, seconds (Android: up to 10 s, research 2).

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::{
     ACTIVITY_WEIGHT, CLEAR_GAIT_SHARE, CLIMB_SWING_MAX, CLIMB_SWING_MPS2, CLIMB_SWING_SHARE,
-    CLIMB_SWING_SLOPE, IMPACT_NEW, POCKET_IMPACT_SHARE, SHAKE_STD_MPS2, STEPS_IDLE_SEC_MIN,
-    STEPS_LOG_ODDS, STEPS_SILENT_LOG_ODDS, STEPS_WITHIN_MS, STEPS_WITHIN_MS_MIN,
+    CLIMB_SWING_SLOPE, IMPACT_NEW, POCKET_IMPACT_SHARE, SHAKE_STD_MPS2, STEPS_COARSE_MS,
+    STEPS_IDLE_SEC_MIN, STEPS_LOG_ODDS, STEPS_SILENT_LOG_ODDS, STEPS_WALK_HZ_MIN, STEPS_WITHIN_MS,
+    STEPS_WITHIN_MS_MIN,
 };
 use crate::gait::{Evidence, Models, MotionHistory};
 use crate::window::{BodyMotion, Stride, WINDOW_MS, Window};
@@ -24,6 +25,10 @@ pub(super) struct MotionState {
     idle_sec: u8,
     /// The usual time between two rises on a walk, in milliseconds; 0 before the first two.
     usual_ms: f32,
+    /// The newest second in which the counter reported.
+    last_report_ms: Option<u32>,
+    /// Whether each report of the counter covers many seconds, so that it shows no walk or stay by itself.
+    is_coarse: bool,
     /// The share of impacts in the acceleration of the last strides; 0 before the first stride.
     impact_share: f32,
     /// The newest seconds of `motion`, if the phone sends it.
@@ -54,9 +59,13 @@ pub(super) struct Gait {
 impl MotionState {
     /// Reads the step counter, and returns whether it shows walking.
     fn count_steps(&mut self, window: &Window) -> bool {
-        let since_ms = self
-            .last_step_ms
-            .map(|last_ms| window.t_ms.saturating_sub(last_ms));
+        let since = |last_ms: u32| window.t_ms.saturating_sub(last_ms);
+        let since_ms = self.last_step_ms.map(since);
+        if let Some(steps) = window.steps
+            && let Some(last_ms) = self.last_report_ms.replace(window.t_ms)
+        {
+            self.observe_report(u32::from(steps), since(last_ms));
+        }
         match window.steps {
             Some(0) => {
                 self.idle_sec = self.idle_sec.saturating_add(1);
@@ -85,6 +94,17 @@ impl MotionState {
             STEPS_WITHIN_MS
         };
         since_ms.is_some_and(|since_ms| since_ms < within_ms)
+    }
+
+    /// Learns from a report whether the counter reports rarely. A counter that reports on change is silent during a stay,
+    /// and few steps follow. A rare report has the steps of the whole time, or none.
+    fn observe_report(&mut self, steps: u32, since_ms: u32) {
+        let has_walked = steps as f32 * 1_000.0 >= STEPS_WALK_HZ_MIN * since_ms as f32;
+        if since_ms >= STEPS_COARSE_MS && (steps == 0 || has_walked) {
+            self.is_coarse = true;
+        } else if since_ms <= STEPS_WITHIN_MS && steps > 0 {
+            self.is_coarse = false;
+        }
     }
 
     /// Detects climbing from the stride: on stairs the thigh is raised much higher than on level
@@ -131,9 +151,10 @@ impl MotionState {
 
     /// Processes the next second.
     pub(super) fn observe(&mut self, models: Models, window: &Window) -> Gait {
-        let stepped = window.steps.is_some_and(|steps| steps > 0);
-        let steps_lately = self.count_steps(window);
-        let by_counter = if !self.counts_steps {
+        let steps_lately = self.count_steps(window) && !self.is_coarse;
+        let stepped = window.steps.is_some_and(|steps| steps > 0) && !self.is_coarse;
+        let has_counter = self.counts_steps && !self.is_coarse;
+        let by_counter = if !has_counter {
             0.0
         } else if steps_lately {
             STEPS_LOG_ODDS
@@ -146,7 +167,7 @@ impl MotionState {
             let log_odds = by_counter * 2.0;
             return Gait {
                 log_odds,
-                is_measured: self.counts_steps && window.alive,
+                is_measured: has_counter && window.alive,
                 has_steps: steps_lately,
                 climb: None,
                 before: None,
