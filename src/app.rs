@@ -31,7 +31,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::cluster::Node;
 use crate::config::{Config, StoreKind};
 use crate::key_guard::secret_keys;
-use crate::opened::{OpenStore, StoreOpenError};
+use crate::open_store::{OpenStore, StoreOpenError};
 use crate::ops::NodeHealth;
 use crate::ops::client::OpsClient;
 use crate::retention::{RetentionStatus, Sweeper};
@@ -41,7 +41,8 @@ pub use logging::Logging;
 
 /// The exit code when the store cannot continue: acknowledged data is safe, and a restart recovers.
 const EXIT_STORE_FATAL: i32 = 70;
-/// The exit code when another process serves from the keyspace: a restart would take it back.
+/// The exit code when another process serves from the keyspace: a restart would displace that
+/// process.
 const EXIT_REPLACED: i32 = 71;
 
 /// The event that stops the service.
@@ -50,12 +51,12 @@ pub enum Shutdown {
     /// The signal SIGTERM, SIGINT or SIGHUP.
     Signal,
     /// A message or the end of a channel within the process.
-    Word(oneshot::Receiver<()>),
+    Channel(oneshot::Receiver<()>),
 }
 
 /// The addresses of the listeners.
 #[derive(Debug, Clone, Copy)]
-pub struct Bound {
+pub struct BoundAddresses {
     /// The address of the public API.
     pub api: SocketAddr,
     /// The address of the operators' listener.
@@ -67,7 +68,7 @@ pub fn run(
     config: Config,
     logging: Logging,
     shutdown: Shutdown,
-    ready: impl FnOnce(&Bound),
+    ready: impl FnOnce(&BoundAddresses),
 ) -> anyhow::Result<()> {
     logging.start(&config)?;
     let (version, store) = (env!("CARGO_PKG_VERSION"), config.store.kind.as_str());
@@ -93,9 +94,9 @@ impl Shutdown {
     /// Listens from now on, and returns a future that completes when the service must stop.
     fn listen(self) -> anyhow::Result<Pin<Box<dyn Future<Output = ()>>>> {
         Ok(match self {
-            Self::Word(word) => Box::pin(async {
+            Self::Channel(stop) => Box::pin(async {
                 // If the sender was dropped, the service must stop too.
-                drop(word.await);
+                drop(stop.await);
             }),
             Self::Signal => {
                 let mut terminate = signal(SignalKind::terminate())?;
@@ -118,10 +119,11 @@ struct App {
     service: Service,
     webhooks: Webhooks,
     store: OpenStore,
-    bound: Bound,
+    bound: BoundAddresses,
     servers: Vec<actix_web::dev::ServerHandle>,
-    /// The open connections to the public API, and how long they are still answered during a stop.
+    /// The open connections to the public API.
     connections: Connections,
+    /// The maximum time for which the service answers open connections during a stop.
     drain_grace: Duration,
     arbiters: Vec<Arbiter>,
     /// This process as a node of a cluster.
@@ -175,18 +177,18 @@ impl App {
                 retention,
             },
         )?;
-        let bound = Bound {
+        let bound = BoundAddresses {
             api: public.address,
             ops: operators,
         };
         let servers = vec![public.handle, operators_handle];
         let drain_grace_ms = config.server.drain_grace.as_millis();
         if let (Some(node), Some(nodes)) = (&mut node, store.nodes()) {
-            let replaced = || {
+            let on_replaced = || {
                 tracing::error!("another process has this node's name");
                 std::process::exit(EXIT_REPLACED);
             };
-            node.join(nodes, &service, &webhooks, replaced).await?;
+            node.join(nodes, &service, &webhooks, on_replaced).await?;
         }
         Ok(Self {
             service,
@@ -221,9 +223,10 @@ impl App {
             .drain(Duration::from_millis(ATTEMPT_MS_MAX))
             .await;
         match &self.node {
-            // A load balancer sends requests here until a health check has met a node that is not ready.
+            // A load balancer sends requests here until its next health check reports that this
+            // node is not ready.
             Some(_) => sleep_until(grace_ends).await,
-            None => self.connections.gone(grace_ends).await,
+            None => self.connections.wait_until_none_open(grace_ends).await,
         }
         for server in &self.servers {
             server.stop(true).await;
@@ -252,7 +255,7 @@ async fn open_store(
         StoreKind::Embedded => EXIT_STORE_FATAL,
         StoreKind::Cql => EXIT_REPLACED,
     };
-    let opened = OpenStore::serving(
+    let opened = OpenStore::open_for_serving(
         config,
         Arc::new(move |session_id, seq, batch| {
             if let Some(service) = receiver.get() {
@@ -281,7 +284,7 @@ async fn open_with_keys(
     if config.store.kind == StoreKind::Cql && node.is_none() {
         // A process that serves alone from a cluster displaces the previous one as soon as it opens
         // the store, so its keys are checked earlier.
-        let store = OpenStore::beside(config).await?;
+        let store = OpenStore::open_for_command(config).await?;
         let keys = secret_keys(config, &store).await;
         store.close().await;
         keys?;
@@ -303,12 +306,12 @@ async fn start_privacy(
     webhooks: &Webhooks,
     secrets: &SecretKeys,
 ) -> anyhow::Result<()> {
-    let released = webhooks.clone();
+    let webhooks = webhooks.clone();
     let settings = PrivacySettings {
         erasure_delay_ms: config.privacy.delay.as_millis(),
         retention: config.retention.bounds(config.store.retention),
         sign: Some(receipts::signer(secrets)),
-        on_released: Arc::new(move |tenant| released.released(tenant)),
+        on_released: Arc::new(move |tenant| webhooks.released(tenant)),
     };
     let started = service.start_privacy(settings).await;
     started.context("the privacy marks cannot be read")
@@ -363,8 +366,8 @@ fn build_service(
             peers: Arc::clone(&peers),
         },
     );
-    let woken = webhooks.clone();
-    let wake: Wake = Arc::new(move |tenant, session_id| woken.wake_lane(tenant, session_id));
+    let to_wake = webhooks.clone();
+    let wake: Wake = Arc::new(move |tenant, session_id| to_wake.wake_lane(tenant, session_id));
     let shared = store.store();
     let service = Service::new(Parts {
         ports: Ports {
@@ -393,7 +396,7 @@ fn build_service(
 
 /// A service in a temporary folder, for a command.
 #[derive(Debug)]
-pub struct Running {
+pub struct TemporaryService {
     /// The URL of the public API.
     pub url: String,
     /// The URL of the operators' listener.
@@ -405,24 +408,24 @@ pub struct Running {
     config: Config,
 }
 
-impl Running {
+impl TemporaryService {
     /// Creates a secret key of another organization, in the sandbox. Must be called outside of any
     /// runtime.
     ///
     /// # Errors
     ///
     /// Returns an error of the service.
-    pub fn key_of(&self, organization: &str) -> anyhow::Result<String> {
-        make_key(&self.config, organization)
+    pub fn create_key_for(&self, organization: &str) -> anyhow::Result<String> {
+        create_key(&self.config, organization)
     }
 }
 
 /// Runs `work` against a temporary service on an empty store; `configure` may change its
 /// configuration.
-pub fn with_temporary<T>(
+pub fn with_temporary_service<T>(
     logging: Logging,
     configure: impl FnOnce(&mut Config) -> anyhow::Result<()>,
-    work: impl FnOnce(&Running) -> anyhow::Result<T>,
+    work: impl FnOnce(&TemporaryService) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let mut suffix = [0_u8; 8];
     porchlight_world::fill(&mut suffix);
@@ -435,13 +438,13 @@ pub fn with_temporary<T>(
     config.server.rate_limit_per_second = 0;
     configure(&mut config)?;
 
-    let (stop, word) = oneshot::channel();
+    let (stop, stopped) = oneshot::channel();
     let (ready, is_ready) = mpsc::channel();
     let serving = config.clone();
     let server = std::thread::Builder::new()
         .name("porchlight".into())
         .spawn(move || {
-            run(serving, logging, Shutdown::Word(word), |bound| {
+            run(serving, logging, Shutdown::Channel(stopped), |bound| {
                 // The receiver is gone, because the command has already stopped.
                 let _sent = ready.send(*bound);
             })
@@ -449,8 +452,8 @@ pub fn with_temporary<T>(
     let outcome = match is_ready.recv() {
         Ok(bound) => {
             config.server.ops_listen = bound.ops;
-            make_key(&config, "demo").and_then(|secret_key| {
-                work(&Running {
+            create_key(&config, "demo").and_then(|secret_key| {
+                work(&TemporaryService {
                     url: format!("http://{}", bound.api),
                     ops_url: format!("http://{}", bound.ops),
                     secret_key,
@@ -470,12 +473,13 @@ pub fn with_temporary<T>(
     outcome.and_then(|value| served.map(|()| value))
 }
 
-fn make_key(config: &Config, organization: &str) -> anyhow::Result<String> {
+/// Creates a sandbox secret key of an organization through the running service.
+fn create_key(config: &Config, organization: &str) -> anyhow::Result<String> {
     let server = OpsClient::of(config)?.context("the service has no token for its operators")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let order = CreateKeyRequest::new(organization, "sandbox", "secret");
-    let made = runtime.block_on(server.create_key(&order))?;
-    Ok(made.key)
+    let request = CreateKeyRequest::new(organization, "sandbox", "secret");
+    let created = runtime.block_on(server.create_key(&request))?;
+    Ok(created.key)
 }

@@ -58,23 +58,23 @@ enum Command {
     Replay(replay::Arguments),
     /// Create a recording link for a stock phone's app and print it as a QR code.
     Recorder(recorder::Arguments),
-    /// Erase, freeze or release the data of a courier, delivery or session
+    /// Erase, freeze or release the data of a courier, delivery or session.
     Privacy(privacy::Arguments),
-    /// Receive webhooks on this machine, verify their signatures and print them
+    /// Receive webhooks on this machine, verify their signatures and print them.
     Receive(receive::Arguments),
     /// Run a fleet of simulated phones against a running service.
     Simulate(simulate::Arguments),
     /// Run labelled recordings through the detectors and print their accuracy.
     Evaluate(evaluate::Arguments),
-    /// Set labels along the signals of a recording, line by line from standard input
+    /// Set labels along the signals of a recording, line by line from standard input.
     Label(label::Arguments),
-    /// Check the audit logs
+    /// Check the audit logs.
     Audit(audit::Arguments),
-    /// Print the log of erasures, or apply it to a restored store
+    /// Print the log of erasures, or apply it to a restored store.
     Erasures(erasures::Arguments),
-    /// Print the public key that checks the receipts of erasures
+    /// Print the public key that checks the receipts of erasures.
     ReceiptKey(receipt::KeyArguments),
-    /// Check the receipt of an erasure offline and print its statement
+    /// Check the receipt of an erasure offline and print its statement.
     VerifyReceipt(receipt::VerifyArguments),
     /// Write a consistent copy of the embedded store, whether or not the server runs.
     Backup(BackupArguments),
@@ -90,7 +90,7 @@ enum Command {
     PrintConfig(ConfigArguments),
     /// Print the OpenAPI document of the API.
     Openapi,
-    /// Ask a running service whether it is ready; the exit code is the answer.
+    /// Ask a running service whether it is ready; exit with 0 if it is, or with 1.
     Healthcheck(ConfigArguments),
 }
 
@@ -132,8 +132,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
     }
 }
 
-/// Formats an error and its causes as one line. A cause that was already quoted is not repeated:
-/// some libraries also include their causes in their own text.
+/// Formats an error and its causes as one line. It skips a cause that an earlier text already
+/// contains: some libraries include their causes in their own text.
 fn one_line(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |line, cause| {
         let cause = cause.to_string();
@@ -167,7 +167,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Store(arguments) => store::run(&arguments),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::CheckConfig(arguments) => {
-            check::files_of(&arguments.load()?)?;
+            check::check_files(&arguments.load()?)?;
             say!("good")
         }
         Command::PrintConfig(arguments) => {

@@ -49,7 +49,7 @@ pub struct Config {
     pub session: Session,
     /// The settings of webhooks.
     pub webhook: Webhook,
-    /// Keys that encrypt secrets at rest.
+    /// The keys that encrypt secrets at rest.
     pub secrets: Secrets,
     /// The settings of the cluster.
     pub cluster: Cluster,
@@ -249,7 +249,7 @@ impl Default for Session {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Webhook {
-    /// Private CIDRs that are allowed.
+    /// The private networks to which webhooks may connect, as CIDRs.
     #[serde(deserialize_with = "words::texts")]
     pub allow_addresses: Vec<String>,
     /// PEM file of further certificate authorities; empty: none.
@@ -260,13 +260,7 @@ pub struct Webhook {
 impl Webhook {
     /// Returns the parsed allowed CIDRs.
     pub fn allowed(&self) -> Result<Vec<Cidr>, ConfigError> {
-        let read = |text: &String| {
-            text.parse().map_err(|_| ConfigError::Invalid {
-                key: "webhook.allow_addresses",
-                detail: format!("{text} is not a CIDR such as 10.0.0.0/8"),
-            })
-        };
-        self.allow_addresses.iter().map(read).collect()
+        parse_cidrs("webhook.allow_addresses", &self.allow_addresses)
     }
 
     /// Returns the file of further certificate authorities, if one is named.
@@ -276,7 +270,18 @@ impl Webhook {
     }
 }
 
-/// Keys that encrypt secrets at rest.
+/// Parses the CIDRs of the setting `key`.
+fn parse_cidrs(key: &'static str, texts: &[String]) -> Result<Vec<Cidr>, ConfigError> {
+    let parse = |text: &String| {
+        text.parse().map_err(|_| {
+            let detail = format!("{text} is not a CIDR such as 10.0.0.0/8");
+            ConfigError::invalid(key, detail)
+        })
+    };
+    texts.iter().map(parse).collect()
+}
+
+/// The keys that encrypt secrets at rest.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
@@ -327,6 +332,16 @@ pub enum ConfigError {
     },
 }
 
+impl ConfigError {
+    /// Creates the error about the setting `key`; `detail` says which values are valid.
+    fn invalid(key: &'static str, detail: impl Into<String>) -> Self {
+        Self::Invalid {
+            key,
+            detail: detail.into(),
+        }
+    }
+}
+
 impl Config {
     /// Loads and validates the file, if one is named, and the environment.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
@@ -341,7 +356,7 @@ impl Config {
         if let Some(file) = file {
             builder = builder.add_source(ConfigFile::read(file)?);
         }
-        let config: Self = environment::over(builder, variables)?
+        let config: Self = environment::override_settings(builder, variables)?
             .build()?
             .try_deserialize()?;
         config.check()?;
@@ -349,12 +364,7 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        let invalid = |key, detail: &str| {
-            Err(ConfigError::Invalid {
-                key,
-                detail: detail.to_owned(),
-            })
-        };
+        let invalid = |key, detail: &str| Err(ConfigError::invalid(key, detail));
         if self.store.kind == StoreKind::Cql {
             cql::check(self)?;
         }

@@ -9,7 +9,7 @@ use porchlight_store::{DataKeysError, EmbeddedStore, StoreSecrets};
 use zeroize::Zeroizing;
 
 use crate::config::Config;
-use crate::opened::OpenStore;
+use crate::open_store::OpenStore;
 
 /// The reason why the secret keys cannot be used with the store.
 #[derive(Debug, thiserror::Error)]
@@ -49,11 +49,12 @@ pub fn store_secrets(keys: &SecretKeys) -> StoreSecrets {
 }
 
 /// Loads the secret keys of the configuration, verifies that the store depends on one of them,
-/// remembers the writing one, and unlocks the embedded store. Creates a key only for a store on which nothing depends yet.
+/// remembers the writing one, and unlocks the embedded store. Creates a key only for a store in
+/// which nothing depends on a key yet.
 ///
 /// # Errors
 ///
-/// [`SecretKeysError`]; then nothing was created or written.
+/// Returns a [`SecretKeysError`] if the keys cannot be used; then nothing was created or written.
 pub async fn secret_keys(
     config: &Config,
     store: &OpenStore,
@@ -61,10 +62,10 @@ pub async fn secret_keys(
     let checks = store.key_check();
     if config.secrets.key_files.is_empty() {
         let file = config.store.path.join(KEY_FILE);
-        let is_there = file
+        let exists = file
             .try_exists()
             .map_err(|error| SecretsError::Io(file.clone(), error))?;
-        if !is_there && is_needed(store, checks.as_ref()).await? {
+        if !exists && depends_on_lost_key(store, checks.as_ref()).await? {
             return Err(SecretKeysError::Missing(file));
         }
     }
@@ -73,7 +74,7 @@ pub async fn secret_keys(
     if let OpenStore::Embedded(store) = store {
         let secrets = store_secrets(&keys);
         store.unlock(&secrets)?;
-        // Commands that only read a store leave its files as they are, so that its own key still opens it.
+        // Commands that only read a store do not reseal, so that its own key still opens it.
         store.reseal(&secrets)?;
     }
     Ok(keys)
@@ -84,19 +85,19 @@ pub async fn secret_keys(
 ///
 /// # Errors
 ///
-/// [`SecretKeysError`] if a secret key is missing or does not open the data keys.
+/// Returns a [`SecretKeysError`] if a secret key is missing or does not open the data keys.
 pub fn unlock(
     config: &Config,
     folder: &Path,
     store: &EmbeddedStore,
 ) -> Result<(), SecretKeysError> {
-    let beside = folder.join(KEY_FILE);
+    let key_file = folder.join(KEY_FILE);
     let mut files = config.secrets.key_files.clone();
-    if beside.is_file() {
-        files.push(beside);
+    if key_file.is_file() {
+        files.push(key_file);
     } else if files.is_empty() {
         return match EmbeddedStore::has_data_keys(folder) {
-            true => Err(SecretKeysError::Missing(beside)),
+            true => Err(SecretKeysError::Missing(key_file)),
             false => Ok(()),
         };
     }
@@ -104,10 +105,10 @@ pub fn unlock(
 }
 
 /// Returns whether anything in the store depends on a key that was used before.
-async fn is_needed(store: &OpenStore, checks: &dyn KeyCheck) -> Result<bool, StoreError> {
+async fn depends_on_lost_key(store: &OpenStore, checks: &dyn KeyCheck) -> Result<bool, StoreError> {
     let has_dependents = match store {
         OpenStore::Embedded(store) => store.depends_on_a_key().await?,
-        // Its keys are always configured.
+        // The configuration always names the keys of a CQL store.
         OpenStore::Cql(_) => false,
     };
     Ok(has_dependents || checks.key_check().await?.is_some())

@@ -8,7 +8,7 @@ pub mod config;
 pub mod key_guard;
 mod listener;
 mod notify;
-pub mod opened;
+pub mod open_store;
 pub mod ops;
 mod receipts;
 pub mod retention;

@@ -22,7 +22,7 @@ use crate::config::Config;
 ///
 /// # Errors
 ///
-/// The address cannot be bound.
+/// Returns an error if the address cannot be bound.
 pub(crate) fn serve(
     config: &Config,
     cores: usize,

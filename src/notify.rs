@@ -43,14 +43,14 @@ fn address_of(name: &OsStr) -> std::io::Result<SocketAddr> {
 
 /// The time of each thread's last tick.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct ThreadTicks {
     origin: Instant,
     /// Milliseconds since `origin`.
     ticked: Vec<AtomicU64>,
 }
 
-impl Pulse {
-    /// Creates the pulse of `threads` threads, which count as alive at first.
+impl ThreadTicks {
+    /// Creates the record of `threads` threads, which count as alive at first.
     pub(crate) fn of(threads: usize) -> Arc<Self> {
         Arc::new(Self {
             origin: Instant::now(),
@@ -63,7 +63,7 @@ impl Pulse {
     }
 
     /// Records a tick of this thread.
-    pub(crate) fn beat(&self, thread: usize) {
+    pub(crate) fn tick(&self, thread: usize) {
         if let Some(ticked) = self.ticked.get(thread) {
             ticked.store(self.now_ms(), Ordering::Relaxed);
         }
@@ -82,9 +82,9 @@ impl Pulse {
 }
 
 /// Feeds systemd's watchdog, if it is enabled, as long as every one of these threads ticks.
-pub(crate) async fn feed_watchdog(pulse: Arc<Pulse>) {
-    let wanted = std::env::var("WATCHDOG_USEC").ok();
-    let Some(limit_us) = wanted
+pub(crate) async fn feed_watchdog(ticks: Arc<ThreadTicks>) {
+    let variable = std::env::var("WATCHDOG_USEC").ok();
+    let Some(limit_us) = variable
         .and_then(|text| text.parse().ok())
         .filter(|us| *us > 0)
     else {
@@ -92,7 +92,7 @@ pub(crate) async fn feed_watchdog(pulse: Arc<Pulse>) {
     };
     let half = Duration::from_micros(limit_us) / 2;
     loop {
-        if pulse.is_alive(half) {
+        if ticks.is_alive(half) {
             send(ALIVE);
         }
         actix_rt::time::sleep(half / 2).await;
@@ -105,11 +105,11 @@ mod tests {
 
     #[test]
     fn one_stalled_thread_is_detected() {
-        let pulse = Pulse::of(2);
-        assert!(pulse.is_alive(Duration::from_secs(3_600)));
+        let ticks = ThreadTicks::of(2);
+        assert!(ticks.is_alive(Duration::from_secs(3_600)));
         std::thread::park_timeout(Duration::from_millis(30));
-        pulse.beat(0);
-        assert!(!pulse.is_alive(Duration::from_millis(10)));
-        assert!(Pulse::of(0).is_alive(Duration::ZERO));
+        ticks.tick(0);
+        assert!(!ticks.is_alive(Duration::from_millis(10)));
+        assert!(ThreadTicks::of(0).is_alive(Duration::ZERO));
     }
 }

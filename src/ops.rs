@@ -5,12 +5,13 @@
 //! |---|---|
 //! | GET `/` | a page for people; its style sheet is `/page.css` |
 //! | GET `/metrics` | the metrics, as text |
-//! | GET `/healthz` | 200 while the process lives, without further checks |
+//! | GET `/healthz` | 200 while the process runs, without further checks |
 //! | GET `/readyz` | 200 or 503, and the result of each check |
 //! | POST `/admin/keys` | [`porchlight_keys::CreateKeyRequest`] → 201 [`porchlight_keys::CreatedKey`] |
 //! | GET `/admin/keys` | 200 `{data: [`[`porchlight_keys::ListedKey`]`]}` |
 //! | POST `/admin/keys/{id}/revoke` | 200 [`porchlight_keys::ListedKey`] |
 //! | POST `/admin/backup` | `{folder}` → 200 `{rows, bytes}` |
+//! | POST `/admin/audit/verify` | 200 `{data: [`[`porchlight_actors::audit::ChainReport`]`]}` |
 //! | POST `/admin/store/check` | `{quarantine}` → 200 [`porchlight_store::CheckReport`] |
 //! | POST `/admin/secrets/rewrap` | 200 [`porchlight_keys::secrets::Rewrapped`] |
 //!
@@ -49,7 +50,7 @@ use porchlight_store::EmbeddedStore;
 
 use crate::cluster::OwnershipView;
 use crate::config::Config;
-use crate::opened::OpenStore;
+use crate::open_store::OpenStore;
 use crate::retention::RetentionStatus;
 use token::TokenFile;
 
@@ -59,14 +60,14 @@ pub type OnRevoked = Arc<dyn Fn() + Send + Sync>;
 /// The state of the operators' listener.
 pub struct OpsState {
     service: Service,
-    desk: KeyAdmin,
+    key_admin: KeyAdmin,
     store: Option<Arc<EmbeddedStore>>,
     metrics: PrometheusHandle,
     process: metrics_process::Collector,
     token: TokenFile,
     on_revoked: OnRevoked,
     sealing: Option<Sealing>,
-    about: Option<page::About>,
+    config: Option<page::ConfigView>,
     health: NodeHealth,
     backup_files: &'static [&'static str],
 }
@@ -104,35 +105,35 @@ impl OpsState {
     ) -> Self {
         let process = metrics_process::Collector::default();
         process.describe();
-        let desk = KeyAdmin::new(keys);
+        let key_admin = KeyAdmin::new(keys);
         Self {
             service,
-            desk,
+            key_admin,
             store,
             metrics,
             process,
             token,
             on_revoked: Arc::new(|| {}),
             sealing: None,
-            about: None,
+            config: None,
             health: NodeHealth::default(),
             backup_files: &[],
         }
     }
 
-    /// Adds a configuration to show.
+    /// Shows this configuration on the page for people.
     ///
     /// # Errors
     ///
     /// Returns an error if the configuration cannot be written as TOML.
-    pub fn about(mut self, config: &Config) -> anyhow::Result<Self> {
-        self.about = Some(page::About::of(config)?);
+    pub fn with_config(mut self, config: &Config) -> anyhow::Result<Self> {
+        self.config = Some(page::ConfigView::of(config)?);
         Ok(self)
     }
 
-    /// Adds secrets that can be re-encrypted.
+    /// Allows operators to re-encrypt the secrets in `outbox`.
     #[must_use]
-    pub fn sealing(mut self, vault: SecretVault, outbox: Arc<dyn Outbox>) -> Self {
+    pub fn with_sealing(mut self, vault: SecretVault, outbox: Arc<dyn Outbox>) -> Self {
         self.sealing = Some(Sealing { vault, outbox });
         self
     }
@@ -181,7 +182,7 @@ pub fn serve(
         )
     })?;
     let address = listener.local_addr()?;
-    if TokenFile::was_left(&config.store.path) {
+    if TokenFile::is_left_over(&config.store.path) {
         RuntimeMetrics::get().unclean_start.set(1.0);
         tracing::warn!("the previous process ended without draining");
     }
@@ -191,8 +192,8 @@ pub fn serve(
         .on_revoked(on_revoked)
         .with_health(health)
         .with_backup_files(config.backup_files())
-        .sealing(SecretVault::new(secrets), store.outbox())
-        .about(config)?;
+        .with_sealing(SecretVault::new(secrets), store.outbox())
+        .with_config(config)?;
     let state = Data::new(state);
     let hosts = Data::new(host::HostNames(config.server.ops_hosts.clone()));
     let server = HttpServer::new(move || {
@@ -219,7 +220,7 @@ pub fn configure(state: Data<OpsState>) -> impl FnOnce(&mut ServiceConfig) {
             .service(at("/", "GET, HEAD").route(get().to(page::page)))
             .service(at("/page.css", "GET, HEAD").route(get().to(page::style)))
             .service(at("/metrics", "GET, HEAD").route(get().to(health::metrics)))
-            .service(at("/healthz", "GET, HEAD").route(get().to(health::lives)))
+            .service(at("/healthz", "GET, HEAD").route(get().to(health::alive)))
             .service(at("/readyz", "GET, HEAD").route(get().to(health::ready)))
             .service(
                 at("/admin/keys", "GET, HEAD, POST")

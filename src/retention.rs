@@ -20,14 +20,14 @@ use porchlight_store::EmbeddedStore;
 use porchlight_world::SystemClock;
 
 /// The interval of the sweeps that delete data older than the retention.
-const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(3_600);
 /// The interval of the clock checks, so that operators learn early that nothing will be deleted.
-const CHECK_EVERY: Duration = Duration::from_secs(60);
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The time from the start of the process to the first renewal of rows that must not expire.
 const FIRST_RENEWAL_AFTER: Duration = Duration::from_secs(10);
 
-/// Whether old sessions are deleted, for the operators' page and `/readyz`.
+/// Whether retention deletes old sessions or is paused, for the operators' page and `/readyz`.
 #[derive(Debug, Default)]
 pub struct RetentionStatus(AtomicU8);
 
@@ -39,7 +39,7 @@ impl RetentionStatus {
 
     /// Returns the reason why nothing is deleted now, or `None` if old sessions are deleted.
     #[must_use]
-    pub fn held_because(&self) -> Option<&'static str> {
+    pub fn pause_reason(&self) -> Option<&'static str> {
         let state = self.0.load(Ordering::Relaxed);
         if state == ClockState::Ahead as u8 {
             Some(
@@ -105,10 +105,10 @@ impl Sweeper {
     pub async fn run(self) {
         tokio::time::sleep(FIRST_RENEWAL_AFTER).await;
         self.renew().await;
-        let checks_per_sweep = SWEEP_EVERY.as_secs() / CHECK_EVERY.as_secs();
+        let checks_per_sweep = SWEEP_INTERVAL.as_secs() / CLOCK_CHECK_INTERVAL.as_secs();
         let mut checks = 0_u64;
         loop {
-            tokio::time::sleep(CHECK_EVERY).await;
+            tokio::time::sleep(CLOCK_CHECK_INTERVAL).await;
             checks += 1;
             let may_delete = self.may_delete();
             if checks.is_multiple_of(checks_per_sweep) {
@@ -129,11 +129,11 @@ impl Sweeper {
             Err(ClockDisagrees::Ahead(by_ms)) => (ClockState::Ahead, by_ms),
             Err(ClockDisagrees::Behind(by_ms)) => (ClockState::Behind, by_ms),
         };
-        let was_held = self.status.held_because().is_some();
+        let was_paused = self.status.pause_reason().is_some();
         self.status.set(state);
-        match self.status.held_because() {
-            Some(reason) if !was_held => tracing::warn!(by_s = by_ms / 1_000, "{reason}"),
-            None if was_held => tracing::info!("retention: the clock agrees again"),
+        match self.status.pause_reason() {
+            Some(reason) if !was_paused => tracing::warn!(by_s = by_ms / 1_000, "{reason}"),
+            None if was_paused => tracing::info!("retention: the clock agrees again"),
             _ => {}
         }
         state == ClockState::Agrees

@@ -13,7 +13,7 @@ use porchlight_observe::store::StoreMetrics;
 use porchlight_observe::{RuntimeKind, name};
 use tracing_subscriber::EnvFilter;
 
-use crate::notify::{Pulse, feed_watchdog};
+use crate::notify::{ThreadTicks, feed_watchdog};
 
 /// Buckets for waiting and handling times of messages: 50 µs to 5 s.
 const ACTOR_SECONDS: [f64; 16] = [
@@ -33,7 +33,7 @@ const AGE_SECONDS: [f64; 12] = [
 /// The interval at which histograms are drained, so that a scrape has little work.
 const UPKEEP: Duration = Duration::from_secs(5);
 /// The interval at which the size of the store's folder is measured.
-const MEASURE_EVERY: Duration = Duration::from_secs(60);
+const DISK_MEASURE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Starts logging with this filter, one JSON object per line.
 pub fn install_logs(filter: EnvFilter) -> anyhow::Result<()> {
@@ -85,15 +85,15 @@ pub fn install_metrics() -> anyhow::Result<PrometheusHandle> {
 
 /// Monitors the threads and the folder of the embedded store.
 pub fn watch(actors: &[ArbiterHandle], store: &Path) {
-    let pulse = Pulse::of(actors.len());
+    let thread_ticks = ThreadTicks::of(actors.len());
     for (thread, arbiter) in actors.iter().enumerate() {
-        let pulse = Arc::clone(&pulse);
-        let watching = watch_lag(RuntimeKind::Actors, move || pulse.beat(thread));
+        let thread_ticks = Arc::clone(&thread_ticks);
+        let watching = watch_lag(RuntimeKind::Actors, move || thread_ticks.tick(thread));
         // A stopped arbiter needs no monitor.
         let _watching = arbiter.spawn(watching);
     }
     actix_rt::spawn(watch_lag(RuntimeKind::Main, || {}));
-    actix_rt::spawn(feed_watchdog(pulse));
+    actix_rt::spawn(feed_watchdog(thread_ticks));
     actix_rt::spawn(measure_folder(store.to_owned()));
 }
 
@@ -109,7 +109,7 @@ async fn measure_folder(folder: PathBuf) {
                 .disk_free
                 .set(free.map_or(f64::NAN, |free| free as f64));
         }
-        actix_rt::time::sleep(MEASURE_EVERY).await;
+        actix_rt::time::sleep(DISK_MEASURE_INTERVAL).await;
     }
 }
 
@@ -119,12 +119,12 @@ fn free_bytes(folder: &Path) -> Option<u64> {
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// Total size of the files below a folder. Removed or unreadable files are ignored.
+/// Returns the total size of the files below a folder. Removed or unreadable files count as 0.
 fn bytes_below(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.metadata() {
-        Ok(data) if data.is_dir() => bytes_below(&entry.path()),
-        Ok(data) => data.len(),
+        Ok(metadata) if metadata.is_dir() => bytes_below(&entry.path()),
+        Ok(metadata) => metadata.len(),
         Err(_) => 0,
     });
     bytes.sum()

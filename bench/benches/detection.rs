@@ -16,7 +16,7 @@ use porchlight_core::timeline::Timeline;
 use porchlight_schema::sample::json::decode_batch;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_sim::{Delivery, Kind, Kit, MotionSensor, ParameterSet, Scenario};
-use processor_time::{ProcessorTime, SAMPLES};
+use processor_time::ProcessorTime;
 
 /// A phone without sensors; each case enables one kind.
 const SILENT: Kit = Kit {
@@ -154,15 +154,9 @@ fn scoring(criterion: &mut Criterion<ProcessorTime>) {
     group.finish();
 }
 
-fn by_processor_time() -> Criterion<ProcessorTime> {
-    Criterion::default()
-        .with_measurement(ProcessorTime)
-        .sample_size(SAMPLES)
-}
-
 criterion_group! {
     name = all;
-    config = by_processor_time();
+    config = processor_time::criterion();
     targets = detection, scoring
 }
 criterion_main!(all);

@@ -12,15 +12,15 @@ use porchlight_schema::sample::json::decode_batch;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::sample::proto;
 use porchlight_sim::{Kind, Kit, MotionSensor, ParameterSet, Scenario};
-use processor_time::{ProcessorTime, SAMPLES};
+use processor_time::ProcessorTime;
 
 /// Returns the batch that the load generator sends: 60 location samples of seven fields.
 fn locations() -> String {
     String::from_utf8_lossy(BatchWriter::default().write(7)).into_owned()
 }
 
-/// Sixty seconds of samples from every sensor of a phone.
-fn everything() -> String {
+/// Returns a batch with sixty seconds of samples from every sensor of a phone.
+fn full_batch() -> String {
     let kit = Kit {
         motion: MotionSensor::Imu { hz: 50, gyro: true },
         ..Kit::FULL
@@ -66,7 +66,7 @@ fn read_back(batch: &PackedBatch) -> u64 {
 fn benches(criterion: &mut Criterion<ProcessorTime>) {
     for (name, text) in [
         ("60 locations", locations()),
-        ("300 of all kinds", everything()),
+        ("300 of all kinds", full_batch()),
     ] {
         let Some(packed) = decoded(&text) else {
             continue;
@@ -101,15 +101,9 @@ fn benches(criterion: &mut Criterion<ProcessorTime>) {
     }
 }
 
-fn by_processor_time() -> Criterion<ProcessorTime> {
-    Criterion::default()
-        .with_measurement(ProcessorTime)
-        .sample_size(SAMPLES)
-}
-
 criterion_group! {
     name = packing;
-    config = by_processor_time();
+    config = processor_time::criterion();
     targets = benches
 }
 criterion_main!(packing);

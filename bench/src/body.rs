@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub use mix::Mix;
 use mix::{CYCLE_MS, Tail, Template};
 
-/// Number of samples in a batch of [`Mix::Location`], one per second.
+/// The number of samples in a batch of [`Mix::Location`], one per second.
 pub const SAMPLES: u32 = 60;
 
 /// Writes the batches of a session. Only the times and step counts differ between the minutes of a

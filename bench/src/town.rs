@@ -13,9 +13,9 @@ const DEGREE_M: f64 = 111_195.0;
 /// Half of the width of the town.
 const HALF_M: f64 = 2_100.0;
 /// The distance between streets that run east.
-const STREETS_EVERY_M: f64 = 140.0;
+const STREET_DISTANCE_M: f64 = 140.0;
 /// Every fourth street is a main road.
-const MAJOR_EVERY: i32 = 4;
+const MAIN_ROAD_INTERVAL: i32 = 4;
 
 /// A feature of the town.
 pub struct Feature {
@@ -149,9 +149,9 @@ impl Town {
         ];
         self.line("rail", 12, rail.to_vec());
         for row in street_rows() {
-            let north = f64::from(row) * STREETS_EVERY_M;
+            let north = f64::from(row) * STREET_DISTANCE_M;
             // Only bridges of the main roads cross the river.
-            let is_major = row % MAJOR_EVERY == 0;
+            let is_major = row % MAIN_ROAD_INTERVAL == 0;
             let (kind, zoom) = if is_major {
                 ("major_road", 0)
             } else {
@@ -184,8 +184,8 @@ impl Town {
     fn blocks(&mut self, avenues: &[f64], numbers: &mut Numbers) {
         for row in street_rows() {
             let (south, north) = (
-                f64::from(row) * STREETS_EVERY_M,
-                f64::from(row + 1) * STREETS_EVERY_M,
+                f64::from(row) * STREET_DISTANCE_M,
+                f64::from(row + 1) * STREET_DISTANCE_M,
             );
             for (west, east) in avenues.iter().zip(avenues.iter().skip(1)) {
                 let middle = (west + east) / 2.0;
@@ -241,7 +241,7 @@ impl Town {
 }
 
 fn street_rows() -> std::ops::Range<i32> {
-    let rows = (HALF_M / STREETS_EVERY_M) as i32;
+    let rows = (HALF_M / STREET_DISTANCE_M) as i32;
     -rows + 1..rows
 }
 

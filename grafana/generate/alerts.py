@@ -2,10 +2,11 @@
 includes its test: series with which it fires, and series with which it does not."""
 
 IDS = 'job="porchlight", instance="a"'
-WHO = dict(job="porchlight", instance="a")
+LABELS = dict(job="porchlight", instance="a")
 
 
-def s(metric, values, labels=""):
+def series(metric, values, labels=""):
+    """Returns the name and the values of one input series of a rule test."""
     return (f"{metric}{{{IDS}{', ' + labels if labels else ''}}}", values)
 
 
@@ -19,8 +20,8 @@ ALERTS = [
         description="The operators' listener has not answered Prometheus for two minutes.",
         runbook="down",
         dashboard="porchlight-overview",
-        fires=[([s("up", "1x2 0x20")], [WHO])],
-        quiet=[[s("up", "1x20")]],
+        fires=[([series("up", "1x2 0x20")], [LABELS])],
+        quiet=[[series("up", "1x20")]],
     ),
     dict(
         name="PorchlightRestarts",
@@ -31,8 +32,8 @@ ALERTS = [
         description="The process was started more than twice within half an hour.",
         runbook="restarts",
         dashboard="porchlight-runtime",
-        fires=[([s("process_start_time_seconds", "1x3 2x3 3x3 4x20")], [WHO])],
-        quiet=[[s("process_start_time_seconds", "1x3 2x30")]],
+        fires=[([series("process_start_time_seconds", "1x3 2x3 3x3 4x20")], [LABELS])],
+        quiet=[[series("process_start_time_seconds", "1x3 2x30")]],
     ),
     dict(
         name="PorchlightUncleanEnd",
@@ -43,10 +44,10 @@ ALERTS = [
         description="The process before this one ended without draining: it was killed, or its store failed.",
         runbook="unclean-end",
         dashboard="porchlight-runtime",
-        fires=[([s("porchlight_unclean_start", "1x20"), s("process_start_time_seconds", "0x20")], [WHO])],
+        fires=[([series("porchlight_unclean_start", "1x20"), series("process_start_time_seconds", "0x20")], [LABELS])],
         quiet=[
-            [s("porchlight_unclean_start", "1x40"), s("process_start_time_seconds", "-4000x40")],
-            [s("porchlight_unclean_start", "0x20"), s("process_start_time_seconds", "0x20")],
+            [series("porchlight_unclean_start", "1x40"), series("process_start_time_seconds", "-4000x40")],
+            [series("porchlight_unclean_start", "0x20"), series("process_start_time_seconds", "0x20")],
         ],
     ),
     dict(
@@ -59,11 +60,11 @@ ALERTS = [
         description="Writes fail, so the node answers them with 503. Acknowledged data is not affected.",
         runbook="store-fails",
         dashboard="porchlight-store",
-        fires=[([s("porchlight_store_operations_total", "0+5x20", 'outcome="failed"')], [WHO])],
+        fires=[([series("porchlight_store_operations_total", "0+5x20", 'outcome="failed"')], [LABELS])],
         quiet=[
             [
-                s("porchlight_store_operations_total", "7x20", 'outcome="failed"'),
-                s("porchlight_ingest_batches_total", "7x20", 'outcome="store_unavailable"'),
+                series("porchlight_store_operations_total", "7x20", 'outcome="failed"'),
+                series("porchlight_ingest_batches_total", "7x20", 'outcome="store_unavailable"'),
             ]
         ],
     ),
@@ -76,8 +77,8 @@ ALERTS = [
         description="The committer's queue is full: the disk does not keep up with the incoming writes.",
         runbook="store-slow",
         dashboard="porchlight-store",
-        fires=[([s("porchlight_store_operations_total", "0+60x30", 'outcome="overloaded"')], [WHO])],
-        quiet=[[s("porchlight_store_operations_total", "0+1x30", 'outcome="overloaded"')]],
+        fires=[([series("porchlight_store_operations_total", "0+60x30", 'outcome="overloaded"')], [LABELS])],
+        quiet=[[series("porchlight_store_operations_total", "0+1x30", 'outcome="overloaded"')]],
     ),
     dict(
         name="PorchlightStoreSlow",
@@ -91,17 +92,17 @@ ALERTS = [
         fires=[
             (
                 [
-                    s("porchlight_store_commit_seconds_bucket", "0+0x40", 'le="0.25"'),
-                    s("porchlight_store_commit_seconds_bucket", "0+60x40", 'le="0.5"'),
-                    s("porchlight_store_commit_seconds_bucket", "0+60x40", 'le="+Inf"'),
+                    series("porchlight_store_commit_seconds_bucket", "0+0x40", 'le="0.25"'),
+                    series("porchlight_store_commit_seconds_bucket", "0+60x40", 'le="0.5"'),
+                    series("porchlight_store_commit_seconds_bucket", "0+60x40", 'le="+Inf"'),
                 ],
-                [WHO],
+                [LABELS],
             )
         ],
         quiet=[
             [
-                s("porchlight_store_commit_seconds_bucket", "0+60x40", 'le="0.25"'),
-                s("porchlight_store_commit_seconds_bucket", "0+60x40", 'le="+Inf"'),
+                series("porchlight_store_commit_seconds_bucket", "0+60x40", 'le="0.25"'),
+                series("porchlight_store_commit_seconds_bucket", "0+60x40", 'le="+Inf"'),
             ]
         ],
     ),
@@ -115,10 +116,10 @@ ALERTS = [
         runbook="disk-full",
         dashboard="porchlight-store",
         fires=[
-            ([s("porchlight_store_disk_free_bytes", "1e9x20")], [WHO]),
-            ([s("porchlight_store_disk_free_bytes", "0x20")], [WHO]),
+            ([series("porchlight_store_disk_free_bytes", "1e9x20")], [LABELS]),
+            ([series("porchlight_store_disk_free_bytes", "0x20")], [LABELS]),
         ],
-        quiet=[[s("porchlight_store_disk_free_bytes", "9e9x20")]],
+        quiet=[[series("porchlight_store_disk_free_bytes", "9e9x20")]],
     ),
     dict(
         name="PorchlightBackupOld",
@@ -132,16 +133,16 @@ ALERTS = [
         fires=[
             (
                 [
-                    s("porchlight_store_last_backup_timestamp_seconds", "0x3000"),
-                    s("porchlight_store_groups_total", "5x3000"),
+                    series("porchlight_store_last_backup_timestamp_seconds", "0x3000"),
+                    series("porchlight_store_groups_total", "5x3000"),
                 ],
-                [WHO],
+                [LABELS],
             )
         ],
         quiet=[
             # One that was made an hour ago; a node on a CQL cluster, which commits no groups.
-            [s("porchlight_store_last_backup_timestamp_seconds", "140000x3000"), s("porchlight_store_groups_total", "5x3000")],
-            [s("porchlight_store_last_backup_timestamp_seconds", "0x3000"), s("porchlight_store_groups_total", "0x3000")],
+            [series("porchlight_store_last_backup_timestamp_seconds", "140000x3000"), series("porchlight_store_groups_total", "5x3000")],
+            [series("porchlight_store_last_backup_timestamp_seconds", "0x3000"), series("porchlight_store_groups_total", "0x3000")],
         ],
         at="2400m",
     ),
@@ -154,12 +155,12 @@ ALERTS = [
         description="The oldest open request to erase personal data was received more than 24 hours ago. The law sets a limit of one month.",
         runbook="erasure-pending",
         dashboard="porchlight-overview",
-        fires=[([s("porchlight_privacy_oldest_open_timestamp_seconds", "60x3000", 'type="erasure"')], [dict(job="porchlight")])],
+        fires=[([series("porchlight_privacy_oldest_open_timestamp_seconds", "60x3000", 'type="erasure"')], [dict(job="porchlight")])],
         quiet=[
             # No open erasure; one that was received an hour ago; an old request of another type.
-            [s("porchlight_privacy_oldest_open_timestamp_seconds", "0x3000", 'type="erasure"')],
-            [s("porchlight_privacy_oldest_open_timestamp_seconds", "140000x3000", 'type="erasure"')],
-            [s("porchlight_privacy_oldest_open_timestamp_seconds", "60x3000", 'type="access"')],
+            [series("porchlight_privacy_oldest_open_timestamp_seconds", "0x3000", 'type="erasure"')],
+            [series("porchlight_privacy_oldest_open_timestamp_seconds", "140000x3000", 'type="erasure"')],
+            [series("porchlight_privacy_oldest_open_timestamp_seconds", "60x3000", 'type="access"')],
         ],
         at="2400m",
     ),
@@ -172,8 +173,8 @@ ALERTS = [
         description="More than three actors of one kind were rebuilt from the store after a panic within 15 minutes.",
         runbook="actors-panic",
         dashboard="porchlight-actors",
-        fires=[([s("porchlight_actor_restarts_total", "0+1x20", 'actor="session"')], [dict(WHO, actor="session")])],
-        quiet=[[s("porchlight_actor_restarts_total", "0x5 1x15", 'actor="session"')]],
+        fires=[([series("porchlight_actor_restarts_total", "0+1x20", 'actor="session"')], [dict(LABELS, actor="session")])],
+        quiet=[[series("porchlight_actor_restarts_total", "0x5 1x15", 'actor="session"')]],
     ),
     dict(
         name="PorchlightBatchQuarantined",
@@ -184,8 +185,8 @@ ALERTS = [
         description="The session continues without that batch, and its insight records the gap. The log names session and batch.",
         runbook="batch-quarantined",
         dashboard="porchlight-ingest",
-        fires=[([s("porchlight_session_batches_quarantined_total", "0x5 1x15")], [WHO])],
-        quiet=[[s("porchlight_session_batches_quarantined_total", "0x20")]],
+        fires=[([series("porchlight_session_batches_quarantined_total", "0x5 1x15")], [LABELS])],
+        quiet=[[series("porchlight_session_batches_quarantined_total", "0x20")]],
     ),
     dict(
         name="PorchlightMailboxesWait",
@@ -199,17 +200,17 @@ ALERTS = [
         fires=[
             (
                 [
-                    s("porchlight_actor_mailbox_wait_seconds_bucket", "0x40", 'actor="session", le="1"'),
-                    s("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="session", le="2.5"'),
-                    s("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="session", le="+Inf"'),
+                    series("porchlight_actor_mailbox_wait_seconds_bucket", "0x40", 'actor="session", le="1"'),
+                    series("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="session", le="2.5"'),
+                    series("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="session", le="+Inf"'),
                 ],
-                [dict(WHO, actor="session")],
+                [dict(LABELS, actor="session")],
             )
         ],
         quiet=[
             [
-                s("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="session", le="1"'),
-                s("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="session", le="+Inf"'),
+                series("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="session", le="1"'),
+                series("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="session", le="+Inf"'),
             ]
         ],
     ),
@@ -222,8 +223,8 @@ ALERTS = [
         description="More than 500 sessions have ended and have no insight yet, for ten minutes.",
         runbook="scoring-behind",
         dashboard="porchlight-ingest",
-        fires=[([s("porchlight_scoring_waiting_sessions", "900x20")], [WHO])],
-        quiet=[[s("porchlight_scoring_waiting_sessions", "900x5 3x20")]],
+        fires=[([series("porchlight_scoring_waiting_sessions", "900x20")], [LABELS])],
+        quiet=[[series("porchlight_scoring_waiting_sessions", "900x5 3x20")]],
     ),
     dict(
         name="PorchlightIngestNearlyFull",
@@ -234,8 +235,8 @@ ALERTS = [
         description="Beyond 256 MiB the node refuses batches with 503; phones send them again later.",
         runbook="ingest-nearly-full",
         dashboard="porchlight-ingest",
-        fires=[([s("porchlight_ingest_in_flight_bytes", "230000000x20")], [WHO])],
-        quiet=[[s("porchlight_ingest_in_flight_bytes", "100000000x20")]],
+        fires=[([series("porchlight_ingest_in_flight_bytes", "230000000x20")], [LABELS])],
+        quiet=[[series("porchlight_ingest_in_flight_bytes", "100000000x20")]],
     ),
     dict(
         name="PorchlightWebhooksLate",
@@ -246,10 +247,10 @@ ALERTS = [
         description="The oldest due message has waited for more than ten minutes: a receiver is too slow for its messages, or the service does not keep up.",
         runbook="webhooks-late",
         dashboard="porchlight-webhooks",
-        fires=[([s("porchlight_webhook_oldest_due_timestamp_seconds", "1x40")], [WHO])],
+        fires=[([series("porchlight_webhook_oldest_due_timestamp_seconds", "1x40")], [LABELS])],
         quiet=[
-            [s("porchlight_webhook_oldest_due_timestamp_seconds", "0x40")],
-            [s("porchlight_webhook_oldest_due_timestamp_seconds", "0+60x40")],
+            [series("porchlight_webhook_oldest_due_timestamp_seconds", "0x40")],
+            [series("porchlight_webhook_oldest_due_timestamp_seconds", "0+60x40")],
         ],
         at="30m",
     ),
@@ -265,18 +266,18 @@ ALERTS = [
         fires=[
             (
                 [
-                    s("porchlight_webhook_attempts_total", "0+60x60", 'outcome="dns"'),
-                    s("porchlight_webhook_attempts_total", "0+10x60", 'outcome="delivered"'),
+                    series("porchlight_webhook_attempts_total", "0+60x60", 'outcome="dns"'),
+                    series("porchlight_webhook_attempts_total", "0+10x60", 'outcome="delivered"'),
                 ],
                 [dict(job="porchlight")],
             )
         ],
         quiet=[
             [
-                s("porchlight_webhook_attempts_total", "0+10x60", 'outcome="dns"'),
-                s("porchlight_webhook_attempts_total", "0+60x60", 'outcome="delivered"'),
+                series("porchlight_webhook_attempts_total", "0+10x60", 'outcome="dns"'),
+                series("porchlight_webhook_attempts_total", "0+60x60", 'outcome="delivered"'),
             ],
-            [s("porchlight_webhook_attempts_total", "0+1x60", 'outcome="dns"')],
+            [series("porchlight_webhook_attempts_total", "0+1x60", 'outcome="dns"')],
         ],
         at="50m",
     ),
@@ -289,8 +290,8 @@ ALERTS = [
         description="More than a hundred messages have used up their attempts within an hour. The log names the customers.",
         runbook="webhooks-give-up",
         dashboard="porchlight-webhooks",
-        fires=[([s("porchlight_webhook_finished_total", "0+10x60", 'state="failed"')], [dict(job="porchlight")])],
-        quiet=[[s("porchlight_webhook_finished_total", "0+1x60", 'state="failed"')]],
+        fires=[([series("porchlight_webhook_finished_total", "0+10x60", 'state="failed"')], [dict(job="porchlight")])],
+        quiet=[[series("porchlight_webhook_finished_total", "0+1x60", 'state="failed"')]],
         at="50m",
     ),
     dict(
@@ -302,8 +303,8 @@ ALERTS = [
         description="Outboxes cannot be read or written. Their endpoints pause, and no attempt is counted.",
         runbook="store-fails",
         dashboard="porchlight-webhooks",
-        fires=[([s("porchlight_webhook_store_failures_total", "0+3x30")], [WHO])],
-        quiet=[[s("porchlight_webhook_store_failures_total", "3x30")]],
+        fires=[([series("porchlight_webhook_store_failures_total", "0+3x30")], [LABELS])],
+        quiet=[[series("porchlight_webhook_store_failures_total", "3x30")]],
     ),
     dict(
         name="PorchlightResolverAway",
@@ -314,8 +315,8 @@ ALERTS = [
         description="No webhook can be sent to a name. Attempts are repeated and not counted.",
         runbook="resolver-away",
         dashboard="porchlight-webhooks",
-        fires=[([s("porchlight_webhook_resolver_away", "1x30")], [WHO])],
-        quiet=[[s("porchlight_webhook_resolver_away", "0x30")]],
+        fires=[([series("porchlight_webhook_resolver_away", "1x30")], [LABELS])],
+        quiet=[[series("porchlight_webhook_resolver_away", "0x30")]],
     ),
     dict(
         name="PorchlightThreadsBlocked",
@@ -329,17 +330,17 @@ ALERTS = [
         fires=[
             (
                 [
-                    s("porchlight_runtime_lag_seconds_bucket", "0x40", 'runtime="actors", le="0.5"'),
-                    s("porchlight_runtime_lag_seconds_bucket", "0+60x40", 'runtime="actors", le="1"'),
-                    s("porchlight_runtime_lag_seconds_bucket", "0+60x40", 'runtime="actors", le="+Inf"'),
+                    series("porchlight_runtime_lag_seconds_bucket", "0x40", 'runtime="actors", le="0.5"'),
+                    series("porchlight_runtime_lag_seconds_bucket", "0+60x40", 'runtime="actors", le="1"'),
+                    series("porchlight_runtime_lag_seconds_bucket", "0+60x40", 'runtime="actors", le="+Inf"'),
                 ],
-                [dict(WHO, runtime="actors")],
+                [dict(LABELS, runtime="actors")],
             )
         ],
         quiet=[
             [
-                s("porchlight_runtime_lag_seconds_bucket", "0+60x40", 'runtime="actors", le="0.5"'),
-                s("porchlight_runtime_lag_seconds_bucket", "0+60x40", 'runtime="actors", le="+Inf"'),
+                series("porchlight_runtime_lag_seconds_bucket", "0+60x40", 'runtime="actors", le="0.5"'),
+                series("porchlight_runtime_lag_seconds_bucket", "0+60x40", 'runtime="actors", le="+Inf"'),
             ]
         ],
     ),
@@ -352,8 +353,8 @@ ALERTS = [
         description="More than four fifths of the file descriptors are in use. At the limit, the process refuses connections.",
         runbook="files-nearly-out",
         dashboard="porchlight-runtime",
-        fires=[([s("process_open_fds", "900x20"), s("process_max_fds", "1024x20")], [WHO])],
-        quiet=[[s("process_open_fds", "90x20"), s("process_max_fds", "1024x20")]],
+        fires=[([series("process_open_fds", "900x20"), series("process_max_fds", "1024x20")], [LABELS])],
+        quiet=[[series("process_open_fds", "90x20"), series("process_max_fds", "1024x20")]],
     ),
     dict(
         name="PorchlightKeysGuessed",
@@ -361,11 +362,11 @@ ALERTS = [
         wait="10m",
         severity="ticket",
         summary="Many requests carry invalid credentials.",
-        description="The cause is a client with an old key, or a person who guesses keys.",
+        description="The cause is a client with an old key, or an attempt to guess keys.",
         runbook="keys-guessed",
         dashboard="porchlight-ingest",
-        fires=[([s("porchlight_http_problems_total", "0+600x40", 'code="credential_invalid"')], [dict(job="porchlight")])],
-        quiet=[[s("porchlight_http_problems_total", "0+60x40", 'code="credential_invalid"')]],
+        fires=[([series("porchlight_http_problems_total", "0+600x40", 'code="credential_invalid"')], [dict(job="porchlight")])],
+        quiet=[[series("porchlight_http_problems_total", "0+60x40", 'code="credential_invalid"')]],
         at="35m",
     ),
     dict(
@@ -377,8 +378,8 @@ ALERTS = [
         description="Labels are closed lists, so the number of series does not depend on customers or load.",
         runbook="too-many-series",
         dashboard="porchlight-runtime",
-        fires=[([s("scrape_samples_scraped", "20000x40")], [WHO])],
-        quiet=[[s("scrape_samples_scraped", "4000x40")]],
+        fires=[([series("scrape_samples_scraped", "20000x40")], [LABELS])],
+        quiet=[[series("scrape_samples_scraped", "4000x40")]],
         at="30m",
     ),
     dict(
@@ -390,7 +391,7 @@ ALERTS = [
         description="Times in answers depend on the node that answers. A node whose clock differs by more than 10 s does not join.",
         runbook="clocks-differ",
         dashboard="porchlight-nodes",
-        fires=[([s("porchlight_cluster_clock_difference_seconds", "2.5x20", 'direction="behind"')], [WHO])],
-        quiet=[[s("porchlight_cluster_clock_difference_seconds", "0.4x20", 'direction="behind"')]],
+        fires=[([series("porchlight_cluster_clock_difference_seconds", "2.5x20", 'direction="behind"')], [LABELS])],
+        quiet=[[series("porchlight_cluster_clock_difference_seconds", "0.4x20", 'direction="behind"')]],
     ),
 ]

@@ -25,12 +25,12 @@ def quantiles(metric, by="", selector=""):
     return [(quantile(q, metric, by, selector), f"{legend}p{round(q * 100)}") for q in (0.5, 0.99)]
 
 
-def panel(title, says, unit, targets, kind="timeseries", width=8, height=7, stack=False, decimals=None, most=None):
+def panel(title, description, unit, targets, kind="timeseries", width=8, height=7, stack=False, decimals=None, maximum=None):
     defaults = {"unit": unit, "noValue": "none"}
     if decimals is not None:
         defaults["decimals"] = decimals
-    if most is not None:
-        defaults["max"] = most
+    if maximum is not None:
+        defaults["max"] = maximum
     if kind == "timeseries":
         defaults["min"] = 0
         defaults["custom"] = {
@@ -55,7 +55,7 @@ def panel(title, says, unit, targets, kind="timeseries", width=8, height=7, stac
         }
     return {
         "title": title,
-        "description": says,
+        "description": description,
         "type": kind,
         "datasource": SOURCE,
         "width": width,
@@ -64,20 +64,20 @@ def panel(title, says, unit, targets, kind="timeseries", width=8, height=7, stac
         "options": options,
         "targets": [
             {
-                "refId": chr(ord("A") + place),
+                "refId": chr(ord("A") + index),
                 "datasource": SOURCE,
                 "expr": expand(expr),
                 "legendFormat": legend,
                 "range": True,
                 "instant": False,
             }
-            for place, (expr, legend) in enumerate(targets)
+            for index, (expr, legend) in enumerate(targets)
         ],
     }
 
 
-def stat(title, says, unit, expr, legend="", **more):
-    return panel(title, says, unit, [(expr, legend)], kind="stat", width=4, height=4, **more)
+def stat(title, description, unit, expr, legend="", **more):
+    return panel(title, description, unit, [(expr, legend)], kind="stat", width=4, height=4, **more)
 
 
 def variable(name, query, label, multi=True):
@@ -98,27 +98,27 @@ def variable(name, query, label, multi=True):
     }
 
 
-def board(uid, title, says, rows, variables=()):
+def board(uid, title, description, rows, variables=()):
     panels, y, number = [], 0, 1
-    for heading, found in rows:
+    for heading, row in rows:
         panels.append({"id": number, "type": "row", "title": heading, "collapsed": False, "panels": [],
                        "gridPos": {"x": 0, "y": y, "w": 24, "h": 1}})
-        number, y, x, tall = number + 1, y + 1, 0, 0
-        for made in found:
-            made = dict(made)
-            width, height = made.pop("width"), made.pop("height")
+        number, y, x, row_height = number + 1, y + 1, 0, 0
+        for panel_of_row in row:
+            placed = dict(panel_of_row)
+            width, height = placed.pop("width"), placed.pop("height")
             if x + width > 24:
-                x, y, tall = 0, y + tall, 0
-            made["id"], made["gridPos"] = number, {"x": x, "y": y, "w": width, "h": height}
-            panels.append(made)
-            number, x, tall = number + 1, x + width, max(tall, height)
-        y += tall
+                x, y, row_height = 0, y + row_height, 0
+            placed["id"], placed["gridPos"] = number, {"x": x, "y": y, "w": width, "h": height}
+            panels.append(placed)
+            number, x, row_height = number + 1, x + width, max(row_height, height)
+        y += row_height
     datasource = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
                   "refresh": 1, "current": {}, "options": [], "multi": False, "includeAll": False}
     return {
         "uid": uid,
         "title": title,
-        "description": says,
+        "description": description,
         "tags": ["porchlight"],
         "schemaVersion": 39,
         "version": 1,
@@ -165,7 +165,7 @@ def overview(slos):
             "percentunit",
             f'1 - porchlight:slo_error:ratio_rate1h{{job=~"$job", slo="{slo["name"]}"}}',
             decimals=2,
-            most=1,
+            maximum=1,
         ))
     return board("porchlight-overview", "Porchlight: overview", "The objectives and the state of the service.", [
         ("Objectives", promises),
@@ -325,7 +325,7 @@ def webhooks():
                   [(rate("porchlight_webhook_attempts_total", "outcome"), "{{outcome}}")], stack=True),
             panel("Failing share", "The share of attempts that failed.", "percentunit",
                   [(rate("porchlight_webhook_attempts_total", "job", 'outcome!="delivered"') + " / "
-                    + rate("porchlight_webhook_attempts_total", "job"), "failed")], most=1),
+                    + rate("porchlight_webhook_attempts_total", "job"), "failed")], maximum=1),
             panel("Time of an attempt", "Time from the start of an attempt to the response head or the failure; at most five seconds.", "s",
                   quantiles("porchlight_webhook_attempt_seconds")),
             panel("Finished messages", "Messages that were delivered, failed permanently, or were superseded by a newer insight.", "ops",
@@ -341,7 +341,7 @@ def webhooks():
                    ("sum(porchlight_webhook_lanes_blocked{$$})", "waiting for a retry")]),
             panel("Secrets in overlap", "Endpoints whose previous secret is still valid.", "short",
                   [("sum(porchlight_webhook_overlaps{$$})", "endpoints")]),
-            panel("Failures of the store", "Calls that the store failed. The endpoint pauses and then continues.", "ops",
+            panel("Failures of the store", "Calls to the store that failed. The endpoint pauses and then continues.", "ops",
                   [(rate("porchlight_webhook_store_failures_total", "instance"), "{{instance}}")]),
         ]),
         ("Cost in the store", [
@@ -406,7 +406,7 @@ def store():
                   [(rate("porchlight_store_statements_total", "kind"), "{{kind}}")]),
             panel("Rows read from a CQL cluster", "Rows that reads returned.", "rowsps",
                   [("sum(rate(porchlight_store_rows_read_total{$$}[$__rate_interval]))", "rows")]),
-            panel("Warnings about the database", "1 for each property of the database that makes the service slower or less safe. The log says how to change it.", "short",
+            panel("Warnings about the database", "1 for each property of the database that makes the service slower or less safe. The log explains how to change it.", "short",
                   [("max by (reason) (porchlight_store_database_warnings{$$})", "{{reason}}")]),
         ]),
     ])
@@ -423,7 +423,7 @@ def runtime():
                   [("sum by (instance) (process_virtual_memory_bytes{$$})", "{{instance}}")]),
             panel("File descriptors", "Open file descriptors, and their limit.", "short",
                   [("sum by (instance) (process_open_fds{$$})", "{{instance}} open"),
-                   ("sum by (instance) (process_max_fds{$$})", "{{instance}} at most")]),
+                   ("sum by (instance) (process_max_fds{$$})", "{{instance}} limit")]),
             panel("Threads", "Threads of the process.", "short",
                   [("sum by (instance) (process_threads{$$})", "{{instance}}")]),
             panel("Up since", "The time at which the process was started.", "dateTimeFromNow",
@@ -432,7 +432,7 @@ def runtime():
                   [("max by (instance) (porchlight_unclean_start{$$})", "{{instance}}")], kind="stat"),
         ]),
         ("Threads", [
-            panel("How late threads are", "99th percentile of the delay of a regular tick: the time for which a thread is blocked.", "s",
+            panel("Delay of threads", "99th percentile of the delay of a regular tick: the time for which a thread is blocked.", "s",
                   [(quantile(0.99, "porchlight_runtime_lag_seconds", "runtime"), "{{runtime}}")], width=12),
             panel("Samples of a scrape", "Series that a node exposes. The number does not depend on customers or load.", "short",
                   [("max by (instance) (scrape_samples_scraped{$$})", "{{instance}}")], width=12),

@@ -4,7 +4,7 @@ INSIGHTS = '/v1/sessions/{id}/insights'
 
 
 def slower_than(metric, le, selector=""):
-    """Bad events and all events of a histogram. Bad: slower than `le` seconds, which must be a bucket boundary."""
+    """Returns the bad events and all events of a histogram. Bad: slower than `le` seconds, which must be a bucket boundary."""
     inner = f"{selector}, " if selector else ""
     return (
         (f"{metric}_count{{{selector}}}", f'{metric}_bucket{{{inner}le="{le}"}}'),
@@ -12,8 +12,8 @@ def slower_than(metric, le, selector=""):
     )
 
 
-# name, title, objective, (bad, minus), (all,), the fault that an alert reports, and two descriptions: `good` of the share
-# that a tile shows, and `says` of the share that burns the budget
+# `bad` and `all` are selectors of counters: bad events are the first minus the others. `fault` is the summary of the alert.
+# `good` describes the share on the dashboard's tile, and `burned` the share that uses up the error budget.
 SLOS = [
     dict(
         name="ingest",
@@ -23,7 +23,7 @@ SLOS = [
         bad=('porchlight_ingest_batches_total{outcome=~"node_full|store_unavailable"}',),
         all=('porchlight_ingest_batches_total{outcome!~"invalid|conflict|closed"}',),
         good="Share of valid batches that the node accepted.",
-        says="Share of valid batches that the node refused because it was full or its store was unavailable.",
+        burned="Share of valid batches that the node refused because it was full or its store was unavailable.",
     ),
     dict(
         name="api",
@@ -33,7 +33,7 @@ SLOS = [
         bad=('porchlight_http_requests_total{status="5xx"}',),
         all=("porchlight_http_requests_total",),
         good="Share of requests that were not answered with 5xx.",
-        says="Share of requests that were answered with 5xx.",
+        burned="Share of requests that were answered with 5xx.",
     ),
     dict(
         name="ack",
@@ -42,7 +42,7 @@ SLOS = [
         objective=0.99,
         **dict(zip(("bad", "all"), slower_than("porchlight_ingest_ack_seconds", "0.25"))),
         good="Share of batches that were acknowledged within 250 ms of their last byte.",
-        says="Share of batches whose acknowledgement took longer than 250 ms from their last byte.",
+        burned="Share of batches whose acknowledgement took longer than 250 ms from their last byte.",
     ),
     dict(
         name="read",
@@ -51,7 +51,7 @@ SLOS = [
         objective=0.99,
         **dict(zip(("bad", "all"), slower_than("porchlight_http_request_seconds", "0.25", f'route="{INSIGHTS}"'))),
         good="Share of insight reads that took at most 250 ms.",
-        says="Share of insight reads that took longer than 250 ms.",
+        burned="Share of insight reads that took longer than 250 ms.",
     ),
     dict(
         name="insight",
@@ -61,7 +61,7 @@ SLOS = [
         bad=('porchlight_insights_total{outcome="failed"}',),
         all=("porchlight_insights_total",),
         good="Share of ended sessions that were scored.",
-        says="Share of ended sessions whose insight failed.",
+        burned="Share of ended sessions whose insight failed.",
     ),
     dict(
         name="webhook-first",
@@ -70,7 +70,7 @@ SLOS = [
         objective=0.99,
         **dict(zip(("bad", "all"), slower_than("porchlight_webhook_first_attempt_age_seconds", "60"))),
         good="Share of webhook messages whose first attempt came within a minute of their commit.",
-        says="Share of webhook messages whose first attempt came more than a minute after their commit.",
+        burned="Share of webhook messages whose first attempt came more than a minute after their commit.",
     ),
     dict(
         name="webhook-own",
@@ -80,7 +80,7 @@ SLOS = [
         bad=('porchlight_webhook_attempts_total{outcome="internal"}',),
         all=("porchlight_webhook_attempts_total",),
         good="Share of webhook attempts that did not fail with cause internal. Errors of receivers do not count.",
-        says="Share of webhook attempts that failed with cause internal. Errors of receivers do not count.",
+        burned="Share of webhook attempts that failed with cause internal. Errors of receivers do not count.",
     ),
 ]
 
@@ -88,7 +88,7 @@ WINDOWS = ["5m", "30m", "1h", "2h", "6h", "1d", "3d"]
 # Burn rates of the Site Reliability Workbook, chapter 5, for a window of 30 days: (rate, long window, short window).
 FAST = [(14.4, "1h", "5m"), (6, "6h", "30m")]
 SLOW = [(3, "1d", "2h"), (1, "3d", "6h")]
-# With fewer events per second over an hour, the ratio is not meaningful and no alert fires.
+# The minimum number of events per second over an hour at which alerts fire: with fewer, the ratio is not meaningful.
 TRAFFIC_MIN = 0.01
 
 
@@ -127,7 +127,7 @@ def recording_rules():
     return rules
 
 
-def burns(slo, pairs):
+def burn_expr(slo, pairs):
     name, budget = slo["name"], round(1 - slo["objective"], 6)
 
     def above(window, factor):
@@ -142,7 +142,7 @@ def camel(name):
 
 
 def series(selector, extra=""):
-    """One series that matches a selector; a regular expression is replaced by its first alternative."""
+    """Returns one series that matches a selector; a regular expression is replaced by its first alternative."""
     metric, _, labels = selector.partition("{")
     found = ['job="porchlight"', 'instance="a"']
     for label in filter(None, labels.rstrip("}").split(", ")):
@@ -154,7 +154,7 @@ def series(selector, extra=""):
 
 
 def input_series(slo, share_bad):
-    """Input of a rule test: a hundred events per interval, of which `share_bad` are bad."""
+    """Returns the input of a rule test: a hundred events per interval, of which `share_bad` are bad."""
     minutes, bad_rate = 200, round(100 * share_bad, 4)
     good_rate = round(100 - bad_rate, 4)
     if len(slo["bad"]) > 1:
@@ -187,11 +187,11 @@ def alerts():
             found.append(
                 dict(
                     name=f"Porchlight{camel(slo['name'])}BudgetBurn{kind}",
-                    expr=burns(slo, pairs),
+                    expr=burn_expr(slo, pairs),
                     wait=wait,
                     severity=severity,
                     summary=f"{slo['fault']}: the error budget is burning {'fast' if kind == 'Fast' else 'slowly'}.",
-                    description=slo["says"],
+                    description=slo["burned"],
                     runbook=f"budget-{slo['name']}",
                     dashboard="porchlight-overview",
                     interval=interval,

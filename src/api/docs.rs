@@ -77,8 +77,8 @@ mod tests {
             }
         }
         for loading in ["src=\"", "rel=\"stylesheet\" href=\""] {
-            for (place, found) in page.match_indices(loading) {
-                let target = &page[place + found.len()..];
+            for (offset, found) in page.match_indices(loading) {
+                let target = &page[offset + found.len()..];
                 assert!(target.starts_with("/docs/"), "{}", &target[..40]);
             }
         }

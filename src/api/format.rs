@@ -58,7 +58,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// 406, 415, 413.
+    /// Returns 406, 415, 413.
     pub(super) fn negotiate(headers: &HeaderMap) -> Result<Negotiated, Problem> {
         let sent = Self::of(headers);
         let preferred = sent.unwrap_or(Self::Json);

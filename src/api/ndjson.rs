@@ -50,7 +50,7 @@ use lines::{Line, Lines};
 
 /// The media type of request and answer.
 const MEDIA_TYPE: &str = "application/x-ndjson";
-/// Maximum number of answer chunks waiting to be written.
+/// The maximum number of answer chunks waiting to be written.
 const PIECES_WAITING_MAX: usize = 4;
 
 /// The interval at which a waiting request checks for capacity.
@@ -360,7 +360,7 @@ impl Gateway {
         let session_id = session.parse().map_err(|_| session_not_found())?;
         let target = self.state.service.target(session_id).await?;
         target
-            .filter(|target| self.caller.sees(target.tenant))
+            .filter(|target| self.caller.can_see(target.tenant))
             .ok_or_else(session_not_found)
     }
 

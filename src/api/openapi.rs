@@ -24,7 +24,7 @@ pub use expand::SourceError;
 /// The source of the document, in YAML.
 pub const SOURCE: &str = porchlight_schema::OPENAPI_YAML;
 
-/// Returns the document, expanded from [`SOURCE`] when it is first asked for.
+/// Returns the document, expanded from [`SOURCE`] on the first request.
 #[must_use]
 pub fn document() -> &'static Value {
     static DOCUMENT: LazyLock<Value> = LazyLock::new(expanded);

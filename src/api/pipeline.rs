@@ -13,7 +13,7 @@ use porchlight_http::problem::Problem;
 use porchlight_http::waking::await_batched;
 use porchlight_schema::sample::json::DecodedBatch;
 
-use super::telemetry::not_taken;
+use super::telemetry::ingest_problem;
 
 /// Bytes that a connection may buffer without a permit.
 const UNCOUNTED_BYTES_MAX: usize = 16 * 1024;
@@ -70,7 +70,7 @@ impl<A: 'static> Pipeline<A> {
             await_batched(service.ingest(&target, permit, batch.seq, batch.batch)).await
         });
         let state = match poll_fn(|context| Poll::Ready(commits.as_mut().poll(context))).await {
-            Poll::Ready(outcome) => State::Done(outcome.map_err(not_taken)),
+            Poll::Ready(outcome) => State::Done(outcome.map_err(ingest_problem)),
             Poll::Pending => State::Commits(commits),
         };
         self.waiting.push_back((answer, state));
@@ -140,7 +140,7 @@ impl<A: 'static> Pipeline<A> {
             if let State::Commits(commits) = state
                 && let Poll::Ready(outcome) = commits.as_mut().poll(context)
             {
-                *state = State::Done(outcome.map_err(not_taken));
+                *state = State::Done(outcome.map_err(ingest_problem));
             }
         }
     }
@@ -156,7 +156,7 @@ impl BufferPermit {
     ///
     /// # Errors
     ///
-    /// The tenant or the node has too much in flight, or the node stops.
+    /// Returns an error if the tenant or the node has too much in flight, or the node stops.
     pub(super) fn cover(
         &mut self,
         service: &Service,

@@ -119,7 +119,7 @@ pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> 
     query.finish()?;
     let service = &call.state.service;
     let _share = call.begin_list(tenant)?;
-    let page = if outcome.takes_all() {
+    let page = if outcome.is_empty() {
         service.list(tenant, &filter, limit, after).await?
     } else {
         outcome.page(service, tenant, &filter, limit, after).await?

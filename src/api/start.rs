@@ -222,7 +222,7 @@ fn device(fields: &Fields<'_>, faults: &mut Faults) -> Device {
         text("sdkVersion"),
     );
     let mut sensors = Vec::new();
-    for (place, value) in fields
+    for (index, value) in fields
         .array("sensors", DEVICE_SENSORS_MAX, faults)
         .unwrap_or_default()
         .iter()
@@ -234,7 +234,7 @@ fn device(fields: &Fields<'_>, faults: &mut Faults) -> Device {
         {
             Some(text) => sensors.push(text.to_owned()),
             None => faults.add(
-                format!("{}/{place}", fields.pointer("sensors")),
+                format!("{}/{index}", fields.pointer("sensors")),
                 format!("must be a string of at most {DEVICE_SENSOR_CHARS_MAX} characters"),
             ),
         }

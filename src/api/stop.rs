@@ -147,7 +147,7 @@ fn https_uri(text: &str) -> Option<String> {
     if !authority.bytes().all(is_uri) {
         return None;
     }
-    let uri = format!("{scheme}{authority}{}", encoded(tail)?);
+    let uri = format!("{scheme}{authority}{}", encode_tail(tail)?);
     (text.chars().count() <= URL_CHARS_MAX && uri.len() <= URL_CHARS_MAX).then_some(uri)
 }
 
@@ -157,15 +157,15 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }
 
-/// Percent-encodes the characters that path, query and fragment cannot contain; `None` if a `%` begins
-/// no encoded byte.
-fn encoded(tail: &str) -> Option<String> {
+/// Encodes the characters that path, query and fragment cannot contain. Returns `None` if a `%`
+/// begins no encoded byte.
+fn encode_tail(tail: &str) -> Option<String> {
     let mut uri = String::with_capacity(tail.len());
     let mut has_fragment = false;
-    for (place, byte) in tail.bytes().enumerate() {
+    for (index, byte) in tail.bytes().enumerate() {
         let stays = match byte {
             b'%' => {
-                let digits = tail.as_bytes().get(place + 1..place + 3)?;
+                let digits = tail.as_bytes().get(index + 1..index + 3)?;
                 if !digits.iter().all(u8::is_ascii_hexdigit) {
                     return None;
                 }

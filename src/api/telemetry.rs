@@ -26,14 +26,14 @@ use super::format::{Format, Negotiated};
 /// See the module [`super`].
 pub(super) async fn telemetry(call: RequestContext) -> Result<HttpResponse, Problem> {
     let service = &call.state.service;
-    let waited = queue_delay::waited();
+    let queue_delay = queue_delay::current();
     let caller = call.caller().await?;
     let session_id = call.session_id();
     caller.check_may_act_on(session_id)?;
     let session_id = session_id.ok_or_else(session_not_found)?;
     let target = service.target(session_id).await?;
     let target = target
-        .filter(|target| caller.sees(target.tenant))
+        .filter(|target| caller.can_see(target.tenant))
         .ok_or_else(session_not_found)?;
     caller.check_expiry(target.end.as_ref(), service.now())?;
     let Negotiated {
@@ -43,7 +43,7 @@ pub(super) async fn telemetry(call: RequestContext) -> Result<HttpResponse, Prob
     } = Format::negotiate(call.headers())?;
     call.count_request(target.usage())?;
     let mut permit = match service.admit(&target) {
-        Ok(permit) => permit.with_queue_delay(waited),
+        Ok(permit) => permit.with_queue_delay(queue_delay),
         Err(error) => {
             // A body that arrived together with its head is consumed; unread, it would cost the
             // connection.
@@ -59,7 +59,7 @@ pub(super) async fn telemetry(call: RequestContext) -> Result<HttpResponse, Prob
     request_context::reject_parameters(&call.http)?;
     await_batched(service.ingest(&target, permit, decoded.seq, decoded.batch))
         .await
-        .map_err(not_taken)?;
+        .map_err(ingest_problem)?;
     let body = answer.acknowledge(session_id, decoded.seq);
     Ok(answer.respond(HttpResponse::Accepted(), body))
 }
@@ -97,7 +97,7 @@ impl Account for BodyAccount<'_> {
 ///
 /// # Errors
 ///
-/// 400, 413, 422; 429 if no permit was free in time.
+/// Returns 400, 413, 422; 429 if no permit was free in time.
 pub(super) async fn decode_body(
     format: Format,
     body: Body,
@@ -117,7 +117,7 @@ pub(super) async fn decode_body(
 ///
 /// # Errors
 ///
-/// 400, 413, 422.
+/// Returns 400, 413, 422.
 pub(super) fn decode(format: Format, body: &[u8]) -> Result<DecodedBatch, Problem> {
     counted(format, format.decode(body))
 }
@@ -157,7 +157,7 @@ pub(super) fn not_decoded(format: Format, error: DecodeError) -> Problem {
 }
 
 /// Returns the problem for a batch that was not accepted.
-pub(super) fn not_taken(error: IngestError) -> Problem {
+pub(super) fn ingest_problem(error: IngestError) -> Problem {
     match error {
         IngestError::Conflict => Problem::new(
             Code::SeqConflict,

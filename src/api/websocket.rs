@@ -62,9 +62,9 @@ use super::pipeline::{BufferPermit, Pipeline};
 use super::telemetry::{decode, decode_body, not_admitted};
 use closing::Closing;
 
-/// Maximum number of answer chunks waiting to be written.
+/// The maximum number of answer chunks waiting to be written.
 const PIECES_WAITING_MAX: usize = 4;
-/// Maximum payload of a ping or pong in bytes (RFC 6455, section 5.5).
+/// The maximum payload of a ping or pong in bytes (RFC 6455, section 5.5).
 const CONTROL_BYTES_MAX: usize = 125;
 
 /// Opens a WebSocket. 101; 426 for a request without an upgrade.
@@ -80,7 +80,7 @@ pub(super) async fn upgrade(call: RequestContext) -> Result<HttpResponse, Proble
     let service = &call.state.service;
     let target = service.target(session_id).await?;
     let target = target
-        .filter(|target| caller.sees(target.tenant))
+        .filter(|target| caller.can_see(target.tenant))
         .ok_or_else(session_not_found)?;
     caller.check_expiry(target.end.as_ref(), service.now())?;
     let accept = accept(&call.http)?;
@@ -373,7 +373,7 @@ impl Socket {
         self.caller
             .check_expiry(target.end.as_ref(), service.now())?;
         let permit = service.admit(&target).map_err(not_admitted)?;
-        let mut permit = permit.with_queue_delay(queue_delay::waited());
+        let mut permit = permit.with_queue_delay(queue_delay::current());
         permit.grow(bytes.len()).map_err(not_admitted)?;
         let batch = if bytes.len() > LARGE_BODY_BYTES {
             let body = Bytes::copy_from_slice(bytes).into();

@@ -8,8 +8,8 @@ use porchlight_ports::Clock;
 use porchlight_world::SystemClock;
 
 use super::{ConfigArguments, check};
-use crate::config::{Config, StoreKind};
-use crate::opened::OpenStore;
+use crate::config::Config;
+use crate::open_store::OpenStore;
 use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Check the chains of all organizations for lines that were removed, changed or inserted
+    /// Check the chains of all organizations for lines that were removed, changed or inserted.
     Verify {
         /// Print JSON, one chain per line.
         #[arg(long)]
@@ -63,11 +63,9 @@ fn verify(config: &Config) -> anyhow::Result<Vec<ChainReport>> {
     if let Some(server) = OpsClient::of(config)? {
         return super::block_on(async move { server.verify_audit().await });
     }
-    if config.store.kind == StoreKind::Embedded {
-        check::is_store(&config.store.path)?;
-    }
+    check::require_configured_store(config)?;
     super::block_on(async move {
-        let store = OpenStore::beside(config).await?;
+        let store = OpenStore::open_for_command(config).await?;
         let reports = verify_all(&store.store(), SystemClock.now()).await;
         store.close().await;
         Ok(reports?)

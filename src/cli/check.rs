@@ -11,7 +11,7 @@ use crate::config::{Config, StoreKind};
 use crate::transport;
 
 /// Checks that all referenced files exist and are readable, as `serve` would.
-pub(super) fn files_of(config: &Config) -> anyhow::Result<()> {
+pub(super) fn check_files(config: &Config) -> anyhow::Result<()> {
     if !config.secrets.key_files.is_empty() {
         SecretKeys::load(&config.secrets.key_files).context("secrets.key_files")?;
     }
@@ -39,9 +39,17 @@ pub(super) fn files_of(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a folder without an embedded store, for commands that read one: they would create an
-/// empty store and report success.
-pub(super) fn is_store(folder: &Path) -> anyhow::Result<()> {
+/// Returns an error unless the configured store exists. Commands that only read a store call this
+/// first, because opening a missing embedded store would create an empty one.
+pub(super) fn require_configured_store(config: &Config) -> anyhow::Result<()> {
+    match config.store.kind {
+        StoreKind::Embedded => require_store(&config.store.path),
+        StoreKind::Cql => Ok(()),
+    }
+}
+
+/// Returns an error unless the folder contains an embedded store.
+pub(super) fn require_store(folder: &Path) -> anyhow::Result<()> {
     if EmbeddedStore::exists_at(folder) {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-/// The deadline of one answer.
+/// The deadline of one response.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum number of attempts after 429 and 503, each after the requested wait.
 const ATTEMPTS_MAX: u32 = 20;
@@ -21,7 +21,7 @@ pub(crate) struct Client {
 
 /// A started session.
 #[derive(Debug, Clone)]
-pub(crate) struct Started {
+pub(crate) struct StartedSession {
     /// The session id.
     pub(crate) session_id: String,
     /// The session token, with which a phone sends.
@@ -96,7 +96,7 @@ impl Client {
     }
 
     /// Starts a session.
-    pub(crate) async fn start(&self, body: &Value) -> anyhow::Result<Started> {
+    pub(crate) async fn start(&self, body: &Value) -> anyhow::Result<StartedSession> {
         let session = self
             .json(
                 Method::POST,
@@ -111,7 +111,7 @@ impl Client {
                 .map(str::to_owned)
                 .with_context(|| format!("no {name}"))
         };
-        Ok(Started {
+        Ok(StartedSession {
             session_id: text("sessionId")?,
             token: text("sessionToken")?,
         })
@@ -145,7 +145,7 @@ impl Client {
     }
 
     /// Sends one batch with the session's token, as a phone does.
-    pub(crate) async fn send(&self, session: &Started, batch: String) -> anyhow::Result<()> {
+    pub(crate) async fn send(&self, session: &StartedSession, batch: String) -> anyhow::Result<()> {
         let path = format!("/v1/sessions/{}/telemetry", session.session_id);
         self.json(Method::POST, &path, &session.token, Some(batch))
             .await
@@ -155,7 +155,7 @@ impl Client {
     /// Stops a session.
     pub(crate) async fn stop(
         &self,
-        session: &Started,
+        session: &StartedSession,
         ended_at: Option<&str>,
     ) -> anyhow::Result<()> {
         let mut body = json!({ "sessionId": session.session_id });
@@ -173,7 +173,11 @@ impl Client {
     }
 
     /// Attaches a PoD.
-    pub(crate) async fn attach_pod(&self, session: &Started, pod: &Value) -> anyhow::Result<()> {
+    pub(crate) async fn attach_pod(
+        &self,
+        session: &StartedSession,
+        pod: &Value,
+    ) -> anyhow::Result<()> {
         let path = format!("/v1/sessions/{}/pod", session.session_id);
         self.json(Method::POST, &path, &session.token, Some(pod.to_string()))
             .await
@@ -192,7 +196,7 @@ impl Client {
     }
 
     /// Waits until the session is scored or scoring has failed, and returns the insight.
-    pub(crate) async fn scored(&self, session_id: &str) -> anyhow::Result<Value> {
+    pub(crate) async fn wait_until_scored(&self, session_id: &str) -> anyhow::Result<Value> {
         let mut pause = Duration::from_millis(20);
         for _ in 0..60 {
             let insight = self.insight(session_id).await?;
@@ -208,9 +212,9 @@ impl Client {
     /// Registers the webhook and returns its secret.
     pub(crate) async fn register_webhook(&self, url: &str) -> anyhow::Result<String> {
         let body = json!({ "url": url }).to_string();
-        let made = self.json(Method::POST, "/v1/webhooks", &self.key, Some(body));
-        let made = made.await?;
-        let secret = made["secret"].as_str().context("no secret")?;
+        let created = self.json(Method::POST, "/v1/webhooks", &self.key, Some(body));
+        let created = created.await?;
+        let secret = created["secret"].as_str().context("no secret")?;
         Ok(secret.to_owned())
     }
 
@@ -242,10 +246,10 @@ fn refusal(status: StatusCode, body: &str) -> String {
     };
     let errors = problem["errors"].as_array().into_iter().flatten();
     let faults = errors.filter_map(|error| {
-        let place = error["pointer"].as_str().or(error["parameter"].as_str());
+        let field = error["pointer"].as_str().or(error["parameter"].as_str());
         let text = format!(
             "{} {}",
-            place.unwrap_or_default(),
+            field.unwrap_or_default(),
             error["detail"].as_str()?
         );
         Some(text.trim_start().to_owned())

@@ -15,12 +15,12 @@ use porchlight_sim::{Delivery, End, Kind, ParameterSet, Scenario};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::client::{Client, Started};
+use super::client::{Client, StartedSession};
 use super::receiver::{Authority, Receiver, ReceiverSettings, Secret, Tally};
 use crate::app::Logging;
-use crate::app::{self, Running};
+use crate::app::{self, TemporaryService};
 use crate::config::Config;
-use show::Shown;
+use show::EventPrinter;
 
 /// The kinds of delivery to show, in order, with descriptions.
 const KINDS: [(Kind, &str); 8] = [
@@ -52,7 +52,7 @@ const STREETS_DEG: [(f64, f64); 6] = [
 const BATCH_SEC: f64 = 10.0;
 /// The pause between deliveries while the demo continues.
 const PAUSE: Duration = Duration::from_secs(5);
-/// The customer whose receiver fails at first.
+/// The customer whose receiver refuses its first message.
 const FAILING: &str = "second";
 
 #[derive(Debug, clap::Args)]
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     /// Exit after the deliveries instead of continuing until stopped.
     #[arg(long)]
     once: bool,
-    /// Seed of the first delivery; the same seed shows the same deliveries.
+    /// The seed of the first delivery; the same seed shows the same deliveries.
     #[arg(long, default_value_t = 16)]
     seed: u64,
 }
@@ -80,20 +80,20 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         config.webhook.allow_addresses = vec!["127.0.0.0/8".into()];
         Ok(())
     };
-    app::with_temporary(Logging::Off, configure, |running| {
-        let authority = authority.get().context("no authority was made")?;
-        let failing_key = running.key_of(FAILING)?;
+    app::with_temporary_service(Logging::Off, configure, |running| {
+        let authority = authority.get().context("no authority was created")?;
+        let failing_key = running.create_key_for(FAILING)?;
         super::block_on(async move {
             let customer =
                 Customer::new(running, &running.secret_key, authority, "demo", 0).await?;
             let failing = Customer::new(running, &failing_key, authority, FAILING, 1).await?;
-            let mut ended = signal(SignalKind::terminate())?;
+            let mut terminated = signal(SignalKind::terminate())?;
             let mut hung_up = signal(SignalKind::hangup())?;
             // The service stops in order and its folder is removed on every exit of the demo.
             tokio::select! {
                 shown = show_all(arguments, running, customer, failing) => shown,
                 stopped = tokio::signal::ctrl_c() => Ok(stopped?),
-                _ = ended.recv() => Ok(()),
+                _ = terminated.recv() => Ok(()),
                 _ = hung_up.recv() => Ok(()),
             }
         })
@@ -108,40 +108,40 @@ struct Customer {
 
 impl Customer {
     async fn new(
-        running: &Running,
+        running: &TemporaryService,
         key: &str,
         authority: &Authority,
         name: &'static str,
-        failing: usize,
+        failures: usize,
     ) -> anyhow::Result<Self> {
         let client = Client::new(&running.url, key)?;
         let settings = ReceiverSettings {
             customer: name.to_owned(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            failing,
+            failures,
             secret: Secret::Later(Arc::default()),
             prints_bodies: false,
         };
         let receiver = Receiver::start(authority, settings).await?;
-        receiver.trust(client.register_webhook(&receiver.url).await?);
+        receiver.set_secret(client.register_webhook(&receiver.url).await?);
         Ok(Self { client, receiver })
     }
 }
 
 async fn show_all(
     arguments: &Arguments,
-    running: &Running,
+    running: &TemporaryService,
     mut customer: Customer,
     mut failing: Customer,
 ) -> anyhow::Result<()> {
-    introduce(running, &customer.receiver.url)?;
-    for (number, (kind, about)) in KINDS.into_iter().enumerate() {
-        let ended = EndedDelivery::new(kind, arguments.seed + number as u64);
+    print_introduction(running, &customer.receiver.url)?;
+    for (index, (kind, about)) in KINDS.into_iter().enumerate() {
+        let ended = EndedDelivery::new(kind, arguments.seed + index as u64);
         customer.deliver(&ended, about).await?;
     }
     let ended = EndedDelivery::new(Kind::House, arguments.seed);
-    failing.deliver_to_one_that_fails(&ended).await?;
-    conclude(&customer, &failing)?;
+    failing.deliver_with_failing_receiver(&ended).await?;
+    print_totals(&customer, &failing)?;
     if arguments.once {
         return Ok(());
     }
@@ -166,7 +166,7 @@ async fn show_all(
     running.await
 }
 
-fn introduce(running: &Running, receiver: &str) -> anyhow::Result<()> {
+fn print_introduction(running: &TemporaryService, receiver: &str) -> anyhow::Result<()> {
     say!(
         "Porchlight {}, on the embedded store in {}",
         env!("CARGO_PKG_VERSION"),
@@ -178,19 +178,19 @@ fn introduce(running: &Running, receiver: &str) -> anyhow::Result<()> {
     say!("  webhooks   to {receiver}, a receiver of this demo")?;
     say!("  key        {}", running.secret_key)?;
     say!("")?;
-    say!("The phones are simulated. The output below is the service's result.")?;
-    say!("  ┌ an event begins   └ it is over   · seen as a whole   with the confidence in it")?;
-    say!("  ⇐ a webhook, as its receiver sees it   ⇒ the insight, as the customer reads it")?;
+    say!("The phones are simulated. The lines below come from the service.")?;
+    say!("  ┌ start of an event   └ its end   · a complete event   with its confidence")?;
+    say!("  ⇐ a webhook at its receiver   ⇒ the insight from the API")?;
     say!("")
 }
 
 /// Prints the totals.
-fn conclude(customer: &Customer, failing: &Customer) -> anyhow::Result<()> {
+fn print_totals(customer: &Customer, failing: &Customer) -> anyhow::Result<()> {
     let [one, other] = [customer, failing].map(|customer| &customer.receiver.tally);
     let sum =
         |count: fn(&Tally) -> &AtomicU32| count(one).load(Relaxed) + count(other).load(Relaxed);
     say!(
-        "{} deliveries. {} webhooks received, {} with a good signature; {} of them refused and sent again.",
+        "{} deliveries. {} webhooks received, {} with a valid signature; {} refused by the receiver and retried.",
         KINDS.len() + 1,
         sum(|tally| &tally.received),
         sum(|tally| &tally.signed),
@@ -225,28 +225,32 @@ impl EndedDelivery {
 }
 
 impl Customer {
-    async fn start(&self, ended: &EndedDelivery, about: &str) -> anyhow::Result<Started> {
+    async fn start(&self, ended: &EndedDelivery, about: &str) -> anyhow::Result<StartedSession> {
         // The first message may arrive before the answer and is printed after it.
-        let _guard = self.receiver.turn.lock().await;
+        let _guard = self.receiver.output_lock.lock().await;
         let session = self.client.start(&ended.start).await?;
         let (kind, id) = (ended.kind.as_str(), &session.session_id);
         say!("── {kind} ── {about}  ({id})")?;
         Ok(session)
     }
 
-    /// Plays one delivery as fast as the service accepts it, and prints detected events and
+    /// Sends one delivery as fast as the service accepts it, and prints detected events and
     /// webhooks.
     async fn deliver(&mut self, ended: &EndedDelivery, about: &str) -> anyhow::Result<()> {
         let session = self.start(ended, about).await?;
         self.finish(ended, &session).await
     }
 
-    async fn finish(&mut self, ended: &EndedDelivery, session: &Started) -> anyhow::Result<()> {
+    async fn finish(
+        &mut self,
+        ended: &EndedDelivery,
+        session: &StartedSession,
+    ) -> anyhow::Result<()> {
         let (client, delivery) = (&self.client, &ended.delivery);
-        let mut shown = Shown::default();
+        let mut printer = EventPrinter::default();
         for batch in delivery.batches(BATCH_SEC) {
             client.send(session, batch.json()?).await?;
-            shown.events(&client.insight(&session.session_id).await?)?;
+            printer.print(&client.insight(&session.session_id).await?)?;
         }
         if let Some(pod) = &delivery.pod {
             client.attach_pod(session, pod).await?;
@@ -256,23 +260,23 @@ impl Customer {
         }
         let ended_at = ended.ended_at.to_string();
         client.stop(session, Some(&ended_at)).await?;
-        let insight = client.scored(&session.session_id).await?;
-        shown.events(&insight)?;
+        let insight = client.wait_until_scored(&session.session_id).await?;
+        printer.print(&insight)?;
         self.receiver
             .wait(&session.session_id, "insight.updated")
             .await?;
         show::insight(&insight)
     }
 
-    /// Plays a delivery whose receiver refuses the first message, and shows how to find and retry
-    /// it.
-    async fn deliver_to_one_that_fails(&mut self, ended: &EndedDelivery) -> anyhow::Result<()> {
+    /// Sends a delivery whose receiver refuses the first message, and shows how to find and retry
+    /// that message.
+    async fn deliver_with_failing_receiver(&mut self, ended: &EndedDelivery) -> anyhow::Result<()> {
         let about = "for another customer, whose receiver fails at first";
         let session = self.start(ended, about).await?;
         let id = &session.session_id;
         let first = self.receiver.wait(id, "session.started").await?;
         anyhow::ensure!(first.status == 503, "the receiver did not fail");
-        let waiting = self.retrying(id).await?;
+        let waiting = self.wait_for_retrying(id).await?;
         show::retrying(&waiting)?;
         let message_id = waiting["id"].as_str().context("a message has no id")?;
         self.client.retry(message_id).await?;
@@ -283,7 +287,7 @@ impl Customer {
 
     /// Waits until the failure is committed, and returns the session's message that waits for its
     /// retry.
-    async fn retrying(&self, session_id: &str) -> anyhow::Result<Value> {
+    async fn wait_for_retrying(&self, session_id: &str) -> anyhow::Result<Value> {
         for _ in 0..250 {
             let messages = self.client.messages(session_id).await?;
             let mut messages = messages.into_iter();

@@ -10,7 +10,7 @@ use porchlight_actors::service::{LoggedErasure, apply_erasures, logged_erasures}
 use super::{ConfigArguments, check};
 use crate::config::{Config, StoreKind};
 use crate::key_guard::unlock;
-use crate::opened::OpenStore;
+use crate::open_store::OpenStore;
 use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]
@@ -21,12 +21,12 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Print the erasure log as JSON, one erasure per line, oldest first
+    /// Print the erasure log as JSON, one erasure per line, oldest first.
     List {
         #[command(flatten)]
         config: ConfigArguments,
     },
-    /// Erase the subjects of a printed log from a restored store, before a server uses it
+    /// Erase the subjects of a printed log from a restored store, before a server uses it.
     Apply {
         /// The file with the output of `porchlight erasures list`.
         #[arg(value_name = "FILE")]
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn list(config: &Config) -> anyhow::Result<()> {
     if config.store.kind == StoreKind::Embedded {
-        check::is_store(&config.store.path)?;
+        check::require_store(&config.store.path)?;
         if OpsClient::of(config)?.is_some() {
             bail!(
                 "a server uses the store: take a backup instead, which contains the erasure log that \
@@ -57,7 +57,7 @@ fn list(config: &Config) -> anyhow::Result<()> {
         }
     }
     let entries = super::block_on(async {
-        let store = OpenStore::beside(config).await?;
+        let store = OpenStore::open_for_command(config).await?;
         let entries = logged_erasures(store.store().as_ref()).await;
         store.close().await;
         Ok(entries?)
@@ -70,14 +70,12 @@ fn list(config: &Config) -> anyhow::Result<()> {
 
 fn apply(config: &Config, file: &Path, json: bool) -> anyhow::Result<()> {
     let entries = read(file)?;
-    if config.store.kind == StoreKind::Embedded {
-        check::is_store(&config.store.path)?;
-    }
+    check::require_configured_store(config)?;
     if OpsClient::of(config)?.is_some() {
         bail!("a server runs with this configuration: stop it first");
     }
     let sessions = super::block_on(async {
-        let store = OpenStore::beside(config).await?;
+        let store = OpenStore::open_for_command(config).await?;
         let applied = async {
             if let Some(embedded) = store.embedded() {
                 unlock(config, &config.store.path, embedded)?;

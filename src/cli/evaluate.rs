@@ -15,14 +15,14 @@ use porchlight_evaluation::{Evaluation, Fields, Recording, Seconds, fields_text,
 use porchlight_sim::ParameterSet;
 use serde::Serialize;
 
-use page::Shown;
+use page::DrawnRecording;
 
 const RECORDING: &str = ".ndjson.gz";
 const LABELS: &str = ".labels.json";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Folder with recordings (`NAME.ndjson.gz`) and their labels (`NAME.labels.json`).
+    /// The folder with recordings (`NAME.ndjson.gz`) and their labels (`NAME.labels.json`).
     #[arg(value_name = "FOLDER", required_unless_present = "simulated")]
     folder: Option<PathBuf>,
     /// Also evaluate this many simulated deliveries of each kind, reported separately.
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// Draw simulated deliveries from the parameter ranges held out from tuning.
     #[arg(long)]
     held_out: bool,
-    /// Only recordings whose names start with this prefix.
+    /// Evaluate only recordings whose names start with this prefix.
     #[arg(long, default_value = "")]
     prefix: String,
     /// Print JSON instead of a table.
@@ -51,7 +51,7 @@ struct Report {
     fields: Fields,
 }
 
-/// The results for the recordings, evaluated twice.
+/// The results for the recordings, with two sets of models.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Recordings {
@@ -65,7 +65,7 @@ impl Recordings {
     fn text(&self) -> String {
         format!(
             "With the models that ship:\n{}\nLeave one source out: each source by models that were fitted without it. \
-             Intervals are of 95 %, recordings drawn again.\n{}",
+             Intervals: 95 %, from resampled recordings.\n{}",
             self.plain.text(),
             self.left_out.text()
         )
@@ -74,7 +74,7 @@ impl Recordings {
 
 impl Report {
     /// Evaluates and adds one recording; returns its drawing for the page.
-    fn add(&mut self, recording: &Recording) -> anyhow::Result<Shown> {
+    fn add(&mut self, recording: &Recording) -> anyhow::Result<DrawnRecording> {
         let detected = recording.detect(&[])?;
         let replayed = recording.replayed();
         let scored = recording.score(&replayed);
@@ -84,7 +84,7 @@ impl Report {
             .add(&recording.name, labels, &detected, &replayed.windows);
         let storey_known = recording.context.storey_height_m.is_some();
         self.fields.add(&labels.facts, &scored, storey_known);
-        Ok(Shown {
+        Ok(DrawnRecording {
             name: recording.name.clone(),
             judged: judged(labels, &detected),
             spans: labels.labelled_spans.clone(),
@@ -111,13 +111,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let names = names(folder, &arguments.prefix)?;
         for name in &names {
             let recording = read(folder, name).with_context(|| name.clone())?;
-            let shown = report.plain.add(&recording).with_context(|| name.clone())?;
+            let drawn = report.plain.add(&recording).with_context(|| name.clone())?;
             let mut unseen = recording;
             unseen.context.models = Models::without_source_of(name).unwrap_or_default();
             unseen.context.confidences = Confidences::without_source_of(name).unwrap_or_default();
             report.left_out.add(&unseen).with_context(|| name.clone())?;
             if arguments.html.is_some() {
-                page.add(&shown);
+                page.add(&drawn);
             }
         }
         if arguments.json {

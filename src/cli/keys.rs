@@ -13,8 +13,8 @@ use porchlight_world::SystemClock;
 
 use super::{ConfigArguments, check};
 use crate::audit::{key_line, tenant_of};
-use crate::config::{Config, HumanDuration, StoreKind};
-use crate::opened::OpenStore;
+use crate::config::{Config, HumanDuration};
+use crate::open_store::OpenStore;
 use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]
@@ -25,21 +25,21 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Create a key (printed once); creates the organization if needed
+    /// Create a key, printed once, and its organization if needed.
     Create {
         /// The organization's name.
         #[arg(long)]
         org: String,
         /// The environment.
         #[arg(long)]
-        env: EnvWord,
+        env: EnvArgument,
         /// The kind of key.
         #[arg(long)]
-        kind: KindWord,
+        kind: KindArgument,
         /// The role of a secret key (admin: everything; support: read, and retry deliveries;
         /// viewer: read only) [default: admin]
         #[arg(long)]
-        role: Option<RoleWord>,
+        role: Option<RoleArgument>,
         /// A name by which people recognise the key.
         #[arg(long)]
         name: Option<String>,
@@ -57,7 +57,7 @@ enum Action {
         #[command(flatten)]
         config: ConfigArguments,
     },
-    /// List keys (secrets are hidden)
+    /// List keys without their secrets.
     List {
         /// Print JSON, one key per line.
         #[arg(long)]
@@ -65,7 +65,7 @@ enum Action {
         #[command(flatten)]
         config: ConfigArguments,
     },
-    /// Revoke a key
+    /// Revoke a key.
     Revoke {
         /// The key's id, as printed by `list`.
         id: String,
@@ -75,25 +75,25 @@ enum Action {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum EnvWord {
+enum EnvArgument {
     Sandbox,
     Live,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum KindWord {
+enum KindArgument {
     Secret,
     Client,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum RoleWord {
+enum RoleArgument {
     Admin,
     Support,
     Viewer,
 }
 
-impl EnvWord {
+impl EnvArgument {
     fn as_str(self) -> &'static str {
         match self {
             Self::Sandbox => "sandbox",
@@ -102,7 +102,7 @@ impl EnvWord {
     }
 }
 
-impl KindWord {
+impl KindArgument {
     fn as_str(self) -> &'static str {
         match self {
             Self::Secret => "secret",
@@ -111,7 +111,7 @@ impl KindWord {
     }
 }
 
-impl RoleWord {
+impl RoleArgument {
     fn as_str(self) -> &'static str {
         match self {
             Self::Admin => "admin",
@@ -134,17 +134,17 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             json,
             config,
         } => {
-            let order = CreateKeyRequest {
+            let request = CreateKeyRequest {
                 role: role.map(|role| role.as_str().to_owned()),
-                ..order(org, *env, *kind, name.as_deref(), *expires)?
+                ..new_request(org, *env, *kind, name.as_deref(), *expires)?
             };
             let loaded = config.load()?;
-            let may_init = *init || config.config.is_some() || names_store(&loaded);
-            let made = create(&loaded, order, may_init)?;
+            let may_init = *init || config.config.is_some() || has_configured_folder(&loaded);
+            let created = create(&loaded, request, may_init)?;
             if *json {
-                say!("{}", serde_json::to_string(&made)?)?;
+                say!("{}", serde_json::to_string(&created)?)?;
             } else {
-                say!("{}", made.key)?;
+                say!("{}", created.key)?;
             }
             Ok(())
         }
@@ -166,10 +166,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
 }
 
-fn order(
+fn new_request(
     organization: &str,
-    env: EnvWord,
-    kind: KindWord,
+    env: EnvArgument,
+    kind: KindArgument,
     name: Option<&str>,
     expires: Option<HumanDuration>,
 ) -> anyhow::Result<CreateKeyRequest> {
@@ -186,26 +186,30 @@ fn order(
 
 /// Returns whether the configuration names the folder of the store instead of relying on the
 /// default, which depends on the working directory.
-fn names_store(config: &Config) -> bool {
+fn has_configured_folder(config: &Config) -> bool {
     config.store.path != Config::default().store.path
 }
 
 /// Creates a key. Without a running server, `may_init` decides whether a missing store is created.
-fn create(config: &Config, order: CreateKeyRequest, may_init: bool) -> anyhow::Result<CreatedKey> {
+fn create(
+    config: &Config,
+    request: CreateKeyRequest,
+    may_init: bool,
+) -> anyhow::Result<CreatedKey> {
     match OpsClient::of(config)? {
-        Some(server) => super::block_on(async move { server.create_key(&order).await }),
+        Some(server) => super::block_on(async move { server.create_key(&request).await }),
         None => {
-            if !may_init && let Err(missing) = has_store(config) {
+            if !may_init && let Err(missing) = check::require_configured_store(config) {
                 bail!(
                     "{missing}, and no server is running with this configuration. Use --init to create the store"
                 );
             }
-            with_store(config, async |desk, store| {
+            with_store(config, async |key_admin, store| {
                 let now = SystemClock.now();
-                let made = desk.create(&order, now).await?;
-                let line = key_line(audit::Action::CreateKey, &made.id, now);
-                record(&store, &made.organization_id, &made.env, line).await?;
-                Ok(made)
+                let created = key_admin.create(&request, now).await?;
+                let line = key_line(audit::Action::CreateKey, &created.id, now);
+                record(&store, &created.organization_id, &created.env, line).await?;
+                Ok(created)
             })
         }
     }
@@ -215,8 +219,8 @@ fn list(config: &Config) -> anyhow::Result<Vec<ListedKey>> {
     match OpsClient::of(config)? {
         Some(server) => super::block_on(async move { server.list_keys().await }),
         None => {
-            has_store(config)?;
-            with_store(config, async |desk, _| Ok(desk.list().await?))
+            check::require_configured_store(config)?;
+            with_store(config, async |key_admin, _| Ok(key_admin.list().await?))
         }
     }
 }
@@ -225,23 +229,15 @@ fn revoke(config: &Config, id: &str) -> anyhow::Result<ListedKey> {
     match OpsClient::of(config)? {
         Some(server) => super::block_on(async move { server.revoke_key(id).await }),
         None => {
-            has_store(config)?;
-            with_store(config, async |desk, store| {
+            check::require_configured_store(config)?;
+            with_store(config, async |key_admin, store| {
                 let now = SystemClock.now();
-                let key = desk.revoke(id, now).await?;
+                let key = key_admin.revoke(id, now).await?;
                 let line = key_line(audit::Action::RevokeKey, &key.id, now);
                 record(&store, &key.organization_id, &key.env, line).await?;
                 Ok(key)
             })
         }
-    }
-}
-
-/// Refuses a folder without a store, because keys are kept in the server's store.
-fn has_store(config: &Config) -> anyhow::Result<()> {
-    match config.store.kind {
-        StoreKind::Embedded => check::is_store(&config.store.path),
-        StoreKind::Cql => Ok(()),
     }
 }
 
@@ -258,15 +254,15 @@ async fn record(
     Ok(())
 }
 
-/// Opens the store itself, which no server of this machine uses, and runs `work` on it.
+/// Opens the store, which no server on this machine uses, and runs `work` on it.
 fn with_store<T>(
     config: &Config,
     work: impl AsyncFnOnce(KeyAdmin, Arc<dyn Store>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     super::block_on(async move {
-        let store = OpenStore::beside(config).await?;
-        let worked = work(KeyAdmin::new(store.keys()), store.store()).await;
+        let store = OpenStore::open_for_command(config).await?;
+        let outcome = work(KeyAdmin::new(store.keys()), store.store()).await;
         store.close().await;
-        worked
+        outcome
     })
 }

@@ -13,14 +13,15 @@ use porchlight_store::cql::{CqlStore, Role};
 use porchlight_store::migrate::{Migrated, migrate};
 use porchlight_world::SystemClock;
 
-use super::{ConfigArguments, check as checks};
+use super::ConfigArguments;
+use super::check::require_store;
 use crate::config::StoreKind;
 use crate::key_guard::store_secrets;
 use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Folder of the embedded store. No server may use it, and no server may serve from the cluster
+    /// The folder of the embedded store. No server may use it, and no server may serve from the cluster
     /// yet.
     #[arg(long, value_name = "FOLDER")]
     from: PathBuf,
@@ -52,7 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if config.store.kind != StoreKind::Cql {
         bail!("use the configuration of the target store, with store.kind = \"cql\"");
     }
-    checks::is_store(&arguments.from)?;
+    require_store(&arguments.from)?;
     if OpsClient::of(&config)?.is_some() {
         bail!("a server runs with this configuration: stop it first");
     }

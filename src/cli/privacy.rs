@@ -25,10 +25,10 @@ struct Target {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Submit a request and print its state
+    /// Submit a request and print its state.
     Submit {
         /// The type of the request.
-        request_type: TypeWord,
+        request_type: TypeArgument,
         /// Your id for the request; the same id returns the same request.
         #[arg(long, value_name = "ID")]
         request: String,
@@ -40,19 +40,19 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
-    /// Print the state of a request
+    /// Print the state of a request.
     Show {
         /// Your id for the request.
         request: String,
         #[command(flatten)]
         target: Target,
     },
-    /// Print the newest requests, one per line
+    /// Print the newest requests, one per line.
     List {
         #[command(flatten)]
         target: Target,
     },
-    /// Cancel a request that is still pending
+    /// Cancel a request that is still pending.
     Cancel {
         /// Your id for the request.
         request: String,
@@ -77,18 +77,18 @@ struct SubjectArguments {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum TypeWord {
-    /// Remove everything about the subject
+enum TypeArgument {
+    /// Remove all data about the subject.
     Erasure,
-    /// Collect all stored data about the subject
+    /// Collect all stored data about the subject.
     Access,
-    /// Freeze the subject's sessions
+    /// Freeze the subject's sessions.
     Restriction,
-    /// Lift restriction and suppression
+    /// Lift restriction and suppression.
     Release,
 }
 
-impl TypeWord {
+impl TypeArgument {
     fn as_str(self) -> &'static str {
         match self {
             Self::Erasure => "erasure",
@@ -110,10 +110,10 @@ impl SubjectArguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    super::block_on(perform(&arguments.action))
+    super::block_on(dispatch(&arguments.action))
 }
 
-async fn perform(action: &Action) -> anyhow::Result<()> {
+async fn dispatch(action: &Action) -> anyhow::Result<()> {
     let path = |request: &str| format!("/v1/privacy/requests/{request}");
     let client = |target: &Target| Client::new(&target.url, &target.key);
     match action {

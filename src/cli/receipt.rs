@@ -9,7 +9,6 @@ use porchlight_keys::receipt::{PublicKey, RECEIPT_BYTES_MAX, public_keys, verify
 use serde::Deserialize;
 
 use super::{ConfigArguments, check};
-use crate::config::StoreKind;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct KeyArguments {
@@ -38,10 +37,8 @@ struct Request {
 
 pub(super) fn key(arguments: &KeyArguments) -> anyhow::Result<()> {
     let config = arguments.config.load()?;
-    if config.store.kind == StoreKind::Embedded {
-        // Without this check, a mistyped folder would get a new key.
-        check::is_store(&config.store.path)?;
-    }
+    // Without this check, a mistyped folder would get a new key.
+    check::require_configured_store(&config)?;
     let keys = public_keys(&config.secret_keys()?);
     if arguments.json {
         let keys: Vec<_> = keys.iter().map(PublicKey::jwk).collect();

@@ -9,13 +9,13 @@ use super::receiver::{Authority, Receiver, ReceiverSettings, Secret};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Address to listen on.
+    /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1:8443")]
     listen: SocketAddr,
-    /// File for the certificate of the receiver's authority; give it to the server as `webhook.extra_ca_file`.
+    /// The file for the certificate of the receiver's authority; give it to the server as `webhook.extra_ca_file`.
     #[arg(long, value_name = "FILE", default_value = "receiver-ca.pem")]
     ca: PathBuf,
-    /// File with the webhook's secret (`whsec_…`), which may be written later. Without it no signature is valid.
+    /// The file with the webhook's secret (`whsec_…`), which may be written later. Without it no signature is valid.
     #[arg(long, value_name = "FILE", default_value = "webhook-secret.txt")]
     secret_file: PathBuf,
     /// Exit after this many messages.
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let settings = ReceiverSettings {
             customer: "receiver".to_owned(),
             listen: arguments.listen,
-            failing: 0,
+            failures: 0,
             secret: Secret::File(arguments.secret_file.clone()),
             prints_bodies: arguments.bodies,
         };

@@ -20,11 +20,11 @@ use tokio_rustls::server::TlsStream;
 
 /// The maximum request size in bytes; the receiver closes a connection whose request is larger.
 const REQUEST_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Maximum number of received messages that wait for [`Receiver::wait`]; later ones are counted but
+/// The maximum number of received messages that wait for [`Receiver::wait`]; later ones are counted but
 /// not kept.
 const KEPT_MAX: usize = 1_024;
-/// The time for which [`Receiver::wait`] waits for a message.
-const ARRIVES_WITHIN: Duration = Duration::from_secs(5);
+/// The maximum time for which [`Receiver::wait`] waits for a message.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The certificate authority of the receivers. Its key never leaves the process.
 pub(super) struct Authority {
@@ -74,7 +74,7 @@ pub(super) struct ReceiverSettings {
     /// The address to listen on; port 0 picks a free one.
     pub(super) listen: SocketAddr,
     /// The number of first requests that the receiver answers with 503.
-    pub(super) failing: usize,
+    pub(super) failures: usize,
     /// The signing secret, known at start or read from a file.
     pub(super) secret: Secret,
     /// Whether each body is printed below its line.
@@ -103,7 +103,7 @@ impl Secret {
 pub(super) struct Receiver {
     pub(super) url: String,
     /// The lock that keeps related lines together.
-    pub(super) turn: Arc<Mutex<()>>,
+    pub(super) output_lock: Arc<Mutex<()>>,
     secret: Secret,
     received: mpsc::Receiver<Received>,
     pub(super) tally: Arc<Tally>,
@@ -141,26 +141,26 @@ impl Receiver {
             .with_context(|| format!("cannot listen on {}", settings.listen))?;
         let url = format!("https://{}/hook", listener.local_addr()?);
         let (sender, received) = mpsc::channel(KEPT_MAX);
-        let serving = Arc::new(Serving {
+        let state = Arc::new(ReceiverState {
             customer: settings.customer,
             secret: settings.secret.clone(),
             prints_bodies: settings.prints_bodies,
-            failures_left: Semaphore::new(settings.failing),
-            turn: Arc::default(),
+            failures_left: Semaphore::new(settings.failures),
+            output_lock: Arc::default(),
             tally: Arc::default(),
             received: sender,
         });
-        let (turn, tally) = (Arc::clone(&serving.turn), Arc::clone(&serving.tally));
+        let (output_lock, tally) = (Arc::clone(&state.output_lock), Arc::clone(&state.tally));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, serving) = (acceptor.clone(), Arc::clone(&serving));
+                let (acceptor, state) = (acceptor.clone(), Arc::clone(&state));
                 // The sender opens another connection when this one breaks.
-                tokio::spawn(async move { serving.serve(acceptor.accept(stream).await?).await });
+                tokio::spawn(async move { state.serve(acceptor.accept(stream).await?).await });
             }
         });
         Ok(Self {
             url,
-            turn,
+            output_lock,
             secret: settings.secret,
             received,
             tally,
@@ -168,7 +168,7 @@ impl Receiver {
     }
 
     /// Sets the secret that the registration of the webhook returned.
-    pub(super) fn trust(&self, secret: String) {
+    pub(super) fn set_secret(&self, secret: String) {
         if let Secret::Later(known) = &self.secret {
             // A receiver is registered once.
             let _first = known.set(secret);
@@ -191,7 +191,7 @@ impl Receiver {
             }
             None
         };
-        let message = tokio::time::timeout(ARRIVES_WITHIN, waiting).await;
+        let message = tokio::time::timeout(MESSAGE_TIMEOUT, waiting).await;
         message
             .ok()
             .flatten()
@@ -200,17 +200,17 @@ impl Receiver {
 }
 
 /// The state that the connections of one receiver share.
-struct Serving {
+struct ReceiverState {
     customer: String,
     secret: Secret,
     prints_bodies: bool,
     failures_left: Semaphore,
-    turn: Arc<Mutex<()>>,
+    output_lock: Arc<Mutex<()>>,
     tally: Arc<Tally>,
     received: mpsc::Sender<Received>,
 }
 
-impl Serving {
+impl ReceiverState {
     async fn serve(&self, mut stream: TlsStream<TcpStream>) -> anyhow::Result<()> {
         while let Some(request) = Request::read(&mut stream).await? {
             let status = match self.failures_left.try_acquire() {
@@ -223,7 +223,7 @@ impl Serving {
             let message = request.received(self.secret.read().as_deref(), status);
             self.tally.count(&message);
             {
-                let _guard = self.turn.lock().await;
+                let _guard = self.output_lock.lock().await;
                 message.show(&self.customer)?;
                 if self.prints_bodies {
                     say!("{}", message.body)?;

@@ -1,4 +1,4 @@
-//! `porchlight recorder`: a link for a stock phone's app, as a QR code in the terminal.
+//! `porchlight recorder`: creates a link for a stock phone's app, as a QR code in the terminal.
 
 use anyhow::Context;
 use qrcode::QrCode;
@@ -9,19 +9,19 @@ use super::client::Client;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// URL of a running service.
+    /// The URL of a running service.
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     url: String,
     /// A secret key of that service.
     #[arg(long, env = "PORCHLIGHT_KEY", hide_env_values = true)]
     key: String,
-    /// Your id of the courier.
+    /// Your id for the courier.
     #[arg(long, value_name = "ID")]
     rider: String,
-    /// Your id of the delivery; without it each session is named after the link.
+    /// Your id for the delivery; without it each session is named after the link.
     #[arg(long, value_name = "ID")]
     delivery: Option<String>,
-    /// Position of the door.
+    /// The position of the door.
     #[arg(long, value_name = "LAT,LNG", allow_hyphen_values = true)]
     address: String,
     /// The floor of the door; the ground floor is 0.
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     /// The validity of the link, in seconds: 60 to 2592000.
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
     expires: u32,
-    /// Print the answer as JSON instead of a QR code.
+    /// Print the response as JSON instead of a QR code.
     #[arg(long)]
     json: bool,
 }
@@ -59,7 +59,7 @@ async fn create(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let url = recorder["url"].as_str().context("no url")?;
     let code = QrCode::new(url)?;
-    // Light on dark, like most terminals; a camera reads both.
+    // The picture is light on dark, like most terminals; a camera also reads the reverse.
     let picture = code.render::<Dense1x2>().quiet_zone(true).build();
     say!("{picture}")?;
     say!("Open this link on the phone: {url}")?;

@@ -19,16 +19,16 @@ const BATCH_LINES: usize = 2_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Files with one sample per line (NDJSON), optionally compressed (`.gz`).
+    /// The files with one sample per line (NDJSON), optionally compressed (`.gz`).
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// URL of a running service; without it the command starts its own.
+    /// The URL of a running service; without it the command starts its own.
     #[arg(long, requires = "key")]
     url: Option<String>,
     /// A secret key of that service.
     #[arg(long, env = "PORCHLIGHT_KEY", hide_env_values = true)]
     key: Option<String>,
-    /// Position of the door; default: the last good fix before the marked drop-off, or else the
+    /// The position of the door; default: the last good fix before the marked drop-off, or else the
     /// last good fix of the recording.
     #[arg(long, value_name = "LAT,LNG")]
     address: Option<String>,
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match (&arguments.url, &arguments.key) {
         (Some(url), Some(key)) => super::block_on(replay_all(arguments, &Client::new(url, key)?)),
-        _ => app::with_temporary(
+        _ => app::with_temporary_service(
             Logging::Off,
             |_config| Ok(()),
             |running| {
@@ -123,7 +123,7 @@ async fn replay(
     client
         .stop(&session, Some(&TimestampMs(ended_at).to_string()))
         .await?;
-    client.scored(&session.session_id).await
+    client.wait_until_scored(&session.session_id).await
 }
 
 fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
@@ -135,11 +135,11 @@ fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
     };
     let lines = BufReader::new(reader).lines().enumerate();
     let mut samples = Vec::new();
-    for (number, line) in lines {
+    for (index, line) in lines {
         let line = line?;
         if !line.trim().is_empty() {
             samples
-                .push(serde_json::from_str(&line).with_context(|| format!("line {}", number + 1))?);
+                .push(serde_json::from_str(&line).with_context(|| format!("line {}", index + 1))?);
         }
     }
     Ok(samples)
@@ -150,15 +150,15 @@ fn batches(samples: &[Value]) -> impl Iterator<Item = &[Value]> {
     let mut rest = samples;
     std::iter::from_fn(move || {
         let until = rest.first()?["t"].as_f64().unwrap_or(0.0) + BATCH_SEC;
-        let inside = |sample: &&Value| sample["t"].as_f64().is_none_or(|t| t < until);
+        let is_in_batch = |sample: &&Value| sample["t"].as_f64().is_none_or(|t| t < until);
         let count = rest
             .iter()
-            .take_while(inside)
+            .take_while(is_in_batch)
             .take(BATCH_LINES)
             .count()
             .max(1);
-        let (batch, after) = rest.split_at(count);
-        rest = after;
+        let (batch, later) = rest.split_at(count);
+        rest = later;
         Some(batch)
     })
 }

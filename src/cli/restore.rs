@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// The folder of the backup.
     #[arg(value_name = "BACKUP")]
     from: PathBuf,
-    /// Folder of the restored store; must not exist, or be empty.
+    /// The folder of the restored store, which must be absent or empty.
     #[arg(long, value_name = "FOLDER")]
     data: PathBuf,
     /// The replaced store, a later backup, or a file with the output of `porchlight erasures list`:
@@ -38,14 +38,14 @@ pub(crate) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let to = std::path::absolute(&arguments.data)?;
-    check::is_store(&arguments.from)?;
-    is_free(&to)?;
+    check::require_store(&arguments.from)?;
+    require_empty(&to)?;
     let entries = match replaced_store(arguments)? {
         Some(file) if file.is_file() => erasures::read(&file)?,
         Some(replaced) => super::block_on(erasures_of(&replaced))?,
         None => Vec::new(),
     };
-    let staged = beside(&to)?;
+    let staged = staging_folder(&to)?;
     DirBuilder::new()
         .mode(0o700)
         .create(&staged)
@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let restored = copy(&arguments.from, &staged)
         .with_context(|| format!("{} cannot be copied", arguments.from.display()))
         .and_then(|()| arguments.config.load())
-        .and_then(|config| super::block_on(verified(&config, &staged, &entries)))
+        .and_then(|config| super::block_on(verify_and_erase(&config, &staged, &entries)))
         .and_then(|outcome| {
             install_copy(&staged, &to)?;
             Ok(outcome)
@@ -79,12 +79,12 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the folder of the store that the backup replaces, or the file with its erasure log. `None`:
-/// there is no such store.
+/// Returns the folder of the store that the backup replaces, or the file with its erasure log, or
+/// `None` if there is no such store.
 fn replaced_store(arguments: &Arguments) -> anyhow::Result<Option<PathBuf>> {
     if let Some(replaced) = &arguments.erasures {
         if !replaced.is_file() {
-            check::is_store(replaced)?;
+            check::require_store(replaced)?;
         }
         return Ok(Some(replaced.clone()));
     }
@@ -107,8 +107,8 @@ async fn erasures_of(replaced: &Path) -> anyhow::Result<Vec<LoggedErasure>> {
     Ok(erasures?)
 }
 
-/// Refuses a folder with content: a restore replaces nothing.
-fn is_free(to: &Path) -> anyhow::Result<()> {
+/// Returns an error if the folder has content: a restore replaces nothing.
+fn require_empty(to: &Path) -> anyhow::Result<()> {
     match fs::read_dir(to) {
         Ok(mut entries) => match entries.next() {
             Some(_) => bail!(
@@ -123,7 +123,7 @@ fn is_free(to: &Path) -> anyhow::Result<()> {
 }
 
 /// Returns the folder next to `to` in which the copy is verified before it is renamed.
-fn beside(to: &Path) -> anyhow::Result<PathBuf> {
+fn staging_folder(to: &Path) -> anyhow::Result<PathBuf> {
     let name = to.file_name().context("--data must name a folder")?;
     let mut staged = OsString::from(name);
     staged.push(".restoring");
@@ -153,7 +153,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 /// Opens the copy as a server would, checks that the configured keys or the copied one include the key
 /// that the store depends on, and reads every row. Then applies the erasures. Returns the number of rows and of erased
 /// sessions.
-async fn verified(
+async fn verify_and_erase(
     config: &Config,
     staged: &Path,
     erasures: &[LoggedErasure],

@@ -6,9 +6,9 @@ use clap::Subcommand;
 use porchlight_keys::secrets::{Rewrapped, SecretVault};
 
 use super::{ConfigArguments, check};
-use crate::config::{Config, StoreKind};
+use crate::config::Config;
 use crate::key_guard::secret_keys;
-use crate::opened::OpenStore;
+use crate::open_store::OpenStore;
 use crate::ops::client::OpsClient;
 
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 enum Action {
     /// Re-encrypt stored webhook secrets with the first of `secrets.key_files`. Keep the other files
     /// configured until `store.retention` and the longest recorder link have passed: session tokens,
-    /// recorder links and links to path images of that time need them
+    /// recorder links and links to path images of that time need them.
     Rewrap {
         /// Print `{key, rewrapped, current, unopened}` instead of a sentence.
         #[arg(long)]
@@ -55,12 +55,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn rewrap(config: &Config) -> anyhow::Result<Rewrapped> {
     let server = OpsClient::of(config)?;
-    if server.is_none() && config.store.kind == StoreKind::Embedded {
-        check::is_store(&config.store.path)?;
-    }
     let Some(server) = server else {
+        check::require_configured_store(config)?;
         return super::block_on(async move {
-            let store = OpenStore::beside(config).await?;
+            let store = OpenStore::open_for_command(config).await?;
             let report = async {
                 let vault = SecretVault::new(&secret_keys(config, &store).await?);
                 Ok(vault.rewrap(store.outbox().as_ref()).await?)

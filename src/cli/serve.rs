@@ -110,7 +110,7 @@ pub(super) fn backup(config: &Config, to: &Path) -> anyhow::Result<()> {
     match OpsClient::of(config)? {
         Some(server) => super::block_on(async move { server.backup(&to).await }),
         None => {
-            check::is_store(&config.store.path)?;
+            check::require_store(&config.store.path)?;
             let store = EmbeddedStore::open_for_command(&config.store.path)
                 .context("the store cannot be opened")?;
             super::block_on(async move {

@@ -15,29 +15,29 @@ use super::client::Client;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// URL of the service.
+    /// The URL of a running service.
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     url: String,
     /// A secret key of that service.
     #[arg(long, env = "PORCHLIGHT_KEY", hide_env_values = true)]
     key: String,
-    /// Number of deliveries.
+    /// The number of deliveries.
     #[arg(long, default_value_t = 20)]
     deliveries: u32,
-    /// Number of concurrent phones.
+    /// The number of concurrent phones.
     #[arg(long, default_value = "10")]
     phones: NonZeroUsize,
-    /// Only this kind of delivery, by its name in `demo`.
+    /// Simulate only this kind of delivery, by its name in `demo`.
     #[arg(long)]
     kind: Option<String>,
     /// The first seed. Reusing a seed produces identical traces, which are flagged as copies;
     /// default: new deliveries each time.
     #[arg(long)]
     seed: Option<u64>,
-    /// Seconds of a delivery per second; 0: as fast as the service accepts them.
+    /// The speed relative to real time; 0: as fast as the service accepts the batches.
     #[arg(long, default_value_t = 0.0)]
     speed: f64,
-    /// Seconds of telemetry per batch.
+    /// The seconds of telemetry in each batch.
     #[arg(long, default_value_t = 10.0)]
     batch_sec: f64,
 }
@@ -73,7 +73,7 @@ async fn simulate(arguments: &Arguments) -> anyhow::Result<()> {
         .deliver();
         let (client, speed, batch_sec) = (client.clone(), arguments.speed, arguments.batch_sec);
         running.spawn(async move {
-            let result = play(&client, &delivery, speed, batch_sec).await;
+            let result = run_delivery(&client, &delivery, speed, batch_sec).await;
             drop(phone);
             (kind, result)
         });
@@ -92,14 +92,14 @@ fn report((kind, result): (Kind, anyhow::Result<String>)) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Plays one delivery, and returns a line with its result.
-async fn play(
+/// Runs one delivery, and returns a line with its result.
+async fn run_delivery(
     client: &Client,
     delivery: &Delivery,
     speed: f64,
     batch_sec: f64,
 ) -> anyhow::Result<String> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let ended_at = jiff::Timestamp::now().as_millisecond();
     // At a given speed the delivery starts now; otherwise it has just ended.
     let length_ms = (delivery.end_t * 1000.0).ceil() as i64;
@@ -113,7 +113,7 @@ async fn play(
     let session = client.start(&start).await?;
     for batch in delivery.batches(batch_sec) {
         if speed > 0.0 {
-            let due = begun + Duration::from_secs_f64(batch.ready_t() / speed);
+            let due = started + Duration::from_secs_f64(batch.ready_t() / speed);
             tokio::time::sleep_until(due.into()).await;
         }
         client.send(&session, batch.json()?).await?;
@@ -126,6 +126,6 @@ async fn play(
     }
     let ended_at = (speed <= 0.0).then(|| started_at.plus_ms(length_ms).to_string());
     client.stop(&session, ended_at.as_deref()).await?;
-    let insight = client.scored(&session.session_id).await?;
+    let insight = client.wait_until_scored(&session.session_id).await?;
     Ok(format!("{} {}", session.session_id, insight["reasonCodes"]))
 }

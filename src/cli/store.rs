@@ -21,9 +21,9 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Read every row of the embedded store or of a backup, and report the damaged ones; exit code
-    /// 1 if there are any
+    /// 1 if there are any.
     Check {
-        /// Folder of the store or backup. Overrides `store.path`.
+        /// The folder of the store or backup. Overrides `store.path`.
         #[arg(long, value_name = "FOLDER")]
         data: Option<PathBuf>,
         /// Move damaged rows to the file `quarantined.tsv` in the store's folder.
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(data) = data {
         config.store.path.clone_from(data);
     }
-    let report = checked(&config, *quarantine)?;
+    let report = check_store(&config, *quarantine)?;
     if *json {
         say!("{}", serde_json::to_string(&report)?)?;
     } else {
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn checked(config: &Config, quarantine: bool) -> anyhow::Result<CheckReport> {
+fn check_store(config: &Config, quarantine: bool) -> anyhow::Result<CheckReport> {
     if config.store.kind == StoreKind::Cql {
         bail!(
             "check a CQL cluster with its own tools, such as nodetool verify; see docs/cluster.md"
@@ -69,7 +69,7 @@ fn checked(config: &Config, quarantine: bool) -> anyhow::Result<CheckReport> {
     if let Some(server) = OpsClient::of(config)? {
         return super::block_on(async move { server.check_store(quarantine).await });
     }
-    check::is_store(&config.store.path)?;
+    check::require_store(&config.store.path)?;
     let store = EmbeddedStore::open_for_command(&config.store.path)
         .context("the store cannot be opened")?;
     unlock(config, &config.store.path, &store)?;
@@ -89,8 +89,8 @@ fn checked(config: &Config, quarantine: bool) -> anyhow::Result<CheckReport> {
 /// Prints a table of the kinds, and a line for each damaged row.
 pub(super) fn print(report: &CheckReport) -> anyhow::Result<()> {
     say!("{:<24} {:>12} {:>8}", "kind", "rows", "damaged")?;
-    for (kind, of_kind) in &report.kinds {
-        say!("{kind:<24} {:>12} {:>8}", of_kind.rows, of_kind.damaged)?;
+    for (kind, counts) in &report.kinds {
+        say!("{kind:<24} {:>12} {:>8}", counts.rows, counts.damaged)?;
     }
     for row in &report.damaged {
         say!("damaged: {} {}: {}", row.kind, row.id, row.reason)?;

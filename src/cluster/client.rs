@@ -20,6 +20,7 @@ use porchlight_observe::peer::{Forwarded, Nudged, PeerMetrics, PeerRoute};
 use porchlight_ports::{LiveAnswer, Nudge, PeerError, Peers};
 use porchlight_schema::ids::{SessionId, Shard};
 use porchlight_schema::limits::{PEER_ASKED_MAX, PEER_BODY_BYTES_MAX, PEER_REQUEST_MS_MAX};
+use porchlight_schema::privacy::hex;
 use porchlight_schema::sample::packed::PackedBatch;
 use serde::de::DeserializeOwned;
 use tokio::runtime::{Handle, Runtime};
@@ -373,9 +374,9 @@ impl Inner {
         let sending = self
             .http
             .post(format!("http://{}{path}", node.0))
-            .header(wire::NONCE, wire::hex(&nonce))
-            .header(wire::DIGEST, wire::hex(&digest))
-            .header(wire::TAG, wire::hex(&tag))
+            .header(wire::NONCE, hex(&nonce))
+            .header(wire::DIGEST, hex(&digest))
+            .header(wire::TAG, hex(&tag))
             .body(body)
             .send();
         let mut response = sending.await?;

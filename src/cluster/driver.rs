@@ -53,7 +53,7 @@ pub trait ShardWorkload: Send + Sync {
     /// Reconciles these shards with the store; `thoroughly` includes all live sessions.
     async fn reconcile_shards(&self, shards: ShardSet, thoroughly: bool) -> anyhow::Result<()>;
 
-    /// Called after this node released a shard, so that the other nodes can be notified.
+    /// Notifies the other nodes that this node has released a shard.
     fn released(&self);
 }
 

@@ -195,7 +195,7 @@ mod tests {
         PeerSecret::new(text.as_bytes()).unwrap()
     }
 
-    fn asked<'a>(nonce: &'a Nonce, digest: &'a [u8; 32]) -> Head<'a> {
+    fn request_head<'a>(nonce: &'a Nonce, digest: &'a [u8; 32]) -> Head<'a> {
         Head {
             node: "a:1",
             method: "POST",
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_tag_covers_secret_node_path_request_and_body() {
         let (nonce, body) = ([1; 16], digest(b"body"));
-        let head = asked(&nonce, &body);
+        let head = request_head(&nonce, &body);
         let ours = secret("0123456789abcdef0123456789abcdef");
         let tag = ours.request(&head);
         assert!(is_equal(&tag, &ours.request(&head)));
@@ -258,7 +258,7 @@ mod tests {
         let texts = ["0", "1", "2"].map(|digit| digit.repeat(32));
         let [old, new, strange] = texts.each_ref().map(|text| secret(text));
         let (nonce, body) = ([1; 16], digest(b"body"));
-        let head = asked(&nonce, &body);
+        let head = request_head(&nonce, &body);
         let changing = PeerSecrets::from(new.clone()).accepting(old.clone());
         assert!(is_equal(
             &changing.signing().request(&head),

@@ -18,6 +18,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     EVENTS_PIECE_MESSAGES_MAX, PEER_ASKED_MAX, PEER_BODY_BYTES_MAX, PEER_REQUEST_MS_MAX,
 };
+use porchlight_schema::privacy::hex;
 use porchlight_schema::sample::packed::PackedBatch;
 use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
@@ -230,7 +231,7 @@ impl State {
         };
         let mut response = Response::builder().status(status);
         if let Some(tag) = tag {
-            response = response.header(wire::TAG, wire::hex(&tag));
+            response = response.header(wire::TAG, hex(&tag));
         }
         // The connection may be gone; then the answer has no recipient.
         let sent = response

@@ -119,16 +119,6 @@ pub(super) fn decode_owned<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, WireE
     decode(bytes)
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a String cannot fail.
-        let _written = write!(text, "{byte:02x}");
-    }
-    text
-}
-
 /// Decodes `N` bytes of hex. Returns `None` if the text has another length or other characters.
 pub(super) fn from_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
@@ -147,6 +137,7 @@ pub(super) fn from_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
 mod tests {
     use porchlight_schema::event::{Confidence, Direction, EventType, Metadata};
     use porchlight_schema::ids::OrganizationId;
+    use porchlight_schema::privacy::hex;
     use porchlight_schema::session::Env;
     use proptest::prelude::*;
 

@@ -4,13 +4,6 @@ use porchlight_core::ownership::NodeName;
 
 use super::{Cluster, Config, ConfigError, StoreKind};
 
-fn invalid(key: &'static str, detail: &str) -> ConfigError {
-    ConfigError::Invalid {
-        key,
-        detail: detail.to_owned(),
-    }
-}
-
 /// Returns whether a text is `host:port` with a port other than 0.
 fn is_address(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(host, port)| {
@@ -44,29 +37,29 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     if cluster.node().is_none() {
         if !cluster.listen.is_empty() {
             let detail = "has no effect without cluster.advertise";
-            return Err(invalid("cluster.listen", detail));
+            return Err(ConfigError::invalid("cluster.listen", detail));
         }
         return Ok(());
     }
     if config.store.kind != StoreKind::Cql {
         let detail = "needs store.kind = \"cql\": all nodes share one store";
-        return Err(invalid("cluster.advertise", detail));
+        return Err(ConfigError::invalid("cluster.advertise", detail));
     }
     if !is_address(&cluster.advertise) {
         let detail = "must be HOST:PORT, as the other nodes reach this one";
-        return Err(invalid("cluster.advertise", detail));
+        return Err(ConfigError::invalid("cluster.advertise", detail));
     }
     if !cluster.listen.is_empty() && !is_address(&cluster.listen) {
-        return Err(invalid("cluster.listen", "must be HOST:PORT"));
+        return Err(ConfigError::invalid("cluster.listen", "must be HOST:PORT"));
     }
     if !has_secret {
         let detail = "must be given with cluster.advertise: the same on all nodes";
-        return Err(invalid("cluster.secret_file", detail));
+        return Err(ConfigError::invalid("cluster.secret_file", detail));
     }
     if config.server.public_url.is_empty() {
         let detail = "must be set with cluster.advertise, the same on all nodes: otherwise each node puts its own \
                       address into links, and the same insight has another body and another ETag at each node";
-        return Err(invalid("server.public_url", detail));
+        return Err(ConfigError::invalid("server.public_url", detail));
     }
     Ok(())
 }

@@ -9,17 +9,10 @@ use secrecy::SecretString;
 
 use super::{Config, ConfigError, HumanDuration};
 
-/// Maximum length of a password in bytes.
+/// The maximum length of a password in bytes.
 const PASSWORD_BYTES_MAX: u64 = 4_096;
 
-fn invalid(key: &'static str, detail: impl Into<String>) -> ConfigError {
-    ConfigError::Invalid {
-        key,
-        detail: detail.into(),
-    }
-}
-
-/// Returns the file, if one is named.
+/// Returns the file that a setting names, or `None` if the setting is empty.
 fn named(file: &Path) -> Option<PathBuf> {
     Some(file.to_path_buf()).filter(|file| !file.as_os_str().is_empty())
 }
@@ -28,40 +21,43 @@ fn named(file: &Path) -> Option<PathBuf> {
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let cql = &config.store.cql;
     if cql.nodes.is_empty() {
-        return Err(invalid("store.cql.nodes", "must name a node"));
+        return Err(ConfigError::invalid("store.cql.nodes", "must name a node"));
     }
     if !is_keyspace(&cql.keyspace) {
         let detail =
             "must be lower-case letters, digits and underscores, at most 48, a letter first";
-        return Err(invalid("store.cql.keyspace", detail));
+        return Err(ConfigError::invalid("store.cql.keyspace", detail));
     }
     if cql.replication_factor == 0 {
-        return Err(invalid("store.cql.replication_factor", "must be 1 or more"));
+        return Err(ConfigError::invalid(
+            "store.cql.replication_factor",
+            "must be 1 or more",
+        ));
     }
     if cql.user.is_empty() != named(&cql.password_file).is_none() {
         let detail = "is needed with store.cql.user, and only then";
-        return Err(invalid("store.cql.password_file", detail));
+        return Err(ConfigError::invalid("store.cql.password_file", detail));
     }
     if named(&cql.certificate_file).is_some() != named(&cql.key_file).is_some() {
         let detail = "is needed with store.cql.certificate_file, and only then";
-        return Err(invalid("store.cql.key_file", detail));
+        return Err(ConfigError::invalid("store.cql.key_file", detail));
     }
     let has_files = [&cql.ca_file, &cql.certificate_file]
         .into_iter()
         .any(|file| named(file).is_some());
     if has_files && !cql.tls {
         let detail = "must be true where certificates are named";
-        return Err(invalid("store.cql.tls", detail));
+        return Err(ConfigError::invalid("store.cql.tls", detail));
     }
     if !(1..=INGEST_TIMEOUT_MS_MAX).contains(&cql.ingest_timeout.as_millis()) {
         let detail = "must be longer than 0 and at most 2s: a write that arrives later than 10 s after \
                       a session's end would be missing from its insight";
-        return Err(invalid("store.cql.ingest_timeout", detail));
+        return Err(ConfigError::invalid("store.cql.ingest_timeout", detail));
     }
     if config.secrets.key_files.is_empty() {
         let detail =
             "is required with store.kind = \"cql\", because the key is not stored in the database";
-        return Err(invalid("secrets.key_files", detail));
+        return Err(ConfigError::invalid("secrets.key_files", detail));
     }
     Ok(())
 }
@@ -71,11 +67,11 @@ fn duration(duration: HumanDuration) -> Duration {
 }
 
 impl Config {
-    /// Returns the connection options. Reads the password.
+    /// Returns the connection options, with the password from its file.
     ///
     /// # Errors
     ///
-    /// The password file cannot be read.
+    /// Returns an error if the password file cannot be read.
     pub fn cql_options(&self) -> Result<CqlOptions, ConfigError> {
         let cql = &self.store.cql;
         let user = match named(&cql.password_file) {
@@ -102,12 +98,12 @@ impl Config {
     }
 }
 
-/// Returns the first line of the file.
+/// Returns the first line of the password file.
 fn password(file: &Path) -> Result<SecretString, ConfigError> {
     use std::io::Read;
     let failed = |error: std::io::Error| {
         let detail = format!("{} cannot be read: {error}", file.display());
-        invalid("store.cql.password_file", detail)
+        ConfigError::invalid("store.cql.password_file", detail)
     };
     let mut text = zeroize::Zeroizing::new(String::new());
     std::fs::File::open(file)

@@ -19,19 +19,19 @@ const LISTS: [&str; 7] = [
     "cluster.accepted_secret_files",
 ];
 
-/// Overrides settings by variables. A list is written with commas, or as in TOML (`["a", "b"]`),
-/// because people copy from the file. Variables that are not Unicode are ignored.
-pub(super) fn over(
+/// Overrides settings by variables. A list has commas between its items, or is written as in TOML
+/// (`["a", "b"]`), because people copy from the file. Variables that are not Unicode are ignored.
+pub(super) fn override_settings(
     builder: ConfigBuilder<DefaultState>,
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<ConfigBuilder<DefaultState>, ConfigError> {
-    let (lists, plain): (Vec<_>, Vec<_>) = variables
+    let (lists, single_values): (Vec<_>, Vec<_>) = variables
         .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
         .partition(|(variable, _)| list_key(variable).is_some());
     let environment = config::Environment::with_prefix(PREFIX)
         .prefix_separator("__")
         .separator("__")
-        .source(Some(plain.into_iter().collect()));
+        .source(Some(single_values.into_iter().collect()));
     lists
         .iter()
         .filter_map(|(variable, value)| Some((list_key(variable)?, items(value))))
@@ -50,10 +50,10 @@ fn list_key(variable: &str) -> Option<&'static str> {
 /// Parses a list in either notation.
 fn items(value: &str) -> Vec<String> {
     #[derive(serde::Deserialize)]
-    struct AsInTheFile {
+    struct TomlList {
         list: Vec<String>,
     }
-    if let Ok(AsInTheFile { list }) = toml::from_str(&format!("list = {value}")) {
+    if let Ok(TomlList { list }) = toml::from_str(&format!("list = {value}")) {
         return list;
     }
     let items = value.split(',').map(str::trim);

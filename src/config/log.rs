@@ -18,7 +18,7 @@ pub struct Log {
 impl Default for Log {
     fn default() -> Self {
         Self {
-            // The web server's lines about its threads say nothing about this service.
+            // The web server logs its threads at `info`, which operators do not need.
             filter: "info,actix_server=warn".into(),
         }
     }
@@ -30,12 +30,9 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// The filter is empty, or a part of it is neither a level nor a directive.
+    /// Returns an error if the filter is empty, or if a part of it is neither a level nor a directive.
     pub fn parsed_filter(&self) -> Result<EnvFilter, ConfigError> {
-        let invalid = |detail: String| ConfigError::Invalid {
-            key: "log.filter",
-            detail,
-        };
+        let invalid = |detail: String| ConfigError::invalid("log.filter", detail);
         let mut parts = self.filter.split(',').filter(|part| !part.is_empty());
         let is_directive = |part: &str| part.contains(['=', '[', ']', '{', '}']);
         let is_known = |part: &&str| is_directive(part) || part.parse::<LevelFilter>().is_ok();

@@ -23,7 +23,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or is not a map that this version can draw.
+    /// Returns an error if the file cannot be read, or is not a map that this version can draw.
     pub fn open(&self) -> anyhow::Result<Option<Arc<StreetMap>>> {
         if self.file.as_os_str().is_empty() {
             return Ok(None);

@@ -4,40 +4,27 @@ use porchlight_http::cors::Origins;
 use porchlight_schema::limits::SERVER_WORKERS_MAX;
 use reqwest::Url;
 
-use super::{ConfigError, Server};
+use super::{ConfigError, Server, parse_cidrs};
 use crate::transport::address::Cidr;
-
-fn invalid(key: &'static str, detail: impl Into<String>) -> ConfigError {
-    ConfigError::Invalid {
-        key,
-        detail: detail.into(),
-    }
-}
 
 impl Server {
     /// Returns the parsed addresses of trusted proxies.
     ///
     /// # Errors
     ///
-    /// An entry is not a CIDR.
+    /// Returns an error if an entry is not a CIDR.
     pub fn proxies(&self) -> Result<Vec<Cidr>, ConfigError> {
-        let read = |text: &String| {
-            text.parse().map_err(|_| {
-                let detail = format!("{text} is not a CIDR such as 10.0.0.0/8");
-                invalid("server.trusted_proxies", detail)
-            })
-        };
-        self.trusted_proxies.iter().map(read).collect()
+        parse_cidrs("server.trusted_proxies", &self.trusted_proxies)
     }
 
     /// Returns the parsed origins in `cors_origins`.
     ///
     /// # Errors
     ///
-    /// An entry is not an origin.
+    /// Returns an error if an entry is not an origin.
     pub fn origins(&self) -> Result<Origins, ConfigError> {
         Origins::new(&self.cors_origins)
-            .map_err(|error| invalid("server.cors_origins", error.to_string()))
+            .map_err(|error| ConfigError::invalid("server.cors_origins", error.to_string()))
     }
 
     /// Checks that the two listeners have addresses of their own. Port 0 gives each a port of its
@@ -45,11 +32,11 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Both have the same address and port.
+    /// Returns an error if both have the same address and port.
     pub fn check_listeners(&self) -> Result<(), ConfigError> {
         if self.listen == self.ops_listen && self.listen.port() != 0 {
             let detail = "must not be the address and port of server.listen";
-            return Err(invalid("server.ops_listen", detail));
+            return Err(ConfigError::invalid("server.ops_listen", detail));
         }
         Ok(())
     }
@@ -60,12 +47,12 @@ impl Server {
             return Ok(());
         }
         let detail = format!("must be at most {SERVER_WORKERS_MAX}; 0: one per core");
-        Err(invalid("server.workers", detail))
+        Err(ConfigError::invalid("server.workers", detail))
     }
 
     /// Checks that links can begin with the public URL.
     pub(super) fn check_public_url(&self) -> Result<(), ConfigError> {
-        let refused = |detail| Err(invalid("server.public_url", detail));
+        let refused = |detail| Err(ConfigError::invalid("server.public_url", detail));
         let text = self.public_url.as_str();
         if text.is_empty() {
             return Ok(());
@@ -76,8 +63,9 @@ impl Server {
         let Some(rest) = rest else {
             return refused("must begin with https:// or http://");
         };
-        // The parser would drop or change these, and links contain the text as it is given.
-        let mended = |letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\';
+        // The parser drops or changes these characters, but links contain the text as it is given.
+        let is_normalized =
+            |letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\';
         if rest.contains(['?', '#']) {
             return refused("must not have a query or a fragment");
         }
@@ -86,7 +74,7 @@ impl Server {
             return refused("must not have a user name or a password");
         }
         let has_host = || Url::parse(text).is_ok_and(|url| url.has_host());
-        if authority.is_empty() || rest.contains(mended) || !has_host() {
+        if authority.is_empty() || rest.contains(is_normalized) || !has_host() {
             return refused("must be a URL with a host such as https://api.example.com");
         }
         Ok(())

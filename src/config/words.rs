@@ -67,8 +67,7 @@ impl Visitor<'_> for WholeNumber {
     }
 }
 
-/// `true` or `false`. It may be written as a text in letters of either case, because variables are
-/// texts.
+/// Reads `true` or `false`, also as a text in letters of either case, because variables are texts.
 pub(super) fn truth<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     from.deserialize_any(Truth)
 }

@@ -11,7 +11,7 @@ use porchlight_http::query::Query;
 use porchlight_schema::limits::TEXT_CHARS_MAX;
 
 use super::guard;
-use super::layout::{Here, clock, next_page, zone};
+use super::layout::{Section, clock, next_page, zone};
 use super::route::{ROOT, page};
 use super::signed_in::SignedInRequest;
 
@@ -41,7 +41,7 @@ fn address(filter: &Filter, after: Option<Place>) -> String {
     address
 }
 
-fn place(text: &str) -> Option<Place> {
+fn parse_place(text: &str) -> Option<Place> {
     let (group, line) = text.split_once('.')?;
     Some(Place {
         group: group.parse().ok()?,
@@ -56,7 +56,7 @@ async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
         object: query.text("object", TEXT_CHARS_MAX),
         ..Filter::default()
     };
-    let after = query.read("after", "", place);
+    let after = query.read("after", "", parse_place);
     let log = visit.state.service.audit();
     let log = log.ok_or_else(|| Problem::internal("the service has no audit log"))?;
     let page = log.page(visit.tenant(), &filter, ROWS, after).await?;
@@ -68,7 +68,7 @@ async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
         (table(&page))
         (next_page(page.next.map(|next| address(&filter, Some(next))), after.map(|_| address(&filter, None))))
     };
-    Ok(guard::ok(frame.page(Here::Audit, "Audit log", body)))
+    Ok(guard::ok(frame.page(Section::Audit, "Audit log", body)))
 }
 
 fn form(filter: &Filter) -> Markup {
@@ -103,7 +103,7 @@ fn table(page: &AuditPage) -> Markup {
 fn row(HashedLine { line, hash }: &HashedLine) -> Markup {
     html! { tr title={ "hash " (hash) } {
         td { (clock(line.at)) }
-        td { (who(&line.actor)) }
+        td { (actor_name(&line.actor)) }
         td { (line.action) }
         td.mono.break { @match &line.object {
             Some(id) if id.starts_with("ses_") => a href={ (ROOT) "/sessions/" (id) } { (id) },
@@ -114,7 +114,7 @@ fn row(HashedLine { line, hash }: &HashedLine) -> Markup {
     } }
 }
 
-fn who(actor: &Actor) -> Markup {
+fn actor_name(actor: &Actor) -> Markup {
     html! {
         @match actor.kind {
             ActorKind::Key => {
@@ -129,6 +129,6 @@ fn who(actor: &Actor) -> Markup {
 }
 
 /// Returns the link to the lines of one session.
-pub(super) fn of_session(id: &str) -> Markup {
+pub(super) fn session_link(id: &str) -> Markup {
     html! { p.faint { a href={ (ROOT) "/audit?object=" (id) } { "Audit log of this session" } } }
 }

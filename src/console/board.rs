@@ -8,7 +8,7 @@ use maud::html;
 use porchlight_http::problem::Problem;
 use porchlight_schema::limits::{BOARD_ROWS_MAX, BOARD_SESSIONS_MAX};
 
-use super::layout::Here;
+use super::layout::Section;
 use super::route::{ROOT, page};
 use super::signed_in::SignedInRequest;
 use super::{guard, street_map};
@@ -27,8 +27,8 @@ async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
         section.card aria-label="Map of the sessions in progress" {
             (street_map::viewer(&visit.console, "Map of the sessions in progress", Some(&stream)))
             ul.legend.map-legend hidden {
-                li { span.swatch.live-dot {} "Heard within a minute" }
-                li { span.swatch.late-dot {} "Silent for longer" }
+                li { span.swatch.live-dot {} "Data received within the last minute" }
+                li { span.swatch.late-dot {} "No data for more than a minute" }
                 li { span.swatch.no-dot {} "No position yet: shown at its address" }
             }
         }
@@ -36,12 +36,12 @@ async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
             h2 #in-progress { "In progress" span.faint #board-count {} }
             div.table { table #board-rows data-rows=(BOARD_ROWS_MAX) data-most=(BOARD_SESSIONS_MAX) {
                 caption.hidden { "Sessions in progress, those with the newest data first" }
-                thead { tr { th scope="col" { "Delivery" } th scope="col" { "Latest event" } th.opt scope="col" { "Courier" } th scope="col" { "Last heard" } } }
+                thead { tr { th scope="col" { "Delivery" } th scope="col" { "Latest event" } th.opt scope="col" { "Courier" } th scope="col" { "Last data" } } }
                 tbody {}
             } }
             p.faint #board-more hidden {}
         }
     };
-    let page = frame.page_with(Here::Board, "Live board", street_map::head(), body);
+    let page = frame.page_with(Section::Board, "Live board", street_map::head(), body);
     Ok(guard::ok(page))
 }

@@ -16,12 +16,14 @@ use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::key::Permission;
 use porchlight_schema::message::MessageEvent;
 
-use super::layout::{self, Frame, Here, Notice, ago, clock, empty, icon, next_page, notice, zone};
+use super::layout::{
+    self, Frame, Notice, Section, ago, clock, empty, icon, next_page, notice, zone,
+};
 use super::list_query::{CURSOR, ListQuery};
-use super::route::{ROOT, act, page};
+use super::route::{ROOT, action, page};
 use super::signed_in::SignedInRequest;
 use super::{guard, words};
-use filter::{is_narrowed, may_be_retried, of_retry};
+use filter::{is_narrowed, is_retryable, retry_query};
 
 /// The number of rows per page.
 const ROWS: u32 = 50;
@@ -35,17 +37,17 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     );
     page(config, "/deliveries/retry/progress", retry::progress);
     page(config, "/deliveries/{id}", detail::show);
-    act(config, "/deliveries/{id}/retry", detail::retry);
+    action(config, "/deliveries/{id}/retry", detail::retry);
 }
 
 async fn list(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let webhooks = visit.webhooks()?;
-    let asked = filter::asked(visit.http.query_string());
+    let query = filter::parse(visit.http.query_string());
     let webhooks = webhooks.of(visit.tenant());
     let current = webhooks.endpoint().await?.map(|endpoint| endpoint.id);
-    let rows = match filter::read(&asked) {
+    let rows = match filter::read(&query) {
         Ok(filter) => {
-            let after = asked.after().map(|id| MessageId::from_bytes(id.to_bytes()));
+            let after = query.after().map(|id| MessageId::from_bytes(id.to_bytes()));
             Ok(webhooks.deliveries(&filter, ROWS, after).await?)
         }
         Err(fault) => Err(fault),
@@ -54,26 +56,26 @@ async fn list(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let body = html! {
         header.title {
             h1 { "Webhook deliveries" }
-            @if frame.may(Permission::RetryDelivery) && may_be_retried(&asked) && rows.as_ref().is_ok_and(|page| !page.rows.is_empty()) && current.is_some() {
-                a.button href={ (ROOT) "/deliveries/retry?" (of_retry(&asked)) } { (icon(layout::Icon::Again)) "Retry all that match…" }
+            @if frame.may(Permission::RetryDelivery) && is_retryable(&query) && rows.as_ref().is_ok_and(|page| !page.rows.is_empty()) && current.is_some() {
+                a.button href={ (ROOT) "/deliveries/retry?" (retry_query(&query)) } { (icon(layout::Icon::Again)) "Retry all that match…" }
             }
         }
-        (tabs(&asked))
-        (form(&asked))
+        (tabs(&query))
+        (form(&query))
         @match &rows {
-            Ok(page) => (table(&frame, page, current, &asked)),
+            Ok(page) => (table(&frame, page, current, &query)),
             Err(fault) => (notice(Notice::Bad, fault)),
         }
     };
     Ok(guard::ok(frame.page(
-        Here::Deliveries,
+        Section::Deliveries,
         "Webhook deliveries",
         body,
     )))
 }
 
 /// Renders one tab per state.
-fn tabs(asked: &ListQuery) -> Markup {
+fn tabs(query: &ListQuery) -> Markup {
     let first = [
         DeliveryStatus::Failed,
         DeliveryStatus::Retrying,
@@ -84,34 +86,34 @@ fn tabs(asked: &ListQuery) -> Markup {
         DeliveryStatus::Superseded,
         DeliveryStatus::Cancelled,
     ];
-    let chosen = asked.get("status");
+    let chosen = query.get("status");
     html! {
         nav.tabs aria-label="Status" {
-            a href={ (ROOT) "/deliveries?" (asked.with("status", "")) } aria-current=[chosen.is_empty().then_some("true")] { "all" }
+            a href={ (ROOT) "/deliveries?" (query.with("status", "")) } aria-current=[chosen.is_empty().then_some("true")] { "all" }
             @for status in first.into_iter().chain(rest) {
-                a href={ (ROOT) "/deliveries?" (asked.with("status", status.as_str())) } aria-current=[(chosen == status.as_str()).then_some("true")] { (layout::status(status)) }
+                a href={ (ROOT) "/deliveries?" (query.with("status", status.as_str())) } aria-current=[(chosen == status.as_str()).then_some("true")] { (layout::status(status)) }
             }
         }
     }
 }
 
-fn form(asked: &ListQuery) -> Markup {
+fn form(query: &ListQuery) -> Markup {
     html! {
         form.filters method="get" action={ (ROOT) "/deliveries" } role="search" aria-label="Deliveries" {
-            @if !asked.get("status").is_empty() { input type="hidden" name="status" value=(asked.get("status")); }
+            @if !query.get("status").is_empty() { input type="hidden" name="status" value=(query.get("status")); }
             div { label for="event" { "Event" }
                 select #event name="event" {
                     option value="" { "any" }
                     @for event in MessageEvent::ALL {
-                        option value=(event.as_str()) selected[asked.get("event") == event.as_str()] { (event.as_str()) }
+                        option value=(event.as_str()) selected[query.get("event") == event.as_str()] { (event.as_str()) }
                     }
                 }
             }
-            div.grow { label for="session" { "Session" } input #session.mono name="sessionId" value=(asked.get("sessionId")) placeholder="ses_…" spellcheck="false" autocomplete="off"; }
-            div { label for="from" { "From (UTC)" } input #from type="datetime-local" name="from" value=(asked.local("from")); }
-            div { label for="to" { "Before (UTC)" } input #to type="datetime-local" name="to" value=(asked.local("to")); }
+            div.grow { label for="session" { "Session" } input #session.mono name="sessionId" value=(query.get("sessionId")) placeholder="ses_…" spellcheck="false" autocomplete="off"; }
+            div { label for="from" { "From (UTC)" } input #from type="datetime-local" name="from" value=(query.local("from")); }
+            div { label for="to" { "Before (UTC)" } input #to type="datetime-local" name="to" value=(query.local("to")); }
             button { "Filter" }
-            @if is_narrowed(asked) || asked.has(&["status"]) { a.clear href={ (ROOT) "/deliveries" } { "Clear" } }
+            @if is_narrowed(query) || query.has(&["status"]) { a.clear href={ (ROOT) "/deliveries" } { "Clear" } }
         }
     }
 }
@@ -120,17 +122,17 @@ fn table(
     frame: &Frame<'_>,
     page: &Page<DeliveryRow, MessageId>,
     current: Option<EndpointId>,
-    asked: &ListQuery,
+    query: &ListQuery,
 ) -> Markup {
     let next = page
         .next
         .map(|id| query::cursor(SessionId::from_bytes(id.to_bytes())));
-    let next = next.map(|cursor| format!("{ROOT}/deliveries?{}", asked.with(CURSOR, &cursor)));
-    let first = asked
+    let next = next.map(|cursor| format!("{ROOT}/deliveries?{}", query.with(CURSOR, &cursor)));
+    let first = query
         .after()
-        .map(|_| format!("{ROOT}/deliveries?{}", asked.with(CURSOR, "")));
+        .map(|_| format!("{ROOT}/deliveries?{}", query.with(CURSOR, "")));
     html! {
-        @if page.rows.is_empty() { (nothing(asked, current, next.is_some())) } @else {
+        @if page.rows.is_empty() { (empty_list(query, current, next.is_some())) } @else {
             div.table { table {
                 caption.hidden { "Webhook deliveries, newest first" }
                 thead { tr {
@@ -145,7 +147,7 @@ fn table(
 }
 
 /// Renders the messages of one session, in order.
-pub(super) fn of_session(
+pub(super) fn session_table(
     frame: &Frame<'_>,
     rows: &[DeliveryRow],
     current: Option<EndpointId>,
@@ -192,20 +194,20 @@ fn result(row: &DeliveryRow) -> Markup {
     }
 }
 
-fn nothing(asked: &ListQuery, current: Option<EndpointId>, more: bool) -> Markup {
+fn empty_list(query: &ListQuery, current: Option<EndpointId>, more: bool) -> Markup {
     if more {
         return empty(
             "No match yet",
             html! { "None of the newest deliveries matches. Continue with the older ones." },
         );
     }
-    if asked.get("status") == DeliveryStatus::Failed.as_str() && !is_narrowed(asked) {
+    if query.get("status") == DeliveryStatus::Failed.as_str() && !is_narrowed(query) {
         return empty(
             "No failed deliveries",
             html! { "Deliveries appear here after their last attempt failed." },
         );
     }
-    if is_narrowed(asked) || asked.has(&["status"]) {
+    if is_narrowed(query) || query.has(&["status"]) {
         return empty(
             "No matching deliveries",
             html! { "Change the filter, or " a href={ (ROOT) "/deliveries" } { "see all" } "." },
@@ -224,7 +226,7 @@ fn nothing(asked: &ListQuery, current: Option<EndpointId>, more: bool) -> Markup
 }
 
 /// Renders the cause of a failure and its remedy, in large type.
-fn explained(cause: porchlight_core::webhook::Cause, status_code: Option<u16>) -> Markup {
+fn failure_notice(cause: porchlight_core::webhook::Cause, status_code: Option<u16>) -> Markup {
     let (explanation, advice) = words::cause(cause);
     html! {
         div.notice.bad { (icon(layout::Icon::Cross)) div {

@@ -7,10 +7,11 @@ use actix_web::http::header::CONTENT_TYPE;
 use porchlight_http::State;
 use porchlight_http::body::{self, Limits};
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::query::percent_encode;
 
-/// The name of the field that holds the form word, which identifies a form as one of the console's
+/// The name of the field with the CSRF token, which proves that the form is one of the console's
 /// own.
-pub(super) const WORD: &str = "word";
+pub(super) const CSRF_FIELD: &str = "word";
 
 /// The fields of a form.
 pub(super) struct Form(Vec<(String, String)>);
@@ -22,12 +23,12 @@ impl Form {
         field.map_or("", |(_, value)| value)
     }
 
-    /// Returns the fields as a query, without the form word.
+    /// Returns the fields as a query, without the CSRF token.
     pub(super) fn query(&self) -> String {
         let fields = self
             .0
             .iter()
-            .filter(|(name, value)| name != WORD && !value.is_empty());
+            .filter(|(name, value)| name != CSRF_FIELD && !value.is_empty());
         encode(fields.map(|(name, value)| (name.as_str(), value.as_str())))
     }
 }
@@ -39,33 +40,19 @@ pub(super) fn encode<'f>(fields: impl Iterator<Item = (&'f str, &'f str)>) -> St
         if !query.is_empty() {
             query.push('&');
         }
-        percent(&mut query, name);
+        query.push_str(&percent_encode(name));
         query.push('=');
-        percent(&mut query, value);
+        query.push_str(&percent_encode(value));
     }
     query
 }
 
-/// Percent-encodes everything except the unreserved characters of RFC 3986.
-fn percent(query: &mut String, text: &str) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            query.push(char::from(byte));
-        } else {
-            query.push('%');
-            for digit in [byte >> 4, byte & 15] {
-                let digit = char::from_digit(u32::from(digit), 16).unwrap_or('0');
-                query.push(digit.to_ascii_uppercase());
-            }
-        }
-    }
-}
-
-/// Reads a form.
+/// Reads the form in a request's body.
 ///
 /// # Errors
 ///
-/// 415, 413, 408, 400.
+/// Returns 415 for another media type, 413 for a long body, 408 for a slow one, and 400 for a
+/// malformed one.
 pub(super) async fn read(
     http: &HttpRequest,
     payload: Payload,

@@ -16,7 +16,7 @@ use porchlight_http::problem::{Code, MEDIA_TYPE, Problem};
 use porchlight_http::request_id::{REQUEST_ID, RequestId};
 use porchlight_observe::http::Route;
 
-use super::signed_in::Renewed;
+use super::signed_in::RenewedCookie;
 use super::{layout, return_to};
 
 /// The header in which a browser states the origin of a request (Fetch Metadata).
@@ -49,17 +49,21 @@ pub(super) async fn guard(
     };
     if let Some(problem) = problem_in(&answer) {
         let (http, _) = answer.into_parts();
-        let response = as_page(&http, &problem);
+        let response = error_page(&http, &problem);
         answer = ServiceResponse::new(http, response);
     }
-    let renewed = answer.request().extensions().get::<Renewed>().cloned();
+    let renewed = answer
+        .request()
+        .extensions()
+        .get::<RenewedCookie>()
+        .cloned();
     let headers = answer.headers_mut();
-    if let Some(Renewed(cookie)) = renewed
+    if let Some(RenewedCookie(cookie)) = renewed
         && !headers.contains_key(SET_COOKIE)
     {
         headers.insert(SET_COOKIE, cookie);
     }
-    secure(headers);
+    set_security_headers(headers);
     Ok(answer)
 }
 
@@ -103,7 +107,7 @@ fn problem_in(answer: &ServiceResponse<BoxBody>) -> Option<Problem> {
 }
 
 /// Renders an error for a person. A visitor who has to sign in is redirected to the sign-in page.
-fn as_page(http: &HttpRequest, problem: &Problem) -> HttpResponse {
+fn error_page(http: &HttpRequest, problem: &Problem) -> HttpResponse {
     if problem.code().status() == StatusCode::UNAUTHORIZED {
         return HttpResponse::SeeOther()
             .insert_header((LOCATION, return_to::address(http)))
@@ -140,13 +144,13 @@ pub(super) fn ok(page: maud::Markup) -> HttpResponse {
 
 /// Redirects the browser to another page, which it then loads with GET. Used after an action, so
 /// that a reload repeats nothing.
-pub(super) fn see(address: &str) -> HttpResponse {
+pub(super) fn redirect(address: &str) -> HttpResponse {
     HttpResponse::SeeOther()
         .insert_header((LOCATION, address))
         .finish()
 }
 
-fn secure(headers: &mut HeaderMap) {
+fn set_security_headers(headers: &mut HeaderMap) {
     let fixed = |value| HeaderValue::from_static(value);
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(X_CONTENT_TYPE_OPTIONS, fixed("nosniff"));

@@ -14,14 +14,14 @@ use porchlight_schema::ids::KeyId;
 use porchlight_schema::key::{KeyKind, KeyRecord, Role};
 
 use super::guard;
-use super::layout::{Frame, Here, Icon, Notice, copy, icon, notice, time};
-use super::route::{ROOT, act, page};
+use super::layout::{Frame, Icon, Notice, Section, copy, icon, notice, time};
+use super::route::{ROOT, action, page};
 use super::signed_in::SignedInRequest;
 use super::words;
 
 const DAY_MS: i64 = 24 * 3_600_000;
 /// The key lifetimes to choose from: days and label; 0 means valid until revoked.
-const LIVES: [(i64, &str); 4] = [
+const LIFETIMES: [(i64, &str); 4] = [
     (0, "never"),
     (30, "30 days"),
     (90, "90 days"),
@@ -57,15 +57,15 @@ const CHOICES: [(&str, KeyKind, Role, &str); 4] = [
 
 pub(super) fn routes(config: &mut ServiceConfig) {
     page(config, "/keys", show);
-    act(config, "/keys/create", create);
-    act(config, "/keys/{id}/revoke", revoke);
+    action(config, "/keys/create", create);
+    action(config, "/keys/{id}/revoke", revoke);
 }
 
-fn desk(visit: &SignedInRequest) -> &KeyAdmin {
-    &visit.state.desk
+fn key_admin(visit: &SignedInRequest) -> &KeyAdmin {
+    &visit.state.key_admin
 }
 
-fn refused(error: KeyAdminError) -> Problem {
+fn problem_of(error: KeyAdminError) -> Problem {
     match error {
         KeyAdminError::NotFound => Problem::new(Code::NotFound, "The key does not exist."),
         KeyAdminError::Invalid { .. } => Problem::internal(error),
@@ -75,24 +75,27 @@ fn refused(error: KeyAdminError) -> Problem {
 
 async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let revoked = Query::of(visit.http.query_string()).text("revoked", 8);
-    let said = revoked.map(|last4| {
+    let message = revoked.map(|last4| {
         format!("The key ending in {last4} is revoked. All nodes refuse it within 30 seconds.")
     });
-    answer(&visit, said, None).await
+    render(&visit, message, None).await
 }
 
-async fn answer(
+async fn render(
     visit: &SignedInRequest,
-    said: Option<String>,
-    made: Option<&str>,
+    message: Option<String>,
+    created: Option<&str>,
 ) -> Result<HttpResponse, Problem> {
-    let mut keys = desk(visit).list_of(visit.tenant()).await.map_err(refused)?;
+    let mut keys = key_admin(visit)
+        .list_of(visit.tenant())
+        .await
+        .map_err(problem_of)?;
     keys.reverse();
     let frame = visit.frame();
     let body = html! {
         header.title { h1 { "Keys" } }
-        @if let Some(said) = &said { (notice(Notice::Good, said)) }
-        @if let Some(key) = made {
+        @if let Some(message) = &message { (notice(Notice::Good, message)) }
+        @if let Some(key) = created {
             section.card.once aria-labelledby="once" {
                 h2 #once { "Copy the new key now" }
                 p { "The key is shown only once. Porchlight stores only its hash." }
@@ -102,7 +105,7 @@ async fn answer(
         @if frame.may_change() { (create_form(&frame)) }
         (table(visit, &frame, &keys))
     };
-    Ok(guard::ok(frame.page(Here::Keys, "Keys", body)))
+    Ok(guard::ok(frame.page(Section::Keys, "Keys", body)))
 }
 
 fn create_form(frame: &Frame<'_>) -> Markup {
@@ -112,7 +115,7 @@ fn create_form(frame: &Frame<'_>) -> Markup {
             form.filters method="post" action={ (ROOT) "/keys/create" } {
                 (frame.field())
                 div.grow { label for="kind" { "Kind" } select #kind name="kind" { @for (word, _, _, words) in CHOICES { option value=(word) { (words) } } } }
-                div { label for="days" { "Expires after" } select #days name="days" { @for (days, words) in LIVES { option value=(days) { (words) } } } }
+                div { label for="days" { "Expires after" } select #days name="days" { @for (days, words) in LIFETIMES { option value=(days) { (words) } } } }
                 button.primary { "Create key" }
             }
         }
@@ -173,28 +176,31 @@ async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let choice = CHOICES.iter().find(|(word, ..)| *word == form.get("kind"));
     // A choice that is not offered gets the key that may do least.
     let (_, kind, role, _) = *choice.unwrap_or(&CHOICES[0]);
-    let days = LIVES
+    let days = LIFETIMES
         .iter()
         .find(|(days, _)| days.to_string() == form.get("days"));
     let days = days.map_or(0, |(days, _)| *days);
     let now = visit.now();
     let expires_at = (days > 0).then(|| now.plus_ms(days * DAY_MS));
-    let made = desk(&visit)
+    let created = key_admin(&visit)
         .create_for(visit.tenant(), kind, role, None, expires_at, now)
         .await;
-    let made = made.map_err(refused)?;
-    audit::created(&visit.http, &made.id);
-    answer(&visit, None, Some(&made.key)).await
+    let created = created.map_err(problem_of)?;
+    audit::created(&visit.http, &created.id);
+    render(&visit, None, Some(&created.key)).await
 }
 
 async fn revoke(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     visit.form().await?;
-    let not_found = || refused(KeyAdminError::NotFound);
-    let id: KeyId = visit.in_path("id").parse().map_err(|_| not_found())?;
-    let key = desk(&visit)
+    let not_found = || problem_of(KeyAdminError::NotFound);
+    let id: KeyId = visit.path_segment("id").parse().map_err(|_| not_found())?;
+    let key = key_admin(&visit)
         .revoke_of(visit.tenant(), id, visit.now())
         .await
-        .map_err(refused)?;
+        .map_err(problem_of)?;
     visit.state.auth.forget();
-    Ok(guard::see(&format!("{ROOT}/keys?revoked={}", key.last4)))
+    Ok(guard::redirect(&format!(
+        "{ROOT}/keys?revoked={}",
+        key.last4
+    )))
 }

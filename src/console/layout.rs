@@ -10,7 +10,7 @@ use porchlight_schema::session::Env;
 use porchlight_schema::time::TimestampMs;
 
 use super::assets::{ICON, SCRIPT, STYLE, address};
-use super::form::WORD;
+use super::form::CSRF_FIELD;
 use super::route::ROOT;
 use super::words;
 pub(super) use parts::{
@@ -20,7 +20,7 @@ pub(super) use parts::{
 
 /// The navigation entry to which a page belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Here {
+pub(super) enum Section {
     Overview,
     Board,
     Sessions,
@@ -32,7 +32,7 @@ pub(super) enum Here {
     Audit,
 }
 
-impl Here {
+impl Section {
     const ALL: [(Self, &'static str, &'static str, Icon); 9] = [
         (Self::Overview, "", "Overview", Icon::Overview),
         (Self::Board, "/board", "Live board", Icon::Live),
@@ -66,8 +66,8 @@ pub(super) struct Frame<'a> {
     pub(super) role: Role,
     /// The displayable part of the key.
     pub(super) key: String,
-    /// The form word of this session.
-    pub(super) word: String,
+    /// The CSRF token of this session.
+    pub(super) csrf_token: String,
     /// The current time.
     pub(super) now: TimestampMs,
 }
@@ -86,16 +86,22 @@ impl Frame<'_> {
 
     /// Renders the hidden field that every form of a page carries.
     pub(super) fn field(&self) -> Markup {
-        html! { input type="hidden" name=(WORD) value=(self.word); }
+        html! { input type="hidden" name=(CSRF_FIELD) value=(self.csrf_token); }
     }
 
     /// Renders a whole page.
-    pub(super) fn page(&self, here: Here, title: &str, body: Markup) -> Markup {
-        self.page_with(here, title, html! {}, body)
+    pub(super) fn page(&self, section: Section, title: &str, body: Markup) -> Markup {
+        self.page_with(section, title, html! {}, body)
     }
 
     /// Renders a whole page with additional head elements.
-    pub(super) fn page_with(&self, here: Here, title: &str, head: Markup, body: Markup) -> Markup {
+    pub(super) fn page_with(
+        &self,
+        section: Section,
+        title: &str,
+        head: Markup,
+        body: Markup,
+    ) -> Markup {
         let (class, name, meaning) = match self.env {
             Env::Sandbox => ("sandbox", "Sandbox", "Test data. No real deliveries."),
             Env::Production => ("live", "Live", "Real deliveries and real webhooks."),
@@ -108,11 +114,11 @@ impl Frame<'_> {
                 aside.env aria-label="Environment" { strong { (name) } span { (meaning) } }
                 div.shell {
                     header.side {
-                        a.brand href=(ROOT) { (mark()) span { "Porchlight" } }
+                        a.brand href=(ROOT) { (logo()) span { "Porchlight" } }
                         nav aria-label="Main" {
                             ul {
-                                @for (entry, path, label, glyph) in Here::ALL {
-                                    li { a href={ (ROOT) (path) } aria-current=[(entry == here).then_some("page")] { (icon(glyph)) (label) } }
+                                @for (entry, path, label, glyph) in Section::ALL {
+                                    li { a href={ (ROOT) (path) } aria-current=[(entry == section).then_some("page")] { (icon(glyph)) (label) } }
                                 }
                             }
                         }
@@ -135,14 +141,14 @@ impl Frame<'_> {
 }
 
 /// Renders a page for a visitor who is not signed in.
-pub(super) fn bare(title: &str, body: Markup) -> Markup {
+pub(super) fn signed_out_page(title: &str, body: Markup) -> Markup {
     document(
         title,
         "out",
         html! {},
         html! {
             main.gate #main tabindex="-1" {
-                p.brand { (mark()) span { "Porchlight" } }
+                p.brand { (logo()) span { "Porchlight" } }
                 div.card { (body) }
             }
         },
@@ -152,7 +158,7 @@ pub(super) fn bare(title: &str, body: Markup) -> Markup {
 /// Renders an error page.
 pub(super) fn error(problem: &Problem, request_id: &RequestId) -> Markup {
     let status = problem.code().status();
-    bare(
+    signed_out_page(
         problem.code().title(),
         html! {
             h1 { (problem.code().title()) }
@@ -189,7 +195,7 @@ fn document(title: &str, class: &str, head: Markup, body: Markup) -> Markup {
 }
 
 /// Renders the lamp logo.
-fn mark() -> Markup {
+fn logo() -> Markup {
     PreEscaped(
         r#"<svg class="mark" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><rect width="32" height="32" rx="7"/><path class="cone" d="M12 17.500h8l5 9.500H7z"/><path class="lamp" d="M16 4.500v4.500M9 15.500a7 7 0 0 1 14 0z"/></svg>"#
             .to_owned(),

@@ -40,12 +40,12 @@ use route::ROOT;
 pub use state::Console;
 
 /// The interval at which outdated state is removed.
-const TIDY_EVERY: Duration = Duration::from_secs(60);
+const CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Calls [`Console::clean_up`] periodically, forever. Spawn it once.
 pub async fn run_cleanup(console: Data<Console>, state: Data<State>) {
     loop {
-        tokio::time::sleep(TIDY_EVERY).await;
+        tokio::time::sleep(CLEANUP_INTERVAL).await;
         console.clean_up(state.service.now());
     }
 }

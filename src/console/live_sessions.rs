@@ -50,7 +50,7 @@ pub(crate) struct Entry {
 pub(crate) struct Snapshot {
     pub(crate) entries: HashMap<SessionId, Arc<Entry>>,
     /// Whether there are more sessions than the board shows.
-    pub(crate) is_cut: bool,
+    pub(crate) is_truncated: bool,
     read_at: Option<TimestampMs>,
 }
 
@@ -100,7 +100,7 @@ async fn read(
     now: TimestampMs,
     before: &Snapshot,
 ) -> Result<Snapshot, Problem> {
-    let (rows, is_cut) = own.live(BOARD_SESSIONS_MAX as u32).await?;
+    let (rows, is_truncated) = own.live(BOARD_SESSIONS_MAX as u32).await?;
     let own = &own;
     let entries = iter(&rows)
         .map(|row| async move {
@@ -112,7 +112,7 @@ async fn read(
     let entries: Vec<_> = entries.collect().await;
     Ok(Snapshot {
         entries: entries.into_iter().collect::<Result<_, Problem>>()?,
-        is_cut,
+        is_truncated,
         read_at: Some(now),
     })
 }

@@ -18,12 +18,12 @@ use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::time::TimestampMs;
 
 use super::form::encode;
-use super::layout::{self, Frame, Here, Icon, Notice, ago, duration, icon, notice, thousands};
+use super::layout::{self, Frame, Icon, Notice, Section, ago, duration, icon, notice, thousands};
 use super::route::{ROOT, page};
 use super::sessions::{reason, recording};
 use super::signed_in::SignedInRequest;
 use super::{guard, words};
-use counts::{Counted, Deliveries, Sessions};
+use counts::{Deliveries, OverviewCounts, Sessions};
 
 /// The states in display order, the desired one first.
 const ORDER: [DeliveryStatus; 6] = [
@@ -42,50 +42,54 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 }
 
 async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let counted = counts::count(&visit).await?;
+    let counts = counts::count(&visit).await?;
     let webhooks = visit.webhooks()?;
-    let endpoint = counted.endpoint.as_ref();
+    let endpoint = counts.endpoint.as_ref();
     let ends_at = endpoint.and_then(|endpoint| webhooks.certificate_ends_at(endpoint));
     let frame = visit.frame();
     let body = html! {
         header.title { h1 { "Overview" } span.faint { "the last 24 hours, until " (layout::clock(frame.now)) " " (layout::zone()) } }
-        (figures(&counted))
+        (figures(&counts))
         div.columns {
-            (outcomes(&counted.sessions))
+            (outcomes(&counts.sessions))
             div.stacked {
-                (webhook(&frame, &counted, ends_at))
-                (live(&frame, &counted))
+                (webhook(&frame, &counts, ends_at))
+                (live(&frame, &counts))
             }
         }
     };
-    Ok(guard::ok(frame.page(Here::Overview, "Overview", body)))
+    Ok(guard::ok(frame.page(Section::Overview, "Overview", body)))
 }
 
 /// Returns the address of a list that begins at a given time.
-fn list(of: &str, fields: &[(&str, &str)], from: Option<TimestampMs>) -> String {
+fn list_address(path: &str, fields: &[(&str, &str)], from: Option<TimestampMs>) -> String {
     let from = from.map(|from| from.to_string());
     let from = from.as_deref().map(|from| ("from", from));
     let query = encode(fields.iter().copied().chain(from));
-    format!("{ROOT}/{of}?{query}")
+    format!("{ROOT}/{path}?{query}")
 }
 
-fn figures(counted: &Counted) -> Markup {
-    let (sessions, deliveries) = (&counted.sessions, &counted.deliveries);
+fn figures(counts: &OverviewCounts) -> Markup {
+    let (sessions, deliveries) = (&counts.sessions, &counts.deliveries);
     let since = Some(sessions.since);
     let failed = deliveries.of(DeliveryStatus::Failed);
     html! {
         ul.figures {
-            li { (figure("Live now", &more(counted.live.len(), counted.is_live_cut), "", &list("sessions", &[("status", "recording")], None), "sessions in progress")) }
-            li { (figure("Sessions", &more(sessions.seen, sessions.is_cut), "", &list("sessions", &[], since), "started")) }
-            li { (figure("Suspicious", &thousands(sessions.suspicious), if sessions.suspicious > 0 { "bad" } else { "" }, &list("sessions", &[("reason", "suspicious")], since), "flagged sessions")) }
-            li { (figure("Failed permanently", &more(failed, deliveries.is_failed_cut), if failed > 0 { "bad" } else { "good" }, &list("deliveries", &[("status", "failed")], Some(deliveries.since_failed)), "webhook deliveries")) }
+            li { (figure("Live now", &count_text(counts.live.len(), counts.is_live_truncated), "", &list_address("sessions", &[("status", "recording")], None), "sessions in progress")) }
+            li { (figure("Sessions", &count_text(sessions.seen, sessions.is_truncated), "", &list_address("sessions", &[], since), "started")) }
+            li { (figure("Suspicious", &thousands(sessions.suspicious), if sessions.suspicious > 0 { "bad" } else { "" }, &list_address("sessions", &[("reason", "suspicious")], since), "flagged sessions")) }
+            li { (figure("Failed permanently", &count_text(failed, deliveries.is_failed_truncated), if failed > 0 { "bad" } else { "good" }, &list_address("deliveries", &[("status", "failed")], Some(deliveries.since_failed)), "webhook deliveries")) }
         }
     }
 }
 
 /// Formats a count, with a plus sign if there are more than were counted.
-fn more(count: usize, is_cut: bool) -> String {
-    format!("{}{}", thousands(count), if is_cut { "+" } else { "" })
+fn count_text(count: usize, is_truncated: bool) -> String {
+    format!(
+        "{}{}",
+        thousands(count),
+        if is_truncated { "+" } else { "" }
+    )
 }
 
 fn figure(name: &str, value: &str, tone: &str, address: &str, about: &str) -> Markup {
@@ -108,7 +112,7 @@ fn outcomes(sessions: &Sessions) -> Markup {
     let (outcomes, others) = ReasonCode::ALL.split_at(5);
     let line = |code: &ReasonCode| {
         html! {
-            li { a href=(list("sessions", &[("reason", code.as_str())], since)) { (reason(*code)) } (bar(of(code), sessions.scored, "")) span.num { (thousands(of(code))) } span.num.faint { (percent(of(code), sessions.scored)) } }
+            li { a href=(list_address("sessions", &[("reason", code.as_str())], since)) { (reason(*code)) } (bar(of(code), sessions.scored, "")) span.num { (thousands(of(code))) } span.num.faint { (percent(of(code), sessions.scored)) } }
         }
     };
     html! {
@@ -117,10 +121,10 @@ fn outcomes(sessions: &Sessions) -> Markup {
             @if sessions.scored == 0 && sessions.not_scored == 0 {
                 p.faint { @if sessions.seen == 0 { "No sessions in the last 24 hours." } @else { "None of these sessions has been scored yet." } }
             } @else {
-                p.faint { (thousands(sessions.scored)) " scored" @if sessions.is_cut { " of the last " (thousands(sessions.seen)) ", since " (layout::clock(sessions.since)) " " (layout::zone()) } }
+                p.faint { (thousands(sessions.scored)) " scored" @if sessions.is_truncated { " of the last " (thousands(sessions.seen)) ", since " (layout::clock(sessions.since)) " " (layout::zone()) } }
                 h3 { "Outcome" }
                 ul.bars { @for code in outcomes { (line(code)) }
-                    @if sessions.not_scored > 0 { li { a href=(list("sessions", &[("reason", "not_scored")], since)) { span.state.bad { (icon(Icon::Cross)) "Not scored" } } (bar(sessions.not_scored, sessions.scored, "bad")) span.num { (thousands(sessions.not_scored)) } span {} } }
+                    @if sessions.not_scored > 0 { li { a href=(list_address("sessions", &[("reason", "not_scored")], since)) { span.state.bad { (icon(Icon::Cross)) "Not scored" } } (bar(sessions.not_scored, sessions.scored, "bad")) span.num { (thousands(sessions.not_scored)) } span {} } }
                 }
                 h3 { "Other reasons" }
                 ul.bars { @for code in others { (line(code)) } }
@@ -129,8 +133,8 @@ fn outcomes(sessions: &Sessions) -> Markup {
     }
 }
 
-fn webhook(frame: &Frame<'_>, counted: &Counted, ends_at: Option<TimestampMs>) -> Markup {
-    let Some(endpoint) = &counted.endpoint else {
+fn webhook(frame: &Frame<'_>, counts: &OverviewCounts, ends_at: Option<TimestampMs>) -> Markup {
+    let Some(endpoint) = &counts.endpoint else {
         return html! {
             section.card aria-labelledby="webhook" { h2 #webhook { "Webhook" }
                 p { "No webhook is registered, so events are not sent. " a href={ (ROOT) "/webhook" } { "Register a URL" } "." }
@@ -140,8 +144,8 @@ fn webhook(frame: &Frame<'_>, counted: &Counted, ends_at: Option<TimestampMs>) -
     html! {
         section.card aria-labelledby="webhook" {
             h2 #webhook { "Webhook" }
-            (health(frame, endpoint, &counted.deliveries, ends_at))
-            (statuses(&counted.deliveries))
+            (health(frame, endpoint, &counts.deliveries, ends_at))
+            (statuses(&counts.deliveries))
             p { a href={ (ROOT) "/webhook" } { "Webhook" } " · " a href={ (ROOT) "/deliveries" } { "All deliveries" } }
         }
     }
@@ -158,8 +162,8 @@ fn health(
         p.mono.break.faint { (endpoint.url) }
         @if !endpoint.enabled {
             (notice(Notice::Note, "Paused. New events are queued and held until you resume."))
-        } @else if let Some((cause, count)) = deliveries.worst() {
-            (notice(Notice::Bad, &format!("{} of the last {} deliveries are failing. Most common cause: {}.", thousands(waiting), thousands(deliveries.seen), lower(cause, count))))
+        } @else if let Some((cause, count)) = deliveries.most_common_cause() {
+            (notice(Notice::Bad, &format!("{} of the last {} deliveries are failing. Most common cause: {}.", thousands(waiting), thousands(deliveries.seen), cause_text(cause, count))))
         } @else if deliveries.seen > 0 {
             (notice(Notice::Good, "All deliveries succeed."))
         }
@@ -169,7 +173,7 @@ fn health(
     }
 }
 
-fn lower(cause: Cause, count: usize) -> String {
+fn cause_text(cause: Cause, count: usize) -> String {
     let words = words::cause(cause).0;
     let mut letters = words.chars();
     let first = letters.next().map(|first| first.to_lowercase().to_string());
@@ -193,21 +197,21 @@ fn statuses(deliveries: &Deliveries) -> Markup {
             ul.bars { @for status in ORDER {
                 @let (count, since) = if status == DeliveryStatus::Failed { (deliveries.of(status), deliveries.since_failed) } else { (deliveries.of(status), deliveries.since) };
                 @if count > 0 || matches!(status, DeliveryStatus::Delivered | DeliveryStatus::Failed | DeliveryStatus::Retrying) {
-                    li { a href=(list("deliveries", &[("status", status.as_str())], Some(since))) { (layout::status(status)) } (bar(count, deliveries.seen, tone(status))) span.num { (thousands(count)) } span.num.faint { (percent(count, deliveries.seen)) } }
+                    li { a href=(list_address("deliveries", &[("status", status.as_str())], Some(since))) { (layout::status(status)) } (bar(count, deliveries.seen, tone(status))) span.num { (thousands(count)) } span.num.faint { (percent(count, deliveries.seen)) } }
                 }
             } }
-            @if deliveries.is_cut { p.faint { "Counted over the last " (thousands(deliveries.seen)) ", since " (layout::clock(deliveries.since)) " " (layout::zone()) "." } }
+            @if deliveries.is_truncated { p.faint { "Counted over the last " (thousands(deliveries.seen)) ", since " (layout::clock(deliveries.since)) " " (layout::zone()) "." } }
         }
     }
 }
 
-fn live(frame: &Frame<'_>, counted: &Counted) -> Markup {
+fn live(frame: &Frame<'_>, counts: &OverviewCounts) -> Markup {
     html! {
         section.card aria-labelledby="live" {
             h2 #live { "Live now" }
-            @if counted.live.is_empty() { p.faint { "No sessions in progress." } } @else {
-                ul.lives { @for row in counted.live.iter().take(LIVE_SHOWN) { (live_line(frame, row)) } }
-                @if counted.live.len() > LIVE_SHOWN { p { a href=(list("sessions", &[("status", "recording")], None)) { "All " (more(counted.live.len(), counted.is_live_cut)) } } }
+            @if counts.live.is_empty() { p.faint { "No sessions in progress." } } @else {
+                ul.lives { @for row in counts.live.iter().take(LIVE_SHOWN) { (live_line(frame, row)) } }
+                @if counts.live.len() > LIVE_SHOWN { p { a href=(list_address("sessions", &[("status", "recording")], None)) { "All " (count_text(counts.live.len(), counts.is_live_truncated)) } } }
             }
         }
     }

@@ -14,15 +14,15 @@ use porchlight_http::audit;
 use porchlight_http::problem::{Code, Problem};
 
 use super::guard;
-use super::route::{ROOT, act, page};
+use super::route::{ROOT, action, page};
 use super::signed_in::SignedInRequest;
 use form::Entered;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
     page(config, "/privacy", list::show);
-    act(config, "/privacy/confirm", confirm::confirm);
-    act(config, "/privacy/create", create);
-    act(config, "/privacy/{id}/cancel", cancel);
+    action(config, "/privacy/confirm", confirm::confirm);
+    action(config, "/privacy/create", create);
+    action(config, "/privacy/{id}/cancel", cancel);
     page(config, "/privacy/{id}/receipt", receipt);
 }
 
@@ -34,9 +34,9 @@ fn not_found() -> Problem {
 }
 
 /// Returns the request in the path.
-async fn of_path(visit: &SignedInRequest) -> Result<PrivacyRequest, Problem> {
+async fn request_in_path(visit: &SignedInRequest) -> Result<PrivacyRequest, Problem> {
     let privacy = visit.state.service.privacy(visit.tenant());
-    let request = privacy.find(visit.in_path("id")).await?;
+    let request = privacy.find(visit.path_segment("id")).await?;
     request.ok_or_else(not_found)
 }
 
@@ -46,17 +46,17 @@ async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let entered = Entered::of(&form);
     let new = match entered.request() {
         Ok(new) => new,
-        Err(said) => return list::answer(&visit, Some(&said), &entered).await,
+        Err(message) => return list::render(&visit, Some(&message), &entered).await,
     };
     if !entered.is_confirmed(&form) {
-        let said = "Nothing was erased: the identifier that you entered again does not match.";
-        return confirm::confirmation(&visit, &entered, &new, Some(said)).await;
+        let message = "Nothing was erased: the identifier that you entered again does not match.";
+        return confirm::confirmation(&visit, &entered, &new, Some(message)).await;
     }
     audit::created(&visit.http, &new.request_id);
     let privacy = visit.state.service.privacy(visit.tenant());
     match privacy.submit(new).await? {
         Submitted::New(_) | Submitted::Repeated(_) => {
-            Ok(guard::see(&format!("{ROOT}/privacy?done=created")))
+            Ok(guard::redirect(&format!("{ROOT}/privacy?done=created")))
         }
         Submitted::Differs => Err(Problem::new(
             Code::RequestIdReused,
@@ -72,8 +72,8 @@ async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
 async fn cancel(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     visit.form().await?;
     let privacy = visit.state.service.privacy(visit.tenant());
-    match privacy.cancel(visit.in_path("id")).await? {
-        Some(Ok(())) => Ok(guard::see(&format!("{ROOT}/privacy?done=cancelled"))),
+    match privacy.cancel(visit.path_segment("id")).await? {
+        Some(Ok(())) => Ok(guard::redirect(&format!("{ROOT}/privacy?done=cancelled"))),
         Some(Err(_not_pending)) => Err(Problem::new(
             Code::NotPending,
             "The request has started or finished, and cannot be cancelled.",
@@ -84,7 +84,7 @@ async fn cancel(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
 
 /// Downloads the receipt of a completed erasure.
 async fn receipt(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let request = of_path(&visit).await?;
+    let request = request_in_path(&visit).await?;
     let receipt = request.receipt.ok_or_else(|| {
         Problem::new(
             Code::PrivacyRequestNotFound,

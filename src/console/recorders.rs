@@ -17,27 +17,27 @@ use porchlight_schema::session::{Address, Point};
 
 use super::form::Form;
 use super::guard;
-use super::layout::{Frame, Here, Icon, Notice, copy, icon, notice, time};
-use super::route::{ROOT, act, page};
+use super::layout::{Frame, Icon, Notice, Section, copy, icon, notice, time};
+use super::route::{ROOT, action, page};
 use super::signed_in::SignedInRequest;
 
 /// The lifetimes to choose from: seconds and label.
-const LIVES: [(i64, &str); 4] = [
+const LIFETIMES: [(i64, &str); 4] = [
     (3_600, "1 hour"),
     (86_400, "1 day"),
     (604_800, "7 days"),
     (2_592_000, "30 days"),
 ];
-/// The lifetime that is chosen at first, in seconds.
-const LIFE_SEC_DEFAULT: i64 = 86_400;
+/// The preselected lifetime, in seconds.
+const LIFETIME_SEC_DEFAULT: i64 = 86_400;
 /// The interval at which the page fetches the status, in milliseconds.
 const REFRESH_MS: u32 = 5_000;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
     page(config, "/recorders", form_page);
-    act(config, "/recorders/create", create);
+    action(config, "/recorders/create", create);
     page(config, "/recorders/{id}", show);
-    act(config, "/recorders/{id}/revoke", revoke);
+    action(config, "/recorders/{id}/revoke", revoke);
 }
 
 /// The submitted texts, shown again if one of them is wrong.
@@ -66,7 +66,7 @@ impl Entered {
         }
     }
 
-    /// Returns the order, or the sentence about the first wrong field.
+    /// Returns the order, or the error message for the first invalid field.
     fn order(&self, visit: &SignedInRequest) -> Result<RecorderOrder, String> {
         let texts = [&self.rider, &self.delivery, &self.street, &self.city];
         if texts
@@ -78,7 +78,7 @@ impl Entered {
             ));
         }
         if self.rider.is_empty() {
-            return Err("Enter your id of the courier; any word will do for a trial.".to_owned());
+            return Err("Enter your id for the courier; any text works for a trial.".to_owned());
         }
         let point = position(&self.position).ok_or(
             "Enter the position of the door as latitude and longitude in degrees, such as 52.52, 13.405.",
@@ -90,10 +90,10 @@ impl Entered {
                 format!("The floor is a whole number from {ADDRESS_FLOOR_MIN} to {ADDRESS_FLOOR_MAX}; the ground floor is 0."),
             )?),
         };
-        let chosen = LIVES
+        let chosen = LIFETIMES
             .iter()
             .find(|(sec, _)| sec.to_string() == self.expires);
-        let life_sec = chosen.map_or(LIFE_SEC_DEFAULT, |(sec, _)| *sec);
+        let lifetime_sec = chosen.map_or(LIFETIME_SEC_DEFAULT, |(sec, _)| *sec);
         Ok(RecorderOrder {
             tenant: visit.tenant(),
             external_rider_id: self.rider.clone(),
@@ -111,7 +111,7 @@ impl Entered {
                 gates: Vec::new(),
             },
             created_at: visit.now(),
-            expires_at: visit.now().plus_ms(life_sec * 1_000),
+            expires_at: visit.now().plus_ms(lifetime_sec * 1_000),
         })
     }
 }
@@ -128,34 +128,34 @@ async fn form_page(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let revoked = Query::of(visit.http.query_string())
         .text("revoked", 1)
         .is_some();
-    let said = revoked.then_some("The link is revoked. Phones that still use it are refused.");
-    Ok(answer(
+    let message = revoked.then_some("The link is revoked. Phones that still use it are refused.");
+    Ok(render(
         &visit,
-        said.map(|said| (Notice::Good, said)),
+        message.map(|message| (Notice::Good, message)),
         &Entered::default(),
     ))
 }
 
-fn answer(
+fn render(
     visit: &SignedInRequest,
-    said: Option<(Notice, &str)>,
+    message: Option<(Notice, &str)>,
     entered: &Entered,
 ) -> HttpResponse {
     let frame = visit.frame();
     let body = html! {
         header.title { h1 { "Try it with a phone" } }
-        p.lead { "Record a delivery with a phone that you have: make a link, scan its QR code, walk to a door. The page behind the link \
+        p.lead { "Record a delivery with your own phone: create a link, scan its QR code, and walk to a door. The linked page \
                   records in the browser, or sets up an app from the app store." }
-        @if let Some((kind, said)) = said { (notice(kind, said)) }
+        @if let Some((kind, message)) = message { (notice(kind, message)) }
         @if frame.may_change() { (create_form(&frame, entered)) }
-        @else { p.faint { "Your key may read only. Ask for a link from somebody whose key has the role admin." } }
+        @else { p.faint { "Your key can only read. Ask a person whose key has the role admin for a link." } }
     };
-    guard::ok(frame.page(Here::Recorders, "Try it with a phone", body))
+    guard::ok(frame.page(Section::Recorders, "Try it with a phone", body))
 }
 
 fn create_form(frame: &Frame<'_>, entered: &Entered) -> Markup {
     let chosen = match entered.expires.as_str() {
-        "" => LIFE_SEC_DEFAULT.to_string(),
+        "" => LIFETIME_SEC_DEFAULT.to_string(),
         text => text.to_owned(),
     };
     html! {
@@ -169,8 +169,8 @@ fn create_form(frame: &Frame<'_>, entered: &Entered) -> Markup {
                 (input("city", "City (optional)", &entered.city, "", false))
                 (input("position", "Position of the door", &entered.position, "52.52, 13.405", true))
                 (input("floor", "Floor (optional; ground is 0)", &entered.floor, "3", false))
-                div { label for="expires" { "Works for" } select #expires name="expires" {
-                    @for (sec, words) in LIVES { option value=(sec) selected[sec.to_string() == chosen] { (words) } }
+                div { label for="expires" { "Valid for" } select #expires name="expires" {
+                    @for (sec, words) in LIFETIMES { option value=(sec) selected[sec.to_string() == chosen] { (words) } }
                 } }
                 button.primary { "Create link" }
             }
@@ -178,11 +178,11 @@ fn create_form(frame: &Frame<'_>, entered: &Entered) -> Markup {
     }
 }
 
-fn input(name: &str, label: &str, value: &str, example: &str, is_needed: bool) -> Markup {
+fn input(name: &str, label: &str, value: &str, example: &str, is_required: bool) -> Markup {
     html! {
         div.grow {
             label for=(name) { (label) }
-            input id=(name) name=(name) value=(value) placeholder=(example) required[is_needed] maxlength=(TEXT_CHARS_MAX) autocomplete="off";
+            input id=(name) name=(name) value=(value) placeholder=(example) required[is_required] maxlength=(TEXT_CHARS_MAX) autocomplete="off";
         }
     }
 }
@@ -191,17 +191,20 @@ async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let entered = Entered::of(&visit.form().await?);
     let order = match entered.order(&visit) {
         Ok(order) => order,
-        Err(said) => return Ok(answer(&visit, Some((Notice::Bad, &said)), &entered)),
+        Err(message) => return Ok(render(&visit, Some((Notice::Bad, &message)), &entered)),
     };
     let recorder = visit.state.service.create_recorder(order).await?;
     audit::created(&visit.http, recorder.id);
-    Ok(guard::see(&format!("{ROOT}/recorders/{}", recorder.id)))
+    Ok(guard::redirect(&format!(
+        "{ROOT}/recorders/{}",
+        recorder.id
+    )))
 }
 
 /// Returns the recorder in the path, if it is the tenant's.
-async fn of_path(visit: &SignedInRequest) -> Result<Recorder, Problem> {
+async fn recorder_in_path(visit: &SignedInRequest) -> Result<Recorder, Problem> {
     let not_found = || Problem::new(Code::RecorderNotFound, "The recorder does not exist.");
-    let id = RecorderId::from_str(visit.in_path("id")).map_err(|_| not_found())?;
+    let id = RecorderId::from_str(visit.path_segment("id")).map_err(|_| not_found())?;
     let recorder = visit.state.service.recorder(id).await?;
     recorder
         .filter(|recorder| recorder.order.tenant == visit.tenant())
@@ -209,7 +212,7 @@ async fn of_path(visit: &SignedInRequest) -> Result<Recorder, Problem> {
 }
 
 async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let recorder = of_path(&visit).await?;
+    let recorder = recorder_in_path(&visit).await?;
     let activity = recorder::activity(&visit.state, &recorder).await?;
     let frame = visit.frame();
     let is_valid = frame.now < recorder.order.expires_at;
@@ -224,11 +227,12 @@ async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
         (about(&frame, &recorder))
         @if frame.may_change() { (revoke_form(&frame, &recorder)) }
     };
-    let page = frame.page_with(Here::Recorders, "Try it with a phone", head, body);
+    let page = frame.page_with(Section::Recorders, "Try it with a phone", head, body);
     Ok(guard::ok(page))
 }
 
-/// Renders the status, which the script fetches again. The time makes each fetched part differ.
+/// Renders the status, which the script fetches periodically. The time in it makes each fetched
+/// part differ, so that the script replaces it.
 fn status(frame: &Frame<'_>, recorder: &Recorder, activity: Activity) -> Markup {
     let session_id = recorder.state.newest().and_then(|newest| newest.session_id);
     html! {
@@ -242,10 +246,10 @@ fn status(frame: &Frame<'_>, recorder: &Recorder, activity: Activity) -> Markup 
                 }
             }
             dl.facts {
-                dt { "Last heard" } dd { @match recorder.state.last_heard_at { Some(at) => (time(at, frame.now)), None => "never" } }
+                dt { "Last data" } dd { @match recorder.state.last_heard_at { Some(at) => (time(at, frame.now)), None => "never" } }
                 dt { "Session" } dd { @match session_id {
-                    Some(id) => a href={ (ROOT) "/sessions/" (id) } { "Follow it: events, then the insight" },
-                    None => "begins with the first position",
+                    Some(id) => a href={ (ROOT) "/sessions/" (id) } { "Events and insight of the session" },
+                    None => "starts with the first position",
                 } }
             }
         }
@@ -255,8 +259,8 @@ fn status(frame: &Frame<'_>, recorder: &Recorder, activity: Activity) -> Markup 
 fn links(visit: &SignedInRequest, recorder: &Recorder) -> Result<Markup, Problem> {
     let url = recorder::link(&visit.state, &visit.http, recorder.id);
     let code = recorder::qr_svg(&url)?;
-    // The SVG is a picture of the page: without the declaration of a document of its own.
-    let code = code.find("<svg").and_then(|begin| code.get(begin..));
+    // An SVG inside a page has no XML declaration.
+    let code = code.find("<svg").and_then(|start| code.get(start..));
     Ok(html! {
         section.card aria-labelledby="link" {
             h2 #link { "Scan it with the phone" }
@@ -284,11 +288,11 @@ fn about(frame: &Frame<'_>, recorder: &Recorder) -> Markup {
             dl.facts {
                 dt { "Recorder" } dd.mono { (recorder.id) }
                 dt { "Courier" } dd { (order.external_rider_id) }
-                dt { "Delivery" } dd { @match &order.delivery_id { Some(id) => (id), None => "named after the recorder" } }
+                dt { "Delivery" } dd { @match &order.delivery_id { Some(id) => (id), None => "takes the id of the recorder" } }
                 dt { "Address" } dd { @if place.is_empty() { "no street" } @else { (place.join(", ")) }
                     @if let Some(floor) = order.address.floor { ", floor " (floor) } }
                 dt { "Position" } dd.mono { (order.address.point.lat) ", " (order.address.point.lng) }
-                dt { "Works until" } dd { (time(order.expires_at, frame.now)) }
+                dt { "Valid until" } dd { (time(order.expires_at, frame.now)) }
             }
         }
     }
@@ -309,9 +313,9 @@ fn revoke_form(frame: &Frame<'_>, recorder: &Recorder) -> Markup {
 
 async fn revoke(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     visit.form().await?;
-    let recorder = of_path(&visit).await?;
+    let recorder = recorder_in_path(&visit).await?;
     visit.state.service.remove_recorder(recorder.id).await?;
-    Ok(guard::see(&format!("{ROOT}/recorders?revoked=1")))
+    Ok(guard::redirect(&format!("{ROOT}/recorders?revoked=1")))
 }
 
 #[cfg(test)]

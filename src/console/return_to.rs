@@ -21,7 +21,7 @@ pub(super) fn address(http: &HttpRequest) -> String {
         .uri()
         .path_and_query()
         .map_or("", |asked| asked.as_str());
-    if http.method().is_safe() && asked != ROOT && is_ours(asked) {
+    if http.method().is_safe() && asked != ROOT && is_console_address(asked) {
         fields.push(("next", asked));
     }
     let query = encode(fields.into_iter());
@@ -31,7 +31,7 @@ pub(super) fn address(http: &HttpRequest) -> String {
 
 /// Returns whether an address is a page of the console, so that signing in cannot redirect anyone
 /// elsewhere.
-pub(super) fn is_ours(address: &str) -> bool {
+pub(super) fn is_console_address(address: &str) -> bool {
     let below = address.strip_prefix(ROOT).unwrap_or("x");
     let is_below = below.is_empty() || below.starts_with(['/', '?']);
     is_below
@@ -52,7 +52,7 @@ mod tests {
             "/console/sessions?status=recording",
             "/console?x",
         ] {
-            assert!(is_ours(address), "{address}");
+            assert!(is_console_address(address), "{address}");
         }
         for address in [
             "",
@@ -64,7 +64,7 @@ mod tests {
             "/console/\r\nx: y",
             "/v1/sessions",
         ] {
-            assert!(!is_ours(address), "{address}");
+            assert!(!is_console_address(address), "{address}");
         }
     }
 }

@@ -117,7 +117,7 @@ where
 }
 
 /// Adds an action at `path` below the console's root.
-pub(crate) fn act<F, Args>(config: &mut ServiceConfig, path: &str, handler: F)
+pub(crate) fn action<F, Args>(config: &mut ServiceConfig, path: &str, handler: F)
 where
     F: actix_web::Handler<Args>,
     Args: actix_web::FromRequest + 'static,

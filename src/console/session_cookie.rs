@@ -16,8 +16,8 @@ use porchlight_keys::keyring::{SecretKey, SecretKeys};
 
 /// The purpose for which ticket keys are derived from the keys of a file; used nowhere else.
 const PURPOSE: &str = "console ticket, version 1";
-/// The purpose for which the keys of form words are derived.
-const WORD_PURPOSE: &str = "console form word, version 1";
+/// The purpose for which the keys of CSRF tokens are derived.
+const CSRF_PURPOSE: &str = "console form word, version 1";
 /// The maximum duration of a console session.
 const LIFE_MS: i64 = 12 * 3_600_000;
 /// The maximum idle time of a session.
@@ -33,7 +33,7 @@ const SIGNED_OUT_MAX: usize = 65_536;
 
 /// The identity of a signed-in visitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct SessionCookie {
+pub(super) struct Ticket {
     /// The SHA-256 of the key.
     pub(super) key_hash: [u8; 32],
     /// The random number of the session.
@@ -44,30 +44,30 @@ pub(super) struct SessionCookie {
 
 /// Issues and reads tickets.
 pub(super) struct Tickets {
-    writing: SecretKey,
-    reading: Vec<SecretKey>,
-    words: Vec<SecretKey>,
+    sealing_key: SecretKey,
+    opening_keys: Vec<SecretKey>,
+    csrf_keys: Vec<SecretKey>,
     signed_out: DashMap<[u8; 16], TimestampMs>,
 }
 
 impl Tickets {
     pub(super) fn new(secrets: &SecretKeys) -> Self {
         Self {
-            writing: secrets.writing().derive(PURPOSE),
-            reading: secrets.reading().map(|key| key.derive(PURPOSE)).collect(),
-            words: secrets
+            sealing_key: secrets.writing().derive(PURPOSE),
+            opening_keys: secrets.reading().map(|key| key.derive(PURPOSE)).collect(),
+            csrf_keys: secrets
                 .reading()
-                .map(|key| key.derive(WORD_PURPOSE))
+                .map(|key| key.derive(CSRF_PURPOSE))
                 .collect(),
             signed_out: DashMap::new(),
         }
     }
 
     /// Issues a ticket to a visitor who has just presented the key with this hash.
-    pub(super) fn issue(&self, key_hash: [u8; 32], now: TimestampMs) -> SessionCookie {
+    pub(super) fn issue(&self, key_hash: [u8; 32], now: TimestampMs) -> Ticket {
         let mut session = [0; 16];
         porchlight_world::fill(&mut session);
-        SessionCookie {
+        Ticket {
             key_hash,
             session,
             issued_at: now.0,
@@ -76,7 +76,7 @@ impl Tickets {
     }
 
     /// Seals the ticket for the browser.
-    pub(super) fn seal(&self, ticket: &SessionCookie) -> Option<String> {
+    pub(super) fn seal(&self, ticket: &Ticket) -> Option<String> {
         let mut nonce = [0; NONCE_BYTES];
         porchlight_world::fill(&mut nonce);
         let plain = postcard::to_stdvec(ticket).ok()?;
@@ -84,25 +84,25 @@ impl Tickets {
             msg: &plain,
             aad: PURPOSE.as_bytes(),
         };
-        let encrypted = cipher(&self.writing).encrypt(&XNonce::from(nonce), payload);
+        let encrypted = cipher(&self.sealing_key).encrypt(&XNonce::from(nonce), payload);
         let mut sealed = nonce.to_vec();
         sealed.extend(encrypted.ok()?);
         Some(URL_SAFE_NO_PAD.encode(sealed))
     }
 
-    /// Returns the ticket in a cookie, if it was made here and is still valid at `now`.
-    pub(super) fn open(&self, text: &str, now: TimestampMs) -> Option<SessionCookie> {
+    /// Returns the ticket in a cookie, if it was sealed under one of the current keys and is still valid at `now`.
+    pub(super) fn open(&self, text: &str, now: TimestampMs) -> Option<Ticket> {
         if text.len() > SEALED_CHARS_MAX {
             return None;
         }
         let sealed = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (nonce, msg) = sealed.split_first_chunk::<NONCE_BYTES>()?;
         let aad = PURPOSE.as_bytes();
-        let plain = self.reading.iter().find_map(|key| {
+        let plain = self.opening_keys.iter().find_map(|key| {
             let payload = Payload { msg, aad };
             cipher(key).decrypt(&XNonce::from(*nonce), payload).ok()
         })?;
-        let ticket: SessionCookie = postcard::from_bytes(&plain).ok()?;
+        let ticket: Ticket = postcard::from_bytes(&plain).ok()?;
         let is_good = now.0 - ticket.issued_at < LIFE_MS
             && now.0 - ticket.seen_at < IDLE_MS
             && !self.signed_out.contains_key(&ticket.session);
@@ -110,19 +110,15 @@ impl Tickets {
     }
 
     /// Returns the renewed ticket, or `None` while the current one is fresh.
-    pub(super) fn renewed(
-        &self,
-        ticket: &SessionCookie,
-        now: TimestampMs,
-    ) -> Option<SessionCookie> {
-        (now.0 - ticket.seen_at >= RENEWED_AFTER_MS).then(|| SessionCookie {
+    pub(super) fn renewed(&self, ticket: &Ticket, now: TimestampMs) -> Option<Ticket> {
+        (now.0 - ticket.seen_at >= RENEWED_AFTER_MS).then(|| Ticket {
             seen_at: now.0,
             ..ticket.clone()
         })
     }
 
     /// Ends a session: this node refuses its ticket from now on.
-    pub(super) fn sign_out(&self, ticket: &SessionCookie) {
+    pub(super) fn sign_out(&self, ticket: &Ticket) {
         // A full map holds only sessions signed out within twelve hours. The entry is then skipped:
         // the browser's own copy is gone anyway.
         if self.signed_out.len() < SIGNED_OUT_MAX {
@@ -136,19 +132,20 @@ impl Tickets {
         self.signed_out.retain(|_, until| *until > now);
     }
 
-    /// Returns the form word of this session.
-    pub(super) fn word(&self, ticket: &SessionCookie) -> String {
-        let word = self.words.first().map(|key| word(key, ticket));
-        URL_SAFE_NO_PAD.encode(word.unwrap_or_default())
+    /// Returns the CSRF token of this session.
+    pub(super) fn csrf_token(&self, ticket: &Ticket) -> String {
+        let mac = self.csrf_keys.first().map(|key| csrf_mac(key, ticket));
+        URL_SAFE_NO_PAD.encode(mac.unwrap_or_default())
     }
 
-    /// Returns whether `given` is the form word of this session.
-    pub(super) fn is_word(&self, ticket: &SessionCookie, given: &str) -> bool {
+    /// Returns whether `given` is the CSRF token of this session.
+    pub(super) fn is_csrf_token(&self, ticket: &Ticket, given: &str) -> bool {
         let Ok(given) = URL_SAFE_NO_PAD.decode(given) else {
             return false;
         };
-        let is = |key| subtle::ConstantTimeEq::ct_eq(given.as_slice(), &word(key, ticket)).into();
-        !given.is_empty() && self.words.iter().any(is)
+        let matches =
+            |key| subtle::ConstantTimeEq::ct_eq(given.as_slice(), &csrf_mac(key, ticket)).into();
+        !given.is_empty() && self.csrf_keys.iter().any(matches)
     }
 }
 
@@ -156,7 +153,8 @@ fn cipher(key: &SecretKey) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new(&Key::from(*key.bytes()))
 }
 
-fn word(key: &SecretKey, ticket: &SessionCookie) -> Vec<u8> {
+/// Returns the HMAC-SHA-256 of the session's random number under `key`.
+fn csrf_mac(key: &SecretKey, ticket: &Ticket) -> Vec<u8> {
     // HMAC accepts a key of any length (RFC 2104), so this cannot fail.
     Hmac::<Sha256>::new_from_slice(key.bytes())
         .map(|mac| mac.chain_update(ticket.session).finalize().into_bytes())
@@ -184,11 +182,11 @@ mod tests {
         assert_ne!(here.seal(&ticket).unwrap(), sealed);
         let bytes = URL_SAFE_NO_PAD.decode(&sealed).unwrap();
         assert!(!bytes.windows(4).any(|window| window == [7; 4]));
-        for place in 0..sealed.len() {
+        for index in 0..sealed.len() {
             let mut broken = sealed.clone().into_bytes();
-            broken[place] = if broken[place] == b'A' { b'B' } else { b'A' };
+            broken[index] = if broken[index] == b'A' { b'B' } else { b'A' };
             let broken = String::from_utf8(broken).unwrap();
-            assert_eq!(here.open(&broken, NOW), None, "at {place}");
+            assert_eq!(here.open(&broken, NOW), None, "at {index}");
         }
         for text in ["", "A", &"A".repeat(10_000)] {
             assert_eq!(here.open(text, NOW), None);
@@ -199,7 +197,7 @@ mod tests {
     fn a_session_ends_by_age_idleness_or_sign_out() {
         let tickets = tickets(0xab);
         let mut ticket = tickets.issue([7; 32], NOW);
-        let is_good = |ticket: &SessionCookie, now| {
+        let is_good = |ticket: &Ticket, now| {
             let sealed = tickets.seal(ticket).unwrap();
             tickets.open(&sealed, now).is_some()
         };
@@ -221,11 +219,11 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_valid_only_for_its_own_session() {
+    fn a_csrf_token_is_valid_only_for_its_own_session() {
         let tickets = tickets(0xab);
         let (one, two) = (tickets.issue([7; 32], NOW), tickets.issue([7; 32], NOW));
-        assert!(tickets.is_word(&one, &tickets.word(&one)));
-        assert!(!tickets.is_word(&one, &tickets.word(&two)));
-        assert!(!tickets.is_word(&one, ""));
+        assert!(tickets.is_csrf_token(&one, &tickets.csrf_token(&one)));
+        assert!(!tickets.is_csrf_token(&one, &tickets.csrf_token(&two)));
+        assert!(!tickets.is_csrf_token(&one, ""));
     }
 }

@@ -24,7 +24,7 @@ use porchlight_schema::insight::ReasonCode;
 use porchlight_schema::session::SessionStatus;
 
 use super::layout::{
-    self, Frame, Here, Icon, Notice, ago, clock, empty, icon, next_page, notice, zone,
+    self, Frame, Icon, Notice, Section, ago, clock, empty, icon, next_page, notice, zone,
 };
 use super::list_query::{CURSOR, ListQuery};
 use super::route::ROOT;
@@ -57,26 +57,26 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     super::route::page(config, "/sessions/{id}", page::show);
     super::route::page(config, "/sessions/{id}/live", live::stream);
     super::route::page(config, "/sessions/{id}/explanation", explanation::show);
-    super::route::act(config, "/sessions/{id}/review", explanation::review);
-    super::route::act(config, "/sessions/{id}/hold", hold::place);
-    super::route::act(config, "/sessions/{id}/release-hold", hold::release);
+    super::route::action(config, "/sessions/{id}/review", explanation::review);
+    super::route::action(config, "/sessions/{id}/hold", hold::place);
+    super::route::action(config, "/sessions/{id}/release-hold", hold::release);
 }
 
 /// The outcomes by which sessions can be filtered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Chosen {
+enum OutcomeFilter {
     Code(ReasonCode),
     Suspicious,
     NotScored,
 }
 
-impl Chosen {
+impl OutcomeFilter {
     fn all() -> Vec<Self> {
         let codes = ReasonCode::ALL.into_iter().map(Self::Code);
         codes.chain([Self::Suspicious, Self::NotScored]).collect()
     }
 
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Code(code) => code.as_str(),
             Self::Suspicious => "suspicious",
@@ -92,7 +92,7 @@ impl Chosen {
         }
     }
 
-    fn takes(self, outcome: &Outcome) -> bool {
+    fn matches(self, outcome: &Outcome) -> bool {
         match self {
             Self::Code(code) => outcome.codes.contains(&code),
             Self::Suspicious => outcome
@@ -109,7 +109,7 @@ struct Rows {
     next: Option<SessionId>,
 }
 
-fn filter(asked: &ListQuery) -> Result<(SessionFilter, Option<Chosen>), String> {
+fn filter(query: &ListQuery) -> Result<(SessionFilter, Option<OutcomeFilter>), String> {
     let word = |status| {
         STATES
             .iter()
@@ -118,42 +118,42 @@ fn filter(asked: &ListQuery) -> Result<(SessionFilter, Option<Chosen>), String> 
     };
     let states = STATES.map(|(status, _)| status);
     let text = |name| {
-        Some(asked.get(name))
+        Some(query.get(name))
             .filter(|text| !text.is_empty())
             .map(str::to_owned)
     };
     let filter = SessionFilter {
-        status: asked.one_of("status", &states, word)?,
+        status: query.one_of("status", &states, word)?,
         delivery_id: text("deliveryId"),
         external_rider_id: text("externalRiderId"),
-        from: asked.time("from")?,
-        to: asked.time("to")?,
+        from: query.time("from")?,
+        to: query.time("to")?,
     };
-    let chosen = asked.one_of("reason", &Chosen::all(), Chosen::word)?;
+    let chosen = query.one_of("reason", &OutcomeFilter::all(), OutcomeFilter::as_str)?;
     Ok((filter, chosen))
 }
 
 async fn list(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let asked = ListQuery::of(visit.http.query_string(), &FIELDS);
+    let query = ListQuery::of(visit.http.query_string(), &FIELDS);
     // A session id in this field leads to its session.
-    if let Ok(id) = asked.get("deliveryId").parse::<SessionId>() {
-        return Ok(guard::see(&format!("{ROOT}/sessions/{id}")));
+    if let Ok(id) = query.get("deliveryId").parse::<SessionId>() {
+        return Ok(guard::redirect(&format!("{ROOT}/sessions/{id}")));
     }
-    let rows = match filter(&asked) {
-        Ok((filter, chosen)) => Ok(read(&visit, &filter, chosen, asked.after()).await?),
+    let rows = match filter(&query) {
+        Ok((filter, chosen)) => Ok(read(&visit, &filter, chosen, query.after()).await?),
         Err(fault) => Err(fault),
     };
     let frame = visit.frame();
     let body = html! {
         header.title { h1 { "Sessions" } }
-        (tabs(&asked))
-        (form(&asked))
+        (tabs(&query))
+        (form(&query))
         @match &rows {
-            Ok(rows) => (table(&frame, rows, &asked)),
+            Ok(rows) => (table(&frame, rows, &query)),
             Err(fault) => (notice(Notice::Bad, fault)),
         }
     };
-    Ok(guard::ok(frame.page(Here::Sessions, "Sessions", body)))
+    Ok(guard::ok(frame.page(Section::Sessions, "Sessions", body)))
 }
 
 /// Reads the sessions of one page. With a reason code, it selects those whose insight has that
@@ -161,7 +161,7 @@ async fn list(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
 async fn read(
     visit: &SignedInRequest,
     filter: &SessionFilter,
-    chosen: Option<Chosen>,
+    chosen: Option<OutcomeFilter>,
     after: Option<SessionId>,
 ) -> Result<Rows, Problem> {
     let limit = if chosen.is_some() { EXAMINED_MAX } else { ROWS };
@@ -169,7 +169,7 @@ async fn read(
     let page: Page<SessionRow, SessionId> = own.list(filter, limit as u32, after).await?;
     let found = outcomes(own, &page.rows).await?;
     let has = |outcome: &Option<Outcome>| {
-        chosen.is_none_or(|chosen| outcome.as_ref().is_some_and(|one| chosen.takes(one)))
+        chosen.is_none_or(|chosen| outcome.as_ref().is_some_and(|one| chosen.matches(one)))
     };
     let mut rows: Vec<_> = page
         .rows
@@ -185,47 +185,47 @@ async fn read(
     Ok(Rows { rows, next })
 }
 
-fn tabs(asked: &ListQuery) -> Markup {
-    let chosen = asked.get("status");
+fn tabs(query: &ListQuery) -> Markup {
+    let chosen = query.get("status");
     let current = |status: &str| (chosen == status).then_some("true");
     html! {
         nav.tabs aria-label="Status" {
-            a href={ (ROOT) "/sessions?" (asked.with("status", "")) } aria-current=[current("")] { "all" }
+            a href={ (ROOT) "/sessions?" (query.with("status", "")) } aria-current=[current("")] { "all" }
             @for (_, word) in STATES {
-                a href={ (ROOT) "/sessions?" (asked.with("status", word)) } aria-current=[current(word)] { (word) }
+                a href={ (ROOT) "/sessions?" (query.with("status", word)) } aria-current=[current(word)] { (word) }
             }
         }
     }
 }
 
-fn form(asked: &ListQuery) -> Markup {
+fn form(query: &ListQuery) -> Markup {
     html! {
         form.filters method="get" action={ (ROOT) "/sessions" } role="search" aria-label="Sessions" {
-            @if asked.has(&["status"]) { input type="hidden" name="status" value=(asked.get("status")); }
-            div.grow { label for="delivery" { "Delivery or session id" } input #delivery name="deliveryId" value=(asked.get("deliveryId")) spellcheck="false" autocomplete="off"; }
-            div.grow { label for="rider" { "Courier id" } input #rider name="externalRiderId" value=(asked.get("externalRiderId")) spellcheck="false" autocomplete="off"; }
+            @if query.has(&["status"]) { input type="hidden" name="status" value=(query.get("status")); }
+            div.grow { label for="delivery" { "Delivery or session id" } input #delivery name="deliveryId" value=(query.get("deliveryId")) spellcheck="false" autocomplete="off"; }
+            div.grow { label for="rider" { "Courier id" } input #rider name="externalRiderId" value=(query.get("externalRiderId")) spellcheck="false" autocomplete="off"; }
             div { label for="reason" { "Outcome" }
                 select #reason name="reason" {
                     option value="" { "any" }
-                    @for chosen in Chosen::all() { option value=(chosen.word()) selected[asked.get("reason") == chosen.word()] { (chosen.label()) } }
+                    @for chosen in OutcomeFilter::all() { option value=(chosen.as_str()) selected[query.get("reason") == chosen.as_str()] { (chosen.label()) } }
                 }
             }
-            div { label for="from" { "From (UTC)" } input #from type="datetime-local" name="from" value=(asked.local("from")); }
-            div { label for="to" { "Before (UTC)" } input #to type="datetime-local" name="to" value=(asked.local("to")); }
+            div { label for="from" { "From (UTC)" } input #from type="datetime-local" name="from" value=(query.local("from")); }
+            div { label for="to" { "Before (UTC)" } input #to type="datetime-local" name="to" value=(query.local("to")); }
             button { "Search" }
-            @if asked.has(&FIELDS) { a.clear href={ (ROOT) "/sessions" } { "Clear" } }
+            @if query.has(&FIELDS) { a.clear href={ (ROOT) "/sessions" } { "Clear" } }
         }
     }
 }
 
-fn table(frame: &Frame<'_>, rows: &Rows, asked: &ListQuery) -> Markup {
+fn table(frame: &Frame<'_>, rows: &Rows, query: &ListQuery) -> Markup {
     let next = rows.next.map(query::cursor);
-    let next = next.map(|cursor| format!("{ROOT}/sessions?{}", asked.with(CURSOR, &cursor)));
-    let first = asked
+    let next = next.map(|cursor| format!("{ROOT}/sessions?{}", query.with(CURSOR, &cursor)));
+    let first = query
         .after()
-        .map(|_| format!("{ROOT}/sessions?{}", asked.with(CURSOR, "")));
+        .map(|_| format!("{ROOT}/sessions?{}", query.with(CURSOR, "")));
     html! {
-        @if rows.rows.is_empty() { (nothing(asked, next.is_some())) } @else {
+        @if rows.rows.is_empty() { (empty_list(query, next.is_some())) } @else {
             div.table { table {
                 caption.hidden { "Sessions, newest first" }
                 thead { tr {
@@ -260,14 +260,14 @@ fn line(frame: &Frame<'_>, row: &SessionRow, outcome: Option<&Outcome>) -> Marku
     } }
 }
 
-fn nothing(asked: &ListQuery, more: bool) -> Markup {
+fn empty_list(query: &ListQuery, more: bool) -> Markup {
     if more {
         return empty(
             "No match yet",
             html! { "None of the newest sessions matches. Continue with the older ones." },
         );
     }
-    if asked.has(&FIELDS) {
+    if query.has(&FIELDS) {
         return empty(
             "No matching sessions",
             html! { "IDs must match exactly. Change the search, or " a href={ (ROOT) "/sessions" } { "see all" } "." },

@@ -10,7 +10,7 @@ use porchlight_http::query::Query;
 use porchlight_schema::key::KeyKind;
 
 use super::form;
-use super::return_to::{NEXT_CHARS_MAX, is_ours};
+use super::return_to::{NEXT_CHARS_MAX, is_console_address};
 use super::route::ROOT;
 use super::signed_in::{self, SignedInRequest};
 use super::{guard, layout};
@@ -53,9 +53,9 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     config.service(
         resource
             .route(porchlight_http::route::get().to(show))
-            .route(actix_web::web::post().to(enter)),
+            .route(actix_web::web::post().to(sign_in)),
     );
-    super::route::act(config, "/sign-out", leave);
+    super::route::action(config, "/sign-out", sign_out);
 }
 
 async fn show(http: HttpRequest) -> HttpResponse {
@@ -69,7 +69,7 @@ async fn show(http: HttpRequest) -> HttpResponse {
 }
 
 fn page(next: &str, why: Option<SignInNotice>) -> Markup {
-    layout::bare(
+    layout::signed_out_page(
         "Sign in",
         html! {
             h1 { "Sign in" }
@@ -78,7 +78,7 @@ fn page(next: &str, why: Option<SignInNotice>) -> Markup {
                 p class={ "notice " (kind) } role="status" #why { (words) }
             }
             form.stack method="post" action={ (ROOT) "/sign-in" } {
-                @if is_ours(next) {
+                @if is_console_address(next) {
                     input type="hidden" name="next" value=(next);
                 }
                 label for="key" { "Secret key" }
@@ -91,7 +91,7 @@ fn page(next: &str, why: Option<SignInNotice>) -> Markup {
     )
 }
 
-async fn enter(http: HttpRequest, payload: Payload) -> Result<HttpResponse, Problem> {
+async fn sign_in(http: HttpRequest, payload: Payload) -> Result<HttpResponse, Problem> {
     let state = signed_in::state(&http)?;
     let console = signed_in::console(&http)?;
     let form = form::read(&http, payload.into_inner(), &state).await?;
@@ -126,17 +126,22 @@ async fn enter(http: HttpRequest, payload: Payload) -> Result<HttpResponse, Prob
         return Ok(again(SignInNotice::Unknown));
     }
     let ticket = console.tickets.issue(read.hash, now);
-    let mut entered = guard::see(if is_ours(&next) { &next } else { ROOT });
+    let mut response = guard::redirect(if is_console_address(&next) {
+        &next
+    } else {
+        ROOT
+    });
     let cookie = signed_in::set_cookie(&http, &console, &ticket)?;
-    entered.headers_mut().insert(SET_COOKIE, cookie);
-    Ok(entered)
+    response.headers_mut().insert(SET_COOKIE, cookie);
+    Ok(response)
 }
 
-async fn leave(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
+async fn sign_out(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     visit.form().await?;
     visit.console.tickets.sign_out(&visit.ticket);
-    let mut left = guard::see(&format!("{ROOT}/sign-in?why=out"));
-    left.headers_mut()
+    let mut response = guard::redirect(&format!("{ROOT}/sign-in?why=out"));
+    response
+        .headers_mut()
         .insert(SET_COOKIE, signed_in::unset_cookie(&visit.http)?);
-    Ok(left)
+    Ok(response)
 }

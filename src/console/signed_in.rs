@@ -24,7 +24,7 @@ use porchlight_schema::time::TimestampMs;
 use super::form::{self, Form};
 use super::layout::Frame;
 use super::route::{self, ROOT};
-use super::session_cookie::SessionCookie;
+use super::session_cookie::Ticket;
 use super::state::Console;
 
 /// The cookie's name over TLS; the prefix makes browsers refuse the cookie if it was set without
@@ -35,7 +35,7 @@ const PLAIN_COOKIE: &str = "porchlight-console";
 
 /// The cookie that the answer sets, kept in the request's extensions.
 #[derive(Clone)]
-pub(super) struct Renewed(pub(super) HeaderValue);
+pub(super) struct RenewedCookie(pub(super) HeaderValue);
 
 /// A request of a visitor who is signed in with a secret key that is still valid and whose role allows the request.
 pub(super) struct SignedInRequest {
@@ -49,7 +49,7 @@ pub(super) struct SignedInRequest {
     /// The key that signed in.
     pub(super) key: Arc<KeyRecord>,
     /// The ticket that the browser holds.
-    pub(super) ticket: SessionCookie,
+    pub(super) ticket: Ticket,
     /// The organization's name.
     pub(super) organization: String,
 }
@@ -82,10 +82,10 @@ impl FromRequest for SignedInRequest {
             }
             if let Some(renewed) = console.tickets.renewed(&ticket, now) {
                 let cookie = set_cookie(&http, &console, &renewed)?;
-                http.extensions_mut().insert(Renewed(cookie));
+                http.extensions_mut().insert(RenewedCookie(cookie));
             }
             let id = key.tenant.organization_id;
-            let organization = console.names.of(&state.desk, id).await?;
+            let organization = console.names.of(&state.key_admin, id).await?;
             Ok(Self {
                 http,
                 payload,
@@ -117,7 +117,7 @@ impl SignedInRequest {
             organization: &self.organization,
             role: self.key.role,
             key: format!("{}…{}", self.key.shown_prefix(), self.key.last4),
-            word: self.console.tickets.word(&self.ticket),
+            csrf_token: self.console.tickets.csrf_token(&self.ticket),
             now: self.now(),
         }
     }
@@ -128,7 +128,7 @@ impl SignedInRequest {
         if self
             .console
             .tickets
-            .is_word(&self.ticket, form.get(form::WORD))
+            .is_csrf_token(&self.ticket, form.get(form::CSRF_FIELD))
         {
             Ok(form)
         } else {
@@ -140,14 +140,14 @@ impl SignedInRequest {
     }
 
     /// Returns a segment of the path.
-    pub(super) fn in_path(&self, name: &str) -> &str {
+    pub(super) fn path_segment(&self, name: &str) -> &str {
         self.http.match_info().get(name).unwrap_or_default()
     }
 
     /// Returns the session in the path, if it belongs to this tenant.
     pub(super) async fn session(&self) -> Result<SessionRow, Problem> {
         let id: SessionId = self
-            .in_path("id")
+            .path_segment("id")
             .parse()
             .map_err(|_| session_not_found())?;
         let row = self.sessions().find(id).await?;
@@ -204,7 +204,7 @@ pub(super) fn cookie(http: &HttpRequest) -> Option<&str> {
 pub(super) fn set_cookie(
     http: &HttpRequest,
     console: &Console,
-    ticket: &SessionCookie,
+    ticket: &Ticket,
 ) -> Result<HeaderValue, Problem> {
     let sealed = console.tickets.seal(ticket);
     let sealed = sealed.ok_or_else(|| Problem::internal("a session cookie cannot be sealed"))?;

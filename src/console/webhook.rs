@@ -13,8 +13,8 @@ use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
 
 use super::guard;
-use super::layout::{Here, Notice};
-use super::route::{ROOT, act, page};
+use super::layout::{Notice, Section};
+use super::route::{ROOT, action, page};
 use super::signed_in::SignedInRequest;
 
 /// The completed action, as named in the address of the page that follows it.
@@ -70,14 +70,14 @@ impl Feedback {
 
 pub(super) fn routes(config: &mut ServiceConfig) {
     page(config, "/webhook", show);
-    act(config, "/webhook/register", register);
-    act(config, "/webhook/change", change);
-    act(config, "/webhook/pause", pause);
-    act(config, "/webhook/resume", resume);
-    act(config, "/webhook/rotate", rotate);
-    act(config, "/webhook/end-overlap", end_overlap);
-    act(config, "/webhook/delete", delete);
-    act(config, "/webhook/test", test);
+    action(config, "/webhook/register", register);
+    action(config, "/webhook/change", change);
+    action(config, "/webhook/pause", pause);
+    action(config, "/webhook/resume", resume);
+    action(config, "/webhook/rotate", rotate);
+    action(config, "/webhook/end-overlap", end_overlap);
+    action(config, "/webhook/delete", delete);
+    action(config, "/webhook/test", test);
 }
 
 /// Returns the endpoint, if there is one.
@@ -103,7 +103,7 @@ async fn answer(visit: &SignedInRequest, feedback: Feedback) -> Result<HttpRespo
         }
         None => show::none(&frame, &feedback),
     };
-    Ok(guard::ok(frame.page(Here::Webhook, "Webhook", body)))
+    Ok(guard::ok(frame.page(Section::Webhook, "Webhook", body)))
 }
 
 async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
@@ -139,15 +139,15 @@ fn refused(error: ConfigureError) -> Result<String, Problem> {
 }
 
 fn done(word: &str) -> HttpResponse {
-    guard::see(&format!("{ROOT}/webhook?done={word}"))
+    guard::redirect(&format!("{ROOT}/webhook?done={word}"))
 }
 
 async fn register(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let form = visit.form().await?;
     let url = form.get("url").trim().to_owned();
     let feedback = match visit.webhooks()?.register(visit.tenant(), &url, None).await {
-        Ok(made) => Feedback {
-            secret: Some((made.secret.to_string(), None)),
+        Ok(created) => Feedback {
+            secret: Some((created.secret.to_string(), None)),
             ..Feedback::notice(Notice::Good, "The webhook is registered.")
         },
         Err(error) => Feedback {
@@ -209,8 +209,8 @@ async fn rotate(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
         .rotate(visit.tenant(), overlap_sec, None)
         .await
     {
-        Ok(made) => Feedback {
-            secret: Some((made.secret.to_string(), made.previous_expires_at)),
+        Ok(created) => Feedback {
+            secret: Some((created.secret.to_string(), created.previous_expires_at)),
             ..Feedback::notice(Notice::Good, "The webhook has a new secret.")
         },
         Err(error) => Feedback::notice(Notice::Bad, refused(error)?),

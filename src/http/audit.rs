@@ -109,7 +109,7 @@ pub fn action_of(route: Route, method: &Method) -> Option<Action> {
 ///
 /// # Errors
 ///
-/// 503 if the log accepts no line at the moment.
+/// Returns 503 if the log accepts no line at the moment.
 pub async fn begin_with_key(
     http: &HttpRequest,
     service: &Service,
@@ -137,7 +137,7 @@ pub fn actor(key: &KeyRecord) -> Actor {
 ///
 /// # Errors
 ///
-/// 503 if the log accepts no line at the moment.
+/// Returns 503 if the log accepts no line at the moment.
 pub async fn begin(
     http: &HttpRequest,
     service: &Service,

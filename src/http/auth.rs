@@ -45,7 +45,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// 403 for any other credential.
+    /// Returns 403 for any other credential.
     pub fn require_secret_key(&self) -> Result<Tenant, Problem> {
         match self {
             Self::Key(record) if record.kind == KeyKind::Secret => Ok(record.tenant),
@@ -60,7 +60,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// 403 for a session token.
+    /// Returns 403 for a session token.
     pub fn require_key(&self) -> Result<Tenant, Problem> {
         match self {
             Self::Key(record) => Ok(record.tenant),
@@ -76,7 +76,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// 403 for a client key.
+    /// Returns 403 for a client key.
     pub fn check_may_act(&self) -> Result<(), Problem> {
         match self {
             Self::Key(record) if record.kind == KeyKind::Client => Err(Problem::new(
@@ -92,7 +92,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// 403 for a client key and for a token of another session. `session_id` is `None` if the
+    /// Returns 403 for a client key and for a token of another session. `session_id` is `None` if the
     /// session id in the request is invalid.
     pub fn check_may_act_on(&self, session_id: Option<SessionId>) -> Result<(), Problem> {
         self.check_may_act()?;
@@ -108,7 +108,7 @@ impl Caller {
     /// Returns whether the caller can see objects of `tenant`. Invisible objects answer 404, so
     /// that ids cannot be probed.
     #[must_use]
-    pub fn sees(&self, tenant: Tenant) -> bool {
+    pub fn can_see(&self, tenant: Tenant) -> bool {
         match self {
             Self::Key(record) => record.tenant == tenant,
             // The token names the session itself, and therefore its tenant.
@@ -120,7 +120,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// 401 for a token whose session ended more than 24 h ago.
+    /// Returns 401 for a token whose session ended more than 24 h ago.
     pub fn check_expiry(&self, end: Option<&SessionEnd>, now: TimestampMs) -> Result<(), Problem> {
         let expired = matches!(self, Self::Session(_))
             && end.is_some_and(|end| now.since_ms(end.completed_at) > TOKEN_GRACE_MS);
@@ -149,7 +149,7 @@ impl Presented {
     ///
     /// # Errors
     ///
-    /// 401 if there is no credential, or more than one credential.
+    /// Returns 401 if there is no credential, or more than one credential.
     pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         presented(headers).map(|credential| Self(credential.into()))
     }
@@ -195,7 +195,7 @@ impl Authenticator {
     ///
     /// # Errors
     ///
-    /// 401: no credential, or an invalid one; 503: the store is unavailable.
+    /// Returns 401: no credential, or an invalid one; 503: the store is unavailable.
     pub async fn identify(&self, headers: &HeaderMap, now: TimestampMs) -> Result<Caller, Problem> {
         self.known(presented(headers)?, now).await
     }
@@ -205,7 +205,7 @@ impl Authenticator {
     ///
     /// # Errors
     ///
-    /// 429: the rate is used up.
+    /// Returns 429: the rate is used up.
     pub fn count(&self, caller: &Caller) -> Result<Option<RemainingRate>, Limited> {
         self.count_by(&caller.subject())
     }
@@ -247,7 +247,7 @@ impl Authenticator {
     ///
     /// # Errors
     ///
-    /// 401: not a token of this service; 429: too many requests with it.
+    /// Returns 401: not a token of this service; 429: too many requests with it.
     pub fn recorder(&self, token: &str) -> Result<RecorderId, Problem> {
         let id = self
             .tokens
@@ -386,7 +386,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(headers: &[(&'static str, &'static str)]) -> Result<String, Code> {
+    fn credential_of(headers: &[(&'static str, &'static str)]) -> Result<String, Code> {
         let mut map = HeaderMap::new();
         for &(name, value) in headers {
             map.append(
@@ -408,7 +408,7 @@ mod tests {
             &[("service-key", "a"), ("authorization", "Bearer a")],
         ];
         for headers in good {
-            assert_eq!(asked(headers), Ok("a".into()), "{headers:?}");
+            assert_eq!(credential_of(headers), Ok("a".into()), "{headers:?}");
         }
         let bad = [
             &[("service-key", "a"), ("authorization", "Bearer b")][..],
@@ -418,8 +418,12 @@ mod tests {
             &[("authorization", "a")],
         ];
         for headers in bad {
-            assert_eq!(asked(headers), Err(Code::CredentialInvalid), "{headers:?}");
+            assert_eq!(
+                credential_of(headers),
+                Err(Code::CredentialInvalid),
+                "{headers:?}"
+            );
         }
-        assert_eq!(asked(&[]), Err(Code::CredentialMissing));
+        assert_eq!(credential_of(&[]), Err(Code::CredentialMissing));
     }
 }

@@ -31,9 +31,9 @@ use coding::Coding;
 /// Limits on the size of a body.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Maximum bytes as sent.
+    /// The maximum bytes as sent.
     pub sent_bytes: usize,
-    /// Maximum bytes after decompression.
+    /// The maximum bytes after decompression.
     pub unpacked_bytes: usize,
 }
 
@@ -58,9 +58,9 @@ impl Limits {
 /// Limits on the duration of a body.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadlines {
-    /// Maximum time without progress.
+    /// The maximum time without progress.
     pub silence: Duration,
-    /// Maximum time until the body is complete. Time in which the service does not read does not
+    /// The maximum time until the body is complete. Time in which the service does not read does not
     /// count.
     pub whole: Duration,
 }
@@ -71,7 +71,7 @@ pub trait Account {
     ///
     /// # Errors
     ///
-    /// 429 or 503 if the tenant or the node has too many bytes in flight.
+    /// Returns 429 or 503 if the tenant or the node has too many bytes in flight.
     fn grow(&mut self, bytes: usize) -> Result<(), Problem>;
 
     /// Waits for the permit to unpack a body that unpacks to more than
@@ -79,7 +79,7 @@ pub trait Account {
     ///
     /// # Errors
     ///
-    /// 429 if no permit was free in time.
+    /// Returns 429 if no permit was free in time.
     fn begin_large(&mut self) -> impl Future<Output = Result<(), Problem>>;
 }
 
@@ -154,7 +154,7 @@ pub struct Announced {
 ///
 /// # Errors
 ///
-/// 415, then 413.
+/// Returns 415, then 413.
 pub fn json(headers: &HeaderMap, limits: Limits) -> Result<Announced, Problem> {
     media(headers, "application/json", limits)
 }
@@ -164,7 +164,7 @@ pub fn json(headers: &HeaderMap, limits: Limits) -> Result<Announced, Problem> {
 ///
 /// # Errors
 ///
-/// 415, then 413.
+/// Returns 415, then 413.
 pub fn media(
     headers: &HeaderMap,
     media: &'static str,
@@ -184,7 +184,7 @@ pub fn media(
 ///
 /// # Errors
 ///
-/// 415, then 413.
+/// Returns 415, then 413.
 pub fn announced(headers: &HeaderMap, limits: Limits) -> Result<Announced, Problem> {
     let mut codings = headers.get_all(CONTENT_ENCODING);
     let coding = match (codings.next(), codings.next()) {
@@ -223,7 +223,7 @@ impl Announced {
     ///
     /// # Errors
     ///
-    /// 408, 413, 400, or the error of the account.
+    /// Returns 408, 413, 400, or the error of the account.
     pub async fn read<S>(
         self,
         payload: S,

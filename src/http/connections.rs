@@ -73,7 +73,7 @@ impl<K: Hash + Eq + Copy> ConnectionLimiter<K> {
     ///
     /// # Errors
     ///
-    /// 429 if the owner has reached its limit; 503 if the node has.
+    /// Returns 429 if the owner has reached its limit; 503 if the node has.
     pub fn take(self: &Arc<Self>, key: K) -> Result<ConnectionPermit<K>, Problem> {
         let free = |taken: usize| (taken < self.node_max).then_some(taken + 1);
         if self

@@ -36,7 +36,7 @@ impl Faults {
     ///
     /// # Errors
     ///
-    /// 422 with all errors. A missing value always has an error.
+    /// Returns 422 with all errors. A missing value always has an error.
     pub fn into_result<T>(self, read: Option<T>) -> Result<T, Problem> {
         match read {
             Some(read) if self.0.is_empty() => Ok(read),
@@ -49,7 +49,7 @@ impl Faults {
 ///
 /// # Errors
 ///
-/// 400 if it is not JSON.
+/// Returns 400 if it is not JSON.
 pub fn parse(body: &[u8]) -> Result<Value, Problem> {
     porchlight_schema::json::parse(body).map_err(|error| {
         Problem::new(
@@ -71,7 +71,7 @@ pub struct Fields<'v> {
 #[derive(Debug, Clone, Copy)]
 enum Step<'v> {
     Name(&'v str),
-    Place(&'v str, usize),
+    Index(&'v str, usize),
 }
 
 impl<'v> Fields<'v> {
@@ -79,7 +79,7 @@ impl<'v> Fields<'v> {
     ///
     /// # Errors
     ///
-    /// 422 if it is not an object.
+    /// Returns 422 if the body is not an object.
     pub fn root(value: &'v Value) -> Result<Self, Problem> {
         let object = value
             .as_object()
@@ -96,8 +96,8 @@ impl<'v> Fields<'v> {
         match self.parent {
             None => format!("/{name}"),
             Some((parent, Step::Name(own))) => format!("{}/{name}", parent.pointer(own)),
-            Some((parent, Step::Place(own, place))) => {
-                format!("{}/{place}/{name}", parent.pointer(own))
+            Some((parent, Step::Index(own, index))) => {
+                format!("{}/{index}/{name}", parent.pointer(own))
             }
         }
     }
@@ -111,9 +111,9 @@ impl<'v> Fields<'v> {
             None => return,
         };
         let is_array = self.value(name).is_some_and(Value::is_array);
-        for (place, position) in positions.iter().enumerate() {
+        for (index, position) in positions.iter().enumerate() {
             let step = if is_array {
-                Step::Place(name, place)
+                Step::Index(name, index)
             } else {
                 Step::Name(name)
             };
@@ -286,18 +286,18 @@ impl<'v> Fields<'v> {
         self.object(name, faults)?.lat_lng(faults)
     }
 
-    /// Positions `[{lat, lng}]`, at most `max`; empty if the field is absent.
+    /// Returns at most `max` positions `[{lat, lng}]`; empty if the field is absent.
     pub fn points(&self, name: &str, max: usize, faults: &mut Faults) -> Vec<Point> {
         let values = self.array(name, max, faults).unwrap_or_default();
-        let mut point = |(place, value): (usize, &Value)| match value.as_object() {
+        let mut point = |(index, value): (usize, &Value)| match value.as_object() {
             Some(object) => Fields {
                 object,
-                parent: Some((self, Step::Place(name, place))),
+                parent: Some((self, Step::Index(name, index))),
             }
             .lat_lng(faults),
             None => {
                 faults.add(
-                    format!("{}/{place}", self.pointer(name)),
+                    format!("{}/{index}", self.pointer(name)),
                     "must be an object",
                 );
                 None
@@ -306,7 +306,7 @@ impl<'v> Fields<'v> {
         values.iter().enumerate().filter_map(&mut point).collect()
     }
 
-    /// `lat` and `lng` of this object, both required.
+    /// Returns the position in `lat` and `lng` of this object, both required.
     pub fn lat_lng(&self, faults: &mut Faults) -> Option<Point> {
         let lat = self.number("lat", -90.0..=90.0, faults);
         let lat = self.need("lat", lat, faults);

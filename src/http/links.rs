@@ -12,7 +12,7 @@ use sha2::Sha256;
 
 /// Purpose of the derived signing key.
 const PURPOSE: &str = "path image link, version 1";
-/// Size of a signature in bytes: 128 of the HMAC's 256 bits.
+/// The size of a signature in bytes: 128 of the HMAC's 256 bits.
 const SIGNATURE_BYTES: usize = 16;
 type HmacSha256 = Hmac<Sha256>;
 

@@ -28,7 +28,7 @@ pub fn needed(route: Option<Route>, method: &Method) -> Permission {
 ///
 /// # Errors
 ///
-/// 403 `role_forbidden`.
+/// Returns 403 `role_forbidden`.
 pub fn check(key: &KeyRecord, http: &HttpRequest) -> Result<(), Problem> {
     let route = http.app_data::<Route>().copied();
     require(key, needed(route, http.method()))
@@ -38,7 +38,7 @@ pub fn check(key: &KeyRecord, http: &HttpRequest) -> Result<(), Problem> {
 ///
 /// # Errors
 ///
-/// 403 `role_forbidden`.
+/// Returns 403 `role_forbidden`.
 pub fn require(key: &KeyRecord, permission: Permission) -> Result<(), Problem> {
     if key.may(permission) {
         return Ok(());

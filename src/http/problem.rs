@@ -106,7 +106,7 @@ impl Problem {
         }))
     }
 
-    /// The body is JSON with invalid content.
+    /// Creates the problem for a JSON body with invalid content.
     #[must_use]
     pub fn invalid_body(faults: Vec<Fault>) -> Self {
         Self::new(
@@ -116,7 +116,7 @@ impl Problem {
         .with_faults(faults)
     }
 
-    /// The body is not a valid batch.
+    /// Creates the problem for a body that is not a valid batch.
     #[must_use]
     pub fn invalid_batch(faults: Vec<Fault>) -> Self {
         Self::new(Code::InvalidBody, "The body is not a batch; see errors.").with_faults(faults)
@@ -131,7 +131,7 @@ impl Problem {
         }])
     }
 
-    /// Parameters of the query, or headers, are invalid.
+    /// Creates the problem for invalid query parameters or headers.
     #[must_use]
     pub fn invalid_parameters(faults: Vec<Fault>) -> Self {
         Self::new(
@@ -141,7 +141,8 @@ impl Problem {
         .with_faults(faults)
     }
 
-    /// An error on our side; `source` goes to the log and not to the caller.
+    /// Creates the problem for an error of the service. The log contains `source`; the response does
+    /// not.
     #[must_use]
     pub fn internal(source: impl fmt::Display) -> Self {
         let mut problem = Self::new(Code::Internal, "An internal error occurred. It was logged.");
@@ -149,13 +150,14 @@ impl Problem {
         problem
     }
 
-    /// The path does not exist.
+    /// Creates the problem for a path that does not exist.
     #[must_use]
     pub fn not_found() -> Self {
         Self::new(Code::NotFound, "There is no endpoint at this path.")
     }
 
-    /// The path does not support the method; `allowed` lists the supported ones (`GET, HEAD`).
+    /// Creates the problem for a method that the path does not support. `allowed` lists the supported
+    /// ones (`GET, HEAD`).
     #[must_use]
     pub fn method_not_allowed(allowed: &'static str) -> Self {
         Self::new(

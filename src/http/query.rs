@@ -8,7 +8,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::problem::{Fault, Problem};
 
-/// Characters of an unknown name that an error repeats.
+/// The maximum number of characters of an unknown name that an error repeats.
 const UNKNOWN_NAME_CHARS_MAX: usize = 64;
 
 /// The parameters of one request. [`Query::done`] refuses every parameter that was not read.
@@ -62,7 +62,7 @@ impl Query {
         read
     }
 
-    /// `true` or `false`.
+    /// Returns the value of a parameter that is `true` or `false`.
     pub fn flag(&mut self, parameter: &'static str) -> Option<bool> {
         self.closed(parameter, &[("true", true), ("false", false)])
     }
@@ -99,7 +99,7 @@ impl Query {
         })
     }
 
-    /// `limit`: the maximum number of rows of a page.
+    /// Returns the parameter `limit`, the maximum number of rows of a page.
     pub fn limit(&mut self) -> u32 {
         let detail = format!("must be a whole number from 1 to {PAGE_ROWS_MAX}");
         let plain = |value: &str| value.bytes().all(|byte| byte.is_ascii_digit());
@@ -113,12 +113,13 @@ impl Query {
             .unwrap_or(PAGE_ROWS_DEFAULT)
     }
 
-    /// `cursor`: the session after which the page begins.
+    /// Returns the parameter `cursor` as the session after which the page begins.
     pub fn cursor(&mut self) -> Option<SessionId> {
         self.read("cursor", "must be a nextCursor of this list", read_cursor)
     }
 
-    /// `cursor` of a list of deliveries: the delivery after which the page begins.
+    /// Returns the parameter `cursor` of a list of deliveries as the delivery after which the page
+    /// begins.
     pub fn delivery_cursor(&mut self) -> Option<MessageId> {
         let detail = "must be a nextCursor of this list";
         self.read("cursor", detail, read_delivery_cursor)
@@ -128,7 +129,7 @@ impl Query {
     ///
     /// # Errors
     ///
-    /// 422 with every invalid and every unknown parameter, the latter at most [`FAULTS_MAX`].
+    /// Returns 422 with every invalid and every unknown parameter, the latter at most [`FAULTS_MAX`].
     pub fn finish(mut self) -> Result<(), Problem> {
         let known = &self.known;
         let unknown = self
@@ -171,37 +172,51 @@ fn read_cursor(text: &str) -> Option<SessionId> {
 /// Returns the cursor after this delivery. It differs from the cursor of a list of sessions.
 #[must_use]
 pub fn delivery_cursor(after: MessageId) -> String {
-    let mut place = vec![DELIVERIES];
-    place.extend(after.to_bytes());
-    cursor_of(&place)
+    let mut position = vec![DELIVERIES];
+    position.extend(after.to_bytes());
+    cursor_of(&position)
 }
 
 fn read_delivery_cursor(text: &str) -> Option<MessageId> {
-    let place = cursor_bytes(text)?;
-    let (DELIVERIES, id) = place.split_first().map(|(list, id)| (*list, id))? else {
+    let position = cursor_bytes(text)?;
+    let (DELIVERIES, id) = position.split_first().map(|(list, id)| (*list, id))? else {
         return None;
     };
     id.try_into().ok().map(MessageId::from_bytes)
 }
 
-/// Returns the cursor after a place in a list, opaque so that its form may change.
+/// Returns the cursor after a position in a list, opaque so that its form may change.
 #[must_use]
-pub fn cursor_of(place: &[u8]) -> String {
-    let mut bytes = place.to_vec();
-    bytes.extend(crc32fast::hash(place).to_be_bytes());
+pub fn cursor_of(position: &[u8]) -> String {
+    let mut bytes = position.to_vec();
+    bytes.extend(crc32fast::hash(position).to_be_bytes());
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Returns the place in a list that a cursor names; `None` for a text that is no cursor.
+/// Percent-encodes every byte except the unreserved characters (RFC 3986, section 2.3).
+#[must_use]
+pub fn percent_encode(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut encoded, byte| {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+        encoded
+    })
+}
+
+/// Returns the position in a list that a cursor names; `None` for a text that is no cursor.
 #[must_use]
 pub fn cursor_bytes(text: &str) -> Option<Vec<u8>> {
     if text.len() > CURSOR_CHARS_MAX {
         return None;
     }
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-    let (place, sum) = bytes.split_last_chunk::<4>()?;
+    let (position, sum) = bytes.split_last_chunk::<4>()?;
     // The checksum is no protection; it only distinguishes a cursor from other decodable text.
-    (*sum == crc32fast::hash(place).to_be_bytes()).then(|| place.to_vec())
+    (*sum == crc32fast::hash(position).to_be_bytes()).then(|| position.to_vec())
 }
 
 #[cfg(test)]

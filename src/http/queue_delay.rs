@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use actix_web::rt;
 
-/// Minimum time between probes. A probe costs one or two tenths of a microsecond.
+/// The minimum time between probes. A probe costs one or two tenths of a microsecond.
 const PROBE_INTERVAL: Duration = Duration::from_millis(1);
 /// Age at which a measurement expires.
 const MEASUREMENT_TTL: Duration = Duration::from_millis(100);
@@ -53,7 +53,7 @@ impl QueueDelay {
 }
 
 /// Returns the estimated queue delay of the present request. A worker calls it for each request.
-pub fn waited() -> Duration {
+pub fn current() -> Duration {
     let now = Instant::now();
     let (waited, is_due) = DELAY.with(|delay| delay.estimate(now));
     if is_due {
@@ -103,17 +103,17 @@ mod tests {
 
     #[actix::test]
     async fn a_long_queue_is_detected() {
-        assert_eq!(waited(), Duration::ZERO);
+        assert_eq!(current(), Duration::ZERO);
         let (begun, busy) = (Instant::now(), 20 * MS);
         while begun.elapsed() < busy {
             std::hint::spin_loop();
         }
-        assert!(waited() >= busy, "the probe has not run yet");
+        assert!(current() >= busy, "the probe has not run yet");
         while DELAY.with(|delay| delay.sent.get()).is_some() {
             tokio::task::yield_now().await;
         }
         assert!(
-            waited() >= busy || begun.elapsed() > MEASUREMENT_TTL,
+            current() >= busy || begun.elapsed() > MEASUREMENT_TTL,
             "its delay is known"
         );
     }

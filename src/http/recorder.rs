@@ -131,7 +131,7 @@ pub fn link(state: &State, http: &HttpRequest, id: RecorderId) -> String {
 ///
 /// # Errors
 ///
-/// 500: the text is too long for a QR code.
+/// Returns 500: the text is too long for a QR code.
 pub fn qr_svg(text: &str) -> Result<String, Problem> {
     let code = qrcode::QrCode::new(text).map_err(Problem::internal)?;
     Ok(code

@@ -71,7 +71,7 @@ impl RequestContext {
     ///
     /// # Errors
     ///
-    /// 401, 429, 503; 403 for a secret key whose role does not allow the request.
+    /// Returns 401, 429, 503; 403 for a secret key whose role does not allow the request.
     pub async fn caller(&self) -> Result<Caller, Problem> {
         let (auth, service) = (&self.state.auth, &self.state.service);
         let caller = auth.identify(self.headers(), service.now()).await?;
@@ -96,7 +96,7 @@ impl RequestContext {
     ///
     /// # Errors
     ///
-    /// 429 if the tenant has reached its limit of requests in progress.
+    /// Returns 429 if the tenant has reached its limit of requests in progress.
     pub fn count_request(&self, usage: &Arc<TenantUsage>) -> Result<(), Problem> {
         if self.request.get().is_none() {
             let permit = usage.hold(Share::Requests).map_err(share_exceeded)?;
@@ -110,7 +110,7 @@ impl RequestContext {
     ///
     /// # Errors
     ///
-    /// 429 if the tenant has reached its limit of concurrent lists.
+    /// Returns 429 if the tenant has reached its limit of concurrent lists.
     pub fn begin_list(&self, tenant: Tenant) -> Result<SharePermit, Problem> {
         let usage = self.state.service.usage(tenant);
         usage.hold(Share::Lists).map_err(share_exceeded)
@@ -125,7 +125,7 @@ impl RequestContext {
     ///
     /// # Errors
     ///
-    /// 401, 429, 503; 403 for another credential.
+    /// Returns 401, 429, 503; 403 for another credential.
     pub async fn require_secret_key(&self) -> Result<Tenant, Problem> {
         self.caller().await?.require_secret_key()
     }
@@ -140,7 +140,7 @@ impl RequestContext {
     ///
     /// # Errors
     ///
-    /// 404; 401 for an expired token; 503.
+    /// Returns 404; 401 for an expired token; 503.
     pub async fn session(
         &self,
         caller: &Caller,
@@ -158,7 +158,7 @@ impl RequestContext {
     ///
     /// # Errors
     ///
-    /// 404; 401 for an expired token; 503.
+    /// Returns 404; 401 for an expired token; 503.
     pub async fn session_to_change(
         &self,
         caller: &Caller,
@@ -175,7 +175,7 @@ impl RequestContext {
     ///
     /// # Errors
     ///
-    /// 409 `restricted`; 404 if the session was erased since it was found.
+    /// Returns 409 `restricted`; 404 if the session was erased since it was found.
     pub fn check_may_change(&self, row: &SessionRow) -> Result<(), Problem> {
         match self.state.service.access(&row.start) {
             SessionAccess::Open => Ok(()),
@@ -192,7 +192,7 @@ impl RequestContext {
         let session_id = session_id.ok_or_else(session_not_found)?;
         let row = self.state.service.find(session_id).await?;
         let row = row
-            .filter(|row| caller.sees(row.start.tenant))
+            .filter(|row| caller.can_see(row.start.tenant))
             .ok_or_else(session_not_found)?;
         let service = &self.state.service;
         caller.check_expiry(row.end.as_ref(), service.now())?;
@@ -204,7 +204,7 @@ impl RequestContext {
     ///
     /// # Errors
     ///
-    /// 406.
+    /// Returns 406.
     pub fn check_accept_json(&self) -> Result<(), Problem> {
         self.check_accept("application", "json")
     }
@@ -213,7 +213,7 @@ impl RequestContext {
     ///
     /// # Errors
     ///
-    /// 406.
+    /// Returns 406.
     pub fn check_accept(&self, main: &str, sub: &str) -> Result<(), Problem> {
         if accepts(self.headers(), main, sub) {
             Ok(())
@@ -229,7 +229,7 @@ impl RequestContext {
     ///
     /// # Errors
     ///
-    /// 422 with the name of each parameter.
+    /// Returns 422 with the name of each parameter.
     pub fn reject_parameters(&self) -> Result<(), Problem> {
         reject_parameters(&self.http)
     }
@@ -238,7 +238,7 @@ impl RequestContext {
     ///
     /// # Errors
     ///
-    /// 415, 413, 408, 400.
+    /// Returns 415, 413, 408, 400.
     pub async fn body(&mut self, limits: Limits) -> Result<Bytes, Problem> {
         let announced = body::json(self.headers(), limits)?;
         self.read(announced).await
@@ -248,7 +248,7 @@ impl RequestContext {
     ///
     /// # Errors
     ///
-    /// 413, 408, 400.
+    /// Returns 413, 408, 400.
     pub async fn read(&mut self, announced: Announced) -> Result<Bytes, Problem> {
         let deadlines = self.state.config.body_deadlines;
         let body = announced.read(self.payload.take(), deadlines, |_| Ok(()));
@@ -256,7 +256,8 @@ impl RequestContext {
     }
 }
 
-/// A tenant has used up one of its shares of this node. 429 with `Retry-After`; the code names the share.
+/// Returns the problem for a tenant that has used up one of its shares of this node: 429 with
+/// `Retry-After`, and a code that names the share.
 #[must_use]
 pub fn share_exceeded(exceeded: ShareExceeded) -> Problem {
     let (code, detail) = match exceeded.share {
@@ -300,7 +301,7 @@ pub fn share_exceeded(exceeded: ShareExceeded) -> Problem {
 ///
 /// # Errors
 ///
-/// 422 with the name of each parameter.
+/// Returns 422 with the name of each parameter.
 pub fn reject_parameters(http: &HttpRequest) -> Result<(), Problem> {
     match http.query_string() {
         "" => Ok(()),
@@ -308,13 +309,13 @@ pub fn reject_parameters(http: &HttpRequest) -> Result<(), Problem> {
     }
 }
 
-/// The session does not exist or is invisible to the caller.
+/// Returns the problem for a session that does not exist or is invisible to the caller.
 #[must_use]
 pub fn session_not_found() -> Problem {
     Problem::new(Code::SessionNotFound, "The session does not exist.")
 }
 
-/// A privacy request froze the session, or its courier or delivery.
+/// Returns the problem for a session that a privacy request has frozen.
 #[must_use]
 pub fn restricted() -> Problem {
     Problem::new(
@@ -327,7 +328,7 @@ pub fn restricted() -> Problem {
 ///
 /// # Errors
 ///
-/// 500 if it cannot be serialized, which would be a defect.
+/// Returns 500 if it cannot be serialized, which would be a defect.
 pub fn json(
     mut response: actix_web::HttpResponseBuilder,
     body: &impl Serialize,

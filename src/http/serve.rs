@@ -30,9 +30,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum time for which a connection is read after an answer that closes it.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum number of new connections that wait in the kernel until they are accepted.
+/// The maximum number of new connections that wait in the kernel until they are accepted.
 const CONNECTIONS_QUEUED_MAX: i32 = 2_048;
-/// Maximum number of connections per worker.
+/// The maximum number of connections per worker.
 const WORKER_CONNECTIONS_MAX: usize = 20_000;
 /// The maximum time for requests in flight when the listener stops.
 const STOP_TIMEOUT_SEC: u64 = 10;
@@ -70,7 +70,7 @@ impl Connections {
     }
 
     /// Waits until no connection is open, at most until the given time.
-    pub async fn gone(&self, until: Instant) {
+    pub async fn wait_until_none_open(&self, until: Instant) {
         while self.0.load(Ordering::Relaxed) > 0 && Instant::now() < until {
             sleep(CLOSE_POLL_INTERVAL).await;
         }
@@ -81,7 +81,7 @@ impl Connections {
 ///
 /// # Errors
 ///
-/// The address cannot be bound.
+/// Returns an error if the address cannot be bound.
 pub fn listen(
     state: Data<State>,
     address: SocketAddr,
@@ -189,7 +189,7 @@ mod tests {
         let connections = Connections::default();
         let began = Instant::now();
         let grace = Duration::from_secs(2);
-        connections.gone(began + grace).await;
+        connections.wait_until_none_open(began + grace).await;
         assert_eq!(began.elapsed(), Duration::ZERO, "no listener");
         let first = connections.open();
         let (second, other) = (connections.open(), connections.clone());
@@ -197,13 +197,13 @@ mod tests {
             sleep(Duration::from_millis(500)).await;
             drop((first, second));
         });
-        other.gone(began + grace).await;
+        other.wait_until_none_open(began + grace).await;
         leaving.await.unwrap();
         let went = Duration::from_millis(500);
         let seen = went..=went + 2 * CLOSE_POLL_INTERVAL;
         assert!(seen.contains(&began.elapsed()), "they went");
         let _stays = connections.open();
-        connections.gone(began + grace).await;
+        connections.wait_until_none_open(began + grace).await;
         let over = grace..=grace + 2 * CLOSE_POLL_INTERVAL;
         assert!(over.contains(&began.elapsed()), "one stays");
     }

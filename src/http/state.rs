@@ -16,8 +16,8 @@ use super::connections::StreamLimiter;
 use super::cors::Origins;
 use super::links::PathImages;
 
-/// Interval at which rate-limit state of idle callers is removed.
-const TIDY_EVERY: Duration = Duration::from_secs(60);
+/// The interval at which the service removes the rate-limit state of idle callers.
+const CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Settings shared by all requests.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ pub struct State {
     /// The service behind the API.
     pub service: Service,
     /// Makes, lists and revokes API keys.
-    pub desk: KeyAdmin,
+    pub key_admin: KeyAdmin,
     /// The authenticator of requests.
     pub auth: Authenticator,
     /// The settings of the HTTP layer.
@@ -82,7 +82,7 @@ impl State {
         );
         Self {
             service,
-            desk: KeyAdmin::new(keys),
+            key_admin: KeyAdmin::new(keys),
             auth,
             config,
             webhooks: None,
@@ -117,7 +117,7 @@ impl State {
 /// Removes rate-limit state of idle callers forever. Spawn it once.
 pub async fn run_cleanup(state: Data<State>) {
     loop {
-        tokio::time::sleep(TIDY_EVERY).await;
+        tokio::time::sleep(CLEANUP_INTERVAL).await;
         state.auth.clean_up();
         state.auth.write_uses().await;
     }

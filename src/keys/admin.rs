@@ -179,7 +179,7 @@ impl KeyAdmin {
     ///
     /// # Errors
     ///
-    /// An unknown word, an empty organization name, or a store error.
+    /// Returns an error for an unknown word or an empty organization name, or if the store fails.
     pub async fn create(
         &self,
         order: &CreateKeyRequest,
@@ -244,7 +244,7 @@ impl KeyAdmin {
     ///
     /// # Errors
     ///
-    /// A store error.
+    /// Returns an error if the store fails.
     pub async fn create_for(
         &self,
         tenant: Tenant,
@@ -282,7 +282,7 @@ impl KeyAdmin {
     ///
     /// # Errors
     ///
-    /// A store error.
+    /// Returns an error if the store fails.
     pub async fn list_of(&self, tenant: Tenant) -> Result<Vec<KeyRecord>, KeyAdminError> {
         let mut records = self.keys.list_keys(Some(tenant.organization_id)).await?;
         records.retain(|record| record.tenant == tenant);
@@ -312,7 +312,7 @@ impl KeyAdmin {
     ///
     /// # Errors
     ///
-    /// A store error.
+    /// Returns an error if the store fails.
     pub async fn list(&self) -> Result<Vec<ListedKey>, KeyAdminError> {
         let organizations = self.keys.organizations().await?;
         let records = self.keys.list_keys(None).await?;
@@ -326,7 +326,7 @@ impl KeyAdmin {
     ///
     /// # Errors
     ///
-    /// The store.
+    /// Returns an error if the store fails.
     pub async fn organization(&self, id: OrganizationId) -> Result<Option<String>, StoreError> {
         let all = self.keys.organizations().await?;
         let found = all.into_iter().find(|organization| organization.id == id);
@@ -337,7 +337,7 @@ impl KeyAdmin {
     ///
     /// # Errors
     ///
-    /// The store.
+    /// Returns an error if the store fails.
     pub async fn probe(&self) -> Result<(), StoreError> {
         // The hash of a key that does not exist.
         self.keys.find_key([0; 32]).await.map(drop)

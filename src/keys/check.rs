@@ -50,7 +50,7 @@ pub enum KeyCheckError {
 ///
 /// # Errors
 ///
-/// [`KeyCheckError`]; then nothing was written.
+/// Returns [`KeyCheckError`]; then nothing was written.
 pub async fn verify_and_remember(
     keys: &SecretKeys,
     checks: &dyn KeyCheck,
@@ -71,7 +71,7 @@ pub async fn verify_and_remember(
 ///
 /// # Errors
 ///
-/// [`KeyCheckError`].
+/// Returns [`KeyCheckError`].
 pub async fn verify(
     keys: &SecretKeys,
     stored: Option<KeyCheckValue>,

@@ -13,10 +13,10 @@ use porchlight_world::private_file::write_private;
 /// The name of the key file next to the embedded store.
 pub const KEY_FILE: &str = "secret.key";
 
-/// Size of a key in bytes.
+/// The size of a key in bytes.
 pub const KEY_BYTES: usize = 32;
 
-/// Maximum size of a key file: the digits and surrounding white space.
+/// The maximum size of a key file: the digits and surrounding white space.
 const FILE_BYTES_MAX: u64 = 256;
 
 /// The reason why keys cannot be loaded. No error reveals the content of a file.
@@ -78,7 +78,7 @@ impl SecretKeys {
     ///
     /// # Errors
     ///
-    /// [`SecretsError`]; [`SecretsError::None`] without files.
+    /// Returns [`SecretsError`]; [`SecretsError::None`] without files.
     pub fn load(files: &[PathBuf]) -> Result<Self, SecretsError> {
         let mut keys = files.iter().map(|file| load(file));
         let first = keys.next().ok_or(SecretsError::None)??;

@@ -149,9 +149,9 @@ mod tests {
         }
 
         #[test]
-        fn a_single_wrong_character_is_detected((_, _, text) in any_key(), place in any::<prop::sample::Index>(), other in "[0-9A-Za-z]") {
-            let place = place.index(text.len());
-            let typo = format!("{}{other}{}", &text[..place], &text[place + 1..]);
+        fn a_single_wrong_character_is_detected((_, _, text) in any_key(), index in any::<prop::sample::Index>(), other in "[0-9A-Za-z]") {
+            let index = index.index(text.len());
+            let typo = format!("{}{other}{}", &text[..index], &text[index + 1..]);
             prop_assume!(typo != text);
             prop_assert_eq!(read(&typo), None);
         }

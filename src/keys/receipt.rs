@@ -10,6 +10,7 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use ed25519_dalek::{PUBLIC_KEY_LENGTH, Signature, Signer, SigningKey, VerifyingKey};
+use porchlight_schema::privacy::hex;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -106,10 +107,6 @@ fn subject_hash(kind: SubjectKind, identifier: &str, salt: &[u8]) -> String {
 )]
 fn is_zero(count: &u64) -> bool {
     *count == 0
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The number of objects of each class that an erasure removed.

@@ -14,7 +14,7 @@ use crate::keyring::{SecretKey, SecretKeys};
 
 /// Purpose of the derived key.
 const PURPOSE: &str = "webhook secrets at rest";
-/// Size of a nonce in bytes.
+/// The size of a nonce in bytes.
 const NONCE_BYTES: usize = 24;
 
 /// Returns the check value of a key.
@@ -80,9 +80,9 @@ fn open_with(key: &SecretKey, bound: &[u8], sealed: &[u8]) -> Option<Zeroizing<V
 pub struct Rewrapped {
     /// Fingerprint of the writing key; see [`SecretVault::fingerprint`].
     pub key: String,
-    /// Number of re-encrypted secrets.
+    /// The number of re-encrypted secrets.
     pub rewrapped: u64,
-    /// Number of secrets that were already sealed with that key.
+    /// The number of secrets that were already sealed with that key.
     pub current: u64,
     /// Endpoints with a secret that no key opens, because a key file is missing.
     pub unopened: Vec<String>,
@@ -99,7 +99,7 @@ enum SealState {
 }
 
 impl SecretVault {
-    /// Eight digits by which a person recognises the writing key. They reveal nothing about it.
+    /// Returns eight digits by which people recognise the writing key. They reveal nothing about it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         self.fingerprint.clone()
@@ -111,7 +111,7 @@ impl SecretVault {
     ///
     /// # Errors
     ///
-    /// A store error.
+    /// Returns an error if a store error.
     pub async fn rewrap(&self, outbox: &dyn Outbox) -> Result<Rewrapped, StoreError> {
         let mut report = Rewrapped {
             key: self.fingerprint(),

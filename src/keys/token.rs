@@ -12,9 +12,9 @@ use crate::keyring::SecretKeys;
 
 /// The prefix of every session token.
 const PREFIX: &str = "st_";
-/// Size of the tag in bytes: 192 of the HMAC's 256 bits, a whole number of base64 characters.
+/// The size of the tag in bytes: 192 of the HMAC's 256 bits, a whole number of base64 characters.
 const TAG_BYTES: usize = 24;
-/// Number of characters of the tag.
+/// The number of characters of the tag.
 const TAG_CHARS: usize = TAG_BYTES / 3 * 4;
 /// Purpose of the derived key.
 const PURPOSE: &str = "session token, version 1";

@@ -47,9 +47,9 @@ impl Directory {
             entry.length = small(reader.integer()?)?;
         }
         let mut next = 0_u64;
-        for (place, entry) in entries.iter_mut().enumerate() {
+        for (index, entry) in entries.iter_mut().enumerate() {
             entry.offset = match reader.integer()? {
-                0 if place == 0 => return Err(Damaged),
+                0 if index == 0 => return Err(Damaged),
                 0 => next,
                 offset => offset - 1,
             };
@@ -63,8 +63,8 @@ impl Directory {
 
     /// Returns the entry that holds the tile, or the leaf directory that may.
     pub(super) fn find(&self, number: u64) -> Option<Entry> {
-        let place = self.0.partition_point(|entry| entry.first <= number);
-        let entry = *self.0.get(place.checked_sub(1)?)?;
+        let index = self.0.partition_point(|entry| entry.first <= number);
+        let entry = *self.0.get(index.checked_sub(1)?)?;
         let holds = entry.run == 0 || number - entry.first < u64::from(entry.run);
         holds.then_some(entry)
     }

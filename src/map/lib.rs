@@ -52,8 +52,8 @@ struct Cache {
 
 impl Cache {
     fn get(&mut self, id: TileId) -> Option<Arc<Tile>> {
-        let place = self.tiles.iter().position(|(one, _)| *one == id)?;
-        let entry = self.tiles.remove(place)?;
+        let index = self.tiles.iter().position(|(one, _)| *one == id)?;
+        let entry = self.tiles.remove(index)?;
         let tile = Arc::clone(&entry.1);
         self.tiles.push_back(entry);
         Some(tile)
@@ -79,7 +79,7 @@ impl StreetMap {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or is not a PMTiles file that this version can draw.
+    /// Returns an error if the file cannot be read, or is not a PMTiles file that this version can draw.
     pub fn open(file: &Path) -> Result<Self, MapError> {
         Ok(Self {
             archive: Archive::open(file)?,

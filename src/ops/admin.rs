@@ -24,13 +24,13 @@ use super::OpsState;
 use crate::audit::{key_line, tenant_of};
 
 /// A request with the operators' token.
-pub(super) struct Order {
+pub(super) struct AdminRequest {
     http: HttpRequest,
     payload: Payload,
     state: Data<OpsState>,
 }
 
-impl FromRequest for Order {
+impl FromRequest for AdminRequest {
     type Error = Problem;
     type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
 
@@ -51,7 +51,7 @@ impl FromRequest for Order {
             })?;
             let is_good = given
                 .strip_prefix("Bearer ")
-                .is_some_and(|token| state.token.is(token));
+                .is_some_and(|token| state.token.matches(token));
             if !is_good {
                 return Err(Problem::new(
                     Code::CredentialInvalid,
@@ -67,7 +67,8 @@ impl FromRequest for Order {
     }
 }
 
-impl Order {
+impl AdminRequest {
+    /// Reads the body as JSON.
     async fn read<T: DeserializeOwned>(&mut self) -> Result<T, Problem> {
         let announced = body::json(self.http.headers(), Limits::REQUEST)?;
         let deadlines = Settings::default().body_deadlines;
@@ -104,60 +105,60 @@ struct BackupAnswer {
     bytes: u64,
 }
 
-pub(super) async fn create_key(mut order: Order) -> Result<HttpResponse, Problem> {
-    let wanted: CreateKeyRequest = order.read().await?;
-    let made = order
+pub(super) async fn create_key(mut request: AdminRequest) -> Result<HttpResponse, Problem> {
+    let new_key: CreateKeyRequest = request.read().await?;
+    let created = request
         .state
-        .desk
-        .create(&wanted, order.state.service.now())
+        .key_admin
+        .create(&new_key, request.state.service.now())
         .await
         .map_err(refused)?;
-    let line = key_line(Action::CreateKey, &made.id, order.state.service.now());
-    record(&order, &made.organization_id, &made.env, line).await;
-    request_context::json(HttpResponse::Created(), &made)
+    let line = key_line(Action::CreateKey, &created.id, request.state.service.now());
+    record(&request, &created.organization_id, &created.env, line).await;
+    request_context::json(HttpResponse::Created(), &created)
 }
 
-pub(super) async fn list_keys(order: Order) -> Result<HttpResponse, Problem> {
-    let data = order.state.desk.list().await.map_err(refused)?;
+pub(super) async fn list_keys(request: AdminRequest) -> Result<HttpResponse, Problem> {
+    let data = request.state.key_admin.list().await.map_err(refused)?;
     request_context::json(HttpResponse::Ok(), &KeyList { data })
 }
 
-pub(super) async fn revoke_key(order: Order) -> Result<HttpResponse, Problem> {
-    let id = order.http.match_info().get("id").unwrap_or_default();
-    let key = order
+pub(super) async fn revoke_key(request: AdminRequest) -> Result<HttpResponse, Problem> {
+    let id = request.http.match_info().get("id").unwrap_or_default();
+    let key = request
         .state
-        .desk
-        .revoke(id, order.state.service.now())
+        .key_admin
+        .revoke(id, request.state.service.now())
         .await
         .map_err(refused)?;
-    (order.state.on_revoked)();
-    let line = key_line(Action::RevokeKey, &key.id, order.state.service.now());
-    record(&order, &key.organization_id, &key.env, line).await;
+    (request.state.on_revoked)();
+    let line = key_line(Action::RevokeKey, &key.id, request.state.service.now());
+    record(&request, &key.organization_id, &key.env, line).await;
     request_context::json(HttpResponse::Ok(), &key)
 }
 
-pub(super) async fn backup(mut order: Order) -> Result<HttpResponse, Problem> {
-    let BackupRequest { folder } = order.read().await?;
+pub(super) async fn backup(mut request: AdminRequest) -> Result<HttpResponse, Problem> {
+    let BackupRequest { folder } = request.read().await?;
     if !folder.is_absolute() {
         return Err(Problem::invalid_field(
             "/folder",
             "must be an absolute path",
         ));
     }
-    let store = order.state.store.as_ref().map(Arc::clone);
+    let store = request.state.store.as_ref().map(Arc::clone);
     let store = store.ok_or_else(|| {
         Problem::new(
             Code::Conflict,
             "Back up the CQL cluster of this server with its own tools.",
         )
     })?;
-    let copying = Arc::clone(&store);
-    let private_files = order.state.backup_files;
-    let copied = web::block(move || copying.backup(&folder, private_files))
+    let store_to_copy = Arc::clone(&store);
+    let private_files = request.state.backup_files;
+    let copied = web::block(move || store_to_copy.backup(&folder, private_files))
         .await
         .map_err(Problem::internal)?;
-    let report = copied.map_err(|error| Problem::new(Code::Conflict, explained(error)))?;
-    store.note_backup(order.state.service.now()).await?;
+    let report = copied.map_err(|error| Problem::new(Code::Conflict, describe_failure(error)))?;
+    store.note_backup(request.state.service.now()).await?;
     request_context::json(
         HttpResponse::Ok(),
         &BackupAnswer {
@@ -168,15 +169,15 @@ pub(super) async fn backup(mut order: Order) -> Result<HttpResponse, Problem> {
 }
 
 /// Returns the causes of a failed backup, and a remedy if the server may not write to the folder.
-fn explained(error: BackupError) -> String {
-    let is_closed = match &error {
+fn describe_failure(error: BackupError) -> String {
+    let is_not_writable = match &error {
         BackupError::Io(_, cause) => matches!(
             cause.kind(),
             ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied
         ),
         _ => false,
     };
-    let hint = if is_closed {
+    let hint = if is_not_writable {
         ". The server writes the copy, so its user must be allowed to write there; under the shipped systemd unit that \
          is only the case below /var/lib/porchlight"
     } else {
@@ -191,17 +192,17 @@ pub(super) struct CheckRequest {
     pub(super) quarantine: bool,
 }
 
-pub(super) async fn check_store(mut order: Order) -> Result<HttpResponse, Problem> {
-    let CheckRequest { quarantine } = order.read().await?;
-    let store = order.state.store.as_ref().map(Arc::clone);
+pub(super) async fn check_store(mut request: AdminRequest) -> Result<HttpResponse, Problem> {
+    let CheckRequest { quarantine } = request.read().await?;
+    let store = request.state.store.as_ref().map(Arc::clone);
     let store = store.ok_or_else(|| {
         Problem::new(
             Code::Conflict,
             "Check the CQL cluster of this server with its own tools.",
         )
     })?;
-    let checking = Arc::clone(&store);
-    let mut report = web::block(move || checking.check())
+    let store_to_check = Arc::clone(&store);
+    let mut report = web::block(move || store_to_check.check())
         .await
         .map_err(Problem::internal)?;
     if quarantine {
@@ -213,8 +214,8 @@ pub(super) async fn check_store(mut order: Order) -> Result<HttpResponse, Proble
     request_context::json(HttpResponse::Ok(), &report)
 }
 
-pub(super) async fn rewrap(order: Order) -> Result<HttpResponse, Problem> {
-    let sealing = order.state.sealing.as_ref();
+pub(super) async fn rewrap(request: AdminRequest) -> Result<HttpResponse, Problem> {
+    let sealing = request.state.sealing.as_ref();
     let sealing = sealing.ok_or_else(|| {
         Problem::new(
             Code::Conflict,
@@ -226,24 +227,24 @@ pub(super) async fn rewrap(order: Order) -> Result<HttpResponse, Problem> {
 }
 
 /// Checks the audit logs of all organizations.
-pub(super) async fn verify_audit(order: Order) -> Result<HttpResponse, Problem> {
-    let log = order.state.service.audit();
+pub(super) async fn verify_audit(request: AdminRequest) -> Result<HttpResponse, Problem> {
+    let log = request.state.service.audit();
     let log = log.ok_or_else(|| Problem::internal("the service has no audit log"))?;
     let data = log.verify().await?;
     request_context::json(HttpResponse::Ok(), &ChainReports { data })
 }
 
-/// Records in the organization's audit log that an operator has created or revoked a key. The key is changed already,
-/// so a log that takes no line is only reported.
-async fn record(order: &Order, organization_id: &str, env: &str, line: Line) {
+/// Records in the organization's audit log that an operator has created or revoked a key. The key
+/// has changed already, so a failure to record is only logged.
+async fn record(request: &AdminRequest, organization_id: &str, env: &str, line: Line) {
     let tenant = tenant_of(organization_id, env);
-    let (Some(log), Some(tenant)) = (order.state.service.audit(), tenant) else {
+    let (Some(log), Some(tenant)) = (request.state.service.audit(), tenant) else {
         return;
     };
-    let from = order.http.peer_addr().map(|peer| peer.ip());
+    let from = request.http.peer_addr().map(|peer| peer.ip());
     match log.reserve(tenant).await {
         Ok(permit) => permit.record(Line { from, ..line }),
-        Err(error) => tracing::warn!(%error, "a change of a key is not on the audit log"),
+        Err(error) => tracing::warn!(%error, "a change of a key is not in the audit log"),
     }
 }
 

@@ -19,7 +19,7 @@ use super::token;
 use crate::config::Config;
 
 /// The deadline for connecting, which suffices because the server runs on this machine.
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A client of the server that uses the store.
 pub struct OpsClient {
@@ -48,12 +48,12 @@ impl OpsClient {
         let Some(entry) = token::read(&config.store.path)? else {
             return Ok(None);
         };
-        let address = reachable(entry.address);
-        if TcpStream::connect_timeout(&address, CONNECT_WITHIN).is_err() {
+        let address = dial_address(entry.address);
+        if TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).is_err() {
             return Ok(None);
         }
         let http = reqwest::Client::builder()
-            .connect_timeout(CONNECT_WITHIN)
+            .connect_timeout(CONNECT_TIMEOUT)
             .no_proxy()
             .build()?;
         Ok(Some(Self {
@@ -68,8 +68,8 @@ impl OpsClient {
     /// # Errors
     ///
     /// Returns the server's error.
-    pub async fn create_key(&self, order: &CreateKeyRequest) -> anyhow::Result<CreatedKey> {
-        self.ask(Method::POST, "/admin/keys", Some(order)).await
+    pub async fn create_key(&self, request: &CreateKeyRequest) -> anyhow::Result<CreatedKey> {
+        self.call(Method::POST, "/admin/keys", Some(request)).await
     }
 
     /// Lists all keys, oldest first.
@@ -78,7 +78,7 @@ impl OpsClient {
     ///
     /// Returns the server's error.
     pub async fn list_keys(&self) -> anyhow::Result<Vec<ListedKey>> {
-        let mut answer: Value = self.ask(Method::GET, "/admin/keys", None::<&()>).await?;
+        let mut answer: Value = self.call(Method::GET, "/admin/keys", None::<&()>).await?;
         Ok(serde_json::from_value(answer["data"].take())?)
     }
 
@@ -94,7 +94,7 @@ impl OpsClient {
         {
             bail!("the key does not exist");
         }
-        self.ask(
+        self.call(
             Method::POST,
             &format!("/admin/keys/{id}/revoke"),
             None::<&()>,
@@ -108,11 +108,11 @@ impl OpsClient {
     ///
     /// Returns the server's error.
     pub async fn backup(&self, folder: &Path) -> anyhow::Result<()> {
-        let order = BackupRequest {
+        let request = BackupRequest {
             folder: folder.to_owned(),
         };
         let _report: Value = self
-            .ask(Method::POST, "/admin/backup", Some(&order))
+            .call(Method::POST, "/admin/backup", Some(&request))
             .await?;
         Ok(())
     }
@@ -124,7 +124,7 @@ impl OpsClient {
     /// Returns the server's error.
     pub async fn verify_audit(&self) -> anyhow::Result<Vec<ChainReport>> {
         let mut answer: Value = self
-            .ask(Method::POST, "/admin/audit/verify", None::<&()>)
+            .call(Method::POST, "/admin/audit/verify", None::<&()>)
             .await?;
         Ok(serde_json::from_value(answer["data"].take())?)
     }
@@ -137,7 +137,7 @@ impl OpsClient {
     /// Returns the server's error.
     pub async fn check_store(&self, quarantine: bool) -> anyhow::Result<CheckReport> {
         let request = CheckRequest { quarantine };
-        self.ask(Method::POST, "/admin/store/check", Some(&request))
+        self.call(Method::POST, "/admin/store/check", Some(&request))
             .await
     }
 
@@ -147,11 +147,13 @@ impl OpsClient {
     ///
     /// Returns the server's error.
     pub async fn rewrap(&self) -> anyhow::Result<Rewrapped> {
-        self.ask(Method::POST, "/admin/secrets/rewrap", None::<&()>)
+        self.call(Method::POST, "/admin/secrets/rewrap", None::<&()>)
             .await
     }
 
-    async fn ask<T: DeserializeOwned>(
+    /// Sends a request to the operators' API, and returns its response or an error with the server's
+    /// reason.
+    async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
@@ -182,14 +184,17 @@ impl OpsClient {
             );
         }
         if !status.is_success() {
-            bail!("{}", explained(&text).unwrap_or_else(|| status.to_string()));
+            bail!(
+                "{}",
+                describe_problem(&text).unwrap_or_else(|| status.to_string())
+            );
         }
         serde_json::from_str(&text).context("the running server's response cannot be parsed")
     }
 }
 
-/// Formats a problem, with its faults first.
-fn explained(text: &str) -> Option<String> {
+/// Returns the faults of a problem or, if it has none, its detail.
+fn describe_problem(text: &str) -> Option<String> {
     let problem: Value = serde_json::from_str(text).ok()?;
     let fault = |fault: &Value| {
         Some(format!(
@@ -212,7 +217,7 @@ fn explained(text: &str) -> Option<String> {
 }
 
 /// Converts a listening address to an address to dial: the unspecified address becomes loopback.
-fn reachable(address: SocketAddr) -> SocketAddr {
+fn dial_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),

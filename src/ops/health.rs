@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::OpsState;
 
 /// The maximum time for a read of the store; a slower store counts as unreachable.
-const STORE_WITHIN: Duration = Duration::from_secs(2);
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether the process is ready, and the reasons if it is not.
 #[derive(Debug, Serialize)]
@@ -69,7 +69,7 @@ pub(super) async fn metrics(state: Data<OpsState>) -> HttpResponse {
         .body(text)
 }
 
-pub(super) async fn lives() -> HttpResponse {
+pub(super) async fn alive() -> HttpResponse {
     HttpResponse::Ok()
         .insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json")))
         .body(r#"{"status":"ok"}"#)
@@ -77,13 +77,13 @@ pub(super) async fn lives() -> HttpResponse {
 
 /// Checks all conditions for readiness.
 pub(super) async fn checks(state: &OpsState) -> Vec<Check> {
-    let asked = tokio::time::timeout(STORE_WITHIN, state.desk.probe()).await;
-    let store = match asked {
+    let probed = tokio::time::timeout(STORE_TIMEOUT, state.key_admin.probe()).await;
+    let store = match probed {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!(
             "the store did not answer within {} s",
-            STORE_WITHIN.as_secs()
+            STORE_TIMEOUT.as_secs()
         )),
     };
     let draining = if state.service.is_draining() {
@@ -93,12 +93,12 @@ pub(super) async fn checks(state: &OpsState) -> Vec<Check> {
     };
     let mut checks = vec![Check::of("store", store), Check::of("accepting", draining)];
     if let Some(view) = &state.health.view {
-        let leased = if view.has_valid_lease() {
+        let membership = if view.has_valid_lease() {
             Ok(())
         } else {
             Err("this node is no member: its heartbeats are not answered".to_owned())
         };
-        checks.push(Check::of("member", leased));
+        checks.push(Check::of("member", membership));
     }
     checks
 }
@@ -117,7 +117,7 @@ fn disk_note(state: &OpsState) -> Option<&'static str> {
 pub(super) async fn ready(state: Data<OpsState>) -> Result<HttpResponse, Problem> {
     let checks = checks(&state).await;
     let ready = checks.iter().all(|check| check.ok);
-    let retention = state.health.retention.held_because();
+    let retention = state.health.retention.pause_reason();
     let disk = disk_note(&state);
     let notes = [("retention", retention), ("disk", disk)];
     let note = |(name, detail): (_, Option<_>)| {

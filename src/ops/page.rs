@@ -23,14 +23,14 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; frame-ancestors 'non
 const STYLE: &str = include_str!("page.css");
 
 /// The configuration as the page shows it.
-pub(super) struct About {
+pub(super) struct ConfigView {
     /// The text of `print-config`: it names files, and contains no secret.
     text: String,
     /// The location of the store.
     store: String,
 }
 
-impl About {
+impl ConfigView {
     pub(super) fn of(config: &Config) -> anyhow::Result<Self> {
         Ok(Self {
             text: toml::to_string(config)?,
@@ -86,11 +86,11 @@ fn render(state: &OpsState, checks: &[Check], now: &Scrape) -> Markup {
                     (actors(now))
                     (sessions(now))
                     (webhooks(now))
-                    (store(state.about.as_ref(), now))
+                    (store(state.config.as_ref(), now))
                     (quarantined(&quarantine::recent()))
                     (unreadable(&quarantine::unreadable()))
-                    @if let Some(about) = &state.about {
-                        section.wide { h2 { "Configuration" } pre tabindex="0" { (about.text) } }
+                    @if let Some(config) = &state.config {
+                        section.wide { h2 { "Configuration" } pre tabindex="0" { (config.text) } }
                     }
                 }
             }
@@ -185,11 +185,11 @@ fn process(now: &Scrape) -> Markup {
 
 fn actors(now: &Scrape) -> Markup {
     let row = |kind: &ActorKind| {
-        let own = [("actor", kind.as_str())];
-        let handled = now.sum("porchlight_actor_handle_seconds_count", &own);
-        let took = now.sum("porchlight_actor_handle_seconds_sum", &own);
+        let labels = [("actor", kind.as_str())];
+        let handled = now.sum("porchlight_actor_handle_seconds_count", &labels);
+        let total_sec = now.sum("porchlight_actor_handle_seconds_sum", &labels);
         let mean_ms = if handled > 0.0 {
-            took / handled * 1000.0
+            total_sec / handled * 1000.0
         } else {
             0.0
         };
@@ -197,7 +197,7 @@ fn actors(now: &Scrape) -> Markup {
             tr {
                 th scope="row" { (kind.as_str()) }
                 @for name in ["live", "started_total", "stopped_total", "restarts_total", "mailbox_messages", "messages_total", "rejected_total"] {
-                    td.number { (count(now.sum(&format!("porchlight_actor_{name}"), &own))) }
+                    td.number { (count(now.sum(&format!("porchlight_actor_{name}"), &labels))) }
                 }
                 td.number { (format!("{mean_ms:.3} ms")) }
             }
@@ -257,7 +257,7 @@ fn sessions(now: &Scrape) -> Markup {
 }
 
 fn webhooks(now: &Scrape) -> Markup {
-    let kept = |state| now.sum("porchlight_webhook_messages", &[("state", state)]);
+    let messages = |state| now.sum("porchlight_webhook_messages", &[("state", state)]);
     let delivered = now.sum(
         "porchlight_webhook_attempts_total",
         &[("outcome", "delivered")],
@@ -272,28 +272,28 @@ fn webhooks(now: &Scrape) -> Markup {
                 "in flight",
                 count(now.of_metric("porchlight_webhook_in_flight")),
             ),
-            ("waiting for the first attempt", count(kept("pending"))),
-            ("waiting for a retry", count(kept("retrying"))),
-            ("failed permanently", count(kept("failed"))),
+            ("waiting for the first attempt", count(messages("pending"))),
+            ("waiting for a retry", count(messages("retrying"))),
+            ("failed permanently", count(messages("failed"))),
         ],
     )
 }
 
-fn store(about: Option<&About>, now: &Scrape) -> Markup {
+fn store(config: Option<&ConfigView>, now: &Scrape) -> Markup {
     let commits = now.of_metric("porchlight_store_commit_seconds_count");
-    let took = now.of_metric("porchlight_store_commit_seconds_sum");
+    let total_sec = now.of_metric("porchlight_store_commit_seconds_sum");
     let mean_ms = if commits > 0.0 {
-        took / commits * 1000.0
+        total_sec / commits * 1000.0
     } else {
         0.0
     };
     let operations =
         |outcome| now.sum("porchlight_store_operations_total", &[("outcome", outcome)]);
-    let place = about.map_or("", |about| about.store.as_str()).to_owned();
+    let folder = config.map_or("", |config| config.store.as_str()).to_owned();
     card(
         "Store",
         &[
-            ("folder", place),
+            ("folder", folder),
             (
                 "used on disk",
                 bytes(now.of_metric("porchlight_store_disk_bytes")),
@@ -352,8 +352,8 @@ fn unreadable(recent: &[Unreadable]) -> Markup {
 fn count(value: f64) -> String {
     let digits = format!("{:.0}", value.max(0.0));
     let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

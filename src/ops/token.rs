@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 /// The file's name next to the store.
-const NAME: &str = "operators.json";
+const FILE_NAME: &str = "operators.json";
 
 /// The content of the file.
 #[derive(Serialize, Deserialize)]
@@ -46,7 +46,7 @@ impl TokenFile {
     ///
     /// Returns an error if the file cannot be written for another reason.
     pub fn write(folder: &Path, address: SocketAddr) -> anyhow::Result<Self> {
-        let path = folder.join(NAME);
+        let path = folder.join(FILE_NAME);
         let mut bytes = [0_u8; 32];
         porchlight_world::fill(&mut bytes);
         let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -54,7 +54,7 @@ impl TokenFile {
         let text = serde_json::to_string(&Entry { address, token })?;
         let mut written = replace(&path, text.as_bytes());
         if is_full(&written) {
-            // The room of the earlier file suffices. Its token is of no use any more.
+            // The space of the earlier file suffices, and its token is no longer valid.
             written = fs::remove_file(&path).and_then(|()| replace(&path, text.as_bytes()));
         }
         match written {
@@ -68,16 +68,16 @@ impl TokenFile {
         Ok(Self { path, hash })
     }
 
-    /// Returns whether the last server of the store in `folder` ended without removing its file, which it does when it
-    /// drains.
+    /// Returns whether `folder` has the file of an earlier server: a server that drains removes its
+    /// file.
     #[must_use]
-    pub fn was_left(folder: &Path) -> bool {
-        folder.join(NAME).is_file()
+    pub fn is_left_over(folder: &Path) -> bool {
+        folder.join(FILE_NAME).is_file()
     }
 
     /// Returns whether the token is valid. Digests are compared in constant time.
     #[must_use]
-    pub fn is(&self, given: &str) -> bool {
+    pub fn matches(&self, given: &str) -> bool {
         hash(given).ct_eq(&self.hash).into()
     }
 }
@@ -86,7 +86,7 @@ impl Drop for TokenFile {
     fn drop(&mut self) {
         // Another server may have started on the same store; its file stays.
         let is_ours = read(self.path.parent().unwrap_or(Path::new(".")))
-            .is_ok_and(|entry| entry.is_some_and(|entry| self.is(&entry.token)));
+            .is_ok_and(|entry| entry.is_some_and(|entry| self.matches(&entry.token)));
         if is_ours && let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "the operators' token cannot be removed");
         }
@@ -99,7 +99,7 @@ impl Drop for TokenFile {
 ///
 /// Returns an error if the file cannot be read or parsed.
 pub(super) fn read(folder: &Path) -> anyhow::Result<Option<Entry>> {
-    let path = folder.join(NAME);
+    let path = folder.join(FILE_NAME);
     match fs::read(&path) {
         Ok(bytes) => {
             Ok(Some(serde_json::from_slice(&bytes).with_context(|| {
@@ -111,6 +111,7 @@ pub(super) fn read(folder: &Path) -> anyhow::Result<Option<Entry>> {
     }
 }
 
+/// Returns whether writing failed because the disk is full.
 fn is_full(written: &io::Result<()>) -> bool {
     matches!(written, Err(error) if error.kind() == io::ErrorKind::StorageFull)
 }
@@ -118,8 +119,8 @@ fn is_full(written: &io::Result<()>) -> bool {
 /// Writes a temporary file and renames it, so that readers never see a partial file. Only the owner
 /// can read it from the start.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let aside = path.with_extension("new");
-    match fs::remove_file(&aside) {
+    let temporary = path.with_extension("new");
+    match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
@@ -127,9 +128,9 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(&aside)?;
+        .open(&temporary)?;
     file.write_all(bytes)?;
-    fs::rename(&aside, path)
+    fs::rename(&temporary, path)
 }
 
 fn hash(token: &str) -> [u8; 32] {
@@ -150,7 +151,11 @@ mod tests {
         let former = TokenFile::write(&folder, address).unwrap();
         let token = TokenFile::write(&folder, address).unwrap();
         let entry = read(&folder).unwrap().unwrap();
-        assert!(token.is(&entry.token) && !former.is(&entry.token) && entry.address == address);
+        assert!(
+            token.matches(&entry.token)
+                && !former.matches(&entry.token)
+                && entry.address == address
+        );
         assert_eq!(
             fs::metadata(&token.path).unwrap().permissions().mode() & 0o777,
             0o600

@@ -67,15 +67,15 @@ pub(super) fn draw(track: &Track, score: &Score, picture: &mut Picture) {
     }
     shapes.push(title);
     row.y += 12.0;
-    for (way, words) in TRAVEL_MODES {
-        if track.has(way) {
+    for (mode, words) in TRAVEL_MODES {
+        if track.has(mode) {
             row.y += ROW_PX;
             let middle = row.y - 4.5;
             let ends = [0.0, SAMPLE_PX - 14.0].map(|dx| At {
                 x: row.x + dx,
                 y: middle,
             });
-            shapes.push(line(ends.into(), pen(way)));
+            shapes.push(line(ends.into(), pen(mode)));
             shapes.push(text(beside(row), words, Ink::Text));
         }
     }

@@ -114,8 +114,8 @@ impl Font<'_> {
         to: &mut Pixmap,
     ) {
         for Placed { character, at } in letters {
-            let place = |position: f32| (position * SCALE * PARTS as f32).round() as i32;
-            let (x, y) = (place(at.x), place(at.y));
+            let subpixel = |position: f32| (position * SCALE * PARTS as f32).round() as i32;
+            let (x, y) = (subpixel(at.x), subpixel(at.y));
             let key = Key {
                 character: *character,
                 size_bits: self.size.to_bits(),

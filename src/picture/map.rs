@@ -17,7 +17,7 @@ use super::{Anchor, At, HEIGHT_PX, Ink, Pen, Picture, Shape, WIDTH_PX};
 /// The space between the content and the map's edge, in pixels.
 const MARGIN_PX: f32 = 56.0;
 /// The minimum width and height of the shown area, in metres.
-const SPAN_LEAST_M: f32 = 60.0;
+const SPAN_MIN_M: f32 = 60.0;
 /// The multiple of the path's length beyond which an address is pointed at instead of shown.
 const ADDRESS_FAR: f32 = 3.0;
 /// The distance within which an address is always shown.
@@ -25,7 +25,7 @@ const ADDRESS_NEAR_M: f32 = 300.0;
 /// The distance below which points are merged.
 const POINT_PX: f32 = 1.5;
 /// The distance from one arrow on the path to the next.
-const ARROW_EVERY_PX: f32 = 110.0;
+const ARROW_DISTANCE_PX: f32 = 110.0;
 /// The maximum length of the scale bar.
 const BAR_PX: f32 = 130.0;
 /// The radius below which a circle is kept clear of its label.
@@ -42,7 +42,7 @@ struct View {
 impl View {
     fn of(track: &Track) -> Self {
         let (mut low, mut high) = bounds(&track.focus, 0.0);
-        let path_m = low.distance_m(high).max(SPAN_LEAST_M);
+        let path_m = low.distance_m(high).max(SPAN_MIN_M);
         let centre = middle(low, high);
         let address = Place::default();
         let limit_m = (ADDRESS_FAR * path_m).max(ADDRESS_NEAR_M);
@@ -50,8 +50,8 @@ impl View {
             let around = bounds(&[address], track.address_accuracy_m.min(path_m));
             (low, high) = bounds(&[low, high, around.0, around.1], 0.0);
         }
-        let wide_m = (high.east_m - low.east_m).max(SPAN_LEAST_M);
-        let high_m = (high.north_m - low.north_m).max(SPAN_LEAST_M);
+        let wide_m = (high.east_m - low.east_m).max(SPAN_MIN_M);
+        let high_m = (high.north_m - low.north_m).max(SPAN_MIN_M);
         let across = (MAP.width() - 2.0 * MARGIN_PX) / wide_m;
         let down = (MAP.height() - 2.0 * MARGIN_PX) / high_m;
         Self {
@@ -92,9 +92,9 @@ fn bounds(places: &[Place], room_m: f32) -> (Place, Place) {
     (low, high)
 }
 
-/// Returns the pen of a way.
-pub(super) fn pen(way: TravelMode) -> Pen {
-    let (ink, width, dashes, round): (_, _, &'static [f32], _) = match way {
+/// Returns the pen for a travel mode.
+pub(super) fn pen(mode: TravelMode) -> Pen {
+    let (ink, width, dashes, round): (_, _, &'static [f32], _) = match mode {
         TravelMode::Drive => (Ink::Drive, 6.0, &[], true),
         TravelMode::Walk => (Ink::Walk, 4.5, &[0.01, 7.0], true),
         TravelMode::Stairs => (Ink::Stairs, 9.0, &[2.5, 3.5], false),
@@ -258,25 +258,25 @@ fn draw_leg(view: &View, leg: &Leg, shapes: &mut Vec<Shape>) {
 }
 
 /// Draws arrows in the direction of movement.
-fn arrows(run: &[At], way: TravelMode, shapes: &mut Vec<Shape>) {
-    let mut since_px = ARROW_EVERY_PX / 2.0;
+fn arrows(run: &[At], mode: TravelMode, shapes: &mut Vec<Shape>) {
+    let mut since_px = ARROW_DISTANCE_PX / 2.0;
     for pair in run.windows(2) {
         let [a, b] = pair else { continue };
         let (dx, dy) = (b.x - a.x, b.y - a.y);
         let long = (dx * dx + dy * dy).sqrt();
         since_px += long;
-        if since_px < ARROW_EVERY_PX || long < POINT_PX {
+        if since_px < ARROW_DISTANCE_PX || long < POINT_PX {
             continue;
         }
         since_px = 0.0;
         let (ux, uy) = (dx / long, dy / long);
-        let reach = if way == TravelMode::Drive { 8.5 } else { 6.5 };
+        let reach = if mode == TravelMode::Drive { 8.5 } else { 6.5 };
         let at = |along: f32, aside: f32| At {
             x: b.x + (ux * along - uy * aside) * reach,
             y: b.y + (uy * along + ux * aside) * reach,
         };
         let points = vec![at(1.0, 0.0), at(-0.7, 0.85), at(-0.3, 0.0), at(-0.7, -0.85)];
-        let fill = if way == TravelMode::Drive {
+        let fill = if mode == TravelMode::Drive {
             Ink::Drive
         } else {
             Ink::Walk

@@ -1,11 +1,11 @@
-//! A picture's pixels as places in a palette of at most 256 colours, which is a third of the bytes
-//! of red, green and blue.
+//! Indexed colour: a palette of at most 256 colours and a byte for each pixel, which is a third of
+//! the bytes of red, green and blue.
 
 use std::collections::HashMap;
 
-/// The most colours of a palette in a PNG file.
-const MAX_COLOURS: usize = 256;
-/// The number of bits of a place in the table of recent colours.
+/// The maximum number of colours of a palette in a PNG file.
+const COLOURS_MAX: usize = 256;
+/// The number of bits of an index into the table of recent colours.
 const RECENT_BITS: u32 = 10;
 
 /// The number of pixels that are compared at once.
@@ -15,16 +15,16 @@ type Rgb = [u8; 3];
 /// Red, green, blue and opacity.
 type Pixel = [u8; 4];
 
-/// Pixels as places in a palette.
+/// A picture in indexed colour.
 pub(super) struct Indexed {
     /// Red, green and blue of each colour.
     pub(super) palette: Vec<u8>,
-    /// For each pixel the place of its colour in the palette.
-    pub(super) places: Vec<u8>,
+    /// For each pixel the index of its colour in the palette.
+    pub(super) indices: Vec<u8>,
 }
 
-/// Returns the pixels as places in a palette. If there are more than 256 colours, the rarest ones
-/// (edges between two shapes) become the nearest of the others.
+/// Converts pixels to indexed colour. If there are more than 256 colours, the rarest ones (edges
+/// between two shapes) become the nearest of the others.
 pub(super) fn indexed(pixels: &[Pixel]) -> Indexed {
     let mut colours = Colours::default();
     let runs = runs(pixels, |pixel| colours.number_of(pixel));
@@ -32,15 +32,15 @@ pub(super) fn indexed(pixels: &[Pixel]) -> Indexed {
     for (number, length) in &runs {
         counts[*number as usize] += u64::from(*length);
     }
-    let (palette, place_of) = reduced(&colours.all, &counts);
-    let mut places = Vec::with_capacity(pixels.len());
+    let (palette, index_of) = most_frequent(&colours.all, &counts);
+    let mut indices = Vec::with_capacity(pixels.len());
     for (number, length) in runs {
-        let place = place_of[number as usize];
-        places.resize(places.len() + length as usize, place);
+        let index = index_of[number as usize];
+        indices.resize(indices.len() + length as usize, index);
     }
     Indexed {
         palette: palette.concat(),
-        places,
+        indices,
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) fn indexed(pixels: &[Pixel]) -> Indexed {
 fn runs(mut pixels: &[Pixel], mut number_of: impl FnMut(Pixel) -> u32) -> Vec<(u32, u32)> {
     let mut runs = Vec::new();
     while let Some(first) = pixels.first() {
-        // Whole blocks first, which the compiler compares with wide instructions.
+        // The compiler compares whole blocks with wide instructions.
         let bits = |pixel: &Pixel| u32::from_le_bytes(*pixel);
         let differs = |pixel: &Pixel| bits(pixel) ^ bits(first);
         let blocks = pixels
@@ -102,31 +102,33 @@ impl Colours {
     }
 }
 
-/// Returns the most frequent colours, and for each colour the place of the nearest one of them.
-fn reduced(all: &[Rgb], counts: &[u64]) -> (Vec<Rgb>, Vec<u8>) {
+/// Returns the palette of the most frequent colours, and for each colour the index of the nearest
+/// palette colour.
+fn most_frequent(all: &[Rgb], counts: &[u64]) -> (Vec<Rgb>, Vec<u8>) {
     let mut by_count: Vec<usize> = (0..all.len()).collect();
     // The sort is stable, so the same pixels give the same palette.
     by_count.sort_by_key(|number| std::cmp::Reverse(counts[*number]));
-    let (kept, rare) = by_count.split_at(by_count.len().min(MAX_COLOURS));
+    let (kept, rare) = by_count.split_at(by_count.len().min(COLOURS_MAX));
     let palette: Vec<Rgb> = kept.iter().map(|number| all[*number]).collect();
-    let mut place_of = vec![0_u8; all.len()];
-    for (place, number) in kept.iter().enumerate() {
-        place_of[*number] = place as u8;
+    let mut index_of = vec![0_u8; all.len()];
+    for (index, number) in kept.iter().enumerate() {
+        index_of[*number] = index as u8;
     }
     for number in rare {
-        place_of[*number] = nearest(&palette, all[*number]);
+        index_of[*number] = nearest(&palette, all[*number]);
     }
-    (palette, place_of)
+    (palette, index_of)
 }
 
+/// Returns the index of the palette colour with the smallest distance to `colour`.
 fn nearest(palette: &[Rgb], colour: Rgb) -> u8 {
     let distance = |other: &Rgb| -> u32 {
         let channels = other.iter().zip(colour);
         channels.map(|(a, b)| u32::from(a.abs_diff(b)).pow(2)).sum()
     };
-    let places = palette.iter().enumerate();
-    let nearest = places.min_by_key(|(_, other)| distance(other));
-    nearest.map_or(0, |(place, _)| place as u8)
+    let indices = palette.iter().enumerate();
+    let nearest = indices.min_by_key(|(_, other)| distance(other));
+    nearest.map_or(0, |(index, _)| index as u8)
 }
 
 #[cfg(test)]
@@ -139,12 +141,12 @@ mod tests {
         [red, green, blue, 255]
     }
 
-    fn painted(indexed: &Indexed) -> Vec<Rgb> {
-        let colour = |place: &u8| {
-            let at = usize::from(*place) * 3;
+    fn colours_of(indexed: &Indexed) -> Vec<Rgb> {
+        let colour = |index: &u8| {
+            let at = usize::from(*index) * 3;
             [0, 1, 2].map(|channel| indexed.palette[at + channel])
         };
-        indexed.places.iter().map(colour).collect()
+        indexed.indices.iter().map(colour).collect()
     }
 
     #[test]
@@ -160,7 +162,7 @@ mod tests {
         let twice = (0..256).flat_map(|number| [number, number]);
         let colours: Vec<Rgb> = twice.chain(256..300).map(colour).collect();
         let pixels: Vec<_> = colours.iter().copied().map(pixel).collect();
-        let painted = painted(&indexed(&pixels));
+        let painted = colours_of(&indexed(&pixels));
         assert_eq!(painted[..512], colours[..512]);
         for (painted, colour) in painted[512..].iter().zip(&colours[512..]) {
             assert_eq!(*painted, [colour[0], colour[1], 0]);
@@ -177,8 +179,8 @@ mod tests {
             let pixels: Vec<Rgb> = order.iter().map(|index| *index.get(&colours)).collect();
             let opaque: Vec<_> = pixels.iter().copied().map(pixel).collect();
             let indexed = indexed(&opaque);
-            prop_assert!(indexed.palette.len() <= 3 * MAX_COLOURS);
-            prop_assert_eq!(painted(&indexed), pixels);
+            prop_assert!(indexed.palette.len() <= 3 * COLOURS_MAX);
+            prop_assert_eq!(colours_of(&indexed), pixels);
         }
     }
 }

@@ -24,7 +24,7 @@ pub enum PngError {
     Encoding,
 }
 
-/// Paints a picture on a light page.
+/// Paints a picture in the light theme, and returns the PNG file.
 ///
 /// # Errors
 ///
@@ -42,7 +42,8 @@ pub fn png(picture: &Picture) -> Result<Vec<u8>, PngError> {
     canvas.encode()
 }
 
-/// Paints shapes without text on a square of `side_px` pixels, two pixels in the file for each.
+/// Paints shapes without text on a square of `side_px` pixels, each of which is two pixels wide in
+/// the file. Returns the PNG file.
 pub(super) fn square(shapes: &[Shape], side_px: u32, is_dark: bool) -> Result<Vec<u8>, PngError> {
     let side = side_px * SCALE as u32;
     let mut canvas = Canvas {
@@ -175,8 +176,8 @@ impl Canvas {
     /// longer than painting them.
     fn encode(&self) -> Result<Vec<u8>, PngError> {
         let (width, height) = (self.pixels.width(), self.pixels.height());
-        let Indexed { palette, places } = palette::indexed(self.pixels.data().as_chunks().0);
-        let mut file = Vec::with_capacity(places.len() / 16);
+        let Indexed { palette, indices } = palette::indexed(self.pixels.data().as_chunks().0);
+        let mut file = Vec::with_capacity(indices.len() / 16);
         let mut encoder = png::Encoder::new(&mut file, width, height);
         encoder.set_color(png::ColorType::Indexed);
         encoder.set_palette(palette);
@@ -184,7 +185,7 @@ impl Canvas {
         encoder.set_filter(png::Filter::Up);
         let written = encoder
             .write_header()
-            .and_then(|mut writer| writer.write_image_data(&places));
+            .and_then(|mut writer| writer.write_image_data(&indices));
         written.map_err(|_| PngError::Encoding)?;
         Ok(file)
     }
@@ -198,8 +199,8 @@ fn polyline(points: &[At]) -> Option<Path> {
 }
 
 fn append(path: &mut PathBuilder, points: &[At], is_closed: bool) {
-    for (place, at) in points.iter().enumerate() {
-        if place == 0 {
+    for (index, at) in points.iter().enumerate() {
+        if index == 0 {
             path.move_to(at.x, at.y);
         } else {
             path.line_to(at.x, at.y);

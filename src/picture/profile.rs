@@ -8,9 +8,9 @@ use super::marks::climb_words;
 use super::{Anchor, At, Ink, Pen, Picture, Shape};
 
 /// The minimum number of levels for a profile.
-const LEVELS_LEAST: usize = 10;
+const LEVELS_MIN: usize = 10;
 /// The minimum height range of the profile: noise of some decimetres should look like noise.
-const SPAN_LEAST_M: f32 = 8.0;
+const SPAN_MIN_M: f32 = 8.0;
 
 /// The conversion from time and height to pixels.
 struct Axes {
@@ -41,7 +41,7 @@ pub(super) fn draw(track: &Track, picture: &mut Picture) {
     };
     let (from_ms, to_ms) = (track.heights.from_ms, track.heights.to_ms);
     let levels = &track.heights.levels;
-    if levels.len() < LEVELS_LEAST {
+    if levels.len() < LEVELS_MIN {
         shapes.push(text(title, "Height", Ink::Text));
         let at = At {
             x: title.x,
@@ -58,7 +58,7 @@ pub(super) fn draw(track: &Track, picture: &mut Picture) {
     let heights = levels.iter().map(|level| level.height_m);
     let low_m = heights.clone().fold(0.0, f32::min);
     let high_m = heights.fold(0.0, f32::max);
-    let room_m = ((SPAN_LEAST_M - (high_m - low_m)) / 2.0).max((high_m - low_m) * 0.12);
+    let room_m = ((SPAN_MIN_M - (high_m - low_m)) / 2.0).max((high_m - low_m) * 0.12);
     let axes = Axes {
         plot: Area {
             left: PROFILE.left + 40.0,
@@ -70,7 +70,7 @@ pub(super) fn draw(track: &Track, picture: &mut Picture) {
         to_ms,
         low_m: low_m - room_m,
         // The space above the line leaves room for text.
-        high_m: high_m + room_m + (high_m - low_m).max(SPAN_LEAST_M / 2.0) * 0.3,
+        high_m: high_m + room_m + (high_m - low_m).max(SPAN_MIN_M / 2.0) * 0.3,
     };
     let words = climbs(&axes, track, shapes);
     scale(&axes, shapes);

@@ -173,8 +173,8 @@ fn write_text(out: &mut String, shape: &Shape) {
 fn write_points(out: &mut String, points: &[At]) {
     let is_closed = points.len() > 2 && points.first() == points.last();
     let count = points.len() - usize::from(is_closed);
-    for (place, at) in points.iter().take(count).enumerate() {
-        let letter = if place == 0 { 'M' } else { 'L' };
+    for (index, at) in points.iter().take(count).enumerate() {
+        let letter = if index == 0 { 'M' } else { 'L' };
         let _ = write!(out, "{letter}{} {}", number(at.x), number(at.y));
     }
     if is_closed {

@@ -13,7 +13,7 @@ use super::engine::fjall::acknowledged::{self, Acknowledged};
 use super::engine::{Durability, Engine, EngineError, Space, Write};
 use super::record;
 
-/// Maximum size of one write to the copy, in bytes.
+/// The maximum size of one write to the copy, in bytes.
 const CHUNK_BYTES: usize = 1024 * 1024;
 
 /// The error of a backup. The partial copy is removed; the store is untouched.
@@ -39,11 +39,11 @@ pub enum BackupError {
 /// The size of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackupReport {
-    /// Number of rows.
+    /// The number of rows.
     pub rows: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
-    /// Number of the last group in the copy.
+    /// The number of the last group in the copy.
     pub log: u64,
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::limits::CHECK_DAMAGED_ROWS_MAX;
+use porchlight_schema::privacy::hex;
 use serde::{Deserialize, Serialize};
 
 use super::engine::{Engine, EngineError, KeyRange, Order, Space};
@@ -102,7 +103,7 @@ impl CheckReport {
                 kind: name.kind.to_owned(),
                 id: name.id,
                 space,
-                key: record::hex(key),
+                key: hex(key),
                 reason: error.to_string(),
             });
         }
@@ -145,8 +146,8 @@ pub(crate) fn check(engine: &dyn Engine) -> CheckReport {
         }));
         report.unreadable.push(UnreadableRange {
             space,
-            after: seen.last.as_deref().map(record::hex),
-            before: back.last.as_deref().map(record::hex),
+            after: seen.last.as_deref().map(hex),
+            before: back.last.as_deref().map(hex),
             reason: error.to_string(),
         });
     }
@@ -267,7 +268,7 @@ fn append(file: &std::path::Path, row: &DamagedRow, value: &[u8]) -> io::Result<
         key,
         reason,
     } = row;
-    let (space, value) = (space.as_str(), record::hex(value));
+    let (space, value) = (space.as_str(), hex(value));
     let line = format!("{kind}\t{id}\t{space}\t{key}\t{value}\t{reason}\n");
     quarantine::append(file, &line)
 }

@@ -125,7 +125,7 @@ impl Committer {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Overloaded`] if the queue is full, [`StoreError::Full`] if the disk is,
+    /// Returns [`StoreError::Overloaded`] if the queue is full, [`StoreError::Full`] if the disk is,
     /// [`StoreError::Unavailable`] if the store is closed or failed, and the errors of `decide`.
     pub async fn run<T, F>(&self, bytes: usize, durability: Durability, decide: F) -> StoreResult<T>
     where
@@ -136,7 +136,7 @@ impl Committer {
             .await
     }
 
-    /// Like [`Self::run`], for a client, whose writes are refused while the disk is nearly full.
+    /// Runs an operation like [`Self::run`], but refuses its writes while the disk is nearly full.
     ///
     /// # Errors
     ///

@@ -17,9 +17,9 @@ use porchlight_ports::StoreError;
 use super::engine::{Engine, EngineError, KeyRange, Order, Space, Write};
 use super::record;
 
-/// Number of slots in the ring.
+/// The number of slots in the ring.
 pub(crate) const RING: u64 = 65_536;
-/// Number of groups after which the engine's memtables are flushed to tables.
+/// The number of groups after which the engine's memtables are flushed to tables.
 pub(crate) const ROTATE_GROUPS: u64 = RING / 8;
 
 const _: () = assert!(

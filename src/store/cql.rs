@@ -81,7 +81,7 @@ use db::Db;
 pub(crate) use row_ttls::RowTtls;
 use statements::Statements;
 
-/// Maximum number of threads that serve the database connections.
+/// The maximum number of threads that serve the database connections.
 const THREADS_MAX: usize = 4;
 /// One such thread serves this many processors: a statement crosses to another thread less often if there are few, and one
 /// thread executes about 20,000 statements per second (bench/results/2026-11-23-cluster.md).
@@ -129,7 +129,7 @@ struct Inner {
     row_ttls: RowTtls,
     caches: Caches,
     bounded: BoundedPartitions,
-    /// Number of starts of single serving processes; see [`serving`].
+    /// The number of starts of single serving processes; see [`serving`].
     epoch: u64,
     ownership: Arc<dyn Ownership>,
     clock: Arc<dyn Clock>,

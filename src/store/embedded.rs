@@ -204,7 +204,7 @@ impl EmbeddedStore {
         self.engine.reseal(secrets)
     }
 
-    /// Approximate number of bytes in memtables.
+    /// Returns the approximate number of bytes in memtables.
     #[must_use]
     pub fn memtables_bytes(&self) -> u64 {
         self.engine.inner().memtables_bytes()
@@ -214,7 +214,7 @@ impl EmbeddedStore {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unavailable`] if the engine fails.
+    /// Returns [`StoreError::Unavailable`] if the engine fails.
     pub fn flush_tables(&self) -> StoreResult<()> {
         Ok(self.engine.inner().flush()?)
     }
@@ -347,7 +347,7 @@ mod tests {
         std::env::temp_dir().join(name)
     }
 
-    fn level_becomes(store: &EmbeddedStore, level: SpaceLevel) {
+    fn wait_for_level(store: &EmbeddedStore, level: SpaceLevel) {
         for _ in 0..600 {
             if store.committer().space() == level {
                 return;
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(group(), before, "nothing was written");
 
         free_bytes.store(1 << 29, Ordering::Relaxed);
-        level_becomes(&store, SpaceLevel::Low);
+        wait_for_level(&store, SpaceLevel::Low);
         assert!(matches!(put(&store, 2), Err(StoreError::Full)));
         let service = store.committer().write(|txn| {
             txn.put(Space::State, vec![0xfd, 2], vec![2]);
@@ -411,7 +411,7 @@ mod tests {
         runtime.block_on(service).unwrap();
 
         free_bytes.store(1 << 31, Ordering::Relaxed);
-        level_becomes(&store, SpaceLevel::Plenty);
+        wait_for_level(&store, SpaceLevel::Plenty);
         put(&store, 3).unwrap();
         assert_eq!(read(&store), [3]);
         store.flush_tables().unwrap();

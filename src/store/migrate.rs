@@ -19,7 +19,7 @@ use super::engine::KeyRange;
 use super::tables::{Key, idempotency, to_score};
 use super::txn::{Row, Scan};
 
-/// Number of sessions imported concurrently.
+/// The number of sessions imported concurrently.
 const AT_ONCE: usize = 8;
 /// The number of sessions per page of the list.
 const PAGE_ROWS: usize = 256;

@@ -3,12 +3,13 @@
 //! an absence.
 
 use porchlight_ports::{StoreError, StoreResult};
+use porchlight_schema::privacy::hex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::engine::Space;
 
-/// Number of bytes after the payload: the group's number and the CRC-32.
+/// The number of bytes after the payload: the group's number and the CRC-32.
 pub(crate) const SEAL_BYTES: usize = 12;
 
 /// The number of the payload format: postcard. Every format ever written stays readable.
@@ -36,15 +37,6 @@ pub(crate) fn seal(space: Space, key: &[u8], mut payload: Vec<u8>, log: u64) -> 
 /// and hashes.
 pub(crate) fn corrupt(space: Space, key: &[u8], what: &str) -> StoreError {
     StoreError::Corrupt(format!("{} row {}: {what}", space.as_str(), hex(key)))
-}
-
-/// Returns the hexadecimal digits of a key or value.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let mut digits = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        digits.push_str(&format!("{byte:02x}"));
-    }
-    digits
 }
 
 /// Returns whether a value's checksum matches.

@@ -41,7 +41,7 @@ pub struct Scan {
     pub range: KeyRange,
     /// The order of the rows.
     pub order: Order,
-    /// Maximum number of rows.
+    /// The maximum number of rows.
     pub rows_max: usize,
     /// The scan ends after the row with which the payloads reach this many bytes.
     pub bytes_max: usize,
@@ -51,7 +51,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Up to `rows_max` rows of [`Space::State`], smallest key first.
+    /// Returns a scan of at most `rows_max` rows of [`Space::State`], smallest key first.
     #[must_use]
     pub fn state(range: KeyRange, rows_max: usize) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Scan {
         }
     }
 
-    /// Returns the keys of at most `rows_max` rows of [`Space::State`], smallest first.
+    /// Returns a scan of the keys of at most `rows_max` rows of [`Space::State`], smallest first.
     #[must_use]
     pub fn keys(range: KeyRange, rows_max: usize) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Scan {
         }
     }
 
-    /// Up to `rows_max` rows of [`Space::Journal`], smallest key first.
+    /// Returns a scan of at most `rows_max` rows of [`Space::Journal`], smallest key first.
     #[must_use]
     pub fn journal(range: KeyRange, rows_max: usize) -> Self {
         Self {

@@ -130,7 +130,7 @@ impl Guard {
         tokio::spawn(async move {
             let timeout = Duration::from_millis(LOOK_UP_PERMIT_MS_MAX);
             let verdict = match permits.acquire(holder, timeout).await {
-                Some(_permit) => judge(resolver.look_up(holder, &key.1).await, &allowed),
+                Some(_permit) => verdict_of(resolver.look_up(holder, &key.1).await, &allowed),
                 None => {
                     ResolverMetrics::get().on_refused(PermitPoolKind::LookUps);
                     Err(NameRefused::Busy)
@@ -149,7 +149,7 @@ fn lock<T>(look_ups: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     look_ups.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn judge(addresses: Result<Vec<IpAddr>, NameRefused>, allowed: &[Cidr]) -> Verdict {
+fn verdict_of(addresses: Result<Vec<IpAddr>, NameRefused>, allowed: &[Cidr]) -> Verdict {
     let addresses = addresses?;
     if addresses.is_empty() {
         return Err(NameRefused::NoAddress);

@@ -9,7 +9,7 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// The folder cannot be opened or synced.
+/// Returns an error if the folder cannot be opened or synced.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
@@ -18,7 +18,7 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// A file or folder cannot be opened or synced.
+/// Returns an error if a file or folder cannot be opened or synced.
 pub fn sync_tree(folder: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -35,7 +35,7 @@ pub fn sync_tree(folder: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// A folder cannot be read or synced.
+/// Returns an error if a folder cannot be read or synced.
 pub fn sync_folders(folder: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -51,7 +51,7 @@ pub fn sync_folders(folder: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The file cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn write_private(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let half = folder.join(format!("{name}.{}", std::process::id()));
     // An earlier process with the same number may have been killed here: in a container all have the number 1.

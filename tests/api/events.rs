@@ -54,15 +54,15 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    fn asking(server: &Server, key: &str, id: &str) -> reqwest::RequestBuilder {
+    fn stream_request(server: &Server, key: &str, id: &str) -> reqwest::RequestBuilder {
         let request = server.request(Method::GET, &events(id));
         request
             .header("Service-Key", key)
             .header("Accept", "text/event-stream")
     }
 
-    async fn ask(server: &Server, id: &str, after: Option<u32>) -> reqwest::Response {
-        let mut request = Self::asking(server, &server.keys.secret, id);
+    async fn open_stream(server: &Server, id: &str, after: Option<u32>) -> reqwest::Response {
+        let mut request = Self::stream_request(server, &server.keys.secret, id);
         if let Some(after) = after {
             request = request.header("Last-Event-ID", after);
         }
@@ -70,7 +70,7 @@ impl Client {
     }
 
     pub(crate) async fn connect(server: &Server, id: &str, after: Option<u32>) -> Self {
-        let answer = Self::ask(server, id, after).await;
+        let answer = Self::open_stream(server, id, after).await;
         assert_eq!(answer.status(), 200);
         assert_eq!(answer.headers()["content-type"], "text/event-stream");
         assert_eq!(answer.headers()["cache-control"], "no-store");
@@ -80,7 +80,7 @@ impl Client {
 
     /// Watches a session from its beginning with this key.
     pub(crate) async fn connect_with(server: &Server, key: &str, id: &str) -> Self {
-        let answer = Self::asking(server, key, id).send().await.unwrap();
+        let answer = Self::stream_request(server, key, id).send().await.unwrap();
         assert_eq!(answer.status(), 200);
         let received = String::new();
         Self { answer, received }
@@ -151,7 +151,7 @@ pub(crate) async fn one_by_one(server: &Server, id: &str) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
     loop {
         let after = messages.last().map(|message| message.id);
-        let answer = Client::ask(server, id, after).await;
+        let answer = Client::open_stream(server, id, after).await;
         if answer.status() == 204 {
             return messages;
         }
@@ -238,7 +238,7 @@ async fn a_reconnecting_client_sees_the_same_as_a_connected_one() {
         assert_eq!(rest, stayed[after as usize..], "{after}");
     }
     assert_eq!(
-        Client::ask(&server, &session.id, Some(count + 1))
+        Client::open_stream(&server, &session.id, Some(count + 1))
             .await
             .status(),
         204

@@ -48,7 +48,7 @@ impl Operators {
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let state = Data::new(
             OpsState::new(service.clone(), store, None, metrics, token)
-                .about(&config)
+                .with_config(&config)
                 .unwrap(),
         );
         let build = move || {

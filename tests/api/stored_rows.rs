@@ -19,6 +19,7 @@ use porchlight_schema::time::TimestampMs;
 use porchlight_store::MemoryStore;
 use porchlight_store::engine::{KeyRange, Space};
 use porchlight_store::txn::Scan;
+use porchlight_support::hex::{from_hex, to_hex};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -33,15 +34,6 @@ fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/later")
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Vec<u8> {
-    let digits = |at| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
-    (0..text.len()).step_by(2).map(digits).collect()
-}
-
 /// Returns all rows of a store, one per line: space, key, payload.
 async fn dump(store: &MemoryStore) -> String {
     let mut text = String::new();
@@ -52,7 +44,7 @@ async fn dump(store: &MemoryStore) -> String {
         };
         let rows = store.read_rows(move |read| read.rows(&scan)).await.unwrap();
         for row in rows.iter().filter(|row| row.key.first() != Some(&0)) {
-            let (key, payload) = (hex(&row.key), hex(&row.payload));
+            let (key, payload) = (to_hex(&row.key), to_hex(&row.payload));
             text.push_str(&format!("{} {key} {payload}\n", space.as_str()));
         }
     }
@@ -66,7 +58,7 @@ async fn load(store: &MemoryStore, text: &str) {
         let space = Space::ALL
             .into_iter()
             .find(|space| space.as_str() == parts[0]);
-        (space.unwrap(), unhex(parts[1]), unhex(parts[2]))
+        (space.unwrap(), from_hex(parts[1]), from_hex(parts[2]))
     });
     let rows: Vec<_> = rows.collect();
     let written = store.committer().write(move |txn| {
@@ -196,7 +188,7 @@ async fn later_kinds_of_rows_read_as_they_were_written() {
     let text = |name: &str| std::fs::read_to_string(fixture().join(name)).unwrap();
     let (rows, expected) = (text("rows.txt"), text("seen.json"));
     let tables = rows.lines().filter_map(|line| line.strip_prefix("state "));
-    let tables: Vec<u8> = tables.map(|key| unhex(&key[..2])[0]).collect();
+    let tables: Vec<u8> = tables.map(|key| from_hex(&key[..2])[0]).collect();
     for table in TABLES {
         assert!(tables.contains(table), "no row of {}", *table as char);
     }

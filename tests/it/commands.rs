@@ -388,7 +388,7 @@ fn the_demo_shows_its_deliveries_and_ends() {
     assert_eq!(hooks.len(), 28, "{hooks:#?}");
     assert!(hooks.iter().all(|line| line.contains("signature valid")));
     assert!(shown.ends_with(
-        "9 deliveries. 28 webhooks received, 28 with a good signature; 1 of them refused and sent again.\n"
+        "9 deliveries. 28 webhooks received, 28 with a valid signature; 1 refused by the receiver and retried.\n"
     ));
     let failed = shown.find("answered 503").unwrap();
     let waits = shown.find("is retrying: cause status, status 503").unwrap();

@@ -134,7 +134,7 @@ fn the_newer_process_on_a_keyspace_serves_and_commands_work() {
 #[test]
 fn a_restarted_node_has_all_acknowledged_data() {
     let folder = Folder::new();
-    let Some(database) = CqlServer::apart(1) else {
+    let Some(database) = CqlServer::start_nodes(1) else {
         return;
     };
     let (node, variables) = (&database.started[0], variables_of(&database, folder.path()));

@@ -179,7 +179,7 @@ fn check(folder: &Path, quarantine: bool) -> (Option<i32>, String) {
 }
 
 #[test]
-fn of_each_kind_one_damaged_row_costs_only_what_it_belongs_to() {
+fn a_damaged_row_affects_only_its_owner() {
     let folder = Folder::new();
     let (victim_key, victim_id) = create_key(&folder.store(), "victim");
     let (other_key, other_id) = create_key(&folder.store(), "other");

@@ -22,6 +22,7 @@ use porchlight_core::webhook::signature::service_signature;
 use porchlight_store::engine::{KeyRange, Space};
 use porchlight_store::txn::Scan;
 use porchlight_store::{EmbeddedStore, MemoryStore};
+use porchlight_support::hex::{from_hex, to_hex};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -103,7 +104,7 @@ fn rows_of(text: &str) -> Vec<(Space, Vec<u8>, Vec<u8>)> {
         let mut fields = line.split(' ');
         let name = fields.next().unwrap();
         let space = Space::ALL.into_iter().find(|space| space.as_str() == name);
-        let mut bytes = || contents::from_hex(fields.next().unwrap());
+        let mut bytes = || from_hex(fields.next().unwrap());
         (space.unwrap(), bytes(), bytes())
     });
     rows.collect()
@@ -155,7 +156,7 @@ async fn dump_rows(store: &EmbeddedStore) -> String {
         };
         let rows = store.read_rows(move |read| read.rows(&scan)).await.unwrap();
         for row in rows.iter().filter(|row| row.key.first() != Some(&0)) {
-            let (key, payload) = (contents::to_hex(&row.key), contents::to_hex(&row.payload));
+            let (key, payload) = (to_hex(&row.key), to_hex(&row.payload));
             text.push_str(&format!("{} {key} {payload}\n", space.as_str()));
         }
     }

@@ -159,7 +159,7 @@ fn a_secured_cluster_works_and_refuses_other_clients() {
     let (ours, others) = (Issuer::new(place, "ours"), Issuer::new(place, "others"));
     let (certificate, key, _) = ours.sign(place, "porchlight");
     let (mut host, mut shown) = (String::new(), PathBuf::new());
-    let node = CqlServer::beside(|at| {
+    let node = CqlServer::start_with_settings(|at| {
         shown = ours.sign(place, at).2;
         at.clone_into(&mut host);
         settings(&shown, &ours.file)

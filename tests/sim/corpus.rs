@@ -36,7 +36,7 @@ pub(crate) static CORPUS: LazyLock<Vec<Recording>> = LazyLock::new(|| {
     KINDS
         .iter()
         .enumerate()
-        .map(|(place, &(kind, seconds))| recording(kind, 1_000 + place as u64, seconds))
+        .map(|(index, &(kind, seconds))| recording(kind, 1_000 + index as u64, seconds))
         .collect()
 });
 

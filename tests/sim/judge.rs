@@ -50,58 +50,58 @@ pub(crate) fn judge(world: &Arc<World>, engine: MemoryEngine) {
         let listed =
             at_once(store.list(world.tenant, &SessionFilter::default(), 200, None)).unwrap();
         if listed.rows.len() != world.plan.scripts.len() {
-            world.broken(format!(
+            world.report(format!(
                 "{} sessions were made of {} starts",
                 listed.rows.len(),
                 world.plan.scripts.len()
             ));
         }
         let mut finals = Vec::new();
-        for place in 0..world.plan.scripts.len() {
-            let start = world.log(place).start.clone();
-            finals.extend(start.and_then(|start| examine(world, place, &store, start.session_id)));
+        for index in 0..world.plan.scripts.len() {
+            let start = world.log(index).start.clone();
+            finals.extend(start.and_then(|start| examine(world, index, &store, start.session_id)));
         }
         finals
     });
     let expected = insights_without_faults(world, &finals);
-    for (place, (found, expected)) in finals.iter().zip(&expected).enumerate() {
+    for (index, (found, expected)) in finals.iter().zip(&expected).enumerate() {
         let (found, expected) = (
             rendered(&found.row, &found.insight),
             rendered(&found.row, expected),
         );
         if found != expected {
-            world.broken(format!(
-                "I5: session {place}:\n  {found}\nwithout faults:\n  {expected}"
+            world.report(format!(
+                "I5: session {index}:\n  {found}\nwithout faults:\n  {expected}"
             ));
         }
     }
 }
 
-fn examine(world: &World, place: usize, store: &MemoryStore, id: SessionId) -> Option<Final> {
+fn examine(world: &World, index: usize, store: &MemoryStore, id: SessionId) -> Option<Final> {
     let row = at_once(store.find(id)).unwrap()?;
     let journal = journal_of(store, id);
-    let log = world.log(place);
+    let log = world.log(index);
     let by_seq: BTreeMap<u32, _> = journal
         .iter()
         .map(|entry| (entry.seq, &entry.batch))
         .collect();
     for (seq, batch) in &log.acknowledged {
         if by_seq.get(seq) != Some(&batch) {
-            world.broken(format!(
-                "I1: batch {place}/{seq} was acknowledged and is not in the journal"
+            world.report(format!(
+                "I1: batch {index}/{seq} was acknowledged and is not in the journal"
             ));
         }
     }
     let (Some(end), Some(insight)) = (row.end, at_once(store.insight(id)).unwrap()) else {
-        world.broken(format!("I3: session {place} has no end or no insight"));
+        world.report(format!("I3: session {index} has no end or no insight"));
         return None;
     };
     if log.stopped && end.reason == EndReason::Stopped && end.ended_at < row.start.started_at {
-        world.broken(format!("I3: session {place} ended before it began"));
+        world.report(format!("I3: session {index} ended before it began"));
     }
     if insight.covered.batches as usize != journal.len() {
-        world.broken(format!(
-            "I1: the insight of {place} covers {} of {} batches",
+        world.report(format!(
+            "I1: the insight of {index} covers {} of {} batches",
             insight.covered.batches,
             journal.len()
         ));
@@ -110,16 +110,16 @@ fn examine(world: &World, place: usize, store: &MemoryStore, id: SessionId) -> O
     if pod.is_none() && log.pods > 0
         || pod.as_ref().map(|pod| &pod.pod) != insight.record.pod.as_ref()
     {
-        world.broken(format!(
-            "I1: a PoD of {place} was acknowledged and is not in the insight"
+        world.report(format!(
+            "I1: a PoD of {index} was acknowledged and is not in the insight"
         ));
     }
-    check_messages(world, place, store, id, insight.record.revision);
+    check_messages(world, index, store, id, insight.record.revision);
     let notes = at_once(store.notes(id)).unwrap();
     let aside = notes.iter().filter_map(|note| note.quarantined());
-    if !aside.eq(world.plan.scripts[place].aside) {
-        world.broken(format!(
-            "I1: session {place}: {notes:?}: batches without a fault were quarantined"
+    if !aside.eq(world.plan.scripts[index].aside) {
+        world.report(format!(
+            "I1: session {index}: {notes:?}: batches without a fault were quarantined"
         ));
     }
     Some(Final {
@@ -131,7 +131,7 @@ fn examine(world: &World, place: usize, store: &MemoryStore, id: SessionId) -> O
     })
 }
 
-fn check_messages(world: &World, place: usize, store: &MemoryStore, id: SessionId, revision: u32) {
+fn check_messages(world: &World, index: usize, store: &MemoryStore, id: SessionId, revision: u32) {
     let sent = at_once(store.messages(id)).unwrap();
     let count = |event| sent.iter().filter(|message| message.event == event).count();
     let is_dense = sent
@@ -157,8 +157,8 @@ fn check_messages(world: &World, place: usize, store: &MemoryStore, id: SessionI
             .iter()
             .map(|message| (message.number, message.event.as_str()))
             .collect();
-        world.broken(format!(
-            "I6: session {place}, revision {revision}: {told:?}"
+        world.report(format!(
+            "I6: session {index}, revision {revision}: {told:?}"
         ));
     }
 }

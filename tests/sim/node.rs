@@ -66,7 +66,7 @@ pub(crate) fn live(world: &Arc<World>, number: u64, engine: MemoryEngine, fate: 
         let real = MemoryStore::on(engine, on_durable, Arc::new(|_| {})).unwrap();
         let store = Arc::new(FaultyStore::new(
             real,
-            world.plan.weather,
+            world.plan.fault_rates,
             world.plan.seed,
             number,
         ));
@@ -95,7 +95,7 @@ type ForwardedBatches = mpsc::UnboundedReceiver<(SessionId, u32, PackedBatch)>;
 impl Node<'_> {
     async fn live(self, forwarded: ForwardedBatches, fate: Option<Life>) {
         let service = self.service();
-        self.want_messages();
+        self.enable_webhook();
         let delivering = actix_rt::spawn(deliver(
             Arc::clone(self.world),
             self.number,
@@ -103,7 +103,7 @@ impl Node<'_> {
             service.clone(),
             forwarded,
         ));
-        self.let_time_jump();
+        self.schedule_clock_jumps();
         let end_ms = fate.map(|fate| self.world.clock.age_ms() + fate.length_ms);
         // The binary would exit and be restarted.
         while !matches!(
@@ -115,9 +115,9 @@ impl Node<'_> {
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        for place in 0..self.world.plan.scripts.len() {
+        for index in 0..self.world.plan.scripts.len() {
             let store = Arc::clone(&self.store) as _;
-            actix_rt::spawn(phone(Arc::clone(self.world), place, service.clone(), store));
+            actix_rt::spawn(phone(Arc::clone(self.world), index, service.clone(), store));
         }
         match (fate, end_ms) {
             (Some(fate), Some(end_ms)) => {
@@ -131,7 +131,7 @@ impl Node<'_> {
             _ => {
                 self.settle(&service).await;
                 service.drain().await;
-                self.check_nothing_is_left(service, delivering).await;
+                self.check_for_leaks(service, delivering).await;
             }
         }
     }
@@ -167,7 +167,7 @@ impl Node<'_> {
     }
 
     /// Gives the tenant an enabled endpoint, so that messages are kept.
-    fn want_messages(&self) {
+    fn enable_webhook(&self) {
         let tenant = self.world.tenant;
         let created = self.store.real.create_endpoint(Endpoint {
             enabled: true,
@@ -189,7 +189,7 @@ impl Node<'_> {
         drop(at_once(created));
     }
 
-    fn let_time_jump(&self) {
+    fn schedule_clock_jumps(&self) {
         let age_ms = self.world.clock.age_ms();
         for &(at_ms, by_ms) in &self.world.plan.jumps {
             if at_ms >= age_ms {
@@ -211,13 +211,13 @@ impl Node<'_> {
         while !self.world.is_done() && self.world.clock.age_ms() < patience_ms {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
-        self.store.be_calm();
+        self.store.end_faults();
         let jumped_ms: i64 = plan.jumps.iter().map(|(_, by_ms)| by_ms.abs()).sum();
         let end_ms =
             self.world.clock.age_ms() + plan.idle_ms.min(plan.max_ms) + jumped_ms + 60 * 60_000;
         while !(self.world.is_done() && self.is_settled(service)) {
             if self.world.clock.age_ms() > end_ms {
-                self.world.broken(format!(
+                self.world.report(format!(
                     "I3: not all sessions have ended and have an insight that covers them: {} record, {} wait to be scored",
                     service.registry().live(),
                     service.scoring_waiting()
@@ -242,22 +242,18 @@ impl Node<'_> {
                             == row.end.and_then(|end| end.late_stop_at())
                 })
         };
-        let scored = (0..self.world.plan.scripts.len()).all(|place| {
-            let start = self.world.log(place).start.clone();
+        let scored = (0..self.world.plan.scripts.len()).all(|index| {
+            let start = self.world.log(index).start.clone();
             start.is_some_and(|start| is_covered(start.session_id))
         });
         scored && service.registry().live() == 0 && service.scoring_waiting() == 0
     }
 
-    async fn check_nothing_is_left(
-        &self,
-        service: Service,
-        delivering: actix_rt::task::JoinHandle<()>,
-    ) {
-        let broken = |what: String| self.world.broken(format!("I4: {what}"));
+    async fn check_for_leaks(&self, service: Service, delivering: actix_rt::task::JoinHandle<()>) {
+        let report = |violation: String| self.world.report(format!("I4: {violation}"));
         let in_flight = service.bodies_in_flight();
         if in_flight != 0 {
-            broken(format!("{in_flight} bytes are in flight without a sender"));
+            report(format!("{in_flight} bytes are in flight without a sender"));
         }
         drop(service);
         delivering.abort();
@@ -265,7 +261,7 @@ impl Node<'_> {
         tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
         let held = Arc::strong_count(&self.store) - 1;
         if held != 0 {
-            broken(format!("{held} actors or tasks are left over"));
+            report(format!("{held} actors or tasks are left over"));
         }
     }
 }
@@ -278,16 +274,16 @@ async fn deliver(
     service: Service,
     mut forwarded: ForwardedBatches,
 ) {
-    let weather = world.plan.weather;
+    let fault_rates = world.plan.fault_rates;
     while let Some((session_id, seq, batch)) = forwarded.recv().await {
         let subject = subject(session_id);
         let mut chance = Chance::of(&[world.plan.seed, FORWARD, number, subject, u64::from(seq)]);
-        if chance.permille(weather.hand_over_lost) && !store.is_calm() {
+        if chance.permille(fault_rates.hand_over_lost) && !store.has_no_faults() {
             continue;
         }
-        let times = 1 + u32::from(chance.permille(weather.hand_over_doubled));
+        let times = 1 + u32::from(chance.permille(fault_rates.hand_over_doubled));
         for _ in 0..times {
-            let delay_ms = chance.between(0, weather.hand_over_ms_max) as u64;
+            let delay_ms = chance.between(0, fault_rates.hand_over_ms_max) as u64;
             if delay_ms == 0 {
                 service.deliver(session_id, seq, batch.clone());
                 continue;

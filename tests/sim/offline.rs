@@ -24,13 +24,13 @@ use tokio::sync::mpsc;
 use crate::clock::SimClock;
 use crate::corpus::CORPUS;
 use crate::node::in_system;
-use crate::plan::Weather;
+use crate::plan::FaultRates;
 use crate::store::{FaultyStore, at_once};
 
 const WALL_MS: i64 = 1_763_636_100_000;
 const MINUTE_MS: i64 = 60_000;
 const IDLE_MS: i64 = 30 * MINUTE_MS;
-const CALM: Weather = Weather {
+const NO_FAULTS: FaultRates = FaultRates {
     refuse: 0,
     lose_answer: 0,
     panic: 0,
@@ -97,7 +97,7 @@ impl Node {
             drop(sender.send((session_id, seq, batch)));
         });
         let real = MemoryStore::on(engine, on_durable, Arc::new(|_| {})).unwrap();
-        let store = Arc::new(FaultyStore::new(real, CALM, 0, 0));
+        let store = Arc::new(FaultyStore::new(real, NO_FAULTS, 0, 0));
         let arbiter = System::current().arbiter().clone();
         let clock: Arc<dyn Clock> = Arc::clone(clock) as _;
         let alone = SingleNode { generation: 1 };

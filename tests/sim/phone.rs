@@ -28,45 +28,45 @@ struct Repeat;
 /// Runs one phone until everything is done, or the node dies.
 pub(crate) async fn phone(
     world: Arc<World>,
-    place: usize,
+    index: usize,
     service: Service,
     store: Arc<dyn Store>,
 ) {
-    let script = world.plan.scripts[place].clone();
+    let script = world.plan.scripts[index].clone();
     wait_until(&world, script.start_at_ms).await;
-    let known = world.log(place).start.clone();
+    let known = world.log(index).start.clone();
     let start = match known {
         Some(start) => start,
-        None => until_done(&world, place, usize::MAX, || start(&world, place, &service)).await,
+        None => until_done(&world, index, usize::MAX, || start(&world, index, &service)).await,
     };
     if let Some(seq) = script.aside {
         let note = Note::Quarantined { seq };
-        until_done(&world, place, usize::MAX, || async {
+        until_done(&world, index, usize::MAX, || async {
             let noted = store.note(start.session_id, note).await;
             noted.map_err(|_| Repeat)
         })
         .await;
     }
-    world.log(place).start = Some(start.clone());
+    world.log(index).start = Some(start.clone());
     let mut tasks = vec![actix_rt::spawn(poll_events(
         Arc::clone(&world),
-        place,
+        index,
         service.clone(),
         start.session_id,
     ))];
     for (number, act) in script.acts.iter().enumerate() {
-        if world.log(place).done[number] {
+        if world.log(index).done[number] {
             continue;
         }
         let (world, service, act) = (Arc::clone(&world), service.clone(), *act);
         let session_id = start.session_id;
         tasks.push(actix_rt::spawn(async move {
             wait_until(&world, act.at_ms).await;
-            until_done(&world, place, number, || {
-                perform(&world, place, &service, session_id, act.action)
+            until_done(&world, index, number, || {
+                perform(&world, index, &service, session_id, act.action)
             })
             .await;
-            world.log(place).done[number] = true;
+            world.log(index).done[number] = true;
         }));
     }
     for task in tasks {
@@ -81,14 +81,14 @@ async fn wait_until(world: &World, age_ms: i64) {
 
 async fn until_done<T, F>(
     world: &World,
-    place: usize,
+    index: usize,
     number: usize,
     mut attempt: impl FnMut() -> F,
 ) -> T
 where
     F: Future<Output = Result<T, Repeat>>,
 {
-    let mut chance = Chance::of(&[world.plan.seed, RETRY, place as u64, number as u64]);
+    let mut chance = Chance::of(&[world.plan.seed, RETRY, index as u64, number as u64]);
     loop {
         // As in an HTTP server, a request that panics is answered with an error.
         if let Ok(Ok(done)) = AssertUnwindSafe(attempt()).catch_unwind().await {
@@ -98,11 +98,11 @@ where
     }
 }
 
-async fn start(world: &World, place: usize, service: &Service) -> Result<SessionStart, Repeat> {
-    let script = &world.plan.scripts[place];
+async fn start(world: &World, index: usize, service: &Service) -> Result<SessionStart, Repeat> {
+    let script = &world.plan.scripts[index];
     let command = StartCommand {
         tenant: world.tenant,
-        delivery_id: format!("delivery-{place}"),
+        delivery_id: format!("delivery-{index}"),
         external_rider_id: "rider".to_owned(),
         session_type: SessionType::Delivery,
         address: CORPUS[script.recording].address.clone(),
@@ -110,15 +110,15 @@ async fn start(world: &World, place: usize, service: &Service) -> Result<Session
         started_at: None,
         started_at_back_ms_max: porchlight_schema::limits::STARTED_AT_BACK_MS_MAX,
         idempotency: Some(Idempotency {
-            key: format!("start-{place}"),
-            body_hash: [place as u8; 32],
+            key: format!("start-{index}"),
+            body_hash: [index as u8; 32],
         }),
     };
     match service.start(command).await {
         Ok(start) => Ok(start),
         Err(StartError::Store(_) | StartError::Draining) => Err(Repeat),
         Err(error) => {
-            world.broken(format!("a start was refused: {error}"));
+            world.report(format!("a start was refused: {error}"));
             Err(Repeat)
         }
     }
@@ -126,19 +126,19 @@ async fn start(world: &World, place: usize, service: &Service) -> Result<Session
 
 async fn perform(
     world: &World,
-    place: usize,
+    index: usize,
     service: &Service,
     session_id: SessionId,
     action: PhoneAction,
 ) -> Result<(), Repeat> {
     match action {
         PhoneAction::Batch(seq) => {
-            let recording = world.plan.scripts[place].recording;
+            let recording = world.plan.scripts[index].recording;
             let batch = CORPUS[recording].batches[seq as usize].clone();
-            send(world, place, service, session_id, seq, batch).await
+            send(world, index, service, session_id, seq, batch).await
         }
         PhoneAction::Imposter(seq) => {
-            send(world, place, service, session_id, seq, imposter(seq)).await
+            send(world, index, service, session_id, seq, imposter(seq)).await
         }
         PhoneAction::Pod(number) => {
             let row = service
@@ -150,7 +150,7 @@ async fn perform(
                 .attach_pod(&row, pod(number))
                 .await
                 .map_err(|_| Repeat)?;
-            world.log(place).pods += 1;
+            world.log(index).pods += 1;
             Ok(())
         }
         PhoneAction::Stop { says_when } => {
@@ -166,9 +166,9 @@ async fn perform(
             };
             let stopped = service.stop(&row, command).await.map_err(|_| Repeat)?;
             if stopped.end.is_none() {
-                world.broken(format!("I3: session {place} continues after its stop"));
+                world.report(format!("I3: session {index} continues after its stop"));
             }
-            let mut log = world.log(place);
+            let mut log = world.log(index);
             log.stopped = true;
             log.pods += u32::from(says_when);
             Ok(())
@@ -185,30 +185,30 @@ fn pod(number: u32) -> Pod {
 
 async fn send(
     world: &World,
-    place: usize,
+    index: usize,
     service: &Service,
     session_id: SessionId,
     seq: u32,
     batch: PackedBatch,
 ) -> Result<(), Repeat> {
     let Some(target) = service.target(session_id).await.map_err(|_| Repeat)? else {
-        world.broken(format!("I1: session {place} was started and is not there"));
+        world.report(format!("I1: session {index} was started and is not there"));
         return Ok(());
     };
     let mut permit = service.admit(&target).map_err(|_| Repeat)?;
     permit.grow(batch.as_bytes().len()).map_err(|_| Repeat)?;
     match service.ingest(&target, permit, seq, batch.clone()).await {
         Ok(()) => {
-            let there = world.log(place).acknowledged.insert(seq, batch.clone());
+            let there = world.log(index).acknowledged.insert(seq, batch.clone());
             if there.is_some_and(|there| there != batch) {
-                world.broken(format!("I1: two bodies were acknowledged as {place}/{seq}"));
+                world.report(format!("I1: two bodies were acknowledged as {index}/{seq}"));
             }
             Ok(())
         }
         Err(IngestError::Conflict | IngestError::Closed) => Ok(()),
         Err(IngestError::Restricted | IngestError::Erased) => {
-            world.broken(format!(
-                "I1: session {place} is refused without a privacy request"
+            world.report(format!(
+                "I1: session {index} is refused without a privacy request"
             ));
             Ok(())
         }
@@ -218,8 +218,8 @@ async fn send(
 
 /// Reads the events repeatedly while the session records: closed events stay unchanged, and emitted
 /// ones are never withdrawn.
-async fn poll_events(world: Arc<World>, place: usize, service: Service, session_id: SessionId) {
-    let mut chance = Chance::of(&[world.plan.seed, POLL, place as u64]);
+async fn poll_events(world: Arc<World>, index: usize, service: Service, session_id: SessionId) {
+    let mut chance = Chance::of(&[world.plan.seed, POLL, index as u64]);
     // The reads become rare, so that a session that lives for hours costs nothing.
     let mut pause_ms = chance.between(500, 8_000);
     loop {
@@ -230,11 +230,11 @@ async fn poll_events(world: Arc<World>, place: usize, service: Service, session_
             .await;
         match read {
             Ok(Ok(Some(events))) => {
-                let mut log = world.log(place);
+                let mut log = world.log(index);
                 for before in &log.seen {
                     if let Some(fault) = changed(before, &events) {
-                        world.broken(format!(
-                            "I2: session {place}: {fault}: {before:?} in {events:?}"
+                        world.report(format!(
+                            "I2: session {index}: {fault}: {before:?} in {events:?}"
                         ));
                     }
                 }

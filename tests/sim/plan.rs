@@ -18,7 +18,7 @@ pub(crate) struct Plan {
     pub(crate) idle_ms: i64,
     pub(crate) max_ms: i64,
     pub(crate) scripts: Vec<Script>,
-    pub(crate) weather: Weather,
+    pub(crate) fault_rates: FaultRates,
     /// The lives of the node that end before everything is done; one more follows, in the end
     /// without faults.
     pub(crate) lives: Vec<Life>,
@@ -27,9 +27,9 @@ pub(crate) struct Plan {
     pub(crate) jumps: Vec<(i64, i64)>,
 }
 
-/// The fault rates, in thousandths of the calls.
+/// The rates of the injected faults, in thousandths of the calls.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Weather {
+pub(crate) struct FaultRates {
     pub(crate) refuse: u64,
     pub(crate) lose_answer: u64,
     pub(crate) panic: u64,
@@ -105,7 +105,7 @@ impl Plan {
             idle_ms,
             max_ms,
             scripts,
-            weather: weather(&mut chance),
+            fault_rates: fault_rates(&mut chance),
             lives: lives(&mut chance),
             jumps: jumps(&mut chance),
         }
@@ -183,9 +183,9 @@ fn script(recording: usize, chance: &mut Chance) -> Script {
     }
 }
 
-fn weather(chance: &mut Chance) -> Weather {
+fn fault_rates(chance: &mut Chance) -> FaultRates {
     let bad = chance.choose(&[0, 0, 5, 30, 150]);
-    Weather {
+    FaultRates {
         refuse: bad,
         lose_answer: bad / 2,
         panic: chance.choose(&[0, 0, 3, 20]),

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, Once};
 use porchlight_store::engine::memory::MemoryEngine;
 
 use crate::plan::{Death, Plan};
-use crate::store::ORDERED;
+use crate::store::INJECTED;
 use crate::world::World;
 use crate::{judge, node};
 
 /// The default number of seeds.
 const SEEDS: u64 = 500;
 /// Additional seeds that once found a fault.
-const NOTABLE: [u64; 2] = [779, 1656];
+const REGRESSION_SEEDS: [u64; 2] = [779, 1656];
 /// The number of threads that run the seeds.
 const THREADS: usize = 2;
 /// The number of failed seeds after which the remaining ones are skipped.
@@ -25,18 +25,18 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 /// Silences the output of injected panics.
-fn hush() {
+fn silence_injected_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let usual = std::panic::take_hook();
+        let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             let text = panic.payload_as_str().unwrap_or_default();
             // A corrupted snapshot panics in the machine itself.
             let in_machine = panic
                 .location()
                 .is_some_and(|place| place.file().contains("actors/core/src/session.rs"));
-            if !text.contains(ORDERED) && !in_machine {
-                usual(panic);
+            if !text.contains(INJECTED) && !in_machine {
+                default_hook(panic);
             }
         }));
     });
@@ -45,15 +45,15 @@ fn hush() {
 /// The result of a seed.
 struct SeedOutcome {
     /// The violated invariants.
-    broken: Vec<String>,
+    violations: Vec<String>,
     /// The record of all actions, observations and stored data: identical in each run.
     trace: String,
 }
 
 /// Runs one seed.
-fn play(seed: u64) -> SeedOutcome {
+fn run_seed(seed: u64) -> SeedOutcome {
     let world = Arc::new(World::new(Plan::of(seed)));
-    let played = catch_unwind(AssertUnwindSafe(|| {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
         let mut engine = MemoryEngine::new();
         let lives = world.plan.lives.clone();
         for (number, life) in lives.iter().enumerate() {
@@ -71,37 +71,37 @@ fn play(seed: u64) -> SeedOutcome {
         judge::judge(&world, engine);
         written
     }));
-    let mut broken = world.take_broken();
-    let written = played.unwrap_or_else(|panic| {
+    let mut violations = world.take_violations();
+    let written = outcome.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
-        broken.push(text.unwrap_or_else(|| "a panic, reported above".to_owned()));
+        violations.push(text.unwrap_or_else(|| "a panic, reported above".to_owned()));
         (0, 0)
     });
-    let logs = (0..world.plan.scripts.len()).map(|place| {
-        let log = world.log(place);
+    let logs = (0..world.plan.scripts.len()).map(|index| {
+        let log = world.log(index);
         (log.polls, log.acknowledged.len(), log.seen.clone())
     });
     let trace = format!("{written:?} {:?}", logs.collect::<Vec<_>>());
-    SeedOutcome { broken, trace }
+    SeedOutcome { violations, trace }
 }
 
 #[test]
 fn a_seed_is_reproducible() {
-    hush();
+    silence_injected_panics();
     for seed in [4, 23, 95] {
-        assert_eq!(play(seed).trace, play(seed).trace, "seed {seed}");
+        assert_eq!(run_seed(seed).trace, run_seed(seed).trace, "seed {seed}");
     }
 }
 
 #[test]
 fn invariants_hold_for_every_seed() {
-    hush();
+    silence_injected_panics();
     let one = variable("PORCHLIGHT_SIM_SEED");
     let seeds: Vec<u64> = match one {
         Some(seed) => vec![seed],
         None => {
             let count = variable("PORCHLIGHT_SIM_SEEDS").unwrap_or(SEEDS);
-            let beyond = NOTABLE.into_iter().filter(|&seed| seed >= count);
+            let beyond = REGRESSION_SEEDS.into_iter().filter(|&seed| seed >= count);
             (0..count).chain(beyond).collect()
         }
     };
@@ -121,21 +121,21 @@ fn invariants_hold_for_every_seed() {
                     if failures.lock().unwrap().len() >= FAILURES_MAX {
                         return;
                     }
-                    let SeedOutcome { broken, .. } = play(seed);
-                    if !broken.is_empty() {
-                        failures.lock().unwrap().push((seed, broken));
+                    let SeedOutcome { violations, .. } = run_seed(seed);
+                    if !violations.is_empty() {
+                        failures.lock().unwrap().push((seed, violations));
                     }
                 }
             });
         }
     });
     let failures = failures.into_inner().unwrap();
-    for (seed, broken) in &failures {
+    for (seed, violations) in &failures {
         println!(
-            "seed {seed} failed; play it again with: PORCHLIGHT_SIM_SEED={seed} cargo test -p porchlight-actors --test sim -- --nocapture"
+            "seed {seed} failed; run it again with: PORCHLIGHT_SIM_SEED={seed} cargo test -p porchlight-actors --test sim -- --nocapture"
         );
-        for what in broken {
-            println!("  {what}");
+        for violation in violations {
+            println!("  {violation}");
         }
     }
     assert!(failures.is_empty(), "{} seeds failed", failures.len());

@@ -30,10 +30,10 @@ use porchlight_schema::time::TimestampMs;
 use porchlight_store::MemoryStore;
 
 use crate::chance::Chance;
-use crate::plan::Weather;
+use crate::plan::FaultRates;
 
 /// The text of every injected panic; the panic hook does not print these.
-pub(crate) const ORDERED: &str = "a panic that was ordered";
+pub(crate) const INJECTED: &str = "an injected panic";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Call {
@@ -84,7 +84,7 @@ pub(crate) fn subject(session_id: SessionId) -> u64 {
 
 /// Corrupts a snapshot so that it restores and then panics at the first batch, where arithmetic is
 /// checked: its last field, the count of batches since the last snapshot, gets the maximum value.
-fn spoil(state: &mut Vec<u8>) {
+fn corrupt(state: &mut Vec<u8>) {
     let last = state.pop();
     assert_eq!(last, Some(0), "a snapshot ends with a count of 0");
     state.extend([0xff, 0xff, 0xff, 0xff, 0x0f]);
@@ -93,34 +93,39 @@ fn spoil(state: &mut Vec<u8>) {
 /// The store of one life of a node.
 pub(crate) struct FaultyStore {
     pub(crate) real: Arc<MemoryStore>,
-    weather: Weather,
+    fault_rates: FaultRates,
     /// The seed and the life, which name the streams of chance.
     name: [u64; 2],
     counts: Mutex<BTreeMap<(Call, u64), u64>>,
-    calm: AtomicBool,
+    has_no_faults: AtomicBool,
     /// Whether the real store refuses everything from now on.
     broken: AtomicBool,
 }
 
 impl FaultyStore {
-    pub(crate) fn new(real: Arc<MemoryStore>, weather: Weather, seed: u64, life: u64) -> Self {
+    pub(crate) fn new(
+        real: Arc<MemoryStore>,
+        fault_rates: FaultRates,
+        seed: u64,
+        life: u64,
+    ) -> Self {
         Self {
             real,
-            weather,
+            fault_rates,
             name: [seed, life],
             counts: Mutex::default(),
-            calm: AtomicBool::new(false),
+            has_no_faults: AtomicBool::new(false),
             broken: AtomicBool::new(false),
         }
     }
 
     /// Ends all faults.
-    pub(crate) fn be_calm(&self) {
-        self.calm.store(true, Ordering::Relaxed);
+    pub(crate) fn end_faults(&self) {
+        self.has_no_faults.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_calm(&self) -> bool {
-        self.calm.load(Ordering::Relaxed)
+    pub(crate) fn has_no_faults(&self) -> bool {
+        self.has_no_faults.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_broken(&self) -> bool {
@@ -148,21 +153,27 @@ impl FaultyStore {
         let subject = about.map_or(0, subject);
         let nth = self.nth(call, subject);
         let mut chance = self.chance(call, subject, nth);
-        let weather = self.weather;
+        let fault_rates = self.fault_rates;
         let mut dawdle_ms = || {
-            if chance.permille(weather.slow) {
-                chance.between(1, weather.slow_ms_max) as u64
+            if chance.permille(fault_rates.slow) {
+                chance.between(1, fault_rates.slow_ms_max) as u64
             } else {
                 1
             }
         };
         let (before_ms, after_ms) = (dawdle_ms(), dawdle_ms());
-        let fair = self.is_calm();
+        let fair = self.has_no_faults();
         let mut strikes = |share| chance.permille(share) && !fair;
-        let (refuse, lose) = (strikes(weather.refuse), strikes(weather.lose_answer));
-        let (panic_before, panic_after) = (strikes(weather.panic / 2), strikes(weather.panic / 2));
+        let (refuse, lose) = (
+            strikes(fault_rates.refuse),
+            strikes(fault_rates.lose_answer),
+        );
+        let (panic_before, panic_after) = (
+            strikes(fault_rates.panic / 2),
+            strikes(fault_rates.panic / 2),
+        );
         tokio::time::sleep(Duration::from_millis(before_ms)).await;
-        assert!(!panic_before, "{ORDERED}");
+        assert!(!panic_before, "{INJECTED}");
         if refuse {
             return Err(StoreError::Overloaded);
         }
@@ -171,7 +182,7 @@ impl FaultyStore {
             self.broken.store(true, Ordering::Relaxed);
         }
         tokio::time::sleep(Duration::from_millis(after_ms)).await;
-        assert!(!panic_after, "{ORDERED}");
+        assert!(!panic_after, "{INJECTED}");
         if lose {
             return Err(StoreError::unavailable("the answer was lost"));
         }
@@ -394,10 +405,10 @@ impl Snapshots for FaultyStore {
         let nth = self.nth(Call::BadSnapshot, subject(id));
         let mut chance = self.chance(Call::BadSnapshot, subject(id), nth);
         if let Some(snapshot) = &mut found
-            && chance.permille(self.weather.bad_snapshot)
-            && !self.is_calm()
+            && chance.permille(self.fault_rates.bad_snapshot)
+            && !self.has_no_faults()
         {
-            spoil(&mut snapshot.state);
+            corrupt(&mut snapshot.state);
         }
         Ok(found)
     }

@@ -13,6 +13,8 @@ use crate::clock::SimClock;
 use crate::plan::Plan;
 
 /// The time at which every world begins.
+/// The maximum number of recorded violations of a seed.
+const VIOLATIONS_MAX: usize = 10;
 const WALL_MS: i64 = 1_763_636_100_000;
 
 /// A simulated world.
@@ -21,7 +23,7 @@ pub(crate) struct World {
     pub(crate) clock: Arc<SimClock>,
     pub(crate) tenant: Tenant,
     logs: Vec<Mutex<Log>>,
-    broken: Mutex<Vec<String>>,
+    violations: Mutex<Vec<String>>,
 }
 
 /// The externally known state of one session.
@@ -56,18 +58,18 @@ impl World {
                 env: Env::Sandbox,
             },
             plan,
-            broken: Mutex::default(),
+            violations: Mutex::default(),
         }
     }
 
-    pub(crate) fn log(&self, place: usize) -> MutexGuard<'_, Log> {
-        self.logs[place].lock().unwrap()
+    pub(crate) fn log(&self, index: usize) -> MutexGuard<'_, Log> {
+        self.logs[index].lock().unwrap()
     }
 
     /// Returns whether every phone has completed its script.
     pub(crate) fn is_done(&self) -> bool {
-        (0..self.logs.len()).all(|place| {
-            let log = self.log(place);
+        (0..self.logs.len()).all(|index| {
+            let log = self.log(index);
             log.start.is_some() && log.done.iter().all(|&done| done)
         })
     }
@@ -78,15 +80,15 @@ impl World {
         acts.map(|act| act.at_ms).max().unwrap_or(0)
     }
 
-    /// Records that an invariant is violated.
-    pub(crate) fn broken(&self, what: String) {
-        let mut broken = self.broken.lock().unwrap();
-        if broken.len() < 10 {
-            broken.push(what);
+    /// Records a violated invariant, up to a number that is enough to read.
+    pub(crate) fn report(&self, violation: String) {
+        let mut violations = self.violations.lock().unwrap();
+        if violations.len() < VIOLATIONS_MAX {
+            violations.push(violation);
         }
     }
 
-    pub(crate) fn take_broken(&self) -> Vec<String> {
-        std::mem::take(&mut self.broken.lock().unwrap())
+    pub(crate) fn take_violations(&self) -> Vec<String> {
+        std::mem::take(&mut self.violations.lock().unwrap())
     }
 }

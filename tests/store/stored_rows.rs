@@ -23,6 +23,7 @@ use porchlight_schema::time::TimestampMs;
 use porchlight_store::MemoryStore;
 use porchlight_store::engine::{KeyRange, Space};
 use porchlight_store::txn::Scan;
+use porchlight_support::hex::{from_hex, to_hex};
 
 use crate::fixtures::{T0, end_at, insight, message, new_session, start};
 
@@ -130,22 +131,13 @@ fn notes() -> [Note; 4] {
     ]
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Vec<u8> {
-    let digits = |at| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
-    (0..text.len()).step_by(2).map(digits).collect()
-}
-
 /// Returns the rows of the covered kinds, one per line: key, payload.
 fn dump(store: &MemoryStore) -> String {
     let mut text = String::new();
     for table in TABLES {
         let scan = Scan::state(KeyRange::prefix([*table]), usize::MAX);
         for row in store.read_inline(|read| read.rows(&scan)).unwrap() {
-            text.push_str(&format!("{} {}\n", hex(&row.key), hex(&row.payload)));
+            text.push_str(&format!("{} {}\n", to_hex(&row.key), to_hex(&row.payload)));
         }
     }
     text
@@ -158,7 +150,7 @@ async fn rows_read_as_when_they_were_written() {
     let store = store();
     let rows = text.lines().map(|line| line.split_once(' ').unwrap());
     let rows: Vec<_> = rows
-        .map(|(key, payload)| (unhex(key), unhex(payload)))
+        .map(|(key, payload)| (from_hex(key), from_hex(payload)))
         .collect();
     for table in TABLES {
         assert!(

@@ -5,13 +5,13 @@ use std::fs;
 use crate::{crate_folders, none, root};
 
 /// A README with fewer lines says too little.
-const LINES_LEAST: usize = 20;
+const LINES_MIN: usize = 20;
 
 /// Returns the reason for which a README does not document its crate. `library` is the code of
 /// `lib.rs`, and `path` the path from there to the README.
 fn fault(readme: &str, library: &str, path: &str) -> Option<&'static str> {
     let last = readme.lines().rev().find(|line| line.starts_with("## "));
-    if readme.lines().count() < LINES_LEAST {
+    if readme.lines().count() < LINES_MIN {
         Some("says too little")
     } else if last != Some("## Decisions") {
         Some("does not end with the section Decisions")
@@ -40,7 +40,7 @@ fn every_crate_is_documented_by_its_readme() {
 #[test]
 fn the_repository_has_a_readme() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    assert!(readme.lines().count() >= LINES_LEAST);
+    assert!(readme.lines().count() >= LINES_MIN);
 }
 
 #[test]

@@ -233,11 +233,11 @@ fn crates_import_only_the_crates_of_their_row() {
             Some(format!("{folder}/Cargo.toml: {refusal}"))
         }));
         for (file, code) in library(one, &crates) {
-            for (place, _) in code.match_indices("porchlight_") {
-                let name = code[place + "porchlight_".len()..].split("::").next();
+            for (offset, _) in code.match_indices("porchlight_") {
+                let name = code[offset + "porchlight_".len()..].split("::").next();
                 let is_path = name.filter(|name| name.chars().all(|c| c.is_ascii_lowercase()));
                 let refusal = is_path.and_then(|to| refusal(one, to, &crates));
-                let line = code[..place].matches('\n').count() + 1;
+                let line = code[..offset].matches('\n').count() + 1;
                 found
                     .extend(refusal.map(|text| format!("{}/{file}:{line}: {text}", one.sources())));
             }

@@ -96,7 +96,7 @@ fn a_failure_blocks_its_lane_and_old_insights_are_superseded() {
             .await;
         assert_eq!(receiver.seen(), 1);
         world.restart();
-        world.pass(50_000);
+        world.advance_clock(50_000);
         world
             .until(
                 "still waiting after a restart",
@@ -104,7 +104,7 @@ fn a_failure_blocks_its_lane_and_old_insights_are_superseded() {
             )
             .await;
         assert_eq!(receiver.seen(), 1);
-        world.pass(20_000);
+        world.advance_clock(20_000);
         world
             .until(
                 "the retry leads on",
@@ -146,7 +146,7 @@ fn after_six_attempts_a_message_is_failed_and_retryable() {
         world.start_session().await;
         for wait_ms in [0, 66_000, 330_000, 1_980_000, 7_920_000, 95_040_000] {
             let seen = receiver.seen();
-            world.pass(wait_ms);
+            world.advance_clock(wait_ms);
             for _ in 0..200 {
                 world.webhooks.wake(world.tenant);
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -236,7 +236,7 @@ fn a_changed_url_and_secret_apply_to_waiting_messages() {
             "a change of an old version is refused"
         );
         world.webhooks.endpoint_changed(world.tenant);
-        world.pass(70_000);
+        world.advance_clock(70_000);
         world
             .until("delivered to the new place", &[Delivered])
             .await;
@@ -270,7 +270,7 @@ fn a_paused_endpoint_holds_its_messages() {
         world.until("the first try failed", &[Retrying]).await;
         world.enable(&mut endpoint, false).await;
         world.start_session().await;
-        world.pass(100_000);
+        world.advance_clock(100_000);
         for _ in 0..10 {
             world.webhooks.wake(world.tenant);
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -299,7 +299,7 @@ fn a_long_paused_endpoint_resumes_immediately() {
         world.start_session().await;
         world.until("the first try failed", &[Retrying]).await;
         for (enabled, after_ms) in [(false, 0), (true, 100_000)] {
-            world.pass(after_ms);
+            world.advance_clock(after_ms);
             world.enable(&mut endpoint, enabled).await;
             tokio::time::sleep(Duration::from_millis(200)).await;
         }

@@ -237,7 +237,7 @@ impl World {
         panic!("{what}: {:?}", self.statuses().await);
     }
 
-    pub(crate) fn pass(&self, ms: i64) {
+    pub(crate) fn advance_clock(&self, ms: i64) {
         self.clock.0.fetch_add(ms, Ordering::SeqCst);
     }
 }

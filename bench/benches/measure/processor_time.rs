@@ -1,5 +1,6 @@
 //! Criterion measurement by CPU time, so that other load on the machine hardly affects the result.
 
+use criterion::Criterion;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 
 /// A measurement of this thread's CPU time in nanoseconds, as counted by the scheduler. The kernel
@@ -8,9 +9,17 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 pub(crate) struct ProcessorTime;
 
 /// The number of samples per benchmark.
-pub(crate) const SAMPLES: usize = 12;
+const SAMPLES: usize = 12;
 
-fn ran_ns() -> u64 {
+/// Returns a benchmark configuration that measures CPU time.
+pub(crate) fn criterion() -> Criterion<ProcessorTime> {
+    Criterion::default()
+        .with_measurement(ProcessorTime)
+        .sample_size(SAMPLES)
+}
+
+/// Returns the CPU time of this thread in nanoseconds.
+fn cpu_time_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ')
         .next()
@@ -23,12 +32,12 @@ impl Measurement for ProcessorTime {
     type Value = u64;
 
     fn start(&self) -> u64 {
-        ran_ns()
+        cpu_time_ns()
     }
 
     fn end(&self, started: u64) -> u64 {
         // Criterion does not accept zero.
-        ran_ns().saturating_sub(started).max(1)
+        cpu_time_ns().saturating_sub(started).max(1)
     }
 
     fn add(&self, one: &u64, other: &u64) -> u64 {

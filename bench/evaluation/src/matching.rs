@@ -5,14 +5,14 @@ use porchlight_schema::event::{Direction, Event, EventType, Metadata};
 use crate::labels::{Detected, Labels, Segment};
 use crate::tally::Tally;
 
-/// A period of time, seconds.
+/// A period of time, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Stretch {
+struct Span {
     from: f64,
     to: f64,
 }
 
-impl Stretch {
+impl Span {
     fn length(self) -> f64 {
         (self.to - self.from).max(0.0)
     }
@@ -28,21 +28,21 @@ impl Stretch {
     }
 }
 
-/// The tolerance for instants and gates, seconds.
+/// The tolerance for instants and gates, in seconds.
 const INSTANT_SEC: f64 = 5.0;
-/// The longest gap, seconds, between labels of stairs in one direction that form one climb: the gap
-/// is a landing.
+/// The maximum gap in seconds between labels of stairs in one direction that form one climb: the
+/// gap is a landing.
 const SAME_CLIMB_SEC: f64 = 3.0;
 
-/// A part of a detection inside a labelled span counts as a boundary error if it is shorter than
-/// this, seconds, and shorter than half of the detection.
-const SLIVER_SEC: f64 = 5.0;
+/// The maximum length in seconds of a part of a detection inside a labelled span that counts as a
+/// boundary error. The part must also be shorter than half of the detection.
+const BOUNDARY_ERROR_SEC_MAX: f64 = 5.0;
 
 /// Returns whether a part that reaches into a span is only a boundary error.
-fn is_sliver(piece: Stretch, detected: &Detected) -> bool {
+fn is_boundary_error(piece: Span, detected: &Detected) -> bool {
     let event = &detected.event;
     let whole_ms = event.t_end_ms.unwrap_or(event.t_start_ms) - event.t_start_ms;
-    piece.length() < (0.5 * f64::from(whole_ms) / 1000.0).min(SLIVER_SEC)
+    piece.length() < (0.5 * f64::from(whole_ms) / 1000.0).min(BOUNDARY_ERROR_SEC_MAX)
 }
 
 fn is_instant(event_type: EventType) -> bool {
@@ -55,7 +55,7 @@ const STOPPED_SEC: f64 = 8.0;
 const STOPPED_BY_POSITION_SEC: f64 = 20.0;
 
 /// Returns the intersection over union that a match with a label needs.
-fn needed_iou(label: Stretch) -> f64 {
+fn needed_iou(label: Span) -> f64 {
     if label.length() < 10.0 { 0.3 } else { 0.5 }
 }
 
@@ -131,15 +131,15 @@ fn labels_of(event_type: EventType, labels: &Labels) -> Vec<Segment> {
 }
 
 /// Returns a detection's time within the labelled spans: one part per span.
-fn inside(detected: &Detected, labels: &Labels) -> Vec<Stretch> {
+fn inside(detected: &Detected, labels: &Labels) -> Vec<Span> {
     let event = &detected.event;
     let from = f64::from(event.t_start_ms) / 1000.0;
     let to = f64::from(event.t_end_ms.unwrap_or(event.t_start_ms)) / 1000.0;
     if labels.labelled_spans.is_empty() {
-        return vec![Stretch { from, to }];
+        return vec![Span { from, to }];
     }
     let spans = labels.labelled_spans.iter();
-    let pieces = spans.map(|&(first, last)| Stretch {
+    let pieces = spans.map(|&(first, last)| Span {
         from: from.max(first),
         to: to.min(last),
     });
@@ -157,7 +157,7 @@ pub(super) fn add(
 ) {
     let segments = labels_of(event_type, labels);
     let is_complete = labels.complete.contains(&event_type);
-    let own: Vec<(Stretch, &Detected)> = detected
+    let own: Vec<(Span, &Detected)> = detected
         .iter()
         .filter(|one| one.event.event_type == event_type)
         .flat_map(|one| {
@@ -189,7 +189,7 @@ pub(super) fn add(
             measure(tally, segment, *own, detected);
         }
     }
-    let silent: Vec<Stretch> = segments
+    let silent: Vec<Span> = segments
         .iter()
         .filter(|segment| is_silent(segment, labels))
         .map(stretch_of)
@@ -200,10 +200,10 @@ pub(super) fn add(
             .filter(|segment| own.common(stretch_of(segment)) > 0.5 * stretch_of(segment).length());
         tally.merges += u32::try_from(run_together.count().saturating_sub(1)).unwrap_or(0);
         let is_right = pairs.iter().any(|pair| pair.1 == place);
-        let is_apart = |label: &Stretch| own.common(*label) > 0.5 * own.length();
+        let is_apart = |label: &Span| own.common(*label) > 0.5 * own.length();
         if !is_right && silent.iter().any(is_apart) {
             tally.detections_apart += u32::from(is_complete);
-        } else if is_complete && (is_right || !is_sliver(*own, one)) {
+        } else if is_complete && (is_right || !is_boundary_error(*own, one)) {
             tally.detections += 1;
             tally
                 .confidences
@@ -247,7 +247,7 @@ pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
     for event_type in EventType::ALL {
         let segments = labels_of(event_type, labels);
         let is_complete = labels.complete.contains(&event_type);
-        let mut own: Vec<(Stretch, &Detected)> = Vec::new();
+        let mut own: Vec<(Span, &Detected)> = Vec::new();
         let mut beside = Vec::new();
         for one in detected
             .iter()
@@ -299,9 +299,9 @@ pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
                     .is_some_and(|(_, other)| core::ptr::eq(*other, *one))
                     || pair.1 == place
             });
-            let counts = own
-                .iter()
-                .any(|(piece, other)| core::ptr::eq(*other, *one) && !is_sliver(*piece, other));
+            let counts = own.iter().any(|(piece, other)| {
+                core::ptr::eq(*other, *one) && !is_boundary_error(*piece, other)
+            });
             let verdict = match is_right {
                 true => Verdict::Right,
                 false if is_complete && counts => Verdict::Wrong,
@@ -313,8 +313,8 @@ pub fn judged(labels: &Labels, detected: &[Detected]) -> Vec<Judged> {
     judged
 }
 
-fn stretch_of(segment: &Segment) -> Stretch {
-    Stretch {
+fn stretch_of(segment: &Segment) -> Span {
+    Span {
         from: segment.t_start,
         to: segment.t_end.unwrap_or(segment.t_start),
     }
@@ -324,7 +324,7 @@ fn stretch_of(segment: &Segment) -> Stretch {
 fn matched(
     event_type: EventType,
     segments: &[Segment],
-    own: &[(Stretch, &Detected)],
+    own: &[(Span, &Detected)],
 ) -> Vec<(usize, usize)> {
     let mut candidates: Vec<(f64, usize, usize)> = Vec::new();
     for (label, segment) in segments.iter().enumerate() {
@@ -352,7 +352,7 @@ fn matched(
     pairs
 }
 
-fn measure(tally: &mut Tally, segment: &Segment, own: Stretch, detected: &Detected) {
+fn measure(tally: &mut Tally, segment: &Segment, own: Span, detected: &Detected) {
     let truth = stretch_of(segment);
     tally
         .boundary_errors_sec

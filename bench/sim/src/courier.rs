@@ -283,11 +283,11 @@ impl<'w> Courier<'w> {
             } else {
                 self.floor - past
             };
-            self.haul(halt);
+            self.move_car(halt);
             let halt_s = self.lift.door_s * 2.0 + self.draw.range(1.0, 6.0);
             self.stay(Mode::Ride, halt_s);
         }
-        self.haul(floor);
+        self.move_car(floor);
         let doors_s = self.lift.door_s;
         self.stand(doors_s);
         self.walk(&[hall]);
@@ -296,7 +296,7 @@ impl<'w> Courier<'w> {
 
     /// Moves the car to a floor with a trapezoidal speed profile, its corners rounded over 0.6 s
     /// (about 2 m/s³).
-    fn haul(&mut self, floor: i16) {
+    fn move_car(&mut self, floor: i16) {
         let (from_m, to_m) = (self.height_m, self.world.floor_m(floor));
         let way_m = (to_m - from_m).abs();
         let accel = self.lift.accel_mps2;

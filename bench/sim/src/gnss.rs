@@ -181,7 +181,7 @@ impl<'r> Run<'r> {
         let dark_s = self.dark_t.map_or(0.0, |dark_t| t - dark_t);
         let place = (tick.east_m + error[0], tick.north_m + error[1]);
         let reading = if dark_s > self.receiver.notice_s {
-            self.in_the_dark(
+            self.fix_without_signal(
                 t,
                 dark_s,
                 tick,
@@ -191,9 +191,9 @@ impl<'r> Run<'r> {
                 rng,
             )
         } else if t < self.back_t {
-            self.coming_back(t, place, world, rng)
+            self.fix_while_recovering(t, place, world, rng)
         } else {
-            self.good(tick, place, claim_m, altitude_m, world, rng)
+            self.fix_in_the_open(tick, place, claim_m, altitude_m, world, rng)
         };
         if reading.is_some() {
             self.last.clone_from(&reading);
@@ -201,7 +201,7 @@ impl<'r> Run<'r> {
         reading
     }
 
-    fn good(
+    fn fix_in_the_open(
         &self,
         tick: &Tick,
         place: (f64, f64),
@@ -230,7 +230,7 @@ impl<'r> Run<'r> {
         })
     }
 
-    fn coming_back(
+    fn fix_while_recovering(
         &mut self,
         t: f64,
         place: (f64, f64),
@@ -271,12 +271,12 @@ impl<'r> Run<'r> {
         clippy::too_many_arguments,
         reason = "the true value, the reported value, and the probability"
     )]
-    fn in_the_dark(
+    fn fix_without_signal(
         &mut self,
         t: f64,
         dark_s: f64,
         tick: &Tick,
-        astray: (f64, f64),
+        drifted: (f64, f64),
         place: (f64, f64),
         world: &World,
         rng: &mut Rng,
@@ -296,14 +296,14 @@ impl<'r> Run<'r> {
                     return None;
                 }
                 self.next_coarse_t = t + every_s * rng.range(0.6, 1.4);
-                let off_m = hypot(astray.0 - tick.east_m, astray.1 - tick.north_m);
+                let off_m = hypot(drifted.0 - tick.east_m, drifted.1 - tick.north_m);
                 let claim_m = match self.receiver.indoors {
                     Indoors::Optimistic => {
                         self.receiver.open_m * self.receiver.claim_factor * rng.range(0.8, 1.6)
                     }
                     _ => (off_m * rng.range(0.7, 1.6)).clamp(20.0, 65.0),
                 };
-                Some(bare(world, astray, Some(rounded(claim_m, 1)), "fused"))
+                Some(bare(world, drifted, Some(rounded(claim_m, 1)), "fused"))
             }
             Indoors::Ladder => {
                 let claim_m =
@@ -318,7 +318,7 @@ impl<'r> Run<'r> {
                     self.next_coarse_t = t + rng.range(5.0, 40.0);
                     return Some(bare(
                         world,
-                        astray,
+                        drifted,
                         Some(rounded(rng.range(160.0, 420.0), 1)),
                         "fused",
                     ));

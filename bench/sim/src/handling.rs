@@ -163,15 +163,15 @@ impl Handling {
             return;
         }
         match (self.rng.unit() * 6.0) as u32 {
-            0 | 1 => self.types(t),
-            2 => self.scans(t),
-            3 => self.photographs(t),
-            4 => self.fumbles(t),
-            _ => self.shifts_weight(t),
+            0 | 1 => self.type_text(t),
+            2 => self.scan(t),
+            3 => self.photograph(t),
+            4 => self.fumble(t),
+            _ => self.shift_weight(t),
         }
     }
 
-    fn types(&mut self, t: f64) {
+    fn type_text(&mut self, t: f64) {
         self.until_t = t + self.rng.range(3.0, 12.0);
         let rate_hz = self.rng.range(2.5, 6.0);
         let size = self.habit.vigour * self.rng.range(0.2, 1.2);
@@ -183,28 +183,28 @@ impl Handling {
         }
     }
 
-    fn scans(&mut self, t: f64) {
+    fn scan(&mut self, t: f64) {
         let mut at_t = t;
         for _ in 0..1 + (self.rng.unit() * 4.0) as u32 {
-            at_t = self.there_and_back(at_t, (0.4, 0.9), (0.6, 2.0));
+            at_t = self.move_and_return(at_t, (0.4, 0.9), (0.6, 2.0));
         }
         self.until_t = at_t;
     }
 
-    fn photographs(&mut self, t: f64) {
-        let end_t = self.there_and_back(t, (0.7, 1.2), (1.5, 4.0));
+    fn photograph(&mut self, t: f64) {
+        let end_t = self.move_and_return(t, (0.7, 1.2), (1.5, 4.0));
         self.push((t + end_t) / 2.0, 0.02, 0.04, 0.6 * self.habit.vigour);
         self.until_t = end_t;
     }
 
-    fn fumbles(&mut self, t: f64) {
+    fn fumble(&mut self, t: f64) {
         self.until_t = t + self.rng.range(1.0, 4.0);
         self.noise_mps2 = self.habit.vigour * self.rng.range(0.4, 1.6);
         self.sway_rad = self.rng.range(0.1, 0.35);
         self.is_brisk = true;
     }
 
-    fn shifts_weight(&mut self, t: f64) {
+    fn shift_weight(&mut self, t: f64) {
         let mut at_t = t;
         for _ in 0..1 + (self.rng.unit() * 3.0) as u32 {
             at_t += self.rng.range(0.5, 1.3);
@@ -216,7 +216,7 @@ impl Handling {
     }
 
     /// Adds an arm movement, a hold, and the movement back, and returns its end time.
-    fn there_and_back(&mut self, t: f64, move_s: (f64, f64), hold_s: (f64, f64)) -> f64 {
+    fn move_and_return(&mut self, t: f64, move_s: (f64, f64), hold_s: (f64, f64)) -> f64 {
         let angle_rad = self.rng.range(0.35, 1.5) * if self.rng.chance(0.5) { 1.0 } else { -1.0 };
         let way = direction(&mut self.rng)
             .map(|part| part * self.habit.vigour * self.rng.range(0.1, 0.3));

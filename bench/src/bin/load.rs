@@ -47,7 +47,7 @@ enum Command {
         /// The multiple of the closed loop's rate.
         #[arg(long, default_value_t = 3.0)]
         times: f64,
-        /// Duration in seconds.
+        /// The duration in seconds.
         #[arg(long, default_value_t = 20)]
         seconds: u64,
         #[arg(long, default_value_t = 1024)]
@@ -79,10 +79,10 @@ enum Command {
         /// The first tenant's batches per second.
         #[arg(long, default_value_t = 200.0)]
         per_sec: f64,
-        /// Duration of each run in seconds.
+        /// The duration of each run in seconds.
         #[arg(long, default_value_t = 20)]
         seconds: u64,
-        /// Number of the second tenant's connections.
+        /// The number of the second tenant's connections.
         #[arg(long, default_value_t = 1_000)]
         connections: u32,
         /// The conduct of the second tenant: announce, tokens, ended, ndjson, zstd or websocket.
@@ -101,7 +101,7 @@ enum Command {
         sessions: u32,
         #[arg(long, default_value_t = 64)]
         connections: u32,
-        /// Number of kills.
+        /// The number of kills.
         #[arg(long, default_value_t = 3)]
         kills: u32,
     },

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::names;
 
-/// Length of the minute that repeats, milliseconds.
+/// The length of the minute that repeats, milliseconds.
 pub(super) const CYCLE_MS: u32 = 60_000;
 /// The step count at the start of a session.
 pub(super) const STEPS_BEFORE: u32 = 8_213;
@@ -128,8 +128,8 @@ impl Mix {
     pub(super) fn cycle(self) -> Arc<[Template]> {
         static CYCLES: LazyLock<[Arc<[Template]>; 5]> =
             LazyLock::new(|| Mix::ALL.map(Mix::new_cycle));
-        let place = Self::ALL.iter().position(|mix| *mix == self);
-        Arc::clone(&CYCLES[place.unwrap_or_default()])
+        let index = Self::ALL.iter().position(|mix| *mix == self);
+        Arc::clone(&CYCLES[index.unwrap_or_default()])
     }
 
     fn new_cycle(self) -> Arc<[Template]> {

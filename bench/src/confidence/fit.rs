@@ -19,8 +19,8 @@ const UNRECORDED_MAX: u16 = 930;
 /// only one phone in one pocket for it.
 pub const STRIDE: usize = 13;
 const STRIDE_MAX: u16 = 690;
-/// The lowest confidence.
-const LEAST: u16 = 20;
+/// The minimum confidence, in thousandths.
+const CONFIDENCE_MIN: u16 = 20;
 /// The confidence of sensors without any event.
 const UNKNOWN: u16 = 500;
 
@@ -191,7 +191,7 @@ fn knots(events: &Events, set: usize) -> Vec<Knot> {
     let mut knots: Vec<Knot> = Vec::new();
     for block in few(rising(&heavy(&events.blocks))) {
         let share = (block.right + PRIOR * PRIOR_SHARE) / (block.weight + PRIOR);
-        let permille = ((share * 1_000.0).round() as u16).clamp(LEAST, most);
+        let permille = ((share * 1_000.0).round() as u16).clamp(CONFIDENCE_MIN, most);
         let strength = (block.strength / block.weight).round() as i32;
         // The prior weighs more in a light block, which could break the order.
         let permille = knots.last().map_or(permille, |last| last.1.max(permille));

@@ -171,8 +171,8 @@ impl Rows {
     /// Returns an error if a line is not a valid row.
     pub fn read(text: &str) -> Result<Self, RowsError> {
         let mut rows = Self::default();
-        for (place, line) in text.lines().enumerate() {
-            let error = RowsError { line: place + 1 };
+        for (index, line) in text.lines().enumerate() {
+            let error = RowsError { line: index + 1 };
             if let Some(sources) = line.strip_prefix("sources ") {
                 rows.sources = sources.split(' ').map(str::to_owned).collect();
                 continue;

@@ -18,11 +18,11 @@ use crate::body::Mix;
 /// The load to generate.
 #[derive(Debug, Clone, Copy)]
 pub struct Closed {
-    /// Number of connections.
+    /// The number of connections.
     pub connections: u32,
-    /// Number of sessions, spread over the connections; at least one each.
+    /// The number of sessions, spread over the connections; at least one each.
     pub sessions: u32,
-    /// Number of batches of all connections together.
+    /// The number of batches of all connections together.
     pub batches: u32,
     /// The run ends early after this time.
     pub at_most: Duration,
@@ -111,14 +111,14 @@ pub async fn run(target: &Target, pid: u32, load: Closed) -> anyhow::Result<Clos
     }));
     let (began, cpu_before) = (Instant::now(), process::cpu_sec(pid)?);
     let tasks = tokio::task::LocalSet::new();
-    for (place, (connection, streams)) in (0_u32..).zip(ready) {
+    for (index, (connection, streams)) in (0_u32..).zip(ready) {
         let sender = Sender::new(format, load.mix, target, streams.len());
         let pace = load.pace_per_sec.map(|per_sec| Pace {
             began,
             interval: Duration::from_secs_f64(
                 f64::from(load.connections * sender.batches()) / per_sec,
             ),
-            turn: f64::from(place) / f64::from(load.connections),
+            turn: f64::from(index) / f64::from(load.connections),
         });
         let lane = Lane {
             target: target.clone(),

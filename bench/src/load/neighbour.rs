@@ -160,8 +160,8 @@ impl Running {
             tasks.block_on(&runtime, async {
                 let mut all = Vec::new();
                 for number in 0..connections {
-                    let place = (number, connections);
-                    match Hostile::begin(conduct, &target, place, &tally).await {
+                    let index_of_total = (number, connections);
+                    match Hostile::begin(conduct, &target, index_of_total, &tally).await {
                         Ok(hostile) => all.push(hostile),
                         Err(error) => return drop(begun.send(Err(error))),
                     }

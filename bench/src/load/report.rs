@@ -25,10 +25,10 @@ impl Latency {
     pub fn of(durations_ns: &mut [u64]) -> Self {
         durations_ns.sort_unstable();
         let at = |share: f64| {
-            let place = (share * durations_ns.len() as f64) as usize;
-            let place = place.min(durations_ns.len().saturating_sub(1));
+            let index = (share * durations_ns.len() as f64) as usize;
+            let index = index.min(durations_ns.len().saturating_sub(1));
             durations_ns
-                .get(place)
+                .get(index)
                 .map_or(0.0, |&ns| (ns as f64 / 1e4).round() / 100.0)
         };
         Self {

@@ -11,7 +11,7 @@ use super::http::Connection;
 use super::target::Target;
 
 /// The startup timeout of a server, generous enough for a busy machine.
-const UP_WITHIN: Duration = Duration::from_secs(240);
+const START_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// A server process and its working directory; dropping the handle kills the process.
 #[derive(Debug)]
@@ -208,7 +208,7 @@ async fn wait_for(
     path: &str,
     status: u16,
 ) -> anyhow::Result<()> {
-    let until = Instant::now() + UP_WITHIN;
+    let until = Instant::now() + START_TIMEOUT;
     loop {
         let answer = Connection::new(address).request("GET", path, "", b"").await;
         if answer.is_ok_and(|answer| answer.status == status) {

@@ -28,7 +28,7 @@ pub struct Stream {
 const START: &str = r#"{"deliveryId":"load","externalRiderId":"load","address":{"line1":"1 Lindenweg","city":"Musterstadt","country":"DE","lat":52.5200066,"lng":13.4049541,"floor":2},"device":{"platform":"android","sensors":["location","pressure","motion","steps"]}}"#;
 
 /// The delay before a refused session start is retried.
-const START_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(200);
+const START_RETRY_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
 impl Target {
     /// Returns the header lines that authenticate a request.
@@ -73,7 +73,7 @@ impl Target {
             if !matches!(answer.status, 429 | 503) {
                 break answer;
             }
-            tokio::time::sleep(START_AGAIN_AFTER).await;
+            tokio::time::sleep(START_RETRY_PAUSE).await;
         };
         ensure!(
             answer.status == 201,
@@ -131,7 +131,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// Returns an error if the service refuses, or needs longer than [`SCORED_WITHIN`].
+    /// Returns an error if the service refuses, or needs longer than [`SCORING_TIMEOUT`].
     pub async fn until_scored(
         &self,
         connection: &mut Connection,
@@ -139,7 +139,7 @@ impl Target {
     ) -> anyhow::Result<()> {
         let path = format!("/v1/sessions/{}/insights", stream.session()?);
         let headers = self.headers();
-        let until = std::time::Instant::now() + SCORED_WITHIN;
+        let until = std::time::Instant::now() + SCORING_TIMEOUT;
         loop {
             let answer = connection.request("GET", &path, &headers, b"").await?;
             ensure!(answer.status == 200, "insights: {}", answer.status);
@@ -148,15 +148,15 @@ impl Target {
                 return Ok(());
             }
             ensure!(std::time::Instant::now() < until, "{path} is not ready");
-            tokio::time::sleep(SCORED_AGAIN_AFTER).await;
+            tokio::time::sleep(SCORING_POLL_INTERVAL).await;
         }
     }
 }
 
 /// The time within which the last sessions must have their insights.
-const SCORED_WITHIN: std::time::Duration = std::time::Duration::from_secs(120);
+const SCORING_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(120);
 /// The pause between two reads of an insight that is not ready.
-const SCORED_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(100);
+const SCORING_POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
 
 impl Stream {
     /// Returns the id of the session.

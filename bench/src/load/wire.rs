@@ -15,7 +15,7 @@ use super::target::{Stream, Target};
 use crate::body::{BatchWriter, Mix};
 use crate::names;
 
-/// Number of lines in an NDJSON request.
+/// The number of lines in an NDJSON request.
 pub(super) const LINES: usize = 32;
 
 /// A wire format for batches.
@@ -116,11 +116,11 @@ impl Sender {
         if self.format == Format::Ndjson {
             return self.lines(connection, streams).await;
         }
-        let place = self.turn % streams.len().max(1);
+        let index = self.turn % streams.len().max(1);
         self.turn += 1;
-        let stream = streams.get_mut(place).context("no session")?;
+        let stream = streams.get_mut(index).context("no session")?;
         let answer = match self.format {
-            Format::Websocket => self.message(place, connection, stream).await?,
+            Format::Websocket => self.message(index, connection, stream).await?,
             _ => {
                 self.write_body(stream.seq)?;
                 connection
@@ -150,12 +150,12 @@ impl Sender {
 
     async fn message(
         &mut self,
-        place: usize,
+        index: usize,
         connection: &Connection,
         stream: &Stream,
     ) -> anyhow::Result<Answer> {
         self.write_body(stream.seq)?;
-        let socket = self.sockets.get_mut(place).context("no session")?;
+        let socket = self.sockets.get_mut(index).context("no session")?;
         let open = match socket.take() {
             Some(open) => open,
             None => Socket::open(connection.address(), &stream.path, &self.headers).await?,
@@ -174,13 +174,13 @@ impl Sender {
             streams.len() >= LINES,
             "NDJSON takes {LINES} sessions for each connection"
         );
-        let places: Vec<_> = (0..LINES)
+        let indices: Vec<_> = (0..LINES)
             .map(|line| (self.turn + line) % streams.len())
             .collect();
         self.turn += LINES;
         self.body.clear();
-        for &place in &places {
-            let stream = streams.get(place).context("no session")?;
+        for &index in &indices {
+            let stream = streams.get(index).context("no session")?;
             let session = stream.session()?;
             let batch = self.writer.write(stream.seq);
             let rest = batch.strip_prefix(b"{").context("no object")?;
@@ -195,11 +195,11 @@ impl Sender {
             bail!("NDJSON: {}", answer.status);
         }
         let mut answers = Vec::new();
-        for (line, place) in answer.body.split(|&byte| byte == b'\n').zip(places) {
+        for (line, index) in answer.body.split(|&byte| byte == b'\n').zip(indices) {
             let line: serde_json::Value = serde_json::from_slice(line)?;
             let status = line.get("status").and_then(serde_json::Value::as_u64);
             let status = u16::try_from(status.context("no status")?)?;
-            if let Some(stream) = streams.get_mut(place) {
+            if let Some(stream) = streams.get_mut(index) {
                 stream.seq += u32::from(status == 202);
             }
             answers.push(Answer {

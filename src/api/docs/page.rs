@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::openapi::SOURCE;
 use porchlight_http::problem::Code;
 
-/// Maximum depth to which a schema is expanded: the metadata of an insight's events.
+/// The maximum depth to which a schema is expanded: the metadata of an insight's events.
 const DEPTH_MAX: usize = 5;
 
 /// Returns the string under `name`.

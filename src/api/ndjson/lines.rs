@@ -3,7 +3,7 @@
 
 use memchr::memchr;
 
-/// Size of the buffer that is kept for the next line.
+/// The size of the buffer that is kept for the next line.
 const KEPT_BYTES: usize = 64 * 1024;
 
 /// A line splitter. Fill it ([`Lines::room`]), then take lines until no complete one is left.

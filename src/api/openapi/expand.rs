@@ -107,7 +107,7 @@ fn operation(
     let credentials = credentials(&words("x-credentials")?)?;
     let mut codes = Codes::default();
     codes.add(&credentials.problems());
-    if !credentials.are_none() && !name.starts_with("get ") {
+    if !credentials.is_none() && !name.starts_with("get ") {
         codes.add(&[Code::StoreFull]);
     }
     if credentials.secret && permission != Permission::Read {
@@ -118,7 +118,7 @@ fn operation(
         codes.add(&[code]);
     }
     // A push of an app has a body of any media type, and lists its problems.
-    if !credentials.are_none() && operation["requestBody"].is_object() {
+    if !credentials.is_none() && operation["requestBody"].is_object() {
         codes.add_body();
     }
     let description = operation["description"].as_str();
@@ -129,17 +129,17 @@ fn operation(
         credentials.sentence(permission)
     );
     operation["description"] = description.into();
-    if credentials.are_none() {
+    if credentials.is_none() {
         operation["security"] = json!([]);
     }
     let responses = fields(&mut operation["responses"], name)?;
     let is_json = |response: &Value| response["content"]["application/json"].is_object();
-    if !credentials.are_none() && responses.values().any(is_json) {
+    if !credentials.is_none() && responses.values().any(is_json) {
         codes.add(&[Code::NotAcceptable]);
     }
     for response in responses.values_mut() {
         headers(response);
-        if !credentials.are_none() {
+        if !credentials.is_none() {
             for name in ["RateLimit", "RateLimit-Policy"] {
                 let target = format!("#/components/headers/{name}");
                 response["headers"][name] = json!({ "$ref": target });

@@ -133,8 +133,8 @@ fn words(value: f64) -> String {
     }
     let digits = format!("{value:.0}");
     let mut words = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             words.push(',');
         }
         words.push(digit);
@@ -146,7 +146,7 @@ fn words(value: f64) -> String {
 ///
 /// # Errors
 ///
-/// The name that has no value.
+/// Returns the first name that has no value.
 pub(super) fn substituted(text: &str) -> Result<Value, String> {
     if let Some(name) = text.strip_prefix('$')
         && is_name(name)

@@ -29,7 +29,7 @@ pub(super) struct Credentials {
 
 impl Credentials {
     /// Returns whether the operation needs no credential.
-    pub(super) fn are_none(self) -> bool {
+    pub(super) fn is_none(self) -> bool {
         !(self.secret || self.client || self.token)
     }
 
@@ -55,7 +55,7 @@ impl Credentials {
     /// Returns the problems that end a request before its content is read.
     pub(super) fn problems(self) -> Vec<Code> {
         let mut codes = vec![Code::MethodNotAllowed, Code::Internal];
-        if self.are_none() {
+        if self.is_none() {
             return codes;
         }
         codes.extend([
@@ -102,8 +102,8 @@ pub(super) fn code(name: &str) -> Option<Code> {
     found.copied()
 }
 
-/// `session_not_found` as `SessionNotFound`.
-fn pascal(name: &str) -> String {
+/// Returns a name such as `session_not_found` in Pascal case, `SessionNotFound`.
+fn pascal_case(name: &str) -> String {
     let words = name.split('_').map(|word| {
         let (first, rest) = word.split_at(1);
         first.to_uppercase() + rest
@@ -111,10 +111,10 @@ fn pascal(name: &str) -> String {
     words.collect()
 }
 
-/// The shared responses and schemas that the operations have asked for.
+/// The shared responses and schemas that the operations use.
 #[derive(Debug)]
 pub(super) struct Problems {
-    /// Names of sets of codes, as the source gives them.
+    /// Names of sets of codes, as in the source.
     groups: BTreeMap<BTreeSet<String>, String>,
     responses: Map<String, Value>,
     schemas: Map<String, Value>,
@@ -161,12 +161,15 @@ impl Problems {
         (self.responses, self.schemas)
     }
 
-    /// Returns the name of the response for these codes of one status; it is made when it is first
-    /// asked for.
+    /// Returns the name of the response for these codes of one status, which it creates on the first
+    /// call.
     fn response(&mut self, status: u16, codes: &[Code]) -> String {
         let words: BTreeSet<String> = codes.iter().map(|code| code.as_str().to_owned()).collect();
         let joined = || {
-            let names: Vec<_> = codes.iter().map(|code| pascal(code.as_str())).collect();
+            let names: Vec<_> = codes
+                .iter()
+                .map(|code| pascal_case(code.as_str()))
+                .collect();
             names.join("Or")
         };
         let name = self.groups.get(&words).cloned().unwrap_or_else(joined);
@@ -209,7 +212,7 @@ impl Problems {
     /// Returns a reference to the schema of one code: the fields of every problem, with its status and
     /// its code.
     fn code_schema(&mut self, code: Code) -> Value {
-        let name = format!("{}Problem", pascal(code.as_str()));
+        let name = format!("{}Problem", pascal_case(code.as_str()));
         if !self.schemas.contains_key(&name) {
             let mut schema = self.base.clone();
             schema["description"] = code.meaning().into();

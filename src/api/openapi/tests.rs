@@ -39,8 +39,8 @@ fn walk<'v>(value: &'v Value, path: &str, visit: &mut impl FnMut(&str, &'v Value
             }
         }
         Value::Array(values) => {
-            for (place, value) in values.iter().enumerate() {
-                walk(value, &format!("{path}/{place}"), visit);
+            for (index, value) in values.iter().enumerate() {
+                walk(value, &format!("{path}/{index}"), visit);
             }
         }
         _ => {}

@@ -63,7 +63,7 @@ impl Archives {
     ///
     /// # Errors
     ///
-    /// 429 while an archive of the tenant is being built; 503 while the node builds its maximum number
+    /// Returns 429 while an archive of the tenant is being built; 503 while the node builds its maximum number
     /// of archives.
     fn begin(archives: &Data<Self>, tenant: Tenant) -> Result<BuildPermit, Problem> {
         let busy = |_| Problem::new(Code::Overloaded, "Too many archives are being built.");
@@ -143,7 +143,7 @@ fn signed(call: &RequestContext) -> Result<Option<ArchiveLink<'_>>, Problem> {
 ///
 /// # Errors
 ///
-/// 422 with the name of each other parameter.
+/// Returns 422 with the name of each other parameter.
 fn only_known_parameters(call: &RequestContext) -> Result<(), Problem> {
     let mut query = query::Query::of(call.http.query_string());
     for parameter in ["organizationId", "environment", "expires", "signature"] {
@@ -156,7 +156,7 @@ fn only_known_parameters(call: &RequestContext) -> Result<(), Problem> {
 ///
 /// # Errors
 ///
-/// 403 for an invalid signature; 404 if the link has expired, or the request has no archive; 406; 422 for a parameter that
+/// Returns 403 for an invalid signature; 404 if the link has expired, or the request has no archive; 406; 422 for a parameter that
 /// the link does not have; 429; 503.
 pub(super) async fn download(call: RequestContext) -> Result<HttpResponse, Problem> {
     let link = signed(&call)?

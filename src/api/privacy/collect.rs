@@ -94,7 +94,7 @@ fn refused(error: ExportError) -> Problem {
 ///
 /// # Errors
 ///
-/// 404 if the request names no subject or the data is too large; 503 if the store fails.
+/// Returns 404 if the request names no subject or the data is too large; 503 if the store fails.
 pub(super) async fn archive(source: &Source, request: &PrivacyRequest) -> Result<Vec<u8>, Problem> {
     let service = &source.service;
     let privacy = service.privacy(source.tenant);

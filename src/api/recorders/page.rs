@@ -15,6 +15,7 @@ use serde_json::json;
 use super::assets::{SCRIPT, STYLE, path};
 use super::status::recorder_of;
 use porchlight_http::problem::Problem;
+use porchlight_http::query::percent_encode;
 use porchlight_http::recorder;
 use porchlight_http::request_context::RequestContext;
 
@@ -59,25 +60,12 @@ fn owntracks_link(url: &str) -> String {
         "monitoring": 2, "extendedData": true,
     });
     let inline = STANDARD.encode(configuration.to_string());
-    format!("owntracks:///config?inline={}", encoded(&inline))
+    format!("owntracks:///config?inline={}", percent_encode(&inline))
 }
 
 fn overland_link(url: &str) -> String {
-    let url = encoded(&format!("{url}/overland"));
+    let url = percent_encode(&format!("{url}/overland"));
     format!("overland://setup?url={url}&token=none&device_id=porchlight")
-}
-
-/// Percent-encodes everything but letters, digits and the unreserved marks (RFC 3986, section 2.3).
-fn encoded(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut encoded, byte| {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                encoded.push(char::from(byte));
-            }
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-        encoded
-    })
 }
 
 fn render(url: &str, recorder: &Recorder, status: &str) -> Markup {

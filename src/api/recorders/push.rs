@@ -117,7 +117,7 @@ async fn gpslogger_push(mut call: RequestContext) -> Result<HttpResponse, Proble
 ///
 /// # Errors
 ///
-/// 401 if the token is invalid; 429 if the recorder sends too many requests.
+/// Returns 401 if the token is invalid; 429 if the recorder sends too many requests.
 pub(super) async fn recorder_of(call: &RequestContext) -> Result<RecorderId, Problem> {
     let token = call.http.match_info().get("token").unwrap_or_default();
     call.state.auth.recorder(token)
@@ -128,7 +128,7 @@ pub(super) async fn recorder_of(call: &RequestContext) -> Result<RecorderId, Pro
 ///
 /// # Errors
 ///
-/// 401 for a recorder that has expired or was removed, 429 or 503 if the tenant or the node is full, and the
+/// Returns 401 for a recorder that has expired or was removed, 429 or 503 if the tenant or the node is full, and the
 /// errors of reading a body.
 async fn read(call: &mut RequestContext, id: RecorderId) -> Result<Received, Problem> {
     let now = call.state.service.now();
@@ -163,7 +163,7 @@ impl Received {
     ///
     /// # Errors
     ///
-    /// 429 if no permit was free in time.
+    /// Returns 429 if no permit was free in time.
     async fn parse(
         mut self,
         parse: fn(&[u8]) -> Result<Message, PayloadError>,

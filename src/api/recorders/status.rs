@@ -14,8 +14,8 @@ use porchlight_http::problem::{Code, Problem};
 use porchlight_http::recorder;
 use porchlight_http::request_context::{self, RequestContext};
 
-/// The fields of the summary that the page does not get: the courier sees the measurements, and
-/// only the customer sees the suspicion.
+/// The fields of the summary that the page omits: the courier gets the measurements, and only the
+/// customer gets a suspicion.
 const CUSTOMERS_ONLY: [&str; 2] = ["fraudScore", "suspiciousBehavior"];
 /// The fields of the insight that the page gets.
 const SHOWN: [&str; 5] = ["status", "summary", "reasonCodes", "events", "metrics"];
@@ -61,7 +61,7 @@ pub(super) async fn status(call: RequestContext) -> Result<HttpResponse, Problem
 ///
 /// # Errors
 ///
-/// 401 if the token is invalid, or the recorder has expired or was removed.
+/// Returns 401 if the token is invalid, or the recorder has expired or was removed.
 pub(super) async fn recorder_of(call: &RequestContext) -> Result<Recorder, Problem> {
     let id = push::recorder_of(call).await?;
     let now = call.state.service.now();

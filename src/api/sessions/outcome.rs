@@ -31,7 +31,7 @@ impl OutcomeFilter {
     }
 
     /// Returns whether the filter has no condition.
-    pub(super) fn takes_all(self) -> bool {
+    pub(super) fn is_empty(self) -> bool {
         self.reason.is_none() && self.suspicious.is_none()
     }
 

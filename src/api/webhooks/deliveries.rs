@@ -212,7 +212,7 @@ struct AskedView {
     truncated: Option<bool>,
 }
 
-/// Deliveries, newest first. 200 `{data, nextCursor}`.
+/// Lists deliveries, newest first. 200 `{data, nextCursor}`.
 ///
 /// # Errors
 ///

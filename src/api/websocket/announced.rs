@@ -3,8 +3,8 @@
 //! The codec compares a frame with its limit only when the frame is complete; until then it would
 //! buffer a message that is too large.
 
-/// Payload size of the frame at the start of `received` according to its head (RFC 6455, section
-/// 5.2); `None` while unknown.
+/// Returns the payload size in the head of the frame at the start of `received` (RFC 6455, section
+/// 5.2), or `None` if the head is incomplete.
 pub(super) fn payload_bytes(received: &[u8]) -> Option<u64> {
     let (&[_, second], rest) = received.split_first_chunk()?;
     match second & 0x7f {

@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The events of a session that were already printed.
+/// Prints the events of a session, each start and each end once.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct EventPrinter {
     /// Whether the end was printed, by type and start.
-    events: BTreeMap<(String, u64), bool>,
+    printed: BTreeMap<(String, u64), bool>,
 }
 
-impl Shown {
+impl EventPrinter {
     /// Prints newly opened or closed events.
-    pub(super) fn events(&mut self, insight: &Value) -> anyhow::Result<()> {
+    pub(super) fn print(&mut self, insight: &Value) -> anyhow::Result<()> {
         for event in insight["events"].as_array().into_iter().flatten() {
             let name = event["type"].as_str().unwrap_or_default();
             let t_start = event["tStart"].as_f64().unwrap_or_default();
             let t_end = event["tEnd"].as_f64();
             let is_over = t_end.is_some() || name == "GPS_RESTORED";
             let key = (name.to_owned(), (t_start * 1000.0) as u64);
-            match self.events.insert(key, is_over) {
-                None if is_over => show("·", name, t_start, t_end, event)?,
-                None => show("┌", name, t_start, None, event)?,
-                Some(false) if is_over => show("└", name, t_start, t_end, event)?,
+            match self.printed.insert(key, is_over) {
+                None if is_over => print_event("·", name, t_start, t_end, event)?,
+                None => print_event("┌", name, t_start, None, event)?,
+                Some(false) if is_over => print_event("└", name, t_start, t_end, event)?,
                 _ => {}
             }
         }
@@ -35,7 +35,7 @@ fn clock(t: f64) -> String {
     format!("{:02}:{:02}", t as u64 / 60, t as u64 % 60)
 }
 
-fn show(
+fn print_event(
     mark: &str,
     name: &str,
     t_start: f64,

@@ -11,8 +11,8 @@ use porchlight_evaluation::{Facts, Judged, Verdict};
 use porchlight_schema::event::EventType;
 use porchlight_schema::insight::Score;
 
-/// One recording as drawn.
-pub(super) struct Shown {
+/// One recording with everything that its drawing shows.
+pub(super) struct DrawnRecording {
     pub(super) name: String,
     pub(super) judged: Vec<Judged>,
     /// The labelled spans, in seconds.
@@ -22,13 +22,14 @@ pub(super) struct Shown {
     pub(super) facts: Facts,
 }
 
-impl Shown {
+impl DrawnRecording {
     /// Returns the part of the name before the first `_`, which names the source.
     fn family(&self) -> &str {
         self.name.split('_').next().unwrap_or(&self.name)
     }
 
-    fn wrong(&self) -> BTreeSet<EventType> {
+    /// Returns the types of events with errors.
+    fn types_with_errors(&self) -> BTreeSet<EventType> {
         let wrong = self
             .judged
             .iter()
@@ -60,10 +61,10 @@ impl Page {
     }
 
     /// Adds a recording.
-    pub(super) fn add(&mut self, shown: &Shown) {
+    pub(super) fn add(&mut self, drawn: &DrawnRecording) {
         self.count += 1;
-        let family = shown.family().to_owned();
-        let wrong = shown.wrong();
+        let family = drawn.family().to_owned();
+        let wrong = drawn.types_with_errors();
         let mut classes = format!("f-{}", escaped(&family));
         for event_type in &wrong {
             *self.wrong.entry(*event_type).or_default() += 1;
@@ -71,18 +72,18 @@ impl Page {
         }
         *self.families.entry(family).or_default() += 1;
         let verdict = if wrong.is_empty() {
-            "<b class=ok>no fault</b>".to_owned()
+            "<b class=ok>no errors</b>".to_owned()
         } else {
             let names: Vec<&str> = wrong.iter().map(|one| one.as_str()).collect();
-            format!("<b class=no>wrong: {}</b>", names.join(", "))
+            format!("<b class=no>errors: {}</b>", names.join(", "))
         };
-        let name = escaped(&shown.name);
+        let name = escaped(&drawn.name);
         let _ = write!(
             self.figures,
             "<figure class=\"{classes}\" id=\"r-{name}\"><figcaption><a href=\"#r-{name}\">{name}</a> {verdict} \
              <span>{}</span></figcaption>{}</figure>",
-            escaped(&insight_line(shown)),
-            drawing::svg(shown)
+            escaped(&insight_line(drawn)),
+            drawing::svg(drawn)
         );
     }
 
@@ -111,7 +112,7 @@ impl Page {
         format!(
             "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\
              <title>Evaluation</title><style>{STYLE}{rules}</style><body>{targets}<h1>Evaluation</h1>{}\
-             <nav><p><a href=\"#all\">all</a> <small>{}</small> {families}<p>where something is wrong with: {links}\
+             <nav><p><a href=\"#all\">all</a> <small>{}</small> {families}<p>with errors in: {links}\
              <p class=legend>{}</nav>{}",
             self.tables,
             self.count,
@@ -145,9 +146,9 @@ impl Choices {
 }
 
 /// Formats the insight, with the truth in brackets.
-fn insight_line(shown: &Shown) -> String {
-    let summary = &shown.score.summary;
-    let (facts, codes) = (&shown.facts, &shown.score.reason_codes);
+fn insight_line(drawn: &DrawnRecording) -> String {
+    let summary = &drawn.score.summary;
+    let (facts, codes) = (&drawn.facts, &drawn.score.reason_codes);
     let codes: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
     let mut line = codes.join(" ");
     let truth = |known: Option<String>| known.map_or(String::new(), |known| format!(" [{known}]"));

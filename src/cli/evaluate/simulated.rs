@@ -16,7 +16,7 @@ use super::page::Page;
 
 /// The duration of one batch, in seconds of telemetry.
 const BATCH_SEC: f64 = 10.0;
-/// The number of deliveries of each kind that the page shows.
+/// The number of deliveries of each kind on the page.
 const DRAWN: u32 = 3;
 /// The shares of samples to remove, for `visibilityScore`.
 const SHARES: [f64; 5] = [0.0, 0.2, 0.4, 0.6, 0.8];
@@ -47,7 +47,7 @@ struct Visibility {
     by_kind: BTreeMap<&'static str, Vec<f64>>,
 }
 
-/// One way of losing telemetry: for each session the lost shares and the scores.
+/// One kind of loss: for each session the lost amounts and the scores.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
 struct Losses(Vec<Vec<(f64, f64)>>);
@@ -82,13 +82,13 @@ pub(super) fn run(
             let name = format!("{}_{seed:03}", kind.as_str());
             let delivery = Scenario::new(kind, set, u64::from(seed)).deliver();
             let recording = recording(&name, &delivery).with_context(|| name.clone())?;
-            let shown = own.add(&recording)?;
+            let drawn = own.add(&recording)?;
             all.add(&recording)?;
             if let Some(page) = page.as_deref_mut().filter(|_| seed <= DRAWN) {
-                page.add(&shown);
+                page.add(&drawn);
             }
-            // Sessions with very little data have nothing to lose.
-            if seed <= DRAWN && is_seen_well(&delivery) {
+            // A session with very little data has a low visibility score already.
+            if seed <= DRAWN && has_enough_data(&delivery) {
                 visibility.add(&name, &delivery)?;
             }
         }
@@ -103,8 +103,8 @@ pub(super) fn run(
     })
 }
 
-/// Returns whether the phone was carried and sent data to the end.
-fn is_seen_well(delivery: &Delivery) -> bool {
+/// Returns whether the courier carried the phone and it sent enough data for a result.
+fn has_enough_data(delivery: &Delivery) -> bool {
     let outcome = delivery.truth.outcome;
     delivery.truth.phone_carried
         && outcome.is_some_and(|outcome| outcome != ReasonCode::InsufficientData)

@@ -12,7 +12,7 @@ use serde_json::Value;
 /// The factor from the logarithm of a pressure ratio to a height, in metres: the standard
 /// atmosphere at 15 °C.
 const SCALE_HEIGHT_M: f64 = 8_434.0;
-/// The greatest `t` of a sample, in seconds: two days (contract 9).
+/// The maximum `t` of a sample, in seconds: two days (contract 9).
 const T_SEC_MAX: f64 = 172_800.0;
 
 /// The measurements of one second.
@@ -38,11 +38,11 @@ impl Signals {
     pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
         let lines = BufReader::new(MultiGzDecoder::new(std::fs::File::open(file)?)).lines();
         let mut signals = Self::default();
-        for (number, line) in lines.enumerate() {
+        for (index, line) in lines.enumerate() {
             let line = line?;
             if !line.trim().is_empty() {
                 let sample =
-                    serde_json::from_str(&line).with_context(|| format!("line {}", number + 1))?;
+                    serde_json::from_str(&line).with_context(|| format!("line {}", index + 1))?;
                 signals.add(&sample);
             }
         }

@@ -1,9 +1,9 @@
 // The live parts of the console. Every page works without this script.
 
-const busy = new WeakSet();
+const sentForms = new WeakSet();
 
-// Buttons that copy the text next to them. A button stays hidden if the browser has no clipboard.
-function copying(root) {
+// Enables the buttons that copy the text next to them. A button stays hidden if the browser has no clipboard.
+function enableCopyButtons(root) {
   for (const button of root.querySelectorAll("[data-copy]")) {
     if (!navigator.clipboard) continue;
     button.hidden = false;
@@ -21,66 +21,66 @@ function copying(root) {
   }
 }
 
-// A part of the page that refreshes until a fetched page no longer requests it.
-function refreshing(root) {
+// Refreshes the page after the delay that one of its parts requests, if any.
+function scheduleRefresh(root) {
   const part = root.querySelector("[data-refresh]");
   if (part) setTimeout(() => refresh(), Number(part.dataset.refresh));
 }
 
-let asking = false;
-let again = false;
+let isFetching = false;
+let mustRefetch = false;
 
 // Fetches the page again. Only one fetch runs at a time; a request during a fetch causes one more fetch.
 async function refresh() {
-  if (asking) {
-    again = true;
+  if (isFetching) {
+    mustRefetch = true;
     return;
   }
   if (document.hidden) {
     document.addEventListener("visibilitychange", refresh, { once: true });
     return;
   }
-  asking = true;
-  again = false;
-  let wait = 0;
+  isFetching = true;
+  mustRefetch = false;
+  let waitMs = 0;
   try {
-    const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-    if (answer.redirected) return location.assign(answer.url);
-    if (answer.ok) swap(await answer.text());
-    else wait = 3000;
+    const response = await fetch(location.href, { headers: { accept: "text/html" } });
+    if (response.redirected) return location.assign(response.url);
+    if (response.ok) replaceContent(await response.text());
+    else waitMs = 3000;
   } catch {
-    wait = 3000;
+    waitMs = 3000;
   } finally {
-    asking = false;
+    isFetching = false;
   }
-  if (wait || again) setTimeout(refresh, wait || 500);
+  if (waitMs || mustRefetch) setTimeout(refresh, waitMs || 500);
 }
 
 // Replaces the main part of this page with that of a fetched page and restores the focus. If only marked parts differ, it
 // replaces only those, so that sections which a person has opened stay open.
-function swap(text) {
+function replaceContent(text) {
   const page = new DOMParser().parseFromString(text, "text/html");
-  const [now, next] = [document.querySelector("main"), page.querySelector("main")];
+  const [current, next] = [document.querySelector("main"), page.querySelector("main")];
   if (!next) return;
   document.title = page.title;
   const state = (root) => root.querySelector("[data-state]")?.dataset.state + Boolean(root.querySelector("[data-live]"));
-  const parts = [...now.querySelectorAll("[data-part]")];
-  const fits = parts.length > 0 && state(now) === state(next) && parts.every((part) => next.querySelector("#" + part.id));
+  const parts = [...current.querySelectorAll("[data-part]")];
+  const hasSameParts = parts.length > 0 && state(current) === state(next) && parts.every((part) => next.querySelector("#" + part.id));
   const focused = document.activeElement?.id;
   const moment = document.querySelector(".cursor:not([hidden])") && document.getElementById("moment").value;
-  if (fits) {
+  if (hasSameParts) {
     for (const part of parts) {
       const other = next.querySelector("#" + part.id);
       if (part.innerHTML === other.innerHTML) continue;
       const open = [...part.querySelectorAll("details")].map((one) => one.open);
       part.replaceChildren(...other.childNodes);
-      part.querySelectorAll("details").forEach((one, at) => { one.open = open[at] ?? false; });
-      alive(part);
+      part.querySelectorAll("details").forEach((one, index) => { one.open = open[index] ?? false; });
+      enhance(part);
     }
   } else {
-    now.replaceChildren(...next.childNodes);
-    alive(now);
-    living(now);
+    current.replaceChildren(...next.childNodes);
+    enhance(current);
+    followSession(current);
   }
   const slider = document.getElementById("moment");
   if (moment && slider) {
@@ -90,31 +90,31 @@ function swap(text) {
   if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
-// A live session: when the stream reports a change, the script fetches the page again. When the connection is lost, the
-// page shows the time since which it does not update.
-let line;
-function living(root) {
+// Follows a live session: fetches the page again when the stream reports a change. While the connection is lost, the page
+// shows the time of the loss.
+let stream;
+function followSession(root) {
   const title = root.querySelector("[data-live]");
-  line?.close();
+  stream?.close();
   if (!title) return;
-  const fresh = document.getElementById("freshness");
-  const say = (words, stale) => {
-    fresh.textContent = words;
-    title.toggleAttribute("data-stale", stale);
+  const freshness = document.getElementById("freshness");
+  const showState = (text, isStale) => {
+    freshness.textContent = text;
+    title.toggleAttribute("data-stale", isStale);
   };
-  line = new EventSource(title.dataset.live);
-  line.addEventListener("open", () => say("live", false));
-  line.addEventListener("changed", () => refresh());
-  line.addEventListener("end", () => { line.close(); refresh(); });
-  line.onerror = () => say("not updating since " + new Date().toLocaleTimeString() + "; reconnecting", true);
+  stream = new EventSource(title.dataset.live);
+  stream.addEventListener("open", () => showState("live", false));
+  stream.addEventListener("changed", () => refresh());
+  stream.addEventListener("end", () => { stream.close(); refresh(); });
+  stream.onerror = () => showState("not updating since " + new Date().toLocaleTimeString() + "; reconnecting", true);
 }
 
-// The moment under the pointer: a line through all rows, the values at that time, and the position of the phone.
-function timing(root) {
+// Shows the moment under the pointer: a line through all rows, the values at that time, and the position of the phone.
+function enableTimeline(root) {
   const timeline = root.querySelector(".timeline");
   if (!timeline) return;
   const slider = timeline.querySelector("#moment");
-  const said = timeline.querySelector(".slider output");
+  const caption = timeline.querySelector(".slider output");
   const cursor = document.createElement("div");
   cursor.className = "cursor";
   cursor.hidden = true;
@@ -128,56 +128,56 @@ function timing(root) {
   }));
   const length = Number(timeline.dataset.length);
   const stamp = (second) => String(Math.floor(second / 60)).padStart(2, "0") + ":" + String(second % 60).padStart(2, "0");
-  const near = (points, second) => points.reduce((best, point) => Math.abs(point[0] - second) < Math.abs(best[0] - second) ? point : best, [Infinity]);
+  const nearest = (points, second) => points.reduce((best, point) => Math.abs(point[0] - second) < Math.abs(best[0] - second) ? point : best, [Infinity]);
   const show = (second) => {
     const plot = timeline.querySelector(".row > svg").getBoundingClientRect();
     const box = timeline.getBoundingClientRect();
     cursor.hidden = false;
     cursor.style.left = plot.left - box.left + plot.width * second / length + "px";
     for (const { points, decimals, output } of curves) {
-      const point = near(points, second);
+      const point = nearest(points, second);
       output.textContent = Math.abs(point[0] - second) < Math.max(15, length / 100) ? point[1].toFixed(decimals) : "–";
     }
     for (const { points, dot } of maps()) {
-      const point = near(points, second);
-      const known = Math.abs(point[0] - second) < Math.max(15, length / 100);
-      dot.setAttribute("cx", known ? point[1] : -20);
-      dot.setAttribute("cy", known ? point[2] : -20);
+      const point = nearest(points, second);
+      const isKnown = Math.abs(point[0] - second) < Math.max(15, length / 100);
+      dot.setAttribute("cx", isKnown ? point[1] : -20);
+      dot.setAttribute("cy", isKnown ? point[2] : -20);
     }
     slider.value = second;
-    said.textContent = "at " + stamp(second) + curves.map(({ output }) => " · " + output.previousSibling?.previousSibling?.textContent.trim() + " " + output.textContent).join("");
+    caption.textContent = "at " + stamp(second) + curves.map(({ output }) => " · " + output.previousSibling?.previousSibling?.textContent.trim() + " " + output.textContent).join("");
   };
   slider.disabled = false;
   slider.addEventListener("input", () => show(Number(slider.value)));
   timeline.addEventListener("pointermove", (event) => {
     if (event.target.closest(".slider")) return;
     const plot = timeline.querySelector(".row > svg").getBoundingClientRect();
-    const part = (event.clientX - plot.left) / plot.width;
-    if (part >= 0 && part <= 1) show(Math.round(part * length));
+    const share = (event.clientX - plot.left) / plot.width;
+    if (share >= 0 && share <= 1) show(Math.round(share * length));
   });
-  for (const when of document.querySelectorAll("[data-from]")) {
-    when.closest("li").addEventListener("pointerenter", () => show(Number(when.dataset.from)));
+  for (const span of document.querySelectorAll("[data-from]")) {
+    span.closest("li").addEventListener("pointerenter", () => show(Number(span.dataset.from)));
   }
 }
 
-// Prevents a form from being sent twice.
-function sending() {
+// Prevents a visitor from sending a form twice.
+function preventDoubleSubmit() {
   document.addEventListener("submit", (event) => {
     if (event.target.method !== "post") return;
-    if (busy.has(event.target)) event.preventDefault();
-    busy.add(event.target);
+    if (sentForms.has(event.target)) event.preventDefault();
+    sentForms.add(event.target);
     event.target.setAttribute("aria-busy", "true");
   });
-  // Back from the next page: the form may be sent again.
+  // After a return from the next page, the visitor may send the form again.
   addEventListener("pageshow", () => {
     for (const form of document.forms) {
-      busy.delete(form);
+      sentForms.delete(form);
       form.removeAttribute("aria-busy");
     }
   });
 }
 
-// Times are rendered in UTC. A visitor can choose the zone of the browser; the choice stays in this browser.
+// The pages contain times in UTC. A visitor can choose the browser's zone instead; the browser stores the choice.
 const ZONE = "porchlight.zone";
 function isLocal() {
   try {
@@ -187,25 +187,25 @@ function isLocal() {
   }
 }
 
-function inZone(time) {
+function localTime(time) {
   const at = new Date(time.dateTime);
   const part = (options) => new Intl.DateTimeFormat("en-GB", options).format(at);
   const day = part({ day: "2-digit" }) + " " + part({ month: "short" }).slice(0, 3);
-  const isNear = time.dataset.utc.includes(":");
-  return day + " " + (isNear ? part({ hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false }) : part({ year: "numeric" }));
+  const hasTime = time.dataset.utc.includes(":");
+  return day + " " + (hasTime ? part({ hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false }) : part({ year: "numeric" }));
 }
 
-function zoned(root) {
+function showTimes(root) {
   const local = isLocal();
   for (const time of root.querySelectorAll("time[datetime]")) {
     if (!local && !time.dataset.utc) continue;
     time.dataset.utc ??= time.textContent;
-    time.textContent = local ? inZone(time) : time.dataset.utc;
+    time.textContent = local ? localTime(time) : time.dataset.utc;
   }
   for (const name of root.querySelectorAll("[data-zone]")) name.textContent = local ? "local time" : "UTC";
 }
 
-function choosing() {
+function offerZoneChoice() {
   const choice = document.getElementById("zone");
   if (!choice) return;
   choice.parentElement.hidden = false;
@@ -216,18 +216,18 @@ function choosing() {
     } catch {
       choice.value = "utc";
     }
-    zoned(document);
+    showTimes(document);
   });
 }
 
-function alive(root) {
-  zoned(root);
-  copying(root);
-  refreshing(root);
-  timing(root);
+function enhance(root) {
+  showTimes(root);
+  enableCopyButtons(root);
+  scheduleRefresh(root);
+  enableTimeline(root);
 }
 
-sending();
-choosing();
-alive(document);
-living(document);
+preventDoubleSubmit();
+offerZoneChoice();
+enhance(document);
+followSession(document);

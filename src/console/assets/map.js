@@ -6,7 +6,8 @@ const SQUARES_KEPT = 160;
 const ZOOM_MAX = 19;
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
-// Colours of the style sheet are written for both themes; a canvas needs the one that applies.
+// A colour of the style sheet is a pair for the light and the dark theme. A canvas needs the one of the current theme,
+// and this element resolves it.
 const probe = document.createElement("i");
 probe.hidden = true;
 document.body.append(probe);
@@ -19,12 +20,12 @@ function colour(name) {
   return colours.get(name);
 }
 
-// Web Mercator, 0 to 1 from the north-western corner.
-const projected = (lat, lng) => {
+// Converts degrees to Web Mercator, 0 to 1 from the north-western corner.
+const project = (lat, lng) => {
   const sine = Math.sin(Math.max(-85, Math.min(85, lat)) * Math.PI / 180);
   return [lng / 360 + 0.5, 0.5 - Math.log((1 + sine) / (1 - sine)) / (4 * Math.PI)];
 };
-const located = (x, y) => [Math.atan(Math.sinh(Math.PI * (1 - 2 * y))) * 180 / Math.PI, (x - 0.5) * 360];
+const unproject = (x, y) => [Math.atan(Math.sinh(Math.PI * (1 - 2 * y))) * 180 / Math.PI, (x - 0.5) * 360];
 const EQUATOR_M = 40075016.69;
 
 class StreetMap {
@@ -38,7 +39,7 @@ class StreetMap {
     this.centre = [0.5, 0.5];
     this.zoom = 2;
     this.pointers = new Map();
-    this.asked = false;
+    this.isDrawScheduled = false;
     root.hidden = false;
     document.getElementById("map-keys")?.removeAttribute("hidden");
     root.parentElement.querySelectorAll(".map-legend").forEach((one) => { one.hidden = false; });
@@ -56,29 +57,32 @@ class StreetMap {
     this.canvas.height = Math.round(this.height * this.ratio);
   }
 
+  // The width of the world in pixels at this zoom.
   get world() { return SIDE * 2 ** this.zoom; }
 
-  at(lat, lng) {
-    const [x, y] = projected(lat, lng);
+  // Converts degrees to pixels on the canvas.
+  toCanvas(lat, lng) {
+    const [x, y] = project(lat, lng);
     return [(x - this.centre[0]) * this.world + this.width / 2, (y - this.centre[1]) * this.world + this.height / 2];
   }
 
-  under(x, y) {
-    return located((x - this.width / 2) / this.world + this.centre[0], (y - this.height / 2) / this.world + this.centre[1]);
+  // Converts pixels on the canvas to degrees.
+  toDegrees(x, y) {
+    return unproject((x - this.width / 2) / this.world + this.centre[0], (y - this.height / 2) / this.world + this.centre[1]);
   }
 
-  // Metres to pixels at the middle of the view.
-  metres(m) {
-    const [lat] = located(...this.centre);
-    return m * this.world / (EQUATOR_M * Math.cos(lat * Math.PI / 180));
+  // Converts a length in metres to pixels at the middle of the view.
+  pixels(lengthM) {
+    const [lat] = unproject(...this.centre);
+    return lengthM * this.world / (EQUATOR_M * Math.cos(lat * Math.PI / 180));
   }
 
-  // Shows all these points, [lat, lng].
+  // Moves and zooms the view so that it contains these points, [lat, lng].
   fit(points, closest = 17) {
     if (!points.length) return;
     let [left, top, right, bottom] = [1, 1, 0, 0];
     for (const [lat, lng] of points) {
-      const [x, y] = projected(lat, lng);
+      const [x, y] = project(lat, lng);
       [left, top, right, bottom] = [Math.min(left, x), Math.min(top, y), Math.max(right, x), Math.max(bottom, y)];
     }
     this.centre = [(left + right) / 2, (top + bottom) / 2];
@@ -92,7 +96,7 @@ class StreetMap {
     this.draw();
   }
 
-  // Zooms around this point, which keeps its place on the canvas.
+  // Zooms around a point, which stays where it is on the canvas.
   zoomBy(step, x = this.width / 2, y = this.height / 2) {
     const before = [(x - this.width / 2) / this.world, (y - this.height / 2) / this.world];
     this.zoom = Math.max(1, Math.min(ZOOM_MAX, this.zoom + step));
@@ -114,10 +118,10 @@ class StreetMap {
     });
     canvas.addEventListener("pointermove", (event) => {
       const now = position(event);
-      const [lat, lng] = this.under(...now);
+      const [lat, lng] = this.toDegrees(...now);
       this.place.textContent = `${lat.toFixed(5)}, ${lng.toFixed(5)}`;
       const before = pointers.get(event.pointerId);
-      if (!before) return this.hovered?.(now);
+      if (!before) return this.onHover?.(now);
       const others = [...pointers].filter(([id]) => id !== event.pointerId).map(([, one]) => one);
       if (others.length) {
         const distance = (one) => Math.hypot(one[0] - others[0][0], one[1] - others[0][1]);
@@ -131,7 +135,7 @@ class StreetMap {
     });
     for (const type of ["pointerup", "pointercancel"]) {
       canvas.addEventListener(type, (event) => {
-        if (pointers.delete(event.pointerId) && type === "pointerup" && this.moved < 4) this.chosen?.(position(event));
+        if (pointers.delete(event.pointerId) && type === "pointerup" && this.moved < 4) this.onChoose?.(position(event));
       });
     }
     // The wheel scrolls the page until the map has the focus.
@@ -144,22 +148,22 @@ class StreetMap {
     const keys = {
       ArrowLeft: () => this.move(60, 0), ArrowRight: () => this.move(-60, 0), ArrowUp: () => this.move(0, 60),
       ArrowDown: () => this.move(0, -60), "+": () => this.zoomBy(1), "=": () => this.zoomBy(1), "-": () => this.zoomBy(-1),
-      0: () => this.all?.(),
+      0: () => this.fitAll?.(),
     };
     canvas.addEventListener("keydown", (event) => {
       if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       keys[event.key]();
     });
-    const buttons = { in: () => this.zoomBy(1), out: () => this.zoomBy(-1), fit: () => this.all?.(), address: () => this.near?.() };
+    const buttons = { in: () => this.zoomBy(1), out: () => this.zoomBy(-1), fit: () => this.fitAll?.(), address: () => this.fitAddress?.() };
     for (const button of this.root.querySelectorAll("[data-map]")) button.addEventListener("click", buttons[button.dataset.map]);
   }
 
   // Draws in the next frame; several requests cause one drawing.
   draw() {
-    if (this.asked) return;
-    this.asked = true;
-    requestAnimationFrame(() => { this.asked = false; this.drawNow(); });
+    if (this.isDrawScheduled) return;
+    this.isDrawScheduled = true;
+    requestAnimationFrame(() => { this.isDrawScheduled = false; this.drawNow(); });
   }
 
   drawNow() {
@@ -169,7 +173,7 @@ class StreetMap {
     pen.fillRect(0, 0, this.width, this.height);
     if (this.root.dataset.squares) this.drawSquares();
     this.paint(pen, this);
-    this.bar();
+    this.drawScale();
   }
 
   drawSquares() {
@@ -217,13 +221,13 @@ class StreetMap {
     return image;
   }
 
-  // The scale bar: a round length of at most a quarter of the width.
-  bar() {
+  // Draws the scale bar, whose length is round and at most a quarter of the width.
+  drawScale() {
     const { pen } = this;
-    const one = this.metres(1);
+    const pixelsPerM = this.pixels(1);
     let length = 1;
-    for (const step of [2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6]) if (step * one <= this.width / 4) length = step;
-    const [x, y, width] = [14, this.height - 14, length * one];
+    for (const step of [2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6]) if (step * pixelsPerM <= this.width / 4) length = step;
+    const [x, y, width] = [14, this.height - 14, length * pixelsPerM];
     pen.strokeStyle = colour("ink");
     pen.lineWidth = 1.5;
     pen.beginPath();
@@ -233,14 +237,14 @@ class StreetMap {
   }
 }
 
-function label(pen, words, x, y, ink) {
+function label(pen, text, x, y, ink) {
   pen.font = "600 12px system-ui, sans-serif";
   pen.lineJoin = "round";
   pen.lineWidth = 3;
   pen.strokeStyle = colour("card");
-  pen.strokeText(words, x, y);
+  pen.strokeText(text, x, y);
   pen.fillStyle = colour(ink);
-  pen.fillText(words, x, y);
+  pen.fillText(text, x, y);
 }
 
 function dot(pen, [x, y], radius, fill, edge = "card") {
@@ -255,7 +259,7 @@ function dot(pen, [x, y], radius, fill, edge = "card") {
 
 function polygon(pen, points, fill) {
   pen.beginPath();
-  points.forEach(([x, y], number) => { number ? pen.lineTo(x, y) : pen.moveTo(x, y); });
+  points.forEach(([x, y], index) => { index ? pen.lineTo(x, y) : pen.moveTo(x, y); });
   pen.closePath();
   pen.fillStyle = colour(fill);
   pen.fill();
@@ -264,24 +268,25 @@ function polygon(pen, points, fill) {
   pen.stroke();
 }
 
-// --- The way of one session ----------------------------------------------------------------------------------------
+// --- The route of one session --------------------------------------------------------------------------------------
 
 const GAP_SEC = 15;
 
-function session(root) {
+// Draws the positions, the movements and the known points of one session.
+function sessionMap(root) {
   const part = document.getElementById("part-track");
   let data = {};
-  let span = null;
+  let highlighted = null;
   const read = () => { data = JSON.parse(part.querySelector("[data-track-map]").dataset.trackMap); };
   read();
-  const useless = (position) => position[3] !== null && position[3] > 150;
+  const isInaccurate = (position) => position[3] !== null && position[3] > 150;
 
   const line = (pen, map, from, to, ink, width) => {
     let last = null;
     pen.beginPath();
     for (const position of data.positions) {
-      if (position[0] < from || position[0] > to || useless(position)) continue;
-      const at = map.at(position[1], position[2]);
+      if (position[0] < from || position[0] > to || isInaccurate(position)) continue;
+      const at = map.toCanvas(position[1], position[2]);
       if (last && position[0] - last[0] <= GAP_SEC) pen.lineTo(...at); else pen.moveTo(...at);
       last = position;
     }
@@ -293,9 +298,9 @@ function session(root) {
   };
 
   const paint = (pen, map) => {
-    const address = map.at(...data.address);
+    const address = map.toCanvas(...data.address);
     pen.beginPath();
-    pen.arc(...address, Math.max(5, map.metres(data.accuracy)), 0, 2 * Math.PI);
+    pen.arc(...address, Math.max(5, map.pixels(data.accuracy)), 0, 2 * Math.PI);
     pen.setLineDash([4, 3]);
     pen.lineWidth = 1.5;
     pen.strokeStyle = colour("bad");
@@ -303,35 +308,35 @@ function session(root) {
     pen.setLineDash([]);
     line(pen, map, 0, Infinity, "card", 5);
     for (const [from, to, kind] of data.moves) line(pen, map, from, to, kind === "unknown" ? "note-track" : kind, 3);
-    if (span) {
-      line(pen, map, span[0] - 2, span[1] + 2, "ink", 11);
-      line(pen, map, span[0] - 2, span[1] + 2, "accent", 7);
+    if (highlighted) {
+      line(pen, map, highlighted[0] - 2, highlighted[1] + 2, "ink", 11);
+      line(pen, map, highlighted[0] - 2, highlighted[1] + 2, "accent", 7);
     }
     for (const position of data.positions) {
       const [, lat, lng, accuracy] = position;
-      const at = map.at(lat, lng);
+      const at = map.toCanvas(lat, lng);
       if (at[0] < -9 || at[1] < -9 || at[0] > map.width + 9 || at[1] > map.height + 9) continue;
-      // A worse position is also smaller, so that it needs no colour.
+      // A less accurate position is also smaller, so that the colour alone carries no meaning.
       const [good, fair] = data.accurate;
       const ink = accuracy === null || accuracy > fair ? "bad" : accuracy > good ? "warn" : "good";
       dot(pen, at, ink === "good" ? 3.5 : ink === "warn" ? 2.8 : 2.1, ink);
     }
     for (const gate of data.gates) {
-      const [x, y] = map.at(...gate);
+      const [x, y] = map.toCanvas(...gate);
       polygon(pen, [[x - 5, y - 5], [x + 5, y - 5], [x + 5, y + 5], [x - 5, y + 5]], "ink");
     }
     for (const [name, lat, lng] of data.learned) {
-      const [x, y] = map.at(lat, lng);
+      const [x, y] = map.toCanvas(lat, lng);
       polygon(pen, [[x, y - 7], [x + 7, y], [x, y + 7], [x - 7, y]], "elevator");
       if (map.zoom > 15.5) label(pen, name, x + 10, y + 4, "ink");
     }
     if (data.entrance) {
-      const [x, y] = map.at(...data.entrance);
+      const [x, y] = map.toCanvas(...data.entrance);
       polygon(pen, [[x, y - 7], [x + 7, y + 5], [x - 7, y + 5]], "ink");
     }
     if (data.drop) {
       pen.beginPath();
-      pen.arc(...map.at(...data.drop), 9, 0, 2 * Math.PI);
+      pen.arc(...map.toCanvas(...data.drop), 9, 0, 2 * Math.PI);
       pen.lineWidth = 2.5;
       pen.strokeStyle = colour("ink");
       pen.stroke();
@@ -342,48 +347,49 @@ function session(root) {
   };
 
   const map = new StreetMap(root, paint);
-  const shown = () => {
-    const points = data.positions.filter((one) => !useless(one)).map(([, lat, lng]) => [lat, lng]);
+  const pointsToFit = () => {
+    const points = data.positions.filter((one) => !isInaccurate(one)).map(([, lat, lng]) => [lat, lng]);
     const [lat, lng] = data.address;
     // A forged position may lie on another continent.
-    const near = points.filter((one) => Math.abs(one[0] - lat) < 0.3 && Math.abs(one[1] - lng) < 0.5);
-    return [data.address, ...near];
+    const nearPoints = points.filter((one) => Math.abs(one[0] - lat) < 0.3 && Math.abs(one[1] - lng) < 0.5);
+    return [data.address, ...nearPoints];
   };
-  map.all = () => map.fit(shown());
-  map.near = () => { map.fit([data.address], 18); };
-  map.all();
+  map.fitAll = () => map.fit(pointsToFit());
+  map.fitAddress = () => { map.fit([data.address], 18); };
+  map.fitAll();
   new MutationObserver(() => { read(); map.draw(); }).observe(part, { childList: true });
 
-  // An event that is pointed at, or has the focus, shows its stretch.
-  const chosen = (event) => event.target.closest?.("[data-span]");
-  const show = (event) => {
-    const next = chosen(event)?.dataset.span.split(",").map(Number) ?? null;
-    if (String(next) === String(span)) return;
-    span = next;
-    root.toggleAttribute("data-highlight", Boolean(span));
+  // The map highlights the route during the event under the pointer or with the focus.
+  const highlight = (event) => {
+    const next = event.target.closest?.("[data-span]")?.dataset.span.split(",").map(Number) ?? null;
+    if (String(next) === String(highlighted)) return;
+    highlighted = next;
+    root.toggleAttribute("data-highlight", Boolean(highlighted));
     map.draw();
   };
-  for (const type of ["pointerover", "focusin", "focusout"]) document.addEventListener(type, show);
+  for (const type of ["pointerover", "focusin", "focusout"]) document.addEventListener(type, highlight);
 }
 
 // --- The live board ------------------------------------------------------------------------------------------------
 
 const LATE_MS = 60000;
 
-function board(root) {
+// Draws the sessions in progress, and lists the newest of them.
+function boardMap(root) {
   const sessions = new Map();
   const table = document.getElementById("board-rows");
-  const most = Number(table.dataset.rows);
-  const fresh = document.getElementById("freshness");
+  const rowsMax = Number(table.dataset.rows);
+  const freshness = document.getElementById("freshness");
   let now = Date.now();
-  let pointed = null;
-  let fitted = false;
-  const place = (one) => one.at ?? one.to;
+  let highlighted = null;
+  let wasFitted = false;
+  // The newest position of a session, or its address.
+  const positionOf = (one) => one.at ?? one.to;
 
   const paint = (pen, map) => {
     const groups = { good: [], warn: [], "note-track": [] };
     for (const one of sessions.values()) {
-      const at = map.at(...place(one));
+      const at = map.toCanvas(...positionOf(one));
       if (at[0] < -9 || at[1] < -9 || at[0] > map.width + 9 || at[1] > map.height + 9) continue;
       groups[!one.at ? "note-track" : now - one.heard > LATE_MS ? "warn" : "good"].push(at);
     }
@@ -405,42 +411,43 @@ function board(root) {
       pen.fill();
       pen.stroke();
     }
-    const one = sessions.get(pointed);
+    const one = sessions.get(highlighted);
     if (one) {
-      const [x, y] = map.at(...place(one));
+      const [x, y] = map.toCanvas(...positionOf(one));
       pen.beginPath();
       pen.arc(x, y, 9, 0, 2 * Math.PI);
       pen.lineWidth = 2.5;
       pen.strokeStyle = colour("accent");
       pen.stroke();
-      const words = `${one.delivery} · ${one.event ?? "recording"} · ${ago(one.heard)}`;
+      const text = `${one.delivery} · ${one.event ?? "recording"} · ${ago(one.heard)}`;
       const left = x > map.width / 2;
       pen.textAlign = left ? "right" : "left";
-      label(pen, words, left ? x - 13 : x + 13, y + 4, "ink");
+      label(pen, text, left ? x - 13 : x + 13, y + 4, "ink");
       pen.textAlign = "left";
     }
   };
 
   const map = new StreetMap(root, paint);
-  map.all = () => map.fit([...sessions.values()].map(place));
-  const near = ([x, y]) => {
+  map.fitAll = () => map.fit([...sessions.values()].map(positionOf));
+  // Returns the id of the session within 14 pixels of a point, or null.
+  const nearest = ([x, y]) => {
     let [best, least] = [null, 14];
     for (const one of sessions.values()) {
-      const at = map.at(...place(one));
+      const at = map.toCanvas(...positionOf(one));
       const distance = Math.hypot(at[0] - x, at[1] - y);
       if (distance < least) [best, least] = [one.id, distance];
     }
     return best;
   };
-  map.hovered = (at) => {
-    const next = near(at);
-    if (next === pointed) return;
-    pointed = next;
+  map.onHover = (point) => {
+    const next = nearest(point);
+    if (next === highlighted) return;
+    highlighted = next;
     map.canvas.classList.toggle("on-session", Boolean(next));
     map.draw();
   };
-  map.chosen = (at) => {
-    const id = near(at);
+  map.onChoose = (point) => {
+    const id = nearest(point);
     if (id) location.assign(`/console/sessions/${id}`);
   };
 
@@ -450,13 +457,13 @@ function board(root) {
     return seconds < 60 ? `${seconds} s ago` : seconds < 3600 ? `${Math.floor(seconds / 60)} min ago` : `${Math.floor(seconds / 3600)} h ago`;
   }
 
-  // A bounded number of rows is rewritten; the others are on the map and on the page of sessions.
-  const rows = () => {
-    const newest = [...sessions.values()].sort((a, b) => (b.heard ?? 0) - (a.heard ?? 0) || (a.id < b.id ? -1 : 1)).slice(0, most);
+  // Rewrites the rows of the newest sessions; the others are on the map and on the page of sessions.
+  const updateRows = () => {
+    const newest = [...sessions.values()].sort((a, b) => (b.heard ?? 0) - (a.heard ?? 0) || (a.id < b.id ? -1 : 1)).slice(0, rowsMax);
     const body = table.tBodies[0];
     while (body.rows.length > newest.length) body.deleteRow(-1);
-    newest.forEach((one, number) => {
-      let row = body.rows[number];
+    newest.forEach((one, index) => {
+      let row = body.rows[index];
       if (!row) {
         row = body.insertRow();
         const link = document.createElement("a");
@@ -468,7 +475,7 @@ function board(root) {
       }
       const [delivery, event, rider, heard] = row.cells;
       const link = delivery.firstChild;
-      const set = (cell, words) => { if (cell.textContent !== words) cell.textContent = words; };
+      const set = (cell, text) => { if (cell.textContent !== text) cell.textContent = text; };
       if (row.dataset.id !== one.id) {
         row.dataset.id = one.id;
         link.href = `/console/sessions/${one.id}`;
@@ -480,42 +487,43 @@ function board(root) {
     });
     document.getElementById("board-count").textContent = `: ${sessions.size}`;
     const rest = document.getElementById("board-more");
-    rest.hidden = sessions.size <= most;
-    rest.textContent = `The table shows the ${most} with the newest data.`;
+    rest.hidden = sessions.size <= rowsMax;
+    rest.textContent = `The table shows the ${rowsMax} with the newest data.`;
   };
-  const point = (event) => {
+  const highlight = (event) => {
     const id = event.target.closest?.("tr[data-id]")?.dataset.id;
-    if (!id || id === pointed) return;
-    pointed = id;
+    if (!id || id === highlighted) return;
+    highlighted = id;
     map.draw();
   };
-  for (const type of ["pointerover", "focusin"]) table.addEventListener(type, point);
+  for (const type of ["pointerover", "focusin"]) table.addEventListener(type, highlight);
 
   const source = new EventSource(root.dataset.board);
   source.addEventListener("board", (event) => {
-    const begun = performance.now();
+    const start = performance.now();
     const changes = JSON.parse(event.data);
     now = changes.now;
     for (const one of changes.put) sessions.set(one.id, one);
     for (const id of changes.gone) sessions.delete(id);
-    const words = changes.more ? `live: the newest ${sessions.size} sessions` : "live";
-    if (fresh.textContent !== words) fresh.textContent = words;
-    if (!fitted && sessions.size) {
-      fitted = true;
-      map.all();
+    const text = changes.more ? `live: the newest ${sessions.size} sessions` : "live";
+    if (freshness.textContent !== text) freshness.textContent = text;
+    if (!wasFitted && sessions.size) {
+      wasFitted = true;
+      map.fitAll();
     }
-    rows();
-    map.asked = true;
+    updateRows();
+    map.isDrawScheduled = true;
     map.drawNow();
-    map.asked = false;
-    performance.measure("board-update", { start: begun, detail: changes.put.length });
+    map.isDrawScheduled = false;
+    performance.measure("board-update", { start, detail: changes.put.length });
   });
-  source.onerror = () => { fresh.textContent = `not updating since ${new Date().toLocaleTimeString()}; reconnecting`; };
+  source.onerror = () => { freshness.textContent = `not updating since ${new Date().toLocaleTimeString()}; reconnecting`; };
 }
 
-// A page whose session was just scored is replaced as a whole, with a new element for the map.
-function begin() {
-  for (const root of document.querySelectorAll(".street-map[hidden]")) (root.dataset.board ? board : session)(root);
+// Starts the maps that are not running yet. The script replaces the whole content of a page whose session was just scored,
+// including the element of the map.
+function start() {
+  for (const root of document.querySelectorAll(".street-map[hidden]")) (root.dataset.board ? boardMap : sessionMap)(root);
 }
-begin();
-new MutationObserver(begin).observe(document.querySelector("main"), { childList: true });
+start();
+new MutationObserver(start).observe(document.querySelector("main"), { childList: true });

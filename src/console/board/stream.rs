@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use actix_web::web::{Bytes, Data};
 use futures_util::stream::unfold;
 use porchlight_actors::shares::SharePermit;
 use porchlight_http::State;
-use porchlight_http::problem::{Code, Problem};
+use porchlight_http::problem::Problem;
 use porchlight_http::request_context::share_exceeded;
 use porchlight_observe::shares::Share;
 use porchlight_schema::ids::SessionId;
@@ -21,10 +20,10 @@ use serde::Serialize;
 use super::super::live_sessions::{Entry, Snapshot};
 use super::super::signed_in::SignedInRequest;
 use super::super::state::Console;
-use super::super::streams::Open;
+use super::super::streams::{StreamPermit, event_stream, is_key_valid};
 
 /// The number of refreshes after which the key is checked again.
-const CHECK_EVERY: u32 = 8;
+const REFRESHES_PER_KEY_CHECK: u32 = 8;
 /// The number of refreshes (an hour) after which a stream ends and the browser opens a new one.
 const REFRESHES_MAX: u32 = 1_800;
 
@@ -41,14 +40,14 @@ struct Changes<'a> {
     more: bool,
 }
 
-struct Following {
+struct BoardStream {
     state: Data<State>,
     console: Data<Console>,
     tenant: Tenant,
     key_hash: [u8; 32],
     sent: HashMap<SessionId, Arc<Entry>>,
     refreshes: u32,
-    _open: Open,
+    _permit: StreamPermit,
     _share: SharePermit,
 }
 
@@ -56,32 +55,22 @@ pub(super) async fn stream(visit: SignedInRequest) -> Result<HttpResponse, Probl
     let tenant = visit.tenant();
     let usage = visit.state.service.usage(tenant);
     let share = usage.hold(Share::EventStreams).map_err(share_exceeded)?;
-    let open = visit.console.streams.open();
-    let open = open.ok_or_else(|| {
-        Problem::new(
-            Code::Overloaded,
-            "Too many pages look at live sessions at the moment.",
-        )
-    })?;
-    let following = Following {
+    let permit = visit.console.streams.open()?;
+    let board = BoardStream {
         tenant,
         key_hash: visit.ticket.key_hash,
         state: visit.state,
         console: visit.console,
         sent: HashMap::new(),
         refreshes: 0,
-        _open: open,
+        _permit: permit,
         _share: share,
     };
-    let messages = unfold(following, |following| async move { following.next().await });
-    Ok(HttpResponse::Ok()
-        .insert_header((CONTENT_TYPE, "text/event-stream"))
-        .insert_header((CACHE_CONTROL, "no-store"))
-        .insert_header(("x-accel-buffering", "no"))
-        .streaming(messages))
+    let messages = unfold(board, |board| async move { board.next().await });
+    Ok(event_stream(messages))
 }
 
-impl Following {
+impl BoardStream {
     /// Returns the next message and the state for the following one. A message without changes
     /// keeps the connection open and carries the current time.
     async fn next(mut self) -> Option<(Result<Bytes, Problem>, Self)> {
@@ -92,25 +81,20 @@ impl Following {
             if self.refreshes > 0 {
                 tokio::time::sleep(Duration::from_millis(BOARD_REFRESH_MS.unsigned_abs())).await;
             }
-            if self.refreshes % CHECK_EVERY == CHECK_EVERY - 1 && !self.is_allowed().await {
+            if self.refreshes % REFRESHES_PER_KEY_CHECK == REFRESHES_PER_KEY_CHECK - 1
+                && !is_key_valid(&self.state, self.key_hash).await
+            {
                 return None;
             }
             self.refreshes += 1;
             let service = &self.state.service;
-            // A failed read is attempted again.
+            // The next refresh retries a failed read.
             let Ok(snapshot) = self.console.boards.of(service, self.tenant).await else {
                 continue;
             };
             let message = self.message(&snapshot)?;
             return Some((Ok(message), self));
         }
-    }
-
-    /// Returns whether the key is still valid.
-    async fn is_allowed(&self) -> bool {
-        let now = self.state.service.now();
-        let found = self.state.auth.signed_in(self.key_hash, now).await;
-        !found.is_err_and(|problem| problem.code() == Code::CredentialInvalid)
     }
 
     fn message(&mut self, snapshot: &Snapshot) -> Option<Bytes> {
@@ -129,7 +113,7 @@ impl Following {
             now: self.state.service.now().0,
             put: put.iter().map(AsRef::as_ref).collect(),
             gone,
-            more: snapshot.is_cut,
+            more: snapshot.is_truncated,
         };
         let json = serde_json::to_string(&changes).ok()?;
         self.sent

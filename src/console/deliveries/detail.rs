@@ -13,12 +13,12 @@ use porchlight_schema::limits::ATTEMPTS_MAX;
 use porchlight_schema::time::TimestampMs;
 
 use super::super::layout::{
-    self, Frame, Here, Icon, Notice, clock, copy, icon, notice, time, zone,
+    self, Frame, Icon, Notice, Section, clock, copy, icon, notice, time, zone,
 };
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
 use super::super::{guard, words};
-use super::{curl, explained};
+use super::{curl, failure_notice};
 
 /// The time after a retry request during which the page polls for the result: an attempt and its
 /// commit.
@@ -29,7 +29,7 @@ fn not_found() -> Problem {
 }
 
 fn id(visit: &SignedInRequest) -> Result<MessageId, Problem> {
-    visit.in_path("id").parse().map_err(|_| not_found())
+    visit.path_segment("id").parse().map_err(|_| not_found())
 }
 
 pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
@@ -42,11 +42,11 @@ pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem
     let before = before.await?.into_iter().next().flatten();
     let url = endpoint.as_ref().map(|endpoint| endpoint.url.as_ref());
     let mut query = Query::of(visit.http.query_string());
-    let asked_at = query.read("asked", "", |text| text.parse().ok().map(TimestampMs));
+    let requested_at = query.read("asked", "", |text| text.parse().ok().map(TimestampMs));
     let frame = visit.frame();
-    let body = page(&frame, &detail, (url, before.as_ref()), asked_at);
+    let body = page(&frame, &detail, (url, before.as_ref()), requested_at);
     Ok(guard::ok(frame.page(
-        Here::Deliveries,
+        Section::Deliveries,
         detail.row.queued.event.as_str(),
         body,
     )))
@@ -67,7 +67,7 @@ pub(super) async fn retry(mut visit: SignedInRequest) -> Result<HttpResponse, Pr
             ));
         }
     }
-    Ok(guard::see(&format!(
+    Ok(guard::redirect(&format!(
         "{ROOT}/deliveries/{id}?asked={}",
         now.0
     )))
@@ -77,13 +77,13 @@ fn page(
     frame: &Frame<'_>,
     detail: &DeliveryDetail,
     (url, before): (Option<&str>, Option<&Queued>),
-    asked_at: Option<TimestampMs>,
+    requested_at: Option<TimestampMs>,
 ) -> Markup {
     let (row, status) = (&detail.row, detail.status);
     let last = detail.attempts.last().map(|(_, report)| report);
-    let waits = asked_at.filter(|&asked_at| {
-        let is_answered = last.is_some_and(|last| last.at >= asked_at);
-        !is_answered && frame.now.since_ms(asked_at) < POLL_MS_MAX
+    let waits = requested_at.filter(|&requested_at| {
+        let is_answered = last.is_some_and(|last| last.at >= requested_at);
+        !is_answered && frame.now.since_ms(requested_at) < POLL_MS_MAX
     });
     html! {
         p.crumbs { a href={ (ROOT) "/deliveries" } { "Webhook deliveries" } }
@@ -96,8 +96,8 @@ fn page(
             div data-refresh="700" { (notice(Notice::Note, "Sending an attempt now. This page updates when the response arrives.")) }
             noscript { p { a href="" { "Reload" } " to see the result." } }
         } @else if let Some(last) = last.filter(|last| last.cause.is_some()) {
-            @if let Some(cause) = last.cause { (explained(cause, last.status_code)) }
-        } @else if asked_at.is_some() && last.is_some() {
+            @if let Some(cause) = last.cause { (failure_notice(cause, last.status_code)) }
+        } @else if requested_at.is_some() && last.is_some() {
             (notice(Notice::Good, "Your endpoint accepted it."))
         }
         section.card { (facts(frame, detail, url, before)) }

@@ -10,15 +10,15 @@ use porchlight_schema::key::Permission;
 use porchlight_schema::limits::RETRY_BY_FILTER_MAX;
 
 use super::super::guard;
-use super::super::layout::{Here, Notice, notice, thousands, zone};
+use super::super::layout::{Notice, Section, notice, thousands, zone};
 use super::super::list_query::ListQuery;
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
-use super::filter::{self, of_retry};
+use super::filter::{self, retry_query};
 
-fn chosen(asked: &ListQuery) -> Result<DeliveryFilter, Problem> {
+fn chosen_filter(query: &ListQuery) -> Result<DeliveryFilter, Problem> {
     let filter =
-        filter::read(asked).map_err(|fault| Problem::new(Code::InvalidParameter, fault))?;
+        filter::read(query).map_err(|fault| Problem::new(Code::InvalidParameter, fault))?;
     Ok(DeliveryFilter {
         status: filter.status.or(Some(DeliveryStatus::Failed)),
         session_id: None,
@@ -27,7 +27,7 @@ fn chosen(asked: &ListQuery) -> Result<DeliveryFilter, Problem> {
 }
 
 /// Renders the filter in words.
-fn described(filter: &DeliveryFilter) -> Markup {
+fn describe(filter: &DeliveryFilter) -> Markup {
     html! {
         dl.facts {
             dt { "Status" } dd { @if let Some(status) = filter.status { (super::layout::status(status)) } }
@@ -38,9 +38,9 @@ fn described(filter: &DeliveryFilter) -> Markup {
     }
 }
 
-fn count(asked: BulkRetry) -> String {
-    let count = thousands(asked.count);
-    if asked.truncated {
+fn count_text(retry: BulkRetry) -> String {
+    let count = thousands(retry.count);
+    if retry.truncated {
         format!("more than {count}")
     } else {
         count
@@ -48,18 +48,18 @@ fn count(asked: BulkRetry) -> String {
 }
 
 pub(super) async fn preview(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let asked = filter::asked(visit.http.query_string());
-    let filter = chosen(&asked)?;
+    let query = filter::parse(visit.http.query_string());
+    let filter = chosen_filter(&query)?;
     let webhooks = visit.webhooks()?;
     let counted = webhooks.of(visit.tenant()).retry_all(&filter, true).await?;
-    let back = format!("{ROOT}/deliveries?{}", of_retry(&asked));
+    let back = format!("{ROOT}/deliveries?{}", retry_query(&query));
     let frame = visit.frame();
     let body = html! {
         p.crumbs { a href=(back) { "Webhook deliveries" } }
         header.title { h1 { "Retry all that match" } }
         section.card {
-            p.figure { strong { (count(counted)) } " " (if counted.count == 1 { "delivery matches" } else { "deliveries match" }) }
-            (described(&filter))
+            p.figure { strong { (count_text(counted)) } " " (if counted.count == 1 { "delivery matches" } else { "deliveries match" }) }
+            (describe(&filter))
             @if counted.truncated {
                 (notice(Notice::Note, &format!("This retries the oldest {}. Repeat it for the rest when they are done.", thousands(RETRY_BY_FILTER_MAX))))
             }
@@ -67,7 +67,7 @@ pub(super) async fn preview(visit: SignedInRequest) -> Result<HttpResponse, Prob
             form.buttons method="post" action={ (ROOT) "/deliveries/retry" } {
                 (frame.field())
                 @for name in ["status", "event", "from", "to"] {
-                    @if !asked.get(name).is_empty() { input type="hidden" name=(name) value=(asked.get(name)); }
+                    @if !query.get(name).is_empty() { input type="hidden" name=(name) value=(query.get(name)); }
                 }
                 @if counted.count > 0 && frame.may(Permission::RetryDelivery) { button.primary { "Retry " (thousands(counted.count)) " now" } }
                 a.button.quiet href=(back) { "Back" }
@@ -75,61 +75,61 @@ pub(super) async fn preview(visit: SignedInRequest) -> Result<HttpResponse, Prob
         }
     };
     Ok(guard::ok(frame.page(
-        Here::Deliveries,
+        Section::Deliveries,
         "Retry all that match",
         body,
     )))
 }
 
 pub(super) async fn run(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let asked = filter::asked(&visit.form().await?.query());
-    let filter = chosen(&asked)?;
+    let query = filter::parse(&visit.form().await?.query());
+    let filter = chosen_filter(&query)?;
     let webhooks = visit.webhooks()?;
     let done = webhooks
         .of(visit.tenant())
         .retry_all(&filter, false)
         .await?;
-    let query = of_retry(&asked);
-    Ok(guard::see(&format!(
+    let query = retry_query(&query);
+    Ok(guard::redirect(&format!(
         "{ROOT}/deliveries/retry/progress?{query}&count={}",
         done.count
     )))
 }
 
 pub(super) async fn progress(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let mut query = Query::of(visit.http.query_string());
-    let asked_for: usize = query
+    let mut parameters = Query::of(visit.http.query_string());
+    let requested: usize = parameters
         .read("count", "", |text| text.parse().ok())
         .unwrap_or_default();
-    let asked = filter::asked(visit.http.query_string());
-    let filter = chosen(&asked)?;
+    let query = filter::parse(visit.http.query_string());
+    let filter = chosen_filter(&query)?;
     let webhooks = visit.webhooks()?;
     let webhooks = webhooks.of(visit.tenant());
     let endpoint = webhooks.endpoint().await?;
     let waiting = webhooks.retries_waiting().await?;
     let is_paused = endpoint.is_some_and(|endpoint| !endpoint.enabled);
-    let still = webhooks.retry_all(&filter, true).await?;
-    let (asked_for, tried) = (
-        asked_for.min(RETRY_BY_FILTER_MAX),
-        asked_for.saturating_sub(waiting),
+    let remaining = webhooks.retry_all(&filter, true).await?;
+    let (requested, attempted) = (
+        requested.min(RETRY_BY_FILTER_MAX),
+        requested.saturating_sub(waiting),
     );
-    let list = format!("{ROOT}/deliveries?{}", of_retry(&asked));
-    let goes_on = waiting > 0 && !is_paused;
+    let list = format!("{ROOT}/deliveries?{}", retry_query(&query));
+    let is_running = waiting > 0 && !is_paused;
     let frame = visit.frame();
     let body = html! {
         p.crumbs { a href=(list) { "Webhook deliveries" } }
-        header.title { h1 { @if goes_on { "Retrying" } @else if waiting > 0 { "Waiting" } @else { "Done" } } }
-        section.card data-refresh=[goes_on.then_some("1000")] {
-            p.figure { strong { (thousands(tried)) } " of " (thousands(asked_for)) " attempted" }
-            progress max=(asked_for.max(1)) value=(tried) aria-label="Attempted deliveries" {}
-            p aria-live="polite" { (count(still)) " still " (if still.count == 1 { "matches" } else { "match" }) " the filter, because the attempt failed or is pending." }
+        header.title { h1 { @if is_running { "Retrying" } @else if waiting > 0 { "Waiting" } @else { "Done" } } }
+        section.card data-refresh=[is_running.then_some("1000")] {
+            p.figure { strong { (thousands(attempted)) } " of " (thousands(requested)) " attempted" }
+            progress max=(requested.max(1)) value=(attempted) aria-label="Attempted deliveries" {}
+            p aria-live="polite" { (count_text(remaining)) " still " (if remaining.count == 1 { "matches" } else { "match" }) " the filter, because the attempt failed or is pending." }
             @if is_paused && waiting > 0 { (notice(Notice::Note, "The webhook is paused. The remaining retries run when you resume it.")) }
             p { a href=(list) { "Show the remaining deliveries" } " · " a href={ (ROOT) "/deliveries" } { "All deliveries" } }
         }
     };
-    let head = html! { @if goes_on { noscript { (PreEscaped(r#"<meta http-equiv="refresh" content="3">"#)) } } };
+    let head = html! { @if is_running { noscript { (PreEscaped(r#"<meta http-equiv="refresh" content="3">"#)) } } };
     Ok(guard::ok(frame.page_with(
-        Here::Deliveries,
+        Section::Deliveries,
         "Retrying",
         head,
         body,

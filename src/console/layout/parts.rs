@@ -159,8 +159,8 @@ pub(crate) fn duration(length_ms: i64) -> String {
 pub(crate) fn thousands(count: usize) -> String {
     let digits = count.to_string();
     let mut written = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             written.push(',');
         }
         written.push(digit);

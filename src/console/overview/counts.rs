@@ -25,11 +25,11 @@ const FAILED_MAX: u32 = 1_000;
 const LIVE_MAX: u32 = 2_000;
 
 /// All counts of the overview.
-pub(super) struct Counted {
+pub(super) struct OverviewCounts {
     /// The sessions that are recording, newest first.
     pub(super) live: Vec<SessionRow>,
     /// Whether there may be more live sessions.
-    pub(super) is_live_cut: bool,
+    pub(super) is_live_truncated: bool,
     pub(super) sessions: Sessions,
     pub(super) deliveries: Deliveries,
     pub(super) endpoint: Option<Endpoint>,
@@ -40,7 +40,7 @@ pub(super) struct Sessions {
     /// The number of sessions read.
     pub(super) seen: usize,
     /// Whether there are more sessions of that day.
-    pub(super) is_cut: bool,
+    pub(super) is_truncated: bool,
     /// The time since which these sessions were created.
     pub(super) since: TimestampMs,
     pub(super) scored: usize,
@@ -55,13 +55,13 @@ pub(super) struct Deliveries {
     /// The number of deliveries read.
     pub(super) seen: usize,
     /// Whether there are more deliveries of that day.
-    pub(super) is_cut: bool,
+    pub(super) is_truncated: bool,
     /// The time since which these deliveries were created.
     pub(super) since: TimestampMs,
     /// The time since which the permanently failed deliveries were created; more of these are read.
     pub(super) since_failed: TimestampMs,
     /// Whether there are more failed deliveries.
-    pub(super) is_failed_cut: bool,
+    pub(super) is_failed_truncated: bool,
     statuses: HashMap<DeliveryStatus, usize>,
     causes: BTreeMap<Cause, usize>,
 }
@@ -74,21 +74,21 @@ impl Deliveries {
 
     /// Returns the most frequent cause among deliveries that wait for a retry or failed
     /// permanently.
-    pub(super) fn worst(&self) -> Option<(Cause, usize)> {
-        let worst = self.causes.iter().max_by_key(|(_, count)| **count);
-        worst.map(|(cause, count)| (*cause, *count))
+    pub(super) fn most_common_cause(&self) -> Option<(Cause, usize)> {
+        let most_common_cause = self.causes.iter().max_by_key(|(_, count)| **count);
+        most_common_cause.map(|(cause, count)| (*cause, *count))
     }
 }
 
 /// Reads and counts everything for the overview.
-pub(super) async fn count(visit: &SignedInRequest) -> Result<Counted, Problem> {
+pub(super) async fn count(visit: &SignedInRequest) -> Result<OverviewCounts, Problem> {
     let from = visit.now().plus_ms(-DAY_MS);
-    let (live, is_live_cut) = visit.sessions().live(LIVE_MAX).await?;
+    let (live, is_live_truncated) = visit.sessions().live(LIVE_MAX).await?;
     let webhooks = visit.webhooks()?;
     let endpoint = webhooks.of(visit.tenant()).endpoint().await?;
-    Ok(Counted {
+    Ok(OverviewCounts {
         live,
-        is_live_cut,
+        is_live_truncated,
         sessions: sessions(visit, from).await?,
         deliveries: deliveries(visit, from, endpoint.as_ref()).await?,
         endpoint,
@@ -106,7 +106,7 @@ async fn sessions(visit: &SignedInRequest, from: TimestampMs) -> Result<Sessions
     let oldest = page.rows.last().map(|row| row.start.created_at);
     let mut sessions = Sessions {
         seen: page.rows.len(),
-        is_cut: page.next.is_some(),
+        is_truncated: page.next.is_some(),
         since: oldest.filter(|_| page.next.is_some()).unwrap_or(from),
         scored: 0,
         not_scored: 0,
@@ -146,9 +146,9 @@ async fn deliveries(
         .await?;
     let failed = of_day(Some(DeliveryStatus::Failed));
     let failed = webhooks.deliveries(&failed, FAILED_MAX, None).await?;
-    let since = |rows: &[DeliveryRow], is_cut: bool| {
+    let since = |rows: &[DeliveryRow], is_truncated: bool| {
         let oldest = rows.last().map(DeliveryRow::created_at);
-        oldest.filter(|_| is_cut).unwrap_or(from)
+        oldest.filter(|_| is_truncated).unwrap_or(from)
     };
     let mut statuses: HashMap<_, usize> = HashMap::new();
     let mut causes: BTreeMap<_, usize> = BTreeMap::new();
@@ -164,10 +164,10 @@ async fn deliveries(
     statuses.insert(DeliveryStatus::Failed, failed.rows.len());
     Ok(Deliveries {
         seen: all.rows.len(),
-        is_cut: all.next.is_some(),
+        is_truncated: all.next.is_some(),
         since: since(&all.rows, all.next.is_some()),
         since_failed: since(&failed.rows, failed.next.is_some()),
-        is_failed_cut: failed.next.is_some(),
+        is_failed_truncated: failed.next.is_some(),
         statuses,
         causes,
     })

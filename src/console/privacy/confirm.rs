@@ -10,7 +10,7 @@ use porchlight_ports::SessionFilter;
 use porchlight_schema::privacy::{RequestType, Subject};
 
 use super::super::guard;
-use super::super::layout::{Here, Notice, notice};
+use super::super::layout::{Notice, Section, notice};
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
 use super::form::{Entered, subject_label, type_name};
@@ -24,7 +24,7 @@ pub(super) async fn confirm(mut visit: SignedInRequest) -> Result<HttpResponse, 
     let entered = Entered::of(&visit.form().await?);
     match entered.request() {
         Ok(new) => confirmation(&visit, &entered, &new, None).await,
-        Err(said) => list::answer(&visit, Some(&said), &entered).await,
+        Err(message) => list::render(&visit, Some(&message), &entered).await,
     }
 }
 
@@ -33,7 +33,7 @@ pub(super) async fn confirmation(
     visit: &SignedInRequest,
     entered: &Entered,
     new: &NewRequest,
-    wrong: Option<&str>,
+    message: Option<&str>,
 ) -> Result<HttpResponse, Problem> {
     let sessions = sessions(visit, &new.subject).await?;
     let frame = visit.frame();
@@ -41,7 +41,7 @@ pub(super) async fn confirmation(
     let body = html! {
         p.crumbs { a href={ (ROOT) "/privacy" } { "Privacy requests" } }
         header.title { h1 { "Confirm: " (type_name(new.request_type)) } }
-        @if let Some(wrong) = wrong { (notice(Notice::Bad, wrong)) }
+        @if let Some(message) = message { (notice(Notice::Bad, message)) }
         section.card {
             p { (effect(new.request_type)) }
             @if new.suppress { p { "New sessions of this courier will be refused." } }
@@ -62,10 +62,10 @@ pub(super) async fn confirmation(
             p { a href={ (ROOT) "/privacy" } { "Go back without changing anything" } }
         }
     };
-    let status = wrong.map_or(StatusCode::OK, |_| StatusCode::UNPROCESSABLE_ENTITY);
+    let status = message.map_or(StatusCode::OK, |_| StatusCode::UNPROCESSABLE_ENTITY);
     Ok(guard::html(
         status,
-        frame.page(Here::Privacy, "Confirm", body),
+        frame.page(Section::Privacy, "Confirm", body),
     ))
 }
 

@@ -59,7 +59,7 @@ impl Entered {
         }
     }
 
-    /// Returns the request, or the sentence about the first wrong field.
+    /// Returns the request, or the error message for the first invalid field.
     pub(super) fn request(&self) -> Result<NewRequest, String> {
         let types = RequestType::ALL.iter();
         let chosen = types
@@ -150,7 +150,7 @@ pub(super) fn new_request(frame: &Frame<'_>, entered: &Entered) -> Markup {
                     @for (name, label) in SUBJECTS { option value=(name) selected[name == entered.kind] { (label) } }
                 } }
                 div.grow { label for="subject" { "Id of the subject" } input #subject name="subject" value=(entered.subject) required maxlength=(TEXT_CHARS_MAX) autocomplete="off" spellcheck="false"; }
-                div.grow { label for="requestId" { "Id of the request (kept for ever: no names)" } input #requestId.mono name="requestId" value=(id) required maxlength=(PRIVACY_REQUEST_ID_CHARS_MAX) autocomplete="off" spellcheck="false"; }
+                div.grow { label for="requestId" { "Id of the request (kept forever: no names)" } input #requestId.mono name="requestId" value=(id) required maxlength=(PRIVACY_REQUEST_ID_CHARS_MAX) autocomplete="off" spellcheck="false"; }
                 div.grow { label for="reason" { "Reason (optional)" } input #reason name="reason" value=(entered.reason) maxlength=(PRIVACY_REASON_CHARS_MAX) autocomplete="off"; }
                 div { label for="suppress" { "New sessions of the courier" } select #suppress name="suppress" {
                     option value="" { "stay allowed" }

@@ -11,7 +11,7 @@ use porchlight_http::query::{Query, cursor_bytes, cursor_of};
 use porchlight_schema::privacy::{Counts, RequestStatus};
 
 use super::super::guard;
-use super::super::layout::{Frame, Here, Icon, Notice, empty, icon, next_page, notice, time};
+use super::super::layout::{Frame, Icon, Notice, Section, empty, icon, next_page, notice, time};
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
 use super::form::{self, Entered};
@@ -53,18 +53,10 @@ pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem
     render(&visit, None, &Entered::default()).await
 }
 
-/// Renders the page again with a sentence about the fault in the submitted form.
-pub(super) async fn answer(
+/// Renders the page with the entered texts and, if they are invalid, an error message.
+pub(super) async fn render(
     visit: &SignedInRequest,
-    wrong: Option<&str>,
-    entered: &Entered,
-) -> Result<HttpResponse, Problem> {
-    render(visit, wrong, entered).await
-}
-
-async fn render(
-    visit: &SignedInRequest,
-    wrong: Option<&str>,
+    message: Option<&str>,
     entered: &Entered,
 ) -> Result<HttpResponse, Problem> {
     let selected = Selected::of(visit);
@@ -85,9 +77,9 @@ async fn render(
     let newest = selected.after.as_ref().map(|_| selected.address(None));
     let body = html! {
         header.title { h1 { "Privacy requests" } }
-        p.lead { "Erase, hand out, freeze or release the personal data of a courier, a delivery or a session." }
+        p.lead { "Erase, export, freeze or release the personal data of a courier, a delivery or a session." }
         @if let Some(done) = done { (notice(Notice::Good, done)) }
-        @if let Some(wrong) = wrong { (notice(Notice::Bad, wrong)) }
+        @if let Some(message) = message { (notice(Notice::Bad, message)) }
         @if frame.may_change() { (form::new_request(&frame, entered)) }
         (filter(selected.status))
         @if page.requests.is_empty() {
@@ -95,8 +87,8 @@ async fn render(
         } @else { (table(visit, &frame, &page.requests)) }
         (next_page(older, newest))
     };
-    let status = wrong.map_or(StatusCode::OK, |_| StatusCode::UNPROCESSABLE_ENTITY);
-    let page = frame.page(Here::Privacy, "Privacy requests", body);
+    let status = message.map_or(StatusCode::OK, |_| StatusCode::UNPROCESSABLE_ENTITY);
+    let page = frame.page(Section::Privacy, "Privacy requests", body);
     Ok(guard::html(status, page))
 }
 
@@ -105,7 +97,7 @@ fn filter(status: Option<RequestStatus>) -> Markup {
         form.filters method="get" action={ (ROOT) "/privacy" } role="search" aria-label="Privacy requests" {
             div { label for="status" { "Status" } select #status name="status" {
                 option value="" { "any" }
-                @for (name, one) in RequestStatus::ALL { option value=(name) selected[status == Some(one)] { (words(one)) } }
+                @for (name, one) in RequestStatus::ALL { option value=(name) selected[status == Some(one)] { (status_label(one)) } }
             } }
             button { "Filter" }
         }
@@ -193,7 +185,7 @@ fn status_name(status: RequestStatus) -> &'static str {
     named.map_or("", |(name, _)| name)
 }
 
-fn words(status: RequestStatus) -> &'static str {
+fn status_label(status: RequestStatus) -> &'static str {
     match status {
         RequestStatus::Pending => "pending",
         RequestStatus::InProgress => "in progress",
@@ -217,5 +209,5 @@ fn status(status: RequestStatus) -> Markup {
         }
         _ => None,
     };
-    html! { span class={ "state " (class) } title=[title] { (icon(glyph)) (words(status)) } }
+    html! { span class={ "state " (class) } title=[title] { (icon(glyph)) (status_label(status)) } }
 }

@@ -11,7 +11,7 @@ use porchlight_schema::limits::{REVIEW_NOTE_CHARS_MAX, TEXT_CHARS_MAX};
 use porchlight_schema::review::{Review, ReviewState};
 
 use super::super::guard;
-use super::super::layout::{Frame, Here, clock, zone};
+use super::super::layout::{Frame, Section, clock, zone};
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
 
@@ -47,7 +47,11 @@ pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem
     let review = visit.sessions().review(&row).await?;
     let frame = visit.frame();
     let body = page(&frame, &row, &explanation, review.as_ref());
-    Ok(guard::ok(frame.page(Here::Sessions, "Explanation", body)))
+    Ok(guard::ok(frame.page(
+        Section::Sessions,
+        "Explanation",
+        body,
+    )))
 }
 
 fn page(
@@ -159,5 +163,7 @@ pub(super) async fn review(mut visit: SignedInRequest) -> Result<HttpResponse, P
     };
     visit.sessions().put_review(&row, review).await?;
     let id = row.start.session_id;
-    Ok(guard::see(&format!("{ROOT}/sessions/{id}/explanation")))
+    Ok(guard::redirect(&format!(
+        "{ROOT}/sessions/{id}/explanation"
+    )))
 }

@@ -28,7 +28,7 @@ async fn set(mut visit: SignedInRequest, held: bool) -> Result<HttpResponse, Pro
         return Err(session_not_found());
     }
     let id = row.start.session_id;
-    Ok(guard::see(&format!("{ROOT}/sessions/{id}#hold")))
+    Ok(guard::redirect(&format!("{ROOT}/sessions/{id}#hold")))
 }
 
 /// Renders whether a session is held, and the form that changes it if the role allows that.

@@ -30,7 +30,7 @@ pub(super) fn verdict(record: &InsightRecord) -> Markup {
     }
 }
 
-/// Renders the fixed facts of a session, and how it ended.
+/// Renders the fixed facts of a session and its end.
 pub(super) fn facts(frame: &Frame<'_>, row: &SessionRow, pod: Option<&Pod>) -> Markup {
     let (start, address) = (&row.start, &row.start.address);
     let kind = match start.session_type {
@@ -79,7 +79,7 @@ fn proof(pod: Option<&Pod>) -> Markup {
         PodType::Signature => "signature",
         PodType::Note => "note",
     };
-    // The service accepts only https for a PoD; a page must not become a way around that.
+    // The service accepts only https for a PoD; a page must not link to any other scheme.
     let is_link = pod
         .url
         .get(..SCHEME.len())
@@ -90,8 +90,8 @@ fn proof(pod: Option<&Pod>) -> Markup {
     }
 }
 
-/// Returns the time of the handover according to the doorstep evidence, in milliseconds since the
-/// start.
+/// Returns the start and end of the drop-off according to the doorstep evidence, in milliseconds
+/// since the start.
 pub(super) fn drop_off(score: &Score) -> Option<(u32, u32)> {
     let spans = score
         .evidence

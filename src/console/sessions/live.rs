@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use actix_web::HttpResponse;
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use actix_web::web::{Bytes, Data};
 use futures_util::stream::unfold;
 use porchlight_actors::service::InsightState;
@@ -14,7 +13,7 @@ use porchlight_schema::ids::SessionId;
 
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
-use super::super::streams::Open;
+use super::super::streams::{StreamPermit, event_stream, is_key_valid};
 
 /// The interval between polls for a change.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -31,7 +30,7 @@ pub(super) fn address(session_id: SessionId) -> String {
 
 /// The values that are compared to detect a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct LiveState {
     newest: Option<u32>,
     has_ended: bool,
     revision: Option<u32>,
@@ -42,38 +41,28 @@ struct LivePoll {
     state: Data<State>,
     session_id: SessionId,
     key_hash: [u8; 32],
-    seen: Option<Seen>,
+    last: Option<LiveState>,
     quiet: u32,
     polls: u32,
     is_over: bool,
-    _open: Open,
+    _permit: StreamPermit,
 }
 
 pub(super) async fn stream(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     let row = visit.session().await?;
-    let open = visit.console.streams.open();
-    let open = open.ok_or_else(|| {
-        Problem::new(
-            Code::Overloaded,
-            "Too many live pages are open. Close some, and reload.",
-        )
-    })?;
+    let permit = visit.console.streams.open()?;
     let poll = LivePoll {
         session_id: row.start.session_id,
         key_hash: visit.ticket.key_hash,
         state: visit.state,
-        seen: None,
+        last: None,
         quiet: 0,
         polls: 0,
         is_over: false,
-        _open: open,
+        _permit: permit,
     };
-    let words = unfold(poll, |poll| async move { poll.next().await });
-    Ok(HttpResponse::Ok()
-        .insert_header((CONTENT_TYPE, "text/event-stream"))
-        .insert_header((CACHE_CONTROL, "no-store"))
-        .insert_header(("x-accel-buffering", "no"))
-        .streaming(words))
+    let signals = unfold(poll, |poll| async move { poll.next().await });
+    Ok(event_stream(signals))
 }
 
 impl LivePoll {
@@ -83,21 +72,21 @@ impl LivePoll {
             if self.is_over || self.polls >= POLLS_MAX || self.state.service.is_draining() {
                 return None;
             }
-            if self.seen.is_some() {
+            if self.last.is_some() {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
             self.polls += 1;
-            let seen = match self.read_state().await {
-                Ok(seen) => seen,
+            let current = match self.read_state().await {
+                Ok(current) => current,
                 // The session was removed or restricted: the page fetches nothing new.
                 Err(problem) if problem.code() == Code::SessionNotFound => return None,
-                // A failed read is attempted again.
+                // The next poll retries a failed read.
                 Err(_) => continue,
             };
-            let is_first = self.seen.is_none();
-            let has_changed = self.seen != Some(seen);
-            self.seen = Some(seen);
-            self.is_over = seen.revision.is_some();
+            let is_first = self.last.is_none();
+            let has_changed = self.last != Some(current);
+            self.last = Some(current);
+            self.is_over = current.revision.is_some();
             if self.is_over {
                 return Some((Ok(Bytes::from_static(b"event: end\ndata: {}\n\n")), self));
             }
@@ -115,23 +104,16 @@ impl LivePoll {
             self.quiet += 1;
             if self.quiet >= QUIET_POLLS {
                 self.quiet = 0;
-                return Some((Ok(Bytes::from_static(b": still here\n\n")), self));
+                return Some((Ok(Bytes::from_static(b": keep-alive\n\n")), self));
             }
         }
     }
 
-    async fn read_state(&mut self) -> Result<Seen, Problem> {
+    async fn read_state(&mut self) -> Result<LiveState, Problem> {
         let service = &self.state.service;
-        if self.polls % QUIET_POLLS == 1 {
-            let good = self
-                .state
-                .auth
-                .signed_in(self.key_hash, service.now())
-                .await;
-            if good.is_err_and(|problem| problem.code() == Code::CredentialInvalid) {
-                self.is_over = true;
-                self.polls = POLLS_MAX;
-            }
+        if self.polls % QUIET_POLLS == 1 && !is_key_valid(&self.state, self.key_hash).await {
+            // The stream ends with the signal that is in preparation.
+            self.polls = POLLS_MAX;
         }
         let Some(row) = service.find_shown(self.session_id).await? else {
             return Err(porchlight_http::request_context::session_not_found());
@@ -141,7 +123,7 @@ impl LivePoll {
             InsightState::Scored(stored) => (Some(stored.record.revision), 0),
             InsightState::Processing { events, .. } => (None, events.len()),
         };
-        Ok(Seen {
+        Ok(LiveState {
             newest: newest.map(|(seq, _)| seq),
             has_ended: row.end.is_some(),
             revision,

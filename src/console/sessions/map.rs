@@ -19,27 +19,27 @@ const WIDTH: f32 = 400.0;
 const HEIGHT: f32 = 300.0;
 /// The free margin at the edges.
 const MARGIN: f32 = 26.0;
-/// Points farther than this from the middle of the fixes are not drawn: a forged fix may lie on
+/// The maximum distance of a drawn point from the middle of the route: a forged fix may lie on
 /// another continent.
 const FAR_M: f32 = 30_000.0;
 /// The minimum and maximum radius of the near map around the door.
 const NEAR_M: (f32, f32) = (40.0, 250.0);
-/// Fixes with a worse accuracy are drawn as lone dots.
-const USELESS_M: f32 = 150.0;
-/// The line is broken over a longer silence.
+/// The maximum accuracy radius of a drawn fix.
+const ACCURACY_MAX_M: f32 = 150.0;
+/// The maximum pause between two fixes that a solid line connects.
 const GAP_MS: u32 = 15_000;
-/// The tolerance around a drop-off, which may be an instant: positions within this time of it show
-/// its place.
-const AROUND_MS: u32 = 10_000;
-/// The maximum number of points with which the script locates the phone.
+/// The time before and after a drop-off whose positions count as its place: a drop-off may be an
+/// instant.
+const DROP_OFF_TOLERANCE_MS: u32 = 10_000;
+/// The maximum number of points in the track from which the script locates the phone.
 const TRACK_POINTS: usize = 500;
 
 /// The content of a map.
-pub(super) struct Drawn<'a> {
+pub(super) struct MapContent<'a> {
     pub(super) address: &'a Address,
     pub(super) trace: &'a Trace,
     pub(super) events: &'a [Event],
-    /// The time of the handover, if it was found, in milliseconds since the start.
+    /// The start and end of the drop-off, if one was found, in milliseconds since the start.
     pub(super) drop_off: Option<(u32, u32)>,
 }
 
@@ -63,35 +63,36 @@ impl View {
             high.north_m = high.north_m.max(place.north_m);
         }
         let (low, high) = ends.unwrap_or_default();
-        let (wide, high_m) = (high.east_m - low.east_m, high.north_m - low.north_m);
-        let by_width = (WIDTH - 2.0 * MARGIN) / wide.max(40.0);
-        let by_height = (HEIGHT - 2.0 * MARGIN) / high_m.max(30.0);
+        let (width_m, height_m) = (high.east_m - low.east_m, high.north_m - low.north_m);
+        let by_width = (WIDTH - 2.0 * MARGIN) / width_m.max(40.0);
+        let by_height = (HEIGHT - 2.0 * MARGIN) / height_m.max(30.0);
         Self {
             frame,
             middle: Place {
-                east_m: low.east_m + wide / 2.0,
-                north_m: low.north_m + high_m / 2.0,
+                east_m: low.east_m + width_m / 2.0,
+                north_m: low.north_m + height_m / 2.0,
             },
             scale: by_width.min(by_height),
         }
     }
 
-    fn at(&self, place: Place) -> (f32, f32) {
+    /// Returns the drawing coordinates of a place.
+    fn place(&self, place: Place) -> (f32, f32) {
         let x = WIDTH / 2.0 + (place.east_m - self.middle.east_m) * self.scale;
         let y = HEIGHT / 2.0 - (place.north_m - self.middle.north_m) * self.scale;
         (x, y)
     }
 
     fn point(&self, point: Point) -> (f32, f32) {
-        self.at(self.frame.place(point))
+        self.place(self.frame.place(point))
     }
 
     fn fix(&self, fix: &Location) -> (f32, f32) {
-        self.point(at(fix))
+        self.point(point_of(fix))
     }
 
     /// Returns a round length of about a quarter of the width, in metres and in drawing units.
-    fn bar(&self) -> (u32, f32) {
+    fn scale_bar(&self) -> (u32, f32) {
         let wanted = WIDTH / 4.0 / self.scale;
         let lengths = [
             5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000,
@@ -105,7 +106,7 @@ impl View {
     }
 }
 
-fn at(fix: &Location) -> Point {
+fn point_of(fix: &Location) -> Point {
     Point {
         lat: fix.lat,
         lng: fix.lng,
@@ -124,29 +125,34 @@ pub(super) fn class(event: Option<EventType>) -> &'static str {
     }
 }
 
-fn moving_at(events: &[Event], t_ms: u32) -> Option<EventType> {
-    let on = |event: &&Event| {
+/// Returns the movement at a time.
+fn movement_at(events: &[Event], t_ms: u32) -> Option<EventType> {
+    let covers = |event: &&Event| {
         event.event_type.is_movement()
             && event.t_start_ms <= t_ms
             && event.t_end_ms.is_none_or(|end_ms| t_ms < end_ms)
     };
-    events.iter().rev().find(on).map(|event| event.event_type)
+    events
+        .iter()
+        .rev()
+        .find(covers)
+        .map(|event| event.event_type)
 }
 
 /// Renders the whole route and the area around the door, or a sentence if there is nothing to draw.
-pub(super) fn maps(drawn: &Drawn<'_>) -> Markup {
-    let fixes = &drawn.trace.fixes;
+pub(super) fn maps(content: &MapContent<'_>) -> Markup {
+    let fixes = &content.trace.fixes;
     let Some(middle) = fixes.get(fixes.len() / 2) else {
         return html! { p.faint { "No positions, so there is no map." } };
     };
-    let frame = LocalFrame::new(drawn.address.point);
-    let middle = frame.place(at(middle));
+    let frame = LocalFrame::new(content.address.point);
+    let middle = frame.place(point_of(middle));
     let door = Place::default();
     let is_near = door.distance_m(middle) < FAR_M;
     let places = fixes
         .iter()
-        .filter(|fix| !is_useless(fix))
-        .map(|fix| frame.place(at(fix)));
+        .filter(|fix| !is_inaccurate(fix))
+        .map(|fix| frame.place(point_of(fix)));
     let drawable: Vec<Place> = places
         .filter(|place| place.distance_m(middle) < FAR_M)
         .collect();
@@ -155,16 +161,16 @@ pub(super) fn maps(drawn: &Drawn<'_>) -> Markup {
     let near = near_radius_m(&drawable);
     html! {
         div.maps {
-            figure { (map(drawn, &whole, "The whole route")) figcaption { "The whole route" } }
+            figure { (map(content, &whole, "The whole route")) figcaption { "The whole route" } }
             @if let Some(radius_m) = near {
                 @let corner = |sign: f32| Place { east_m: sign * radius_m, north_m: sign * radius_m * 0.75 };
                 @let view = View::around(frame, [corner(-1.0), corner(1.0)].into_iter());
-                figure { (map(drawn, &view, "Around the address")) figcaption { "Around the address" } }
+                figure { (map(content, &view, "Around the address")) figcaption { "Around the address" } }
             } @else {
                 p.faint { "No positions near the address." }
             }
         }
-        (legend(drawn))
+        (legend(content))
     }
 }
 
@@ -183,36 +189,36 @@ fn near_radius_m(places: &[Place]) -> Option<f32> {
     Some((reach + 10.0).clamp(least, most))
 }
 
-fn is_useless(fix: &Location) -> bool {
+fn is_inaccurate(fix: &Location) -> bool {
     fix.accuracy_m
-        .is_some_and(|accuracy_m| accuracy_m > USELESS_M)
+        .is_some_and(|accuracy_m| accuracy_m > ACCURACY_MAX_M)
 }
 
-fn map(drawn: &Drawn<'_>, view: &View, label: &str) -> Markup {
+fn map(content: &MapContent<'_>, view: &View, label: &str) -> Markup {
     let Address {
         point,
         accuracy_m,
         entrance,
         gates,
         ..
-    } = drawn.address;
+    } = content.address;
     let door = view.point(*point);
-    let (bar_m, bar) = view.bar();
+    let (bar_m, bar) = view.scale_bar();
     let bar_label = if bar_m < 1_000 {
         format!("{bar_m} m")
     } else {
         format!("{} km", bar_m / 1_000)
     };
     html! {
-        svg.map viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label={ (label) ", the scale bar is " (bar_label) " long" } data-track=(track(drawn, view)) {
+        svg.map viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label={ (label) ", the scale bar is " (bar_label) " long" } data-track=(track(content, view)) {
             circle.around cx=(px(door.0)) cy=(px(door.1)) r=(px((accuracy_m * view.scale).max(5.0))) { title { "The accuracy radius of the address is " (accuracy_m) " m" } }
             path.door d={ "M" (px(door.0)) " " (px(door.1)) "c-7 -9 -8 -11 -8 -15a8 8 0 0 1 16 0c0 4 -1 6 -8 15z" } { title { "The address" } }
             circle.door-eye cx=(px(door.0)) cy=(px(door.1 - 15.0)) r="2.6" {}
-            (lines(drawn, view))
+            (route(content, view))
             @for gate in gates { @let (x, y) = view.point(*gate); rect.gate-at x=(px(x - 3.5)) y=(px(y - 3.5)) width="7" height="7" { title { "Gate" } } }
             @if let Some(entrance) = entrance { @let (x, y) = view.point(*entrance); path.entrance d={ "M" (px(x)) " " (px(y - 6.0)) "l5.500 9.500h-11z" } { title { "Entrance" } } }
-            (dropped(drawn, view))
-            @for (class, fix) in [("from", drawn.trace.fixes.first()), ("to", drawn.trace.fixes.last())] {
+            (drop_off_marker(content, view))
+            @for (class, fix) in [("from", content.trace.fixes.first()), ("to", content.trace.fixes.last())] {
                 @if let Some(fix) = fix { @let (x, y) = view.fix(fix); circle class=(class) cx=(px(x)) cy=(px(y)) r="4" { title { (if class == "from" { "First position" } else { "Last position" }) } } }
             }
             g.scale { path d={ "M14 " (HEIGHT - 20.0) "v6h" (px(bar)) "v-6" } {} text x="14" y=(HEIGHT - 25.0) { (bar_label) } }
@@ -222,13 +228,14 @@ fn map(drawn: &Drawn<'_>, view: &View, label: &str) -> Markup {
     }
 }
 
-/// Renders the route in runs of one kind of movement, broken where no data arrived.
-fn lines(drawn: &Drawn<'_>, view: &View) -> Markup {
-    let fixes = drawn.trace.fixes.iter().filter(|fix| !is_useless(fix));
+/// Renders the route: one path for each run of the same movement, and dashed paths over gaps in the
+/// data.
+fn route(content: &MapContent<'_>, view: &View) -> Markup {
+    let fixes = content.trace.fixes.iter().filter(|fix| !is_inaccurate(fix));
     let mut runs: Vec<(&str, String)> = Vec::new();
     let mut last: Option<(u32, (f32, f32))> = None;
     for fix in fixes {
-        let class = class(moving_at(drawn.events, fix.t_ms));
+        let class = class(movement_at(content.events, fix.t_ms));
         let (x, y) = view.fix(fix);
         // A forged fix far away should not draw a line across the whole map.
         if x.abs() > 40.0 * WIDTH || y.abs() > 40.0 * HEIGHT {
@@ -271,20 +278,20 @@ fn lines(drawn: &Drawn<'_>, view: &View) -> Markup {
 }
 
 /// Returns the positions during the drop-off.
-fn drop_off_fixes<'a>(drawn: &'a Drawn<'_>) -> impl Iterator<Item = &'a Location> {
+fn drop_off_fixes<'a>(content: &'a MapContent<'_>) -> impl Iterator<Item = &'a Location> {
     let during = |fix: &&Location| {
-        drawn.drop_off.is_some_and(|(from_ms, to_ms)| {
-            let from_ms = from_ms.saturating_sub(AROUND_MS);
-            (from_ms..=to_ms.saturating_add(AROUND_MS)).contains(&fix.t_ms)
+        content.drop_off.is_some_and(|(from_ms, to_ms)| {
+            let from_ms = from_ms.saturating_sub(DROP_OFF_TOLERANCE_MS);
+            (from_ms..=to_ms.saturating_add(DROP_OFF_TOLERANCE_MS)).contains(&fix.t_ms)
         })
     };
-    let fixes = drawn.trace.fixes.iter();
-    fixes.filter(during).filter(|fix| !is_useless(fix))
+    let fixes = content.trace.fixes.iter();
+    fixes.filter(during).filter(|fix| !is_inaccurate(fix))
 }
 
 /// Returns the middle of the positions during the drop-off.
-pub(super) fn drop_off_point(drawn: &Drawn<'_>) -> Option<Point> {
-    let fixes: Vec<_> = drop_off_fixes(drawn).collect();
+pub(super) fn drop_off_point(content: &MapContent<'_>) -> Option<Point> {
+    let fixes: Vec<_> = drop_off_fixes(content).collect();
     let mean = |pick: fn(&Location) -> f64| {
         fixes.iter().map(|fix| pick(fix)).sum::<f64>() / fixes.len() as f64
     };
@@ -294,25 +301,24 @@ pub(super) fn drop_off_point(drawn: &Drawn<'_>) -> Option<Point> {
     })
 }
 
-/// Renders the place where the parcel changed hands.
-fn dropped(drawn: &Drawn<'_>, view: &View) -> Markup {
-    let (sum, count) = drop_off_fixes(drawn)
-        .map(|fix| view.fix(fix))
-        .fold(((0.0, 0.0), 0_u32), |((x, y), count), at| {
-            ((x + at.0, y + at.1), count + 1)
-        });
-    let count = count as f32;
+/// Renders a circle at the drop-off, if its place is known.
+fn drop_off_marker(content: &MapContent<'_>, view: &View) -> Markup {
+    let drop_off = drop_off_point(content).map(|point| view.point(point));
     html! {
-        @if count > 0.0 { circle.dropped cx=(px(sum.0 / count)) cy=(px(sum.1 / count)) r="9" { title { "The drop-off" } } }
+        @if let Some((x, y)) = drop_off { circle.dropped cx=(px(x)) cy=(px(y)) r="9" { title { "The drop-off" } } }
     }
 }
 
 /// Returns the phone's positions over time, for the script: `[[seconds, x, y], …]`.
-fn track(drawn: &Drawn<'_>, view: &View) -> String {
-    let fixes = &drawn.trace.fixes;
+fn track(content: &MapContent<'_>, view: &View) -> String {
+    let fixes = &content.trace.fixes;
     let every = fixes.len().div_ceil(TRACK_POINTS).max(1);
     let mut json = String::from("[");
-    for fix in fixes.iter().step_by(every).filter(|fix| !is_useless(fix)) {
+    for fix in fixes
+        .iter()
+        .step_by(every)
+        .filter(|fix| !is_inaccurate(fix))
+    {
         let (x, y) = view.fix(fix);
         let comma = if json.len() > 1 { "," } else { "" };
         // Writing to a string cannot fail.
@@ -322,7 +328,7 @@ fn track(drawn: &Drawn<'_>, view: &View) -> String {
     json
 }
 
-fn legend(drawn: &Drawn<'_>) -> Markup {
+fn legend(content: &MapContent<'_>) -> Markup {
     let kinds = [
         EventType::Driving,
         EventType::Walking,
@@ -330,14 +336,14 @@ fn legend(drawn: &Drawn<'_>) -> Markup {
         EventType::Stairs,
         EventType::Elevator,
     ];
-    let seen = |kind: &EventType| drawn.events.iter().any(|event| event.event_type == *kind);
+    let occurs = |kind: &EventType| content.events.iter().any(|event| event.event_type == *kind);
     html! {
         ul.legend {
-            @for kind in kinds.into_iter().filter(seen) { li { span class={ "swatch " (class(Some(kind))) } {} (words::event(kind)) } }
+            @for kind in kinds.into_iter().filter(occurs) { li { span class={ "swatch " (class(Some(kind))) } {} (words::event(kind)) } }
             li { span.swatch.pin {} "Address and its accuracy radius" }
-            @if drop_off_fixes(drawn).next().is_some() { li { span.swatch.ring {} "Drop-off" } } @else if drawn.drop_off.is_some() { li { "No positions during the drop-off" } }
-            @if drawn.address.entrance.is_some() { li { span.swatch.tri {} "Entrance" } }
-            @if !drawn.address.gates.is_empty() { li { span.swatch.sq {} "Gate" } }
+            @if drop_off_fixes(content).next().is_some() { li { span.swatch.ring {} "Drop-off" } } @else if content.drop_off.is_some() { li { "No positions during the drop-off" } }
+            @if content.address.entrance.is_some() { li { span.swatch.tri {} "Entrance" } }
+            @if !content.address.gates.is_empty() { li { span.swatch.sq {} "Gate" } }
             li { span.swatch.start {} "First position" }
             li { span.swatch.end {} "Last position" }
         }
@@ -355,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_view_contains_all_its_places() {
+    fn a_view_shows_all_its_places() {
         let frame = LocalFrame::new(Point {
             lat: 51.0,
             lng: -2.0,
@@ -364,11 +370,11 @@ mod tests {
         let places = places.map(|(east_m, north_m)| Place { east_m, north_m });
         let view = View::around(frame, places.into_iter());
         for place in places {
-            let (x, y) = view.at(place);
+            let (x, y) = view.place(place);
             assert!((MARGIN - 0.1..=WIDTH - MARGIN + 0.1).contains(&x), "{x}");
             assert!((MARGIN - 0.1..=HEIGHT - MARGIN + 0.1).contains(&y), "{y}");
         }
-        let (length_m, length) = view.bar();
+        let (length_m, length) = view.scale_bar();
         assert!((length / view.scale - length_m as f32).abs() < 0.1);
         assert!(length <= WIDTH / 4.0);
     }

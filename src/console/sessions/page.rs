@@ -12,12 +12,12 @@ use porchlight_schema::ids::EndpointId;
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::session::Pod;
 
-use super::super::layout::{Frame, Here, Notice, counted, duration, notice};
+use super::super::layout::{Frame, Notice, Section, counted, duration, notice};
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
 use super::super::state::Console;
 use super::super::{audit, deliveries, guard, street_map, words};
-use super::map::{Drawn, maps};
+use super::map::{MapContent, maps};
 use super::trace::Trace;
 use super::{hold, insight, live, scores, series, street, timeline, trace};
 
@@ -27,7 +27,7 @@ const MESSAGES: u32 = 50;
 const EVENTS_SHOWN_MAX: usize = 500;
 
 /// All data that a page shows.
-struct Shown {
+struct PageContent {
     row: SessionRow,
     record: Option<InsightRecord>,
     events: Vec<Event>,
@@ -41,7 +41,7 @@ struct Shown {
     age_sec: Option<u32>,
     /// The knowledge about the place when the session was scored.
     known: Option<Knowledge>,
-    /// The samples that no detector saw; `None` until the session is scored.
+    /// The samples that did not reach the detectors; `None` until the session is scored.
     dropped: Option<DroppedSamples>,
     /// Whether the session is under a legal hold.
     held: bool,
@@ -49,43 +49,44 @@ struct Shown {
     has_expired: bool,
 }
 
-impl Shown {
+impl PageContent {
     /// Returns the duration from the start to the end, or to the last received data.
     fn length_ms(&self) -> u32 {
         let events = self.events.iter().filter_map(|event| event.t_end_ms).max();
-        let seen = self.trace.until_ms.max(events.unwrap_or_default());
-        let said = self
+        let data_end_ms = self.trace.until_ms.max(events.unwrap_or_default());
+        let ended_ms = self
             .row
             .end
             .map(|end| end.ended_at.since_ms(self.row.start.started_at));
-        let said = said
-            .and_then(|said| u32::try_from(said).ok())
+        let ended_ms = ended_ms
+            .and_then(|ended_ms| u32::try_from(ended_ms).ok())
             .unwrap_or_default();
         // If a session was silent for long before it ended, the page ends a minute after its last
         // data.
-        seen.max(said.min(seen.saturating_add(60_000)))
+        data_end_ms.max(ended_ms.min(data_end_ms.saturating_add(60_000)))
     }
 
-    fn is_settled(&self) -> bool {
+    /// Returns whether the session has a result.
+    fn has_result(&self) -> bool {
         self.record.is_some()
     }
 }
 
 pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let shown = read(&visit).await?;
+    let content = read(&visit).await?;
     let frame = visit.frame();
-    let body = page(&frame, &visit.console, &shown);
-    let head = html! { @if visit.console.map.is_some() { (street_map::head()) } @if !shown.is_settled() { noscript { (PreEscaped(r#"<meta http-equiv="refresh" content="5">"#)) } } };
-    let title = &shown.row.start.delivery_id;
+    let body = page(&frame, &visit.console, &content);
+    let head = html! { @if visit.console.map.is_some() { (street_map::head()) } @if !content.has_result() { noscript { (PreEscaped(r#"<meta http-equiv="refresh" content="5">"#)) } } };
+    let title = &content.row.start.delivery_id;
     Ok(guard::ok(frame.page_with(
-        Here::Sessions,
+        Section::Sessions,
         title,
         head,
         body,
     )))
 }
 
-async fn read(visit: &SignedInRequest) -> Result<Shown, Problem> {
+async fn read(visit: &SignedInRequest) -> Result<PageContent, Problem> {
     let row = visit.session().await?;
     let service = &visit.state.service;
     let (record, events, pod, age_sec, dropped, known) = match service.insight(&row).await? {
@@ -133,7 +134,7 @@ async fn read(visit: &SignedInRequest) -> Result<Shown, Problem> {
     let endpoint = webhooks.endpoint().await?.map(|endpoint| endpoint.id);
     let held = service.privacy(visit.tenant()).is_held(session_id);
     let has_expired = row.end.is_some() && service.has_expired_telemetry(session_id).await?;
-    Ok(Shown {
+    Ok(PageContent {
         row,
         held,
         has_expired,
@@ -150,43 +151,43 @@ async fn read(visit: &SignedInRequest) -> Result<Shown, Problem> {
     })
 }
 
-fn page(frame: &Frame<'_>, console: &Console, shown: &Shown) -> Markup {
-    let (row, record) = (&shown.row, shown.record.as_ref());
+fn page(frame: &Frame<'_>, console: &Console, content: &PageContent) -> Markup {
+    let (row, record) = (&content.row, content.record.as_ref());
     let score = record.and_then(|record| record.score.as_ref());
-    let length_ms = shown.length_ms();
-    let series = series::all(&shown.trace, length_ms);
-    let drawn = Drawn {
+    let length_ms = content.length_ms();
+    let series = series::all(&content.trace, length_ms);
+    let map_content = MapContent {
         address: &row.start.address,
-        trace: &shown.trace,
-        events: &shown.events,
+        trace: &content.trace,
+        events: &content.events,
         drop_off: score.and_then(insight::drop_off),
     };
-    let live = (!shown.is_settled()).then(|| live::address(row.start.session_id));
+    let live = (!content.has_result()).then(|| live::address(row.start.session_id));
     html! {
         p.crumbs { a href={ (ROOT) "/sessions" } { "Sessions" } }
-        header.title data-live=[live] data-state=(if row.end.is_some() { "ended" } else { "recording" }) { h1.break { (row.start.delivery_id) } (insight::state(row, record)) @if !shown.is_settled() { span.faint #freshness role="status" {} } }
+        header.title data-live=[live] data-state=(if row.end.is_some() { "ended" } else { "recording" }) { h1.break { (row.start.delivery_id) } (insight::state(row, record)) @if !content.has_result() { span.faint #freshness role="status" {} } }
         section.card.top #part-facts data-part="" {
-            @if let Some(record) = record { (insight::verdict(record)) } @else { (live_words(row, shown)) }
-            (insight::facts(frame, row, shown.pod.as_ref()))
+            @if let Some(record) = record { (insight::verdict(record)) } @else { (live_summary(row, content)) }
+            (insight::facts(frame, row, content.pod.as_ref()))
         }
         @if let Some(score) = score { section.card aria-labelledby="scores" { h2 #scores { "Scores" } (scores::tiles(score)) } }
-        @if console.map.is_some() { section.card aria-labelledby="street" { h2 #street { "On the street map" } (street::map(console, &drawn, shown.known.as_ref())) } }
-        section.card #part-map data-part="" aria-labelledby="where" { h2 #where { "Where" } (maps(&drawn)) (image(shown.image.as_deref().filter(|_| !shown.has_expired))) }
+        @if console.map.is_some() { section.card aria-labelledby="street" { h2 #street { "On the street map" } (street::map(console, &map_content, content.known.as_ref())) } }
+        section.card #part-map data-part="" aria-labelledby="where" { h2 #where { "Where" } (maps(&map_content)) (image(content.image.as_deref().filter(|_| !content.has_expired))) }
         section.card #part-time data-part="" aria-labelledby="when" { h2 #when { "When" }
-            @if shown.trace.is_cut { (notice(Notice::Note, "This session has more data than the page can draw: the curves and the map end early.")) }
-            @if shown.has_expired { (notice(Notice::Note, "The telemetry of this session was deleted after its retention. The insight stays.")) }
-            @if shown.trace.samples == 0 { @if !shown.has_expired { p.faint { "No telemetry yet." } } } @else { (timeline::rows(&shown.events, &shown.trace, &series, length_ms)) }
-            (event_table(&shown.events, length_ms, console.map.is_some()))
+            @if content.trace.is_truncated { (notice(Notice::Note, "This session has more data than the page can draw: the curves and the map end early.")) }
+            @if content.has_expired { (notice(Notice::Note, "The telemetry of this session was deleted after its retention. The insight stays.")) }
+            @if content.trace.samples == 0 { @if !content.has_expired { p.faint { "No telemetry yet." } } } @else { (timeline::rows(&content.events, &content.trace, &series, length_ms)) }
+            (event_table(&content.events, length_ms, console.map.is_some()))
         }
         @if let Some(score) = score { section.card aria-labelledby="why" { h2 #why { "Evidence" } (scores::evidence(score)) p { a href={ (ROOT) "/sessions/" (row.start.session_id) "/explanation" } { "Explanation for the courier, and human review" } } } }
-        section.card #part-messages data-part="" aria-labelledby="messages" { h2 #messages { "Webhook messages" } (messages(frame, shown)) }
+        section.card #part-messages data-part="" aria-labelledby="messages" { h2 #messages { "Webhook messages" } (messages(frame, content)) }
         details.card { summary { "Phone and telemetry" }
             (insight::device(row))
-            p.faint { (counted(usize::try_from(shown.trace.samples).unwrap_or(usize::MAX), "sample")) " in " (shown.trace.batches) " " (if shown.trace.batches == 1 { "batch" } else { "batches" }) ", of which " (counted(shown.trace.fixes.len(), "position")) "." }
-            @if let Some(dropped) = shown.dropped.filter(|dropped| dropped.total() > 0) { p.faint { (dropped_samples(dropped)) } }
-            (audit::of_session(&row.start.session_id.to_string()))
+            p.faint { (counted(usize::try_from(content.trace.samples).unwrap_or(usize::MAX), "sample")) " in " (content.trace.batches) " " (if content.trace.batches == 1 { "batch" } else { "batches" }) ", of which " (counted(content.trace.fixes.len(), "position")) "." }
+            @if let Some(dropped) = content.dropped.filter(|dropped| dropped.total() > 0) { p.faint { (dropped_samples(dropped)) } }
+            (audit::session_link(&row.start.session_id.to_string()))
         }
-        (hold::card(frame, row.start.session_id, shown.held))
+        (hold::card(frame, row.start.session_id, content.held))
     }
 }
 
@@ -195,7 +196,7 @@ fn known_place(stored: &[u8]) -> Option<Knowledge> {
     serde_json::from_slice(stored).ok()
 }
 
-/// Describes how many samples no detector saw, and why.
+/// Describes the numbers of dropped samples by cause.
 fn dropped_samples(dropped: DroppedSamples) -> String {
     format!(
         "Dropped samples: {} out of order, {} more than 12 s late, {} of an unknown kind.",
@@ -203,19 +204,19 @@ fn dropped_samples(dropped: DroppedSamples) -> String {
     )
 }
 
-fn live_words(row: &SessionRow, shown: &Shown) -> Markup {
+fn live_summary(row: &SessionRow, content: &PageContent) -> Markup {
     html! {
         div.verdict {
-            p.says { @if row.end.is_some() { "The session has ended and is being scored." } @else if let Some(event) = current(&shown.events) { (words::event(event.event_type)) ", since " (timeline::stamp(event.t_start_ms)) "." } @else { "The session is in progress." } }
+            p.says { @if row.end.is_some() { "The session has ended and is being scored." } @else if let Some(event) = current(&content.events) { (words::event(event.event_type)) ", since " (timeline::stamp(event.t_start_ms)) "." } @else { "The session is in progress." } }
             p.faint { "This page updates automatically." }
-            @if let Some(age_sec) = shown.age_sec { (notice(Notice::Note, &stale(age_sec))) }
+            @if let Some(age_sec) = content.age_sec { (notice(Notice::Note, &stale_notice(age_sec))) }
         }
     }
 }
 
 /// Returns the notice for events that come from the store and not from the node that runs the
 /// session.
-fn stale(age_sec: u32) -> String {
+fn stale_notice(age_sec: u32) -> String {
     format!(
         "The node that runs this session is currently unreachable. The events are from {} ago; the map and the curves \
          are up to date, and no acknowledged data is lost.",
@@ -263,10 +264,10 @@ fn image(address: Option<&str>) -> Markup {
     }
 }
 
-fn messages(frame: &Frame<'_>, shown: &Shown) -> Markup {
+fn messages(frame: &Frame<'_>, content: &PageContent) -> Markup {
     html! {
-        @if shown.messages.is_empty() { p.faint { "No messages: no webhook was registered when the events occurred." } } @else {
-            (deliveries::of_session(frame, &shown.messages, shown.endpoint))
+        @if content.messages.is_empty() { p.faint { "No messages: no webhook was registered when the events occurred." } } @else {
+            (deliveries::session_table(frame, &content.messages, content.endpoint))
         }
     }
 }
@@ -277,7 +278,7 @@ mod tests {
 
     #[test]
     fn old_events_show_their_age() {
-        let words = stale(75);
+        let words = stale_notice(75);
         assert!(words.contains("from 1 min 15 s ago"), "{words}");
     }
 }

@@ -26,7 +26,7 @@ const FRAUD: &str = "fraudScore";
 const SUSPICION: [&str; 2] = [FRAUD, "suspiciousBehavior"];
 
 /// A score for display.
-struct Shown {
+struct DisplayedScore {
     about: &'static str,
     name: &'static str,
     value: String,
@@ -37,7 +37,7 @@ struct Shown {
     tone: &'static str,
 }
 
-fn shown(score: &Score) -> Vec<Shown> {
+fn displayed_scores(score: &Score) -> Vec<DisplayedScore> {
     let summary = &score.summary;
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let high_is_bad = |share: f64| if share >= 0.5 { "bad" } else { "" };
@@ -48,7 +48,7 @@ fn shown(score: &Score) -> Vec<Shown> {
             if summary.right_doorstep { "good" } else { "" },
         ),
         "fraudScore" => (
-            two(summary.fraud_score),
+            two_decimals(summary.fraud_score),
             Some(summary.fraud_score),
             high_is_bad(summary.fraud_score),
         ),
@@ -62,12 +62,12 @@ fn shown(score: &Score) -> Vec<Shown> {
             },
         ),
         "frictionScore" => (
-            two(summary.friction_score),
+            two_decimals(summary.friction_score),
             Some(summary.friction_score),
             "",
         ),
         "visibilityScore" => (
-            two(summary.visibility_score),
+            two_decimals(summary.visibility_score),
             Some(summary.visibility_score),
             "",
         ),
@@ -90,7 +90,7 @@ fn shown(score: &Score) -> Vec<Shown> {
         .into_iter()
         .map(|(about, name)| {
             let (value, share, tone) = value(about);
-            Shown {
+            DisplayedScore {
                 about,
                 name,
                 value,
@@ -119,7 +119,7 @@ fn level(about: &str, share: f64) -> &'static str {
     }
 }
 
-fn two(value: f64) -> String {
+fn two_decimals(value: f64) -> String {
     format!("{value:.2}")
 }
 
@@ -133,9 +133,9 @@ pub(super) fn tiles(score: &Score) -> Markup {
     let seconds = |seconds: f64| stamp((seconds * 1_000.0) as u32);
     html! {
         ul.tiles {
-            @for one in shown(score) {
-                @let has_why = score.evidence.iter().any(|evidence| evidence.about == one.about);
-                li { (tile(&one, has_why)) }
+            @for one in displayed_scores(score) {
+                @let has_evidence = score.evidence.iter().any(|evidence| evidence.about == one.about);
+                li { (tile(&one, has_evidence)) }
             }
             @if let Some(value) = metrics.time_at_door_sec { li { div.tile { span.name { "At the door" } span.value { (seconds(value)) } } } }
             @if let Some(value) = metrics.time_from_entrance_to_door_sec { li { div.tile { span.name { "Entrance to door" } span.value { (seconds(value)) } } } }
@@ -143,7 +143,7 @@ pub(super) fn tiles(score: &Score) -> Markup {
     }
 }
 
-fn tile(one: &Shown, has_why: bool) -> Markup {
+fn tile(one: &DisplayedScore, has_evidence: bool) -> Markup {
     let inside = html! {
         span.name { (one.name) }
         span class={ "value " (one.tone) } { (one.value) @if let Some(level) = one.level { " " span.level { (level) } } }
@@ -151,13 +151,13 @@ fn tile(one: &Shown, has_why: bool) -> Markup {
             svg.meter class=(one.tone) viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true" { rect.all width="100" height="4" {} rect.part width=(format!("{:.1}", share * 100.0)) height="4" {} }
         }
     };
-    html! { @if has_why { a.tile href={ "#why-" (one.about) } { (inside) } } @else { div.tile { (inside) } } }
+    html! { @if has_evidence { a.tile href={ "#why-" (one.about) } { (inside) } } @else { div.tile { (inside) } } }
 }
 
 /// Renders all evidence by subject, the outcome first.
 pub(super) fn evidence(score: &Score) -> Markup {
     let codes = ReasonCode::ALL.map(|code| (code.as_str(), words::reason_label(code), None));
-    let scores = shown(score);
+    let scores = displayed_scores(score);
     let scores = scores
         .into_iter()
         .map(|one| (one.about, one.name, Some(one.value)));

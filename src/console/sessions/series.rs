@@ -1,4 +1,4 @@
-//! Signals as curves, reduced to as many points as one can distinguish.
+//! The curves of the timeline, each reduced to as many points as are visible.
 
 use porchlight_schema::sample::Location;
 
@@ -6,7 +6,7 @@ use super::trace::Trace;
 
 /// The number of points of one curve.
 pub(super) const POINTS: usize = 360;
-/// No line is drawn over a longer silence.
+/// The maximum pause between two points that a line connects.
 const GAP_MS: u32 = 15_000;
 /// The window over which steps are counted.
 const CADENCE_MS: u32 = 10_000;
@@ -58,27 +58,28 @@ pub(super) fn all(trace: &Trace, length_ms: u32) -> Vec<Series> {
     .collect()
 }
 
-/// Averages the samples over equal steps of time.
-fn reduced(samples: impl Iterator<Item = (u32, f32)>, length_ms: u32) -> Vec<(u32, f32)> {
+/// Averages the samples over equal steps of time, and returns one point per step with samples.
+fn downsample(samples: impl Iterator<Item = (u32, f32)>, length_ms: u32) -> Vec<(u32, f32)> {
     let step_ms = (length_ms / POINTS as u32).max(1);
     let mut points: Vec<(u32, f32)> = Vec::new();
-    let mut now: Option<(u32, u64, f64, u32)> = None;
+    // The number of the current step, the sums of its times and values, and their count.
+    let mut current: Option<(u32, u64, f64, u32)> = None;
     for (t_ms, value) in samples.filter(|(_, value)| value.is_finite()) {
         let step = t_ms / step_ms;
-        now = match now {
-            Some((same, t_sum, sum, count)) if same == step => Some((
-                same,
+        current = match current {
+            Some((current_step, t_sum, sum, count)) if current_step == step => Some((
+                step,
                 t_sum + u64::from(t_ms),
                 sum + f64::from(value),
                 count + 1,
             )),
-            before => {
-                points.extend(before.map(mean));
+            previous => {
+                points.extend(previous.map(mean));
                 Some((step, u64::from(t_ms), f64::from(value), 1))
             }
         };
     }
-    points.extend(now.map(mean));
+    points.extend(current.map(mean));
     points
 }
 
@@ -87,7 +88,8 @@ fn mean((_, t_sum, sum, count): (u32, u64, f64, u32)) -> (u32, f32) {
     (t_ms as u32, (sum / f64::from(count)) as f32)
 }
 
-fn ends(points: &[(u32, f32)]) -> Option<(f32, f32)> {
+/// Returns the minimum and maximum value.
+fn value_range(points: &[(u32, f32)]) -> Option<(f32, f32)> {
     let first = points.first()?.1;
     Some(
         points
@@ -102,9 +104,9 @@ fn height(trace: &Trace, length_ms: u32) -> Option<Series> {
     let ground = trace.pressure.first()?.1;
     let heights = trace.pressure.iter();
     let heights = heights.map(|&(t_ms, hpa)| (t_ms, (ground - hpa) * METRES_PER_HPA));
-    let points = reduced(heights, length_ms);
-    let (low, high) = ends(&points)?;
-    // A quiet barometer should not look like a mountain range.
+    let points = downsample(heights, length_ms);
+    let (low, high) = value_range(&points)?;
+    // The axis spans at least 8 m, so that the noise of a resting barometer stays a flat line.
     let middle = (low + high) / 2.0;
     let half = ((high - low) / 2.0).max(4.0);
     Some(Series {
@@ -122,8 +124,8 @@ fn speed(trace: &Trace, length_ms: u32) -> Option<Series> {
         .fixes
         .iter()
         .filter_map(|fix| Some((fix.t_ms, fix.speed_mps?)));
-    let points = reduced(samples, length_ms);
-    let (_, high) = ends(&points)?;
+    let points = downsample(samples, length_ms);
+    let (_, high) = value_range(&points)?;
     Some(Series {
         name: "Speed",
         unit: "m/s",
@@ -136,8 +138,8 @@ fn speed(trace: &Trace, length_ms: u32) -> Option<Series> {
 
 fn accuracy(trace: &Trace, length_ms: u32) -> Option<Series> {
     let accuracy = |fix: &Location| Some((fix.t_ms, fix.accuracy_m?));
-    let points = reduced(trace.fixes.iter().filter_map(accuracy), length_ms);
-    let (_, high) = ends(&points)?;
+    let points = downsample(trace.fixes.iter().filter_map(accuracy), length_ms);
+    let (_, high) = value_range(&points)?;
     let high = high.clamp(20.0, 200.0);
     Some(Series {
         name: "Accuracy",
@@ -172,7 +174,7 @@ fn cadence(trace: &Trace, length_ms: u32) -> Option<Series> {
         )
     };
     let points: Vec<_> = counts.into_iter().enumerate().map(per_minute).collect();
-    let (_, high) = ends(&points)?;
+    let (_, high) = value_range(&points)?;
     Some(Series {
         name: "Steps",
         unit: "/min",
@@ -191,7 +193,7 @@ mod tests {
     fn a_day_is_reduced_to_the_visible_number_of_points() {
         let length_ms = 86_400_000;
         let samples = (0..86_400).map(|second| (second * 1_000, second as f32));
-        let points = reduced(samples, length_ms);
+        let points = downsample(samples, length_ms);
         assert!(points.len() <= POINTS + 1, "{}", points.len());
         assert!(points.is_sorted_by(|one, next| one.0 < next.0 && one.1 < next.1));
     }

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::super::state::Console;
 use super::super::street_map;
-use super::map::{Drawn, class, drop_off_point};
+use super::map::{MapContent, class, drop_off_point};
 use super::timeline::end_ms;
 
-/// The number of metres beyond which a position is not accurate, and not usable.
+/// The maximum accuracy radius in metres of positions that are drawn as good, and as fair.
 const ACCURATE_M: (f32, f32) = (10.0, 30.0);
 
 /// The data of the script, in degrees and metres.
@@ -42,43 +42,47 @@ fn rounded(degrees: f64) -> f64 {
 }
 
 /// Renders the map of a session, its legend, and the data of both.
-pub(super) fn map(console: &Console, drawn: &Drawn<'_>, known: Option<&Knowledge>) -> Markup {
-    let json = serde_json::to_string(&data(drawn, known)).unwrap_or_default();
+pub(super) fn map(
+    console: &Console,
+    content: &MapContent<'_>,
+    known: Option<&Knowledge>,
+) -> Markup {
+    let json = serde_json::to_string(&data(content, known)).unwrap_or_default();
     let (good_m, poor_m) = ACCURATE_M;
     html! {
-        (street_map::viewer(console, "Street map with the way of this session", None))
+        (street_map::viewer(console, "Street map with the route of this session", None))
         div #part-track hidden data-part="" { div data-track-map=(json) {} }
         ul.legend.map-legend hidden {
-            li { span.swatch.fix-good {} "Position, exact to " (good_m) " m" }
-            li { span.swatch.fix-fair {} "to " (poor_m) " m" }
-            li { span.swatch.fix-poor {} "worse" }
-            li { span.swatch.pin {} "Address, and how exact it is" }
-            @if drawn.address.entrance.is_some() { li { span.swatch.tri {} "Entrance" } }
-            @if !drawn.address.gates.is_empty() { li { span.swatch.sq {} "Gate" } }
+            li { span.swatch.fix-good {} "Position with an accuracy radius up to " (good_m) " m" }
+            li { span.swatch.fix-fair {} "up to " (poor_m) " m" }
+            li { span.swatch.fix-poor {} "larger or unknown" }
+            li { span.swatch.pin {} "Address and its accuracy radius" }
+            @if content.address.entrance.is_some() { li { span.swatch.tri {} "Entrance" } }
+            @if !content.address.gates.is_empty() { li { span.swatch.sq {} "Gate" } }
             @if known.is_some_and(|known| known.entrance.is_some() || known.drop_off.is_some()) { li { span.swatch.learned {} "Learned entrance or drop-off" } }
         }
     }
 }
 
-fn data(drawn: &Drawn<'_>, known: Option<&Knowledge>) -> Data {
+fn data(content: &MapContent<'_>, known: Option<&Knowledge>) -> Data {
     let Address {
         point,
         accuracy_m,
         entrance,
         gates,
         ..
-    } = drawn.address;
-    let fixes = &drawn.trace.fixes;
+    } = content.address;
+    let fixes = &content.trace.fixes;
     let every = fixes.len().div_ceil(MAP_POSITIONS_MAX).max(1);
     let positions = fixes.iter().step_by(every).map(|fix| {
         let seconds = fix.t_ms / 1_000;
         (seconds, rounded(fix.lat), rounded(fix.lng), fix.accuracy_m)
     });
-    let movement = drawn
+    let movement = content
         .events
         .iter()
         .filter(|event| event.event_type.is_movement());
-    let until = drawn.trace.until_ms;
+    let until = content.trace.until_ms;
     let moves = movement.map(|event: &Event| {
         let end_ms = end_ms(event, until);
         let kind = class(Some(event.event_type));
@@ -100,7 +104,7 @@ fn data(drawn: &Drawn<'_>, known: Option<&Knowledge>) -> Data {
         entrance: entrance.map(pair),
         gates: gates.iter().copied().map(pair).collect(),
         learned: learned.collect(),
-        drop: drop_off_point(drawn).map(pair),
+        drop: drop_off_point(content).map(pair),
         accurate: ACCURATE_M,
     }
 }

@@ -13,17 +13,17 @@ use super::series::Series;
 use super::trace::Trace;
 
 /// The height of a curve's row.
-const CURVE: u32 = 56;
+const CURVE_HEIGHT: u32 = 56;
 /// The height of a lane of annotations or marks.
-const LANE: u32 = 18;
+const LANE_HEIGHT: u32 = 18;
 /// The maximum number of lanes; further spans share the last one.
 const LANES_MAX: usize = 8;
 /// The maximum number of ticks on the axis.
 const TICKS_MAX: u32 = 8;
-/// The maximum number of marks drawn; the rest are in the table.
+/// The maximum number of marks drawn.
 const MARKS_MAX: usize = 60;
 
-/// Renders the rows of a session of this length.
+/// Renders the rows of the timeline for a session of this length.
 pub(super) fn rows(events: &[Event], trace: &Trace, series: &[Series], length_ms: u32) -> Markup {
     let length_ms = length_ms.max(1_000);
     html! {
@@ -38,6 +38,7 @@ pub(super) fn rows(events: &[Event], trace: &Trace, series: &[Series], length_ms
     }
 }
 
+/// Returns the position of a time as a percentage of the width.
 fn share(t_ms: u32, length_ms: u32) -> String {
     let share = f64::from(t_ms.min(length_ms)) * 100.0 / f64::from(length_ms);
     format!("{share:.2}%")
@@ -79,7 +80,7 @@ pub(super) fn end_ms(event: &Event, length_ms: u32) -> u32 {
 }
 
 /// Describes an event in one line.
-pub(super) fn described(event: &Event) -> String {
+pub(super) fn describe(event: &Event) -> String {
     let until = match event.t_end_ms {
         Some(end_ms) => format!("–{}", stamp(end_ms)),
         None if event.is_open() => ", ongoing".to_owned(),
@@ -135,16 +136,16 @@ fn movement(events: &[Event], length_ms: u32) -> Markup {
         div.row { span.label { "Movement" } svg height="26" role="img" aria-label={ (movement().count()) " movement segments; the table below lists them" } {
             rect.ground width="100%" height="26" rx="3" {}
             @for event in movement() {
-                @let wide = end_ms(event, length_ms) - event.t_start_ms;
-                rect class={ "event " (class(Some(event.event_type))) } x=(share(event.t_start_ms, length_ms)) width=(share(wide, length_ms)) height="26" { title { (described(event)) } }
-                @if wide > length_ms / 13 { text.on.roomy[wide < length_ms / 4] x=(share(event.t_start_ms, length_ms)) dx="6" y="17" { (words::event(event.event_type)) } }
+                @let width_ms = end_ms(event, length_ms) - event.t_start_ms;
+                rect class={ "event " (class(Some(event.event_type))) } x=(share(event.t_start_ms, length_ms)) width=(share(width_ms, length_ms)) height="26" { title { (describe(event)) } }
+                @if width_ms > length_ms / 13 { text.on.roomy[width_ms < length_ms / 4] x=(share(event.t_start_ms, length_ms)) dx="6" y="17" { (words::event(event.event_type)) } }
             }
         } }
     }
 }
 
-/// Returns whether a label at this time stands to its left, because the end is near.
-fn is_late(t_ms: u32, length_ms: u32) -> bool {
+/// Returns whether the label of this time stands to its left, because the right edge is near.
+fn is_label_left(t_ms: u32, length_ms: u32) -> bool {
     t_ms > length_ms - room_ms(length_ms)
 }
 
@@ -154,13 +155,13 @@ fn room_ms(length_ms: u32) -> u32 {
 }
 
 /// Puts each span into the first lane where it overlaps no earlier span, labels included. Returns
-/// the lanes.
+/// the lane of each span.
 fn lanes(spans: &[(u32, u32)], length_ms: u32) -> Vec<u32> {
     let mut ends: Vec<u32> = Vec::new();
-    let mut places = Vec::with_capacity(spans.len());
+    let mut lanes = Vec::with_capacity(spans.len());
     for &(from_ms, to_ms) in spans {
         let room_ms = room_ms(length_ms);
-        let (from_ms, end) = if is_late(from_ms, length_ms) {
+        let (from_ms, end) = if is_label_left(from_ms, length_ms) {
             (from_ms.saturating_sub(room_ms), to_ms)
         } else {
             (from_ms, to_ms.max(from_ms.saturating_add(room_ms)))
@@ -171,9 +172,9 @@ fn lanes(spans: &[(u32, u32)], length_ms: u32) -> Vec<u32> {
             Some(taken) => *taken = end,
             None => ends.push(end),
         }
-        places.push(lane as u32);
+        lanes.push(lane as u32);
     }
-    places
+    lanes
 }
 
 fn annotations(events: &[Event], length_ms: u32) -> Markup {
@@ -193,17 +194,17 @@ fn annotations(events: &[Event], length_ms: u32) -> Markup {
         })
         .collect();
     let lanes = lanes(&spans, length_ms);
-    let height = (lanes.iter().max().unwrap_or(&0) + 1) * LANE;
+    let height = (lanes.iter().max().unwrap_or(&0) + 1) * LANE_HEIGHT;
     html! {
         @if !noted.is_empty() {
             div.row { span.label { "Observations" } svg height=(height) role="img" aria-label={ (noted.len()) " observations; the table below lists them" } {
                 @for ((event, span), lane) in noted.iter().zip(&spans).zip(&lanes) {
-                    @let y = lane * LANE;
-                    @let class = noted_class(event.event_type);
+                    @let y = lane * LANE_HEIGHT;
+                    @let class = annotation_class(event.event_type);
                     @if span.0 == span.1 {
-                        circle class={ "noted " (class) } cx=(share(span.0, length_ms)) cy=(y + 8) r="4" { title { (described(event)) } }
+                        circle class={ "noted " (class) } cx=(share(span.0, length_ms)) cy=(y + 8) r="4" { title { (describe(event)) } }
                     } @else {
-                        rect class={ "noted " (class) } x=(share(span.0, length_ms)) y=(y + 12) width=(share(span.1 - span.0, length_ms)) height="4" rx="2" { title { (described(event)) } }
+                        rect class={ "noted " (class) } x=(share(span.0, length_ms)) y=(y + 12) width=(share(span.1 - span.0, length_ms)) height="4" rx="2" { title { (describe(event)) } }
                     }
                     (text(span.0, length_ms, if span.0 == span.1 { y + 12 } else { y + 9 }, if span.0 == span.1 { 8 } else { 0 }, words::event(event.event_type)))
                 }
@@ -212,7 +213,7 @@ fn annotations(events: &[Event], length_ms: u32) -> Markup {
     }
 }
 
-fn noted_class(event: EventType) -> &'static str {
+fn annotation_class(event: EventType) -> &'static str {
     match event {
         EventType::GpsLost => "lost",
         EventType::GpsDegraded => "degraded",
@@ -222,10 +223,10 @@ fn noted_class(event: EventType) -> &'static str {
 }
 
 /// Renders a label at a time; near the end, the label stands to its left.
-fn text(t_ms: u32, length_ms: u32, y: u32, beside: i32, words: &str) -> Markup {
-    let is_late = is_late(t_ms, length_ms);
+fn text(t_ms: u32, length_ms: u32, y: u32, offset: i32, words: &str) -> Markup {
+    let is_label_left = is_label_left(t_ms, length_ms);
     html! {
-        text.small x=(share(t_ms, length_ms)) y=(y) dx=(if is_late { -beside } else { beside }) text-anchor=(if is_late { "end" } else { "start" }) { (words) }
+        text.small x=(share(t_ms, length_ms)) y=(y) dx=(if is_label_left { -offset } else { offset }) text-anchor=(if is_label_left { "end" } else { "start" }) { (words) }
     }
 }
 
@@ -243,12 +244,12 @@ fn marks(trace: &Trace, length_ms: u32) -> Markup {
     all.truncate(MARKS_MAX);
     let spans: Vec<_> = all.iter().map(|&(t_ms, ..)| (t_ms, t_ms)).collect();
     let lanes = lanes(&spans, length_ms);
-    let height = (lanes.iter().max().unwrap_or(&0) + 1) * LANE;
+    let height = (lanes.iter().max().unwrap_or(&0) + 1) * LANE_HEIGHT;
     html! {
         @if !all.is_empty() {
             div.row { span.label { "Marks" } svg height=(height) role="img" aria-label={ (all.len()) " marks and incidents" } {
                 @for (&(t_ms, name, class), lane) in all.iter().zip(&lanes) {
-                    @let y = lane * LANE;
+                    @let y = lane * LANE_HEIGHT;
                     svg.mark-at class=(class) x=(share(t_ms, length_ms)) y=(y) overflow="visible" { path d="M0 4l4.500 4.500 -4.500 4.500 -4.500 -4.500z" { title { (name) " at " (stamp(t_ms)) } } }
                     (text(t_ms, length_ms, y + 12, 9, name))
                 }
@@ -263,13 +264,13 @@ fn curve(series: &Series, length_ms: u32) -> Markup {
     html! {
         div.row.curve data-series=(json(series)) data-decimals=(decimals) {
             span.label { (series.name) " " span.faint { (series.unit) } output {} span.about { (series.about) } }
-            svg height=(CURVE) role="img" aria-label={ (series.name) ", " (series.about) ": from " (format!("{low:.decimals$}")) " to " (format!("{high:.decimals$}")) " " (series.unit) } {
-                rect.ground width="100%" height=(CURVE) rx="3" {}
-                svg viewBox={ "0 0 1000 " (CURVE) } preserveAspectRatio="none" width="100%" height=(CURVE) {
+            svg height=(CURVE_HEIGHT) role="img" aria-label={ (series.name) ", " (series.about) ": from " (format!("{low:.decimals$}")) " to " (format!("{high:.decimals$}")) " " (series.unit) } {
+                rect.ground width="100%" height=(CURVE_HEIGHT) rx="3" {}
+                svg viewBox={ "0 0 1000 " (CURVE_HEIGHT) } preserveAspectRatio="none" width="100%" height=(CURVE_HEIGHT) {
                     @for run in series.runs() { polyline points=(points(run, series.range, length_ms)) {} }
                 }
                 text.small x="100%" dx="-5" y="12" text-anchor="end" { (format!("{high:.decimals$}")) }
-                text.small x="100%" dx="-5" y=(CURVE - 4) text-anchor="end" { (format!("{low:.decimals$}")) }
+                text.small x="100%" dx="-5" y=(CURVE_HEIGHT - 4) text-anchor="end" { (format!("{low:.decimals$}")) }
             }
         }
     }
@@ -277,7 +278,7 @@ fn curve(series: &Series, length_ms: u32) -> Markup {
 
 fn points(run: &[(u32, f32)], (low, high): (f32, f32), length_ms: u32) -> String {
     let span = (high - low).max(f32::MIN_POSITIVE);
-    let inner = CURVE as f32 - 8.0;
+    let inner = CURVE_HEIGHT as f32 - 8.0;
     let mut points = String::with_capacity(run.len() * 12);
     for &(t_ms, value) in run {
         let x = t_ms.min(length_ms) as f32 * 1_000.0 / length_ms as f32;
@@ -291,8 +292,8 @@ fn points(run: &[(u32, f32)], (low, high): (f32, f32), length_ms: u32) -> String
 /// Returns the points for the script: `[[seconds, value], …]`.
 fn json(series: &Series) -> String {
     let mut json = String::from("[");
-    for (number, &(t_ms, value)) in series.points.iter().enumerate() {
-        let comma = if number > 0 { "," } else { "" };
+    for (index, &(t_ms, value)) in series.points.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
         // Writing to a string cannot fail.
         let _ = write!(
             json,

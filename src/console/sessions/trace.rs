@@ -25,7 +25,7 @@ pub(super) struct Trace {
     /// The time of the last sample.
     pub(super) until_ms: u32,
     /// Whether there are more samples than were read.
-    pub(super) is_cut: bool,
+    pub(super) is_truncated: bool,
 }
 
 /// Reads a session's batches.
@@ -35,7 +35,7 @@ pub(super) struct Trace {
 /// Returns an error if the store fails, or if the stored data cannot be read.
 pub(super) async fn read(own: TenantSessions<'_>, row: &SessionRow) -> Result<Trace, Problem> {
     let (mut entries, mut bytes, mut from_seq): (Vec<JournalEntry>, _, _) = (Vec::new(), 0, 0);
-    let mut is_cut = false;
+    let mut is_truncated = false;
     loop {
         let step = own.batches(row, from_seq, STEP_BATCHES).await?;
         let Some(last) = step.last() else { break };
@@ -46,7 +46,7 @@ pub(super) async fn read(own: TenantSessions<'_>, row: &SessionRow) -> Result<Tr
             .sum::<usize>();
         entries.extend(step);
         if bytes >= BYTES_MAX {
-            is_cut = !own.batches(row, from_seq, 1).await?.is_empty();
+            is_truncated = !own.batches(row, from_seq, 1).await?.is_empty();
             break;
         }
     }
@@ -55,7 +55,7 @@ pub(super) async fn read(own: TenantSessions<'_>, row: &SessionRow) -> Result<Tr
     let mut trace = unpacked
         .map_err(Problem::internal)?
         .map_err(Problem::internal)?;
-    trace.is_cut = is_cut;
+    trace.is_truncated = is_truncated;
     Ok(trace)
 }
 

@@ -51,7 +51,7 @@ impl RateLimit {
     ///
     /// # Errors
     ///
-    /// The rate is used up.
+    /// Returns an error if the rate is used up.
     pub(super) fn count(&self, subject: &[u8; 16]) -> Result<RemainingRate, Limited> {
         let remaining_rate = |remaining, reset_sec| RemainingRate {
             quota: self.quota.get(),

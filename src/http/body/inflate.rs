@@ -10,7 +10,7 @@ use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 use super::coding::{Coding, ZSTD_WINDOW_LOG_MAX, malformed};
 use crate::problem::Problem;
 
-/// Maximum output of one zstd step in bytes. The gzip library has a similar bound of its own.
+/// The maximum output of one zstd step in bytes. The gzip library has a similar bound of its own.
 const STEP_BYTES: usize = 32 * 1024;
 
 /// A streaming decompressor.
@@ -100,7 +100,7 @@ impl Inflate {
     ///
     /// # Errors
     ///
-    /// 400 if the input does not match the coding.
+    /// Returns 400 if the input does not match the coding.
     pub(super) fn step(&mut self, input: &mut Bytes, out: &mut Vec<u8>) -> Result<(), Problem> {
         match self {
             Self::Identity => {
@@ -151,7 +151,7 @@ impl Inflate {
     ///
     /// # Errors
     ///
-    /// 400 if the input ends too early.
+    /// Returns 400 if the input ends too early.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Problem> {
         match self {
             Self::Gzip { decoder, is_begun } if *is_begun => {

@@ -26,7 +26,7 @@ impl Announced {
     ///
     /// # Errors
     ///
-    /// 500 if the decompressor cannot be created.
+    /// Returns 500 if the decompressor cannot be created.
     pub fn stream<S>(self, payload: S, deadlines: Deadlines) -> Result<BodyStream<S>, Problem>
     where
         S: Stream<Item = Result<Bytes, PayloadError>> + Unpin,
@@ -63,7 +63,7 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> BodyStream<S> {
     ///
     /// # Errors
     ///
-    /// 408, 413, 400: nothing can be read afterwards.
+    /// Returns 408, 413, 400: nothing can be read afterwards.
     pub async fn read(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         let before = out.len();
         while out.len() == before && !self.has_ended {

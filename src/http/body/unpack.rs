@@ -25,14 +25,14 @@ const USUAL_FACTOR: usize = 8;
 ///
 /// # Errors
 ///
-/// 413; 400 if it does not match the coding; or the error of the account.
+/// Returns 413; 400 if it does not match the coding; or the error of the account.
 pub(super) async fn unpack(
     coding: Coding,
     sent: Bytes,
     bytes_max: usize,
     account: impl Account,
 ) -> Result<Body, Problem> {
-    let unpacked = Pieces::with_room((sent.len() * USUAL_FACTOR).min(STEP_BYTES));
+    let unpacked = Pieces::with_capacity((sent.len() * USUAL_FACTOR).min(STEP_BYTES));
     match coding {
         Coding::Identity => Ok(sent.into()),
         Coding::Gzip => {
@@ -55,7 +55,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn with_room(bytes: usize) -> Self {
+    fn with_capacity(bytes: usize) -> Self {
         Self {
             full: Vec::new(),
             full_bytes: 0,
@@ -92,7 +92,7 @@ trait Unpacker: Send + 'static {
     ///
     /// # Errors
     ///
-    /// 400 if the body does not match its coding.
+    /// Returns 400 if the body does not match its coding.
     fn step(&mut self, unpacked: &mut Pieces, bytes_max: usize) -> Result<bool, Problem>;
 }
 

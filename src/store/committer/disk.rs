@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use porchlight_core::disk_space::{DiskSpace, DiskUsage, SpaceLevel, WriteOrigin};
 
-/// Minimum distance between two measurements. It is short because another process can fill a disk
+/// The minimum time between two measurements. It is short because another process can fill a disk
 /// in less than a second, and a measurement costs a microsecond.
-const MEASURE_EVERY: Duration = Duration::from_millis(5);
+const MEASURE_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Measures a disk. `None` if its state is unknown.
+/// Measures the usage of a disk; returns `None` if it is unknown.
 type Measure = Box<dyn Fn() -> Option<DiskUsage> + Send>;
 
 /// The level that all callers see, without a lock.
@@ -86,7 +86,7 @@ impl Disk {
     /// level.
     pub(crate) fn measure(&mut self, unflushed_bytes: u64) -> SpaceLevel {
         let now = Instant::now();
-        let is_recent = |at: Instant| now.duration_since(at) < MEASURE_EVERY;
+        let is_recent = |at: Instant| now.duration_since(at) < MEASURE_INTERVAL;
         if self.measured_at.is_some_and(is_recent) {
             return self.level();
         }

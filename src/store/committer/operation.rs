@@ -34,7 +34,7 @@ pub(super) trait Operation: Send {
     fn bytes(&self) -> usize;
     fn origin(&self) -> WriteOrigin;
     fn durability(&self) -> Durability;
-    /// Whether the caller waits for a sync.
+    /// Returns whether the caller waits for a sync.
     fn is_synced(&self) -> bool {
         self.durability() == Durability::Synced
     }

@@ -14,36 +14,36 @@ use super::outbox::{Cursor, ExaminedEntries};
 use super::relay::MessageHead;
 use super::state::{SessionRecord, State};
 
-/// Number of lock stripes, which exceeds the number of concurrent writers.
+/// The number of lock stripes, which exceeds the number of concurrent writers.
 const STRIPES: usize = 1_024;
-/// Maximum number of cached cursors.
+/// The maximum number of cached cursors.
 const CURSORS_MAX: usize = 65_536;
-/// Maximum number of slots known to be listed.
+/// The maximum number of slots known to be listed.
 const SLOTS_MAX: usize = 65_536;
-/// Maximum number of endpoints with a cached mark.
+/// The maximum number of endpoints with a cached mark.
 const MARKS_MAX: usize = 16_384;
 
-/// Maximum number of buckets of live or marked sessions that are known to be empty: those of 256
+/// The maximum number of buckets of live or marked sessions that are known to be empty: those of 256
 /// shards for two days.
 const EMPTY_BUCKETS_MAX: usize = 32_768;
-/// Maximum number of sessions with a cached time at which this process first saw their end.
+/// The maximum number of sessions with a cached time at which this process first saw their end.
 const ENDS_SEEN_MAX: usize = 65_536;
-/// Maximum number of cached live sessions that this process has examined.
+/// The maximum number of cached live sessions that this process has examined.
 const EXAMINED_MAX: usize = 262_144;
-/// Maximum number of sessions whose last written copies are cached.
+/// The maximum number of sessions whose last written copies are cached.
 const COPIED_MAX: usize = 65_536;
 
-/// Maximum number of cached starts of sessions.
+/// The maximum number of cached starts of sessions.
 const RECORDS_MAX: usize = 8_192;
-/// Maximum number of cached states that this process has written.
+/// The maximum number of cached states that this process has written.
 const STATES_MAX: usize = 4_096;
-/// Maximum number of cached message bodies that this process has written and not sent yet.
+/// The maximum number of cached message bodies that this process has written and not sent yet.
 const BODIES_MAX: usize = 4_096;
 
-/// Maximum number of sessions whose messages were read and whose states are not committed yet.
+/// The maximum number of sessions whose messages were read and whose states are not committed yet.
 const LANES_READ_MAX: usize = 4_096;
 
-/// Maximum number of cached batches whose write is in doubt.
+/// The maximum number of cached batches whose write is in doubt.
 const IN_DOUBT_MAX: usize = 65_536;
 
 /// A cache of bounded size with two generations of entries. When the newer generation is full, the cache evicts the

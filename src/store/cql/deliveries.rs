@@ -19,11 +19,11 @@ use super::relay::MessageHead;
 use super::slots::OutboxKind;
 use super::slots::{AT_ONCE, Direction, SLOT_MS, SlotOwner, slot_of, tenant_key};
 
-/// Maximum number of rows that one page examines.
+/// The maximum number of rows that one page examines.
 const EXAMINED_ROWS_MAX: usize = 5_000;
 /// Rows read in one step.
 const STEP_ROWS: usize = 256;
-/// Maximum number of a message's attempts that are read, scheduled and requested ones.
+/// The maximum number of a message's attempts that are read, scheduled and requested ones.
 const ATTEMPTS_MAX: usize = 10_000;
 
 /// Ids from the first (inclusive) to the second (exclusive).

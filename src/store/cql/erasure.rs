@@ -148,8 +148,8 @@ impl Inner {
     }
 
     async fn erase_message(&self, message: &Message) -> StoreResult<()> {
-        let place = (message.session_id, message.number);
-        self.caches.bodies.remove(&place);
+        let body_key = (message.session_id, message.number);
+        self.caches.bodies.remove(&body_key);
         let statements = &self.db.statements;
         let (tenant, id) = (tenant_key(message.tenant), message.id.to_bytes());
         let keys = self.delivery_keys(message.tenant, message.id, false);

@@ -52,7 +52,7 @@ impl CqlStore {
     ///
     /// # Errors
     ///
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn has_session(&self, session_id: SessionId) -> StoreResult<bool> {
         Ok(self.inner.record(session_id).await?.is_some())
     }
@@ -61,7 +61,7 @@ impl CqlStore {
     ///
     /// # Errors
     ///
-    /// The store cannot be written.
+    /// Returns an error if the store cannot be written.
     pub async fn import_batches(
         &self,
         session_id: SessionId,
@@ -79,7 +79,7 @@ impl CqlStore {
     ///
     /// # Errors
     ///
-    /// The store cannot be written.
+    /// Returns an error if the store cannot be written.
     pub async fn import_session(&self, session: ImportedSession) -> StoreResult<()> {
         self.run_without_deadline(|inner| async move { inner.import(&session).await })
             .await
@@ -89,7 +89,7 @@ impl CqlStore {
     ///
     /// # Errors
     ///
-    /// The store cannot be written, or the tenant has another endpoint.
+    /// Returns an error if the store cannot be written, or the tenant has another endpoint.
     pub async fn import_endpoint(&self, endpoint: Endpoint) -> StoreResult<()> {
         let tenant = endpoint.tenant;
         if self.create_endpoint(endpoint.clone()).await? {
@@ -108,7 +108,7 @@ impl CqlStore {
     ///
     /// # Errors
     ///
-    /// The store cannot be written.
+    /// Returns an error if the store cannot be written.
     pub async fn import_learned_by(
         &self,
         session_id: SessionId,
@@ -130,7 +130,7 @@ impl CqlStore {
     ///
     /// # Errors
     ///
-    /// The store cannot be written.
+    /// Returns an error if the store cannot be written.
     pub async fn import_request(
         &self,
         endpoint: &Endpoint,
@@ -151,7 +151,7 @@ impl CqlStore {
     ///
     /// # Errors
     ///
-    /// The store cannot be written.
+    /// Returns an error if the store cannot be written.
     pub async fn import_idempotency(
         &self,
         hash: &[u8],
@@ -175,7 +175,7 @@ impl CqlStore {
     ///
     /// # Errors
     ///
-    /// The store cannot be written.
+    /// Returns an error if the store cannot be written.
     pub async fn import_recorder(&self, id: RecorderId, row: RecorderRow) -> StoreResult<()> {
         self.run_without_deadline(|inner| async move { inner.import_recorder(id, &row).await })
             .await
@@ -185,7 +185,7 @@ impl CqlStore {
     ///
     /// # Errors
     ///
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn session_ids(&self) -> StoreResult<BoxStream<'static, StoreResult<SessionId>>> {
         let db = &self.inner.db;
         let rows = db.stream::<(Vec<u8>,)>(&db.statements.sessions_all, ());
@@ -200,7 +200,7 @@ impl CqlStore {
     ///
     /// # Errors
     ///
-    /// The store cannot be written.
+    /// Returns an error if the store cannot be written.
     pub async fn import_learned(&self, key: [u8; 32], value: &[u8]) -> StoreResult<()> {
         let (inner, key_bytes) = (&self.inner, key.as_slice());
         if is_of_one_session(&key) {
@@ -262,8 +262,8 @@ impl Inner {
         let values = (key.as_slice(), data.as_slice(), ttl);
         self.db.write(&statements.session_put, values).await?;
         for (endpoint_id, kind, at, row) in queued {
-            let place = (session_id, row.queued.number);
-            self.put_outbox(endpoint_id, kind, at, row.queued.id, &place)
+            let body_key = (session_id, row.queued.number);
+            self.put_outbox(endpoint_id, kind, at, row.queued.id, &body_key)
                 .await?;
         }
         Ok(())

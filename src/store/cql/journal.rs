@@ -23,7 +23,7 @@ pub(super) use head::JournalHead;
 pub(super) use row::note_bytes;
 use row::{bucket_of, cell, entry, note_of, number, parts, payload};
 
-/// Maximum number of a session's notes that are read.
+/// The maximum number of a session's notes that are read.
 const NOTES_MAX: usize = 65_536;
 impl Inner {
     async fn append(
@@ -41,11 +41,11 @@ impl Inner {
         let in_doubt = self.caches.in_doubt.get(&(session_id, seq));
         let (key, hash) = (session_id.to_bytes(), batch.hash());
         let bucket = self.journal_bucket(session_id, seq).await?;
-        let place = (key.as_slice(), bucket, cell(seq));
+        let row_key = (key.as_slice(), bucket, cell(seq));
         let is_above = head.highest.is_none_or(|highest| seq > highest);
         if !is_above || head.ended || in_doubt.is_some() {
             let statement = &self.db.statements.batch_hashes;
-            let there: Vec<(Vec<u8>,)> = self.db.rows(statement, place, usize::MAX).await?;
+            let there: Vec<(Vec<u8>,)> = self.db.rows(statement, row_key, usize::MAX).await?;
             if !there.is_empty() {
                 let same = there
                     .iter()
@@ -58,7 +58,7 @@ impl Inner {
                     Appended::Conflict
                 });
             }
-            self.delete_in_doubt(place, in_doubt.unwrap_or_default(), &hash)
+            self.delete_in_doubt(row_key, in_doubt.unwrap_or_default(), &hash)
                 .await?;
         }
         let entry = JournalEntry {
@@ -278,8 +278,10 @@ impl Inner {
         buckets.extend(found_in.filter(|bucket| !buckets.contains(bucket)));
         let mut marks: Vec<(i64, Vec<u8>)> = Vec::new();
         for bucket in buckets {
-            let place = (shard, bucket, key.as_slice());
-            let tags = self.db.rows(&statements.behind_tags, place, usize::MAX);
+            let partition_key = (shard, bucket, key.as_slice());
+            let tags = self
+                .db
+                .rows(&statements.behind_tags, partition_key, usize::MAX);
             let tags: Vec<(Vec<u8>,)> = tags.await?;
             marks.extend(tags.into_iter().map(|(tag,)| (bucket, tag)));
         }

@@ -27,7 +27,7 @@ pub struct CqlOptions {
     pub ingest_within: Duration,
     /// The time for which a session is kept after its end.
     pub retention: Duration,
-    /// Maximum duration of a session.
+    /// The maximum duration of a session.
     pub session_max: Duration,
     /// The times of the nodes' agreement on bounded partitions.
     pub agreement: Agreement,
@@ -36,11 +36,11 @@ pub struct CqlOptions {
 /// The times of the nodes' agreement on bounded partitions. Equal on all nodes; tests shorten them.
 #[derive(Debug, Clone, Copy)]
 pub struct Agreement {
-    /// Time for which all members must read bounded partitions before the nodes agree to use them.
+    /// The time for which all members must read bounded partitions before the nodes agree to use them.
     pub after: Duration,
-    /// Time from the agreement to the first use.
+    /// The time from the agreement to the first use.
     pub ahead: Duration,
-    /// Interval at which a process reads the agreement until it finds one.
+    /// The interval at which a process reads the agreement until it finds one.
     pub read_interval: Duration,
 }
 

@@ -27,7 +27,7 @@ pub(super) use examined::ExaminedEntries;
 
 /// The age in milliseconds at which a slot receives no more rows: nodes' clocks differ by less.
 const SETTLED_MS: i64 = 2 * SLOT_MS;
-/// Maximum number of entries, and of failed messages, that are counted per endpoint.
+/// The maximum number of entries, and of failed messages, that are counted per endpoint.
 const DEPTH_WALKED_MAX: usize = DEPTH_COUNTED_MAX as usize;
 
 /// Returns the first slot that may still receive rows at `now`.

@@ -27,7 +27,7 @@ const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_secs(60),
 ];
 
-/// Maximum size of a message body that is cached until it is sent.
+/// The maximum size of a message body that is cached until it is sent.
 const CACHED_BODY_BYTES_MAX: usize = 8 * 1024;
 
 /// A message without its body.

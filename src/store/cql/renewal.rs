@@ -118,13 +118,13 @@ impl Inner {
             .await?;
         let mut is_listed = !is_failed;
         for key in partitions.iter().map(|own| own.key()).chain([slot]) {
-            let place = (tenant.as_slice(), key, id.as_slice());
+            let row_key = (tenant.as_slice(), key, id.as_slice());
             if is_failed {
                 let (read, write) = (&statements.failed_copy, &statements.failed_put);
-                is_listed |= self.copy_changing_rows(read, write, place).await?;
+                is_listed |= self.copy_changing_rows(read, write, row_key).await?;
             } else {
                 let (read, write) = (&statements.delivery_copy, &statements.delivery_put);
-                self.copy_rows(read, write, place).await?;
+                self.copy_rows(read, write, row_key).await?;
             }
         }
         if !is_listed {

@@ -10,9 +10,9 @@ use super::CqlOptions;
 /// Additional time to live of rows that are written long before the session's end, so that they do not
 /// expire first.
 const EXTRA_TTL: Duration = Duration::from_secs(86_400);
-/// Time to live of snapshots, which may be discarded at any time.
+/// The time to live of snapshots, which may be discarded at any time.
 const SNAPSHOT_TTL: Duration = Duration::from_secs(2 * 86_400);
-/// Time to live of outbox rows: longer than a paused webhook holds a message. The last retry is due at most
+/// The time to live of outbox rows: longer than a paused webhook holds a message. The last retry is due at most
 /// 26.4 hours after the attempt before it.
 const OUTBOX_TTL: Duration = Duration::from_secs(8 * 86_400);
 const _: () = assert!(
@@ -30,7 +30,7 @@ const EXPIRY_SEC_MAX: i64 = i32::MAX as i64 - 1;
 /// it writes at the end of this time still expires before [`EXPIRY_SEC_MAX`].
 const RUN_SEC_MAX: i64 = 366 * 86_400;
 
-/// Time to live of rows, in seconds as the statements expect it.
+/// The time to live of rows, in seconds as the statements expect it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowTtls {
     pub(super) retained: i32,

@@ -43,7 +43,7 @@ const BOOTSTRAP: [&str; 2] = [
     "schema_migrations (number int PRIMARY KEY, hash blob)",
 ];
 
-/// Time to live of the lock in seconds; its holder renews it before each statement.
+/// The time to live of the lock in seconds; its holder renews it before each statement.
 const LOCK_TTL_SEC: i32 = 120;
 /// The interval at which a waiting process checks the lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -53,7 +53,7 @@ const LOCK_WAIT_MAX: Duration = Duration::from_secs(300);
 pub(super) const QUORUM_TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum number of attempts at a schema change.
 const ATTEMPTS_MAX: usize = 20;
-/// Maximum length of a keyspace name in both databases.
+/// The maximum length of a keyspace name in both databases.
 const KEYSPACE_CHARS_MAX: usize = 48;
 
 fn failed(error: impl std::fmt::Display) -> CqlOpenError {
@@ -233,9 +233,9 @@ async fn apply(session: &Session, me: &[u8]) -> Result<(), CqlOpenError> {
         await_agreement(session).await?;
     }
     let is_new = missing.iter().any(|(number, _)| *number == 1);
-    for (place, (number, text)) in missing.iter().rev().enumerate() {
+    for (index, (number, text)) in missing.iter().rev().enumerate() {
         record(session, *number, text).await?;
-        if is_new && place == 0 {
+        if is_new && index == 0 {
             // No node of an earlier release has used these tables, and none will. After an error the migrations are
             // applied again.
             use_bounded_partitions(session).await?;
@@ -388,8 +388,8 @@ mod tests {
 
     #[test]
     fn migrations_are_consecutive_and_repeatable() {
-        for (place, (number, text)) in MIGRATIONS.into_iter().enumerate() {
-            assert_eq!(number as usize, place + 1);
+        for (index, (number, text)) in MIGRATIONS.into_iter().enumerate() {
+            assert_eq!(number as usize, index + 1);
             let statements = statements(text);
             assert!(!statements.is_empty());
             for statement in statements {

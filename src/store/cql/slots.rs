@@ -15,7 +15,7 @@ pub(super) const SLOT_MS: i64 = 600_000;
 pub(super) const HOUR_MS: i64 = 3_600_000;
 /// A day of live sessions, as listed by earlier releases.
 pub(super) const DAY_MS: i64 = 86_400_000;
-/// Maximum number of an owner's slots that are read: ten-minute slots of more than a year.
+/// The maximum number of an owner's slots that are read: ten-minute slots of more than a year.
 const SLOTS_READ_MAX: usize = 65_536;
 /// Partitions read concurrently.
 pub(super) const AT_ONCE: usize = 32;
@@ -134,12 +134,12 @@ impl Inner {
     /// Lists slots before rows are written into them.
     pub(super) async fn list_slots(&self, slots: &[(SlotOwner, i64)]) -> StoreResult<()> {
         let writing = slots.iter().map(|&(owner, slot)| async move {
-            let place = (owner.key(), slot);
-            if self.caches.slots.get(&place).is_some() {
+            let entry = (owner.key(), slot);
+            if self.caches.slots.get(&entry).is_some() {
                 return Ok(());
             }
             self.put_slot(owner, slot).await?;
-            self.caches.slots.put(place, ());
+            self.caches.slots.put(entry, ());
             Ok(())
         });
         try_join_all(writing).await.map(drop)

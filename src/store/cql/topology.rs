@@ -1,7 +1,7 @@
 //! Refuses a database that is set up so that answers could be wrong, and warns of a setting that
 //! makes lightweight transactions slow.
 //!
-//! [`judge`] decides; [`check`] reads.
+//! [`assess`] decides; [`check`] reads.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ struct Topology {
 }
 
 /// Decides whether the database is safe to use, and returns the warnings.
-fn judge(topology: &Topology) -> Result<Vec<DatabaseWarning>, Refusal> {
+fn assess(topology: &Topology) -> Result<Vec<DatabaseWarning>, Refusal> {
     let list = |names: &BTreeSet<String>| {
         let names: Vec<_> = names.iter().map(String::as_str).collect();
         names.join(", ")
@@ -120,7 +120,7 @@ pub(super) async fn check(session: &Session, options: &CqlOptions) -> Result<(),
     let Some(topology) = read(session, options).await? else {
         return Ok(());
     };
-    for warning in judge(&topology)? {
+    for warning in assess(&topology)? {
         StoreMetrics::get().on_database_warning(warning);
         match warning {
             DatabaseWarning::PaxosVariant => tracing::warn!(
@@ -260,7 +260,7 @@ mod tests {
                 named: named.map(str::to_owned),
                 ..good()
             };
-            assert_eq!(judge(&topology), expected, "{topology:?}");
+            assert_eq!(assess(&topology), expected, "{topology:?}");
         }
     }
 
@@ -288,7 +288,7 @@ mod tests {
                 } else {
                     Err(Refusal::Tablets(version.to_owned()))
                 };
-                assert_eq!(judge(&topology), expected, "{version} {has_tablets}");
+                assert_eq!(assess(&topology), expected, "{version} {has_tablets}");
             }
         }
     }
@@ -306,7 +306,7 @@ mod tests {
                 },
                 ..good()
             };
-            assert_eq!(judge(&topology), Ok(expected));
+            assert_eq!(assess(&topology), Ok(expected));
         }
     }
 }

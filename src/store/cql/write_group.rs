@@ -11,10 +11,10 @@ use scylla::statement::prepared::PreparedStatement;
 
 use super::db::Db;
 
-/// Maximum number of rows in a request. Cassandra logs a warning from 11 partitions on
+/// The maximum number of rows in a request. Cassandra logs a warning from 11 partitions on
 /// (`unlogged_batch_across_partitions_warn_threshold`).
 const ROWS_MAX: usize = 8;
-/// Maximum number of bytes of blobs in a request. Cassandra logs a warning from 5 KiB on, keys included
+/// The maximum number of bytes of blobs in a request. Cassandra logs a warning from 5 KiB on, keys included
 /// (`batch_size_warn_threshold`).
 const BYTES_MAX: usize = 4 * 1024;
 

@@ -33,7 +33,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, LsmError, PersistMode, Re
 use super::{Durability, Engine, EngineError, KeyRange, Order, Space, Visit, Write};
 use acknowledged::Acknowledged;
 
-/// Size of the block cache in bytes.
+/// The size of the block cache in bytes.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 /// Bytes in the journal space's memtable that trigger a flush.
 const JOURNAL_MEMTABLE_BYTES: u64 = 16 * 1024 * 1024;
@@ -43,13 +43,13 @@ const STATE_MEMTABLE_BYTES: u64 = 8 * 1024 * 1024;
 const ROW_BYTES: u64 = 64;
 /// The size at which fjall itself would flush a memtable, which is never reached.
 const FJALL_MEMTABLE_BYTES: u64 = 1024 * 1024 * 1024 * 1024;
-/// Maximum size of the engine's journals in bytes, which bounds the start. It is the minimum that
+/// The maximum size of the engine's journals in bytes, which bounds the start. It is the minimum that
 /// fjall accepts; a sealed journal has the memtables that pin it flushed.
 const JOURNALS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The number of fjall's workers. With several, the first one spins while another merges tables
 /// (measured: a sixth of the processor time).
 const WORKER_THREADS: usize = 1;
-/// Maximum number of open table files.
+/// The maximum number of open table files.
 const FILES_MAX: usize = 256;
 
 impl From<fjall::Error> for EngineError {

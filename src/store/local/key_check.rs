@@ -11,7 +11,7 @@ impl<E: Engine> LocalStore<E> {
     ///
     /// # Errors
     ///
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn depends_on_a_key(&self) -> StoreResult<bool> {
         self.read_rows(key_check::has_dependents).await
     }

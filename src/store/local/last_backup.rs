@@ -11,7 +11,7 @@ impl<E: Engine> LocalStore<E> {
     ///
     /// # Errors
     ///
-    /// The store cannot be written.
+    /// Returns an error if the store cannot be written.
     pub async fn note_backup(&self, at: TimestampMs) -> StoreResult<()> {
         self.committer
             .write(move |txn| last_backup::put(txn, at))
@@ -25,7 +25,7 @@ impl<E: Engine> LocalStore<E> {
     ///
     /// # Errors
     ///
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn last_backup(&self) -> StoreResult<Option<TimestampMs>> {
         let at = self.read_rows(last_backup::find).await?;
         if let Some(at) = at {

@@ -24,7 +24,7 @@ use porchlight_world::private_file::write_private;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::key_folder::{DataKeysError, KEY_BYTES, Secret, StoreSecrets, make_folder, replace};
+use super::key_folder::{DataKeysError, KEY_BYTES, Secret, StoreSecrets, create_folder, replace};
 use super::root_key::{self, ROOT_FILE};
 use crate::recent::Recent;
 
@@ -287,7 +287,7 @@ impl KeyFiles {
             return Ok(());
         }
         let folder = store.join(KEYS_FOLDER);
-        make_folder(&folder)?;
+        create_folder(&folder)?;
         for (name, bytes) in &self.0 {
             let mut file = OpenOptions::new()
                 .write(true)

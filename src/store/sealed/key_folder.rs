@@ -9,7 +9,7 @@ use porchlight_ports::StoreError;
 use porchlight_world::private_file::{sync_folder, write_private};
 use zeroize::Zeroizing;
 
-/// Size of a key in bytes.
+/// The size of a key in bytes.
 pub(super) const KEY_BYTES: usize = 32;
 
 /// A key of 32 bytes, wiped from memory when dropped.
@@ -43,7 +43,7 @@ pub enum DataKeysError {
     Rows(#[source] StoreError),
 }
 
-pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
+pub(super) fn create_folder(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,

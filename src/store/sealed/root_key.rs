@@ -10,11 +10,11 @@ use porchlight_world::fill;
 use porchlight_world::private_file::{sync_folder, write_private};
 use zeroize::Zeroizing;
 
-use super::key_folder::{DataKeysError, Secret, StoreSecrets, make_folder, replace};
+use super::key_folder::{DataKeysError, Secret, StoreSecrets, create_folder, replace};
 
 /// The name of the file with the sealed root key.
 pub(super) const ROOT_FILE: &str = "root";
-/// Size of the nonce before the sealed root key, in bytes.
+/// The size of the nonce before the sealed root key, in bytes.
 const NONCE_BYTES: usize = 24;
 /// The data that the sealed root key is bound to.
 const ROOT_PURPOSE: &[u8] = b"root of the data keys";
@@ -64,7 +64,7 @@ pub(super) fn open(folder: &Path, secrets: &StoreSecrets) -> Result<Option<Secre
 pub(super) fn create(store: &Path, folder: &Path, secrets: &StoreSecrets) -> io::Result<Secret> {
     let mut root = Secret::default();
     fill(root.as_mut_slice());
-    make_folder(folder)?;
+    create_folder(folder)?;
     write_private(folder, ROOT_FILE, &seal(&secrets.first, &root)?)?;
     sync_folder(store)?;
     Ok(root)

@@ -14,15 +14,15 @@ use crate::record::SEAL_BYTES;
 /// The first byte of a sealed payload. No other payload begins with it: they begin with the number
 /// of a format, or with the first character of JSON.
 const MARK: u8 = 0xe5;
-/// Size of the number of the data key in bytes.
+/// The size of the number of the data key in bytes.
 const NUMBER_BYTES: usize = 8;
-/// Size of the stored nonce in bytes. The cipher's nonce ends in zeros.
+/// The size of the stored nonce in bytes. The cipher's nonce ends in zeros.
 const NONCE_BYTES: usize = 16;
-/// Size of the cipher's nonce in bytes.
+/// The size of the cipher's nonce in bytes.
 const CIPHER_NONCE_BYTES: usize = 24;
-/// Size of the tag in bytes.
+/// The size of the tag in bytes.
 const TAG_BYTES: usize = 16;
-/// Size of the bytes before the ciphertext.
+/// The size of the bytes before the ciphertext.
 const HEAD_BYTES: usize = 1 + NUMBER_BYTES + NONCE_BYTES;
 
 /// A source of nonces that never repeat: random bytes of this process, then a running number.

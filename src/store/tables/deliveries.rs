@@ -13,7 +13,7 @@ use crate::damage::skipped;
 use crate::engine::KeyRange;
 use crate::txn::{Read, Row, Scan, Txn};
 
-/// Maximum number of rows that one page examines.
+/// The maximum number of rows that one page examines.
 const EXAMINED_ROWS_MAX: usize = 20_000;
 /// Rows read in one step.
 const STEP_ROWS: usize = 500;

@@ -44,7 +44,7 @@ pub(crate) fn replace(
     Ok(true)
 }
 
-/// Up to `limit` documents in order of their keys, after the key `after`.
+/// Returns up to `limit` documents in order of their keys, after the key `after`.
 pub(crate) fn list(
     read: &dyn Read,
     collection: Collection,

@@ -7,6 +7,7 @@ use porchlight_ports::{
 use porchlight_schema::ids::{EndpointId, KeyId, MessageId, RecorderId, SessionId};
 use porchlight_schema::key::KeyRecord;
 use porchlight_schema::message::Message;
+use porchlight_schema::privacy::hex;
 use porchlight_schema::session::{SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
 use serde::de::DeserializeOwned;
@@ -16,7 +17,7 @@ use super::{journal, tenant_in};
 use crate::engine::Space;
 use crate::record;
 
-/// Size of the payload of a row that leads to a session.
+/// The size of the payload of a row that leads to a session.
 const SESSION_BYTES: usize = 16;
 
 /// The tables of state, each with the letter that begins its keys and the name of its rows. Tests
@@ -76,7 +77,7 @@ pub struct RowName {
 #[must_use]
 pub fn name(space: Space, key: &[u8]) -> RowName {
     let kind = kind(space, key);
-    let id = id(key).unwrap_or_else(|| record::hex(key));
+    let id = id(key).unwrap_or_else(|| hex(key));
     RowName { kind, id }
 }
 

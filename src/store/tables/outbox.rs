@@ -24,7 +24,7 @@ use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Row, Scan, Txn};
 
-/// Maximum number of a lane's messages that are read together. More wait only if hundreds of
+/// The maximum number of a lane's messages that are read together. More wait only if hundreds of
 /// insight updates arrived during one attempt; they are superseded in steps.
 const LANE_READ_MAX: usize = 256;
 

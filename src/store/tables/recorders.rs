@@ -32,7 +32,7 @@ pub(crate) fn find(read: &dyn Read, id: RecorderId) -> StoreResult<Option<Record
     Ok(row.map(|(version, data)| RecorderRow { version, data }))
 }
 
-/// Up to `limit` recorders after `after`, and the position after which the next page begins.
+/// Returns up to `limit` recorders after `after`, and the position after which the next page begins.
 pub(crate) fn page(
     read: &dyn Read,
     after: Option<RecorderId>,

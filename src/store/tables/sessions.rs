@@ -13,7 +13,7 @@ use crate::damage::readable;
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Scan, Txn};
 
-/// Maximum number of starts to read in a range for each session in progress; see
+/// The maximum number of starts to read in a range for each session in progress; see
 /// [`starts_of_live`].
 const STARTS_PER_LIVE_MAX: usize = 4;
 

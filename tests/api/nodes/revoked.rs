@@ -10,7 +10,7 @@ use super::{Nodes, wait_until};
 use crate::events::Client;
 
 /// The time of the contract, plus a margin for a stalling machine.
-const WITHIN: Duration = Duration::from_millis(2 * REVOKED_MS_MAX);
+const PROPAGATION_TIMEOUT: Duration = Duration::from_millis(2 * REVOKED_MS_MAX);
 
 #[actix::test]
 async fn a_key_revoked_at_one_node_is_invalid_at_the_other() {
@@ -39,7 +39,7 @@ async fn a_key_revoked_at_one_node_is_invalid_at_the_other() {
         assert_eq!(status(node, other).await, 200, "only this one");
     }
     for watching in watching {
-        let rest = timeout(WITHIN, watching.rest()).await;
+        let rest = timeout(PROPAGATION_TIMEOUT, watching.rest()).await;
         assert!(rest.is_ok(), "a stream continues with a revoked key");
     }
     for node in [edge, owner] {

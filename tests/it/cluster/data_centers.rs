@@ -67,8 +67,8 @@ impl DataCenters {
             .build()
             .unwrap();
         let link = Link::new();
-        let database = CqlServer::in_data_centers(&[NAMED, OTHER], |dialled, listens| {
-            wiring.block_on(link.listen_before(dialled, listens));
+        let database = CqlServer::start_in_data_centers(&[NAMED, OTHER], |dialled, listens| {
+            wiring.block_on(link.start_proxy(dialled, listens));
         })?;
         Some(Self {
             database,

@@ -51,7 +51,7 @@ impl Nodes {
     /// there is no database.
     pub(super) fn start(authority: &Authority) -> Option<Self> {
         let count = std::env::var("PORCHLIGHT_CLUSTER_CQL_NODES");
-        let database = CqlServer::apart(count.map_or(1, |count| count.parse().unwrap()))?;
+        let database = CqlServer::start_nodes(count.map_or(1, |count| count.parse().unwrap()))?;
         let folder = Folder::new();
         let wiring = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -67,7 +67,7 @@ impl Nodes {
         std::fs::copy(&authority.file, &trusted).unwrap();
         let nodes = (0..NODES).map(|number| {
             let listens = free_address();
-            let before = Arc::clone(&wires).listen_before(number, listens);
+            let before = Arc::clone(&wires).start_proxy(number, listens);
             let advertise = wiring.block_on(before);
             let mut variables = base.clone();
             variables.extend([

@@ -125,7 +125,7 @@ fn sessions_without_telemetry_on_both_stores() {
     let unlimited = vec![("PORCHLIGHT__SERVER__RATE_LIMIT_PER_SECOND", "0".to_owned())];
     let minutes = number_of("PORCHLIGHT_CLUSTER_MINUTES", MINUTES);
     measure("embedded", &authority, unlimited, None, minutes.div_ceil(3));
-    let Some(database) = CqlServer::apart(1) else {
+    let Some(database) = CqlServer::start_nodes(1) else {
         return;
     };
     let folder = Folder::new();

@@ -63,7 +63,7 @@ impl Wires {
     }
 
     /// Starts a proxy that forwards to a node, and returns the proxy's address.
-    pub(super) async fn listen_before(self: Arc<Self>, node: usize, listens: SocketAddr) -> String {
+    pub(super) async fn start_proxy(self: Arc<Self>, node: usize, listens: SocketAddr) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(forward(listener, listens, move |dialler| {
@@ -103,7 +103,7 @@ impl Link {
     }
 
     /// Starts a proxy at the address `dialled` that forwards to the address `listens`.
-    pub(super) async fn listen_before(&self, dialled: SocketAddr, listens: SocketAddr) {
+    pub(super) async fn start_proxy(&self, dialled: SocketAddr, listens: SocketAddr) {
         let listener = TcpListener::bind(dialled).await.unwrap();
         let wire = self.0.clone();
         tokio::spawn(forward(listener, listens, move |_dialler| wire.subscribe()));

@@ -234,7 +234,7 @@ fn create(path: &Path) -> Arc<EmbeddedStore> {
 async fn fill(folder: &Folder) -> String {
     let now = SystemClock.now();
     let store = create(&folder.store());
-    let desk = KeyAdmin::new(Arc::clone(&store) as _);
+    let key_admin = KeyAdmin::new(Arc::clone(&store) as _);
     let organization = Organization {
         id: OrganizationId::new(now, 1),
         name: "full".into(),
@@ -247,7 +247,7 @@ async fn fill(folder: &Folder) -> String {
         organization_id: organization.id,
         env: Env::Sandbox,
     };
-    let key = desk
+    let key = key_admin
         .create_for(tenant, KeyKind::Secret, Role::Admin, None, None, now)
         .await
         .unwrap();

@@ -5,6 +5,7 @@ use porchlight_core::session::SessionMachine;
 use porchlight_ports::{DeliveryFilter, JournalEntry, Outbox, SessionFilter, Store};
 use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::session::{Env, Tenant};
+use porchlight_support::hex::{from_hex, to_hex};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -13,16 +14,6 @@ use sha2::{Digest, Sha256};
 const ROWS_MAX: u32 = 1_000;
 /// A batch of at most this many samples is shown whole; a longer one by its size and hash.
 const SAMPLES_SHOWN_MAX: u32 = 20;
-
-pub(super) fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub(super) fn from_hex(text: &str) -> Vec<u8> {
-    let digits = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
-    digits.map(|pair| byte(pair).unwrap()).collect()
-}
 
 fn to_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap()

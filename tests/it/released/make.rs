@@ -19,10 +19,11 @@ use porchlight_schema::time::TimestampMs;
 use porchlight_store::EmbeddedStore;
 use porchlight_store::engine::KeyRange;
 use porchlight_store::txn::Scan;
+use porchlight_support::hex::to_hex;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use super::contents::{contents, to_hex};
+use super::contents::contents;
 use super::{cql_rows, dump_rows, expected, listed, variables};
 use crate::cql_process;
 use crate::opened::open_store;

@@ -11,7 +11,7 @@ use crate::fixtures::{
     Subject, T0, batch, end_at, fresh, message, new_session, session_id, start, tenant,
 };
 
-pub async fn snapshots_highest_wins(subject: &dyn Subject) {
+pub async fn the_highest_snapshot_wins(subject: &dyn Subject) {
     let (store, id) = (subject.store(), session_id(T0));
     let snapshot = |generation, next_seq, state: &[u8]| Snapshot {
         generation,

@@ -19,7 +19,7 @@ fn hash() -> [u8; 32] {
     hash
 }
 
-pub async fn an_organization_is_made_once(subject: &dyn Subject) {
+pub async fn an_organization_is_created_once(subject: &dyn Subject) {
     let store = subject.store();
     let name = format!("b-{}", fresh());
     let (first, second) = (organization(&name), organization(&name));
@@ -35,7 +35,7 @@ pub async fn an_organization_is_made_once(subject: &dyn Subject) {
     assert_eq!(ours, [other, first]);
 }
 
-pub async fn a_key_lives_and_is_revoked_once(subject: &dyn Subject) {
+pub async fn a_key_is_created_and_revoked_once(subject: &dyn Subject) {
     let store = subject.store();
     let organization_id = OrganizationId::new(T0, u128::from(fresh()));
     let record = |at: i64, organization_id| KeyRecord {

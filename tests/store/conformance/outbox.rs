@@ -169,7 +169,7 @@ impl Queue {
     }
 }
 
-pub async fn an_endpoint_is_made_changed_and_removed_once(subject: &dyn Subject) {
+pub async fn an_endpoint_is_created_changed_and_removed_once(subject: &dyn Subject) {
     let (outbox, tenant) = (subject.outbox(), tenant());
     let first = endpoint(tenant);
     assert_eq!(outbox.endpoint(tenant).await.unwrap(), None);
@@ -417,7 +417,7 @@ pub async fn deliveries_are_listed_newest_first_by_status(subject: &dyn Subject)
     }
 }
 
-pub async fn deliveries_to_retry_are_listed_oldest_first_and_asked_for(subject: &dyn Subject) {
+pub async fn deliveries_to_retry_are_listed_oldest_first_and_requested(subject: &dyn Subject) {
     let queue = partly_failed(subject).await;
     let (outbox, tenant) = (&queue.outbox, queue.tenant);
     let all = DeliveryFilter::default();

@@ -9,7 +9,7 @@ use porchlight_schema::session::{EndReason, Env, Pod, PodType, SessionEnd, Sessi
 
 use crate::fixtures::{Subject, T0, end_at, message, new_session, start, tenant};
 
-pub async fn a_start_asked_for_again_is_the_same(subject: &dyn Subject) {
+pub async fn a_repeated_start_returns_the_same_session(subject: &dyn Subject) {
     let (store, start) = (subject.store(), start(tenant(), T0));
     let id = start.session_id;
     assert_eq!(store.find(id).await.unwrap(), None);

@@ -301,7 +301,7 @@ fn ahead_now() -> TimestampMs {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_in_doubt_never_displaces_an_acknowledged_one() {
-    let Some(server) = CqlServer::apart(1) else {
+    let Some(server) = CqlServer::start_nodes(1) else {
         return;
     };
     let keyspace = CqlServer::fresh_keyspace();

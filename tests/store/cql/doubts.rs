@@ -14,7 +14,7 @@ use crate::fixtures::{T0, end_at, message, new_session, put_endpoint, start, ten
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_in_doubt_is_decided_once() {
-    let Some(server) = CqlServer::apart(1) else {
+    let Some(server) = CqlServer::start_nodes(1) else {
         return;
     };
     let mut options = options(CqlServer::fresh_keyspace()).unwrap();

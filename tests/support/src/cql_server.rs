@@ -26,7 +26,7 @@ use crate::cql_site::{Site, write_files};
 /// The server's version, as in `pom.xml`.
 const FOLDER: &str = "cassandra-5.0.6";
 /// The start timeout. Generous, for a busy machine.
-const START_WITHIN: Duration = Duration::from_secs(600);
+const START_TIMEOUT: Duration = Duration::from_secs(600);
 /// The maximum number of starts of a node that ends by itself: after these the cause is permanent.
 const STARTS_MAX: u32 = 5;
 /// The `--add-exports` options that Cassandra needs on Java 17, each with `=ALL-UNNAMED`.
@@ -150,7 +150,7 @@ impl Node {
                 starts += 1;
                 self.kill();
                 self.command("start");
-            } else if has_ended || began.elapsed() > START_WITHIN {
+            } else if has_ended || began.elapsed() > START_TIMEOUT {
                 let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
                 let tail: Vec<_> = log.lines().rev().take(20).collect();
                 return Err(format!("Cassandra did not start: {tail:#?}"));
@@ -198,15 +198,15 @@ impl CqlServer {
 
     /// Starts a server with a dedicated single node and these additional settings. Returns `None`
     /// if no server can be started. It accepts connections before it authenticates clients.
-    pub fn beside(settings: impl FnOnce(&str) -> String) -> Option<Self> {
+    pub fn start_with_settings(settings: impl FnOnce(&str) -> String) -> Option<Self> {
         let libraries = or_left_out(libraries())?;
         let (hosts, name) = next_hosts(1);
         let sites = [Site::at(&hosts[0])];
         Some(Self::started(libraries, &sites, &name, &settings(&hosts[0])).unwrap())
     }
 
-    /// Starts a server with `count` nodes of its own. Returns `None` if none can be started.
-    pub fn apart(count: u32) -> Option<Self> {
+    /// Starts a separate server with `count` nodes. Returns `None` if no server can be started.
+    pub fn start_nodes(count: u32) -> Option<Self> {
         let libraries = or_left_out(libraries())?;
         let (hosts, name) = next_hosts(count);
         let sites: Vec<_> = hosts.iter().map(|host| Site::at(host)).collect();
@@ -215,15 +215,15 @@ impl CqlServer {
         Some(server)
     }
 
-    /// Starts a server with one node in each of these data centres. Returns `None` if none can be
-    /// started.
+    /// Starts a separate server with one node in each of these data centres. Returns `None` if no
+    /// server can be started.
     ///
-    /// The nodes do not dial each other where they listen: `stand_before` is called with the address
-    /// that the others dial and with the one at which the node listens, and forwards between them.
-    /// Clients connect to the nodes themselves.
-    pub fn in_data_centers(
+    /// The nodes reach each other through proxies: `start_proxy` gets the address that the others
+    /// dial and the address at which the node listens, and forwards between them. Clients connect to
+    /// the nodes directly.
+    pub fn start_in_data_centers(
         names: &[&str],
-        mut stand_before: impl FnMut(SocketAddr, SocketAddr),
+        mut start_proxy: impl FnMut(SocketAddr, SocketAddr),
     ) -> Option<Self> {
         let libraries = or_left_out(libraries())?;
         let (addresses, name) = next_hosts(u32::try_from(2 * names.len()).unwrap());
@@ -238,7 +238,7 @@ impl CqlServer {
             .collect();
         for site in &sites {
             let (dialled, listens) = site.addresses();
-            stand_before(dialled, listens);
+            start_proxy(dialled, listens);
         }
         let server = Self::started(libraries, &sites, &name, "").unwrap();
         let replicas: Vec<_> = names.iter().map(|name| format!("'{name}': '1'")).collect();
@@ -250,7 +250,7 @@ impl CqlServer {
     }
 
     fn started(libraries: &Path, sites: &[Site], name: &str, more: &str) -> Result<Self, String> {
-        let begin = |place| start(libraries, sites, place, name, more);
+        let begin = |index| start(libraries, sites, index, name, more);
         // The first node starts alone, because the others contact it.
         let first = begin(0)?;
         first.wait()?;
@@ -313,7 +313,8 @@ fn next_hosts(count: u32) -> (Vec<String>, String) {
     (hosts.collect(), format!("{first}-"))
 }
 
-/// All of 127.0.0.0/8 is this machine: parallel runs do not collide.
+/// Returns the first three bytes of this process's loopback addresses, so that parallel runs do not
+/// collide: all of 127.0.0.0/8 is this machine.
 fn network() -> String {
     let process = std::process::id();
     format!("127.{}.{}", 100 + (process >> 8) % 100, process & 0xff)
@@ -366,16 +367,16 @@ fn answers(program: &str) -> bool {
 fn start(
     libraries: &Path,
     sites: &[Site],
-    place: usize,
+    index: usize,
     name: &str,
     more: &str,
 ) -> Result<Node, String> {
-    let name = format!("porchlight-cql-{}-{name}{place}", std::process::id());
+    let name = format!("porchlight-cql-{}-{name}{index}", std::process::id());
     let folder = std::env::temp_dir().join(name);
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     std::fs::create_dir_all(&folder).map_err(failed)?;
     let is_measured = std::env::var_os("PORCHLIGHT_TEST_CQL_MEASURED").is_some();
-    write_files(&folder, sites, place, is_measured, more).map_err(failed)?;
+    write_files(&folder, sites, index, is_measured, more).map_err(failed)?;
     let mut keeper = Command::new("sh");
     keeper.args(["-c", KEEPER, "sh"]).arg(&folder).arg("java");
     for (option, packages) in [("--add-exports", EXPORTS), ("--add-opens", OPENS)] {
@@ -400,7 +401,7 @@ fn start(
         .spawn()
         .map_err(failed)?;
     Ok(Node {
-        address: format!("{}:9042", sites[place].host),
+        address: format!("{}:9042", sites[index].host),
         folder,
         keeper: Mutex::new(child),
     })
@@ -449,7 +450,7 @@ async fn decide(nodes: &[String], keyspace: &str, replication: &str) -> Result<(
             Ok(())
         };
         match decided.await {
-            Err(reason) if began.elapsed() > START_WITHIN => return Err(reason),
+            Err(reason) if began.elapsed() > START_TIMEOUT => return Err(reason),
             Err(_not_yet) => tokio::time::sleep(Duration::from_millis(500)).await,
             decided => return decided,
         }

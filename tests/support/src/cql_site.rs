@@ -1,4 +1,4 @@
-//! The place of a node of Cassandra, and its configuration files.
+//! The addresses of a node of Cassandra, and its configuration files.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -62,23 +62,23 @@ file_cache_size: 128MiB
 pub(crate) fn write_files(
     folder: &Path,
     sites: &[Site],
-    place: usize,
+    index: usize,
     is_measured: bool,
     more: &str,
 ) -> std::io::Result<()> {
     let size = if is_measured { AS_IN_OPERATION } else { SMALL };
-    let settings = settings(folder, sites, place) + size + more;
+    let settings = settings(folder, sites, index) + size + more;
     std::fs::write(folder.join("cassandra.yaml"), settings)?;
-    let rack = format!("dc={}\nrack=rack1\n", sites[place].data_center);
+    let rack = format!("dc={}\nrack=rack1\n", sites[index].data_center);
     std::fs::write(folder.join("cassandra-rackdc.properties"), rack)?;
     std::fs::write(folder.join("logback.xml"), LOGGING)
 }
 
-/// Every start has fixed tokens and no bootstrap: a joining node makes its neighbours unavailable
-/// for some time.
-fn settings(folder: &Path, sites: &[Site], place: usize) -> String {
-    let token = i128::from(i64::MIN) + place as i128 * ((1_i128 << 64) / sites.len() as i128);
-    let (node, dialled) = (&sites[place].host, &sites[place].dialled);
+/// Returns the settings of one node. Tokens are fixed and there is no bootstrap, because a joining
+/// node makes its neighbours unavailable for some time.
+fn settings(folder: &Path, sites: &[Site], index: usize) -> String {
+    let token = i128::from(i64::MIN) + index as i128 * ((1_i128 << 64) / sites.len() as i128);
+    let (node, dialled) = (&sites[index].host, &sites[index].dialled);
     let (seed, folder) = (&sites[0].dialled, folder.display());
     format!(
         "cluster_name: porchlight-tests

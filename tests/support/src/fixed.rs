@@ -68,8 +68,8 @@ fn violations(shape: &str, value: &Value) -> Vec<String> {
 fn fractions(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for name in INTEGERS.iter() {
-        for (place, key) in text.match_indices(&format!("\"{name}\":")) {
-            let value: String = text[place + key.len()..]
+        for (offset, key) in text.match_indices(&format!("\"{name}\":")) {
+            let value: String = text[offset + key.len()..]
                 .trim_start()
                 .chars()
                 .take_while(|letter| !matches!(letter, ',' | '}' | ']') && !letter.is_whitespace())

@@ -12,6 +12,7 @@ mod cql_site;
 pub mod files;
 pub mod fixed;
 pub mod free_address;
+pub mod hex;
 pub mod receiver;
 pub mod server;
 mod target;

@@ -168,8 +168,8 @@ impl Receiver {
             async move {
                 while let Some(request) = read_request(&mut stream).await {
                     log.lock().unwrap().push(request);
-                    let place = next.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
-                    if stream.write_all(answers[place].as_bytes()).await.is_err() {
+                    let index = next.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
+                    if stream.write_all(answers[index].as_bytes()).await.is_err() {
                         return;
                     }
                 }

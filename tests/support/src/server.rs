@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// The timeout of a start. Generous, for a busy machine.
-const START_WITHIN: Duration = Duration::from_secs(180);
+const START_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Returns the binary under test.
 pub fn binary() -> PathBuf {
@@ -105,7 +105,7 @@ impl Server {
                 read.lock().unwrap().push(line);
             }
         });
-        let line = ready.recv_timeout(START_WITHIN);
+        let line = ready.recv_timeout(START_TIMEOUT);
         let Ok(line) = line else {
             let status = child.try_wait();
             drop(child.kill());
@@ -129,7 +129,7 @@ impl Server {
             if let Some(line) = self.lines.lock().unwrap().iter().find(is_it) {
                 return line.clone();
             }
-            assert!(began.elapsed() < START_WITHIN, "{message}: not logged");
+            assert!(began.elapsed() < START_TIMEOUT, "{message}: not logged");
             std::thread::park_timeout(Duration::from_millis(20));
         }
     }

@@ -23,7 +23,7 @@ use crate::names;
 /// limit.
 pub(super) const SILENT: Duration = Duration::from_secs(9);
 /// The interval between the requests of a sending connection.
-const BATCH_EVERY: Duration = Duration::from_secs(1);
+const BATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// The size of an announced body in bytes: the largest that the service takes.
 const ANNOUNCED_BYTES: usize = 1024 * 1024;
 /// The unpacked size of a compressed batch in bytes: the largest that the service takes.
@@ -127,7 +127,7 @@ pub(super) struct Hostile {
 
 impl Hostile {
     /// Starts the session of connection `number` and prepares it for the conduct. The connections
-    /// begin one after the other, spread over [`BATCH_EVERY`].
+    /// begin one after the other, spread over [`BATCH_INTERVAL`].
     pub(super) async fn begin(
         conduct: Conduct,
         target: &Target,
@@ -149,7 +149,7 @@ impl Hostile {
             stream,
             headers,
             withholds: number.is_multiple_of(2),
-            begins_after: BATCH_EVERY * number / connections.max(1),
+            begins_after: BATCH_INTERVAL * number / connections.max(1),
             tally: Arc::clone(tally),
         })
     }
@@ -177,7 +177,7 @@ impl Hostile {
         };
         let opened = opened.await.ok();
         if opened.is_none() {
-            tokio::time::sleep(BATCH_EVERY).await;
+            tokio::time::sleep(BATCH_INTERVAL).await;
         }
         opened
     }
@@ -188,7 +188,7 @@ impl Hostile {
         let opened = opened.ok();
         if opened.is_none() {
             self.tally.count(Some(429));
-            tokio::time::sleep(BATCH_EVERY).await;
+            tokio::time::sleep(BATCH_INTERVAL).await;
         }
         opened
     }
@@ -204,7 +204,7 @@ impl Hostile {
             .get(9..)
             .and_then(|code| std::str::from_utf8(code).ok());
         self.tally.count(text.and_then(|code| code.parse().ok()));
-        tokio::time::sleep(BATCH_EVERY).await;
+        tokio::time::sleep(BATCH_INTERVAL).await;
     }
 
     async fn announce(self) {
@@ -233,11 +233,11 @@ impl Hostile {
             };
             while opened.write_all(&chunk).await.is_ok() {
                 let mut answer = [0; 12];
-                let read = tokio::time::timeout(BATCH_EVERY, opened.read(&mut answer)).await;
+                let read = tokio::time::timeout(BATCH_INTERVAL, opened.read(&mut answer)).await;
                 if let Ok(read) = read {
                     let refused = matches!(read, Ok(1..));
                     self.tally.count(refused.then_some(429));
-                    tokio::time::sleep(BATCH_EVERY).await;
+                    tokio::time::sleep(BATCH_INTERVAL).await;
                     break;
                 }
             }
@@ -254,7 +254,7 @@ impl Hostile {
             if announced.is_ok() {
                 opened.until_closed().await;
             }
-            tokio::time::sleep(BATCH_EVERY).await;
+            tokio::time::sleep(BATCH_INTERVAL).await;
         }
     }
 
@@ -284,7 +284,7 @@ impl Hostile {
         let status = answer.ok().map(|answer| answer.status);
         self.stream.seq += u32::from(status == Some(202));
         self.tally.count(status);
-        tokio::time::sleep(BATCH_EVERY).await;
+        tokio::time::sleep(BATCH_INTERVAL).await;
     }
 
     async fn lines(mut self) {
@@ -305,7 +305,7 @@ impl Hostile {
             let status = answer.await.ok().map(|answer| answer.status);
             self.stream.seq += if status == Some(200) { LINES } else { 0 };
             self.tally.count(status);
-            tokio::time::sleep(BATCH_EVERY).await;
+            tokio::time::sleep(BATCH_INTERVAL).await;
         }
     }
 
@@ -323,7 +323,7 @@ impl Hostile {
                 self.tally.count(Some(answer.status));
                 self.stream.seq += u32::from(answer.status == 202);
                 opened = again;
-                tokio::time::sleep(BATCH_EVERY).await;
+                tokio::time::sleep(BATCH_INTERVAL).await;
             }
         }
     }

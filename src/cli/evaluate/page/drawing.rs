@@ -6,9 +6,9 @@ use porchlight_core::window::Window;
 use porchlight_evaluation::{Judged, Verdict};
 use porchlight_schema::event::EventType;
 
-use super::Shown;
+use super::DrawnRecording;
 
-/// The left edge and width of the drawing, in its units.
+/// The left margin, width and right margin of the drawing, in its units.
 const LEFT: f64 = 96.0;
 const WIDTH: f64 = 1090.0;
 const RIGHT: f64 = 14.0;
@@ -51,8 +51,8 @@ pub(super) fn legend() -> String {
             event_type.as_str()
         );
     }
-    out + "<span class=\"key red\"></span>missed, or detected where nothing is \
-           <small>· pale: the labels do not say · grey ground: outside of the labelled time</small>"
+    out + "<span class=\"key red\"></span>missed, or detected without a label \
+           <small>· pale: not labelled · grey background: outside the labelled time</small>"
 }
 
 /// Maps seconds to positions in the drawing.
@@ -68,13 +68,13 @@ impl Scale {
 }
 
 /// Draws a recording.
-pub(super) fn svg(shown: &Shown) -> String {
-    let last = shown
+pub(super) fn svg(drawn: &DrawnRecording) -> String {
+    let last = drawn
         .windows
         .last()
         .map_or(0.0, |window| f64::from(window.end_ms()) / 1000.0);
     let scale = Scale {
-        end_sec: shown
+        end_sec: drawn
             .judged
             .iter()
             .map(|one| one.to_sec)
@@ -85,25 +85,25 @@ pub(super) fn svg(shown: &Shown) -> String {
     let mut y = 4.0;
     let movement = |one: &&Judged| one.event_type.is_movement();
     for (is_label, name) in [(true, "true"), (false, "detected")] {
-        let own = shown.judged.iter().filter(|one| one.is_label == is_label);
+        let own = drawn.judged.iter().filter(|one| one.is_label == is_label);
         track(&mut body, scale, (y, BAR), name, own.filter(movement));
         y += BAR + GAP;
     }
     for (is_label, name) in [(true, "true"), (false, "detected")] {
-        let own = shown.judged.iter().filter(|one| one.is_label == is_label);
+        let own = drawn.judged.iter().filter(|one| one.is_label == is_label);
         let notes: Vec<&Judged> = own.filter(|one| !movement(one)).collect();
-        if shown.judged.iter().any(|one| !movement(&one)) {
+        if drawn.judged.iter().any(|one| !movement(&one)) {
             track(&mut body, scale, (y, NOTE), name, notes.into_iter());
             y += NOTE + GAP;
         }
     }
     let signals_from = y;
     let mut traces = String::new();
-    for signal in signals(&shown.windows) {
+    for signal in signals(&drawn.windows) {
         traces += &trace(scale, y, &signal);
         y += SIGNAL + GAP;
     }
-    let ground = outside(scale, &shown.spans, (4.0, y - GAP));
+    let ground = outside(scale, &drawn.spans, (4.0, y - GAP));
     let axis = axis(scale, (signals_from, y));
     let (width, height) = (LEFT + WIDTH + RIGHT, y + 16.0);
     format!(
@@ -310,14 +310,14 @@ fn trace(scale: Scale, y: f64, signal: &Signal) -> String {
     };
     let high = high.max(low + signal.range_least);
     let (from, to) = (shape(low), shape(high));
-    let place = |value: f64| {
+    let y_of = |value: f64| {
         y + SIGNAL - 3.0 - (SIGNAL - 6.0) * (shape(value) - from) / (to - from).max(1e-9)
     };
     let mut path = String::new();
     let mut last_sec = f64::NEG_INFINITY;
     for (sec, value) in thinned(&signal.values, scale.end_sec) {
         let pen = if sec - last_sec > 30.0 { 'M' } else { 'L' };
-        let _ = write!(path, "{pen}{:.1} {:.1}", scale.x(sec), place(value));
+        let _ = write!(path, "{pen}{:.1} {:.1}", scale.x(sec), y_of(value));
         last_sec = sec;
     }
     format!(

@@ -42,8 +42,8 @@ impl Counters {
     /// Counts a row and returns whether it fits into the share of its period. A period before the counter's counts as the
     /// counter's, so that a clock that goes back does not enlarge the share.
     fn count(&self, key: &[u8], period: i64) -> bool {
-        let place = self.hasher.hash_one(key) as usize % self.cells.len().max(1);
-        let Some(cell) = self.cells.get(place) else {
+        let index = self.hasher.hash_one(key) as usize % self.cells.len().max(1);
+        let Some(cell) = self.cells.get(index) else {
             return false;
         };
         let period = period as u16;

@@ -196,15 +196,15 @@ impl Inner {
     ) -> StoreResult<(i16, i64)> {
         let shard = session_id.shard();
         let bucket = bucket_of(session_id, self.clock.now());
-        let places = [
+        let slots = [
             (table.buckets(), bucket),
             (table.shards(bucket), i64::from(shard.0)),
         ];
-        self.list_slots(&places).await?;
-        let place = (table, shard.0, bucket);
+        self.list_slots(&slots).await?;
+        let partition = (table, shard.0, bucket);
         self.caches
             .empty_buckets
-            .change(&place, |read| *read = None);
+            .change(&partition, |read| *read = None);
         Ok((i16::from(shard.0), bucket))
     }
 
@@ -353,8 +353,8 @@ impl Inner {
                     at_ms: uptime_ms,
                     generation,
                 };
-                let place = (table, shard, bucket);
-                self.caches.empty_buckets.put(place, Some(read));
+                let partition = (table, shard, bucket);
+                self.caches.empty_buckets.put(partition, Some(read));
             }
             found.add(rows, per_shard);
         }
@@ -388,12 +388,12 @@ impl Inner {
     /// Returns the mark of each of these shards.
     async fn shard_marks(&self, table: WorkTable, of: ShardSet) -> StoreResult<BTreeMap<u8, i64>> {
         let reading = of.iter().map(|shard| async move {
-            let place = (table, shard.0);
-            if let Some(mark) = self.caches.shard_marks.get(&place) {
+            let entry = (table, shard.0);
+            if let Some(mark) = self.caches.shard_marks.get(&entry) {
                 return Ok((shard.0, mark));
             }
             let mark = self.last_slot(table.mark(shard)).await?.unwrap_or(0);
-            self.caches.shard_marks.put(place, mark);
+            self.caches.shard_marks.put(entry, mark);
             Ok((shard.0, mark))
         });
         let reading: Vec<_> = reading.collect();

@@ -15,7 +15,7 @@ use crate::cql::bounded::OwnPartition;
 use crate::cql::db::{decode, id_bytes};
 use crate::cql::slots::{Direction, OutboxKind, SLOT_MS, SlotOwner, slot_of};
 
-/// Maximum number of entries that are examined concurrently.
+/// The maximum number of entries that are examined concurrently.
 const ENTRIES_AT_ONCE: usize = 64;
 
 /// A row of an outbox: a message whose lane the owner must examine.

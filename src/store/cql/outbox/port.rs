@@ -19,11 +19,11 @@ use super::super::{CqlStore, Inner};
 use super::{Cursor, OutboxId};
 use crate::cql::slots::OutboxKind;
 
-/// Maximum number of a lane's messages that are read together.
+/// The maximum number of a lane's messages that are read together.
 const LANE_READ_MAX: usize = 256;
-/// Maximum number of a session's messages that are read.
+/// The maximum number of a session's messages that are read.
 const SESSION_MESSAGES_MAX: usize = 65_536;
-/// Maximum number of a session's messages that are cached between the read of a lane and the commit of its change.
+/// The maximum number of a session's messages that are cached between the read of a lane and the commit of its change.
 const CACHED_HEADS_MAX: usize = 64;
 
 impl Inner {
@@ -185,7 +185,7 @@ impl Inner {
     }
 }
 
-/// The messages of an endpoint that wait, in order.
+/// Returns the waiting messages of an endpoint, in order.
 fn waiting_of(endpoint_id: EndpointId, heads: &[MessageHead], cursor: &Cursor) -> Vec<Queued> {
     let rows = heads.iter().map(|head| cursor.row(head));
     let ours = rows.filter(|row| row.endpoint_id == endpoint_id);

@@ -25,7 +25,7 @@ const SLOT_BYTES: usize = 16;
 const SLOT_DISTANCE: u64 = 4096;
 const MAGIC: [u8; 4] = *b"PLAK";
 
-const SYNC_EVERY: Duration = Duration::from_secs(1);
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 fn slot(log: u64) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];
@@ -89,7 +89,7 @@ impl Acknowledged {
         Ok(newest.map(|log| Self::of(file, log, notes)))
     }
 
-    /// `notes`: the next slot to write is its remainder modulo two.
+    /// Creates the state of an opened file. The next slot to write is `notes` modulo two.
     fn of(file: File, log: u64, notes: u64) -> Self {
         Self {
             file,
@@ -106,8 +106,9 @@ impl Acknowledged {
 
     /// Writes a higher number. Only one thread may call it at a time.
     pub(crate) fn note(&self, log: u64) -> io::Result<()> {
-        let place = self.notes.fetch_add(1, Ordering::Relaxed) % 2;
-        self.file.write_all_at(&slot(log), place * SLOT_DISTANCE)?;
+        let slot_index = self.notes.fetch_add(1, Ordering::Relaxed) % 2;
+        self.file
+            .write_all_at(&slot(log), slot_index * SLOT_DISTANCE)?;
         self.noted.store(log, Ordering::Release);
         Ok(())
     }
@@ -134,7 +135,7 @@ impl Acknowledged {
         let thread = std::thread::Builder::new()
             .name("store-acknowledged".to_owned())
             .spawn(move || {
-                while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(SYNC_EVERY) {
+                while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(SYNC_INTERVAL) {
                     if let Err(error) = acknowledged.sync() {
                         on_failure(&error);
                         return;

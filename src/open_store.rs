@@ -1,4 +1,4 @@
-//! The store that a configuration selects.
+//! Opens the store that a configuration selects.
 
 use std::sync::Arc;
 
@@ -29,9 +29,9 @@ pub enum StoreOpenError {
     Folder(std::path::PathBuf, #[source] std::io::Error),
 }
 
-/// The time for which the server waits for a command that has the store open, milliseconds.
+/// The time for which the server waits for a command that has the store open, in milliseconds.
 const LOCK_WAIT_MS: u64 = 3_000;
-/// The interval between two attempts to open the store, milliseconds.
+/// The interval between two attempts to open the store, in milliseconds.
 const LOCK_RETRY_MS: u64 = 50;
 
 /// Opens the embedded store for serving. A command such as `keys create` may have it open for a
@@ -69,13 +69,13 @@ impl std::fmt::Debug for OpenStore {
 }
 
 impl OpenStore {
-    /// Opens the store for serving. Durable batches go to the callback; `on_fatal` is called when
-    /// the store cannot continue. `node` has the owned shards of a cluster node.
+    /// Opens the store for serving. The store passes durable batches to `on_durable`, and calls
+    /// `on_fatal` when it cannot continue. `node` has the owned shards of a cluster node.
     ///
     /// # Errors
     ///
     /// See [`StoreOpenError`].
-    pub async fn serving(
+    pub async fn open_for_serving(
         config: &Config,
         on_durable: OnDurable,
         on_fatal: OnFatal,
@@ -117,7 +117,7 @@ impl OpenStore {
     /// # Errors
     ///
     /// See [`StoreOpenError`].
-    pub async fn beside(config: &Config) -> Result<Self, StoreOpenError> {
+    pub async fn open_for_command(config: &Config) -> Result<Self, StoreOpenError> {
         Ok(match config.store.kind {
             StoreKind::Embedded => {
                 Self::Embedded(EmbeddedStore::open_for_command(&config.store.path)?)
@@ -155,7 +155,7 @@ impl OpenStore {
         }
     }
 
-    /// Returns the store's memory of the secret key that it depends on.
+    /// Returns the store as the check of the secret key uses it.
     #[must_use]
     pub fn key_check(&self) -> Arc<dyn KeyCheck> {
         match self {
