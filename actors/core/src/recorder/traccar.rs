@@ -10,7 +10,9 @@ use porchlight_schema::sample::Location;
 use serde_json::Value;
 
 use super::json::{number, text};
-use super::message::{Measured, Message, PayloadError, activity, fix, is_end_word, not_negative};
+use super::message::{
+    Measurement, Message, PayloadError, activity, fix, is_end_word, not_negative,
+};
 use super::time::{time_ms, time_of};
 
 /// The number of metres per second in a knot.
@@ -57,7 +59,7 @@ pub fn read_form(payload: &[u8], fields: &Fields) -> Result<Message, PayloadErro
             mock: matches!(field(&["mock"]), Some("true" | "1")),
             ..fix(lat, lng)
         };
-        message.add(at_ms, Measured::Location(location));
+        message.add(at_ms, Measurement::Location(location));
     }
     if let Some(event) = event {
         add_event(&mut message, at_ms, event);
@@ -142,12 +144,12 @@ impl Position<'_> {
                 mock: self.is_mock,
                 ..fix(lat, lng)
             };
-            message.add(at_ms, Measured::Location(location));
+            message.add(at_ms, Measurement::Location(location));
         }
         if let Some(activity_type) = self.activity.and_then(activity) {
             let percent = self.activity_percent.unwrap_or(0.0);
             let confidence = (percent / 100.0).clamp(0.0, 1.0) as f32;
-            message.add(at_ms, Measured::Activity(activity_type, confidence));
+            message.add(at_ms, Measurement::Activity(activity_type, confidence));
         }
         for event in [self.event, self.extra_event].into_iter().flatten() {
             add_event(message, at_ms, event);

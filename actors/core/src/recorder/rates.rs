@@ -3,23 +3,23 @@
 use porchlight_schema::sample::Kind;
 use serde::{Deserialize, Serialize};
 
-use super::message::{Measured, Message};
+use super::message::{Measurement, Message};
 
 /// The data received with one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Heard {
+pub(super) struct MessageCounts {
     from_ms: i64,
     to_ms: i64,
     counts: [u32; Kind::ALL.len()],
 }
 
-impl Heard {
+impl MessageCounts {
     /// Counts the readings of a message. Returns `None` if it has none.
     pub(super) fn of(message: &Message) -> Option<Self> {
         let (first, last) = (message.readings.first()?, message.readings.last()?);
         let mut counts = [0_u32; Kind::ALL.len()];
         for reading in &message.readings {
-            let (kind, count) = kind_of(&reading.what);
+            let (kind, count) = kind_of(&reading.measurement);
             counts[kind as usize] = counts[kind as usize].saturating_add(count);
         }
         Some(Self {
@@ -30,31 +30,31 @@ impl Heard {
     }
 }
 
-fn kind_of(what: &Measured) -> (Kind, u32) {
-    match what {
-        Measured::Location(_) => (Kind::Location, 1),
-        Measured::Pressure(_) => (Kind::Pressure, 1),
-        Measured::Steps(_) => (Kind::Steps, 1),
-        Measured::Imu(imu) => (Kind::Imu, u32::try_from(imu.accel[0].len()).unwrap_or(0)),
-        Measured::Magnetic(_) => (Kind::Magnetic, 1),
-        Measured::Activity(..) => (Kind::Activity, 1),
-        Measured::Mark(_) => (Kind::Mark, 1),
+fn kind_of(measurement: &Measurement) -> (Kind, u32) {
+    match measurement {
+        Measurement::Location(_) => (Kind::Location, 1),
+        Measurement::Pressure(_) => (Kind::Pressure, 1),
+        Measurement::Steps(_) => (Kind::Steps, 1),
+        Measurement::Imu(imu) => (Kind::Imu, u32::try_from(imu.accel[0].len()).unwrap_or(0)),
+        Measurement::Magnetic(_) => (Kind::Magnetic, 1),
+        Measurement::Activity(..) => (Kind::Activity, 1),
+        Measurement::Mark(_) => (Kind::Mark, 1),
     }
 }
 
 /// Returns the values per second, by kind, over these messages.
-pub(super) fn rates_hz(heard: &[Heard]) -> Vec<(Kind, f64)> {
+pub(super) fn rates_hz(messages: &[MessageCounts]) -> Vec<(Kind, f64)> {
     // With several messages, the first only marks the start of the interval in which the others
     // are counted.
-    let (from_ms, counted) = match heard {
+    let (from_ms, counted) = match messages {
         [] => return Vec::new(),
-        [only] => (only.from_ms, heard),
+        [only] => (only.from_ms, messages),
         [first, rest @ ..] => (first.to_ms, rest),
     };
-    let to_ms = counted.iter().map(|heard| heard.to_ms).max();
+    let to_ms = counted.iter().map(|message| message.to_ms).max();
     let length_ms = to_ms.unwrap_or(from_ms).saturating_sub(from_ms).max(1_000);
     let rate = |kind: Kind| {
-        let counts = counted.iter().map(|heard| heard.counts[kind as usize]);
+        let counts = counted.iter().map(|message| message.counts[kind as usize]);
         let count: f64 = counts.map(f64::from).sum();
         (count > 0.0).then(|| (kind, count * 1_000.0 / length_ms as f64))
     };
