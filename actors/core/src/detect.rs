@@ -16,9 +16,9 @@ mod motion;
 mod movement;
 pub(crate) mod parameters;
 mod position;
-mod row;
 mod run;
 mod shaken;
+mod short_queue;
 mod slope;
 mod tally;
 mod track;
@@ -103,7 +103,7 @@ impl Detection {
         self.movement.observe(context, &observation, log);
         self.gate.observe(context, &observation, log);
         self.backtracking.observe(context, &observation, log);
-        if window.heard {
+        if window.has_sample {
             self.last_sample_ms = Some(window.last_sample_ms);
         }
     }

@@ -18,7 +18,7 @@
 //! stream is alive, in a second that was not emitted before they arrived. That second depends on
 //! the interleaving of the kinds only if no measuring kind has a sample in it.
 //!
-//! Silence: seconds without a sample of any kind are emitted with `heard` false once a sample
+//! Silence: seconds without a sample of any kind are emitted with `has_sample` false once a sample
 //! follows, unless at least [`GAP_MS`] passed between two samples: then they are left out, and the
 //! window after them records the silence.
 
@@ -89,12 +89,12 @@ pub struct Intake {
     passed_ms: [Passed; Kind::ALL.len()],
     newest_ms: Option<u32>,
     /// The time from which a window is emitted as soon as every kind received so far has passed it.
-    swift_from_ms: u32,
+    early_from_ms: u32,
     /// The start of the first waiting window; earlier windows were already emitted.
     next_ms: u32,
     slots: VecDeque<Slot>,
     last_count: Option<u32>,
-    told_speed: ReportedSpeed,
+    reported_speed: ReportedSpeed,
     accel: Option<Box<AccelReducer>>,
     activities: VecDeque<(u32, ActivityType, f32)>,
     activity: Option<(ActivityType, f32)>,
@@ -147,7 +147,7 @@ impl Intake {
     /// receives the windows completed by it. A sample that goes back in time within its kind, or
     /// lags too much, is dropped and counted. Equal times are no step back, except for fixes: a
     /// phone that repeats its last fix gives it the same time, and the repetition adds no
-    /// information. Returns whether the sample counts, or was dropped.
+    /// information. Returns `false` if the sample was dropped.
     #[inline(always)]
     pub fn push(
         &mut self,
@@ -160,7 +160,7 @@ impl Intake {
             return false;
         }
         if self.newest_ms.is_none() {
-            self.swift_from_ms = t_ms.saturating_add(FIRST_PART_MS);
+            self.early_from_ms = t_ms.saturating_add(FIRST_PART_MS);
             self.next_ms = t_ms.saturating_sub(KIND_LAG_MS_MAX) / WINDOW_MS * WINDOW_MS;
         }
         let newest_ms = self.newest_ms.map_or(t_ms, |newest_ms| newest_ms.max(t_ms));
@@ -177,11 +177,11 @@ impl Intake {
         } else {
             self.counts.lagging = self.counts.lagging.saturating_add(1);
         }
-        let is_swift = newest_ms >= self.swift_from_ms;
+        let may_emit_early = newest_ms >= self.early_from_ms;
         if let Sample::Imu(imu) = sample {
             let passed_ms = self.take_imu(context, &imu);
             self.passed_ms[kind as usize].raise(passed_ms);
-            if is_swift {
+            if may_emit_early {
                 self.emit_windows(self.passed_by_all_ms(), sink);
             }
             return counts;
@@ -191,11 +191,12 @@ impl Intake {
         // first, so that few windows wait.
         self.passed_ms[kind as usize].raise(place_ms);
         // A time has not been passed by all kinds if this kind has not passed it.
-        if is_swift && (place_ms.saturating_sub(self.next_ms) >= WINDOW_MS || !measures(kind)) {
+        if may_emit_early && (place_ms.saturating_sub(self.next_ms) >= WINDOW_MS || !measures(kind))
+        {
             self.emit_windows(self.passed_by_all_ms(), sink);
         }
         if !measures(kind) {
-            self.heard_slot_at(place_ms);
+            self.slot_of_any_kind_at(place_ms);
         }
         self.take(context, sample, place_ms, since_ms);
         counts
@@ -236,10 +237,10 @@ impl Intake {
     }
 
     fn passed_by_all_ms(&self) -> u32 {
-        let heard = self.passed_ms.iter().take(MEASURING_KINDS);
+        let passed = self.passed_ms.iter().take(MEASURING_KINDS);
         // The value of a kind that has not reported wraps around to more than any time.
-        let least_ms = heard.fold(u32::MAX, |least_ms, passed| {
-            least_ms.min(passed.0.wrapping_sub(1))
+        let least_ms = passed.fold(u32::MAX, |least_ms, kind| {
+            least_ms.min(kind.0.wrapping_sub(1))
         });
         if least_ms == u32::MAX { 0 } else { least_ms }
     }
@@ -285,8 +286,8 @@ impl Intake {
         });
         let accuracy_m = location.accuracy_m.unwrap_or(Fix::ACCURACY_M_UNKNOWN);
         let speed_mps = self
-            .told_speed
-            .believed(location.speed_mps, place, accuracy_m);
+            .reported_speed
+            .trusted(location.speed_mps, place, accuracy_m);
         let fix = Fix {
             t_ms: location.t_ms,
             place,
@@ -371,7 +372,7 @@ impl Intake {
         while at_ms < to_ms {
             let end_ms = (at_ms / WINDOW_MS + 1) * WINDOW_MS;
             if let Some(slot) = self.slot_at(at_ms) {
-                slot.hear(at_ms, end_ms.min(to_ms));
+                slot.record_sample(at_ms, end_ms.min(to_ms));
             }
             at_ms = end_ms;
         }
@@ -382,13 +383,13 @@ impl Intake {
     /// Returns the slot of the window that contains `t_ms`, for a sample of a measuring kind.
     /// Returns `None` if the window was already emitted.
     fn slot_at(&mut self, t_ms: u32) -> Option<&mut Slot> {
-        let slot = self.heard_slot_at(t_ms)?;
+        let slot = self.slot_of_any_kind_at(t_ms)?;
         slot.is_measured = true;
         Some(slot)
     }
 
     /// Returns the slot of the window that contains `t_ms`, for a sample of any kind.
-    fn heard_slot_at(&mut self, t_ms: u32) -> Option<&mut Slot> {
+    fn slot_of_any_kind_at(&mut self, t_ms: u32) -> Option<&mut Slot> {
         let place = (t_ms.checked_sub(self.next_ms)? / WINDOW_MS) as usize;
         if place >= SLOTS_MAX {
             return None;
@@ -397,7 +398,7 @@ impl Intake {
             self.slots.push_back(Slot::default());
         }
         let slot = self.slots.get_mut(place)?;
-        slot.hear(t_ms, t_ms);
+        slot.record_sample(t_ms, t_ms);
         Some(slot)
     }
 
@@ -426,17 +427,17 @@ impl Intake {
             if let Some((motion, _)) = self.accel.as_mut().and_then(|accel| accel.close(start_ms)) {
                 slot.take_imu(motion);
             }
-            if slot.is_heard() {
+            if slot.has_sample() {
                 let mut window = slot.window(start_ms);
                 self.slots.pop_front();
-                self.take_effect(end_ms);
+                self.apply_delayed(end_ms);
                 window.activity = self.activity;
                 window.arrived_ms = self.arrived_ms;
                 window.dropped_off_ms = self.dropped_off_ms;
                 self.emit_one(&mut window, sink);
             } else {
                 self.slots.pop_front();
-                self.take_effect(end_ms);
+                self.apply_delayed(end_ms);
             }
         }
         // When all kinds arrive regularly, only one or two seconds wait.
@@ -468,7 +469,7 @@ impl Intake {
         sink(window);
     }
 
-    fn take_effect(&mut self, end_ms: u32) {
+    fn apply_delayed(&mut self, end_ms: u32) {
         while let Some(&(t_ms, activity_type, confidence)) = self.activities.front() {
             if t_ms.saturating_add(KIND_LAG_MS_MAX) >= end_ms {
                 break;

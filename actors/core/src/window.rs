@@ -96,9 +96,9 @@ pub struct Window {
     pub dropped_off_ms: Option<u32>,
     /// Whether the window contains a sample of a measuring kind (all but `activity`, `mark` and
     /// `system`).
-    pub alive: bool,
+    pub has_measurement: bool,
     /// Whether the window contains a sample of any kind.
-    pub heard: bool,
+    pub has_sample: bool,
     /// The newest sample of any kind, or the window's end if an `imu` array runs through it; the window's
     /// start without one.
     pub last_sample_ms: u32,
@@ -128,7 +128,7 @@ impl Window {
 
     /// Returns whether the window has data about the body.
     #[must_use]
-    pub fn hears_body(&self) -> bool {
+    pub fn has_body_data(&self) -> bool {
         self.motion.is_some() || self.steps.is_some()
     }
 

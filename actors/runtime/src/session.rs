@@ -192,7 +192,7 @@ impl SessionActor {
             (Some(last), _) => self.read(last.seq.saturating_add(1), ctx),
             (None, Some(running)) => {
                 running.is_caught_up = true;
-                let step = running.machine.read_through();
+                let step = running.machine.on_journal_read();
                 self.perform_step(step, ctx);
             }
             (None, None) => {}
@@ -213,7 +213,7 @@ impl SessionActor {
             context, machine, ..
         } = &mut **running;
         // A machine that panics is dropped, so that nothing sees it half changed.
-        match catch_unwind(AssertUnwindSafe(|| machine.arrive(context, seq, batch))) {
+        match catch_unwind(AssertUnwindSafe(|| machine.receive(context, seq, batch))) {
             Ok(step) => {
                 if running.note_change(received_at) {
                     self.host.on_changed(self.handle.session_id);
@@ -234,8 +234,8 @@ impl SessionActor {
     fn perform_step(&mut self, step: Step, ctx: &mut Context<Self>) {
         match step {
             Step::Read { from_seq } => self.read(from_seq, ctx),
-            Step::GiveUp { first, last } => self.skip_gap(first, last, ctx),
-            Step::Rest => match self.running.as_mut() {
+            Step::SkipGap { first, last } => self.skip_gap(first, last, ctx),
+            Step::Wait => match self.running.as_mut() {
                 Some(running) if self.handle.take_missed_batch() => {
                     let from_seq = running.machine.next_seq();
                     self.read(from_seq, ctx);

@@ -148,7 +148,7 @@ pub(super) const FIX_NOISE_SHARE: f32 = 0.7;
 /// That share for fixes that are not from satellites, on a phone that reports speeds otherwise. Two
 /// independent fixes at one place are farther apart than this in 5 % of the cases, and than 0.7 in
 /// 57 %: the distance follows a Rayleigh distribution, and the accuracy is its 68 % radius.
-pub(super) const LOOSE_NOISE_SHARE: f32 = 1.6;
+pub(super) const NON_SATELLITE_NOISE_SHARE: f32 = 1.6;
 /// The time over which rest by positions is judged.
 pub(super) const REST_BASELINE_MS: u32 = 14_000;
 /// The speed over that time below which the phone stays, m/s: half of a walk.

@@ -120,7 +120,7 @@ impl MotionState {
             .observe(motion.accel_mean, motion.accel_std, motion.cadence_hz);
         // If the phone has reported a cadence before, its silence means that the courier does not
         // walk.
-        let model = if self.history.tells_cadence() {
+        let model = if self.history.reports_cadence() {
             &models.with_cadence
         } else {
             &models.without_cadence
@@ -146,7 +146,7 @@ impl MotionState {
             let log_odds = by_counter * 2.0;
             return Gait {
                 log_odds,
-                is_measured: self.counts_steps && window.alive,
+                is_measured: self.counts_steps && window.has_measurement,
                 has_steps: steps_lately,
                 climb: None,
                 before: None,
@@ -165,11 +165,11 @@ impl MotionState {
         }
         self.expected = Some((window.t_ms + WINDOW_MS, by_counter));
         // A counter lags, so it is ignored where acceleration is clear.
-        let weigh = |log_odds: f32, by_counter: f32| {
+        let combine = |log_odds: f32, by_counter: f32| {
             let log_odds = evidence.of(log_odds, by_counter);
             (log_odds, log_odds >= CLEAR_GAIT_SHARE * evidence.gait)
         };
-        let (log_odds, is_clear) = weigh(own, by_counter);
+        let (log_odds, is_clear) = combine(own, by_counter);
         Gait {
             log_odds,
             is_measured: true,
@@ -179,7 +179,7 @@ impl MotionState {
                 .and_then(|stride| self.climb_by_stride(&stride)),
             before: expected
                 .filter(|(t_ms, _)| *t_ms == window.t_ms)
-                .map(|(_, by_counter)| weigh(before, by_counter)),
+                .map(|(_, by_counter)| combine(before, by_counter)),
         }
     }
 }

@@ -42,16 +42,16 @@ impl Streak {
 
 /// Two earlier fixes, by which the speed of a phone that reports none is known.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-struct Way {
+struct Displacement {
     /// The time, place and accuracy of a fix that is one to two times [`SHAKEN_WAY_MS`] old.
     from: Option<(u32, Place, f32)>,
     /// A newer one, which replaces it.
     next: Option<(u32, Place, f32)>,
 }
 
-impl Way {
+impl Displacement {
     /// Adds a fix. Returns the least speed, in m/s, that explains the way to it.
-    fn mps(&mut self, fix: &Fix) -> Option<f32> {
+    fn min_mps(&mut self, fix: &Fix) -> Option<f32> {
         let is_old =
             |&(t_ms, ..): &(u32, Place, f32)| fix.t_ms.saturating_sub(t_ms) >= SHAKEN_WAY_MS;
         if self.next.as_ref().is_none_or(is_old) {
@@ -71,7 +71,7 @@ pub(super) struct Shaken {
     fast: Streak,
     /// The last fixes that are at least as fast as a slow bicycle.
     brisk: Streak,
-    way: Way,
+    displacement: Displacement,
     /// The number of consecutive seconds in which the counter reported no rise, as far as they count.
     silent_sec: u8,
     /// The newest rise of the step counter.
@@ -93,7 +93,7 @@ impl Shaken {
             _ => 0,
         };
         for fix in window.fixes() {
-            let way_mps = self.way.mps(fix);
+            let way_mps = self.displacement.min_mps(fix);
             let mps = fix.speed_mps.or(way_mps);
             self.fast.add(fix, mps, SHAKEN_MPS);
             self.brisk.add(fix, mps, SHAKEN_SILENT_MPS);

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use porchlight_core::retention::{PLACE_ROW, TRACE_ROW, is_of_one_session};
 use porchlight_core::score::{
-    Fingerprint, Knowledge, PlaceFacts, PlaceKnowledge, Replay, learn, place_key, recorded_together,
+    CopiedTrace, Fingerprint, Knowledge, PlaceFacts, PlaceKnowledge, learn, place_key,
+    recorded_together,
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
@@ -77,7 +78,7 @@ pub(super) async fn recall(
                     recorded_together((start, end), (&other.start, &other_end))
                 })
             });
-            known.replay = Some(Replay {
+            known.copied_trace = Some(CopiedTrace {
                 session_id: seen.session_id,
                 similarity,
                 together,

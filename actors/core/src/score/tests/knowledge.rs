@@ -252,7 +252,7 @@ fn two_concurrent_sessions_are_not_a_replay() {
     let mut script = super::acts::replayed();
     let copied = script.score().summary;
     assert!(copied.fraud_score >= 0.5);
-    if let Some(replay) = &mut script.known.replay {
+    if let Some(replay) = &mut script.known.copied_trace {
         replay.together = true;
     }
     let twin = script.score().summary;

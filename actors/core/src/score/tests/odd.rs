@@ -293,11 +293,11 @@ const ODD: &[Odd] = &[
 
 fn told(score: &Score) -> String {
     let events = spans(score);
-    let across: Vec<_> = about(score, "rightDoorstep")
+    let horizontal: Vec<_> = about(score, "rightDoorstep")
         .map(|entry| entry.text.as_str())
         .collect();
     format!(
-        "{:?} {} visits, {:?}, fraud {}; {across:?} {events:?}",
+        "{:?} {} visits, {:?}, fraud {}; {horizontal:?} {events:?}",
         score.reason_codes, score.summary.attempt_cycles, score.metrics, score.summary.fraud_score
     )
 }
