@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{DecodeError, DecodedBatch, FIELD_ERRORS_MAX, Fields, push, wrong};
+use super::{DecodeError, DecodedBatch, FIELD_ERRORS_MAX, Fields, invalid_field, push};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX};
 use crate::sample::FieldError;
 use crate::sample::check::Field;
@@ -98,7 +98,7 @@ impl Fields for Tree<'_> {
             .map(|value| {
                 value
                     .as_f64()
-                    .ok_or_else(|| wrong(name, "must be a number"))
+                    .ok_or_else(|| invalid_field(name, "must be a number"))
             })
             .transpose()
     }
@@ -106,7 +106,7 @@ impl Fields for Tree<'_> {
     fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, FieldError> {
         let text = |value: &'_ Value| value.as_str().map(|text| Cow::Owned(text.to_owned()));
         self.present(name)
-            .map(|value| text(value).ok_or_else(|| wrong(name, "must be a string")))
+            .map(|value| text(value).ok_or_else(|| invalid_field(name, "must be a string")))
             .transpose()
     }
 
@@ -115,7 +115,7 @@ impl Fields for Tree<'_> {
             .map(|value| {
                 value
                     .as_bool()
-                    .ok_or_else(|| wrong(name, "must be true or false"))
+                    .ok_or_else(|| invalid_field(name, "must be true or false"))
             })
             .transpose()
     }
@@ -127,11 +127,11 @@ impl Fields for Tree<'_> {
         };
         let array = value
             .as_array()
-            .ok_or_else(|| wrong(name, "must be an array"))?;
+            .ok_or_else(|| invalid_field(name, "must be an array"))?;
         for (place, value) in array.iter().enumerate() {
             let number = value
                 .as_f64()
-                .ok_or_else(|| wrong(&format!("{name}/{place}"), "must be a number"))?;
+                .ok_or_else(|| invalid_field(&format!("{name}/{place}"), "must be a number"))?;
             values.push(field.narrow(number));
         }
         Ok(true)
