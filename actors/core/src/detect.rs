@@ -57,8 +57,8 @@ trait Detector {
         log: &mut EventLog,
     );
 
-    /// Ends open events at `t_ms`, the last sample, because the session has ended or was silent for at
-    /// least half a minute.
+    /// Ends open events at `t_ms`, the last sample, because the session has ended or was silent for
+    /// at least half a minute.
     fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog);
 }
 
@@ -126,7 +126,7 @@ impl Detection {
     }
 }
 
-/// The logistic function of a sum of weighted features, as a confidence.
+/// Converts log-odds to a confidence by the logistic function.
 fn logistic(log_odds: f32) -> Confidence {
     Confidence::from_probability(1.0 / (1.0 + libm::exp(-f64::from(log_odds))))
 }

@@ -61,8 +61,8 @@ const ACTIVITIES_MAX: usize = (KIND_LAG_MS_MAX / WINDOW_MS) as usize + 2;
 /// The maximum number of marks that wait for their effect; there are two kinds of marks.
 const MARKS_MAX: usize = 2 * ACTIVITIES_MAX;
 
-/// The greatest number of steps in a second. Walking takes about 2, running 3; a sprint does not exceed 5. A counter may
-/// also report the steps of one lag at once.
+/// The greatest number of steps in a second. Walking takes about 2, running 3; a sprint does not
+/// exceed 5. A counter may also report the steps of one lag at once.
 const STEPS_PER_SEC_MOST: u32 = 5;
 
 /// The time up to which a kind has reported, in milliseconds since the session's start, plus one; 0
@@ -88,7 +88,8 @@ pub struct Intake {
     /// The time up to which each kind has reported, milliseconds since the session's start.
     passed_ms: [Passed; Kind::ALL.len()],
     newest_ms: Option<u32>,
-    /// The time from which a window is emitted as soon as every kind received so far has passed it.
+    /// The time from which a window may be emitted early: as soon as every kind received so far has
+    /// passed its end, instead of a whole lag later.
     early_from_ms: u32,
     /// The start of the first waiting window; earlier windows were already emitted.
     next_ms: u32,
@@ -110,6 +111,7 @@ pub struct Intake {
 /// The kinds that measure have the first numbers, followed by the kinds that are sent on change.
 const MEASURING_KINDS: usize = Kind::Activity as usize;
 
+/// Returns whether samples of the kind are measurements, sent regularly.
 fn measures(kind: Kind) -> bool {
     (kind as usize) < MEASURING_KINDS
 }
@@ -210,6 +212,7 @@ impl Intake {
         self.emit_windows(end_ms, sink);
     }
 
+    /// Returns whether a sample is neither out of order nor too late, and counts it if not.
     fn admits(&mut self, kind: Kind, t_ms: u32) -> bool {
         let passed_ms = self.passed_ms[kind as usize].ms();
         // An `imu` array reports its end as passed, and the next one may begin slightly before it
@@ -236,6 +239,7 @@ impl Intake {
         !back && !lags
     }
 
+    /// Returns the time that every measuring kind received so far has passed.
     fn passed_by_all_ms(&self) -> u32 {
         let passed = self.passed_ms.iter().take(MEASURING_KINDS);
         // The value of a kind that has not reported wraps around to more than any time.
@@ -245,7 +249,7 @@ impl Intake {
         if least_ms == u32::MAX { 0 } else { least_ms }
     }
 
-    /// Takes a sample of any kind but `imu`. `since_ms` is the time of the sample of its kind before.
+    /// Takes a sample of any kind but `imu`. `since_ms` is the time of its kind's last sample.
     #[inline(always)]
     fn take(
         &mut self,
@@ -321,6 +325,7 @@ impl Intake {
         }
     }
 
+    /// Takes an activity. Of several in one second the last counts.
     fn take_activity(&mut self, activity: Activity) {
         let second = activity.t_ms / WINDOW_MS;
         if self
@@ -410,6 +415,7 @@ impl Intake {
         }
     }
 
+    /// Emits the waiting windows that end at or before `until_ms`, of which there is at least one.
     #[inline(never)]
     fn emit_all(&mut self, until_ms: u32, sink: &mut impl FnMut(&Window)) {
         while let Some(end_ms) = self
@@ -446,6 +452,7 @@ impl Intake {
         }
     }
 
+    /// Emits a window, and the empty windows of a short silence before it.
     fn emit_one(&mut self, window: &mut Window, sink: &mut impl FnMut(&Window)) {
         let first_ms = window.silent_since_ms.take().unwrap_or(window.t_ms);
         if let Some((mut t_ms, last_ms)) = self.last {
@@ -469,6 +476,7 @@ impl Intake {
         sink(window);
     }
 
+    /// Applies the waiting activities and marks whose delay has passed by the end of a window.
     fn apply_delayed(&mut self, end_ms: u32) {
         while let Some(&(t_ms, activity_type, confidence)) = self.activities.front() {
             if t_ms.saturating_add(KIND_LAG_MS_MAX) >= end_ms {

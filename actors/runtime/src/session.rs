@@ -75,7 +75,8 @@ impl SessionActor {
     }
 
     /// Builds the machine from the stored state, and catches up with the journal. The machine of a
-    /// new session starts empty: a batch that it misses leaves a gap, and then it reads the journal.
+    /// new session starts empty: a batch that it misses leaves a gap, and then it reads the
+    /// journal.
     fn activate(&self, ctx: &mut Context<Self>) {
         let (host, session_id) = (Arc::clone(&self.host), self.handle.session_id);
         let is_new = self.is_new;
@@ -199,8 +200,8 @@ impl SessionActor {
         }
     }
 
-    /// Passes a batch, received at `received_at`, to the machine. Returns `None` if the machine panicked and the actor is
-    /// stopping.
+    /// Passes a batch, received at `received_at`, to the machine. Returns `None` if the machine
+    /// panicked, in which case the actor stops.
     fn apply_batch(
         &mut self,
         seq: u32,

@@ -28,6 +28,7 @@ pub(super) struct Slot {
 const PRESSURE_BASE_HPA: f32 = 1_000.0;
 
 impl Slot {
+    /// Records a sample of any kind, from `from_ms` to `to_ms`.
     pub(super) fn record_sample(&mut self, from_ms: u32, to_ms: u32) {
         let first = (from_ms % WINDOW_MS) as u16;
         let last = first + to_ms.saturating_sub(from_ms).min(WINDOW_MS) as u16;

@@ -15,7 +15,7 @@ const MOVED_M: f32 = 25.0;
 pub(super) struct ReportedSpeed {
     /// Whether the phone has reported a speed other than 0; its 0 is then a real speed.
     has_reported: bool,
-    /// Whether the phone moved while it reported 0.
+    /// Whether the phone moved while it reported 0, so that its 0 means an unknown speed.
     is_unknown_as_zero: bool,
     /// The place and accuracy of the first fix with a 0.
     since: Option<(Place, f32)>,

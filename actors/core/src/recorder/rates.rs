@@ -1,11 +1,11 @@
-//! Counts the data of the last messages, for the rates that a recorder receives.
+//! Counts the values of the last messages, from which the received rates are computed.
 
 use porchlight_schema::sample::Kind;
 use serde::{Deserialize, Serialize};
 
 use super::message::{Measurement, Message};
 
-/// The data received with one message.
+/// The number of values of each kind in one message, and the time that they cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct MessageCounts {
     from_ms: i64,
@@ -30,6 +30,7 @@ impl MessageCounts {
     }
 }
 
+/// Returns the kind of a measurement and the number of its values.
 fn kind_of(measurement: &Measurement) -> (Kind, u32) {
     match measurement {
         Measurement::Location(_) => (Kind::Location, 1),
@@ -42,7 +43,7 @@ fn kind_of(measurement: &Measurement) -> (Kind, u32) {
     }
 }
 
-/// Returns the values per second, by kind, over these messages.
+/// Returns the received values per second, by kind, over these messages.
 pub(super) fn rates_hz(messages: &[MessageCounts]) -> Vec<(Kind, f64)> {
     // With several messages, the first only marks the start of the interval in which the others
     // are counted.

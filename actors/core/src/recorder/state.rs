@@ -129,6 +129,7 @@ impl RecordedSession {
         run.seq_of(number)
     }
 
+    /// Ends the last run, because a message without its next number follows.
     fn close_run(&mut self) {
         if let Some(run) = self.runs.last_mut()
             && run.end_seq.is_none()
@@ -137,6 +138,7 @@ impl RecordedSession {
         }
     }
 
+    /// Returns the `seq` of a message without a usable number, by its digest.
     fn seq_of_digest(&mut self, digest: u64) -> u32 {
         if let Some(&(_, seq)) = self.known.iter().find(|(known, _)| *known == digest) {
             return seq;
@@ -298,9 +300,9 @@ impl RecorderState {
         plan
     }
 
-    /// Returns the session of a reading, opened if necessary, or `None` for a word that belongs to
-    /// no session. A reading from before the first session, or from between two, belongs to the
-    /// session after it, which counts it as skipped.
+    /// Returns the ordinal of a reading's session, and opens the session if necessary. Returns
+    /// `None` for a word that belongs to no session. A reading from before the first session, or
+    /// from between two, belongs to the session after it, which counts it as skipped.
     fn session_of(
         &mut self,
         reading: &Reading,
@@ -342,6 +344,7 @@ impl RecorderState {
         (!is_word).then(|| self.open(at_ms, message, now, plan))
     }
 
+    /// Opens a session with a reading at `at_ms`, and returns its ordinal.
     fn open(
         &mut self,
         at_ms: i64,
@@ -408,6 +411,7 @@ impl RecorderState {
             .min(FIRST_MESSAGES_AWAITED_MS_MAX)
     }
 
+    /// Adds a range of the message's readings to the plan, as a batch of a session.
     fn append<'m>(
         &mut self,
         ordinal: Option<u32>,
@@ -449,6 +453,7 @@ impl RecorderState {
         }
     }
 
+    /// Records the arrival of a message, and counts its values.
     fn record_arrival(&mut self, message: &Message, now: TimestampMs) {
         self.last_heard_at = self.last_heard_at.max(Some(now));
         let Some(counts) = MessageCounts::of(message) else {

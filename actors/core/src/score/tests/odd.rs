@@ -291,7 +291,7 @@ const ODD: &[Odd] = &[
     ),
 ];
 
-fn told(score: &Score) -> String {
+fn summary_text(score: &Score) -> String {
     let events = spans(score);
     let horizontal: Vec<_> = about(score, "rightDoorstep")
         .map(|entry| entry.text.as_str())
@@ -319,7 +319,11 @@ fn odd_sessions_get_the_expected_codes() {
                 && (CLAIMS.contains(&case.name)
                     || (summary.fraud_score < 0.5 && !summary.suspicious_behavior));
             if !holds {
-                wrong.push(format!("{} ({error:?}): {}", case.name, told(&score)));
+                wrong.push(format!(
+                    "{} ({error:?}): {}",
+                    case.name,
+                    summary_text(&score)
+                ));
             }
         }
     }

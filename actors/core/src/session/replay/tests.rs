@@ -1,4 +1,4 @@
-//! Tests of the input of scoring: dropped samples do not count, whatever the source of the events.
+//! Tests of the input of scoring: dropped samples do not count, for each source of the events.
 
 use porchlight_schema::sample::json::decode_batch;
 
