@@ -266,9 +266,9 @@ fn metrics(places: &Places, attempts: &attempts::Attempts, evidence: &mut Eviden
     }
 }
 
-/// Returns the facts about the place that a session adds to the knowledge. A session adds facts only
-/// if its visibility is good, the drop-off was very likely at the address's door, and no evidence
-/// contradicts that.
+/// Returns the facts about the place that a session adds to the knowledge. A session adds facts
+/// only if its visibility is good, the drop-off was very likely at the address's door, and no
+/// evidence contradicts that.
 fn learned(
     ctx: &ScoringContext<'_>,
     places: &Places,

@@ -55,8 +55,8 @@ pub struct BodyMotion {
     /// The motion of the phone with each stride, over the last 4 s; only from `imu`, and only
     /// during a gait.
     pub stride: Option<Stride>,
-    /// Log-odds of a gait by the learned model: of the second before this one, and of this one without knowledge of the
-    /// next; only from `imu`.
+    /// Log-odds of a gait by the learned model: of the second before this one, and of this one
+    /// without knowledge of the next; only from `imu`.
     pub gait: Option<[f32; 2]>,
 }
 
@@ -99,8 +99,8 @@ pub struct Window {
     pub has_measurement: bool,
     /// Whether the window contains a sample of any kind.
     pub has_sample: bool,
-    /// The newest sample of any kind, or the window's end if an `imu` array runs through it; the window's
-    /// start without one.
+    /// The newest sample of any kind, or the window's end if an `imu` array runs through it; the
+    /// window's start without one.
     pub last_sample_ms: u32,
     /// Set on the first window after a silence of at least [`porchlight_schema::limits::GAP_MS`]:
     /// the time of the last sample before it. Silent seconds have no windows.

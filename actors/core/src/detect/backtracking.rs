@@ -42,8 +42,8 @@ pub(super) struct BacktrackingDetector {
     stay_place: Option<Place>,
     /// Whether the courier has stayed at another door and turned there.
     has_visited: bool,
-    /// The longest return path after a stay at another door. It was before the drop-off if a stay near
-    /// the address follows.
+    /// The longest return path after a stay at another door. It was before the drop-off if a stay
+    /// near the address follows.
     unreported: Option<Retrace>,
     /// Whether a stay near the address was seen. If so, the path after it leads back to the
     /// vehicle.
@@ -152,8 +152,8 @@ impl Detector for BacktrackingDetector {
     }
 }
 
-/// Reduces an angle below 1,080 degrees to one below 360. The result equals that of `% 360.0`, which
-/// is a slow call because it divides bit by bit.
+/// Reduces an angle below 1,080 degrees to one below 360. The result equals that of `% 360.0`,
+/// which is a slow call because it divides bit by bit.
 fn within_circle_deg(deg: f32) -> f32 {
     if deg < 360.0 {
         deg
@@ -170,8 +170,8 @@ impl BacktrackingDetector {
         self.trail.heap_bytes()
     }
 
-    /// Returns whether a fix shows the path: it is accurate and from satellites, and the body is not
-    /// at rest. Fixes of a body at rest wander.
+    /// Returns whether a fix shows the path: it is accurate and from satellites, and the body is
+    /// not at rest. Fixes of a body at rest wander.
     fn is_on_path(&self, fix: &Fix) -> bool {
         let is_at_rest = self.has_body && self.rest_sec >= REST_SEC_MIN;
         let is_non_satellite = self.reports_speed && fix.speed_mps.is_none();
@@ -245,14 +245,15 @@ impl BacktrackingDetector {
         }
     }
 
-    /// Returns whether a known place is so near to the address that a stay there may be the drop-off.
+    /// Returns whether a known place is so near to the address that a stay there may be the
+    /// drop-off.
     fn is_near(&self, context: &SessionContext, place: Option<Place>) -> bool {
         place.is_some_and(|place| place.distance_m(Place::default()) <= self.near_m(context))
     }
 
-    /// Records the drop-off, after which the path leads to the vehicle. A return path after a stay at
-    /// another door was before the drop-off if the courier is near the address now, and it is then
-    /// reported. Further calls do nothing.
+    /// Records the drop-off, after which the path leads to the vehicle. A return path after a stay
+    /// at another door was before the drop-off if the courier is near the address now, and it is
+    /// then reported. Further calls do nothing.
     fn mark_drop_off(&mut self, context: &SessionContext, log: &mut EventLog) {
         if core::mem::replace(&mut self.is_return, true) {
             return;
@@ -272,8 +273,8 @@ impl BacktrackingDetector {
         RETURN_NEAR_M + context.accuracy_m.max(self.accuracy_m)
     }
 
-    /// Returns the stay at the turn at `turn_ms`, if the courier stayed there as at a door. Without a
-    /// stay the courier turned on a wrong path.
+    /// Returns the stay at the turn at `turn_ms`, if the courier stayed there as at a door. Without
+    /// a stay the courier turned on a wrong path.
     fn visit(&self, context: &SessionContext, turn_ms: u32) -> Option<Visit> {
         let is_at_turn = |(from_ms, to_ms): (u32, u32), near_ms: u32| {
             (from_ms.saturating_sub(near_ms)..=to_ms.saturating_add(near_ms)).contains(&turn_ms)
@@ -311,8 +312,8 @@ impl BacktrackingDetector {
         if stride_m < CRUMB_M {
             return;
         }
-        // The path since the last crumb is longer than the distance to it if the courier went on and
-        // turned.
+        // The path since the last crumb is longer than the distance to it if the courier went on
+        // and turned.
         let beyond_m = (core::mem::take(&mut self.walked_m) - stride_m).clamp(0.0, 2.0 * CRUMB_M);
         // If no body is measured, the path shows the stay.
         if !self.has_body && crumb.t_ms.saturating_sub(last.t_ms) >= VISIT_MS_MIN + VISIT_STRIDE_MS
@@ -394,7 +395,8 @@ impl BacktrackingDetector {
         });
     }
 
-    /// Records a stay at the turn: near the address, the path leads to the vehicle; elsewhere, it may.
+    /// Records a stay at the turn: near the address, the path leads to the vehicle; elsewhere, it
+    /// may.
     fn record_visit(&mut self, context: &SessionContext, turn_ms: u32) {
         match self.visit(context, turn_ms) {
             Some(Visit::ToAddress) => self.is_return = true,

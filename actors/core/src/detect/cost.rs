@@ -6,8 +6,8 @@ use super::constants::{
 };
 use super::frame::KeptFrame;
 
-/// Returns the cost of a deviation: half of its square in units of `spread`, or 0 if it is negative.
-/// Most deviations are negative, so `spread` is computed only when needed.
+/// Returns the cost of a deviation: half of its square in units of `spread`, or 0 if it is
+/// negative. Most deviations are negative, so `spread` is computed only when needed.
 pub(super) fn cost(off: f32, spread: impl Fn() -> f32) -> f32 {
     let off = off.max(0.0);
     if off <= 0.0 {
@@ -28,8 +28,8 @@ pub(super) fn street_cost(frame: &KeptFrame) -> f32 {
     }
 }
 
-/// Returns [`grade_cost`] if only fixes that are not from satellites show the speed: they jump, so the
-/// phone may be in a cabin.
+/// Returns [`grade_cost`] if only fixes that are not from satellites show the speed: they jump, so
+/// the phone may be in a cabin.
 pub(super) fn steep_cost(frame: &KeptFrame, rate: Option<(f32, f32)>, speed_mps: f32) -> f32 {
     grade_cost(rate.filter(|_| frame.is_non_satellite()), speed_mps)
 }

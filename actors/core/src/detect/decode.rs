@@ -1,9 +1,10 @@
 //! Finds the most likely sequence of states for the evidence by Viterbi's algorithm, with a bounded
-//! look back. A second is settled as soon as all courses that are still possible agree on its state.
+//! look back. A second is settled as soon as all courses that are still possible agree on its
+//! state.
 //!
-//! Each change of state has a cost, which gives hysteresis: a pause is accepted only if its evidence
-//! outweighs the cost of leaving a state and coming back. A boundary lies where the evidence changes,
-//! and not where the change was recognised.
+//! Each change of state has a cost, which gives hysteresis: a pause is accepted only if its
+//! evidence outweighs the cost of leaving a state and coming back. A boundary lies where the
+//! evidence changes, and not where the change was recognised.
 
 use serde::{Deserialize, Serialize};
 

@@ -73,12 +73,12 @@ pub(super) fn evidence_of(
     let climb_gait = if frame.has_body() { gait } else { -gait };
     let over_ground = (CLIMB_GROUND_SPEED_COST * (before.recent_mps - CLIMB_GROUND_SPEED_MPS))
         .clamp(0.0, RATE_COST_MAX);
-    // A vehicle may be on a slope. Without a speed, two things are evidence against it: a gait, and a
-    // height that changes faster than on any street at the newest speed.
+    // A vehicle may be on a slope. Without a speed, two things are evidence against it: a gait, and
+    // a height that changes faster than on any street at the newest speed.
     let unseen = || DRIVE_UNSEEN_LOG_ODDS + vehicle - grade_cost(rate, before.possible_vehicle_mps);
     let driving = match speed_mps {
-        // If no body is measured, `gait` comes from positions, and positions that change are as much
-        // evidence for a vehicle as for a walk.
+        // If no body is measured, `gait` comes from positions, and positions that change are as
+        // much evidence for a vehicle as for a walk.
         Some(speed_mps) if !frame.has_body() => {
             drive + gait.max(0.0) + vehicle - steep_cost(frame, rate, speed_mps)
         }

@@ -113,8 +113,8 @@ impl KeptFrame {
         self.height_m = height_m;
     }
 
-    /// Writes a speed over ground, m/s; `is_non_satellite` marks a speed from fixes that are not from
-    /// satellites.
+    /// Writes a speed over ground, m/s; `is_non_satellite` marks a speed from fixes that are not
+    /// from satellites.
     pub(super) fn put_speed(&mut self, speed_mps: f32, is_non_satellite: bool) {
         self.speed = rounded(speed_mps * 100.0) as u16;
         self.flags = (self.flags & !IS_NON_SATELLITE)
@@ -168,7 +168,8 @@ impl KeptFrame {
         self.flags = (self.flags & !HAS_STEPS) | if has_steps { HAS_STEPS } else { 0 };
     }
 
-    /// Writes the weaker evidence of the two seconds around this one, in which nothing measured the body.
+    /// Writes the weaker evidence of the two seconds around this one, in which nothing measured the
+    /// body.
     pub(super) fn put_between(&mut self, before: &Self, after: &Self) {
         let gait = if before.gait.abs() < after.gait.abs() {
             before.gait

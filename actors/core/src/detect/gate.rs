@@ -29,7 +29,8 @@ use pause::{Pause, running_mean};
 /// The number of places kept for the direction of the walk, some seconds apart.
 const PLACES: usize = 4;
 
-/// The evidence, added up since a second, that the courier has changed from walking to rest or back.
+/// The evidence, added up since a second, that the courier has changed from walking to rest or
+/// back.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 struct ChangeEvidence {
     since_ms: u32,
@@ -71,8 +72,8 @@ pub(super) struct GateDetector {
     /// The previous pause, a few steps from the current one: a wait for an elevator, or a gate
     /// before a door.
     earlier: Option<Box<Pause>>,
-    /// The time at which the courier reported the drop-off, since the vehicle was left. The path after
-    /// it is not an approach.
+    /// The time at which the courier reported the drop-off, since the vehicle was left. The path
+    /// after it is not an approach.
     dropped_off_ms: Option<u32>,
     /// Whether a drive is open, so that a pause is one in traffic.
     is_driving: bool,
@@ -272,7 +273,8 @@ impl GateDetector {
         }
     }
 
-    /// Records the places that show the direction of the walk, and the usual interval between fixes.
+    /// Records the places that show the direction of the walk, and the usual interval between
+    /// fixes.
     fn record_places(&mut self, observation: &Observation<'_>) {
         for fix in observation.window.fixes() {
             self.accuracy_m = fix.accuracy_m;

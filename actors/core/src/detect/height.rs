@@ -53,8 +53,8 @@ impl HeightTrack {
                 } else {
                     HEIGHT_LEAP_M
                 };
-            // A stale first value, a slammed door or a restarted sensor makes the pressure leap. The
-            // height then continues from its last value.
+            // A stale first value, a slammed door or a restarted sensor makes the pressure leap.
+            // The height then continues from its last value.
             if apart_ms <= HEIGHT_GAP_MS && (raw_m - last_m).abs() > leap_m {
                 self.offset_m += last_m - raw_m;
                 height_m = last_m;
@@ -196,8 +196,8 @@ impl RideTrack {
                 && (self.push.is_some() || self.ride.is_some()))
     }
 
-    /// Ends the ride because the body moves. Returns it if the cabin had stopped in the second before
-    /// `t_ms`, so that the courier left it immediately.
+    /// Ends the ride because the body moves. Returns it if the cabin had stopped in the second
+    /// before `t_ms`, so that the courier left it immediately.
     fn end_immediately(&mut self, t_ms: u32) -> Option<(u32, LoneRide)> {
         let (ride, first_mps, speed_mps) = self.ride.take()?;
         let end_ms = t_ms.checked_sub(WINDOW_MS)?;
@@ -205,8 +205,8 @@ impl RideTrack {
             .filter(|_| has_stopped(first_mps, speed_mps))
     }
 
-    /// Continues the push and the ride at the same speed through a second without acceleration, unless
-    /// they would get too long.
+    /// Continues the push and the ride at the same speed through a second without acceleration,
+    /// unless they would get too long.
     fn coast(&mut self, window: &Window) {
         let lasts =
             |start_ms: u32, most_ms: u32| window.end_ms().saturating_sub(start_ms) <= most_ms;

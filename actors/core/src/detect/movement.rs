@@ -51,8 +51,8 @@ pub(super) struct MovementDetector {
     begun_ms: Option<u32>,
     /// Whether a fix has reported a speed since `begun_ms`.
     has_leg: bool,
-    /// The newest second with a speed from satellites, and that speed in m/s; 0 once it is too old to
-    /// count.
+    /// The newest second with a speed from satellites, and that speed in m/s; 0 once it is too old
+    /// to count.
     last_ground_speed: (u32, f32),
     /// The newest second with any speed over ground, and that speed in m/s.
     last_speed: (u32, f32),
@@ -216,8 +216,8 @@ impl MovementDetector {
         }
     }
 
-    /// Fills a second without data about the body between two seconds with the weaker evidence of both: the body did not
-    /// change from one to the other.
+    /// Fills a second without data about the body between two seconds with the weaker evidence of
+    /// both: the body did not change from one to the other.
     fn fill_body_gap(&mut self) {
         let Some(place) = self.frames.len().checked_sub(3) else {
             return;
@@ -338,8 +338,8 @@ impl MovementDetector {
         }
     }
 
-    /// Records the speed of `kept`, the next second to be decoded, and returns the speeds that still
-    /// count for it.
+    /// Records the speed of `kept`, the next second to be decoded, and returns the speeds that
+    /// still count for it.
     fn update_speeds(&mut self, kept: &KeptFrame) -> PreviousSpeed {
         let (t_ms, speed_mps) = (kept.t_ms(), kept.speed_mps());
         if let Some(speed_mps) = speed_mps {

@@ -297,8 +297,8 @@ mod tests {
         }
     }
 
-    /// Behind a door the platform draws a new Wi-Fi fix every eight seconds, 30 m from the one before
-    /// and within its claimed 25 m, and repeats it in between. The courier rests.
+    /// Behind a door the platform draws a new Wi-Fi fix every eight seconds, 30 m from the one
+    /// before and within its claimed 25 m, and repeats it in between. The courier rests.
     #[test]
     fn fixes_that_jump_within_their_accuracy_show_no_vehicle() {
         let mut track = PositionTrack::default();

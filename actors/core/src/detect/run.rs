@@ -200,8 +200,8 @@ impl Run {
             && u32::from(self.tally.of(Counted::Sky)) * 2 * WINDOW_MS >= self.duration_ms()
     }
 
-    /// Returns whether an apparent ride is the drive over a ramp: a vehicle shakes the phone in most
-    /// seconds, and the height changes no faster than on a ramp. A cabin runs smoothly.
+    /// Returns whether an apparent ride is the drive over a ramp: a vehicle shakes the phone in
+    /// most seconds, and the height changes no faster than on a ramp. A cabin runs smoothly.
     fn is_ramp(&self) -> bool {
         let seconds = self.duration_ms() as f32 / WINDOW_MS as f32;
         u32::from(self.loud_sec) * 2 * WINDOW_MS > self.duration_ms()
@@ -258,13 +258,14 @@ impl Run {
         }
     }
 
-    /// Returns whether `run` ends this run without being an event itself: a pause of 5 to 8 s ends a
-    /// walk.
+    /// Returns whether `run` ends this run without being an event itself: a pause of 5 to 8 s ends
+    /// a walk.
     pub(super) fn is_ended_by(&self, run: &Self) -> bool {
         self.state == State::Walk && run.state == State::Still && run.duration_ms() >= PAUSE_MS_MAX
     }
 
-    /// Returns whether the following `run` belongs to this event if a run of the event's state follows.
+    /// Returns whether the following `run` belongs to this event if a run of the event's state
+    /// follows.
     pub(super) fn tolerates(&self, run: &Self) -> bool {
         let duration_ms = run.duration_ms();
         match (self.state, run.state) {

@@ -72,7 +72,8 @@ pub(super) struct Shaken {
     /// The last fixes that are at least as fast as a slow bicycle.
     brisk: Streak,
     displacement: Displacement,
-    /// The number of consecutive seconds in which the counter reported no rise, as far as they count.
+    /// The number of consecutive seconds in which the counter reported no rise, as far as they
+    /// count.
     silent_sec: u8,
     /// The newest rise of the step counter.
     risen_ms: Option<u32>,
@@ -144,8 +145,8 @@ mod tests {
         seconds.fold(None, |_, window| shaken.observe(&window))
     }
 
-    /// A courier rides a bicycle at 4.5 m/s over cobbles, which shake the phone like steps. The step
-    /// counter reports each second that there are none.
+    /// A courier rides a bicycle at 4.5 m/s over cobbles, which shake the phone like steps. The
+    /// step counter reports each second that there are none.
     #[test]
     fn a_bicycle_shakes_the_phone() {
         let ride = |counter: Option<u16>| (0..20).map(move |number| second(number, 4.5, counter));
@@ -170,8 +171,9 @@ mod tests {
         assert_eq!(newest(ride(1.5)), None, "a walk");
     }
 
-    /// A cargo bicycle moves at 3 m/s. The counter has reported no step for ten seconds. If it reports
-    /// only rises, or counts the steps of a courier who jogs, it shows no vehicle at that speed.
+    /// A cargo bicycle moves at 3 m/s. The counter has reported no step for ten seconds. If it
+    /// reports only rises, or counts the steps of a courier who jogs, it shows no vehicle at that
+    /// speed.
     #[test]
     fn a_slow_bicycle_shakes_the_phone_while_the_counter_reports_no_step() {
         let ride = |counter: Option<u16>| (0..20).map(move |number| second(number, 3.0, counter));

@@ -110,8 +110,8 @@ impl Arbiter {
         }
     }
 
-    /// Returns whether a vehicle that halted in traffic moves up: only the halt followed the drive, and
-    /// the body is carried at rest faster than a person walks.
+    /// Returns whether a vehicle that halted in traffic moves up: only the halt followed the drive,
+    /// and the body is carried at rest faster than a person walks.
     fn creeps(&mut self, frame: &KeptFrame, state: State) -> bool {
         let is_fast = state == State::Still
             && frame.has_body()
@@ -164,8 +164,8 @@ impl Arbiter {
             self.pending = ShortQueue::default();
             return;
         }
-        // A reported stay is final (contract 4), so the ride begins when the stay was long enough for
-        // its report.
+        // A reported stay is final (contract 4), so the ride begins when the stay was long enough
+        // for its report.
         let reported_until_ms = self
             .event
             .filter(|event| event.state == State::Still && event.is_by_body())

@@ -1,7 +1,8 @@
 //! Sensor Logger (iOS, Android): HTTP push, one JSON object for each batch period.
 //!
-//! Format: `PUSHING.md` and `UNITS.md` of `tszheichoi/awesome-sensor-logger`. Times are nanoseconds since 1970; negative
-//! accuracies, speeds and bearings mean "none"; pressure is in millibars, which are hectopascals.
+//! Format: `PUSHING.md` and `UNITS.md` of `tszheichoi/awesome-sensor-logger`. Times are nanoseconds
+//! since 1970; negative accuracies, speeds and bearings mean "none"; pressure is in millibars,
+//! which are hectopascals.
 //!
 //! A push is read in one pass by the scanner that also reads native batches. A push with an escape
 //! or a value of an unexpected type is read again by [`lenient`].

@@ -1,8 +1,9 @@
 //! Traccar Client (iOS, Android) and its SDK: a form or query of the OsmAnd protocol, or JSON.
 //!
-//! Formats: `OsmAndProtocolDecoder` of `traccar/traccar`; the JSON of version 9 with `location.coords`; the array of the
-//! SDK's uploader. Speeds are in knots, but metres per second within `coords`. Times are seconds since 1970, or
-//! milliseconds when they are too large for seconds, or ISO 8601.
+//! Formats: `OsmAndProtocolDecoder` of `traccar/traccar`; the JSON of version 9 with
+//! `location.coords`; the array of the SDK's uploader. Speeds are in knots, but metres per second
+//! within `coords`. Times are seconds since 1970, or milliseconds when they are too large for
+//! seconds, or ISO 8601.
 
 mod scan;
 

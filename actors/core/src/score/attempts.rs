@@ -119,8 +119,8 @@ fn is_at_address(ctx: &ScoringContext<'_>, doorstep: &Doorstep, door: &Stay) -> 
     }
 }
 
-/// Returns whether the position of a stay near the address is accurate enough to show that it was at
-/// another door.
+/// Returns whether the position of a stay near the address is accurate enough to show that it was
+/// at another door.
 fn is_clearly_beside(ctx: &ScoringContext<'_>, stay: &Stay) -> bool {
     stay.estimate.is_some_and(|estimate| {
         let (distance_m, sigma_m) = ctx.offset_from_address(estimate);
@@ -129,7 +129,8 @@ fn is_clearly_beside(ctx: &ScoringContext<'_>, stay: &Stay) -> bool {
 }
 
 /// Returns the stays of a visit that were at the door itself. A stay some steps before or after it
-/// in the same visit was a pause on the way, for a gate or a call, unless the app sent a mark there.
+/// in the same visit was a pause on the way, for a gate or a call, unless the app sent a mark
+/// there.
 fn stays_at_door<'v, 's>(
     ctx: &ScoringContext<'_>,
     door: &Stay,

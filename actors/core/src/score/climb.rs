@@ -116,8 +116,8 @@ pub(crate) fn find(ctx: &ScoringContext<'_>, places: &Places, evidence: &mut Evi
         );
         return Climb::unknown(elevator_used);
     }
-    // Without a drop-off the end of the session counts only if it is on another floor: a courier who
-    // has come back down shows no floor.
+    // Without a drop-off the end of the session counts only if it is on another floor: a courier
+    // who has come back down shows no floor.
     let is_back_at_ground =
         |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
     let way = ground::measure(ctx, places, (from_ms, to_ms), foot)
@@ -185,7 +185,8 @@ fn doubtful(building: &Building, detected_m: f32, found: &Estimate) -> Option<Ra
     })
 }
 
-/// Measures the rise to the drop-off from the street, if the vehicle was parked in a garage below it.
+/// Measures the rise to the drop-off from the street, if the vehicle was parked in a garage below
+/// it.
 fn from_street(
     ctx: &ScoringContext<'_>,
     foot: FootPeriod,
@@ -255,7 +256,8 @@ fn climbs<'a>(ctx: &ScoringContext<'a>, from_ms: u32, to_ms: u32) -> Vec<&'a Eve
         .collect()
 }
 
-/// Returns the height of a climb in metres, negative for down. Returns `None` if it was not measured.
+/// Returns the height of a climb in metres, negative for down. Returns `None` if it was not
+/// measured.
 fn signed_height_m(event: &Event) -> Option<f32> {
     let Metadata::Climb {
         direction,
@@ -367,8 +369,9 @@ fn floor_probabilities(estimate: &Estimate) -> String {
     text
 }
 
-/// Returns whether an elevator was used, and adds the evidence. It is `Some(false)` only if pressure
-/// or vertical acceleration was recorded nearly continuously, and `None` if that is unknown.
+/// Returns whether an elevator was used, and adds the evidence. It is `Some(false)` only if
+/// pressure or vertical acceleration was recorded nearly continuously, and `None` if that is
+/// unknown.
 fn elevator_used(
     ctx: &ScoringContext<'_>,
     places: &Places,
@@ -438,8 +441,8 @@ fn elevator_used(
     None
 }
 
-/// Returns for how long in `from_ms..to_ms` pressure samples were frequent enough to show a ride, in
-/// milliseconds.
+/// Returns for how long in `from_ms..to_ms` pressure samples were frequent enough to show a ride,
+/// in milliseconds.
 fn measured_pressure_ms(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> u32 {
     let levels = ctx.height.levels(from_ms, to_ms);
     let next = levels.iter().skip(1).map(|level| level.t_ms);

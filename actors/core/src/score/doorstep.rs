@@ -247,7 +247,8 @@ fn explain_vertical(
     );
 }
 
-/// Returns a sentence that explains why the floor differs from the floors climbed, or an empty text.
+/// Returns a sentence that explains why the floor differs from the floors climbed, or an empty
+/// text.
 fn floor_difference(climb: &Climb) -> String {
     match (&climb.from_street, climb.rise) {
         (Some(street), Some(rise)) => format!(

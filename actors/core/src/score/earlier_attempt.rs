@@ -7,9 +7,9 @@ use super::scoring_context::ScoringContext;
 use crate::score::parameters::door::attempts::ATTEMPT_LEAST_MS;
 use crate::score::parameters::place::stays::SAME_FLOOR_M;
 
-/// Returns the stay at the address's door if the drop-off was at another door, because nobody opened
-/// and a neighbour took the parcel. Among several stays it is the one with the most points. A pause
-/// that looks like one at a gate is taken only if there is no other stay.
+/// Returns the stay at the address's door if the drop-off was at another door, because nobody
+/// opened and a neighbour took the parcel. Among several stays it is the one with the most points.
+/// A pause that looks like one at a gate is taken only if there is no other stay.
 pub(crate) fn earlier_attempt<'p>(
     ctx: &ScoringContext<'_>,
     places: &'p Places,

@@ -3,9 +3,9 @@
 //!
 //! Noise does not repeat itself, so the fingerprint compares the noise of the positions and of the
 //! phone's other measurements. Each is divided into overlapping pieces, and the smallest hashes of
-//! all pieces are kept (Broder 1997, min-wise hashing): the share of equal hashes estimates the share
-//! of equal pieces. Two genuine trips share hardly any piece. A copy shares all of them, wherever it
-//! is cut and however its times are shifted.
+//! all pieces are kept (Broder 1997, min-wise hashing): the share of equal hashes estimates the
+//! share of equal pieces. Two genuine trips share hardly any piece. A copy shares all of them,
+//! wherever it is cut and however its times are shifted.
 //!
 //! - **Positions**: four successive displacements, each rounded to a quarter of a metre.
 //! - **Channels**: values to the last bit, in runs of eight: accuracy; speed, course and altitude;
@@ -48,9 +48,10 @@ impl Fingerprint {
         share(&self.slots, &other.slots)
     }
 
-    /// Returns the similarity of this trace and the other, 0 to 1, if one is a copy of the other. It is
-    /// that of the positions or the second-highest of the channels, or else that of the courses. The
-    /// other fingerprint may be a stored one, and this one must be new (see [`course`]).
+    /// Returns the similarity of this trace and the other, 0 to 1, if one is a copy of the other.
+    /// It is that of the positions or the second-highest of the channels, or else that of the
+    /// courses. The other fingerprint may be a stored one, and this one must be new (see
+    /// [`course`]).
     #[must_use]
     pub fn copy_of(&self, other: &Self) -> Option<f32> {
         self.repeated_share(other)

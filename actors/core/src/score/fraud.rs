@@ -1,5 +1,5 @@
-//! Estimates how likely the telemetry or the claim is false, from the log-odds of independent groups
-//! of evidence.
+//! Estimates how likely the telemetry or the claim is false, from the log-odds of independent
+//! groups of evidence.
 //!
 //! `logit = prior + Σ over groups of min(Σ signals, cap) − reduction by poor visibility + evidence
 //! at the door`. Poor visibility reduces every inferred signal, so that missing data alone cannot
@@ -150,7 +150,8 @@ pub(super) fn score(
             grounds.push(group.name());
         }
     }
-    // If the positions themselves are in doubt, a door that they show is no evidence for the courier.
+    // If the positions themselves are in doubt, a door that they show is no evidence for the
+    // courier.
     let is_doubted = signals
         .iter()
         .any(|signal| signal.group.is_fact() || signal.points >= weights::DOUBT);
@@ -359,8 +360,8 @@ fn copied_trace_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     })
 }
 
-/// Returns whether door, mark and body agree. The claim is then very likely true, whatever anomalies
-/// the positions have.
+/// Returns whether door, mark and body agree. The claim is then very likely true, whatever
+/// anomalies the positions have.
 fn has_door_evidence(ctx: &ScoringContext<'_>, findings: &Findings<'_>) -> bool {
     let marked = findings
         .places

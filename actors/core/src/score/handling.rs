@@ -8,8 +8,9 @@ use crate::score::parameters::place::handling::{DOORS_MS, STEPS_MAX};
 use crate::window::windows_between;
 
 /// Returns the time of an apparent ride during which the courier reported a drop-off, if only the
-/// acceleration shows it and the session has no other ride. Nobody drops off a parcel in an elevator,
-/// and a courier who reports the drop-off only on the way down has another ride, on the way up.
+/// acceleration shows it and the session has no other ride. Nobody drops off a parcel in an
+/// elevator, and a courier who reports the drop-off only on the way down has another ride, on the
+/// way up.
 pub(super) fn apparent_ride(input: &ScoreInput<'_>, end_ms: u32) -> Option<(u32, u32)> {
     let rides = || {
         let events = input.events.iter();

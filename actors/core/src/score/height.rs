@@ -66,8 +66,8 @@ impl HeightTrack {
     }
 }
 
-/// Fills the seconds between two readings of a barometer that reports rarely. The height between them
-/// counts as changing steadily.
+/// Fills the seconds between two readings of a barometer that reports rarely. The height between
+/// them counts as changing steadily.
 fn with_gaps_filled(levels: &[Level]) -> Vec<Level> {
     let mut all: Vec<Level> = Vec::with_capacity(levels.len());
     for &level in levels {
@@ -116,8 +116,8 @@ pub(crate) struct Rise {
     pub(crate) sigma_m: f32,
 }
 
-/// Returns the rise from one level to the other, or `None` if they are so far apart in time that the
-/// weather may have changed the pressure by more than the rise.
+/// Returns the rise from one level to the other, or `None` if they are so far apart in time that
+/// the weather may have changed the pressure by more than the rise.
 pub(crate) fn rise(from: Level, to: Level) -> Option<Rise> {
     let apart_ms = to.t_ms.abs_diff(from.t_ms);
     if apart_ms > COMPARABLE_MS {

@@ -14,7 +14,8 @@ pub(crate) struct Jump {
     pub(crate) t_ms: u32,
     /// Whether the positions stayed at the jump's destination; otherwise it was a single outlier.
     pub(crate) is_lasting: bool,
-    /// Whether the jump is so far, between positions that claim to be accurate, that no receiver misjudges it.
+    /// Whether the jump is so far, between positions that claim to be accurate, that no receiver
+    /// misjudges it.
     pub(crate) is_far: bool,
 }
 
@@ -141,9 +142,9 @@ fn is_at_rest(windows: &[Window], (from_ms, to_ms): (u32, u32)) -> bool {
             .is_some_and(|&spread| spread < REST_ACCEL_STD)
 }
 
-/// Removes the fixes that a jump reached, because they do not show that the phone was there. After a
-/// lasting jump these are all fixes until one lies within a walk of the place before the jump; after
-/// any other jump it is a single fix.
+/// Removes the fixes that a jump reached, because they do not show that the phone was there. After
+/// a lasting jump these are all fixes until one lies within a walk of the place before the jump;
+/// after any other jump it is a single fix.
 pub(crate) fn remove_jumped_fixes(fixes: &mut Vec<Fix>, jumps: &[Jump]) {
     let outliers: Vec<u32> = jumps
         .iter()

@@ -167,8 +167,8 @@ impl PlaceKnowledge {
         self.sessions.is_empty()
     }
 
-    /// Returns the knowledge on `day` (since 1970) about `address`, without a copied trace: those are
-    /// looked up elsewhere.
+    /// Returns the knowledge on `day` (since 1970) about `address`, without a copied trace: those
+    /// are looked up elsewhere.
     #[must_use]
     pub fn known(&self, address: &Address, day: u32) -> Knowledge {
         let frame = LocalFrame::new(address.point);

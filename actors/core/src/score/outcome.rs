@@ -402,8 +402,8 @@ fn lobby_hand_off(
     Some(ReasonCode::PossibleLobbyHandoff)
 }
 
-/// Returns whether the stay of the drop-off was at a door. At the address every stay is. Elsewhere a
-/// stay with a mark is, and a short stay in the streets around. Any other stay is a break or an
+/// Returns whether the stay of the drop-off was at a door. At the address every stay is. Elsewhere
+/// a stay with a mark is, and a short stay in the streets around. Any other stay is a break or an
 /// errand.
 pub(crate) fn is_stay_at_door(
     ctx: &ScoringContext<'_>,

@@ -110,13 +110,13 @@ fn marked_at(ctx: &ScoringContext<'_>) -> Option<(u32, DropOffSource)> {
     foot_period_at(ctx, at_ms).map(|_| (at_ms, DropOffSource::Pod))
 }
 
-/// Returns the time of the proof of delivery on the phone's clock, if the clocks of phone and service
-/// can be compared.
+/// Returns the time of the proof of delivery on the phone's clock, if the clocks of phone and
+/// service can be compared.
 ///
-/// The service sets the time of the proof, and the phone sets the times of the samples. If telemetry
-/// continues long after the end of the session, the phone sent it later than it recorded it, so the
-/// two clocks cannot be compared. A phone whose clock is ahead also seems to continue after the end,
-/// by as much as it is ahead.
+/// The service sets the time of the proof, and the phone sets the times of the samples. If
+/// telemetry continues long after the end of the session, the phone sent it later than it recorded
+/// it, so the two clocks cannot be compared. A phone whose clock is ahead also seems to continue
+/// after the end, by as much as it is ahead.
 pub(crate) fn proof_at(ctx: &ScoringContext<'_>) -> Option<u32> {
     let pod = ctx.input.pod?;
     let beyond_end_ms = ctx.end_ms.saturating_sub(ctx.input.duration_ms);
@@ -125,8 +125,8 @@ pub(crate) fn proof_at(ctx: &ScoringContext<'_>) -> Option<u32> {
         .filter(|&pod_ms| comparable && pod_ms <= ctx.end_ms)
 }
 
-/// Finds the drop-off: at the app's mark or at the proof of delivery, or else at the stay that looks
-/// most like one at a door.
+/// Finds the drop-off: at the app's mark or at the proof of delivery, or else at the stay that
+/// looks most like one at a door.
 fn drop_off(
     ctx: &ScoringContext<'_>,
     stays: &[Stay],
@@ -213,9 +213,9 @@ fn tap_on_the_way_back(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> 
     Some(claimed_at(stay, at_ms))
 }
 
-/// Returns the drop-off of a courier who marked it on foot, minutes before a stay at the address and
-/// without a drive between: the courier tapped on the way to the door. `claimed_ms` is the time of
-/// the mark.
+/// Returns the drop-off of a courier who marked it on foot, minutes before a stay at the address
+/// and without a drive between: the courier tapped on the way to the door. `claimed_ms` is the time
+/// of the mark.
 fn tap_on_the_way_there(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     let until_ms = at_ms.saturating_add(EARLY_TAP_MS);
     let stay = best_of(ctx, stays, |stay| {
@@ -253,8 +253,8 @@ fn best_at_address(
     })
 }
 
-/// Returns the stay at the address with the most points, among those that `may_be` accepts. It takes
-/// a pause that looks like one at a gate only if there is no other stay.
+/// Returns the stay at the address with the most points, among those that `may_be` accepts. It
+/// takes a pause that looks like one at a gate only if there is no other stay.
 fn best_of(
     ctx: &ScoringContext<'_>,
     stays: &[Stay],

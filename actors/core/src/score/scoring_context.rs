@@ -377,8 +377,8 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
 }
 
 /// Extends the first period on foot to the start of the session, if the session begins at the door:
-/// with a mark of a drop-off before any drive or climb, and after hardly a step. Returns the time of
-/// that mark.
+/// with a mark of a drop-off before any drive or climb, and after hardly a step. Returns the time
+/// of that mark.
 fn start_at_door(
     foot_periods: &mut [FootPeriod],
     timeline: &[&Event],
@@ -431,8 +431,8 @@ fn foot_periods(timeline: &[&Event], end_ms: u32) -> Vec<FootPeriod> {
         .filter(|event| event.event_type == EventType::Driving);
     while let Some(period) = periods.next() {
         let foot = foot_period_of(period, parked_ms, end_ms);
-        // After the last drive no vehicle takes the courier away, so a stay at the end still belongs
-        // to the period on foot.
+        // After the last drive no vehicle takes the courier away, so a stay at the end still
+        // belongs to the period on foot.
         let is_last = periods.peek().is_none();
         foot_periods.extend(foot.map(|foot| FootPeriod {
             to_ms: if is_last {

@@ -1,9 +1,10 @@
 //! Measures how complete the data is, relative to the channels of the device.
 //!
 //! Time is divided into bins of five seconds. The first sample of a channel covers a part of a bin
-//! ([`weights::HEARD`]); more samples cover the rest, compared with the channel's usual frequency. If
-//! the device does not declare its sensors, a silent channel may be absent or lost. The reading with
-//! the higher score counts, so that losing the last sample of a channel never raises the score.
+//! ([`weights::HEARD`]); more samples cover the rest, compared with the channel's usual frequency.
+//! If the device does not declare its sensors, a silent channel may be absent or lost. The reading
+//! with the higher score counts, so that losing the last sample of a channel never raises the
+//! score.
 
 mod silence;
 
@@ -27,8 +28,8 @@ pub(crate) struct Visibility {
     pub(crate) coverage: f64,
     /// The coverage of the position over the whole session.
     pub(crate) position: f64,
-    /// The score of the time up to the last sample if a long silence follows it, because the app was
-    /// stopped late. It is at least `score`.
+    /// The score of the time up to the last sample if a long silence follows it, because the app
+    /// was stopped late. It is at least `score`.
     pub(crate) until_silence: f64,
 }
 
@@ -163,8 +164,8 @@ pub(crate) fn score(
     }
 }
 
-/// Returns the coverage of the time up to the last sample, reduced only for little data. Returns `None`
-/// unless a long silence follows and a stay at a door was recorded before it.
+/// Returns the coverage of the time up to the last sample, reduced only for little data. Returns
+/// `None` unless a long silence follows and a stay at a door was recorded before it.
 fn until_silence(ctx: &ScoringContext<'_>, places: &Places, critical: (u32, u32)) -> Option<f64> {
     places.door_stay()?;
     let mut windows = ctx.input.windows.iter().rev();

@@ -1,10 +1,11 @@
 //! Recomputes the changes of a completed session as its watchers saw them, for later readers.
 //!
-//! While the session is live, its machine has the changes ([`super::SessionMachine::numbered_changes_since`]).
-//! After the end they are recomputed from the batches that arrived before the end, without batches
-//! for skipped gaps and without quarantined ones. The live machine processed these batches, or
-//! would have if the session had not ended first, so its changes are a prefix of this. The insight
-//! uses all batches, late ones too, so its timeline may differ; it is sent with the insight.
+//! While the session is live, its machine has the changes
+//! ([`super::SessionMachine::numbered_changes_since`]). After the end they are recomputed from the
+//! batches that arrived before the end, without batches for skipped gaps and without quarantined
+//! ones. The live machine processed these batches, or would have if the session had not ended
+//! first, so its changes are a prefix of this. The insight uses all batches, late ones too, so its
+//! timeline may differ; it is sent with the insight.
 
 use std::collections::BTreeSet;
 

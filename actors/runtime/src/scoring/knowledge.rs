@@ -194,8 +194,8 @@ pub(crate) async fn forget(
 /// The contributions of a session to the knowledge about its place.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Contributions {
-    /// Observations about the place. A place does not record the session of an observation, so those
-    /// of the same courier on the same day are included.
+    /// Observations about the place. A place does not record the session of an observation, so
+    /// those of the same courier on the same day are included.
     pub places: Vec<PlaceFacts>,
     /// The number of learned rows that hold the fingerprint of the session's trace.
     pub traces: usize,
@@ -222,7 +222,8 @@ pub(crate) async fn contributions(
     Ok(found)
 }
 
-/// Returns the keys of the learned rows that a session's first insight may have written, without looking at the store.
+/// Returns the keys of the learned rows that a session's first insight may have written, without
+/// looking at the store.
 pub(crate) fn keys_of(start: &SessionStart, fingerprint: Option<&Fingerprint>) -> Vec<[u8; 32]> {
     let traces = trace_rows(start.tenant, fingerprint);
     std::iter::once(place_row(start)).chain(traces).collect()

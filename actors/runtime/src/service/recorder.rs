@@ -142,7 +142,8 @@ impl Service {
         Err(StoreError::Overloaded.into())
     }
 
-    /// Updates the state if the service or the customer has ended the newest session of the recorder.
+    /// Updates the state if the service or the customer has ended the newest session of the
+    /// recorder.
     async fn refresh_newest_end(&self, state: &mut RecorderState) -> StoreResult<()> {
         let open = state.newest().filter(|newest| newest.ended_at_ms.is_none());
         let Some((session_id, started_at_ms)) = open.and_then(|newest| {

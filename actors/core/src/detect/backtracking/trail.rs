@@ -141,8 +141,8 @@ impl Trail {
         path_m
     }
 
-    /// Returns how far `place` lies beyond the crumb `from` in the direction of the path, in metres;
-    /// negative if it lies before the crumb.
+    /// Returns how far `place` lies beyond the crumb `from` in the direction of the path, in
+    /// metres; negative if it lies before the crumb.
     pub(super) fn ahead_m(&self, from: &Crumb, place: Place) -> f32 {
         let newer = (0..self.len()).filter_map(|number| self.get(number));
         let Some(next) = newer.into_iter().find(|crumb| crumb.t_ms > from.t_ms) else {
@@ -176,8 +176,8 @@ impl Trail {
         ring.put(at, crumb);
     }
 
-    /// Calls `visit` with the number of each crumb within `near_m` of `place`, in any order. It also
-    /// reports a few crumbs slightly farther away.
+    /// Calls `visit` with the number of each crumb within `near_m` of `place`, in any order. It
+    /// also reports a few crumbs slightly farther away.
     pub(super) fn each_near(&self, place: Place, near_m: f32, mut visit: impl FnMut(usize)) {
         let Some(ring) = &self.0 else { return };
         // For most crumbs it is enough to know that they are far away, so roots are computed only

@@ -59,8 +59,9 @@ impl Approach {
         self.is_inside = true;
     }
 
-    /// Records that the courier turned back from a stay or from the drop-off. The return may have begun
-    /// already. If the position of the stay is poor, the newest good place stands for the door.
+    /// Records that the courier turned back from a stay or from the drop-off. The return may have
+    /// begun already. If the position of the stay is poor, the newest good place stands for the
+    /// door.
     pub(super) fn turn_back(&mut self, pause: &Pause) {
         self.is_return = true;
         let is_good = pause.accuracy_m <= GATE_OUTSIDE_ACCURACY_M_MAX;
@@ -69,8 +70,8 @@ impl Approach {
         self.far_m = both.map_or(0.0, |(door, onward)| door.distance_m(onward));
     }
 
-    /// Records that the courier rested at a place and walks on. A rest away from the door ends a return,
-    /// because the courier may go to a door again.
+    /// Records that the courier rested at a place and walks on. A rest away from the door ends a
+    /// return, because the courier may go to a door again.
     pub(super) fn rest_at(&mut self, place: Place, t_ms: u32) {
         let away_m = self.door.map_or(0.0, |door| door.distance_m(place));
         if !self.is_inside && self.is_return && away_m.min(self.far_m) >= GATE_RETURN_M {
@@ -78,9 +79,10 @@ impl Approach {
         }
     }
 
-    /// Processes the next second. The courier has left the building when good fixes on foot are away
-    /// from its door, at the height outside. The path from the door is a return until it leads back
-    /// again. During an open climb nothing is decided, because the climb may have ended seconds ago.
+    /// Processes the next second. The courier has left the building when good fixes on foot are
+    /// away from its door, at the height outside. The path from the door is a return until it leads
+    /// back again. During an open climb nothing is decided, because the climb may have ended
+    /// seconds ago.
     pub(super) fn observe(&mut self, observation: &Observation<'_>, is_climbing: bool) {
         for fix in observation.window.fixes() {
             self.reports_speed |= fix.speed_mps.is_some_and(|mps| mps > 0.0);

@@ -43,8 +43,8 @@ impl GateDetector {
         }
     }
 
-    /// Returns whether the pause was the wait for an elevator: after a few steps the height changes at
-    /// rest for several seconds. The pressure leap of a door lasts less.
+    /// Returns whether the pause was the wait for an elevator: after a few steps the height changes
+    /// at rest for several seconds. The pressure leap of a door lasts less.
     pub(super) fn is_climbing_at_rest(&mut self, observation: &Observation<'_>) -> bool {
         let both = observation.height_m.zip(self.rest_m);
         let is_away =
@@ -60,8 +60,8 @@ impl GateDetector {
             && before.is_some_and(|pause| pause.end_ms.is_some())
     }
 
-    /// Judges the pauses before a ride: the newest is the wait for the cabin or the time in it, and the
-    /// earlier one may have been at the main door.
+    /// Judges the pauses before a ride: the newest is the wait for the cabin or the time in it, and
+    /// the earlier one may have been at the main door.
     pub(super) fn judge_before_ride(
         &mut self,
         context: &SessionContext,

@@ -161,8 +161,8 @@ impl Pause {
             .is_some_and(|away_m| away_m <= GATE_NEAR_M)
     }
 
-    /// Sets the place that the walk after the pause has reached, unless the fix jumped there or is much
-    /// less accurate than before: behind a door fixes show no direction.
+    /// Sets the place that the walk after the pause has reached, unless the fix jumped there or is
+    /// much less accurate than before: behind a door fixes show no direction.
     pub(super) fn set_onward(&mut self, t_ms: u32, place: Place, accuracy_m: f32) {
         let (Some(end_ms), Some(from)) = (self.end_ms, self.place) else {
             return;
@@ -178,7 +178,8 @@ impl Pause {
     }
 
     /// Returns whether the walk turned round. The pause is then the end of the way and not a
-    /// passage. Positions decide if they show the direction clearly, and otherwise the gyroscope does.
+    /// passage. Positions decide if they show the direction clearly, and otherwise the gyroscope
+    /// does.
     pub(super) fn goes_back(&self) -> bool {
         let cosine = self.cosine();
         if let Some(yaw_rad) = self.yaw_rad {
@@ -202,7 +203,8 @@ impl Pause {
     }
 
     /// Returns the cosine of the angle between the path to the pause and the path from it. Returns
-    /// `None` if one of them is shorter than its position error, because its direction is then noise.
+    /// `None` if one of them is shorter than its position error, because its direction is then
+    /// noise.
     fn cosine(&self) -> Option<f32> {
         let (from, place, here) = (self.from?, self.place?, self.onward?);
         let (came, goes) = (place.distance_m(from), here.distance_m(place));

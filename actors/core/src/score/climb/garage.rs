@@ -41,8 +41,8 @@ pub(super) fn rise_to_vehicle(
     })
 }
 
-/// Returns the time of the last fix until `until_ms` that was as accurate as usual during the drive,
-/// if that time is before `from_ms`.
+/// Returns the time of the last fix until `until_ms` that was as accurate as usual during the
+/// drive, if that time is before `from_ms`.
 fn last_good_fix_ms(ctx: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
     let fixes = ctx.fixes(from_ms.saturating_sub(RAMP_MS), until_ms);
     let mut claims: Vec<f32> = fixes

@@ -71,8 +71,8 @@ pub(super) fn measure(
             sigma_m: levels.sigma_m,
         }),
         (Some(levels), Some(climbed)) if (levels.metres - climbed).abs() <= AGREE_M => Some(levels),
-        // If they disagree, the levels are more reliable, provided that the entrance is known by more
-        // than the climb itself, or a part of the climb was too slow to be detected.
+        // If they disagree, the levels are more reliable, provided that the entrance is known by
+        // more than the climb itself, or a part of the climb was too slow to be detected.
         (Some(levels), Some(climbed)) => Some(if is_timed || lost.is_some() {
             levels
         } else {
@@ -90,8 +90,8 @@ pub(super) fn measure(
     })
 }
 
-/// Returns the level of the ground, from which the climb begins at `begun_ms`. It is the level of the
-/// hall, or else of the street in the time `street_ms` before the entrance.
+/// Returns the level of the ground, from which the climb begins at `begun_ms`. It is the level of
+/// the hall, or else of the street in the time `street_ms` before the entrance.
 fn ground(
     ctx: &ScoringContext<'_>,
     places: &Places,

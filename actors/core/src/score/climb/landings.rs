@@ -94,8 +94,8 @@ fn noise_m(heights_m: &[f32]) -> Option<f32> {
     Some(quantile(bends, 0.5)? / (0.6745 * 6.0_f32.sqrt()))
 }
 
-/// Returns the slopes over two seconds: a landing lasts at least that long, and a longer span lessens
-/// the noise.
+/// Returns the slopes over two seconds: a landing lasts at least that long, and a longer span
+/// lessens the noise.
 fn slopes_mps(heights_m: &[f32]) -> impl Iterator<Item = f32> {
     let later = heights_m.iter().skip(2);
     heights_m.iter().zip(later).map(|(a, b)| (b - a) / 2.0)

@@ -10,8 +10,8 @@ use crate::score::parameters::door::leap::{
 use crate::score::scoring_context::{BodyState, ScoringContext, body_state};
 use crate::window::WINDOW_MS;
 
-/// Returns the time at which the courier had passed the door at about `entrance_ms`, if the pressure
-/// leapt there before `until_ms`.
+/// Returns the time at which the courier had passed the door at about `entrance_ms`, if the
+/// pressure leapt there before `until_ms`.
 pub(super) fn inside_door_ms(
     ctx: &ScoringContext<'_>,
     entrance_ms: u32,
@@ -109,7 +109,8 @@ mod tests {
         last_leap(&levels(heights_m), |_| true)
     }
 
-    /// Returns eight seconds on the level, the given heights, and eight seconds on the last of them.
+    /// Returns eight seconds on the level, the given heights, and eight seconds on the last of
+    /// them.
     fn way(heights_m: &[f32]) -> Vec<f32> {
         let last_m = heights_m.last().copied().unwrap_or(0.0);
         [&[0.0; 8], heights_m, &[last_m; 8]].concat()

@@ -9,8 +9,8 @@ use crate::score::parameters::door::stops::{END_M, LEVEL_M, STOP_SECONDS, STOPS_
 use crate::score::place::Places;
 use crate::score::scoring_context::{ScoringContext, event_end_ms};
 
-/// Returns the heights above the entrance, in metres, at which the path was level between two climbs
-/// or at which a ride stopped.
+/// Returns the heights above the entrance, in metres, at which the path was level between two
+/// climbs or at which a ride stopped.
 pub(super) fn heights_m(
     ctx: &ScoringContext<'_>,
     places: &Places,
@@ -78,8 +78,8 @@ fn ride_stops(levels: &[Level]) -> Vec<f32> {
     halts
 }
 
-/// Returns the number of full turns on the stairs. Returns `None` if one of the climbs is a ride, or
-/// the gyroscope sent too little data.
+/// Returns the number of full turns on the stairs. Returns `None` if one of the climbs is a ride,
+/// or the gyroscope sent too little data.
 pub(super) fn turns(ctx: &ScoringContext<'_>, climbs: &[&Event]) -> Option<f32> {
     let on_stairs = climbs
         .iter()

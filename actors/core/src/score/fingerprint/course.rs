@@ -196,8 +196,8 @@ impl Course {
         placed.collect()
     }
 
-    /// Returns the knots whose times lie within this trace after a shift by `shift_sec`, or `None` if
-    /// they are too few or span too little time.
+    /// Returns the knots whose times lie within this trace after a shift by `shift_sec`, or `None`
+    /// if they are too few or span too little time.
     fn knots_within<'k>(&self, others: OtherKnots<'k>, shift_sec: f64) -> Option<&'k [Knot]> {
         let to = self.way.length_sec();
         let knots = others.knots;
@@ -208,8 +208,8 @@ impl Course {
         (within.len() >= KNOTS_LEAST && overlap_sec >= others.overlap_sec).then_some(within)
     }
 
-    /// Compares some knots with this trace after a shift by `shift_sec`. Returns the mean difference of
-    /// the displacements between them in metres, if it is less than `least_m`.
+    /// Compares some knots with this trace after a shift by `shift_sec`. Returns the mean
+    /// difference of the displacements between them in metres, if it is less than `least_m`.
     fn coarse_difference_m(
         &self,
         others: OtherKnots<'_>,
@@ -282,8 +282,8 @@ struct OtherKnots<'k> {
     overlap_sec: f64,
 }
 
-/// The offset of a place from its knot in metres, and the speed of the trace there in m/s, both east
-/// and north.
+/// The offset of a place from its knot in metres, and the speed of the trace there in m/s, both
+/// east and north.
 type Pair = ([f64; 2], [f64; 2]);
 
 /// The comparison of a trace with knots after a shift in time.
@@ -365,9 +365,9 @@ fn pieces(fixes: &[&Fix]) -> [Vec<u64>; 2] {
     pieces
 }
 
-/// Returns the displacements between the mean places of successive blocks. The phone is where it was
-/// in a block without fixes, as phones send none at rest. Returns `None` if the way is too short or
-/// contains a jump.
+/// Returns the displacements between the mean places of successive blocks. The phone is where it
+/// was in a block without fixes, as phones send none at rest. Returns `None` if the way is too
+/// short or contains a jump.
 fn steps(sums: &[(f64, f64)], edges: &[usize; BLOCKS + 1]) -> Option<[[f64; 2]; BLOCKS - 1]> {
     let mut means = [(0.0, 0.0); BLOCKS];
     for (mean, edge) in means.iter_mut().zip(edges.windows(2)) {

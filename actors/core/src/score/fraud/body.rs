@@ -223,7 +223,8 @@ fn walk_signal(ctx: &ScoringContext<'_>, pieces: &[Piece]) -> Option<Signal> {
             .iter()
             .any(|window| window.steps.is_some());
     let on_foot = |piece: &&Piece| !piece.on_road && FOOT_MPS.contains(&piece.speed_mps);
-    // A phone without a step counter may be carried so gently that nothing shows, but not as if it lay on a table.
+    // A phone without a step counter may be carried so gently that nothing shows, but not as if it
+    // lay on a table.
     let still = |piece: &&Piece| {
         on_foot(piece)
             && piece.body == BodyRest::Still

@@ -28,7 +28,8 @@ pub(super) fn signals(ctx: &ScoringContext<'_>, findings: &Findings<'_>) -> Vec<
     let Some(mut claimed) = claimed else {
         return far_proof_signal(ctx).into_iter().collect();
     };
-    // A claim that was made before or after the stay is judged by the phone's position at that time.
+    // A claim that was made before or after the stay is judged by the phone's position at that
+    // time.
     if let Some(claimed_ms) = claimed.claimed_ms {
         claimed.at_ms = claimed_ms;
         claimed.estimate = estimate_at(ctx, claimed_ms);
@@ -114,9 +115,9 @@ fn far_signal(ctx: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
     })
 }
 
-/// Returns the signal of a drop-off at positions that had jumped away and back. The positions before
-/// and after it show the true place of the phone. A receiver that was wrong from the start, and then
-/// found its place, does not jump back.
+/// Returns the signal of a drop-off at positions that had jumped away and back. The positions
+/// before and after it show the true place of the phone. A receiver that was wrong from the start,
+/// and then found its place, does not jump back.
 fn between_jumps_signal(ctx: &ScoringContext<'_>, claimed: DropOff) -> Option<Signal> {
     let at_ms = claimed.at_ms;
     let next = ctx.fixes.partition_point(|fix| fix.t_ms <= at_ms);

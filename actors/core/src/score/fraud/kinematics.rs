@@ -60,7 +60,8 @@ fn jump_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     })
 }
 
-/// Counts the far jumps after which the position stays. A smoothed position reaches its goal in several jumps.
+/// Counts the far jumps after which the position stays. A smoothed position reaches its goal in
+/// several jumps.
 fn far_teleports(jumps: &[Jump]) -> usize {
     let is_one_move = |a: &Jump, b: &Jump| b.t_ms.saturating_sub(a.t_ms) <= ONE_MOVE_MS;
     let is_teleport = |moved: &&[Jump]| {

@@ -19,13 +19,14 @@ crate::parameters::table! {
     pub(crate) mod body {
         /// The length of the pieces over which positions are compared.
         PIECE_MS: u32 = 20_000;
-        /// The least distance in accuracies that is not drift, if the phone does not report its speed.
+        /// The least distance in accuracies that is not drift, if the phone does not report its
+        /// speed.
         DRIFT_SIGMAS: f32 = 2.5;
-        /// The least distance in accuracies that is not drift, if the reported speed, which receivers
-        /// measure independently of the position, shows movement.
+        /// The least distance in accuracies that is not drift, if the reported speed, which
+        /// receivers measure independently of the position, shows movement.
         MOVED_SIGMAS: f32 = 1.5;
-        /// The share by which a distance counts without a reported speed: indoors, radio positions drift
-        /// far and claim to be exact.
+        /// The share by which a distance counts without a reported speed: indoors, radio positions
+        /// drift far and claim to be exact.
         UNTOLD_SHARE: f32 = 0.5;
         /// The least median reported speed of a path; hardly any fix of a stay reaches it.
         MOVED_MPS: f32 = 0.5;

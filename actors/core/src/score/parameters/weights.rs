@@ -1,7 +1,8 @@
 //! The weights of scores, in points.
 //!
-//! Log-odds without a measured origin are starting values by judgement, to be fitted once sessions with a known
-//! truth exist; until then `fraudScore` is a risk index and not a calibrated probability.
+//! Log-odds without a measured origin are starting values by judgement, to be fitted once sessions
+//! with a known truth exist; until then `fraudScore` is a risk index and not a calibrated
+//! probability.
 
 crate::parameters::table! {
     /// The log-odds of fraud.
@@ -15,13 +16,14 @@ crate::parameters::table! {
         /// The cap of the body group: two of its sensors, or one over walks and drives alike, show
         /// that the body never moved.
         BODY_CAP: f64 = 5.2;
-        /// The most that platform flags and an exact copy of a trace may add: these are facts and not
-        /// inferences, and a persisting one alone must be able to make a session suspicious (contract
-        /// 5).
+        /// The most that platform flags and an exact copy of a trace may add: these are facts and
+        /// not inferences, and a persisting one alone must be able to make a session suspicious
+        /// (contract 5).
         FACT_CAP: f64 = 6.0;
         /// One or two fixes are marked as simulated. Judgement.
         MOCK_ONCE: f64 = 1.5;
-        /// Three or more fixes are marked as simulated. Judgement: genuine phones hardly ever do it.
+        /// Three or more fixes are marked as simulated. Judgement: genuine phones hardly ever do
+        /// it.
         MOCK_SEVERAL: f64 = 4.0;
         /// The simulation flag persists. Judgement.
         MOCK_PERSISTING: f64 = 6.0;
@@ -33,12 +35,14 @@ crate::parameters::table! {
         TELEPORT: f64 = 2.5;
         /// Three or more jumps that stay.
         TELEPORTS: f64 = 3.5;
-        /// Two or more jumps of a kilometre between positions that claim 15 m or better, as of a false position that is
-        /// switched on and off. Alone it may reach 0.5. A single one may be a receiver that was wrong at first. Judgement.
+        /// Two or more jumps of a kilometre between positions that claim 15 m or better, as of a
+        /// false position that is switched on and off. Alone it may reach 0.5. A single one may be
+        /// a receiver that was wrong at first. Judgement.
         FAR_TELEPORTS: f64 = 5.2;
         /// A single distant fix, followed by a return: phones do that.
         OUTLIER: f64 = 0.3;
-        /// A path on foot without noise and at constant speed. Judgement; road snapping does it in vehicles.
+        /// A path on foot without noise and at constant speed. Judgement; road snapping does it in
+        /// vehicles.
         SMOOTH_PATH: f64 = 2.0;
         /// A path in a vehicle without noise and at constant speed. Judgement: less than on foot,
         /// because maps snap positions to the road, though no recorded phone does it.
@@ -67,17 +71,18 @@ crate::parameters::table! {
         /// The position walks over 150 m while the body rests.
         GPS_WALKS_FAR: f64 = 4.0;
         /// The position walks over 150 m while the phone lies as if on a table: no cart rolls that
-        /// smoothly, and no step is counted. Judgement: with the prior this is just above 0.5, the most
-        /// that one group alone may reach.
+        /// smoothly, and no step is counted. Judgement: with the prior this is just above 0.5, the
+        /// most that one group alone may reach.
         GPS_WALKS_LYING: f64 = 5.0;
         /// The position walks and no step is counted, by a phone that reports no other motion.
-        /// Judgement: less, because a cart, a scooter and a step counter in power-save mode do it too.
+        /// Judgement: less, because a cart, a scooter and a step counter in power-save mode do it
+        /// too.
         GPS_WALKS_UNCOUNTED: f64 = 2.5;
         /// The position walks and no gait is felt, by a phone without a step counter. Judgement:
         /// less, for the same reasons.
         GPS_WALKS_UNFELT: f64 = 2.5;
-        /// The position turns corners and the phone does not turn. Judgement: the only known genuine
-        /// cause is a broken gyroscope.
+        /// The position turns corners and the phone does not turn. Judgement: the only known
+        /// genuine cause is a broken gyroscope.
         TURNS_UNFELT: f64 = 2.5;
         /// The position turns four or more corners and the phone does not turn.
         TURNS_UNFELT_MANY: f64 = 3.5;
@@ -115,11 +120,11 @@ crate::parameters::table! {
         LOCATION_WITHDRAWN: f64 = 1.0;
         /// Consistent evidence of a drop-off at the door counts against fraud.
         DOOR: f64 = -2.5;
-        /// A signal of this strength puts the positions in doubt, so that a door that they show is no
-        /// evidence for the courier.
+        /// A signal of this strength puts the positions in doubt, so that a door that they show is
+        /// no evidence for the courier.
         DOUBT: f64 = 2.0;
-        /// The points from which a group counts as an independent sign of fraud: the least weight of an
-        /// inference, less the reduction by a tenth of the visibility.
+        /// The points from which a group counts as an independent sign of fraud: the least weight
+        /// of an inference, less the reduction by a tenth of the visibility.
         GROUND: f64 = 0.9;
         /// The score from which a session is suspicious, together with two independent groups or a
         /// persisting flag (contract 5).

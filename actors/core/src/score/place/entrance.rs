@@ -120,8 +120,8 @@ fn last_gate_outdoors(ctx: &ScoringContext<'_>, (from_ms, before_ms): (u32, u32)
         .max()
 }
 
-/// Returns whether body sensors sent data up to the climb at `began_ms`. The wait before the climb is
-/// then known, and the rest of the time is the way through a hall.
+/// Returns whether body sensors sent data up to the climb at `began_ms`. The wait before the climb
+/// is then known, and the rest of the time is the way through a hall.
 fn is_body_measured(ctx: &ScoringContext<'_>, from_ms: u32, began_ms: u32) -> bool {
     let windows = ctx.windows(from_ms.saturating_sub(HALL_MS), began_ms);
     let felt = windows.iter().filter(|window| window.has_body_data());
@@ -171,8 +171,8 @@ fn decay_start_ms(
 }
 
 /// Returns the end of the rest during which reception began to decay, or else `decay_ms`. A wall
-/// beside a courier who waits at the door hides half of the sky, and the courier passes the door only
-/// when the rest ends.
+/// beside a courier who waits at the door hides half of the sky, and the courier passes the door
+/// only when the rest ends.
 fn end_of_rest_ms(ctx: &ScoringContext<'_>, places: &Places, decay_ms: u32, before_ms: u32) -> u32 {
     let gates = ctx
         .events(EventType::Gate)
@@ -296,9 +296,10 @@ fn last_outdoors_ms(
         .unwrap_or(0)
 }
 
-/// Returns the end of that part of a span of good reception in which the courier may be on the street.
-/// After a change of floors, good reception is that at a window or on a landing. If the courier had
-/// come back to the floor of the street before the span, the part ends with the next change of floors.
+/// Returns the end of that part of a span of good reception in which the courier may be on the
+/// street. After a change of floors, good reception is that at a window or on a landing. If the
+/// courier had come back to the floor of the street before the span, the part ends with the next
+/// change of floors.
 fn street_end_ms(
     ctx: &ScoringContext<'_>,
     foot: FootPeriod,
@@ -325,9 +326,9 @@ fn climbs(ctx: &ScoringContext<'_>, from_ms: u32) -> impl Iterator<Item = (u32, 
         .filter(move |climb| climb.0 >= from_ms)
 }
 
-/// Returns whether reception came back while the courier had been standing for longer than reception
-/// takes to react to a doorway. The courier then did not walk out: a window, a network or a satellite
-/// improved the position.
+/// Returns whether reception came back while the courier had been standing for longer than
+/// reception takes to react to a doorway. The courier then did not walk out: a window, a network or
+/// a satellite improved the position.
 fn is_restored_at_rest(ctx: &ScoringContext<'_>, restored_ms: u32) -> bool {
     let stood = ctx.events(EventType::Stopped).any(|event| {
         event.t_start_ms.saturating_add(LAG_MS * 2) <= restored_ms
@@ -337,8 +338,8 @@ fn is_restored_at_rest(ctx: &ScoringContext<'_>, restored_ms: u32) -> bool {
     stood && is_body_measured(ctx, restored_ms.saturating_sub(LAG_MS), restored_ms)
 }
 
-/// Returns whether most fixes of a span are as accurate as usual before reception first went bad. Under
-/// a roof a phone often claims a medium accuracy, which is not that under the open sky.
+/// Returns whether most fixes of a span are as accurate as usual before reception first went bad.
+/// Under a roof a phone often claims a medium accuracy, which is not that under the open sky.
 fn is_usual_reception(ctx: &ScoringContext<'_>, good: (u32, u32), first_bad_ms: u32) -> bool {
     let before = ctx.fixes(first_bad_ms.saturating_sub(USUAL_MS), first_bad_ms);
     if before.len() < USUAL_FIXES {
@@ -366,8 +367,8 @@ fn distinct(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
     fixes
 }
 
-/// Returns the time of entry before the first climb, and the time at which that climb began. The entry
-/// is earlier by the way through a hall and the wait for an elevator.
+/// Returns the time of entry before the first climb, and the time at which that climb began. The
+/// entry is earlier by the way through a hall and the wait for an elevator.
 fn entry_before_climb(
     ctx: &ScoringContext<'_>,
     places: &Places,

@@ -232,8 +232,8 @@ pub(crate) fn best(ctx: &ScoringContext<'_>, stays: &[Stay]) -> Option<usize> {
     };
     let best =
         best_of(&|stay| !stay.is_passage).or_else(|| best_of(&|stay| !stay.is_before_ride))?;
-    // Nobody climbs past the door: a stay on the floor that the courier climbed to is the one at the
-    // door, even if a wait on the floor below has more points.
+    // Nobody climbs past the door: a stay on the floor that the courier climbed to is the one at
+    // the door, even if a wait on the floor below has more points.
     let foot = stays
         .get(best)
         .and_then(|stay| super::foot_period_at(ctx, stay.from_ms));
@@ -282,8 +282,8 @@ fn is_passage(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     (gate && !is_turning_point(ctx, stay, all)) || waits_for_elevator(ctx, stay, all)
 }
 
-/// Returns whether the courier turned round at a stay: the courier returned to the vehicle from there
-/// and stayed nowhere else. Such a stay was not a passage, regardless of its other features.
+/// Returns whether the courier turned round at a stay: the courier returned to the vehicle from
+/// there and stayed nowhere else. Such a stay was not a passage, regardless of its other features.
 fn is_turning_point(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let Some(foot) =
         super::foot_period_at(ctx, stay.from_ms).filter(|foot| foot.parked_ms.is_some())
@@ -312,8 +312,8 @@ fn is_turning_point(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool
         && goes_back(ctx, foot, None, stay)
 }
 
-/// Returns whether a stay that ends in a ride is only the wait for it: either no ride precedes it, so
-/// the ride leads to the door, or another stay since the previous ride was the one at the door.
+/// Returns whether a stay that ends in a ride is only the wait for it: either no ride precedes it,
+/// so the ride leads to the door, or another stay since the previous ride was the one at the door.
 fn waits_for_elevator(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let before = ctx
         .events(EventType::Elevator)
@@ -332,8 +332,8 @@ fn waits_for_elevator(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bo
         })
 }
 
-/// Returns the time of walking within a span, in milliseconds: by the body, or by `WALKING` events on
-/// a phone that reports neither steps nor cadence.
+/// Returns the time of walking within a span, in milliseconds: by the body, or by `WALKING` events
+/// on a phone that reports neither steps nor cadence.
 fn walked_ms(ctx: &ScoringContext<'_>, span: (u32, u32)) -> u32 {
     let windows = ctx.windows(span.0, span.1).iter();
     let seconds = windows
@@ -442,8 +442,8 @@ fn is_extreme(before: Option<Level>, stay: &Stay, all: &[Stay]) -> bool {
         })
 }
 
-/// Returns whether the courier goes back after the stay: nearer to the vehicle, or towards the level
-/// before it.
+/// Returns whether the courier goes back after the stay: nearer to the vehicle, or towards the
+/// level before it.
 fn goes_back(
     ctx: &ScoringContext<'_>,
     foot: FootPeriod,

@@ -1,5 +1,5 @@
-//! Finds stays on another floor that are not detected as stops, because only the height shows them or
-//! because they are short.
+//! Finds stays on another floor that are not detected as stops, because only the height shows them
+//! or because they are short.
 
 use porchlight_schema::event::{Direction, EventType, Metadata};
 
@@ -10,10 +10,10 @@ use crate::score::scoring_context::{
     BodyState, FootPeriod, ScoringContext, body_state, event_end_ms,
 };
 
-/// Returns the time that a courier spent on the floor farthest from the start of the period on foot,
-/// in milliseconds since the session's start: on that floor the courier went to a door. Returns `None`
-/// if a body sensor measured most of the period, because its stops are then known, or if the courier
-/// reached no other floor.
+/// Returns the time that a courier spent on the floor farthest from the start of the period on
+/// foot, in milliseconds since the session's start: on that floor the courier went to a door.
+/// Returns `None` if a body sensor measured most of the period, because its stops are then known,
+/// or if the courier reached no other floor.
 pub(super) fn time_on_farthest_floor(
     ctx: &ScoringContext<'_>,
     foot: FootPeriod,
@@ -50,9 +50,9 @@ pub(super) fn time_on_farthest_floor(
     (span.1 - span.0 >= LEAST_MS).then_some(span)
 }
 
-/// Returns the longest rest between a climb and the next one in the other direction, on another floor
-/// than the start of the period on foot. The courier turned round there, so it was at a door, even if
-/// the rest was shorter than a stop.
+/// Returns the longest rest between a climb and the next one in the other direction, on another
+/// floor than the start of the period on foot. The courier turned round there, so it was at a door,
+/// even if the rest was shorter than a stop.
 pub(super) fn rest_at_turn(ctx: &ScoringContext<'_>, foot: FootPeriod) -> Option<(u32, u32)> {
     let mut climbs: Vec<(u32, u32, Direction)> = ctx
         .events(EventType::Stairs)

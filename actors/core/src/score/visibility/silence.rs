@@ -48,8 +48,8 @@ pub(super) fn cover_uncounted(ctx: &ScoringContext<'_>, motion: &mut Bins, strea
     }
 }
 
-/// Covers the bins without a fix inside a building if the body or the pressure was measured, because
-/// these show the path.
+/// Covers the bins without a fix inside a building if the body or the pressure was measured,
+/// because these show the path.
 pub(super) fn cover_indoors(
     ctx: &ScoringContext<'_>,
     places: &Places,

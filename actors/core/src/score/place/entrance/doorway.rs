@@ -1,10 +1,11 @@
 //! Finds the second of entry from all signs. Reception, a known place, gates and climbs give an
 //! approximate time; the indoor air and the pause at the door give the second.
 //!
-//! Each sign adds a cost that grows with the time between a second and the sign. The cost is limited,
-//! because a sign may belong to something else than the entrance. The second with the least sum is
-//! the entry. The widths are the errors of the signs in the simulated deliveries that the parameters
-//! were tuned on. The recordings have only reception and air, and their errors agree with these.
+//! Each sign adds a cost that grows with the time between a second and the sign. The cost is
+//! limited, because a sign may belong to something else than the entrance. The second with the
+//! least sum is the entry. The widths are the errors of the signs in the simulated deliveries that
+//! the parameters were tuned on. The recordings have only reception and air, and their errors agree
+//! with these.
 
 use crate::score::parameters::place::doorway::{
     AROUND_MS, GATE_GAIN, GATE_NEAR_MS, HALL_MOST, HALL_MS, HALL_SPREAD_MS, LEAP_FROM, LEAP_GAIN,
@@ -110,8 +111,8 @@ fn pause_gain(ctx: &ScoringContext<'_>, t_ms: u32, usual: f32) -> f32 {
     }
 }
 
-/// Returns the gain of a second in which the air pressure changes: a house has a pressure of its own,
-/// and an opening door makes a gust.
+/// Returns the gain of a second in which the air pressure changes: a house has a pressure of its
+/// own, and an opening door makes a gust.
 fn air_gain(ctx: &ScoringContext<'_>, t_ms: u32) -> f32 {
     let heights = |from_ms: u32, to_ms: u32| -> Vec<f32> {
         let levels = ctx.height.levels(from_ms, to_ms).iter();
