@@ -1,8 +1,7 @@
 //! The thresholds of the detectors. Each has its unit in its name and states its source: the
 //! contract, a published or measured figure, or a fit.
 
-// --- GPS quality
-// ------------------------------------------------------------------------------------------------
+// --- GPS quality --------------------------------------------------------------------------------
 
 /// A fix this many times worse than the session's usual accuracy is degraded (contract 4).
 pub(super) const DEGRADED_RATIO: f32 = 2.5;
@@ -14,8 +13,7 @@ pub(super) const USUAL_BIN_RATIO: f32 = 1.064;
 /// The number of fixes before which no accuracy is usual.
 pub(super) const USUAL_FIXES_MIN: u16 = 8;
 
-// --- Gait and rest
-// ----------------------------------------------------------------------------------------------
+// --- Gait and rest ------------------------------------------------------------------------------
 
 /// The share of the maximum gait evidence of a second from which steps count as seen in it.
 pub(super) const CLEAR_GAIT_SHARE: f32 = 0.5;
@@ -60,8 +58,7 @@ pub(super) const CLIMB_SWING_MAX: f32 = 1.0;
 /// 2), so it is a hint.
 pub(super) const ACTIVITY_WEIGHT: f32 = 0.3;
 
-// --- Height
-// -----------------------------------------------------------------------------------------------------
+// --- Height -------------------------------------------------------------------------------------
 
 /// The height over which pressure falls by a factor of e at 15 °C, metres: R·T/(M·g), US Standard
 /// Atmosphere.
@@ -123,8 +120,7 @@ pub(super) const RIDE_OVERSHOOT: f32 = 0.8;
 /// The longest ride detected by acceleration alone: the error of the speed grows.
 pub(super) const RIDE_ALONE_MS_MAX: u32 = 100_000;
 
-// --- Position
-// ---------------------------------------------------------------------------------------------------
+// --- Position -----------------------------------------------------------------------------------
 
 /// The accuracy beyond which a fix shows nothing about movement, metres.
 pub(super) const FIX_ACCURACY_M_MAX: f32 = 60.0;
@@ -170,8 +166,7 @@ pub(super) const GAIT_BY_POSITION_MAX: f32 = 0.8;
 /// times the accuracy)).
 pub(super) const REST_RADIUS_M: f32 = 8.0;
 
-// --- Movement: evidence
-// -----------------------------------------------------------------------------------------
+// --- Movement: evidence -------------------------------------------------------------------------
 
 /// The delay in seconds before evidence is weighed, so that a slope can be taken around it.
 pub(super) const DELAY_MIN: usize = 3;
@@ -234,8 +229,7 @@ pub(super) const SHAKEN_WAY_MS: u32 = 5_000;
 /// signs).
 pub(super) const STREET_GRADE_MAX: f32 = 0.15;
 
-// --- Movement: changes
-// ------------------------------------------------------------------------------------------
+// --- Movement: changes --------------------------------------------------------------------------
 
 /// The log-odds that a change of state costs, from row to column: still, walk, climb, ride, drive.
 /// A pause and its end cost 8, so that at full evidence pauses under 4 to 5 s belong to the walk
@@ -248,8 +242,7 @@ pub(super) const CHANGE_COST: [[f32; 5]; 5] = [
     [4.0, 4.0, 14.0, 14.0, 0.0],
 ];
 
-// --- Movement: which runs become events
-// --------------------------------------------------------------------------
+// --- Movement: which runs become events ---------------------------------------------------------
 
 /// The shortest stay that is an event (contract 4).
 pub(super) const STOPPED_MS_MIN: u32 = 8_000;
@@ -376,8 +369,7 @@ pub(super) const CLIMB_STRAIGHT_MIN: f32 = 0.6;
 /// four times the roughness of the height from which this error comes.
 pub(super) const CLIMB_ROUGH_SEC: f32 = 20.0;
 
-// --- Backtracking (contract 4, research 2.3)
-// ------------------------------------------------------------------------
+// --- Backtracking (contract 4, research 2.3) ----------------------------------------------------
 
 /// The distance between two crumbs of the path, metres.
 pub(super) const CRUMB_M: f32 = 5.0;
