@@ -92,7 +92,7 @@ impl Fingerprint {
         let course = self.course.keys();
         let apart = channels.enumerate().flat_map(|(channel, (slots, count))| {
             let own = slots.iter().take(count);
-            own.map(move |&slot| mixed(slot ^ mixed(channel as u64 + 1)))
+            own.map(move |&slot| hash_of(slot ^ hash_of(channel as u64 + 1)))
         });
         let positions = self.slots.iter().take(position_keys).copied();
         positions
@@ -100,7 +100,7 @@ impl Fingerprint {
             .chain(
                 course
                     .iter()
-                    .map(|&slot| mixed(slot ^ mixed(course_number()))),
+                    .map(|&slot| hash_of(slot ^ hash_of(course_number()))),
             )
             .collect()
     }
@@ -122,7 +122,7 @@ const SALTS: [u64; SLOTS] = {
     let mut salts = [0; SLOTS];
     let mut index = 0;
     while index < SLOTS {
-        salts[index] = mixed(index as u64 + 1);
+        salts[index] = hash_of(index as u64 + 1);
         index += 1;
     }
     salts
@@ -136,11 +136,11 @@ fn smallest_hashes(pieces: &[u64], count: usize) -> Vec<u64> {
     let smallest = |salt: u64| {
         let mut least = u64::MAX;
         for piece in pieces {
-            let unfinished = unfinished(piece ^ salt);
+            let hash = before_last_step(piece ^ salt);
             // The upper bits of the hash are known, and nearly always greater than those of the
             // smallest hash so far.
-            if unfinished <= least | changed_last() {
-                least = finished(unfinished).min(least);
+            if hash <= least | bits_of_last_step() {
+                least = last_step(hash).min(least);
             }
         }
         least
@@ -148,6 +148,7 @@ fn smallest_hashes(pieces: &[u64], count: usize) -> Vec<u64> {
     SALTS.into_iter().take(count).map(smallest).collect()
 }
 
+/// Returns whether there are enough pieces to compare traces.
 fn are_enough(pieces: &[u64]) -> bool {
     pieces.len() >= PIECES_LEAST as usize
 }
@@ -204,7 +205,10 @@ fn receiver_hash(fix: &Fix) -> Option<u64> {
     let values = [fix.speed_mps, fix.bearing_deg, fix.altitude_m];
     let present = values.iter().flatten().count();
     let bits = values.map(|value| value.map_or(u64::MAX, |value| u64::from(value.to_bits())));
-    (present >= 2).then(|| bits.into_iter().fold(0, |hash, value| mixed(hash ^ value)))
+    (present >= 2).then(|| {
+        bits.into_iter()
+            .fold(0, |hash, value| hash_of(hash ^ value))
+    })
 }
 
 /// Returns the bits of two values as one number.
@@ -226,7 +230,7 @@ fn channel_pieces(values: impl Iterator<Item = u64>) -> Vec<u64> {
         length = RUN.min(length + 1);
         if length == RUN && is_varied(&run) {
             pieces.push(run.iter().fold(0x9e37_79b9_7f4a_7c15, |hash, &value| {
-                mixed(hash ^ value.wrapping_mul(0xff51_afd7_ed55_8ccd))
+                hash_of(hash ^ value.wrapping_mul(0xff51_afd7_ed55_8ccd))
             }));
         }
     }
@@ -294,24 +298,24 @@ fn piece_hash(steps: &[(f32, f32)]) -> Option<u64> {
         .flat_map(|step| [step.0, step.1])
         .map(|metres| (metres / GRID_M).round() as i64 as u64);
     Some(quantised.fold(0x9e37_79b9_7f4a_7c15, |hash, value| {
-        mixed(hash ^ value.wrapping_mul(0xff51_afd7_ed55_8ccd))
+        hash_of(hash ^ value.wrapping_mul(0xff51_afd7_ed55_8ccd))
     }))
 }
 
-/// Hashes a number by the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
-const fn mixed(value: u64) -> u64 {
-    finished(unfinished(value))
+/// Returns the hash of a number by the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+const fn hash_of(value: u64) -> u64 {
+    last_step(before_last_step(value))
 }
 
-/// Returns the hash without the last step of the finaliser. See [`changed_last`].
-const fn unfinished(value: u64) -> u64 {
+/// Returns the hash without the last step of the finaliser. See [`bits_of_last_step`].
+const fn before_last_step(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
 }
 
-/// Performs the last step of the finaliser.
-const fn finished(value: u64) -> u64 {
+/// Applies the last step of the finaliser to a hash.
+const fn last_step(value: u64) -> u64 {
     value ^ last_shifted(value)
 }
 
@@ -322,7 +326,7 @@ const fn last_shifted(value: u64) -> u64 {
 
 /// Returns the bits that the last step of the finaliser changes. The bits above them are final
 /// before it.
-const fn changed_last() -> u64 {
+const fn bits_of_last_step() -> u64 {
     last_shifted(u64::MAX)
 }
 
@@ -332,9 +336,9 @@ mod tests {
 
     #[test]
     fn the_smallest_hashes_are_those_of_all_pieces() {
-        let pieces: Vec<u64> = (0..3_000).map(|number| mixed(number * 7 + 1)).collect();
+        let pieces: Vec<u64> = (0..3_000).map(|number| hash_of(number * 7 + 1)).collect();
         for (least, salt) in smallest_hashes(&pieces, SLOTS).into_iter().zip(SALTS) {
-            let expected = pieces.iter().map(|&piece| mixed(piece ^ salt)).min();
+            let expected = pieces.iter().map(|&piece| hash_of(piece ^ salt)).min();
             assert_eq!(Some(least), expected);
         }
     }
