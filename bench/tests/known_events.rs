@@ -26,7 +26,7 @@ fn the_events_of_the_live_machine_are_those_of_a_replay() {
                 })
                 .collect();
             for (seq, batch) in &batches {
-                machine.arrive(&context, *seq, batch);
+                machine.receive(&context, *seq, batch);
                 whole.batch(*seq, batch);
             }
             let mut known = Replay::with_events(&context, machine.final_events(&context));

@@ -86,8 +86,8 @@ impl ReasonCode {
     }
 }
 
-/// The scores as they are computed and stored. Scores are 0 to 1, rounded to three decimals so that they are the same
-/// number everywhere. [`InsightSummaryView`] is the form that answers carry.
+/// The scores as they are computed and stored. Scores are 0 to 1, rounded to three decimals so that
+/// they are the same number everywhere. [`InsightSummaryView`] is the form that answers carry.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
@@ -105,7 +105,8 @@ pub struct Summary {
     pub floors_climbed: Option<i16>,
     /// Whether the courier used an elevator; `None` if unknown.
     pub elevator_used: Option<bool>,
-    /// Seconds from the start to the end of the session, with milliseconds. Answers carry whole seconds.
+    /// Seconds from the start to the end of the session, with milliseconds. Answers carry whole
+    /// seconds.
     pub total_duration_sec: f64,
     /// Visits to the address's door.
     pub attempt_cycles: u32,
@@ -139,8 +140,8 @@ pub struct Evidence {
     pub signal: String,
     /// Contribution of the signal; for `fraudScore` in log-odds.
     pub points: f64,
-    /// Start of the observation in seconds since the session's start; `None` if it concerns the whole
-    /// session.
+    /// Start of the observation in seconds since the session's start; `None` if it concerns the
+    /// whole session.
     pub t_start: Option<f64>,
     /// End of the observation in seconds since the session's start.
     pub t_end: Option<f64>,

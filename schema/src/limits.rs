@@ -7,12 +7,14 @@ mod personal_data;
 mod relations;
 mod retention;
 mod street_map;
+mod webhooks;
 
 pub use personal_data::*;
 pub use retention::*;
 pub use street_map::*;
+pub use webhooks::*;
 
-// --- A batch on its way in (contract 3, 9) ---------------------------------------------------------------------
+// --- A batch on its way in (contract 3, 9) ------------------------------------------------------
 
 /// Maximum body of one batch as sent, compressed or not (contract 3).
 pub const BATCH_SENT_BYTES_MAX: usize = 1024 * 1024;
@@ -40,18 +42,18 @@ pub const NDJSON_UNPACKED_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const NDJSON_ROOM_MS_MAX: u64 = 250;
 /// Maximum number of lines of one NDJSON request between being read and being answered.
 pub const NDJSON_LINES_IN_FLIGHT_MAX: usize = 64;
-/// A client that does not read its answer for this long is disconnected.
+/// Time after which a client that does not read its answer is disconnected.
 pub const ANSWER_WRITTEN_MS_MAX: u64 = 10_000;
-/// A connection is closed when its peer has not read anything for this long: as long as a phone may
-/// be silent on a WebSocket ([`SOCKET_SILENCE_MS_MAX`]), because both may be in an elevator. The
-/// kernel checks at growing intervals; measured: 110 s.
+/// Time after which a connection is closed whose peer has read nothing. It equals the silence that
+/// a phone is allowed on a WebSocket ([`SOCKET_SILENCE_MS_MAX`]), because both may be in an
+/// elevator. The kernel checks at growing intervals, so the close was measured after 110 s.
 pub const UNREAD_MS_MAX: u32 = 75_000;
-/// A body without progress for this long is answered with 408 (contract 9).
+/// Time without progress after which a body is answered with 408 (contract 9).
 pub const BODY_SILENCE_MS_MAX: u64 = 10_000;
-/// A body that is incomplete after this long is answered with 408 (contract 9).
+/// Time after which an incomplete body is answered with 408 (contract 9).
 pub const BODY_WHOLE_MS_MAX: u64 = 30_000;
 
-// --- Admission -------------------------------------------------------------------------------------------------
+// --- Admission ----------------------------------------------------------------------------------
 
 /// Maximum number of a session's batches between admission and acknowledgement.
 pub const SESSION_IN_FLIGHT_MAX: u32 = 8;
@@ -61,16 +63,20 @@ pub const NODE_IN_FLIGHT_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// above it the node refuses batches. It is several group commits of about a millisecond, and below
 /// the p99 of a node that keeps up.
 pub const INGEST_DELAY_US_TARGET: u32 = 5_000;
-/// Batches between last byte and acknowledgement that a node always admits: with fewer, a group
-/// commit shares its sync among too few.
+/// Number of batches between last byte and acknowledgement that a node always admits: with fewer, a
+/// group commit shares its sync among too few.
 pub const INGEST_BATCHES_MIN: u32 = 64;
-/// Batches between last byte and acknowledgement that a node admits before it has measured its speed.
+/// Number of batches between last byte and acknowledgement that a node admits before it has
+/// measured its speed.
 pub const INGEST_BATCHES_START: u32 = 256;
-/// Maximum number of batches between last byte and acknowledgement: the store's writer accepts no more.
+/// Maximum number of batches between last byte and acknowledgement: the store's writer accepts no
+/// more.
 pub const INGEST_BATCHES_MAX: u32 = 2_048;
-/// Maximum number of acknowledged batches, about 1 KB each, that wait for their sessions' actors on a node.
+/// Maximum number of acknowledged batches, about 1 KB each, that wait for their sessions' actors on
+/// a node.
 pub const NODE_MAILBOX_MAX: u32 = 16_384;
-/// Maximum number of batches in one session's mailbox; beyond it the session reads them from the journal.
+/// Maximum number of batches in one session's mailbox; beyond it the session reads them from the
+/// journal.
 pub const SESSION_MAILBOX_MAX: u32 = 64;
 /// Maximum number of operations queued for the committer of the embedded store.
 pub const COMMIT_QUEUE_MAX: usize = 4_096;
@@ -78,7 +84,8 @@ pub const COMMIT_QUEUE_MAX: usize = 4_096;
 pub const COMMIT_GROUP_MAX: usize = 512;
 /// Maximum bytes in one group of the committer, after its first operation.
 pub const COMMIT_GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Number of journal heads that the committer caches, so that a batch with a higher `seq` needs no lookup.
+/// Number of journal heads that the committer caches, so that a batch with a higher `seq` needs no
+/// lookup.
 pub const JOURNAL_HEADS_MAX: usize = 262_144;
 /// Maximum bytes of batches in one read of the journal, after the first batch.
 pub const JOURNAL_READ_BYTES_MAX: usize = 1024 * 1024;
@@ -86,19 +93,24 @@ pub const JOURNAL_READ_BYTES_MAX: usize = 1024 * 1024;
 pub const KEY_NAME_CHARS_MAX: usize = 64;
 /// Maximum number of keys whose last use is written in one step.
 pub const KEY_USES_WRITTEN_MAX: usize = 1_024;
-/// Batches in one partition of a session's journal on a CQL cluster: 64 KB of usual ones, 20 MB of 300 KB each.
+/// Maximum number of batches in one partition of a session's journal on a CQL cluster: 64 KB of
+/// batches of 1 KB, or 20 MB of batches of 300 KB.
 pub const JOURNAL_PARTITION_BATCHES_MAX: u32 = 64;
-/// Snapshots of a session that a process leaves beside its newest one on a CQL cluster.
+/// Maximum number of older snapshots of a session that a process leaves beside its newest one on a
+/// CQL cluster.
 pub const SNAPSHOT_ROWS_MAX: u8 = 16;
-/// Rows that one process writes into the shared partition of an organization's hour of sessions, or
-/// of its ten minutes of deliveries or outbox entries, on a CQL cluster; further rows go into partitions of its own.
+/// Maximum number of rows that one process writes into the shared partition of an organization's
+/// hour of sessions, or of its ten minutes of deliveries or outbox entries, on a CQL cluster. It writes further rows
+/// into partitions of its own.
 pub const LIST_SHARED_ROWS_MAX: u16 = 2_048;
-/// Rows of sessions that one process writes each day into the shared partition of a courier's or a
-/// delivery's sessions on a CQL cluster; further rows go into partitions of its own.
+/// Maximum number of rows that one process writes each day into the shared partition of a courier's
+/// or a delivery's sessions on a CQL cluster. It writes further rows into partitions of its own.
 pub const LIST_SHARED_ROWS_PER_DAY_MAX: u16 = 32;
-/// Rows in a partition that one process writes alone: about 8 MB of sessions, or 33 MB of deliveries.
+/// Maximum number of rows in a partition that one process writes alone: about 8 MB of sessions, or
+/// 33 MB of deliveries.
 pub const LIST_OWN_ROWS_MAX: u64 = 131_072;
-/// Time for which all members of a CQL cluster must read bounded partitions before the nodes agree to use them.
+/// Time for which all members of a CQL cluster must read bounded partitions before the nodes agree
+/// to use them.
 pub const AGREED_AFTER_MS: u64 = 10 * 60 * 1000;
 /// Time from the agreement on bounded partitions to their first use.
 pub const AGREED_AHEAD_MS: u64 = 10 * 60 * 1000;
@@ -106,22 +118,24 @@ pub const AGREED_AHEAD_MS: u64 = 10 * 60 * 1000;
 pub const LOOK_EVERY_MS: u64 = 60 * 1000;
 /// Maximum number of index rows that one page of a list may skip.
 pub const LIST_SCANNED_ROWS_MAX: usize = 10_000;
-/// Insights that one page of a list of sessions reads to select by outcome.
+/// Maximum number of insights that one page of a list of sessions reads to select by outcome.
 pub const LIST_INSIGHTS_READ_MAX: usize = 1_000;
 /// Maximum number of rows that one step of the retention sweep removes.
 pub const SWEEP_STEP_ROWS_MAX: usize = 1_000;
-/// Maximum number of damaged rows that one check of a store lists; it counts all of them.
+/// Maximum number of damaged rows that one check of a store lists. The check counts all of them.
 pub const CHECK_DAMAGED_ROWS_MAX: usize = 10_000;
-/// Parts of a store's completed sessions of which one sweep, each hour, deletes at most one.
+/// A sweep, each hour, deletes at most one part in this many of a store's completed sessions.
 pub const SWEEP_SESSIONS_PARTS: u64 = 20;
-/// Completed sessions that a sweep counts at most; where there are more it deletes a part of this many.
+/// Maximum number of completed sessions that a sweep counts. If there are more, the sweep deletes
+/// at most a part of this number.
 pub const SWEEP_COUNTED_SESSIONS_MAX: u64 = 1_000_000;
 /// Maximum difference between the wall clock and the newest stored time, extrapolated to now, at
 /// which old sessions are deleted.
 pub const RETENTION_CLOCK_DIFFERENCE_MS_MAX: i64 = 24 * 3600 * 1000;
-/// Time for which a wall clock that differed at the start must run evenly before it is trusted.
+/// Time for which a wall clock that differed at the start must run evenly to be trusted again.
 pub const RETENTION_CLOCK_TRUSTED_AFTER_MS: i64 = 7 * 24 * 3600 * 1000;
-/// Shortest retention that may be configured: webhooks are retried for 27 hours, and sessions are kept beyond that.
+/// Shortest configurable retention: webhooks are retried for 27 hours, and their sessions must be
+/// kept for longer.
 pub const RETENTION_MS_MIN: i64 = 3 * 24 * 3600 * 1000;
 /// Longest time that a write to the journal of a CQL cluster may take. A write that began before a
 /// session's end, on a node that does not know of the end yet, must be finished when the insight is
@@ -129,7 +143,8 @@ pub const RETENTION_MS_MIN: i64 = 3 * 24 * 3600 * 1000;
 pub const INGEST_TIMEOUT_MS_MAX: i64 = 2_000;
 /// Maximum number of open event streams of one node.
 pub const NODE_EVENT_STREAMS_MAX: usize = 8_192;
-/// Maximum number of messages in one chunk of an event stream; the next chunk is built after this one was written.
+/// Maximum number of messages in one chunk of an event stream; the next chunk is built after this
+/// one was written.
 pub const EVENTS_PIECE_MESSAGES_MAX: usize = 64;
 /// Interval of comments in an event stream (contract 9).
 pub const EVENTS_COMMENT_MS: u64 = 15_000;
@@ -141,72 +156,80 @@ pub const NODE_SOCKETS_MAX: usize = 16_384;
 pub const SESSION_SOCKETS_MAX: usize = 8;
 /// Interval at which a WebSocket is pinged and its credential checked again.
 pub const SOCKET_PING_MS: u64 = 20_000;
-/// A WebSocket without traffic for this long is closed.
+/// Time without traffic after which a WebSocket is closed.
 pub const SOCKET_SILENCE_MS_MAX: u64 = 75_000;
 /// Maximum time for the peer of a WebSocket to answer a close.
 pub const SOCKET_CLOSING_MS_MAX: u64 = 2_000;
 /// `Retry-After` of 429 for a session's in-flight limit, and of 503.
 pub const RETRY_AFTER_SEC: u64 = 1;
 
-// --- Shares of one node that one tenant may use; a tenant is an organization in one environment ------------------
-// The defaults of the configuration's section `[limits]`. A request beyond a share is refused with 429.
+// --- The share of one node that one tenant may use ----------------------------------------------
+// A tenant is an organization in one environment. These are the defaults of the configuration's
+// section `[limits]`. A request beyond a share is refused with 429.
 
-/// Bytes of request bodies that have arrived and are not answered: a quarter of the node's.
+/// Maximum number of bytes of request bodies that have arrived and are not answered: a quarter of
+/// the node's.
 pub const TENANT_IN_FLIGHT_BYTES_MAX: u64 = NODE_IN_FLIGHT_BYTES_MAX as u64 / 4;
-/// Requests in flight.
+/// Maximum number of requests in flight.
 pub const TENANT_REQUESTS_MAX: u64 = 4_096;
-/// Open WebSockets: a quarter of the node's.
+/// Maximum number of open WebSockets: a quarter of the node's.
 pub const TENANT_SOCKETS_MAX: u64 = NODE_SOCKETS_MAX as u64 / 4;
-/// Open event streams: a quarter of the node's.
+/// Maximum number of open event streams: a quarter of the node's.
 pub const TENANT_EVENT_STREAMS_MAX: u64 = NODE_EVENT_STREAMS_MAX as u64 / 4;
-/// Sessions that record: a quarter of the million that fit into one node.
+/// Maximum number of sessions in progress: a quarter of the million that fit into one node.
 pub const TENANT_LIVE_SESSIONS_MAX: u64 = 250_000;
-/// Lists that are being read. Each passes over at most [`LIST_SCANNED_ROWS_MAX`] rows.
+/// Maximum number of lists that are read at the same time. Each skips at most
+/// [`LIST_SCANNED_ROWS_MAX`] rows.
 pub const TENANT_LISTS_AT_ONCE_MAX: u64 = 8;
-/// Bodies of more than [`LARGE_BODY_BYTES`] that are unpacked and decoded at the same time.
+/// Maximum number of bodies of more than [`LARGE_BODY_BYTES`] that are unpacked and decoded at the
+/// same time.
 pub const TENANT_LARGE_BODIES_AT_ONCE_MAX: usize = 1;
-/// The processors of a node for each large body that it unpacks and decodes at the same time.
+/// Number of processors of a node per large body that it unpacks and decodes at the same time.
 pub const LARGE_BODY_PROCESSORS: usize = 2;
-/// A body or line of more bytes, unpacked, waits for its turn and is decoded outside of the workers: decoding this many
-/// takes about half a millisecond. About a minute of motion at 50 Hz has as many.
+/// Number of unpacked bytes above which a body or line waits for its turn and is decoded outside of
+/// the workers. Decoding this many bytes takes about half a millisecond; a minute of motion at 50
+/// Hz has about as many.
 pub const LARGE_BODY_BYTES: usize = 128 * 1024;
-/// Time for which a large body waits for its turn.
+/// Maximum time for which a large body waits for its turn.
 pub const LARGE_BODY_PERMIT_MS_MAX: u64 = 5_000;
-/// Time after which a thread of usual priority does the work on a large body, if no thread of low priority has begun it.
+/// Time after which a thread of usual priority decodes a large body, if no thread of low priority
+/// has begun to.
 pub const LARGE_BODY_STARVED_MS: u64 = 250;
-/// Time after which a thread of usual priority repeats the decoding of a large body that is not completed.
+/// Time after which a thread of usual priority repeats the decoding of a large body that is not
+/// completed.
 pub const LARGE_BODY_REPEATED_MS: u64 = 500;
-/// Sessions started per second; the burst is [`SESSION_STARTS_BURST_FACTOR`] times as many.
+/// Maximum number of sessions started per second; the burst is [`SESSION_STARTS_BURST_FACTOR`]
+/// times as many.
 pub const TENANT_SESSION_STARTS_PER_SEC: u32 = 1_000;
 /// The burst factor of [`TENANT_SESSION_STARTS_PER_SEC`].
 pub const SESSION_STARTS_BURST_FACTOR: u32 = 2;
-/// PoDs of completed sessions that are replaced per second, each of which causes a new insight; the burst is
-/// [`POD_CHANGES_BURST_FACTOR`] times as many.
+/// Maximum number of PoDs of completed sessions that are replaced per second, each of which causes
+/// a new insight; the burst is [`POD_CHANGES_BURST_FACTOR`] times as many.
 pub const TENANT_POD_CHANGES_PER_SEC: u32 = 10;
 /// The burst factor of [`TENANT_POD_CHANGES_PER_SEC`].
 pub const POD_CHANGES_BURST_FACTOR: u32 = 10;
-/// A tenant whose batches in flight are fewer than one part in this many of the node's limit is a light tenant.
+/// A light tenant has fewer batches in flight than one part in this many of the node's limit.
 pub const LIGHT_TENANT_PARTS: u32 = 4;
-/// Room beyond the node's limit that only light tenants may use, as one part in this many of that limit: a tenant that
-/// fills a node leaves this much to the others.
+/// Only light tenants may use the room beyond the node's limit, which is one part in this many of
+/// that limit. So a tenant that fills a node leaves this room to the others.
 pub const LIGHT_TENANT_ROOM_PARTS: u32 = 8;
 
-// --- A session (contract 2, 3, 9) ------------------------------------------------------------------------------
+// --- A session (contract 2, 3, 9) ---------------------------------------------------------------
 
-/// A gap in `seq` is skipped when telemetry this far beyond it has arrived (contract 3).
+/// Time of telemetry beyond a gap in `seq` after which the gap is skipped (contract 3).
 pub const GAP_SKIPPED_AFTER_T_MS: u32 = 60_000;
-/// A gap in `seq` is skipped when this many batches beyond it have arrived (contract 3).
+/// Number of batches beyond a gap in `seq` after which the gap is skipped (contract 3).
 pub const GAP_SKIPPED_AFTER_BATCHES: u32 = 64;
 /// Maximum lag of a kind of sample behind the session's newest sample (contract 3).
 pub const KIND_LAG_MS_MAX: u32 = 12_000;
-/// Open events end at the last sample after this long without a sample (contract 4).
+/// Time without a sample after which open events end at the last sample (contract 4).
 pub const GAP_MS: u32 = 30_000;
-/// Maximum number of a session's events; further ones are counted but not stored.
+/// Maximum number of a session's stored events. Further events are only counted.
 pub const SESSION_EVENTS_MAX: usize = 2_000;
 /// Maximum number of a session's marks, and of its incidents, of one name that scoring uses: the
 /// first half and the most recent half.
 pub const SESSION_MARKS_MAX: usize = 256;
-/// Time within which telemetry is taken for a session that the app stopped (contract 3).
+/// Time after the app's stop of a session within which telemetry is accepted (contract 3).
 pub const LATE_WINDOW_MS: i64 = 10 * 60 * 1000;
 /// Time within which telemetry and the app's own stop are accepted for a session that the service
 /// ended because no data arrived or because the session was too old (contract 2): the phone may
@@ -248,7 +271,7 @@ pub const DEVICE_SENSOR_CHARS_MAX: usize = 64;
 /// Maximum number of errors listed for one request.
 pub const FAULTS_MAX: usize = 20;
 
-// --- Recorders (contract 12) -----------------------------------------------------------------------------------
+// --- Recorders (contract 12) --------------------------------------------------------------------
 
 /// The time for which a browser may remember the answer to a preflight request, in seconds.
 pub const CORS_PREFLIGHT_SEC: u32 = 600;
@@ -262,52 +285,59 @@ pub const RECORDER_EXPIRES_SEC_DEFAULT: u32 = 86_400;
 /// Maximum age of the start of a recorder's session: a phone may have kept its recordings for as
 /// long as a link works.
 pub const RECORDER_STARTED_AT_BACK_MS_MAX: i64 = RECORDER_EXPIRES_SEC_MAX as i64 * 1_000;
-/// Maximum number of sessions of one recorder whose message numbers are kept; newer ones replace the oldest.
+/// Maximum number of sessions of one recorder whose message numbers are kept. A further session
+/// replaces the oldest.
 pub const RECORDER_SESSIONS_KNOWN_MAX: usize = 4;
-/// Recordings of the app within one session whose message numbers are known.
+/// Maximum number of the app's recordings within one session whose message numbers are kept.
 pub const RECORDER_RUNS_MAX: usize = 64;
-/// Maximum number of messages without their own number, within one session, whose repetition is recognised.
+/// Maximum number of messages without a number, within one session, whose repetition is recognised.
 pub const RECORDER_MESSAGES_KNOWN_MAX: usize = 256;
 /// Time without data after which a recorder no longer counts as receiving.
 pub const RECORDER_HEARD_LATELY_MS: i64 = 60_000;
-/// Objects, of up to 640 bytes, in a push that is read as a tree: 20,000 positions have about 80,000.
+/// Maximum number of objects, of up to 640 bytes, in a push that is read as a tree: 20,000 positions
+/// have about 80,000.
 pub const RECORDER_TREE_OBJECTS_MAX: usize = 131_072;
-/// Values in a push that is read as a tree. Each takes 32 bytes.
+/// Maximum number of values, of 32 bytes, in a push that is read as a tree.
 pub const RECORDER_TREE_VALUES_MAX: usize = 1_048_576;
 
-// --- Snapshots and supervision (design) ------------------------------------------------------------------------
+// --- Snapshots and supervision (design) ---------------------------------------------------------
 
 /// Number of batches after which a snapshot is due.
 pub const SNAPSHOT_BATCHES: u32 = 12;
 /// Time after which a snapshot is due.
 pub const SNAPSHOT_MS: u64 = 60_000;
-/// Silence after which the owner of a session in a cluster first reconciles it, in case a notification of another node was
-/// lost. The owner waits longer, [`RECONCILE_USUAL_FACTOR`] times as long as the session is usually silent, if that is more.
+/// Shortest silence after which the owner of a session in a cluster first reconciles it, in case a
+/// notification of another node was lost. The owner waits [`RECONCILE_USUAL_FACTOR`] times as long
+/// as the session is usually silent, if that is more.
 pub const RECONCILE_SILENT_MS: i64 = 120_000;
-/// The longest silence after which the owner first reconciles a session; see [`RECONCILE_SILENT_MS`].
+/// Longest silence after which the owner first reconciles a session; see [`RECONCILE_SILENT_MS`].
 pub const RECONCILE_SILENT_MS_MAX: i64 = 1_200_000;
-/// The owner first reconciles a session when it is silent this many times as long as usual, so that the batches of a phone
-/// with a slow pace cause no reads.
+/// The owner first reconciles a session that is silent for this many times as long as usual, so
+/// that a phone that sends rarely causes no reads.
 pub const RECONCILE_USUAL_FACTOR: i64 = 2;
-/// The owner reconciles a session that stays silent again when the silence is this many times as long.
+/// The owner reconciles a session again when its silence has grown to this many times its length at
+/// the previous reconciliation.
 pub const RECONCILE_SILENT_FACTOR: i64 = 4;
-/// Maximum number of scores per second that batches cause which arrive after the end of their session, per tenant.
+/// Maximum number of scores per second and tenant for batches that arrive after the end of their
+/// session.
 pub const LATE_SCORES_PER_TENANT_PER_SEC: u32 = 100;
-/// Time between the first two scores of a session that receives such batches. Each further time is twice as long,
-/// up to [`LATE_SCORES_APART_MAX_MS`].
+/// Time between the first two scores of a session that receives batches after its end. Each further
+/// time is twice as long, up to [`LATE_SCORES_APART_MAX_MS`].
 pub const LATE_SCORES_APART_MS: u64 = 500;
-/// The longest time between two such scores of a session; see [`LATE_SCORES_APART_MS`].
+/// Longest time between two scores of such a session; see [`LATE_SCORES_APART_MS`].
 pub const LATE_SCORES_APART_MAX_MS: u64 = 4_000;
 /// The time after a session's end at which it is reconciled again if several nodes write:
 /// longer than a node caches the session as live (3 s) plus the time of a write.
 pub const END_SETTLES_MS: u64 = 10_000;
 /// Maximum size of a session machine's snapshot.
 pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024;
-/// Number of restarts of a session's actor within [`RESTART_WINDOW_MS`] after which a batch is quarantined.
+/// Number of restarts of a session's actor within [`RESTART_WINDOW_MS`] after which a batch is
+/// quarantined.
 pub const RESTARTS_MAX: u32 = 3;
 /// The time window of [`RESTARTS_MAX`].
 pub const RESTART_WINDOW_MS: u64 = 60_000;
-/// Maximum number of batches that one scoring quarantines; a detector that panics at more has another fault.
+/// Maximum number of batches that one scoring quarantines; a detector that panics at more has
+/// another fault.
 pub const SCORING_QUARANTINES_MAX: usize = 8;
 /// Maximum number of sessions that a node scores at the same time.
 pub const SCORING_ACTORS_MAX: usize = 2;
@@ -326,7 +356,7 @@ pub const DRAIN_GRACE_MS_MAX: u64 = 20_000;
 /// Number of fixed slices of sessions and endpoints.
 pub const SHARDS: usize = 256;
 
-// --- Several nodes (design) --------------------------------------------------------------------------------------
+// --- Several nodes (design) ---------------------------------------------------------------------
 
 /// The time for which a node caches that another node's session is live.
 pub const REMOTE_SESSION_TTL_MS: u64 = 3_000;
@@ -338,18 +368,20 @@ pub const REMOTE_POLL_MS: u64 = 1_000;
 pub const RECONCILES_WAITING_MAX: usize = 65_536;
 /// Maximum number of sessions that a node reconciles at the same time.
 pub const RECONCILES_AT_ONCE_MAX: usize = 64;
-/// Maximum number of sessions that a node restores at the same time after it took their shards over.
+/// Maximum number of sessions that a node restores at the same time after it has claimed their
+/// shards.
 pub const RESTORES_AT_ONCE_MAX: usize = 64;
-/// Maximum number of sessions in progress that one statement looks up when a node takes shards. The
-/// database refuses or warns of statements that name far more rows.
+/// Maximum number of sessions in progress that one statement looks up when a node claims shards.
+/// The database refuses statements that name far more rows, or warns of them.
 pub const LIVE_LOOKED_UP_TOGETHER_MAX: usize = 32;
-/// Maximum number of such lookups in flight for one group of shards that is taken.
+/// Maximum number of these lookups in flight for one group of claimed shards.
 pub const LIVE_LOOK_UPS_AT_ONCE_MAX: usize = 4;
 /// Deadline of a request between nodes, from sending to the last byte of the answer.
 pub const PEER_REQUEST_MS_MAX: u64 = 2_000;
 /// Maximum size of a request or an answer between nodes.
 pub const PEER_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Maximum number of batches queued for forwarding to one node; further ones are dropped and found in the journal.
+/// Maximum number of batches queued for forwarding to one node. Further batches are dropped; the
+/// node reads them from the journal.
 pub const PEER_QUEUE_BATCHES_MAX: usize = 8_192;
 /// Maximum bytes of batches queued for forwarding to one node.
 pub const PEER_QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -357,21 +389,24 @@ pub const PEER_QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
 pub const PEER_QUEUE_NUDGES_MAX: usize = 65_536;
 /// Maximum number of batches or nudges in one request between nodes.
 pub const PEER_REQUEST_ITEMS_MAX: usize = 512;
-/// Maximum bytes of batches in one request, after the first batch; a larger batch is left to the journal.
+/// Maximum bytes of batches in one request between nodes, after the first batch. A larger batch is
+/// not forwarded; the node reads it from the journal.
 pub const PEER_REQUEST_BATCH_BYTES_MAX: usize = 1024 * 1024;
-/// Maximum number of questions about live sessions to one node that wait for answers.
+/// Maximum number of unanswered queries about live sessions to one node.
 pub const PEER_ASKED_MAX: usize = 256;
 
-// --- Path images ------------------------------------------------------------------------------------------------
+// --- Path images --------------------------------------------------------------------------------
 
-/// Number of path images that a node caches, about 150 KB each, or 400 KB on a street map; the oldest is evicted.
+/// Number of path images that a node caches, about 150 KB each, or 400 KB on a street map; the
+/// oldest is evicted.
 pub const PICTURES_KEPT_MAX: usize = 64;
 /// Maximum number of path images that a node draws at the same time.
 pub const PICTURES_DRAWN_AT_ONCE_MAX: usize = 2;
-/// Maximum number of requests that wait for a path image on a node; further ones are answered with 503.
+/// Maximum number of requests that wait for a path image on a node; further ones are answered with
+/// 503.
 pub const PICTURES_WAITING_MAX: usize = 32;
 
-// --- Lists (contract 2, 6) -------------------------------------------------------------------------------------
+// --- Lists (contract 2, 6) ----------------------------------------------------------------------
 
 /// Default number of rows per page.
 pub const PAGE_ROWS_DEFAULT: u32 = 50;
@@ -380,106 +415,48 @@ pub const PAGE_ROWS_MAX: u32 = 200;
 /// Maximum length of a cursor in characters.
 pub const CURSOR_CHARS_MAX: usize = 256;
 
-// --- Keys (contract 1) ------------------------------------------------------------------------------------------
+// --- Keys (contract 1) --------------------------------------------------------------------------
 
-/// Deadline for a revocation to take effect on every node, including on open connections (contract 1).
+/// Deadline for a revocation to take effect on every node, including on open connections (contract
+/// 1).
 pub const REVOKED_MS_MAX: u64 = 30_000;
 /// Maximum age of a cached key lookup, so that a stream that checks its credential periodically
 /// against the cache still ends within [`REVOKED_MS_MAX`].
 pub const KEY_REMEMBERED_MS_MAX: u64 = 4_000;
 /// Number of successful key lookups that a node caches.
 pub const KEYS_REMEMBERED_MAX: usize = 16_384;
-/// Lookups per second, on one node, of keys that were never found there: guessing keys must not use up the store.
+/// Maximum number of lookups per second, on one node, of keys that were never found there, so that
+/// guesses of keys do not overload the store.
 pub const UNKNOWN_KEY_LOOKUPS_PER_SEC: u32 = 200;
 /// Burst of lookups of keys that were never found, on one node.
 pub const UNKNOWN_KEY_LOOKUPS_BURST: u32 = 1_000;
-/// Maximum number of keys found on one node, which the node looks up again without that limit.
+/// Maximum number of found keys that a node remembers and looks up again without
+/// [`UNKNOWN_KEY_LOOKUPS_PER_SEC`].
 pub const FOUND_KEYS_REMEMBERED_MAX: usize = 65_536;
 /// Number of failed key lookups that a node caches.
 pub const UNKNOWN_KEYS_REMEMBERED_MAX: usize = 4_096;
 
-// --- Webhooks (contract 6, 9) ----------------------------------------------------------------------------------
+// --- Defaults of the configuration that customers meet (contract 8) -----------------------------
 
-/// Deadline of one attempt, from DNS lookup to the last byte read (contract 6).
-pub const ATTEMPT_MS_MAX: u64 = 5_000;
-/// Maximum bytes read of a receiver's answer (contract 6).
-pub const ANSWER_READ_BYTES_MAX: usize = 16 * 1024;
-/// Maximum bytes stored of a receiver's answer (contract 6).
-pub const ANSWER_KEPT_BYTES_MAX: usize = 1024;
-/// Deadline of the probe of a URL at registration (contract 9).
-pub const PROBE_MS_MAX: u64 = 5_000;
-/// Delays before the retries, each counted from the previous failure (contract 6).
-pub const RETRY_DELAYS_MS: [u64; 5] = [60_000, 300_000, 1_800_000, 7_200_000, 86_400_000];
-/// Number of scheduled attempts of a message: the first and its retries.
-pub const ATTEMPTS_MAX: u32 = RETRY_DELAYS_MS.len() as u32 + 1;
-/// Jitter adds at most one part in this many of the delay (contract 6).
-pub const RETRY_JITTER_PARTS: u64 = 10;
-/// Maximum overlap of two secrets (contract 6).
-pub const SECRET_OVERLAP_SEC_MAX: u32 = 604_800;
-/// Default overlap of two secrets (contract 6).
-pub const SECRET_OVERLAP_SEC_DEFAULT: u32 = 86_400;
-/// Maximum number of quick attempts of one endpoint in flight.
-pub const ENDPOINT_IN_FLIGHT_MAX: usize = 32;
-/// Maximum number of slow attempts of one endpoint in flight, in addition to the quick ones.
-pub const ENDPOINT_SLOW_IN_FLIGHT_MAX: usize = 384;
-/// An attempt that has been in flight for this long is slow.
-pub const ATTEMPT_SLOW_MS: u64 = 500;
-/// Maximum number of a node's attempts in flight.
-pub const NODE_ATTEMPTS_IN_FLIGHT_MAX: usize = 4_096;
-/// Maximum number of one tenant's attempts in flight, test events included. A tenant gets fewer
-/// while the node is nearly full.
-pub const TENANT_ATTEMPTS_IN_FLIGHT_MAX: usize =
-    ENDPOINT_IN_FLIGHT_MAX + ENDPOINT_SLOW_IN_FLIGHT_MAX + 4;
-/// Deadline of one DNS lookup.
-pub const LOOK_UP_MS_MAX: u64 = 3_000;
-/// Deadline of the question that shows whether our own DNS resolver answers.
-pub const LOOK_UP_CANARY_MS_MAX: u64 = 1_000;
-/// The maximum time that a lookup waits for a permit.
-pub const LOOK_UP_PERMIT_MS_MAX: u64 = 500;
-/// Maximum number of a node's DNS lookups in flight.
-pub const NODE_LOOK_UPS_MAX: usize = 1_024;
-/// Maximum number of one tenant's DNS lookups in flight. An endpoint has one name at a time.
-pub const TENANT_LOOK_UPS_MAX: usize = 16;
-/// Maximum number of names whose addresses a node caches.
-pub const NAMES_CACHED_MAX: usize = 4_096;
-/// The maximum time for which a paused endpoint holds a message (contract 9): seven days.
-pub const HELD_MS_MAX: i64 = 7 * 24 * 3_600_000;
-/// Maximum number of answers with a secret that are remembered for one endpoint by their `Idempotency-Key`.
-pub const SECRETS_REMEMBERED_MAX: usize = 32;
-/// Maximum number of headers of an answer over HTTP/1; an answer with more of them counts as a protocol fault.
-pub const ANSWER_HEADERS_MAX: usize = 1_000;
-/// Maximum number of headers of an answer that are kept in the log of attempts.
-pub const ANSWER_HEADERS_KEPT_MAX: usize = 32;
-/// Maximum number of bytes of the kept headers, names and values together.
-pub const ANSWER_HEADERS_KEPT_BYTES_MAX: usize = 4 * 1024;
-/// Maximum number of an endpoint's lanes in memory; the rest of the outbox waits in the store.
-pub const ENDPOINT_LANES_MAX: usize = 1_024;
-/// Maximum number of messages that one bulk retry selects (contract 9).
-pub const RETRY_BY_FILTER_MAX: usize = 10_000;
-/// Maximum value of the metrics that count waiting messages.
-pub const DEPTH_COUNTED_MAX: u64 = 200_000;
-/// Deadlines further ahead than this are left to the periodic scan of the store.
-pub const WHEEL_AHEAD_MS: u64 = 15 * 60 * 1000;
-
-// --- Defaults of the configuration that customers meet (contract 8) ------------------------------------------------------
-
-/// A session that sends nothing for this many minutes is completed (`session.idle_timeout`).
+/// Minutes without data after which a session is completed (`session.idle_timeout`).
 pub const SESSION_IDLE_MINUTES_DEFAULT: u64 = 30;
-/// A session that is older than this many minutes is completed (`session.max_duration`).
+/// Age in minutes at which a session is completed (`session.max_duration`).
 pub const SESSION_DURATION_MINUTES_DEFAULT: u64 = 12 * 60;
-/// Largest configurable `session.max_duration`: data is deleted at most four days after its retention.
+/// Largest configurable `session.max_duration`, so that data is deleted at most four days after its
+/// retention.
 pub const SESSION_DURATION_MS_MAX: i64 = 72 * 3600 * 1000;
 /// Largest configurable number of HTTP threads (`server.workers`).
 pub const SERVER_WORKERS_MAX: usize = 256;
-/// Default of `store.reserve_bytes`: free bytes on the disk of the embedded store below which clients' writes are refused.
+/// Default of `store.reserve_bytes`, the free bytes on the disk of the embedded store below which
+/// clients' writes are refused.
 pub const STORE_RESERVE_BYTES_DEFAULT: u64 = 1 << 30;
-/// The reserve takes at most one part of this many of the disk.
+/// The reserve is at most one part in this many of the disk.
 pub const STORE_RESERVE_PARTS_MIN: u64 = 4;
-/// One part of this many of the reserve is the floor, below which the embedded store writes nothing at all.
+/// The floor is one part in this many of the reserve. Below it the embedded store writes nothing.
 pub const STORE_FLOOR_PARTS: u64 = 4;
-/// One part of this many of a threshold must be free beyond it before more writes are accepted again.
+/// More writes are accepted again when one part in this many of a threshold is free beyond it.
 pub const STORE_RESERVE_MARGIN_PARTS: u64 = 8;
-/// Days for which a session is kept after its end (`store.retention`).
+/// Number of days for which a session is kept after its end (`store.retention`).
 pub const RETENTION_DAYS_DEFAULT: u64 = 90;
-/// Requests of one key in a second (`server.rate_limit_per_second`).
+/// Maximum number of requests per second of one key (`server.rate_limit_per_second`).
 pub const KEY_REQUESTS_PER_SECOND_DEFAULT: u32 = 2_000;

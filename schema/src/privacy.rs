@@ -126,8 +126,8 @@ impl Subject {
     }
 }
 
-/// A subject as a salted hash: SHA-256 over [`HASH_DOMAIN`], the salt, the name of the id's field and the id, each preceded
-/// by its length as eight bytes, the most significant first.
+/// A subject as a salted hash: SHA-256 over [`HASH_DOMAIN`], the salt, the name of the id's field
+/// and the id, each preceded by its length as eight bytes, the most significant first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HashedSubject {
     /// The name of the id's field.

@@ -160,10 +160,11 @@ pub enum EndReason {
     Idle,
     /// The session exceeded `session.max_duration`.
     TooLong,
-    /// The service had ended it for one of the two reasons above, and the app stopped it afterwards.
+    /// The service had ended it for one of the two reasons above, and the app stopped it
+    /// afterwards.
     ///
-    /// A variant of its own, and not a field of [`SessionEnd`]: ends are stored without field names, so that a field
-    /// more would make earlier rows unreadable.
+    /// A variant of its own, and not a field of [`SessionEnd`]: ends are stored without field
+    /// names, so that a field more would make earlier rows unreadable.
     StoppedAfterTimeout {
         /// The time at which the service received the stop.
         stopped_at: TimestampMs,
@@ -193,8 +194,8 @@ pub struct SessionEnd {
 }
 
 impl SessionEnd {
-    /// Returns the last moment at which telemetry is still taken for the session: 24 hours after an end by the
-    /// service, 10 minutes after a stop by the app.
+    /// Returns the last moment at which telemetry is still taken for the session: 24 hours after an
+    /// end by the service, 10 minutes after a stop by the app.
     #[must_use]
     pub fn takes_telemetry_until(&self) -> TimestampMs {
         match self.reason {
@@ -206,8 +207,8 @@ impl SessionEnd {
         }
     }
 
-    /// Returns whether a stop by the app, taken at `now`, replaces this end: the service ended the session at most 24
-    /// hours ago.
+    /// Returns whether a stop by the app, taken at `now`, replaces this end: the service ended the
+    /// session at most 24 hours ago.
     #[must_use]
     pub fn is_replaced_by_stop_at(&self, now: TimestampMs) -> bool {
         self.reason.is_timeout() && now <= self.completed_at.plus_ms(TIMEOUT_LATE_WINDOW_MS)
@@ -234,7 +235,8 @@ pub struct AddressView<'a> {
     lng: f64,
 }
 
-/// The Session of the contract, for JSON: the fixed fields, and `startedAt` in the API's own answers.
+/// The Session of the contract, for JSON: the fixed fields, and `startedAt` in the API's own
+/// answers.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionView<'a> {

@@ -34,7 +34,7 @@ fn events_of(start: &SessionStart, batches: &[PackedBatch]) -> Vec<Event> {
     let context = SessionContext::new(start);
     let mut machine = SessionMachine::new(&context);
     for (seq, batch) in (0..).zip(batches) {
-        machine.arrive(&context, seq, batch);
+        machine.receive(&context, seq, batch);
     }
     machine.events().to_vec()
 }

@@ -106,7 +106,7 @@ fn traccar_case() -> Case {
     }
 }
 
-/// Overland pushes the phone's activity with every position.
+/// Returns the pushes of Overland, which sends the phone's activity with every position.
 fn overland_case() -> Case {
     let (mut samples, mut features) = (Vec::new(), Vec::new());
     for second in 0..SECONDS {
@@ -128,7 +128,8 @@ fn overland_case() -> Case {
     }
 }
 
-/// OwnTracks pushes each position in a message of its own, so each native batch has one too.
+/// Returns the pushes of OwnTracks, which sends each position in a message of its own. Each native
+/// batch therefore has one position too.
 fn owntracks_case() -> Case {
     // The speed is in kilometres per hour.
     let message = |second: u64| {

@@ -1,11 +1,13 @@
-//! The audit log: the actor, action and object of each access, in a chain that reveals removed and changed
-//! lines.
+//! The audit log: the actor, action and object of each access, in a chain that reveals removed and
+//! changed lines.
 //!
-//! Each tenant has a chain of lines. A line's hash covers the hash of the line before it and the line's own JSON, so that
-//! the customer can check the chain from the answers of the API alone: see [`line_hash`].
+//! Each tenant has a chain of lines. A line's hash covers the hash of the line before it and the
+//! line's own JSON, so that the customer can check the chain from the answers of the API alone: see
+//! [`line_hash`].
 //!
-//! Lines are stored in groups, one group for each commit. Groups are numbered from 0 without gaps, and the store takes each
-//! number once: of two nodes that append at the same time one is refused and appends behind the other.
+//! Lines are stored in groups, one group for each commit. Groups are numbered from 0 without gaps,
+//! and the store takes each number once: of two nodes that append at the same time one is refused
+//! and appends behind the other.
 
 mod verify;
 
@@ -125,7 +127,8 @@ impl Action {
         found.copied()
     }
 
-    /// Returns the action that the service has performed when a privacy request of this type is completed.
+    /// Returns the action that the service has performed when a privacy request of this type is
+    /// completed.
     #[must_use]
     pub const fn completing(request_type: RequestType) -> Self {
         match request_type {
@@ -182,7 +185,8 @@ impl Actor {
     }
 }
 
-/// One line of the log, as the customer reads it, without its hash. The order of the fields is part of the hash.
+/// One line of the log, as the customer reads it, without its hash. The order of the fields is part
+/// of the hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
     /// The time of the action. Times never decrease within a chain.
@@ -207,8 +211,9 @@ pub struct HashedLine {
     pub hash: String,
 }
 
-/// Returns the hash of a line: SHA-256 of the previous line's hash in hexadecimal digits, a line feed, and the line's
-/// compact JSON with the fields `at`, `actor` (`kind`, `id`, `name`), `action`, `object` and `from` in this order.
+/// Returns the hash of a line: SHA-256 of the previous line's hash in hexadecimal digits, a line
+/// feed, and the line's compact JSON with the fields `at`, `actor` (`kind`, `id`, `name`),
+/// `action`, `object` and `from` in this order.
 #[must_use]
 pub fn line_hash(previous: &Hash, line: &Line) -> Hash {
     // A line contains no map and no number that JSON cannot represent.
@@ -280,8 +285,8 @@ impl Head {
 }
 
 impl Group {
-    /// Appends at most [`AUDIT_GROUP_LINES_MAX`] lines behind `head`. A line that is older than the one before it gets its
-    /// time, so that times never go back.
+    /// Appends at most [`AUDIT_GROUP_LINES_MAX`] lines behind `head`. A line that is older than the
+    /// one before it gets its time, so that times never go back.
     #[must_use]
     pub fn append(head: &Head, lines: &[Line]) -> Self {
         let (mut hash, mut at) = (head.hash, head.at);

@@ -52,7 +52,8 @@ pub enum SensorSet {
     ElevatorPushed,
     /// A drive by fixes, with acceleration or a step counter (mean speed, m/s).
     DrivingBody,
-    /// A drive by a fix every 7 s or less often, with acceleration or a step counter (mean speed, m/s).
+    /// A drive by a fix every 7 s or less often, with acceleration or a step counter (mean speed,
+    /// m/s).
     DrivingBodySparse,
     /// A drive by a fix every 3 s or more often, without other sensors (mean speed, m/s).
     DrivingDense,
@@ -98,7 +99,8 @@ impl SensorSet {
         Self::Backtracking,
     ];
 
-    /// The strength that no event exceeds in a way that matters.
+    /// Returns the upper end of the strengths that occur; the rare greater ones count as clear,
+    /// too.
     #[must_use]
     pub const fn strength_max(self) -> f32 {
         match self {
@@ -140,8 +142,8 @@ pub struct ConfidenceTable {
     pub knots: [&'static [Knot]; SensorSet::ALL.len()],
 }
 
-/// The table that a session uses. Live sessions use the shipped one; an evaluation uses one that was
-/// fitted without the source that it judges.
+/// The table that a session uses. Live sessions use the shipped one; an evaluation uses one that
+/// was fitted without the source that it judges.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Confidences(&'static ConfidenceTable);
 

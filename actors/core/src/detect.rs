@@ -16,9 +16,9 @@ mod motion;
 mod movement;
 pub(crate) mod parameters;
 mod position;
-mod row;
 mod run;
 mod shaken;
+mod short_queue;
 mod slope;
 mod tally;
 mod track;
@@ -57,8 +57,8 @@ trait Detector {
         log: &mut EventLog,
     );
 
-    /// Ends open events at `t_ms`, the last sample, because the session has ended or was silent for at
-    /// least half a minute.
+    /// Ends open events at `t_ms`, the last sample, because the session has ended or was silent for
+    /// at least half a minute.
     fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog);
 }
 
@@ -103,7 +103,7 @@ impl Detection {
         self.movement.observe(context, &observation, log);
         self.gate.observe(context, &observation, log);
         self.backtracking.observe(context, &observation, log);
-        if window.heard {
+        if window.has_sample {
             self.last_sample_ms = Some(window.last_sample_ms);
         }
     }
@@ -126,7 +126,7 @@ impl Detection {
     }
 }
 
-/// The logistic function of a sum of weighted features, as a confidence.
+/// Converts log-odds to a confidence by the logistic function.
 fn logistic(log_odds: f32) -> Confidence {
     Confidence::from_probability(1.0 / (1.0 + libm::exp(-f64::from(log_odds))))
 }

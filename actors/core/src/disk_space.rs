@@ -167,7 +167,7 @@ mod tests {
 
     proptest! {
         /// A client's write is never accepted below the reserve, and no write below the floor,
-        /// whatever was measured before; with the margin free, every write is accepted.
+        /// regardless of earlier measurements; with the margin free, every write is accepted.
         #[test]
         fn no_history_lowers_the_limits(
             history in proptest::collection::vec((0_u64..2_000, 0_u64..300), 0..20),

@@ -76,7 +76,7 @@ impl LocalFrame {
 }
 
 impl Place {
-    /// Distance between two positions, metres.
+    /// Returns the distance between two positions, metres.
     #[must_use]
     pub fn distance_m(self, other: Self) -> f32 {
         let (east, north) = (self.east_m - other.east_m, self.north_m - other.north_m);

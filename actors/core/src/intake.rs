@@ -18,7 +18,7 @@
 //! stream is alive, in a second that was not emitted before they arrived. That second depends on
 //! the interleaving of the kinds only if no measuring kind has a sample in it.
 //!
-//! Silence: seconds without a sample of any kind are emitted with `heard` false once a sample
+//! Silence: seconds without a sample of any kind are emitted with `has_sample` false once a sample
 //! follows, unless at least [`GAP_MS`] passed between two samples: then they are left out, and the
 //! window after them records the silence.
 
@@ -61,8 +61,8 @@ const ACTIVITIES_MAX: usize = (KIND_LAG_MS_MAX / WINDOW_MS) as usize + 2;
 /// The maximum number of marks that wait for their effect; there are two kinds of marks.
 const MARKS_MAX: usize = 2 * ACTIVITIES_MAX;
 
-/// The greatest number of steps in a second. Walking takes about 2, running 3; a sprint does not exceed 5. A counter may
-/// also report the steps of one lag at once.
+/// The greatest number of steps in a second. Walking takes about 2, running 3; a sprint does not
+/// exceed 5. A counter may also report the steps of one lag at once.
 const STEPS_PER_SEC_MOST: u32 = 5;
 
 /// The time up to which a kind has reported, in milliseconds since the session's start, plus one; 0
@@ -88,13 +88,14 @@ pub struct Intake {
     /// The time up to which each kind has reported, milliseconds since the session's start.
     passed_ms: [Passed; Kind::ALL.len()],
     newest_ms: Option<u32>,
-    /// The time from which a window is emitted as soon as every kind received so far has passed it.
-    swift_from_ms: u32,
+    /// The time from which a window may be emitted early: as soon as every kind received so far has
+    /// passed its end, instead of a whole lag later.
+    early_from_ms: u32,
     /// The start of the first waiting window; earlier windows were already emitted.
     next_ms: u32,
     slots: VecDeque<Slot>,
     last_count: Option<u32>,
-    told_speed: ReportedSpeed,
+    reported_speed: ReportedSpeed,
     accel: Option<Box<AccelReducer>>,
     activities: VecDeque<(u32, ActivityType, f32)>,
     activity: Option<(ActivityType, f32)>,
@@ -110,6 +111,7 @@ pub struct Intake {
 /// The kinds that measure have the first numbers, followed by the kinds that are sent on change.
 const MEASURING_KINDS: usize = Kind::Activity as usize;
 
+/// Returns whether samples of the kind are measurements, sent regularly.
 fn measures(kind: Kind) -> bool {
     (kind as usize) < MEASURING_KINDS
 }
@@ -147,7 +149,7 @@ impl Intake {
     /// receives the windows completed by it. A sample that goes back in time within its kind, or
     /// lags too much, is dropped and counted. Equal times are no step back, except for fixes: a
     /// phone that repeats its last fix gives it the same time, and the repetition adds no
-    /// information. Returns whether the sample counts, or was dropped.
+    /// information. Returns `false` if the sample was dropped.
     #[inline(always)]
     pub fn push(
         &mut self,
@@ -160,7 +162,7 @@ impl Intake {
             return false;
         }
         if self.newest_ms.is_none() {
-            self.swift_from_ms = t_ms.saturating_add(FIRST_PART_MS);
+            self.early_from_ms = t_ms.saturating_add(FIRST_PART_MS);
             self.next_ms = t_ms.saturating_sub(KIND_LAG_MS_MAX) / WINDOW_MS * WINDOW_MS;
         }
         let newest_ms = self.newest_ms.map_or(t_ms, |newest_ms| newest_ms.max(t_ms));
@@ -177,11 +179,11 @@ impl Intake {
         } else {
             self.counts.lagging = self.counts.lagging.saturating_add(1);
         }
-        let is_swift = newest_ms >= self.swift_from_ms;
+        let may_emit_early = newest_ms >= self.early_from_ms;
         if let Sample::Imu(imu) = sample {
             let passed_ms = self.take_imu(context, &imu);
             self.passed_ms[kind as usize].raise(passed_ms);
-            if is_swift {
+            if may_emit_early {
                 self.emit_windows(self.passed_by_all_ms(), sink);
             }
             return counts;
@@ -191,11 +193,12 @@ impl Intake {
         // first, so that few windows wait.
         self.passed_ms[kind as usize].raise(place_ms);
         // A time has not been passed by all kinds if this kind has not passed it.
-        if is_swift && (place_ms.saturating_sub(self.next_ms) >= WINDOW_MS || !measures(kind)) {
+        if may_emit_early && (place_ms.saturating_sub(self.next_ms) >= WINDOW_MS || !measures(kind))
+        {
             self.emit_windows(self.passed_by_all_ms(), sink);
         }
         if !measures(kind) {
-            self.heard_slot_at(place_ms);
+            self.slot_of_any_kind_at(place_ms);
         }
         self.take(context, sample, place_ms, since_ms);
         counts
@@ -209,6 +212,7 @@ impl Intake {
         self.emit_windows(end_ms, sink);
     }
 
+    /// Returns whether a sample is neither out of order nor too late, and counts it if not.
     fn admits(&mut self, kind: Kind, t_ms: u32) -> bool {
         let passed_ms = self.passed_ms[kind as usize].ms();
         // An `imu` array reports its end as passed, and the next one may begin slightly before it
@@ -235,16 +239,17 @@ impl Intake {
         !back && !lags
     }
 
+    /// Returns the time that every measuring kind received so far has passed.
     fn passed_by_all_ms(&self) -> u32 {
-        let heard = self.passed_ms.iter().take(MEASURING_KINDS);
+        let passed = self.passed_ms.iter().take(MEASURING_KINDS);
         // The value of a kind that has not reported wraps around to more than any time.
-        let least_ms = heard.fold(u32::MAX, |least_ms, passed| {
-            least_ms.min(passed.0.wrapping_sub(1))
+        let least_ms = passed.fold(u32::MAX, |least_ms, kind| {
+            least_ms.min(kind.0.wrapping_sub(1))
         });
         if least_ms == u32::MAX { 0 } else { least_ms }
     }
 
-    /// Takes a sample of any kind but `imu`. `since_ms` is the time of the sample of its kind before.
+    /// Takes a sample of any kind but `imu`. `since_ms` is the time of its kind's last sample.
     #[inline(always)]
     fn take(
         &mut self,
@@ -285,8 +290,8 @@ impl Intake {
         });
         let accuracy_m = location.accuracy_m.unwrap_or(Fix::ACCURACY_M_UNKNOWN);
         let speed_mps = self
-            .told_speed
-            .believed(location.speed_mps, place, accuracy_m);
+            .reported_speed
+            .trusted(location.speed_mps, place, accuracy_m);
         let fix = Fix {
             t_ms: location.t_ms,
             place,
@@ -320,6 +325,7 @@ impl Intake {
         }
     }
 
+    /// Takes an activity. Of several in one second the last counts.
     fn take_activity(&mut self, activity: Activity) {
         let second = activity.t_ms / WINDOW_MS;
         if self
@@ -371,7 +377,7 @@ impl Intake {
         while at_ms < to_ms {
             let end_ms = (at_ms / WINDOW_MS + 1) * WINDOW_MS;
             if let Some(slot) = self.slot_at(at_ms) {
-                slot.hear(at_ms, end_ms.min(to_ms));
+                slot.record_sample(at_ms, end_ms.min(to_ms));
             }
             at_ms = end_ms;
         }
@@ -382,13 +388,13 @@ impl Intake {
     /// Returns the slot of the window that contains `t_ms`, for a sample of a measuring kind.
     /// Returns `None` if the window was already emitted.
     fn slot_at(&mut self, t_ms: u32) -> Option<&mut Slot> {
-        let slot = self.heard_slot_at(t_ms)?;
+        let slot = self.slot_of_any_kind_at(t_ms)?;
         slot.is_measured = true;
         Some(slot)
     }
 
     /// Returns the slot of the window that contains `t_ms`, for a sample of any kind.
-    fn heard_slot_at(&mut self, t_ms: u32) -> Option<&mut Slot> {
+    fn slot_of_any_kind_at(&mut self, t_ms: u32) -> Option<&mut Slot> {
         let place = (t_ms.checked_sub(self.next_ms)? / WINDOW_MS) as usize;
         if place >= SLOTS_MAX {
             return None;
@@ -397,7 +403,7 @@ impl Intake {
             self.slots.push_back(Slot::default());
         }
         let slot = self.slots.get_mut(place)?;
-        slot.hear(t_ms, t_ms);
+        slot.record_sample(t_ms, t_ms);
         Some(slot)
     }
 
@@ -409,6 +415,7 @@ impl Intake {
         }
     }
 
+    /// Emits the waiting windows that end at or before `until_ms`, of which there is at least one.
     #[inline(never)]
     fn emit_all(&mut self, until_ms: u32, sink: &mut impl FnMut(&Window)) {
         while let Some(end_ms) = self
@@ -426,17 +433,17 @@ impl Intake {
             if let Some((motion, _)) = self.accel.as_mut().and_then(|accel| accel.close(start_ms)) {
                 slot.take_imu(motion);
             }
-            if slot.is_heard() {
+            if slot.has_sample() {
                 let mut window = slot.window(start_ms);
                 self.slots.pop_front();
-                self.take_effect(end_ms);
+                self.apply_delayed(end_ms);
                 window.activity = self.activity;
                 window.arrived_ms = self.arrived_ms;
                 window.dropped_off_ms = self.dropped_off_ms;
                 self.emit_one(&mut window, sink);
             } else {
                 self.slots.pop_front();
-                self.take_effect(end_ms);
+                self.apply_delayed(end_ms);
             }
         }
         // When all kinds arrive regularly, only one or two seconds wait.
@@ -445,6 +452,7 @@ impl Intake {
         }
     }
 
+    /// Emits a window, and the empty windows of a short silence before it.
     fn emit_one(&mut self, window: &mut Window, sink: &mut impl FnMut(&Window)) {
         let first_ms = window.silent_since_ms.take().unwrap_or(window.t_ms);
         if let Some((mut t_ms, last_ms)) = self.last {
@@ -468,7 +476,8 @@ impl Intake {
         sink(window);
     }
 
-    fn take_effect(&mut self, end_ms: u32) {
+    /// Applies the waiting activities and marks whose delay has passed by the end of a window.
+    fn apply_delayed(&mut self, end_ms: u32) {
         while let Some(&(t_ms, activity_type, confidence)) = self.activities.front() {
             if t_ms.saturating_add(KIND_LAG_MS_MAX) >= end_ms {
                 break;

@@ -6,7 +6,7 @@
 //!
 //! Three rules make ownership safe. Each one alone protects against a different fault:
 //!
-//! - **Clock rule.** No decision about a shard compares the clocks of two nodes. An owner acts until [`FENCE_MS`] after
+//! - **Clock rule.** No decision about a shard compares the clocks of two nodes. An owner acts until [`LEASE_MS`] after
 //!   the *start* of its last successful heartbeat. An observer declares a member dead when its own
 //!   clock has seen no new heartbeat for [`DEAD_AFTER_MS`]. The difference of 1.2 s allows clock rates
 //!   that differ by a fifth: one clock may be slewed by a tenth to one side, and the other to the
@@ -16,8 +16,8 @@
 //! - **Generations.** A claim raises the shard's generation with a conditional write. Later writes
 //!   of an owner with an older generation sort below and are never read.
 //!
-//! Nodes compare their wall clocks for another reason: times in answers come from them. A difference
-//! is reported, and a node whose clock is far off does not join.
+//! Nodes compare their wall clocks for another reason: times in answers come from them. A
+//! difference is reported, and a node whose clock is far off does not join.
 //!
 //! A node that restarts under its name gets its shards back immediately: only the process that
 //! could bind the name's address has that name.
@@ -42,9 +42,10 @@ pub const HEARTBEAT_MS: u64 = 500;
 /// Time between two reads of all members, milliseconds. A plain read costs far less than a
 /// heartbeat, and a shorter interval finds a dead member sooner.
 pub const MEMBERS_READ_MS: u64 = 250;
-/// The time for which an owner may act after the start of its last successful heartbeat,
-/// milliseconds. A node or a database that stalls for less than [`STALL_MS_MAX`] loses nothing.
-pub const FENCE_MS: u64 = 5_300;
+/// The length of a lease: the time for which an owner may act after the start of its last
+/// successful heartbeat, milliseconds. A node or a database that stalls for less than
+/// [`STALL_MS_MAX`] loses no shard.
+pub const LEASE_MS: u64 = 5_300;
 /// The time without a new heartbeat after which observers declare a member dead, milliseconds.
 pub const DEAD_AFTER_MS: u64 = 6_500;
 /// The time, in milliseconds, below which a stall of a node or of the database moves no shard.
@@ -57,7 +58,8 @@ pub const TICK_MS_MAX: u64 = 150;
 /// The time after which an unanswered join is requested again, milliseconds. It exceeds the
 /// database's deadline for a conditional write.
 pub const JOIN_RETRY_MS: u64 = 6_000;
-/// The time after which an unanswered read that resolves a doubt is requested again, milliseconds.
+/// The time after which an unanswered serial read, which resolves a write in doubt, is requested
+/// again, milliseconds.
 pub const DOUBT_RETRY_MS: u64 = 3_000;
 /// The time that a joined member waits before it claims shards, milliseconds. Nodes that start
 /// together see each other first, so that no shard is claimed and moved right away. It exceeds one
@@ -75,11 +77,11 @@ pub const CLAIMS_IN_FLIGHT_MAX: usize = 32;
 pub const DRAINS_IN_FLIGHT_MAX: usize = 16;
 
 const _: () = assert!(
-    HEARTBEAT_MS + TICK_MS_MAX + STALL_MS_MAX + RENEWED_WITHIN_MS < FENCE_MS,
+    HEARTBEAT_MS + TICK_MS_MAX + STALL_MS_MAX + RENEWED_WITHIN_MS < LEASE_MS,
     "an owner still acts after a stall, until its next heartbeat is answered"
 );
 const _: () = assert!(
-    FENCE_MS * 11 < DEAD_AFTER_MS * 9,
+    LEASE_MS * 11 < DEAD_AFTER_MS * 9,
     "an owner stops before it is declared dead, even if its clock runs a tenth slow and the observer's a tenth fast"
 );
 const _: () = assert!(SETTLE_MS > HEARTBEAT_MS);
@@ -138,9 +140,9 @@ pub struct MemberRow {
     /// The member itself.
     pub member: Member,
     /// Number of its last heartbeat.
-    pub beat: u64,
+    pub heartbeat: u64,
     /// The status of the member.
-    pub standing: MemberStatus,
+    pub status: MemberStatus,
     /// The member's wall clock when it sent the heartbeat; `None` before its first heartbeat, and
     /// if it is of a release that sends none.
     pub clock: Option<TimestampMs>,
@@ -180,21 +182,23 @@ pub enum Change {
         /// The incarnation that the node's row has now; `None` if it has no row.
         after: Option<Incarnation>,
     },
-    /// Writes heartbeat and status, if the row's incarnation is the member's and it is not dead.
+    /// Writes the number of the heartbeat and the status, if the row's incarnation is the member's
+    /// and the row is not marked as gone.
     Heartbeat {
         /// The member concerned.
         member: Member,
         /// The number of the heartbeat.
-        beat: u64,
+        heartbeat: u64,
         /// Up or leaving.
-        standing: MemberStatus,
+        status: MemberStatus,
     },
-    /// Marks the member dead, if the row's incarnation is the member's and its heartbeat is `beat`.
+    /// Marks the member dead, if the row's incarnation is the member's and its heartbeat is
+    /// `heartbeat`.
     MarkDead {
         /// The member to mark.
         member: Member,
         /// The last heartbeat that was seen.
-        beat: u64,
+        heartbeat: u64,
     },
     /// Marks the member as gone at its own request, if the row's incarnation is the member's.
     Leave {

@@ -1,7 +1,7 @@
 //! Tables of parameters, and the version that follows from their content.
 
-/// Declares families of parameters as constants, and a table of their names and values as written, from which a
-/// version is computed.
+/// Declares families of parameters as constants, and a table of their names and values as written,
+/// from which a version is computed.
 macro_rules! table {
     ($(
         $(#[$family_doc:meta])*

@@ -8,7 +8,7 @@ use porchlight_schema::limits::GAP_MS;
 use crate::context::SessionContext;
 use crate::geo::Place;
 use crate::score::position::mean_of;
-use crate::score::scoring_context::{ScoringContext, end_of};
+use crate::score::scoring_context::{ScoringContext, event_end_ms};
 use crate::score::{Knowledge, ScoreInput};
 use crate::window::{Fix, Window};
 
@@ -156,15 +156,15 @@ impl Track {
         Self::new(&ScoringContext::new(&scored), input.score)
     }
 
-    fn new(scene: &ScoringContext<'_>, score: &Score) -> Option<Self> {
-        let fixes = drawn(&scene.fixes);
+    fn new(ctx: &ScoringContext<'_>, score: &Score) -> Option<Self> {
+        let fixes = drawn(&ctx.fixes);
         let (first, last) = (fixes.first()?, fixes.last()?);
         if fixes.len() < 2 {
             return None;
         }
-        let halts = halts(scene);
-        let legs = legs(scene, &fixes, &halts);
-        let door = spot(scene, score, "timeAtDoorSec").map(|door| at_halt(door, &halts));
+        let halts = halts(ctx);
+        let legs = legs(ctx, &fixes, &halts);
+        let door = spot(ctx, score, "timeAtDoorSec").map(|door| at_halt(door, &halts));
         let is_stay = |halt: &&Halt| halt.event.event_type == EventType::Stopped;
         let mut track = Self {
             legs,
@@ -176,40 +176,40 @@ impl Track {
                 .collect(),
             start: first.place,
             end: last.place,
-            entrance: spot(scene, score, "timeFromEntranceToDoorSec"),
+            entrance: spot(ctx, score, "timeFromEntranceToDoorSec"),
             door,
             focus: Vec::new(),
-            foot: (0, scene.end_ms),
+            foot: (0, ctx.end_ms),
             heights: Heights::default(),
-            address_accuracy_m: scene.input.context.accuracy_m,
+            address_accuracy_m: ctx.input.context.accuracy_m,
         };
-        track.choose_view(scene, &fixes);
-        track.heights = heights(scene, track.foot);
+        track.choose_view(ctx, &fixes);
+        track.heights = heights(ctx, track.foot);
         Some(track)
     }
 
     /// Chooses the visible area: the parts on foot near the address, otherwise the longest one,
     /// otherwise everything.
-    fn choose_view(&mut self, scene: &ScoringContext<'_>, fixes: &[Fix]) {
+    fn choose_view(&mut self, ctx: &ScoringContext<'_>, fixes: &[Fix]) {
         let of = |(from_ms, to_ms): (u32, u32)| {
             let inside = move |fix: &&Fix| (from_ms..=to_ms).contains(&fix.t_ms);
             fixes.iter().filter(inside).map(|fix| fix.place)
         };
-        let mut feet: Vec<(u32, u32)> = scene
-            .feet
+        let mut foot_periods: Vec<(u32, u32)> = ctx
+            .foot_periods
             .iter()
             .map(|foot| (foot.from_ms, foot.to_ms))
             .collect();
         let near = |span: &(u32, u32)| {
             of(*span).any(|place| place.distance_m(Place::default()) <= NEAR_ADDRESS_M)
         };
-        if feet.iter().any(near) {
-            feet.retain(near);
+        if foot_periods.iter().any(near) {
+            foot_periods.retain(near);
         } else {
-            feet.sort_by_key(|(from_ms, to_ms)| to_ms - from_ms);
-            feet.drain(..feet.len().saturating_sub(1));
+            foot_periods.sort_by_key(|(from_ms, to_ms)| to_ms - from_ms);
+            foot_periods.drain(..foot_periods.len().saturating_sub(1));
         }
-        self.focus = feet.iter().flat_map(|&span| of(span)).collect();
+        self.focus = foot_periods.iter().flat_map(|&span| of(span)).collect();
         if self.focus.len() < 2 {
             self.focus = fixes.iter().map(|fix| fix.place).collect();
         }
@@ -217,8 +217,10 @@ impl Track {
         let door_ms = self.door.map(|door| door.t_ms);
         let at_door =
             |span: &&(u32, u32)| door_ms.is_some_and(|t_ms| (span.0..=span.1).contains(&t_ms));
-        let longest = feet.iter().max_by_key(|(from_ms, to_ms)| to_ms - from_ms);
-        if let Some(&foot) = feet.iter().find(at_door).or(longest) {
+        let longest = foot_periods
+            .iter()
+            .max_by_key(|(from_ms, to_ms)| to_ms - from_ms);
+        if let Some(&foot) = foot_periods.iter().find(at_door).or(longest) {
             self.foot = foot;
         }
     }
@@ -231,11 +233,11 @@ impl Track {
 }
 
 /// Returns the heights around the part on foot.
-fn heights(scene: &ScoringContext<'_>, foot: (u32, u32)) -> Heights {
+fn heights(ctx: &ScoringContext<'_>, foot: (u32, u32)) -> Heights {
     let from_ms = foot.0.saturating_sub(AROUND_MS);
-    let to_ms = foot.1.saturating_add(AROUND_MS).min(scene.end_ms);
-    let levels = scene.height.levels(from_ms, to_ms.saturating_add(1));
-    let zero_m = scene
+    let to_ms = foot.1.saturating_add(AROUND_MS).min(ctx.end_ms);
+    let levels = ctx.height.levels(from_ms, to_ms.saturating_add(1));
+    let zero_m = ctx
         .height
         .level(foot.0, foot.0.saturating_add(ZERO_MS))
         .or(levels.first().copied())
@@ -261,7 +263,7 @@ fn drawn(fixes: &[Fix]) -> Vec<Fix> {
 }
 
 /// Returns the time and position of an observation, from the score's evidence.
-fn spot(scene: &ScoringContext<'_>, score: &Score, about: &str) -> Option<Spot> {
+fn spot(ctx: &ScoringContext<'_>, score: &Score, about: &str) -> Option<Spot> {
     let evidence = score.evidence.iter().find(|one| one.about == about)?;
     let ms = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1_000.0) as u32);
     let from_ms = ms(evidence.t_start)?;
@@ -274,8 +276,8 @@ fn spot(scene: &ScoringContext<'_>, score: &Score, about: &str) -> Option<Spot> 
             from_ms.saturating_add(INSTANT_MS),
         ),
     };
-    let known = scene.input.context.entrance.filter(|_| !is_door);
-    let seen = scene.estimate(around.0, around.1);
+    let known = ctx.input.context.entrance.filter(|_| !is_door);
+    let seen = ctx.estimate(around.0, around.1);
     Some(Spot {
         t_ms: from_ms,
         place: known.or(seen.map(|estimate| estimate.place)),
@@ -299,18 +301,18 @@ fn at_halt(spot: Spot, halts: &[Halt]) -> Spot {
 }
 
 /// Returns whether reception was bad at this time; outside of stays such a fix is not drawn.
-fn is_bad_at(scene: &ScoringContext<'_>, t_ms: u32) -> bool {
-    let bad = scene
+fn is_bad_at(ctx: &ScoringContext<'_>, t_ms: u32) -> bool {
+    let bad = ctx
         .events(EventType::GpsDegraded)
-        .chain(scene.events(EventType::GpsLost));
+        .chain(ctx.events(EventType::GpsLost));
     bad.into_iter()
-        .any(|event| event.t_start_ms <= t_ms && t_ms < end_of(event, scene.end_ms))
+        .any(|event| event.t_start_ms <= t_ms && t_ms < event_end_ms(event, ctx.end_ms))
 }
 
 /// Returns whether the way between two fixes is unknown.
-fn is_unseen(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> bool {
+fn is_unseen(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> bool {
     let apart_ms = to_ms - from_ms;
-    apart_ms > GAP_MS || apart_ms > UNSEEN_MS && is_bad_at(scene, from_ms + apart_ms / 2)
+    apart_ms > GAP_MS || apart_ms > UNSEEN_MS && is_bad_at(ctx, from_ms + apart_ms / 2)
 }
 
 /// Returns the smoothed position of a fix on a walk.
@@ -322,29 +324,29 @@ fn smoothed(fixes: &[Fix], fix: &Fix) -> Place {
 }
 
 /// Returns the stays and climbs of the path.
-fn halts(scene: &ScoringContext<'_>) -> Vec<Halt> {
+fn halts(ctx: &ScoringContext<'_>) -> Vec<Halt> {
     let types = [EventType::Stopped, EventType::Stairs, EventType::Elevator];
-    let events = scene
+    let events = ctx
         .timeline
         .iter()
         .filter(|event| types.contains(&event.event_type));
     events
         .filter_map(|event| {
-            let to_ms = end_of(event, scene.end_ms);
+            let to_ms = event_end_ms(event, ctx.end_ms);
             Some(Halt {
                 event: **event,
-                place: scene.estimate(event.t_start_ms, to_ms)?.place,
+                place: ctx.estimate(event.t_start_ms, to_ms)?.place,
                 duration_ms: to_ms - event.t_start_ms,
             })
         })
         .collect()
 }
 
-fn way_of(scene: &ScoringContext<'_>, t_ms: u32) -> TravelMode {
-    let during = scene.timeline.iter().find(|event| {
+fn way_of(ctx: &ScoringContext<'_>, t_ms: u32) -> TravelMode {
+    let during = ctx.timeline.iter().find(|event| {
         event.event_type.is_movement()
             && event.t_start_ms <= t_ms
-            && t_ms < end_of(event, scene.end_ms)
+            && t_ms < event_end_ms(event, ctx.end_ms)
     });
     match during.map(|event| event.event_type) {
         Some(EventType::Driving) => TravelMode::Drive,
@@ -357,7 +359,7 @@ fn way_of(scene: &ScoringContext<'_>, t_ms: u32) -> TravelMode {
 
 /// Returns the path, leg by leg; each begins where the previous one ended. Stays and climbs are
 /// single points.
-fn legs(scene: &ScoringContext<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
+fn legs(ctx: &ScoringContext<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
     let mut legs: Vec<Leg> = Vec::new();
     let mut before: Option<(u32, Place)> = None;
     for fix in fixes {
@@ -365,8 +367,8 @@ fn legs(scene: &ScoringContext<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
             let end_ms = halt.event.t_start_ms.saturating_add(halt.duration_ms);
             (halt.event.t_start_ms..end_ms).contains(&fix.t_ms)
         });
-        let way = way_of(scene, fix.t_ms);
-        if halt.is_none() && way != TravelMode::Drive && is_bad_at(scene, fix.t_ms) {
+        let way = way_of(ctx, fix.t_ms);
+        if halt.is_none() && way != TravelMode::Drive && is_bad_at(ctx, fix.t_ms) {
             continue;
         }
         let place = match halt {
@@ -374,7 +376,7 @@ fn legs(scene: &ScoringContext<'_>, fixes: &[Fix], halts: &[Halt]) -> Vec<Leg> {
             None if way == TravelMode::Walk => smoothed(fixes, fix),
             None => fix.place,
         };
-        if let Some((_, last)) = before.filter(|(t_ms, _)| is_unseen(scene, *t_ms, fix.t_ms)) {
+        if let Some((_, last)) = before.filter(|(t_ms, _)| is_unseen(ctx, *t_ms, fix.t_ms)) {
             legs.push(Leg {
                 way: TravelMode::Unseen,
                 places: vec![last, place],

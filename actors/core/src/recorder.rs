@@ -6,18 +6,18 @@
 //! every write is idempotent.
 
 pub mod gpslogger;
-mod heard;
 mod json;
 mod message;
 mod motion;
 pub mod overland;
 pub mod owntracks;
+mod rates;
 pub mod sensor_logger;
 mod state;
 mod time;
 pub mod traccar;
 
-pub use message::{ImuArrays, Measured, Message, MessageNumber, PayloadError, Reading};
+pub use message::{ImuArrays, Measurement, Message, MessageNumber, PayloadError, Reading};
 pub use state::{Append, EndOfSession, Opening, Plan, RecordedSession, RecorderState, Stop};
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ mod tests;
 
 pub use fingerprint::{Fingerprint, trace_fingerprint};
 pub use knowledge::{
-    Knowledge, LearnedPoint, PLACE_SESSIONS_MAX, PlaceFacts, PlaceKnowledge, Replay, learn,
+    CopiedTrace, Knowledge, LearnedPoint, PLACE_SESSIONS_MAX, PlaceFacts, PlaceKnowledge, learn,
     place_key, recorded_together,
 };
 
@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::SessionContext;
 pub use crate::mark::MarkName;
 use crate::window::{WINDOW_MS, Window};
-use evidence_log::{EvidenceLog, rounded, words};
+use evidence_log::{EvidenceLog, EvidenceText, rounded};
 use parameters::door::learning::FRAUD_MOST;
 use place::Places;
 use scoring_context::ScoringContext;
@@ -120,7 +120,8 @@ pub struct ScoreInput<'a> {
 pub struct Scored {
     /// The resulting score.
     pub score: Score,
-    /// Facts about the place, if the session is trusted enough; the caller fills in day and rider.
+    /// Facts about the place, if the session is trusted enough. Their `day` and `rider` are 0: the
+    /// caller sets them.
     pub learned: Option<PlaceFacts>,
     /// When the courier passed the entrance, milliseconds since the start; `None` if not found.
     pub entrance_ms: Option<u32>,
@@ -137,35 +138,36 @@ pub fn score(input: &ScoreInput<'_>) -> Score {
 /// Scores a finished session and extracts facts to learn.
 #[must_use]
 pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
-    let scene = ScoringContext::new(input);
-    let mut ledger = EvidenceLog::default();
-    let places = Places::find(&scene);
-    let visibility = visibility::score(&scene, &places, &mut ledger);
-    let climb = climb::find(&scene, &places, &mut ledger);
-    let mut doorstep = doorstep::judge(&scene, &places, &climb, &mut ledger);
-    doorstep.right &= outcome::insufficient(&scene, visibility.until_silence).is_none();
-    let attempts = attempts::count(&scene, &places, &doorstep, &mut ledger);
-    let friction_score = friction::score(&scene, &places, &attempts, &mut ledger);
-    let findings = fraud::Findings {
+    let ctx = ScoringContext::new(input);
+    let mut evidence = EvidenceLog::default();
+    let places = Places::find(&ctx);
+    let visibility = visibility::score(&ctx, &places, &mut evidence);
+    let climb = climb::find(&ctx, &places, &mut evidence);
+    let mut doorstep = doorstep::judge(&ctx, &places, &climb, &mut evidence);
+    doorstep.is_right &= outcome::insufficient(&ctx, visibility.until_silence).is_none();
+    let attempts = attempts::count(&ctx, &places, &doorstep, &mut evidence);
+    let friction_score = friction::score(&ctx, &places, &attempts, &mut evidence);
+    let findings = Findings {
         places: &places,
         climb: &climb,
         doorstep: &doorstep,
         visibility: &visibility,
     };
-    let fraud = fraud::score(&scene, &findings, &mut ledger);
-    doorstep.right &= doorstep::is_believed(doorstep.right, fraud.score, &mut ledger);
-    let findings = outcome::Findings {
+    let fraud = fraud::score(&ctx, &findings, &mut evidence);
+    doorstep.is_right &=
+        doorstep::are_positions_credible(doorstep.is_right, fraud.score, &mut evidence);
+    let findings = Findings {
         places: &places,
         climb: &climb,
         doorstep: &doorstep,
         visibility: &visibility,
     };
-    let reason_codes = outcome::codes(&scene, &findings, &mut ledger);
-    let metrics = metrics(&places, &attempts, &mut ledger);
+    let reason_codes = outcome::codes(&ctx, &findings, &mut evidence);
+    let metrics = metrics(&places, &attempts, &mut evidence);
     let mut events = input.events.to_vec();
     sort_events(&mut events);
     let learned = learned(
-        &scene,
+        &ctx,
         &places,
         &climb,
         &doorstep,
@@ -173,7 +175,7 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
         visibility.score,
     );
     let summary = Summary {
-        right_doorstep: doorstep.right,
+        right_doorstep: doorstep.is_right,
         fraud_score: fraud.score,
         suspicious_behavior: fraud.suspicious,
         friction_score,
@@ -188,9 +190,9 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
         reason_codes,
         events,
         metrics,
-        evidence: ledger.into_entries(),
+        evidence: evidence.into_entries(),
         weights: versions(),
-        has_path: scene.fixes.len() >= 2,
+        has_path: ctx.fixes.len() >= 2,
     };
     Scored {
         score,
@@ -198,6 +200,15 @@ pub fn score_and_learn(input: &ScoreInput<'_>) -> Scored {
         entrance_ms: places.entrance.map(|entrance| entrance.at_ms),
         at_door_ms: attempts.door.map(|_| attempts.at_door_ms),
     }
+}
+
+/// The results that the fraud score and the reason codes are computed from.
+#[derive(Clone, Copy)]
+struct Findings<'f> {
+    places: &'f Places,
+    climb: &'f climb::Climb,
+    doorstep: &'f doorstep::Doorstep,
+    visibility: &'f visibility::Visibility,
 }
 
 /// Returns the versions of the parameters and of the learned models.
@@ -210,41 +221,42 @@ fn versions() -> String {
     )
 }
 
-fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut EvidenceLog) -> Metrics {
+/// Computes the times at the building, with their evidence.
+fn metrics(places: &Places, attempts: &attempts::Attempts, evidence: &mut EvidenceLog) -> Metrics {
     let Some((door_from_ms, door_to_ms)) = attempts.door else {
         return Metrics::default();
     };
     let at_door_sec = rounded(seconds(attempts.at_door_ms));
     let text = format!("{at_door_sec:.0} s at the door.");
     let span = Some((door_from_ms, door_to_ms));
-    ledger.add(
+    evidence.add(
         "timeAtDoorSec",
         "stay",
         at_door_sec,
         span,
-        words(text, "A step aside may start or end a stay."),
+        EvidenceText::new(text, "A step aside may start or end a stay."),
     );
     let entrance = places
         .entrance
         .filter(|entrance| entrance.at_ms <= door_from_ms);
     let way_sec = entrance.map(|entrance| {
         let way_sec = rounded(seconds(door_from_ms - entrance.at_ms));
-        let how = match entrance.sign {
-            place::entrance::EntranceSign::KnownPlace => "its known position was passed",
-            place::entrance::EntranceSign::Gate => "a gate was passed",
-            place::entrance::EntranceSign::Decay => "GPS accuracy began to degrade",
-            place::entrance::EntranceSign::Climb => "a climb began soon after",
+        let sign = match entrance.source {
+            place::entrance::EntranceSource::KnownPlace => "its known position was passed",
+            place::entrance::EntranceSource::Gate => "a gate was passed",
+            place::entrance::EntranceSource::Decay => "GPS accuracy began to degrade",
+            place::entrance::EntranceSource::Climb => "a climb began soon after",
         };
         let text = format!(
-            "The entrance was found because {how}. From there to the door it took {way_sec:.0} s."
+            "The entrance was found because {sign}. From there to the door it took {way_sec:.0} s."
         );
         let span = Some((entrance.at_ms, door_from_ms));
-        ledger.add(
+        evidence.add(
             "timeFromEntranceToDoorSec",
             "entrance",
             way_sec,
             span,
-            words(text, "GPS reacts to a doorway some seconds late."),
+            EvidenceText::new(text, "GPS reacts to a doorway some seconds late."),
         );
         way_sec
     });
@@ -254,11 +266,11 @@ fn metrics(places: &Places, attempts: &attempts::Attempts, ledger: &mut Evidence
     }
 }
 
-/// Returns the facts about the place that a session adds to the knowledge. Only a session with good
-/// visibility adds facts, if the drop-off was very likely at the address's door and no evidence
-/// contradicts it.
+/// Returns the facts about the place that a session adds to the knowledge. A session adds facts
+/// only if its visibility is good, the drop-off was very likely at the address's door, and no
+/// evidence contradicts that.
 fn learned(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     places: &Places,
     climb: &climb::Climb,
     doorstep: &doorstep::Doorstep,
@@ -266,23 +278,23 @@ fn learned(
     visibility_score: f64,
 ) -> Option<PlaceFacts> {
     let drop_off = places.drop_off?;
-    // A floor of an unknown building cannot be distinguished from its neighbours: then the app's
-    // mark of the drop-off is trusted for later sessions, though not for this one.
-    let is_likely = doorstep.across == doorstep::Horizontal::At
-        && doorstep.up == doorstep::Vertical::Unclear
-        && drop_off.sign == place::DropOffSign::Mark;
+    // In an unknown building a floor cannot be distinguished from the adjacent ones. The app's mark
+    // of the drop-off is then trusted for later sessions, though not for this one.
+    let is_likely = doorstep.horizontal == doorstep::Horizontal::At
+        && doorstep.vertical == doorstep::Vertical::Unclear
+        && drop_off.source == place::DropOffSource::Mark;
     let is_seen = visibility_score >= parameters::weights::visibility::GOOD;
-    if !(doorstep.right || is_likely) || fraud_score > FRAUD_MOST || !is_seen {
+    if !(doorstep.is_right || is_likely) || fraud_score > FRAUD_MOST || !is_seen {
         return None;
     }
-    let frame = scene.input.context.frame;
+    let frame = ctx.input.context.frame;
     let entrance = places.entrance.filter(|entrance| entrance.is_timed());
     let entrance = entrance
-        .and_then(|entrance| scene.estimate(entrance.at_ms.saturating_sub(2_000), entrance.at_ms));
+        .and_then(|entrance| ctx.estimate(entrance.at_ms.saturating_sub(2_000), entrance.at_ms));
     let point = |estimate: position::Estimate| (frame.point(estimate.place), estimate.sigma_m);
-    // The floor comes from the address and the height from the barometer; no storey height is
-    // involved.
-    let floor = scene.input.context.floor.filter(|&floor| floor != 0);
+    // The floor is the address's and the height is the barometer's: no assumed storey height enters
+    // the knowledge.
+    let floor = ctx.input.context.floor.filter(|&floor| floor != 0);
     let floor_height_m = floor.zip(climb.height_m());
     Some(PlaceFacts {
         day: 0,

@@ -27,15 +27,15 @@ pub use snapshot::{RestoreError, SNAPSHOT_FORMAT};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Wait for the next batch.
-    Rest,
+    Wait,
     /// Read the journal from this `seq` on, pass each batch to [`SessionMachine::arrive`] in order,
-    /// and then call [`SessionMachine::read_through`].
+    /// and then call [`SessionMachine::on_journal_read`].
     Read {
         /// The first `seq` to read.
         from_seq: u32,
     },
     /// Store a note that this gap is skipped, and then call [`SessionMachine::skip_gap`].
-    GiveUp {
+    SkipGap {
         /// The first missing `seq`.
         first: u32,
         /// The last missing `seq`.
@@ -59,7 +59,7 @@ pub struct SessionMachine {
     t_max_ms: u32,
     beyond_t_max_ms: u32,
     /// Whether the journal was read for the gap at `next_seq`, so that the gap is real.
-    looked: bool,
+    is_journal_read: bool,
     /// Skipped gaps (first, last) and quarantined batches, ascending; past ones are forgotten.
     skipped: Vec<(u32, u32)>,
     quarantined: Vec<u32>,
@@ -78,7 +78,7 @@ impl SessionMachine {
             far: Vec::new(),
             t_max_ms: 0,
             beyond_t_max_ms: 0,
-            looked: false,
+            is_journal_read: false,
             skipped: Vec::new(),
             quarantined: Vec::new(),
             unsnapshotted: 0,
@@ -96,18 +96,18 @@ impl SessionMachine {
         self.skipped = skipped.filter(|&(_, last)| last >= next_seq).collect();
         self.skipped.sort_unstable();
         self.quarantined = quarantined.filter(|&seq| seq >= next_seq).collect();
-        self.looked = false;
+        self.is_journal_read = false;
         self.pass_skipped_gaps();
     }
 
     /// Processes a durable batch. Batches that were already applied, or that belong to a skipped
     /// gap, change nothing; the latter count when the session is recomputed at its end.
-    pub fn arrive(&mut self, context: &SessionContext, seq: u32, batch: &PackedBatch) -> Step {
+    pub fn receive(&mut self, context: &SessionContext, seq: u32, batch: &PackedBatch) -> Step {
         if seq < self.next_seq {
-            return Step::Rest;
+            return Step::Wait;
         }
         if seq > self.next_seq {
-            self.note_beyond(seq, batch.t_max_ms());
+            self.record_beyond(seq, batch.t_max_ms());
             return self.next_step();
         }
         if self.quarantined.first() == Some(&seq) {
@@ -121,19 +121,19 @@ impl SessionMachine {
         self.unsnapshotted += 1;
         let next_is_there = self.advance(1);
         self.pass_skipped_gaps();
-        if next_is_there && !self.looked {
+        if next_is_there && !self.is_journal_read {
             Step::Read {
                 from_seq: self.next_seq,
             }
         } else {
-            Step::Rest
+            Step::Wait
         }
     }
 
     /// Reports that the journal was read to its end, and that every batch was passed to
     /// [`SessionMachine::arrive`].
-    pub fn read_through(&mut self) -> Step {
-        self.looked = true;
+    pub fn on_journal_read(&mut self) -> Step {
+        self.is_journal_read = true;
         self.next_step()
     }
 
@@ -178,7 +178,7 @@ impl SessionMachine {
         self.timeline.change_count()
     }
 
-    /// Up to `limit` changes, numbered `number` and up.
+    /// Returns up to `limit` changes from number `number` on.
     #[must_use]
     pub fn numbered_changes_since(&self, number: u32, limit: usize) -> Vec<NumberedChange> {
         self.timeline.numbered_changes_since(number, limit)
@@ -196,7 +196,7 @@ impl SessionMachine {
         self.unsnapshotted > 0
     }
 
-    fn note_beyond(&mut self, seq: u32, t_max_ms: u32) {
+    fn record_beyond(&mut self, seq: u32, t_max_ms: u32) {
         let distance = seq - self.next_seq - 1;
         match 1_u64.checked_shl(distance) {
             Some(bit) => self.beyond |= bit,
@@ -230,7 +230,7 @@ impl SessionMachine {
         if self.beyond == 0 && self.far.is_empty() && !next_is_there {
             self.beyond_t_max_ms = 0;
         }
-        self.looked = false;
+        self.is_journal_read = false;
         next_is_there
     }
 
@@ -249,11 +249,11 @@ impl SessionMachine {
     /// Returns the decision about the gap at `next_seq`, if there is one.
     fn next_step(&self) -> Step {
         let first_beyond = match (self.beyond, self.far.first()) {
-            (0, None) => return Step::Rest,
+            (0, None) => return Step::Wait,
             (0, Some(&far)) => far,
             (beyond, _) => self.next_seq + 1 + beyond.trailing_zeros(),
         };
-        if !self.looked {
+        if !self.is_journal_read {
             return Step::Read {
                 from_seq: self.next_seq,
             };
@@ -262,12 +262,12 @@ impl SessionMachine {
         let many = batches >= GAP_SKIPPED_AFTER_BATCHES as usize;
         let long = self.beyond_t_max_ms >= self.t_max_ms.saturating_add(GAP_SKIPPED_AFTER_T_MS);
         if many || long {
-            Step::GiveUp {
+            Step::SkipGap {
                 first: self.next_seq,
                 last: first_beyond - 1,
             }
         } else {
-            Step::Rest
+            Step::Wait
         }
     }
 }

@@ -8,8 +8,8 @@ use porchlight_schema::limits::{
     TENANT_SOCKETS_MAX,
 };
 
-/// The largest part of one node that a tenant (an organization in one environment) may use. In every field 0 means
-/// "no limit".
+/// The largest part of one node that a tenant (an organization in one environment) may use. In
+/// every field 0 means "no limit".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareLimits {
     /// Bytes of request bodies that have arrived and are not answered.
@@ -26,8 +26,8 @@ pub struct ShareLimits {
     pub lists: u64,
     /// Sessions started per second, with a burst of [`SESSION_STARTS_BURST_FACTOR`] times as many.
     pub session_starts_per_sec: u32,
-    /// PoDs of completed sessions replaced per second, with a burst of [`POD_CHANGES_BURST_FACTOR`] times as many:
-    /// each causes a new insight.
+    /// PoDs of completed sessions replaced per second, with a burst of [`POD_CHANGES_BURST_FACTOR`]
+    /// times as many: each causes a new insight.
     pub pod_changes_per_sec: u32,
 }
 
@@ -67,7 +67,8 @@ fn bucket(per_sec: u32, burst_factor: u32) -> Option<TokenBucket> {
 
 /// A token bucket: it holds up to `burst` tokens and gains `per_sec` tokens a second.
 ///
-/// Time is an argument, in milliseconds of a monotonic clock. A time that lies before the last one counts as that one.
+/// Time is an argument, in milliseconds of a monotonic clock. A time that lies before the last one
+/// counts as that one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenBucket {
     per_sec: u64,

@@ -47,17 +47,17 @@ impl Timeline {
     /// Processes the next sample, in order of `seq` and position in its batch.
     #[inline(always)]
     pub fn push(&mut self, context: &SessionContext, sample: Sample<'_>) {
-        self.push_seen(context, sample, &mut |_| {});
+        self.push_with_windows(context, sample, &mut |_| {});
     }
 
-    /// Processes the next sample; `see` receives each window before the detectors do. Returns
-    /// whether the sample counts, or was dropped.
+    /// Processes the next sample; `on_window` receives each window before the detectors do. Returns
+    /// `false` if the sample was dropped.
     #[inline(always)]
-    pub fn push_seen(
+    pub fn push_with_windows(
         &mut self,
         context: &SessionContext,
         sample: Sample<'_>,
-        see: &mut impl FnMut(&Window),
+        on_window: &mut impl FnMut(&Window),
     ) -> bool {
         let Self {
             intake,
@@ -65,7 +65,7 @@ impl Timeline {
             log,
         } = self;
         intake.push(context, sample, &mut |window| {
-            see(window);
+            on_window(window);
             detection.observe(context, window, log);
         })
     }
@@ -74,7 +74,7 @@ impl Timeline {
     ///
     /// # Errors
     ///
-    /// The rest of the batch is corrupt; earlier samples were processed.
+    /// Returns an error if the rest of the batch is corrupt. The samples before it were processed.
     pub fn push_batch(
         &mut self,
         context: &SessionContext,
@@ -89,18 +89,22 @@ impl Timeline {
 
     /// Ends the session: pending windows are processed, and open events end at the last sample.
     pub fn finish(&mut self, context: &SessionContext) {
-        self.finish_seen(context, &mut |_| {});
+        self.finish_with_windows(context, &mut |_| {});
     }
 
-    /// Ends the session; `see` receives each window before the detectors do.
-    pub fn finish_seen(&mut self, context: &SessionContext, see: &mut impl FnMut(&Window)) {
+    /// Ends the session; `on_window` receives each window before the detectors do.
+    pub fn finish_with_windows(
+        &mut self,
+        context: &SessionContext,
+        on_window: &mut impl FnMut(&Window),
+    ) {
         let Self {
             intake,
             detection,
             log,
         } = self;
         intake.finish(&mut |window| {
-            see(window);
+            on_window(window);
             detection.observe(context, window, log);
         });
         detection.finish(context, log);
@@ -144,8 +148,8 @@ impl Timeline {
         changes
     }
 
-    /// Up to `limit` changes, numbered `number` and up, each with its event at that time: an event
-    /// that closed later is open in the change that opened it.
+    /// Returns up to `limit` changes from number `number` on, each with its event at that time: an
+    /// event that closed later is open in the change that opened it.
     #[must_use]
     pub fn numbered_changes_since(&self, number: u32, limit: usize) -> Vec<NumberedChange> {
         let changes = self.changes_since(number).into_iter().take(limit);
@@ -165,7 +169,7 @@ impl Timeline {
         })
     }
 
-    /// Counts of accepted and dropped samples.
+    /// Returns the counts of accepted and dropped samples.
     #[must_use]
     pub fn counts(&self) -> IntakeCounts {
         self.intake.counts()

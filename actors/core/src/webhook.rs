@@ -232,7 +232,7 @@ impl AttemptResult {
 
 const _: () = assert!(
     ATTEMPT_MS_MAX < u32::MAX as u64,
-    "a try's duration fits its field"
+    "the duration of an attempt fits its field"
 );
 
 /// The change of one message.
@@ -309,7 +309,7 @@ pub enum Input {
     /// The outbox may contain new messages, in any lanes.
     Woken,
     /// These lanes have new messages. The machine reads them without listing the outbox.
-    NewIn(Vec<SessionId>),
+    NewMessages(Vec<SessionId>),
     /// The clock advanced.
     Tick,
     /// The endpoint's current mode. If another endpoint replaces this one, use
@@ -319,8 +319,8 @@ pub enum Input {
     Loaded(Option<Listing>),
     /// Answers [`Effect::Read`]; `None` if the store failed.
     Read(SessionId, Option<Lane>),
-    /// Answers [`Effect::Send`]; `chance` is any number and spreads retries.
-    Tried(SessionId, AttemptResult, u64),
+    /// Answers [`Effect::Send`]; `random` is any number and spreads retries.
+    Attempted(SessionId, AttemptResult, u64),
     /// Answers [`Effect::Commit`] with the current lane; `None` if the store failed or may have
     /// failed.
     Committed(SessionId, Option<Vec<Queued>>),

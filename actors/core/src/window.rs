@@ -55,8 +55,8 @@ pub struct BodyMotion {
     /// The motion of the phone with each stride, over the last 4 s; only from `imu`, and only
     /// during a gait.
     pub stride: Option<Stride>,
-    /// Log-odds of a gait by the learned model: of the second before this one, and of this one without knowledge of the
-    /// next; only from `imu`.
+    /// Log-odds of a gait by the learned model: of the second before this one, and of this one
+    /// without knowledge of the next; only from `imu`.
     pub gait: Option<[f32; 2]>,
 }
 
@@ -96,11 +96,11 @@ pub struct Window {
     pub dropped_off_ms: Option<u32>,
     /// Whether the window contains a sample of a measuring kind (all but `activity`, `mark` and
     /// `system`).
-    pub alive: bool,
+    pub has_measurement: bool,
     /// Whether the window contains a sample of any kind.
-    pub heard: bool,
-    /// The newest sample of any kind, or the window's end if an `imu` array runs through it; the window's
-    /// start without one.
+    pub has_sample: bool,
+    /// The newest sample of any kind, or the window's end if an `imu` array runs through it; the
+    /// window's start without one.
     pub last_sample_ms: u32,
     /// Set on the first window after a silence of at least [`porchlight_schema::limits::GAP_MS`]:
     /// the time of the last sample before it. Silent seconds have no windows.
@@ -128,7 +128,7 @@ impl Window {
 
     /// Returns whether the window has data about the body.
     #[must_use]
-    pub fn hears_body(&self) -> bool {
+    pub fn has_body_data(&self) -> bool {
         self.motion.is_some() || self.steps.is_some()
     }
 

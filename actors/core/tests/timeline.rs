@@ -143,7 +143,7 @@ proptest! {
         let mut machine = SessionMachine::new(&context);
         let mut replay = Replay::new(&context);
         for (seq, batch) in (0..).zip(&batches) {
-            machine.arrive(&context, seq, batch);
+            machine.receive(&context, seq, batch);
             replay.batch(seq, batch);
         }
         let machine = SessionMachine::restore(&machine.snapshot()).unwrap();

@@ -261,7 +261,8 @@ pub struct Metrics {
     pub sessions_started: Counter,
     /// The number of skipped gaps in `seq`.
     pub gaps_skipped: Counter,
-    /// The number of batches that did not fit into a mailbox; the session reads them from the journal.
+    /// The number of batches that did not fit into a mailbox; the session reads them from the
+    /// journal.
     pub mailbox_overflows: Counter,
     /// The number of quarantined batches.
     pub quarantined: Counter,
@@ -301,7 +302,8 @@ impl Metrics {
         }
     }
 
-    /// Returns the handles, which the first call creates. Call it only after the recorder is installed.
+    /// Returns the handles, which the first call creates. Call it only after the recorder is
+    /// installed.
     #[must_use]
     pub fn get() -> &'static Self {
         static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);

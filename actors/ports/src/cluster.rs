@@ -13,8 +13,8 @@ use super::StoreResult;
 
 /// The shards that this process owns.
 pub trait Ownership: Send + Sync {
-    /// Returns the generation in which this process may act for `shard` at this moment; `None` if it
-    /// does not own it. Rows written under it sort above everything that earlier owners wrote or
+    /// Returns the generation in which this process may act for `shard` at this moment; `None` if
+    /// it does not own it. Rows written under it sort above everything that earlier owners wrote or
     /// still write.
     fn generation(&self, shard: Shard) -> Option<u64>;
 
@@ -73,7 +73,7 @@ pub enum PeerError {
     NotOwner,
 }
 
-/// Notifications and questions to the owners of other shards.
+/// Sends notifications and requests to the owners of other shards.
 #[async_trait]
 pub trait Peers: Send + Sync {
     /// Forwards a durable batch to its session's owner. Never blocks. Lost batches are counted, and
@@ -125,7 +125,8 @@ impl Peers for SingleNode {
     }
 }
 
-/// The table of the nodes and of the shards' owners, which several nodes share. Each change is one conditional write.
+/// The table of the nodes and of the shards' owners, which several nodes share. Each change is one
+/// conditional write.
 #[async_trait]
 pub trait NodesTable: Send + Sync {
     /// Returns the generation under which this process writes in that generation of a shard; it

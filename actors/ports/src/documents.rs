@@ -11,9 +11,11 @@ use super::StoreResult;
 pub enum DocumentKind {
     /// Privacy requests of a tenant, by the hash of the request's id.
     PrivacyRequest = 1,
-    /// Privacy requests of all tenants that are not finished, by tenant and hash of the request's id.
+    /// Privacy requests of all tenants that are not finished, by tenant and hash of the request's
+    /// id.
     OpenPrivacyRequest = 2,
-    /// Restrictions, suppressions and running erasures of all tenants, by tenant and hash of the subject.
+    /// Restrictions, suppressions and running erasures of all tenants, by tenant and hash of the
+    /// subject.
     PrivacyMark = 3,
     /// Privacy requests of a tenant, newest first.
     PrivacyRequestByTime = 4,
@@ -48,8 +50,8 @@ impl Collection {
         }
     }
 
-    /// Returns a numbered part of a tenant's documents of this kind, which would be too many for one collection. A
-    /// kind is in parts always or never.
+    /// Returns a numbered part of a tenant's documents of this kind, which would be too many for
+    /// one collection. A kind is in parts always or never.
     #[must_use]
     pub fn part_of_tenant(kind: DocumentKind, tenant: Tenant, part: u64) -> Self {
         Self {
@@ -68,8 +70,8 @@ impl Collection {
         }
     }
 
-    /// Splits a stored key into the collection, as bytes, and the document's key. Returns `None` if the kind is unknown or
-    /// the key is too short.
+    /// Splits a stored key into the collection, as bytes, and the document's key. Returns `None` if
+    /// the kind is unknown or the key is too short.
     #[must_use]
     pub fn split_key(key: &[u8]) -> Option<(&[u8], &[u8])> {
         const KIND_BYTES: usize = 1;
@@ -97,8 +99,8 @@ impl Collection {
         key.split_at_checked(bytes)
     }
 
-    /// Returns the collection's key: the kind, then the tenant's 16 bytes and one for its environment, then the part's
-    /// number. No key is a prefix of another one of its kind.
+    /// Returns the collection's key: the kind, then the tenant's 16 bytes and one for its
+    /// environment, then the part's number. No key is a prefix of another one of its kind.
     #[must_use]
     pub fn key(&self) -> Vec<u8> {
         let mut key = vec![self.kind as u8];

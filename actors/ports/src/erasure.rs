@@ -29,42 +29,43 @@ pub struct Removed<C> {
     pub next: Option<C>,
 }
 
-/// Removes personal data, and renews data that must stay. Every method may be repeated: it treats the
-/// remaining data.
+/// Removes personal data, and renews data that must stay. Every method may be repeated: it treats
+/// the remaining data.
 #[async_trait]
 pub trait Erasure: Send + Sync {
     /// Counts the rows of a session.
     async fn session_rows(&self, session_id: SessionId) -> StoreResult<SessionRows>;
 
-    /// Returns the number of the data key that seals the session's rows. `None` if they are not sealed, or if there is no
-    /// such session.
+    /// Returns the number of the data key that seals the session's rows. `None` if they are not
+    /// sealed, or if there is no such session.
     async fn data_key(&self, _session_id: SessionId) -> StoreResult<Option<u64>> {
         Ok(None)
     }
 
-    /// Removes a session and everything that belongs to it: telemetry, snapshots, notes, insight, proof of delivery,
-    /// messages with their attempts, entries in lists, and the fingerprints of its trace. Other learned rows stay; see
-    /// [`Erasure::replace_learned`].
+    /// Removes a session and everything that belongs to it: telemetry, snapshots, notes, insight,
+    /// proof of delivery, messages with their attempts, entries in lists, and the fingerprints of
+    /// its trace. Other learned rows stay; see [`Erasure::replace_learned`].
     ///
-    /// The session's own record is removed last, so that an erasure that was cut off can be found and repeated. Later
-    /// batches and snapshots of the session are not stored. The removal survives a crash of the process at once, and one of
-    /// the machine after the next durable write.
+    /// The session's own record is removed last, so that an interrupted erasure can be found and
+    /// repeated. Later batches and snapshots of the session are not stored. The removal survives a
+    /// crash of the process immediately, and one of the machine after the next durable write.
     async fn erase_session(&self, session_id: SessionId) -> StoreResult<()>;
 
     /// Removes the batches and snapshots of a completed session, and keeps everything else. Write
     /// [`Note::TelemetryExpired`](super::Note) first.
     async fn remove_telemetry(&self, session_id: SessionId) -> StoreResult<()>;
 
-    /// Removes the webhook messages of a completed session with their attempts, and keeps everything
-    /// else. Write [`Note::MessagesExpired`](super::Note) first.
+    /// Removes the webhook messages of a completed session with their attempts, and keeps
+    /// everything else. Write [`Note::MessagesExpired`](super::Note) first.
     async fn remove_messages(&self, session_id: SessionId) -> StoreResult<()>;
 
-    /// Returns the keys of the learned rows that the session's first insight wrote. Empty for a session that was
-    /// scored before these keys were recorded.
+    /// Returns the keys of the learned rows that the session's first insight wrote. Empty for a
+    /// session that was scored before these keys were recorded.
     async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>>;
 
-    /// Replaces the learned row under `key` by `data` if it now is `expected`; `None` removes it. Returns `false` if the
-    /// row has changed. It is as durable as the result of [`Erasure::erase_session`].
+    /// Replaces the learned row under `key` by `data` if it now is `expected`; `None` removes it.
+    /// Returns `false` if the row has changed. It is as durable as the result of
+    /// [`Erasure::erase_session`].
     async fn replace_learned(
         &self,
         key: [u8; 32],
@@ -72,7 +73,8 @@ pub trait Erasure: Send + Sync {
         data: Option<Vec<u8>>,
     ) -> StoreResult<bool>;
 
-    /// Returns at most `limit` recorders of all tenants after `after`, and the position after which the next page begins.
+    /// Returns at most `limit` recorders of all tenants after `after`, and the position after which
+    /// the next page begins.
     async fn recorders(&self, after: Option<RecorderId>, limit: usize)
     -> StoreResult<RecorderPage>;
 
@@ -85,14 +87,15 @@ pub trait Erasure: Send + Sync {
         limit: usize,
     ) -> StoreResult<Removed<Vec<u8>>>;
 
-    /// Returns whether the rows of sessions have a time to live, after which the database deletes them.
+    /// Returns whether the rows of sessions have a time to live, after which the database deletes
+    /// them.
     fn rows_expire(&self) -> bool {
         false
     }
 
-    /// Gives all rows of a session their full time to live again if at most half of it is left to the
-    /// session's own record. Returns whether the rows were renewed: `false` also if there is no such
-    /// session. Its content does not change.
+    /// Gives all rows of a session their full time to live again if at most half of it is left to
+    /// the session's own record. Returns whether the rows were renewed: `false` also if there is no
+    /// such session. Its content does not change.
     ///
     /// The session's own record is renewed last, so that an interrupted renewal is repeated.
     async fn renew_session(&self, _session_id: SessionId) -> StoreResult<bool> {
@@ -105,7 +108,8 @@ pub trait Erasure: Send + Sync {
         Ok(())
     }
 
-    /// Makes the removed rows unreadable in the files of the store: destroys their data keys for good,
-    /// or rewrites the files. If the database does so by itself, the call returns immediately.
+    /// Makes the removed rows unreadable in the files of the store: destroys their data keys for
+    /// good, or rewrites the files. If the database does so by itself, the call returns
+    /// immediately.
     async fn purge(&self) -> StoreResult<()>;
 }

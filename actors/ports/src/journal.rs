@@ -135,8 +135,8 @@ pub trait Journal: Send + Sync {
         received_at: TimestampMs,
     ) -> StoreResult<Appended>;
 
-    /// Learns that another node has written a batch of a session that this process owns, so that the
-    /// next batch needs no read. Stores that no other process writes to have nothing to learn.
+    /// Records that another node has written a batch of a session that this process owns, so that
+    /// the next batch needs no read. A store to which no other process writes does nothing.
     fn learn_forwarded(&self, _session_id: SessionId, _seq: u32) {}
 
     /// Returns the highest `seq` of a session and the time at which that batch was received; `None`

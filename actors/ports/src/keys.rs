@@ -41,8 +41,8 @@ pub trait Keys: Send + Sync {
         organization_id: Option<OrganizationId>,
     ) -> StoreResult<Vec<KeyRecord>>;
 
-    /// Records the hour in which a key was last used, unless a later hour is stored. Skips a key that does not exist, or
-    /// that another call is changing: the next use writes the hour.
+    /// Records the hour in which a key was last used, unless a later hour is stored. Skips a key
+    /// that does not exist, or that another call is changing: the next use writes the hour.
     async fn note_key_use(&self, hash: [u8; 32], hour: TimestampMs) -> StoreResult<()>;
 
     /// Revokes a key and keeps an earlier revocation. Returns `None` if there is no such key.

@@ -38,7 +38,8 @@ pub enum StoreError {
     /// Too many operations are waiting; retry soon.
     #[error("the store is overloaded")]
     Overloaded,
-    /// The disk has too little space for this write; reads and the work of the service itself continue.
+    /// The disk has too little space for this write; reads and the work of the service itself
+    /// continue.
     #[error("the disk of the store is nearly full")]
     Full,
     /// The store is unavailable or closing; retry later.
@@ -76,8 +77,8 @@ pub trait Clock: Send + Sync {
     /// began.
     fn now(&self) -> TimestampMs;
 
-    /// Returns the milliseconds since some moment before the process began to serve, by a clock that never jumps. Silence
-    /// and age are measured with it.
+    /// Returns the milliseconds since some moment before the process began to serve, by a clock
+    /// that never jumps. Silence and age are measured with it.
     fn uptime_ms(&self) -> i64;
 }
 

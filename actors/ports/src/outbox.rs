@@ -40,7 +40,8 @@ pub struct PreviousSecret {
 /// A customer's webhook configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// Whether messages are sent; while it is false they are held. The first field: the store reads it without the rest.
+    /// Whether messages are sent; while it is false they are held. It must stay the first field,
+    /// because the store reads it without the rest.
     pub enabled: bool,
     /// The id; a deleted and recreated configuration gets a new one.
     pub id: EndpointId,
@@ -62,7 +63,8 @@ pub struct Endpoint {
     /// of the first release.
     #[serde(deserialize_with = "later::or_default")]
     pub paused_at: Option<TimestampMs>,
-    /// Answers with a secret, by their `Idempotency-Key`, oldest first; at most [`SECRETS_REMEMBERED_MAX`].
+    /// The remembered answers that showed a secret, each with its `Idempotency-Key`, oldest first;
+    /// at most [`SECRETS_REMEMBERED_MAX`].
     #[serde(deserialize_with = "later::or_default")]
     pub remembered: Vec<RememberedSecret>,
 }
@@ -76,7 +78,8 @@ pub enum SecretRequest {
     Rotate,
 }
 
-/// An answer that showed a secret, remembered for a repeat of its request. The secret is encrypted as all are.
+/// An answer that showed a secret, remembered for a repeat of its request. The secret is encrypted
+/// as all are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RememberedSecret {
     /// The request that created the secret; idempotency keys are remembered separately for each
@@ -220,8 +223,8 @@ impl DeliveryRow {
         }
     }
 
-    /// Returns the row after the change that `report` caused. A failed manual attempt of a delivered
-    /// message does not change the outcome of its delivery.
+    /// Returns the row after the change that `report` caused. A failed manual attempt of a
+    /// delivered message does not change the outcome of its delivery.
     #[must_use]
     pub fn changed(mut self, after: Queued, report: Option<&AttemptResult>) -> Self {
         self.queued = after;
@@ -332,11 +335,12 @@ pub trait Outbox: Send + Sync {
     /// Stores the tenant's first endpoint. Returns `false` if one exists.
     async fn create_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool>;
 
-    /// Replaces the previous version of the endpoint with the same id. Returns `false` if it has changed or was
-    /// deleted.
+    /// Replaces the previous version of the endpoint with the same id. Returns `false` if it has
+    /// changed or was deleted.
     async fn replace_endpoint(&self, endpoint: Endpoint) -> StoreResult<bool>;
 
-    /// Deletes a tenant's endpoint, which cancels its waiting messages. Returns `false` if none existed.
+    /// Deletes a tenant's endpoint, which cancels its waiting messages. Returns `false` if none
+    /// existed.
     async fn delete_endpoint(&self, tenant: Tenant) -> StoreResult<bool>;
 
     /// Returns all endpoints.
@@ -363,11 +367,12 @@ pub trait Outbox: Send + Sync {
         manual: Option<ManualRetry>,
     ) -> StoreResult<Lane>;
 
-    /// Returns the body of a message. `None`: its session was removed.
+    /// Returns the body of a message, or `None` if its session was removed.
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>>;
 
-    /// Commits a change of a lane and returns the lane's waiting messages, which may lack those that were queued after
-    /// the lane was last read. Messages that changed since they were read stay as they are.
+    /// Commits a change of a lane and returns the lane's waiting messages, which may lack those
+    /// that were queued after the lane was last read. Messages that changed since they were read
+    /// stay as they are.
     async fn commit(
         &self,
         tenant: Tenant,
@@ -408,8 +413,8 @@ pub trait Outbox: Send + Sync {
         after: Option<MessageId>,
     ) -> StoreResult<Vec<DeliveryRow>>;
 
-    /// Requests retries of these messages of a tenant and returns their number, which is 0 without an
-    /// endpoint.
+    /// Requests retries of these messages of a tenant and returns their number, which is 0 without
+    /// an endpoint.
     async fn request_retries(
         &self,
         tenant: Tenant,
@@ -421,15 +426,15 @@ pub trait Outbox: Send + Sync {
     /// [`porchlight_schema::limits::DEPTH_COUNTED_MAX`], which means that many or more.
     async fn depth(&self, now: TimestampMs) -> StoreResult<Depth>;
 
-    /// Tenants of these shards whose endpoint has work before `until`: messages to send or, while it is paused, to
-    /// hold or to cancel.
+    /// Returns the tenants of these shards whose endpoint has work before `until`: messages to send
+    /// or, while it is paused, to hold or to cancel.
     async fn work(&self, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>>;
 }
 
 /// Encrypts endpoints' secrets for the store and decrypts them.
 pub trait SecretSeal: Send + Sync {
     /// Encrypts `secret` as the endpoint's secret number `number`; it can be decrypted only as
-    /// that. `None`: the cipher refuses, which happens only for gigabytes of text.
+    /// that. Returns `None` if the cipher refuses, which happens only for gigabytes of text.
     fn seal(
         &self,
         tenant: Tenant,
@@ -438,7 +443,7 @@ pub trait SecretSeal: Send + Sync {
         secret: &str,
     ) -> Option<SealedSecret>;
 
-    /// Decrypts a secret. `None`: no key fits, or it was not sealed for this endpoint.
+    /// Decrypts a secret. Returns `None` if no key fits, or if it was not sealed for this endpoint.
     fn open(
         &self,
         tenant: Tenant,

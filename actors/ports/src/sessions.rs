@@ -152,8 +152,8 @@ pub struct Covered {
     pub late_stop_at: Option<TimestampMs>,
 }
 
-/// [`Covered`] as it is stored. Rows of version 1.0 hold `pod_received_at: Option<TimestampMs>` in place of `beyond`;
-/// postcard writes both in the same bytes.
+/// [`Covered`] as it is stored. Rows of version 1.0 hold `pod_received_at: Option<TimestampMs>` in
+/// place of `beyond`; postcard writes both in the same bytes.
 #[derive(Serialize, Deserialize)]
 struct StoredCovered {
     batches: u32,
@@ -223,7 +223,8 @@ pub struct StoredInsight {
     /// Knowledge of the place and of earlier traces when the session was first scored, as the
     /// scorer wrote it; later scorings use it again.
     pub known: Vec<u8>,
-    /// Samples that no detector saw. Rows of version 1.0 do not have it, and are read as having none.
+    /// Samples that no detector saw. Rows of version 1.0 do not have it, and are read as having
+    /// none.
     pub dropped: DroppedSamples,
 }
 
@@ -299,10 +300,10 @@ pub trait Sessions: Send + Sync {
         message: MessageBody,
     ) -> StoreResult<Option<EndOutcome>>;
 
-    /// Replaces the end of a session that the service ended with `end`, the app's own stop, together
-    /// with its proof of delivery, and queues nothing. The first such stop counts, and an end by the
-    /// app stays, without the proof. Returns `None` if there is no such session or the session has
-    /// not ended.
+    /// Replaces the end of a session that the service ended with `end`, the app's own stop,
+    /// together with its proof of delivery, and queues nothing. The first such stop counts, and an
+    /// end by the app stays, without the proof. Returns `None` if there is no such session or the
+    /// session has not ended.
     async fn stop_after_timeout(
         &self,
         session_id: SessionId,
@@ -334,8 +335,9 @@ pub trait Sessions: Send + Sync {
         limit: usize,
     ) -> StoreResult<Vec<SessionRow>>;
 
-    /// Returns live sessions like [`Sessions::live`], without those that the caller knows. The result is empty only if no
-    /// unknown session is left. A store may return a known session nevertheless.
+    /// Returns live sessions like [`Sessions::live`], without those that the caller knows. The
+    /// result is empty only if no unknown session is left. A store may return a known session
+    /// nevertheless.
     async fn live_unknown(
         &self,
         shards: ShardSet,
@@ -359,9 +361,10 @@ pub trait Sessions: Send + Sync {
         }
     }
 
-    /// Returns sessions of these shards that have ended and whose insight may not cover all stored data, in order of id,
-    /// after `after`, at most `limit`. The end, a stop after it, a late batch and a PoD mark a session in the step that
-    /// stores them; the insight that covers them removes the mark.
+    /// Returns sessions of these shards that have ended and whose insight may not cover all stored
+    /// data, in order of id, after `after`, at most `limit`. The end, a stop after it, a late batch
+    /// and a PoD mark a session in the step that stores them; the insight that covers them removes
+    /// the mark.
     async fn to_score(
         &self,
         shards: ShardSet,
@@ -400,10 +403,10 @@ pub trait Insights: Send + Sync {
         learned: Vec<([u8; 32], Vec<u8>)>,
     ) -> StoreResult<bool>;
 
-    /// Returns whether the newest insight of an ended session covers all stored data about the session, and if so removes
-    /// the marks by which other nodes would find it. The caller has known of the end for
-    /// [`END_SETTLES_MS`](porchlight_schema::limits::END_SETTLES_MS). A store of one process has no such marks; it changes
-    /// nothing and returns `false`.
+    /// Returns whether the newest insight of an ended session covers all stored data about the
+    /// session, and if so removes the marks by which other nodes would find it. The caller has
+    /// known of the end for [`END_SETTLES_MS`](porchlight_schema::limits::END_SETTLES_MS). A store
+    /// of one process has no such marks; it changes nothing and returns `false`.
     async fn settle(&self, session_id: SessionId) -> StoreResult<bool> {
         let _ = session_id;
         Ok(false)

@@ -93,14 +93,15 @@ pub trait Transport: Send + Sync {
     ///
     /// # Errors
     ///
-    /// The reason. A host that resolves and does not answer is acceptable.
+    /// Returns the reason for which the URL is refused. A host that resolves and does not answer is
+    /// acceptable.
     async fn probe(&self, tenant: Tenant, url: &str) -> Result<(), UrlRefused>;
 }
 
 /// Returns whether a certificate expires soon.
 #[must_use]
 pub fn ends_soon(ends_at: TimestampMs, now: TimestampMs) -> bool {
-    /// A period of 14 days.
+    /// The remaining validity below which a certificate expires soon: 14 days.
     const SOON_MS: i64 = 14 * 24 * 3600 * 1000;
     ends_at.since_ms(now) < SOON_MS
 }

@@ -6,7 +6,7 @@
 //! the lines of its last second; a stop loses none. While the store accepts no lines, the queue
 //! fills. A request then waits for room and is refused after five seconds, so that nothing is shown
 //! without being recorded. While the chain of a tenant has an unreadable row, its requests are
-//! refused at once, and the writer continues with the lines of others.
+//! refused immediately, and the writer continues with the lines of others.
 
 mod chain;
 mod expire;
@@ -104,8 +104,8 @@ impl AuditLog {
     ///
     /// # Errors
     ///
-    /// Returns an error if there was no room for five seconds, or immediately if the tenant's chain has
-    /// an unreadable row.
+    /// Returns an error if there was no room for five seconds, or immediately if the tenant's chain
+    /// has an unreadable row.
     pub async fn reserve(&self, tenant: Tenant) -> Result<AuditPermit, AuditFull> {
         if self.unreadable_chains.has(tenant) {
             return Err(AuditFull);

@@ -1,5 +1,5 @@
-//! The bodies of webhook messages. Each body is created once, stored in the commit of its cause, and sent
-//! unchanged (contract section 6).
+//! The bodies of webhook messages. Each body is created once, stored in the commit of its cause,
+//! and sent unchanged (contract section 6).
 
 use porchlight_schema::insight::{InsightMessageView, InsightRecord};
 use porchlight_schema::message::{Envelope, MessageEvent};

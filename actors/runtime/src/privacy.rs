@@ -1,5 +1,5 @@
-//! The marks of subjects (restricted, suppressed, held, being erased) that this process knows. Every
-//! request checks them, so they are kept in memory and read again when the stored marks have
+//! The marks of subjects (restricted, suppressed, held, being erased) that this process knows.
+//! Every request checks them, so they are kept in memory and read again when the stored marks have
 //! changed.
 
 use std::collections::HashMap;
@@ -134,8 +134,8 @@ impl Marks {
         mark.cloned().unwrap_or_default()
     }
 
-    /// Reads the marks from the store if they have changed since the last call. Returns whether they
-    /// were read.
+    /// Reads the marks from the store if they have changed since the last call. Returns whether
+    /// they were read.
     ///
     /// # Errors
     ///
@@ -254,8 +254,8 @@ pub struct Restrictions {
 }
 
 impl Restrictions {
-    /// Returns whether a tenant's session is restricted or being erased. Waits until the marks were read once, and reads
-    /// the store only if the tenant has marks.
+    /// Returns whether a tenant's session is restricted or being erased. Waits until the marks were
+    /// read once, and reads the store only if the tenant has marks.
     ///
     /// # Errors
     ///

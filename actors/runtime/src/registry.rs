@@ -1,11 +1,12 @@
-//! Maps session IDs to handles: routes, spawns, passivates and restarts. It holds no business state: all its data can
-//! be read from the store again.
+//! Maps session IDs to handles: routes, spawns, passivates and restarts. It holds no business
+//! state: all its data can be read from the store again.
 //!
-//! A handle exists for every session in progress, an actor only for a session that was active recently. Deadlines are
-//! armed for handles, so a silent session ends in time without an actor.
+//! A handle exists for every session in progress, an actor only for a session that was active
+//! recently. Deadlines are armed for handles, so a silent session ends in time without an actor.
 //!
-//! Each concept has its own type: `directory` the handles, `admission` the work in flight, `lanes` the
-//! arbiters and deadlines, `watch` the watchers, `remote_sessions` the sessions of other nodes. `Registry` connects them.
+//! Each concept has its own type: `directory` the handles, `admission` the work in flight, `lanes`
+//! the arbiters and deadlines, `watch` the watchers, `remote_sessions` the sessions of other nodes.
+//! `Registry` connects them.
 
 mod actors;
 mod admission;
@@ -173,7 +174,8 @@ impl Registry {
         self.inner.directory.live_count()
     }
 
-    /// Adopts a session in progress. `heard_at` is when its last batch was received, or when it was created.
+    /// Adopts a session in progress. `heard_at` is when its last batch was received, or when it was
+    /// created.
     pub fn adopt(&self, row: &SessionRow, heard_at: TimestampMs) -> Arc<Handle> {
         let handle = self.enter(&row.start, heard_at, false);
         self.arm(&handle);
@@ -207,8 +209,8 @@ impl Registry {
     /// after the commit. Never blocks.
     pub fn deliver(&self, session_id: SessionId, seq: u32, batch: PackedBatch) {
         let Some(handle) = self.handle(session_id) else {
-            // Either the batch came late and the insight is recomputed, or the session was started on another node a
-            // moment ago.
+            // Either the batch came late and the insight is recomputed, or the session was started
+            // on another node a moment ago.
             self.queue_reconcile(session_id);
             return;
         };

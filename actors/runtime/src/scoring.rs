@@ -42,7 +42,8 @@ const PAUSE_FIRST: Duration = Duration::from_millis(200);
 /// The longest pause after a failure; see [`PAUSE_FIRST`].
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// The pause at which a session with unreadable rows is committed as failed: that of the fifth attempt.
+/// The pause at which a session with unreadable rows is committed as failed: that of the fifth
+/// attempt.
 const GIVE_UP_PAUSE: Duration = Duration::from_millis(3_200);
 
 /// A pool of scoring workers. Clones share the pool.
@@ -172,7 +173,8 @@ impl ScoringPool {
         let _first = self.inner.read_live.set(read_live);
     }
 
-    /// Returns the number of sessions that wait, also for further late telemetry, or are being scored.
+    /// Returns the number of sessions that wait, also for further late telemetry, or are being
+    /// scored.
     #[must_use]
     pub fn waiting(&self) -> usize {
         let late = lock(&self.inner.late);

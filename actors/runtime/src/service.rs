@@ -99,8 +99,8 @@ pub enum AttachPodError {
     /// The tenant replaces PoDs of completed sessions faster than allowed.
     #[error(transparent)]
     TenantFull(#[from] ShareExceeded),
-    /// Data of the session was removed because its retention has passed, so that no new insight can be
-    /// computed.
+    /// Data of the session was removed because its retention has passed, so that no new insight can
+    /// be computed.
     #[error("the session can no longer be changed")]
     Expired,
     /// The store failed.

@@ -75,7 +75,8 @@ impl SessionActor {
     }
 
     /// Builds the machine from the stored state, and catches up with the journal. The machine of a
-    /// new session starts empty: a batch that it misses leaves a gap, and then it reads the journal.
+    /// new session starts empty: a batch that it misses leaves a gap, and then it reads the
+    /// journal.
     fn activate(&self, ctx: &mut Context<Self>) {
         let (host, session_id) = (Arc::clone(&self.host), self.handle.session_id);
         let is_new = self.is_new;
@@ -192,15 +193,15 @@ impl SessionActor {
             (Some(last), _) => self.read(last.seq.saturating_add(1), ctx),
             (None, Some(running)) => {
                 running.is_caught_up = true;
-                let step = running.machine.read_through();
+                let step = running.machine.on_journal_read();
                 self.perform_step(step, ctx);
             }
             (None, None) => {}
         }
     }
 
-    /// Passes a batch, received at `received_at`, to the machine. Returns `None` if the machine panicked and the actor is
-    /// stopping.
+    /// Passes a batch, received at `received_at`, to the machine. Returns `None` if the machine
+    /// panicked, in which case the actor stops.
     fn apply_batch(
         &mut self,
         seq: u32,
@@ -213,7 +214,7 @@ impl SessionActor {
             context, machine, ..
         } = &mut **running;
         // A machine that panics is dropped, so that nothing sees it half changed.
-        match catch_unwind(AssertUnwindSafe(|| machine.arrive(context, seq, batch))) {
+        match catch_unwind(AssertUnwindSafe(|| machine.receive(context, seq, batch))) {
             Ok(step) => {
                 if running.note_change(received_at) {
                     self.host.on_changed(self.handle.session_id);
@@ -234,8 +235,8 @@ impl SessionActor {
     fn perform_step(&mut self, step: Step, ctx: &mut Context<Self>) {
         match step {
             Step::Read { from_seq } => self.read(from_seq, ctx),
-            Step::GiveUp { first, last } => self.skip_gap(first, last, ctx),
-            Step::Rest => match self.running.as_mut() {
+            Step::SkipGap { first, last } => self.skip_gap(first, last, ctx),
+            Step::Wait => match self.running.as_mut() {
                 Some(running) if self.handle.take_missed_batch() => {
                     let from_seq = running.machine.next_seq();
                     self.read(from_seq, ctx);

@@ -1,5 +1,5 @@
-//! The shards that this process acts for. While it releases a shard, it still acts for it to write its state, but accepts
-//! no new work.
+//! The shards that this process acts for. While it releases a shard, it still acts for it to write
+//! its state, but accepts no new work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ use porchlight_ports::Ownership;
 use porchlight_schema::ids::{Shard, ShardSet};
 use porchlight_schema::limits::SHARDS;
 
-/// The shards of this process, as sessions or webhooks see them. Each has marks of its own for the shards that it
-/// releases.
+/// The shards of this process, as sessions or webhooks see them. Each has marks of its own for the
+/// shards that it releases.
 pub(crate) struct OwnShards {
     ownership: Arc<dyn Ownership>,
     /// One mark for each shard that is being released.
@@ -25,8 +25,8 @@ impl OwnShards {
         }
     }
 
-    /// Returns the generation in which this process acts for a shard now. Returns `None` if this process does not act for
-    /// it. A shard that is being released still has its generation.
+    /// Returns the generation in which this process acts for a shard now. Returns `None` if this
+    /// process does not act for it. A shard that is being released still has its generation.
     pub(crate) fn generation(&self, shard: Shard) -> Option<u64> {
         self.ownership.generation(shard)
     }

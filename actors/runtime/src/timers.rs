@@ -14,14 +14,14 @@ use tokio_util::time::{DelayQueue, delay_queue};
 /// A handle to a timer wheel.
 #[derive(Debug, Clone)]
 pub struct Wheel<K> {
-    // Not bounded: there is at most one armed deadline for each key, and a key is a session or a tenant, which are
-    // bounded where they are admitted.
+    // Not bounded: there is at most one armed deadline for each key, and a key is a session or a
+    // tenant, which are bounded where they are admitted.
     arms: mpsc::UnboundedSender<(K, Duration)>,
 }
 
 impl<K: Hash + Eq + Clone + Send + 'static> Wheel<K> {
-    /// Runs a wheel on `arbiter`; `fire` is called there with each key that is due. It ends when the last handle to
-    /// it is gone.
+    /// Runs a wheel on `arbiter`; `fire` is called there with each key that is due. It ends when
+    /// the last handle to it is gone.
     pub fn start(arbiter: &ArbiterHandle, fire: impl Fn(K) + Send + 'static) -> Self {
         let (arms, armed) = mpsc::unbounded_channel();
         // An arbiter that is gone takes no wheel; the process is ending then.

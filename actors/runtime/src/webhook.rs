@@ -43,11 +43,12 @@ use presence::{NO_MESSAGE_DUE, Presence};
 pub use request::{EndpointSigner, OutgoingMessage};
 pub use tenant::TenantWebhooks;
 
-/// The interval at which the store is scanned for the work of lost wakes and for retries that are soon due.
+/// The interval at which the store is scanned for lost wakes and for retries that are soon due.
 const SCAN_INTERVAL: Duration = Duration::from_secs(60);
 /// The interval at which the age of the oldest message is reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
-/// The maximum number of concurrent test events and probes per tenant. They wait for the customer's receiver only.
+/// The maximum number of concurrent test events and probes per tenant. They wait for the customer's
+/// receiver only.
 const PROBES_PER_TENANT_MAX: usize = 4;
 /// The session id in test events.
 const TEST_SESSION: &str = "ses_test";
@@ -256,7 +257,7 @@ impl Webhooks {
         }
     }
 
-    /// Reports that this tenant's endpoint was created, changed or removed. The owner reconciles it.
+    /// Reports that this tenant's endpoint was created, changed or removed.
     pub fn endpoint_changed(&self, tenant: Tenant) {
         if !self.inner.acts_for(tenant) {
             self.inner.peers.nudge(Nudge::Tenant(tenant));
@@ -268,7 +269,8 @@ impl Webhooks {
         self.inner.announce(tenant, None);
     }
 
-    /// Handles another node's notice that this tenant's outbox has something new, or that its endpoint was changed.
+    /// Handles another node's notice that this tenant's outbox has something new, or that its
+    /// endpoint was changed.
     pub fn on_nudge(&self, tenant: Tenant) {
         if self.inner.acts_for(tenant) {
             if self.inner.actors.contains_key(&tenant) {
@@ -351,7 +353,7 @@ impl Inner {
         usize::from(tenant.organization_id.shard().0) % self.arbiters.len().max(1)
     }
 
-    /// Wakes the tenant's actor because a lane has a new message; `None`: any lane may have one.
+    /// Wakes the tenant's actor: `lane` has a new message or, with `None`, any lane may have one.
     fn announce(self: &Arc<Self>, tenant: Tenant, lane: Option<SessionId>) {
         if let Some(actor) = self.actors.get(&tenant) {
             actor.value().0.announce(lane);
@@ -403,7 +405,7 @@ impl Inner {
         Some((presence, actor))
     }
 
-    /// Reserves a slot for a test event or a probe. Returns `None` if the tenant has used all its slots.
+    /// Reserves a slot for a test event or a probe; `None` if the tenant has used all its slots.
     fn acquire_probe_permit(self: &Arc<Self>, tenant: Tenant) -> Option<ProbePermit> {
         let mut probes = self.probes.entry(tenant).or_default();
         (*probes < PROBES_PER_TENANT_MAX).then(|| {

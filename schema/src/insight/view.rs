@@ -1,7 +1,8 @@
 //! The insight as answers and webhooks carry it: the JSON shapes that the contract fixes.
 //!
-//! Scores are stored with milliseconds; the shapes here have whole seconds. A part that is absent (`summary`, `metrics`,
-//! `pod`) is left out in the same way everywhere; a field that the contract calls "or null" is always present.
+//! Scores are stored with milliseconds; the shapes here have whole seconds. A part that is absent
+//! (`summary`, `metrics`, `pod`) is left out in the same way everywhere; a field that the contract
+//! calls "or null" is always present.
 
 use serde::Serialize;
 
@@ -84,8 +85,8 @@ pub struct InsightMetricsView {
 }
 
 impl InsightMetricsView {
-    /// Returns the metrics in whole seconds; `None` when no time is known, for then the insight leaves
-    /// `metrics` out.
+    /// Returns the metrics in whole seconds; `None` when no time is known, for then the insight
+    /// leaves `metrics` out.
     #[must_use]
     pub fn of(metrics: &Metrics) -> Option<Self> {
         (!metrics.is_empty()).then(|| Self {

@@ -1,6 +1,7 @@
 //! Limits of personal data: archives, the audit log, reviews and privacy requests.
 
-/// Maximum size of the files of an access archive in bytes, before compression. The archive is built in memory.
+/// Maximum size of the files of an access archive in bytes, before compression. The archive is
+/// built in memory.
 pub const ACCESS_ARCHIVE_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Maximum number of sessions in an access archive.
 pub const ACCESS_ARCHIVE_SESSIONS_MAX: usize = 10_000;
@@ -12,7 +13,8 @@ pub const AUDIT_KEPT_MS: i64 = AUDIT_DAYS_MAX as i64 * 24 * 3_600 * 1_000;
 /// The fewest days for the audit log that an operator may allow organizations to choose. An
 /// investigation often begins weeks after the act.
 pub const AUDIT_DAYS_MIN: u32 = 30;
-/// The fewest days for the audit log that organizations may choose, unless the operator allows others.
+/// The fewest days for the audit log that organizations may choose, unless the operator allows
+/// others.
 pub const AUDIT_SHORTEST_DAYS_DEFAULT: u32 = 180;
 /// The part of the audit log, by its time, that one sweep removes at most.
 pub const AUDIT_SWEEP_MS_MAX: i64 = 20 * 24 * 3_600 * 1_000;
@@ -32,8 +34,8 @@ pub const AUDIT_ASIDE_RETRY_MS: u64 = 2_000;
 pub const AUDIT_PAGE_GROUPS_MAX: u64 = 2_048;
 /// Maximum length of the note of a review in characters.
 pub const REVIEW_NOTE_CHARS_MAX: usize = 2_000;
-/// Maximum number of messages of restricted sessions that one listing of an outbox passes, to find the
-/// messages behind them. A listing names each session once, in about 50 bytes.
+/// Maximum number of messages of restricted sessions that one listing of an outbox passes, to find
+/// the messages behind them. A listing names each session once, in about 50 bytes.
 pub const WEBHOOK_HIDDEN_ROWS_MAX: usize = 131_072;
 /// The interval at which a node checks for changed privacy marks and open privacy requests,
 /// milliseconds.
@@ -41,16 +43,18 @@ pub const PRIVACY_MARKS_REFRESH_MS: u64 = 500;
 /// The time that an erasure waits after its mark was written, so that requests in flight on this
 /// node end, milliseconds.
 pub const PRIVACY_SETTLE_ALONE_MS: i64 = 500;
-/// The time that a request waits after its mark was written, so that all nodes know the mark and their requests in
-/// flight have ended, milliseconds.
+/// The time that a request waits after its mark was written, so that all nodes know the mark and
+/// their requests in flight have ended, milliseconds.
 pub const PRIVACY_SETTLE_SHARED_MS: i64 = 10_000;
 /// Maximum number of privacy requests that one node performs at the same time.
 pub const PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 4;
-/// Maximum number of privacy requests read per query when all of a tenant are examined, of at most about 64 KiB each.
+/// Maximum number of privacy requests read per query when all of a tenant are examined, of at most
+/// about 64 KiB each.
 pub const PRIVACY_REQUESTS_SCANNED_MAX: usize = 100;
 /// The pause of an erasure after each session, so that client requests have priority, milliseconds.
 pub const PRIVACY_ERASE_PAUSE_MS: u64 = 1;
-/// The default delay before an erasure or a collection of data begins, in which it can be cancelled, milliseconds.
+/// The default delay before an erasure or a collection of data begins, in which it can be
+/// cancelled, milliseconds.
 pub const PRIVACY_DELAY_MS_DEFAULT: i64 = 3_000;
 /// Maximum length of the caller's id of a privacy request in characters.
 pub const PRIVACY_REQUEST_ID_CHARS_MAX: usize = 128;
@@ -60,8 +64,8 @@ const _: () = assert!(PRIVACY_SETTLE_SHARED_MS > 3 * PRIVACY_MARKS_REFRESH_MS as
 /// The time for which the archive of an access request can be downloaded after the request was
 /// completed: 24 hours.
 pub const ACCESS_DOWNLOAD_MS: i64 = 24 * 3_600 * 1_000;
-/// Maximum number of ranges of data keys that the receipt of an erasure names, of at most 40 bytes each. A receipt counts
-/// further keys.
+/// Maximum number of ranges of data keys that the receipt of an erasure names, of at most 40 bytes
+/// each. A receipt counts further keys.
 pub const RECEIPT_KEY_RANGES_MAX: usize = 1_024;
 /// Maximum number of access archives that a node builds at the same time, in memory.
 pub const ACCESS_ARCHIVES_AT_ONCE_MAX: usize = 2;
@@ -70,7 +74,9 @@ pub const ACCESS_ARCHIVES_AT_ONCE_MAX: usize = 2;
 pub const DATA_KEYS_PER_FILE: u64 = 4_096;
 /// Maximum number of data keys in memory, of about 80 bytes each.
 pub const DATA_KEYS_CACHED_MAX: usize = 262_144;
-/// Maximum number of sessions whose data key the writer of the embedded store remembers, of about 40 bytes each.
+/// Maximum number of sessions whose data key the writer of the embedded store remembers, of about
+/// 40 bytes each.
 pub const DATA_KEY_SESSIONS_MAX: usize = 262_144;
-/// The number of destroyed data keys after which the embedded store syncs their files even if no erasure waits for it.
+/// The number of destroyed data keys after which the embedded store syncs their files even if no
+/// erasure waits for it.
 pub const DATA_KEYS_UNSYNCED_MAX: usize = 1_024;

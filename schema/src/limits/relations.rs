@@ -4,7 +4,7 @@ use super::*;
 
 const _: () = assert!(
     LOOK_UP_PERMIT_MS_MAX + LOOK_UP_MS_MAX + LOOK_UP_CANARY_MS_MAX < ATTEMPT_MS_MAX,
-    "an attempt finds out whether its lookup failed because of us"
+    "an attempt has time to check whether the node's own resolver failed"
 );
 const _: () =
     assert!(LOOK_UP_PERMIT_MS_MAX + LOOK_UP_MS_MAX + LOOK_UP_CANARY_MS_MAX < PROBE_MS_MAX);
@@ -41,7 +41,7 @@ const _: () = assert!(
 const _: () = assert!(GAP_MS < GAP_SKIPPED_AFTER_T_MS);
 const _: () = assert!(
     REMOTE_SESSION_TTL_MS as i64 + 3 * INGEST_TIMEOUT_MS_MAX < END_SETTLES_MS as i64,
-    "a node may cache_remote that a session records for so long, and a write and its repeats take so long"
+    "a node that caches the session as live may still begin and repeat a write"
 );
 const _: () = assert!(
     GAP_SKIPPED_AFTER_BATCHES == 64,

@@ -4,8 +4,8 @@ use super::{HELD_MS_MAX, RETENTION_MS_MIN};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// Shortest retention of telemetry that an operator may allow organizations to choose, days. A batch
-/// that arrives late and a changed proof of delivery are scored before.
+/// Shortest retention of telemetry that an operator may allow organizations to choose, days. A
+/// batch that arrives late and a changed proof of delivery are scored before.
 pub const RETENTION_SHORTEST_DAYS_MIN: u32 = 1;
 /// Shortest retention of webhook messages and of sessions that organizations may choose, days. The
 /// retries of a message and the longest time for which it is held are over by then.

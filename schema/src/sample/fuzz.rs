@@ -7,7 +7,8 @@
 //! memory:
 //!
 //! ```sh
-//! ulimit -v 400000; PORCHLIGHT_FUZZ_INPUTS=10000000 cargo test --release -p porchlight-schema --lib fuzz
+//! ulimit -v 400000; PORCHLIGHT_FUZZ_INPUTS=10000000 cargo test --release -p porchlight-schema
+//! --lib fuzz
 //! ```
 
 mod corpus;

@@ -81,8 +81,8 @@ pub fn decode_line(text: &[u8]) -> Result<DecodedLine, DecodeError> {
     slow::decode_line(text)
 }
 
-/// Decodes one sample, as a line of a recording holds it, into `builder`. Returns `false` if its kind is
-/// unknown and it was skipped.
+/// Decodes one sample, as a line of a recording holds it, into `builder`. Returns `false` if its
+/// kind is unknown and it was skipped.
 pub fn decode_sample(text: &[u8], builder: &mut BatchBuilder) -> Result<bool, DecodeError> {
     slow::decode_sample(text, builder)
 }
@@ -109,19 +109,22 @@ pub(super) trait Fields {
     }
 }
 
+/// Returns the error for a required field that is absent.
 fn missing(name: &str) -> FieldError {
-    wrong(name, "is required")
+    invalid_field(name, "is required")
 }
 
-fn wrong(name: &str, detail: &str) -> FieldError {
+/// Returns the error for a field with an invalid value.
+fn invalid_field(name: &str, detail: &str) -> FieldError {
     FieldError {
         pointer: format!("/{name}"),
         detail: detail.to_owned(),
     }
 }
 
+/// Returns a number that must be present and within its range.
 #[inline(always)]
-fn need<F: Fields>(fields: &F, field: &check::Field) -> Result<f64, FieldError> {
+fn required_number<F: Fields>(fields: &F, field: &check::Field) -> Result<f64, FieldError> {
     let value = fields
         .number(field.name)?
         .ok_or_else(|| missing(field.name))?;
@@ -129,8 +132,9 @@ fn need<F: Fields>(fields: &F, field: &check::Field) -> Result<f64, FieldError> 
     Ok(value)
 }
 
+/// Returns a number that may be absent; a present one must be within its range.
 #[inline(always)]
-fn may<F: Fields>(fields: &F, field: &check::Field) -> Result<Option<f32>, FieldError> {
+fn optional_number<F: Fields>(fields: &F, field: &check::Field) -> Result<Option<f32>, FieldError> {
     let Some(value) = fields.number(field.name)? else {
         return Ok(None);
     };
@@ -138,17 +142,21 @@ fn may<F: Fields>(fields: &F, field: &check::Field) -> Result<Option<f32>, Field
     Ok(Some(value as f32))
 }
 
-/// Like [`may`], but a negative value means "absent" (contract 9).
+/// Returns a number that may be absent, which a negative value also means (contract 9).
 #[inline(always)]
-fn may_be_negative<F: Fields>(fields: &F, field: &check::Field) -> Result<Option<f32>, FieldError> {
+fn optional_unless_negative<F: Fields>(
+    fields: &F,
+    field: &check::Field,
+) -> Result<Option<f32>, FieldError> {
     match fields.number(field.name)? {
         Some(value) if value < 0.0 => Ok(None),
-        _ => may(fields, field),
+        _ => optional_number(fields, field),
     }
 }
 
+/// Returns a value from a closed list of names; it may be absent.
 #[inline(always)]
-fn closed<F: Fields, T>(
+fn optional_name<F: Fields, T>(
     fields: &F,
     name: &'static str,
     from_name: fn(&str) -> Option<T>,
@@ -158,7 +166,7 @@ fn closed<F: Fields, T>(
     };
     from_name(&text)
         .map(Some)
-        .ok_or_else(|| wrong(name, "is not one of the names that are known"))
+        .ok_or_else(|| invalid_field(name, "is not one of the names that are known"))
 }
 
 /// Checks the fields and appends their sample. Returns `false` if its kind is unknown.
@@ -170,7 +178,7 @@ pub(super) fn push<F: Fields>(
     let Some(kind) = fields.kind()?.ok_or_else(|| missing("kind"))? else {
         return Ok(false);
     };
-    let t_ms = check::rounded(need(fields, &check::T)? * 1000.0) as u32;
+    let t_ms = check::rounded(required_number(fields, &check::T)? * 1000.0) as u32;
     let name;
     let sample = match kind {
         Kind::Location => {
@@ -179,12 +187,12 @@ pub(super) fn push<F: Fields>(
         }
         Kind::Pressure => Sample::Pressure(Pressure {
             t_ms,
-            hpa: need(fields, &check::HPA)? as f32,
+            hpa: required_number(fields, &check::HPA)? as f32,
         }),
         Kind::Steps => {
-            let count = need(fields, &check::COUNT)?;
+            let count = required_number(fields, &check::COUNT)?;
             if count.fract() != 0.0 {
-                return Err(wrong("count", "must be a whole number"));
+                return Err(invalid_field("count", "must be a whole number"));
             }
             Sample::Steps(Steps {
                 t_ms,
@@ -194,26 +202,26 @@ pub(super) fn push<F: Fields>(
         Kind::Imu => Sample::Imu(imu(fields, t_ms, buffer)?),
         Kind::Motion => Sample::Motion(Motion {
             t_ms,
-            accel_mean: need(fields, &check::ACCEL_MEAN)? as f32,
-            accel_std: need(fields, &check::ACCEL_STD)? as f32,
-            vertical_mean: may(fields, &check::VERTICAL_MEAN)?,
-            cadence_hz: may(fields, &check::CADENCE_HZ)?,
-            yaw_rad: may(fields, &check::YAW_RAD)?,
+            accel_mean: required_number(fields, &check::ACCEL_MEAN)? as f32,
+            accel_std: required_number(fields, &check::ACCEL_STD)? as f32,
+            vertical_mean: optional_number(fields, &check::VERTICAL_MEAN)?,
+            cadence_hz: optional_number(fields, &check::CADENCE_HZ)?,
+            yaw_rad: optional_number(fields, &check::YAW_RAD)?,
         }),
         Kind::Magnetic => {
             let [x, y, z] = &check::FIELD_UT;
             let field_ut = [
-                need(fields, x)? as f32,
-                need(fields, y)? as f32,
-                need(fields, z)? as f32,
+                required_number(fields, x)? as f32,
+                required_number(fields, y)? as f32,
+                required_number(fields, z)? as f32,
             ];
             Sample::Magnetic(Magnetic { t_ms, field_ut })
         }
         Kind::Activity => Sample::Activity(Activity {
             t_ms,
-            activity_type: closed(fields, "type", ActivityType::from_name)?
+            activity_type: optional_name(fields, "type", ActivityType::from_name)?
                 .ok_or_else(|| missing("type"))?,
-            confidence: need(fields, &check::CONFIDENCE)? as f32,
+            confidence: required_number(fields, &check::CONFIDENCE)? as f32,
         }),
         Kind::Mark => {
             name = fields.text("name")?.ok_or_else(|| missing("name"))?;
@@ -221,7 +229,8 @@ pub(super) fn push<F: Fields>(
         }
         Kind::System => Sample::System(System {
             t_ms,
-            name: closed(fields, "name", SystemName::from_name)?.ok_or_else(|| missing("name"))?,
+            name: optional_name(fields, "name", SystemName::from_name)?
+                .ok_or_else(|| missing("name"))?,
         }),
     };
     builder.push(&sample)?;
@@ -241,23 +250,26 @@ fn push_fix<F: Fields>(
         value.map(|value| whole(field, f64::from(value)))
     };
     let fix = FixParts {
-        lat: whole(&check::LAT, need(fields, &check::LAT)?),
-        lng: whole(&check::LNG, need(fields, &check::LNG)?),
+        lat: whole(&check::LAT, required_number(fields, &check::LAT)?),
+        lng: whole(&check::LNG, required_number(fields, &check::LNG)?),
         accuracy_m: single(
             &check::ACCURACY_M,
-            may_be_negative(fields, &check::ACCURACY_M)?,
+            optional_unless_negative(fields, &check::ACCURACY_M)?,
         ),
-        altitude_m: single(&check::ALTITUDE_M, may(fields, &check::ALTITUDE_M)?),
+        altitude_m: single(
+            &check::ALTITUDE_M,
+            optional_number(fields, &check::ALTITUDE_M)?,
+        ),
         speed_mps: single(
             &check::SPEED_MPS,
-            may_be_negative(fields, &check::SPEED_MPS)?,
+            optional_unless_negative(fields, &check::SPEED_MPS)?,
         ),
         bearing_deg: single(
             &check::BEARING_DEG,
-            may_be_negative(fields, &check::BEARING_DEG)?,
+            optional_unless_negative(fields, &check::BEARING_DEG)?,
         ),
         mock: fields.flag("mock")?.unwrap_or(false),
-        provider: closed(fields, "provider", Provider::from_name)?,
+        provider: optional_name(fields, "provider", Provider::from_name)?,
     };
     builder.push_fix(t_ms, &fix);
     Ok(())
@@ -268,7 +280,7 @@ fn imu<'b, F: Fields>(
     t_ms: u32,
     buffer: &'b mut Vec<f32>,
 ) -> Result<Imu<'b>, FieldError> {
-    let hz = need(fields, &check::HZ)?;
+    let hz = required_number(fields, &check::HZ)?;
     buffer.clear();
     let mut ends = [0_usize; 6];
     let mut present = [false; 6];

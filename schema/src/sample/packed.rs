@@ -3,8 +3,8 @@
 //! format.
 //!
 //! ```text
-//! format  samples  t_max_ms  [skipped]  runs (kind, length)*   the order in which the samples stood
-//! for each kind present, by number: its columns, each  length  bytes
+//! format  samples  t_max_ms  [skipped]  runs (kind, length)*   the order in which the samples
+//! stood for each kind present, by number: its columns, each  length  bytes
 //! ```
 //!
 //! A column of a field that may be absent begins with one byte: 0 all absent, 1 all present, 2 a
@@ -26,7 +26,8 @@ pub use writer::{BatchBuilder, with_builder};
 
 use column::Cursor;
 
-/// The number of the format of a batch of which no sample was left out. Every format ever written stays readable.
+/// The number of the format of a batch of which no sample was left out. Every format ever written
+/// stays readable.
 pub const FORMAT: u8 = 1;
 /// The number of the format that also counts samples of an unknown kind.
 pub const FORMAT_WITH_SKIPPED: u8 = 2;
@@ -126,7 +127,7 @@ impl PackedBatch {
         self.skipped
     }
 
-    /// SHA-256 of the packed bytes: equal for batches with equal content.
+    /// Returns the SHA-256 of the packed bytes, which is equal for batches with equal content.
     #[must_use]
     pub fn hash(&self) -> [u8; 32] {
         Sha256::digest(&self.bytes).into()

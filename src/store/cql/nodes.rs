@@ -32,14 +32,14 @@ fn status_cell(status: MemberStatus) -> i8 {
 type MemberCells = (String, Option<i64>, Option<i64>, Option<i8>, Option<i64>);
 type OwnerCells = (i16, Option<i64>, Option<String>, Option<i64>);
 
-fn member_row((node, incarnation, beat, standing, clock): MemberCells) -> Option<MemberRow> {
+fn member_row((node, incarnation, heartbeat, status, clock): MemberCells) -> Option<MemberRow> {
     Some(MemberRow {
         member: Member {
             node: NodeName(node),
             incarnation: Incarnation(incarnation?.unsigned_abs()),
         },
-        beat: beat?.unsigned_abs(),
-        standing: match standing? {
+        heartbeat: heartbeat?.unsigned_abs(),
+        status: match status? {
             0 => MemberStatus::Up,
             1 => MemberStatus::Leaving,
             _ => MemberStatus::Gone,
@@ -94,12 +94,12 @@ impl Inner {
             }
             Change::Heartbeat {
                 member,
-                beat,
-                standing,
+                heartbeat,
+                status,
             } => {
                 let values = (
-                    cell(*beat),
-                    status_cell(*standing),
+                    cell(*heartbeat),
+                    status_cell(*status),
                     self.clock.now().0,
                     CLUSTER,
                     member.node.0.as_str(),
@@ -107,9 +107,9 @@ impl Inner {
                 );
                 self.transact(&statements.member_beat, values).await
             }
-            Change::MarkDead { member, beat } => {
+            Change::MarkDead { member, heartbeat } => {
                 let (node, incarnation) = (member.node.0.as_str(), cell(member.incarnation.0));
-                let values = (CLUSTER, node, incarnation, cell(*beat));
+                let values = (CLUSTER, node, incarnation, cell(*heartbeat));
                 self.transact(&statements.member_gone, values).await
             }
             Change::Leave { member } => {

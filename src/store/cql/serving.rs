@@ -79,7 +79,7 @@ async fn active_nodes_reason(
 ) -> StoreResult<Option<&'static str>> {
     let rows = inner.members(false).await?.into_iter();
     let now: Heartbeats = rows
-        .map(|row| (row.member.node, (row.member.incarnation, row.beat)))
+        .map(|row| (row.member.node, (row.member.incarnation, row.heartbeat)))
         .collect();
     let Some(before) = seen else {
         *seen = Some(now);

@@ -40,8 +40,8 @@ impl Tables {
                     member.node.clone(),
                     MemberRow {
                         member: member.clone(),
-                        beat: 0,
-                        standing: MemberStatus::Up,
+                        heartbeat: 0,
+                        status: MemberStatus::Up,
                         clock: None,
                     },
                 );
@@ -49,23 +49,23 @@ impl Tables {
             }
             Change::Heartbeat {
                 member,
-                beat,
-                standing,
+                heartbeat,
+                status,
             } => self.of_life(member, |row| {
-                row.standing != MemberStatus::Gone && {
-                    (row.beat, row.standing) = (*beat, *standing);
+                row.status != MemberStatus::Gone && {
+                    (row.heartbeat, row.status) = (*heartbeat, *status);
                     row.clock = Some(sent_at);
                     true
                 }
             }),
-            Change::MarkDead { member, beat } => self.of_life(member, |row| {
-                row.beat == *beat && {
-                    row.standing = MemberStatus::Gone;
+            Change::MarkDead { member, heartbeat } => self.of_life(member, |row| {
+                row.heartbeat == *heartbeat && {
+                    row.status = MemberStatus::Gone;
                     true
                 }
             }),
             Change::Leave { member } => self.of_life(member, |row| {
-                row.standing = MemberStatus::Gone;
+                row.status = MemberStatus::Gone;
                 true
             }),
             Change::Claim {

@@ -82,29 +82,29 @@ async fn members_join_send_heartbeats_are_declared_dead_and_rejoin() {
         member: member.clone(),
         after,
     };
-    let beat = |member: &Member, beat, standing| Change::Heartbeat {
+    let heartbeat = |member: &Member, heartbeat, status| Change::Heartbeat {
         member: member.clone(),
-        beat,
-        standing,
+        heartbeat,
+        status,
     };
-    let gone = |member: &Member, beat| Change::MarkDead {
+    let gone = |member: &Member, heartbeat| Change::MarkDead {
         member: member.clone(),
-        beat,
+        heartbeat,
     };
     use Outcome::{Applied, Refused};
     let changes = [
         (join(&first, None), Applied),
         (join(&second, None), Refused),
-        (beat(&first, 1, MemberStatus::Up), Applied),
-        (beat(&second, 1, MemberStatus::Up), Refused),
+        (heartbeat(&first, 1, MemberStatus::Up), Applied),
+        (heartbeat(&second, 1, MemberStatus::Up), Refused),
         (gone(&first, 0), Refused),
-        (beat(&first, 2, MemberStatus::Leaving), Applied),
+        (heartbeat(&first, 2, MemberStatus::Leaving), Applied),
         (gone(&first, 2), Applied),
-        (beat(&first, 3, MemberStatus::Up), Refused),
+        (heartbeat(&first, 3, MemberStatus::Up), Refused),
         (join(&second, Some(Incarnation(7))), Refused),
         (join(&second, Some(first.incarnation)), Applied),
-        (beat(&first, 4, MemberStatus::Up), Refused),
-        (beat(&second, 1, MemberStatus::Up), Applied),
+        (heartbeat(&first, 4, MemberStatus::Up), Refused),
+        (heartbeat(&second, 1, MemberStatus::Up), Applied),
         (join(&member("b:1", 5), None), Applied),
         (
             Change::Leave {
@@ -114,10 +114,10 @@ async fn members_join_send_heartbeats_are_declared_dead_and_rejoin() {
         ),
     ];
     check(&store, changes).await;
-    let row = |member: Member, beat, standing| MemberRow {
+    let row = |member: Member, heartbeat, status| MemberRow {
         member,
-        beat,
-        standing,
+        heartbeat,
+        status,
         clock: None,
     };
     let expected = [

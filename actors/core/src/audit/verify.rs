@@ -54,7 +54,8 @@ pub enum Fault {
 pub struct Verified {
     /// The number of lines.
     pub lines: u64,
-    /// The hash of the newest line in hexadecimal digits. Note it to recognise a chain that was replaced as a whole.
+    /// The hash of the newest line in hexadecimal digits. Note it to recognise a chain that was
+    /// replaced as a whole.
     pub hash: String,
 }
 
@@ -68,8 +69,8 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// Begins a check. Groups whose lines are not younger than `expired_until` may be missing at the beginning. `noted` is
-    /// a head that the chain has reached; the chain may have grown since.
+    /// Begins a check. Groups whose lines are not younger than `expired_until` may be missing at
+    /// the beginning. `noted` is a head that the chain has reached; the chain may have grown since.
     #[must_use]
     pub fn new(expired_until: TimestampMs, noted: Head) -> Self {
         Self {

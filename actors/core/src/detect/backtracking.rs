@@ -1,4 +1,4 @@
-//! `BACKTRACKING`: turning round and retracing one's own path, before the drop-off.
+//! Detects `BACKTRACKING`: the courier turns round and retraces the path, before the drop-off.
 
 mod retrace;
 mod trail;
@@ -17,7 +17,7 @@ use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
 use crate::event_log::EventLog;
 use crate::geo::Place;
-use crate::window::WINDOW_MS;
+use crate::window::{Fix, WINDOW_MS};
 use retrace::{Retrace, Visit};
 use trail::{Course, Crumb, Trail};
 
@@ -34,7 +34,7 @@ pub(super) struct BacktrackingDetector {
     retrace: Option<Retrace>,
     /// Whether the body is measured, so that it shows stays.
     has_body: bool,
-    /// The number of consecutive seconds in which the body was at rest, as far as they count.
+    /// The number of consecutive seconds in which the body was at rest; it saturates.
     rest_sec: u8,
     /// The start and end of the newest stay.
     stay_ms: Option<(u32, u32)>,
@@ -42,7 +42,8 @@ pub(super) struct BacktrackingDetector {
     stay_place: Option<Place>,
     /// Whether the courier has stayed at another door and turned there.
     has_visited: bool,
-    /// The longest return path after a stay at another door. It was before the drop-off if a stay near the address follows.
+    /// The longest return path after a stay at another door. It was before the drop-off if a stay
+    /// near the address follows.
     unreported: Option<Retrace>,
     /// Whether a stay near the address was seen. If so, the path after it leads back to the
     /// vehicle.
@@ -51,13 +52,13 @@ pub(super) struct BacktrackingDetector {
     rest_ms: u32,
     /// Whether the phone has reported a speed of its own. If so, a fix without one is not from
     /// satellites and is ignored.
-    tells_speed: bool,
-    /// The start and end of the newest pause at a place that may be the address itself.
-    door_ms: Option<(u32, u32)>,
+    reports_speed: bool,
+    /// The start and end of the newest pause at a place that may be that of the address.
+    address_pause_ms: Option<(u32, u32)>,
     /// The time at which the newest pause ended.
-    pause_ms: u32,
+    last_pause_end_ms: u32,
     /// The length of the path since the newest crumb, metres.
-    gone_m: f32,
+    walked_m: f32,
     /// The phone's own recent course over ground, degrees.
     course_deg: Option<f32>,
 }
@@ -72,7 +73,7 @@ impl Detector for BacktrackingDetector {
     ) {
         let drive = log.newest_event(EventType::Driving);
         if drive.is_some_and(|drive| drive.t_end_ms.is_none()) {
-            self.end(context, log);
+            self.end_retrace(context, log);
             *self = Self::default();
             return;
         }
@@ -80,16 +81,16 @@ impl Detector for BacktrackingDetector {
         let left_ms = drive.and_then(|drive| drive.t_end_ms).unwrap_or(0);
         let dropped_off_ms = observation.window.dropped_off_ms;
         if dropped_off_ms.is_some_and(|ms| ms >= left_ms) {
-            self.arrive(context, log);
+            self.mark_drop_off(context, log);
         }
         let changes_floor = log.open_event(EventType::Stairs).is_some()
             || log.open_event(EventType::Elevator).is_some();
         if changes_floor {
-            self.end(context, log);
+            self.end_retrace(context, log);
             self.trail = Trail::default();
             // A courier who has changed floors is in the building: the next path in the open leads
             // back.
-            self.arrive(context, log);
+            self.mark_drop_off(context, log);
         }
         // No return path begins on the way to the vehicle: until the next drive there is nothing to
         // remember.
@@ -110,14 +111,11 @@ impl Detector for BacktrackingDetector {
         } else if gait.log_odds > REST_LOG_ODDS {
             self.rest_sec = 0;
         }
-        self.see_pause(context);
-        self.see_stay(context, observation, log);
+        self.record_pause(context);
+        self.record_stay(context, observation, log);
         for fix in observation.window.fixes() {
-            // A body at rest does not move along a path, even if its fixes wander.
-            let stays = self.has_body && self.rest_sec >= REST_SEC_MIN;
-            self.tells_speed |= fix.speed_mps.is_some_and(|mps| mps > 0.0);
-            let is_loose = self.tells_speed && fix.speed_mps.is_none();
-            if fix.accuracy_m > CRUMB_ACCURACY_M_MAX || changes_floor || stays || is_loose {
+            self.reports_speed |= fix.speed_mps.is_some_and(|mps| mps > 0.0);
+            if changes_floor || !self.is_on_path(fix) {
                 continue;
             }
             self.accuracy_m = fix.accuracy_m;
@@ -129,24 +127,24 @@ impl Detector for BacktrackingDetector {
                 },
             };
             if let Some(before) = self.place.replace(place) {
-                self.gone_m += place.distance_m(before);
+                self.walked_m += place.distance_m(before);
             }
             self.course_deg = fix.bearing_deg.map(|now_deg| {
                 let before_deg = self.course_deg.unwrap_or(now_deg);
-                let turned_deg = once_round(now_deg - before_deg + 540.0) - 180.0;
-                once_round(before_deg + COURSE_NEW * turned_deg + 360.0)
+                let turned_deg = within_circle_deg(now_deg - before_deg + 540.0) - 180.0;
+                within_circle_deg(before_deg + COURSE_NEW * turned_deg + 360.0)
             });
             let crumb = Crumb {
                 t_ms: fix.t_ms,
                 place,
                 course: Course::of_degrees(self.course_deg),
             };
-            self.step(context, crumb, log);
+            self.add_crumb(context, crumb, log);
         }
     }
 
     fn finish(&mut self, context: &SessionContext, _t_ms: u32, log: &mut EventLog) {
-        self.end(context, log);
+        self.end_retrace(context, log);
         *self = Self {
             is_return: self.is_return,
             ..Self::default()
@@ -154,9 +152,9 @@ impl Detector for BacktrackingDetector {
     }
 }
 
-/// Returns the remainder of a whole circle, for degrees below three circles. The result is exactly
-/// that of `%`, which is a call that divides bit by bit.
-fn once_round(deg: f32) -> f32 {
+/// Reduces an angle below 1,080 degrees to one below 360. The result equals that of `% 360.0`,
+/// which is a slow call because it divides bit by bit.
+fn within_circle_deg(deg: f32) -> f32 {
     if deg < 360.0 {
         deg
     } else if deg < 720.0 {
@@ -172,9 +170,17 @@ impl BacktrackingDetector {
         self.trail.heap_bytes()
     }
 
+    /// Returns whether a fix shows the path: it is accurate and from satellites, and the body is
+    /// not at rest. Fixes of a body at rest wander.
+    fn is_on_path(&self, fix: &Fix) -> bool {
+        let is_at_rest = self.has_body && self.rest_sec >= REST_SEC_MIN;
+        let is_non_satellite = self.reports_speed && fix.speed_mps.is_none();
+        fix.accuracy_m <= CRUMB_ACCURACY_M_MAX && !is_at_rest && !is_non_satellite
+    }
+
     /// Records a pause at the address itself. Putting down a parcel takes less time than a stay, so
     /// a pause is enough there.
-    fn see_pause(&mut self, context: &SessionContext) {
+    fn record_pause(&mut self, context: &SessionContext) {
         if self.rest_sec < REST_SEC_MIN {
             return;
         }
@@ -185,14 +191,16 @@ impl BacktrackingDetector {
             .is_some_and(|place| place.distance_m(Place::default()) <= near_m);
         if is_here {
             let length_ms = u32::from(self.rest_sec) * WINDOW_MS;
-            self.door_ms = Some((self.rest_ms.saturating_sub(length_ms), self.rest_ms));
+            self.address_pause_ms = Some((self.rest_ms.saturating_sub(length_ms), self.rest_ms));
         }
         if self.rest_sec >= REST_SEC_MIN {
-            self.pause_ms = self.rest_ms;
+            self.last_pause_end_ms = self.rest_ms;
         }
     }
 
-    fn see_stay(
+    /// Records the newest stay. It ends the return path, and a long stay near the address is the
+    /// drop-off.
+    fn record_stay(
         &mut self,
         context: &SessionContext,
         observation: &Observation<'_>,
@@ -221,7 +229,7 @@ impl BacktrackingDetector {
             && start_ms > retrace.turn_ms.saturating_add(VISIT_NEAR_MS)
         {
             retrace.last_ms = retrace.last_ms.min(start_ms);
-            self.end(context, log);
+            self.end_retrace(context, log);
         }
         let is_long = t_ms.saturating_sub(start_ms) >= STOPPED_MS_MIN + KIND_LAG_MS_MAX / 2;
         let is_new = observation.window.t_ms.saturating_sub(t_ms) <= VISIT_NEAR_MS;
@@ -233,23 +241,25 @@ impl BacktrackingDetector {
                 .is_some_and(|crumb| crumb.t_ms < start_ms)
             && self.is_near(context, self.stay_place.or(self.place))
         {
-            self.arrive(context, log);
+            self.mark_drop_off(context, log);
         }
     }
 
-    /// Returns whether a known place is so near to the address that a stay there may be the drop-off.
+    /// Returns whether a known place is so near to the address that a stay there may be the
+    /// drop-off.
     fn is_near(&self, context: &SessionContext, place: Option<Place>) -> bool {
         place.is_some_and(|place| place.distance_m(Place::default()) <= self.near_m(context))
     }
 
-    /// Records that the drop-off was reached, if that is new: the path leads to the vehicle from now on. A return path after
-    /// a stay at another door was before the drop-off if this one is near the address.
-    fn arrive(&mut self, context: &SessionContext, log: &mut EventLog) {
+    /// Records the drop-off, after which the path leads to the vehicle. A return path after a stay
+    /// at another door was before the drop-off if the courier is near the address now, and it is
+    /// then reported. Further calls do nothing.
+    fn mark_drop_off(&mut self, context: &SessionContext, log: &mut EventLog) {
         if core::mem::replace(&mut self.is_return, true) {
             return;
         }
         if !self.retrace.is_some_and(|retrace| retrace.is_open) {
-            self.end(context, log);
+            self.end_retrace(context, log);
         }
         let unreported = self.unreported.take();
         if let Some(retrace) = unreported.filter(|_| self.is_near(context, self.place)) {
@@ -263,8 +273,8 @@ impl BacktrackingDetector {
         RETURN_NEAR_M + context.accuracy_m.max(self.accuracy_m)
     }
 
-    /// Returns whether the courier who turned at `turn_ms` had stayed there, at a door and not on a wrong path, and where
-    /// the door is.
+    /// Returns the stay at the turn at `turn_ms`, if the courier stayed there as at a door. Without
+    /// a stay the courier turned on a wrong path.
     fn visit(&self, context: &SessionContext, turn_ms: u32) -> Option<Visit> {
         let is_at_turn = |(from_ms, to_ms): (u32, u32), near_ms: u32| {
             (from_ms.saturating_sub(near_ms)..=to_ms.saturating_add(near_ms)).contains(&turn_ms)
@@ -273,7 +283,7 @@ impl BacktrackingDetector {
             |&(from_ms, to_ms): &(u32, u32)| to_ms.saturating_sub(from_ms) >= VISIT_MS_MIN;
         let is_stay = |stay| is_at_turn(stay, VISIT_NEAR_MS);
         let is_pause = |pause| is_at_turn(pause, VISIT_STRIDE_MS);
-        if self.door_ms.is_some_and(is_pause) {
+        if self.address_pause_ms.is_some_and(is_pause) {
             return Some(Visit::ToAddress);
         }
         self.stay_ms.filter(is_long).filter(|&stay| is_stay(stay))?;
@@ -292,7 +302,8 @@ impl BacktrackingDetector {
         }
     }
 
-    fn step(&mut self, context: &SessionContext, crumb: Crumb, log: &mut EventLog) {
+    /// Adds a crumb if it is far enough from the last one, and follows the return path.
+    fn add_crumb(&mut self, context: &SessionContext, crumb: Crumb, log: &mut EventLog) {
         let Some(last) = self.trail.newest() else {
             self.trail.push(crumb);
             return;
@@ -301,8 +312,9 @@ impl BacktrackingDetector {
         if stride_m < CRUMB_M {
             return;
         }
-        // A courier who turned on the way here went beyond the last crumb and back.
-        let beyond_m = (core::mem::take(&mut self.gone_m) - stride_m).clamp(0.0, 2.0 * CRUMB_M);
+        // The path since the last crumb is longer than the distance to it if the courier went on
+        // and turned.
+        let beyond_m = (core::mem::take(&mut self.walked_m) - stride_m).clamp(0.0, 2.0 * CRUMB_M);
         // If no body is measured, the path shows the stay.
         if !self.has_body && crumb.t_ms.saturating_sub(last.t_ms) >= VISIT_MS_MIN + VISIT_STRIDE_MS
         {
@@ -315,7 +327,7 @@ impl BacktrackingDetector {
         match (&mut self.retrace, outbound) {
             (None, None) => {}
             (None, Some(outbound)) => {
-                self.turn(context, &outbound, &crumb, beyond_m);
+                self.begin_retrace(context, &outbound, &crumb, beyond_m);
             }
             (Some(retrace), Some(outbound)) if outbound.t_ms <= retrace.outbound_ms => {
                 retrace.length_m += stride_m;
@@ -327,7 +339,7 @@ impl BacktrackingDetector {
                 }
                 // When the return path began, the stay at the turn may have been too short for a
                 // visit.
-                self.see_visit(context, turn_ms);
+                self.record_visit(context, turn_ms);
                 if let Some(retrace) = &mut self.retrace
                     && !self.is_return
                 {
@@ -342,7 +354,7 @@ impl BacktrackingDetector {
             (Some(retrace), _) => {
                 retrace.misses += 1;
                 if retrace.misses >= RETRACE_MISSES_MAX {
-                    self.end(context, log);
+                    self.end_retrace(context, log);
                 }
             }
         }
@@ -350,22 +362,28 @@ impl BacktrackingDetector {
 
     /// Begins a return path: `crumb`, the newest, lies next to `outbound` on the outbound path. The
     /// last stride was `beyond_m` longer than the distance between its ends.
-    fn turn(&mut self, context: &SessionContext, outbound: &Crumb, crumb: &Crumb, beyond_m: f32) {
+    fn begin_retrace(
+        &mut self,
+        context: &SessionContext,
+        outbound: &Crumb,
+        crumb: &Crumb,
+        beyond_m: f32,
+    ) {
         // The second half of the path from `outbound` to here leads back, except for the distance
         // between the two.
-        let way_m = self.trail.way_m(outbound.t_ms) + beyond_m;
+        let way_m = self.trail.path_m(outbound.t_ms) + beyond_m;
         let ahead_m = self.trail.ahead_m(outbound, crumb.place);
         let length_m = ((way_m - ahead_m) / 2.0).clamp(CRUMB_M / 2.0, way_m);
         let back_ms = (crumb.t_ms - outbound.t_ms) as f32 * length_m / way_m.max(CRUMB_M);
         let mut turn_ms = crumb.t_ms - (back_ms as u32).min(crumb.t_ms - outbound.t_ms);
         // A courier who paused there to look round turned back when the walk continued.
-        if (outbound.t_ms..crumb.t_ms).contains(&self.pause_ms) {
-            turn_ms = turn_ms.max(self.pause_ms);
+        if (outbound.t_ms..crumb.t_ms).contains(&self.last_pause_end_ms) {
+            turn_ms = turn_ms.max(self.last_pause_end_ms);
         }
         // If no body is measured, turning back near the address looks the same as a visit to its
         // door.
         self.is_return |= !self.has_body && self.is_near(context, Some(crumb.place));
-        self.see_visit(context, turn_ms);
+        self.record_visit(context, turn_ms);
         self.retrace = Some(Retrace {
             turn_ms,
             last_ms: crumb.t_ms,
@@ -377,8 +395,9 @@ impl BacktrackingDetector {
         });
     }
 
-    /// Records a stay at the turn: near the address, the path leads to the vehicle; elsewhere, it may.
-    fn see_visit(&mut self, context: &SessionContext, turn_ms: u32) {
+    /// Records a stay at the turn: near the address, the path leads to the vehicle; elsewhere, it
+    /// may.
+    fn record_visit(&mut self, context: &SessionContext, turn_ms: u32) {
         match self.visit(context, turn_ms) {
             Some(Visit::ToAddress) => self.is_return = true,
             Some(Visit::Elsewhere) => self.has_visited = true,
@@ -422,7 +441,7 @@ impl BacktrackingDetector {
             }
             let way_m = next.place.distance_m(here.place);
             let is_against = along <= RETRACE_COSINE_MAX * way_m * step_m;
-            // If two are equal, the older one is kept.
+            // If two crumbs are equally near, the older one is kept.
             let is_better = |&(best_m, best): &(f32, Crumb)| {
                 apart_m < best_m || (apart_m == best_m && here.t_ms < best.t_ms)
             };
@@ -433,7 +452,8 @@ impl BacktrackingDetector {
         best.map(|(_, crumb)| crumb)
     }
 
-    fn end(&mut self, context: &SessionContext, log: &mut EventLog) {
+    /// Ends the return path in progress, if there is one.
+    fn end_retrace(&mut self, context: &SessionContext, log: &mut EventLog) {
         let Some(retrace) = self.retrace.take() else {
             return;
         };

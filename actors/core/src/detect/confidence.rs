@@ -1,19 +1,19 @@
-//! Chooses the sensor set and the strength of an event, by which its confidence is looked up.
+//! Looks up the confidence of an event by the sensors that showed it and by its strength.
 
 use porchlight_schema::event::Confidence;
 
 use super::decode::State;
 use crate::confidence::{Confidences, SensorSet};
 
-/// The measurements of a run of seconds at the time it is reported.
+/// The measurements of a run by which its confidence is looked up.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct RunMeasurements {
     pub(super) state: State,
     /// The length of the run, seconds.
     pub(super) seconds: f32,
     /// The mean evidence of its seconds for the state.
     pub(super) evidence: f32,
-    /// The number of seconds with a fix.
+    /// The number of its seconds with a fix.
     pub(super) fix_sec: u16,
     /// Whether the body was measured in most of the run.
     pub(super) by_body: bool,
@@ -27,30 +27,30 @@ pub(super) struct Seen {
     pub(super) speed_mps: f32,
 }
 
-/// Fixes at least once in this many seconds can follow a movement.
+/// The longest mean interval between fixes that can follow a walk, seconds.
 const DENSE_SEC: f32 = 3.0;
-/// Fixes at least once in this many seconds can follow a drive.
+/// The longest mean interval between fixes that can follow a drive, seconds.
 const MIDDLING_SEC: f32 = 7.0;
-/// Fixes less often than once in this many seconds add nothing to a measured body.
+/// The mean interval between fixes beyond which they add nothing to a measured body, seconds.
 const SELDOM_SEC: f32 = 20.0;
 
-impl Seen {
+impl RunMeasurements {
     /// Returns the sensors that showed the run.
-    fn set(&self) -> SensorSet {
-        let every = |seconds: f32| f32::from(self.fix_sec) * seconds >= self.seconds;
+    fn sensor_set(&self) -> SensorSet {
+        let has_fix_every = |seconds: f32| f32::from(self.fix_sec) * seconds >= self.seconds;
         match (self.state, self.by_body) {
             (State::Still, true) if self.by_counter => SensorSet::StoppedCounter,
-            (State::Still, true) if !self.has_height && !every(SELDOM_SEC) => {
+            (State::Still, true) if !self.has_height && !has_fix_every(SELDOM_SEC) => {
                 SensorSet::StoppedAlone
             }
             (State::Still, true) => SensorSet::StoppedBody,
-            (State::Still, false) if every(DENSE_SEC) => SensorSet::StoppedDense,
+            (State::Still, false) if has_fix_every(DENSE_SEC) => SensorSet::StoppedDense,
             (State::Still, false) => SensorSet::StoppedSparse,
             (State::Walk, true) if self.by_counter => SensorSet::WalkingCounter,
             (State::Walk, true) if self.has_height => SensorSet::WalkingHeight,
-            (State::Walk, true) if every(SELDOM_SEC) => SensorSet::WalkingPlaced,
+            (State::Walk, true) if has_fix_every(SELDOM_SEC) => SensorSet::WalkingPlaced,
             (State::Walk, true) => SensorSet::WalkingAlone,
-            (State::Walk, false) if every(DENSE_SEC) => SensorSet::WalkingDense,
+            (State::Walk, false) if has_fix_every(DENSE_SEC) => SensorSet::WalkingDense,
             (State::Walk, false) => SensorSet::WalkingSparse,
             (State::Climb, _) if !self.has_height => SensorSet::StairsStride,
             (State::Climb, true) if !self.by_counter => SensorSet::StairsBody,
@@ -58,30 +58,30 @@ impl Seen {
             (State::Ride, _) if !self.has_height => SensorSet::ElevatorPushed,
             (State::Ride, true) if !self.by_counter => SensorSet::ElevatorBody,
             (State::Ride, _) => SensorSet::ElevatorHeight,
-            (State::Drive, true) if every(MIDDLING_SEC) => SensorSet::DrivingBody,
+            (State::Drive, true) if has_fix_every(MIDDLING_SEC) => SensorSet::DrivingBody,
             (State::Drive, true) => SensorSet::DrivingBodySparse,
-            (State::Drive, false) if every(DENSE_SEC) => SensorSet::DrivingDense,
-            (State::Drive, false) if every(MIDDLING_SEC) => SensorSet::DrivingMiddling,
+            (State::Drive, false) if has_fix_every(DENSE_SEC) => SensorSet::DrivingDense,
+            (State::Drive, false) if has_fix_every(MIDDLING_SEC) => SensorSet::DrivingMiddling,
             (State::Drive, false) => SensorSet::DrivingSparse,
         }
     }
 }
 
 /// Returns the confidence in a run.
-pub(super) fn of(table: Confidences, seen: &Seen) -> Confidence {
-    let strength = match (seen.state, seen.has_height) {
-        (State::Still | State::Walk, _) => seen.evidence,
-        (State::Climb | State::Ride, true) => seen.height_m.abs(),
-        (State::Climb | State::Ride, false) => seen.seconds,
-        (State::Drive, _) => seen.speed_mps,
+pub(super) fn of_run(table: Confidences, run: &RunMeasurements) -> Confidence {
+    let strength = match (run.state, run.has_height) {
+        (State::Still | State::Walk, _) => run.evidence,
+        (State::Climb | State::Ride, true) => run.height_m.abs(),
+        (State::Climb | State::Ride, false) => run.seconds,
+        (State::Drive, _) => run.speed_mps,
     };
-    table.of(seen.set(), strength)
+    table.of(run.sensor_set(), strength)
 }
 
-/// Returns the confidence in a controlled passage, from the sum of its evidence; `is_felt` says
-/// whether the phone sends acceleration.
-pub(super) fn of_passage(table: Confidences, is_felt: bool, log_odds: f32) -> Confidence {
-    let set = if is_felt {
+/// Returns the confidence in a gate, from the sum of its evidence. `has_acceleration` says whether
+/// the phone sends acceleration.
+pub(super) fn of_gate(table: Confidences, has_acceleration: bool, log_odds: f32) -> Confidence {
+    let set = if has_acceleration {
         SensorSet::Gate
     } else {
         SensorSet::GateUnfelt
@@ -98,7 +98,7 @@ pub(super) fn of_retraced(table: Confidences, beyond_m: f32) -> Confidence {
 mod tests {
     use super::*;
 
-    const WALK: Seen = Seen {
+    const WALK: RunMeasurements = RunMeasurements {
         state: State::Walk,
         seconds: 60.0,
         evidence: 1.0,
@@ -112,36 +112,36 @@ mod tests {
 
     #[test]
     fn the_sensors_choose_the_set() {
-        let without_height = Seen {
+        let without_height = RunMeasurements {
             has_height: false,
             ..WALK
         };
-        assert_eq!(WALK.set(), SensorSet::WalkingHeight);
-        assert_eq!(without_height.set(), SensorSet::WalkingPlaced);
-        let rare = Seen {
+        assert_eq!(WALK.sensor_set(), SensorSet::WalkingHeight);
+        assert_eq!(without_height.sensor_set(), SensorSet::WalkingPlaced);
+        let rare = RunMeasurements {
             fix_sec: 2,
             ..without_height
         };
-        assert_eq!(rare.set(), SensorSet::WalkingAlone);
-        let counted = Seen {
+        assert_eq!(rare.sensor_set(), SensorSet::WalkingAlone);
+        let counted = RunMeasurements {
             by_counter: true,
             ..WALK
         };
-        assert_eq!(counted.set(), SensorSet::WalkingCounter);
-        let placed = Seen {
+        assert_eq!(counted.sensor_set(), SensorSet::WalkingCounter);
+        let placed = RunMeasurements {
             by_body: false,
             ..WALK
         };
-        assert_eq!(placed.set(), SensorSet::WalkingDense);
+        assert_eq!(placed.sensor_set(), SensorSet::WalkingDense);
     }
 
     #[test]
     fn a_step_counter_counts_as_no_acceleration_on_stairs() {
-        let stairs = Seen {
+        let stairs = RunMeasurements {
             state: State::Climb,
             by_counter: true,
             ..WALK
         };
-        assert_eq!(stairs.set(), SensorSet::StairsHeight);
+        assert_eq!(stairs.sensor_set(), SensorSet::StairsHeight);
     }
 }

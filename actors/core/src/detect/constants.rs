@@ -1,7 +1,7 @@
 //! The thresholds of the detectors. Each has its unit in its name and states its source: the
 //! contract, a published or measured figure, or a fit.
 
-// --- GPS quality ------------------------------------------------------------------------------------------------
+// --- GPS quality --------------------------------------------------------------------------------
 
 /// A fix this many times worse than the session's usual accuracy is degraded (contract 4).
 pub(super) const DEGRADED_RATIO: f32 = 2.5;
@@ -13,7 +13,7 @@ pub(super) const USUAL_BIN_RATIO: f32 = 1.064;
 /// The number of fixes before which no accuracy is usual.
 pub(super) const USUAL_FIXES_MIN: u16 = 8;
 
-// --- Gait and rest ----------------------------------------------------------------------------------------------
+// --- Gait and rest ------------------------------------------------------------------------------
 
 /// The share of the maximum gait evidence of a second from which steps count as seen in it.
 pub(super) const CLEAR_GAIT_SHARE: f32 = 0.5;
@@ -62,7 +62,7 @@ pub(super) const CLIMB_SWING_MAX: f32 = 1.0;
 /// 2), so it is a hint.
 pub(super) const ACTIVITY_WEIGHT: f32 = 0.3;
 
-// --- Height -----------------------------------------------------------------------------------------------------
+// --- Height -------------------------------------------------------------------------------------
 
 /// The height over which pressure falls by a factor of e at 15 °C, metres: R·T/(M·g), US Standard
 /// Atmosphere.
@@ -73,8 +73,8 @@ pub(super) const HEIGHT_LEAP_M: f32 = 6.0;
 /// The height change in one second above which no person moves at all, metres: the elevators of the
 /// Burj Khalifa run 10 m/s, with 20 % for the noise of pressure.
 pub(super) const HEIGHT_LEAP_M_MAX: f32 = 12.0;
-/// The height change in the second before from which a larger one is a cabin's: four times the noise
-/// of a barometer, and less than a cabin gains in the two seconds before it runs 6 m/s.
+/// The height change in the second before from which a larger one is a cabin's: four times the
+/// noise of a barometer, and less than a cabin gains in the two seconds before it runs 6 m/s.
 pub(super) const HEIGHT_BEFORE_LEAP_M: f32 = 2.0;
 /// The longest silence of the barometer across which heights are compared (research 6.3).
 pub(super) const HEIGHT_GAP_MS: u32 = 20_000;
@@ -124,12 +124,12 @@ pub(super) const RIDE_OVERSHOOT: f32 = 0.8;
 /// The longest ride detected by acceleration alone: the error of the speed grows.
 pub(super) const RIDE_ALONE_MS_MAX: u32 = 100_000;
 
-// --- Position ---------------------------------------------------------------------------------------------------
+// --- Position -----------------------------------------------------------------------------------
 
 /// The accuracy beyond which a fix shows nothing about movement, metres.
 pub(super) const FIX_ACCURACY_M_MAX: f32 = 60.0;
-/// The accuracy up to which the phone's own speed is trusted at any speed, metres: indoors it freezes (measured:
-/// Falcon & Schulzrinne).
+/// The accuracy up to which the phone's own speed is trusted at any speed, metres: indoors it
+/// freezes (measured: Falcon & Schulzrinne).
 pub(super) const SPEED_ACCURACY_M_MAX: f32 = 40.0;
 /// The accuracy up to which the phone's own speed shows a vehicle, metres: the contract's limit
 /// beyond which a fix is useless.
@@ -152,7 +152,7 @@ pub(super) const FIX_NOISE_SHARE: f32 = 0.7;
 /// That share for fixes that are not from satellites, on a phone that reports speeds otherwise. Two
 /// independent fixes at one place are farther apart than this in 5 % of the cases, and than 0.7 in
 /// 57 %: the distance follows a Rayleigh distribution, and the accuracy is its 68 % radius.
-pub(super) const LOOSE_NOISE_SHARE: f32 = 1.6;
+pub(super) const NON_SATELLITE_NOISE_SHARE: f32 = 1.6;
 /// The time over which rest by positions is judged.
 pub(super) const REST_BASELINE_MS: u32 = 14_000;
 /// The speed over that time below which the phone stays, m/s: half of a walk.
@@ -170,7 +170,7 @@ pub(super) const GAIT_BY_POSITION_MAX: f32 = 0.8;
 /// times the accuracy)).
 pub(super) const REST_RADIUS_M: f32 = 8.0;
 
-// --- Movement: evidence -----------------------------------------------------------------------------------------
+// --- Movement: evidence -------------------------------------------------------------------------
 
 /// The delay in seconds before evidence is weighed, so that a slope can be taken around it.
 pub(super) const DELAY_MIN: usize = 3;
@@ -226,14 +226,14 @@ pub(super) const SHAKEN_FIXES: u8 = 3;
 pub(super) const SHAKEN_SILENT_MS: u32 = 10_000;
 /// The time for which such a fix holds.
 pub(super) const SHAKEN_HOLDS_MS: u32 = 15_000;
-/// The time over which the way shows the speed of a phone that reports none. A bicycle goes several accuracy radii
-/// in it.
+/// The time over which the way shows the speed of a phone that reports none. A bicycle goes several
+/// accuracy radii in it.
 pub(super) const SHAKEN_WAY_MS: u32 = 5_000;
 /// The steepest street that vehicles take (public roads of 15 to 20 % are rare enough to bear
 /// signs).
 pub(super) const STREET_GRADE_MAX: f32 = 0.15;
 
-// --- Movement: changes ------------------------------------------------------------------------------------------
+// --- Movement: changes --------------------------------------------------------------------------
 
 /// The log-odds that a change of state costs, from row to column: still, walk, climb, ride, drive.
 /// A pause and its end cost 8, so that at full evidence pauses under 4 to 5 s belong to the walk
@@ -246,8 +246,7 @@ pub(super) const CHANGE_COST: [[f32; 5]; 5] = [
     [4.0, 4.0, 14.0, 14.0, 0.0],
 ];
 
-// --- Movement: which runs become events
-// --------------------------------------------------------------------------
+// --- Movement: which runs become events ---------------------------------------------------------
 
 /// The shortest stay that is an event (contract 4).
 pub(super) const STOPPED_MS_MIN: u32 = 8_000;
@@ -374,7 +373,7 @@ pub(super) const CLIMB_STRAIGHT_MIN: f32 = 0.6;
 /// four times the roughness of the height from which this error comes.
 pub(super) const CLIMB_ROUGH_SEC: f32 = 20.0;
 
-// --- Backtracking (contract 4, research 2.3) ------------------------------------------------------------------------
+// --- Backtracking (contract 4, research 2.3) ----------------------------------------------------
 
 /// The distance between two crumbs of the path, metres.
 pub(super) const CRUMB_M: f32 = 5.0;

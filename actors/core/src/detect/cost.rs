@@ -6,8 +6,8 @@ use super::constants::{
 };
 use super::frame::KeptFrame;
 
-/// Returns the cost of a deviation, if it is positive. Most are not, so the spread is computed
-/// lazily.
+/// Returns the cost of a deviation: half of its square in units of `spread`, or 0 if it is
+/// negative. Most deviations are negative, so `spread` is computed only when needed.
 pub(super) fn cost(off: f32, spread: impl Fn() -> f32) -> f32 {
     let off = off.max(0.0);
     if off <= 0.0 {
@@ -21,17 +21,17 @@ pub(super) fn cost(off: f32, spread: impl Fn() -> f32) -> f32 {
 /// on a steep street.
 pub(super) fn street_cost(frame: &KeptFrame) -> f32 {
     match frame.speed_mps() {
-        Some(speed_mps) if frame.sees_sky() && !frame.is_loose() => {
+        Some(speed_mps) if frame.sees_sky() && !frame.is_non_satellite() => {
             (STREET_SPEED_COST * (speed_mps - STREET_SPEED_MPS)).clamp(0.0, RATE_COST_MAX)
         }
         _ => 0.0,
     }
 }
 
-/// Returns the evidence against a vehicle by [`grade_cost`] if only fixes that jump show the speed: a
-/// cabin with such fixes.
+/// Returns [`grade_cost`] if only fixes that are not from satellites show the speed: they jump, so
+/// the phone may be in a cabin.
 pub(super) fn steep_cost(frame: &KeptFrame, rate: Option<(f32, f32)>, speed_mps: f32) -> f32 {
-    grade_cost(rate.filter(|_| frame.is_loose()), speed_mps)
+    grade_cost(rate.filter(|_| frame.is_non_satellite()), speed_mps)
 }
 
 /// Returns the evidence against a vehicle if the height changes faster than any street allows at

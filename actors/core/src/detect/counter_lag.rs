@@ -14,9 +14,11 @@ const LAGS: usize = COUNTER_LAG_SEC_MAX + 1;
 /// with those of the speed over ground.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct CounterLag {
-    /// A bit for each of the last seconds in which the speed was a walk's; the newest is the lowest.
+    /// A bit for each of the last seconds in which the speed was a walk's; the newest is the
+    /// lowest.
     walked: u16,
-    /// A bit for each of the last seconds in which the speed was that of rest; the newest is the lowest.
+    /// A bit for each of the last seconds in which the speed was that of rest; the newest is the
+    /// lowest.
     rested: u16,
     /// The number of seconds that agree with the counter less those that disagree, by delay.
     scores: [i16; LAGS],
@@ -64,7 +66,8 @@ impl CounterLag {
 mod tests {
     use super::*;
 
-    /// A courier who walks and rests for 20 s each, with a counter that is late.
+    /// Returns the measured delay for a courier who walks and rests for 20 s each, with a counter
+    /// that is late by `late_sec`.
     fn measured(late_sec: u32, has_speed: bool) -> usize {
         let mut lag = CounterLag::default();
         let walks = |t_sec: u32| t_sec / 20 % 2 == 1;

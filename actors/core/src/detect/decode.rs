@@ -1,15 +1,16 @@
-//! The most likely sequence of states for the evidence, with a bounded look back: Viterbi's
-//! algorithm, which commits a second as soon as all courses that are still possible agree on it.
+//! Finds the most likely sequence of states for the evidence by Viterbi's algorithm, with a bounded
+//! look back. A second is settled as soon as all courses that are still possible agree on its
+//! state.
 //!
-//! The cost of a change gives hysteresis: a pause is accepted only if its evidence outweighs
-//! leaving and coming back. Boundaries are back-dated to where the evidence changes, not to where
-//! the change was noticed.
+//! Each change of state has a cost, which gives hysteresis: a pause is accepted only if its
+//! evidence outweighs the cost of leaving a state and coming back. A boundary lies where the
+//! evidence changes, and not where the change was recognised.
 
 use serde::{Deserialize, Serialize};
 
 use super::constants::{CHANGE_COST, DRIVE_UNSEEN_ENTRY_COST};
 use super::frame::KeptFrame;
-use super::row::Row;
+use super::short_queue::ShortQueue;
 
 /// The possible states of a body, in the order of the tables in [`super::constants`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,8 +53,8 @@ pub(super) type Evidence = [f32; STATES];
 /// The maximum number of seconds whose state may be open, which bounds the latency of a decision.
 const DEPTH: usize = 16;
 
-/// The log-odds that no evidence makes good again.
-const GIVEN_UP: f32 = 1e4;
+/// The log-odds by which the score of an excluded course is lowered: no evidence outweighs it.
+const IMPOSSIBLE: f32 = 1e4;
 
 /// The number of states processed together, which is two vectors of the processor. Lanes beyond
 /// [`STATES`] are unused.
@@ -72,9 +73,9 @@ const fn lane_costs() -> [[f32; LANES]; STATES] {
     costs
 }
 
-/// The limits, by best state (row) and other state (column), below which the scores of the others
-/// must lie so that each state is best reached from the best one. For those, the way through a
-/// third state costs more too.
+/// The limits, by best state (row) and other state (column), below which the scores of the other
+/// states must lie so that each state is best reached from the best one. A course through a third
+/// state then costs more, too.
 const DOMINATED: [Evidence; STATES] = dominated();
 
 /// A margin far above the rounding error of a score.
@@ -100,7 +101,7 @@ const fn dominated() -> [Evidence; STATES] {
 struct BackPointers(u16);
 
 impl BackPointers {
-    /// Returns a way back with the same state before each.
+    /// Returns pointers with the same state before each state.
     #[inline]
     fn all_from(state: u8) -> Self {
         Self(u16::from(state & 7) * 0o1_1111)
@@ -140,14 +141,14 @@ impl BackPointers {
     }
 }
 
-/// The decoder: the scores of the best course into each state, and the way back.
+/// The decoder: the score of the best course into each state, and the pointers back along it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Decoder {
     scores: Evidence,
     /// The state with the best score.
     best: u8,
     /// The open seconds, oldest first.
-    open: Row<Open, DEPTH>,
+    open: ShortQueue<Open, DEPTH>,
 }
 
 /// A second whose state is open.
@@ -213,7 +214,7 @@ impl Decoder {
             states: ALL_STATES,
         });
         if by_best.is_none() {
-            let agreed = self.agreed();
+            let agreed = self.agreed_seconds();
             self.commit(agreed, &mut commit);
         }
     }
@@ -264,7 +265,7 @@ impl Decoder {
         ([still, walk, climb, ride, drive], BackPointers::of(came))
     }
 
-    /// Settles all open seconds, because no later second can bear on them.
+    /// Settles all open seconds, because no later second follows them directly.
     pub(super) fn flush(&mut self, mut commit: impl FnMut(&KeptFrame, State)) {
         self.commit(self.open.len(), &mut commit);
         self.scores = [0.0; STATES];
@@ -273,7 +274,7 @@ impl Decoder {
 
     /// Returns how many of the oldest open seconds have the same state in every course that leads
     /// to the newest.
-    fn agreed(&mut self) -> usize {
+    fn agreed_seconds(&mut self) -> usize {
         let Some((newest, older)) = self.open.split_last_mut() else {
             return 0;
         };
@@ -304,7 +305,7 @@ impl Decoder {
         let best = courses.get(usize::from(self.best)).copied().unwrap_or(0);
         for (score, &oldest) in self.scores.iter_mut().zip(&courses) {
             if oldest != best {
-                *score -= GIVEN_UP;
+                *score -= IMPOSSIBLE;
             }
         }
     }
@@ -315,7 +316,7 @@ impl Decoder {
             .map_or(0, |second| second.back.before(state))
     }
 
-    /// Settles the oldest `count` seconds along the best course.
+    /// Settles the oldest `count` seconds with their states on the best course.
     fn commit(&mut self, count: usize, commit: &mut impl FnMut(&KeptFrame, State)) {
         if count == 0 {
             return;

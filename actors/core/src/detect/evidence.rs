@@ -10,12 +10,13 @@ use super::cost::{cost, grade_cost, steep_cost, street_cost};
 use super::decode::Evidence;
 use super::frame::KeptFrame;
 
-/// The speed over ground in the previous seconds.
-pub(super) struct Before {
-    /// The speed that still counts against climbing, in m/s.
-    pub lately_mps: f32,
-    /// The newest speed, which a vehicle may still have where none is seen, in m/s.
-    pub unseen_mps: f32,
+/// The speeds over ground before a second that still count for it.
+pub(super) struct PreviousSpeed {
+    /// The newest speed by satellites, which counts against climbing, in m/s; 0 if it is too old.
+    pub recent_mps: f32,
+    /// The newest speed, at which a vehicle may still be moving, in m/s; infinite before the first
+    /// speed.
+    pub possible_vehicle_mps: f32,
     /// Whether a vehicle may be moving unseen.
     pub may_drive: bool,
 }
@@ -24,22 +25,23 @@ pub(super) struct Before {
 pub(super) fn evidence_of(
     frame: &KeptFrame,
     rate: Option<(f32, f32)>,
-    before: &Before,
+    before: &PreviousSpeed,
 ) -> Evidence {
     let (gait, vehicle, speed_mps) = (frame.gait(), frame.vehicle(), frame.speed_mps());
     // Fixes that are not from satellites jump. If a gait is felt, they are no evidence for a
     // vehicle.
     let walks = frame.has_body() && gait >= REST_LOG_ODDS;
     let drive = match speed_mps {
-        Some(_) if frame.is_loose() && walks => 0.0,
+        Some(_) if frame.is_non_satellite() && walks => 0.0,
         Some(speed_mps) => (DRIVE_SLOPE * (speed_mps - DRIVE_SPEED_MPS))
             .clamp(-DRIVE_LOG_ODDS_MAX, DRIVE_LOG_ODDS_MAX),
         None => 0.0,
     };
-    // Costs of level ground, for staying and for walking.
+    // The cost of the height change for each state: for staying and walking on level ground, for
+    // climbing and for riding.
     let ((level_stay, level_walk), climb, ride) = match rate {
         Some((rate_mps, error_mps)) => {
-            // In wind or in a pocket the height is rough, and its slope is weak evidence.
+            // In wind or in a pocket the height is noisy, so its slope is weak evidence.
             let rough =
                 |spread: f32| (spread * spread + RATE_ERROR_SHARE * error_mps * error_mps).sqrt();
             let level = || rough(LEVEL_SPREAD_MPS);
@@ -66,16 +68,17 @@ pub(super) fn evidence_of(
         },
     };
     let on_foot = -drive.max(0.0);
-    // Stairs stay in one place, like a cabin. If no body is measured, a constant position is
-    // evidence for both.
+    // On stairs the position hardly changes, as in a cabin. If no body is measured, a constant
+    // position is evidence for both.
     let climb_gait = if frame.has_body() { gait } else { -gait };
-    let over_ground = (CLIMB_GROUND_SPEED_COST * (before.lately_mps - CLIMB_GROUND_SPEED_MPS))
+    let over_ground = (CLIMB_GROUND_SPEED_COST * (before.recent_mps - CLIMB_GROUND_SPEED_MPS))
         .clamp(0.0, RATE_COST_MAX);
-    // A vehicle can be at any height. Without a speed, a gait is evidence against it, and a height
-    // that changes faster than on any street at the newest speed.
-    let unseen = || DRIVE_UNSEEN_LOG_ODDS + vehicle - grade_cost(rate, before.unseen_mps);
+    // A vehicle may be on a slope. Without a speed, two things are evidence against it: a gait, and
+    // a height that changes faster than on any street at the newest speed.
+    let unseen = || DRIVE_UNSEEN_LOG_ODDS + vehicle - grade_cost(rate, before.possible_vehicle_mps);
     let driving = match speed_mps {
-        // A changing place is as much evidence for a vehicle as for a walk.
+        // If no body is measured, `gait` comes from positions, and positions that change are as
+        // much evidence for a vehicle as for a walk.
         Some(speed_mps) if !frame.has_body() => {
             drive + gait.max(0.0) + vehicle - steep_cost(frame, rate, speed_mps)
         }

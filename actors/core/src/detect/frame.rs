@@ -61,7 +61,7 @@ const CLIMBS: u16 = Counted::Stride.bit();
 const HAS_SPEED: u16 = Counted::Speed.bit();
 const HAS_HEIGHT: u16 = 256;
 const HAS_CLIMB: u16 = 512;
-const IS_LOOSE: u16 = 1024;
+const IS_NON_SATELLITE: u16 = 1024;
 const BY_COUNTER: u16 = 2048;
 const HAS_JOINED: u16 = 4096;
 const IS_LOUD: u16 = 8192;
@@ -113,11 +113,17 @@ impl KeptFrame {
         self.height_m = height_m;
     }
 
-    /// Writes a speed over ground, m/s; `is_loose` marks a speed from fixes that are not from
-    /// satellites.
-    pub(super) fn put_speed(&mut self, speed_mps: f32, is_loose: bool) {
+    /// Writes a speed over ground, m/s; `is_non_satellite` marks a speed from fixes that are not
+    /// from satellites.
+    pub(super) fn put_speed(&mut self, speed_mps: f32, is_non_satellite: bool) {
         self.speed = rounded(speed_mps * 100.0) as u16;
-        self.flags = (self.flags & !IS_LOOSE) | HAS_SPEED | if is_loose { IS_LOOSE } else { 0 };
+        self.flags = (self.flags & !IS_NON_SATELLITE)
+            | HAS_SPEED
+            | if is_non_satellite {
+                IS_NON_SATELLITE
+            } else {
+                0
+            };
     }
 
     /// Records that walking away from a vehicle would be seen.
@@ -162,7 +168,8 @@ impl KeptFrame {
         self.flags = (self.flags & !HAS_STEPS) | if has_steps { HAS_STEPS } else { 0 };
     }
 
-    /// Writes the weaker evidence of the two seconds around this one, in which nothing measured the body.
+    /// Writes the weaker evidence of the two seconds around this one, in which nothing measured the
+    /// body.
     pub(super) fn put_between(&mut self, before: &Self, after: &Self) {
         let gait = if before.gait.abs() < after.gait.abs() {
             before.gait
@@ -176,7 +183,7 @@ impl KeptFrame {
 
     /// Returns whether acceleration measured the body.
     #[inline]
-    pub(super) fn feels_body(&self) -> bool {
+    pub(super) fn has_acceleration(&self) -> bool {
         self.has(HAS_BODY) && !self.has(BY_COUNTER)
     }
 
@@ -277,7 +284,7 @@ impl KeptFrame {
 
     /// Returns whether the speed is from the distance between fixes that are not from satellites.
     #[inline]
-    pub(super) fn is_loose(&self) -> bool {
-        self.has(IS_LOOSE)
+    pub(super) fn is_non_satellite(&self) -> bool {
+        self.has(IS_NON_SATELLITE)
     }
 }

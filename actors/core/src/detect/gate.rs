@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::motion::Gait;
 use super::{Detector, Observation, confidence};
 use crate::context::SessionContext;
-use crate::detect::constants::{INTERVAL_NEW, LOOSE_NOISE_SHARE, STOPPED_MS_MIN};
+use crate::detect::constants::{INTERVAL_NEW, NON_SATELLITE_NOISE_SHARE, STOPPED_MS_MIN};
 use crate::detect::parameters::gate::{
     GATE_CABIN_SEC, GATE_CLIMBED_MS, GATE_DECIDE_MS, GATE_FIRST_STEPS_SEC, GATE_GAIT_LOG_ODDS,
     GATE_GPS_SILENT_MS, GATE_INSIDE_ACCURACY_M, GATE_LEFT_MS, GATE_LOG_ODDS_MIN, GATE_MARK_MS,
@@ -24,19 +24,20 @@ use crate::event_log::EventLog;
 use crate::geo::Place;
 use crate::window::WINDOW_MS;
 use approach::Approach;
-use pause::{Pause, nearer};
+use pause::{Pause, running_mean};
 
 /// The number of places kept for the direction of the walk, some seconds apart.
 const PLACES: usize = 4;
 
-/// The evidence added up since a second, for the change from walking to rest or back.
+/// The evidence, added up since a second, that the courier has changed from walking to rest or
+/// back.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-struct Turn {
+struct ChangeEvidence {
     since_ms: u32,
     sum: f32,
 }
 
-impl Turn {
+impl ChangeEvidence {
     /// Adds the evidence of a second, and starts over if the sum has fallen to zero.
     fn add(&mut self, t_ms: u32, evidence: f32) {
         if self.sum <= 0.0 {
@@ -55,14 +56,15 @@ pub(super) struct GateDetector {
     /// The number of seconds of walking before, as far as they count.
     walk_sec: u8,
     /// The evidence for rest while walking, or for walking while at rest.
-    turn: Turn,
-    /// The evidence of `turn` without the newest second.
-    turn_before: Turn,
+    change: ChangeEvidence,
+    /// The evidence of `change` without the newest second.
+    change_before: ChangeEvidence,
     is_resting: bool,
-    /// The start of the newest rest, and the height at which it was recognised.
+    /// The start of the newest rest, in milliseconds since the session's start.
     rest_ms: u32,
-    /// The value of `walk_sec` at its start.
+    /// The value of `walk_sec` at the start of the newest rest.
     walked_sec: u8,
+    /// The height at which the newest rest was recognised, metres.
     rest_m: Option<f32>,
     /// The number of consecutive seconds at a height as different from `rest_m` as after a ride.
     away_sec: u8,
@@ -70,10 +72,10 @@ pub(super) struct GateDetector {
     /// The previous pause, a few steps from the current one: a wait for an elevator, or a gate
     /// before a door.
     earlier: Option<Box<Pause>>,
-    /// The time at which the parcel changed hands, since the vehicle was left. The path after it is
-    /// no approach.
+    /// The time at which the courier reported the drop-off, since the vehicle was left. The path
+    /// after it is not an approach.
     dropped_off_ms: Option<u32>,
-    /// Whether no drive is known to have ended, so that a pause is one in traffic.
+    /// Whether a drive is open, so that a pause is one in traffic.
     is_driving: bool,
     /// The time before which a pause began in the vehicle.
     walk_from_ms: u32,
@@ -95,7 +97,7 @@ pub(super) struct GateDetector {
     /// The largest distance from that place since then, in metres.
     from_vehicle_m: f32,
     /// Whether the phone has sent acceleration.
-    is_felt: bool,
+    has_acceleration: bool,
 }
 
 impl Detector for GateDetector {
@@ -107,52 +109,52 @@ impl Detector for GateDetector {
         log: &mut EventLog,
     ) {
         let t_ms = observation.window.t_ms;
-        self.is_felt |= observation.window.motion.is_some();
+        self.has_acceleration |= observation.window.motion.is_some();
         let drive = log.newest_event(EventType::Driving);
         let left_ms = drive.map_or(0, |drive| drive.t_end_ms.unwrap_or(t_ms));
         self.walk_from_ms = drive.map_or(0, |_| left_ms + GATE_LEFT_MS);
         self.is_driving = drive.is_some_and(|drive| drive.t_end_ms.is_none());
         if self.is_driving {
             // The end of a drive is known late: the courier may already be on foot.
-            self.approach.drive();
+            self.approach.start_drive();
         }
         self.dropped_off_ms = observation
             .window
             .dropped_off_ms
             .filter(|&ms| ms >= left_ms.max(self.approach.since_ms()));
-        let swing_m = self.swing(observation);
-        self.see_vehicle(observation);
-        self.follow(observation);
+        let swing_m = self.pressure_swing_m(observation);
+        self.track_vehicle(observation);
+        self.record_places(observation);
         let climbs = [EventType::Stairs, EventType::Elevator];
         let is_climbing = climbs.iter().any(|&one| log.open_event(one).is_some());
         self.approach.observe(observation, is_climbing);
-        self.see_climb(context, log);
+        self.handle_climb(context, log);
         let gait = observation.gait.log_odds;
-        self.weigh(t_ms, &observation.gait);
+        self.add_evidence(t_ms, &observation.gait);
         if gait > GATE_GAIT_LOG_ODDS {
             self.on_foot_sec = self.on_foot_sec.saturating_add(1);
         }
         if gait > GATE_GAIT_LOG_ODDS && !self.is_resting {
             self.walk_sec = self.walk_sec.saturating_add(1).min(60);
         }
-        if self.is_resting && self.turn.sum >= GATE_RESUME_EVIDENCE {
-            self.resume(observation);
-        } else if !self.is_resting && self.turn.sum >= GATE_PAUSE_EVIDENCE {
+        if self.is_resting && self.change.sum >= GATE_RESUME_EVIDENCE {
+            self.end_rest(observation);
+        } else if !self.is_resting && self.change.sum >= GATE_PAUSE_EVIDENCE {
             self.is_resting = true;
-            self.turn_before = Turn::default();
-            let since_ms = core::mem::take(&mut self.turn).since_ms;
-            self.begin(context, observation, since_ms, log);
+            self.change_before = ChangeEvidence::default();
+            let since_ms = core::mem::take(&mut self.change).since_ms;
+            self.begin_rest(context, observation, since_ms, log);
         }
         let is_silent = self.is_silent(observation);
         if let Some(pause) = &mut self.pause {
-            pause.look(observation, swing_m, is_silent);
+            pause.observe(observation, swing_m, is_silent);
             if let Some((t_ms, place, accuracy_m)) =
                 self.places[PLACES - 1].filter(|_| !self.is_resting)
             {
-                pause.go_on_to(t_ms, place, accuracy_m);
+                pause.set_onward(t_ms, place, accuracy_m);
             }
         }
-        if self.climbed(observation) {
+        if self.is_climbing_at_rest(observation) {
             self.judge_before_ride(context, t_ms.saturating_sub(GATE_CLIMBED_MS), log);
         }
         if self.pause.is_some() {
@@ -161,7 +163,7 @@ impl Detector for GateDetector {
     }
 
     fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
-        // The session ends before the walk showed where it leads.
+        // If the session ends before the walk has led away from a pause, the pause may be the door.
         self.pause.take_if(|pause| !pause.leads_on(context));
         self.decide(context, t_ms.saturating_add(GATE_DECIDE_MS), log);
         *self = Self {
@@ -179,23 +181,23 @@ impl GateDetector {
 
     /// Adds the evidence of the newest second, and corrects that of the second before, which is
     /// clearer now that its successor is known.
-    fn weigh(&mut self, t_ms: u32, gait: &Gait) {
+    fn add_evidence(&mut self, t_ms: u32, gait: &Gait) {
         let is_resting = self.is_resting;
         let evidence = |log_odds: f32| {
             if is_resting { log_odds } else { -log_odds }
         };
         if let Some((before, _)) = gait.before {
-            self.turn = self.turn_before;
-            self.turn
+            self.change = self.change_before;
+            self.change
                 .add(t_ms.saturating_sub(WINDOW_MS), evidence(before));
         }
-        self.turn_before = self.turn;
-        self.turn.add(t_ms, evidence(gait.log_odds));
+        self.change_before = self.change;
+        self.change.add(t_ms, evidence(gait.log_odds));
     }
 
-    /// Returns the change of height since the second before if it is larger than usual, or 0 if
-    /// not.
-    fn swing(&mut self, observation: &Observation<'_>) -> Option<f32> {
+    /// Returns the change of height since the second before, in metres, if it is larger than usual;
+    /// otherwise 0. Returns `None` without a barometer.
+    fn pressure_swing_m(&mut self, observation: &Observation<'_>) -> Option<f32> {
         let height_m = observation.height_m?;
         let before_m = self.last_height_m.replace(height_m)?;
         let leap_m = (height_m - before_m).abs();
@@ -205,11 +207,11 @@ impl GateDetector {
     }
 
     /// Ends the rest when the walk continues.
-    fn resume(&mut self, observation: &Observation<'_>) {
+    fn end_rest(&mut self, observation: &Observation<'_>) {
         self.is_resting = false;
-        self.turn_before = Turn::default();
-        let since_ms = core::mem::take(&mut self.turn).since_ms;
-        // The seconds of walking that showed the change count as walking.
+        self.change_before = ChangeEvidence::default();
+        let since_ms = core::mem::take(&mut self.change).since_ms;
+        // The seconds of gait by which the end of the rest was recognised count as walking.
         self.walk_sec = (observation.window.end_ms().saturating_sub(since_ms) / WINDOW_MS) as u8;
         let rest_ms = since_ms.saturating_sub(self.rest_ms);
         if rest_ms < GATE_PAUSE_MS_MIN {
@@ -230,7 +232,7 @@ impl GateDetector {
             .newest_place()
             .filter(|_| is_stay && self.dropped_off_ms.is_none())
         {
-            self.approach.rest(place, since_ms);
+            self.approach.rest_at(place, since_ms);
         }
         if let Some(pause) = self.pause.as_mut().filter(|pause| pause.end_ms.is_none()) {
             pause.end_ms = Some(since_ms);
@@ -239,7 +241,7 @@ impl GateDetector {
 
     /// Tracks the position of the vehicle and the walking distance from it. Any motion faster than
     /// walking is a vehicle, and the courier left it where the gait begins.
-    fn see_vehicle(&mut self, observation: &Observation<'_>) {
+    fn track_vehicle(&mut self, observation: &Observation<'_>) {
         for fix in observation.window.fixes() {
             // If the phone reports no speed, the newest place kept, some seconds ago, gives it.
             let kept = self.places[PLACES - 1].filter(|_| fix.speed_mps.is_none());
@@ -251,7 +253,7 @@ impl GateDetector {
                 .is_some_and(|(t_ms, place, accuracy_m)| {
                     let sec = fix.t_ms.saturating_sub(t_ms) as f32 / 1_000.0;
                     let (a_m, b_m) = (fix.accuracy_m, accuracy_m);
-                    let error_m = LOOSE_NOISE_SHARE * (a_m * a_m + b_m * b_m).sqrt();
+                    let error_m = NON_SATELLITE_NOISE_SHARE * (a_m * a_m + b_m * b_m).sqrt();
                     let way_m = place.distance_m(fix.place) - error_m;
                     way_m >= GATE_VEHICLE_MPS * sec
                 });
@@ -262,7 +264,7 @@ impl GateDetector {
                 let (place, count) = self.vehicle.unwrap_or((fix.place, 0));
                 // Only the last fixes at rest count: the vehicle may still have rolled before.
                 let count = count.saturating_add(1).min(GATE_VEHICLE_FIXES);
-                self.vehicle = Some((nearer(place, fix.place, count), count));
+                self.vehicle = Some((running_mean(place, fix.place, count), count));
             } else if let Some((place, _)) = self.vehicle
                 && fix.accuracy_m <= GATE_OUTSIDE_ACCURACY_M
             {
@@ -271,7 +273,9 @@ impl GateDetector {
         }
     }
 
-    fn follow(&mut self, observation: &Observation<'_>) {
+    /// Records the places that show the direction of the walk, and the usual interval between
+    /// fixes.
+    fn record_places(&mut self, observation: &Observation<'_>) {
         for fix in observation.window.fixes() {
             self.accuracy_m = fix.accuracy_m;
             if let Some(before_ms) = self.fix_ms.replace(fix.t_ms) {
@@ -291,7 +295,7 @@ impl GateDetector {
         }
     }
 
-    /// Returns whether fixes have been missing for longer than this phone usually takes for some.
+    /// Returns whether the newest fix is older than the usual interval between fixes explains.
     fn is_silent(&self, observation: &Observation<'_>) -> bool {
         let usual_ms = (GATE_SILENT_INTERVALS * self.interval_ms) as u32;
         observation
@@ -304,7 +308,7 @@ impl GateDetector {
     }
 
     /// Begins a rest.
-    fn begin(
+    fn begin_rest(
         &mut self,
         context: &SessionContext,
         observation: &Observation<'_>,
@@ -414,7 +418,8 @@ impl GateDetector {
             let metadata = Metadata::Gate {
                 wait_sec: (wait_ms + 500) / 1_000,
             };
-            let confidence = confidence::of_passage(context.confidences, self.is_felt, log_odds);
+            let confidence =
+                confidence::of_gate(context.confidences, self.has_acceleration, log_odds);
             log.open(EventType::Gate, pause.start_ms, confidence, metadata);
             log.close(EventType::Gate, end_ms, confidence, metadata);
         }

@@ -14,7 +14,7 @@ use crate::detect::parameters::gps::{
 };
 use crate::event_log::EventLog;
 use crate::window::Fix;
-use usual::Usual;
+use usual::UsualAccuracy;
 
 /// A run of consecutive fixes of little use.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ struct PoorRun {
 /// loss, fixes of 35 m are useful until the usual accuracy is back, however good that accuracy is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct GpsDetector {
-    usual: Usual,
+    usual: UsualAccuracy,
     /// Whether a good fix was seen: phones begin with stale and wild ones.
     is_known: bool,
     /// The time of the first useful fix since the last silence.
@@ -43,8 +43,8 @@ pub(super) struct GpsDetector {
     /// The time from which the position may turn out to be lost: the newest useful fix, or the
     /// useless fix that followed immediately.
     since_ms: Option<u32>,
-    /// The time since `since_ms` in which the stream was alive.
-    lived_ms: u32,
+    /// The time since `since_ms` for which samples arrived, milliseconds.
+    alive_ms: u32,
     last_sample_ms: Option<u32>,
     /// Whether the stream resumes after a silence, with a useful fix before it. A position not lost
     /// before can be lost from now on.
@@ -68,10 +68,10 @@ impl Detector for GpsDetector {
     ) {
         let window = observation.window;
         for fix in window.fixes() {
-            self.see(fix, log);
+            self.observe_fix(fix, log);
         }
-        if window.heard {
-            self.live_until(window.last_sample_ms, log);
+        if window.has_sample {
+            self.count_alive_until(window.last_sample_ms, log);
         }
     }
 
@@ -92,21 +92,22 @@ impl Detector for GpsDetector {
 }
 
 impl GpsDetector {
-    fn see(&mut self, fix: &Fix, log: &mut EventLog) {
+    /// Processes the next fix.
+    fn observe_fix(&mut self, fix: &Fix, log: &mut EventLog) {
         let (t_ms, accuracy_m) = (fix.t_ms, fix.accuracy_m);
         let is_useful = accuracy_m <= USELESS_ACCURACY_M;
-        self.live_until(t_ms, log);
+        self.count_alive_until(t_ms, log);
         if is_useful {
             self.first_useful_ms.get_or_insert(t_ms);
             self.last_useful_ms = Some(t_ms);
-            (self.since_ms, self.lived_ms) = (Some(t_ms), 0);
+            (self.since_ms, self.alive_ms) = (Some(t_ms), 0);
             self.is_resuming = false;
             self.end_lost(t_ms, log);
-        } else if self.since_ms == self.last_useful_ms && self.lived_ms < LOST_AFTER_MS {
-            (self.since_ms, self.lived_ms) = (self.since_ms.map(|_| t_ms), 0);
+        } else if self.since_ms == self.last_useful_ms && self.alive_ms < LOST_AFTER_MS {
+            (self.since_ms, self.alive_ms) = (self.since_ms.map(|_| t_ms), 0);
         } else if let Some(since_ms) = self.since_ms {
             // A phone that sends useless fixes is alive, however rarely they come.
-            self.lived_ms = self.lived_ms.max(t_ms.saturating_sub(since_ms));
+            self.alive_ms = self.alive_ms.max(t_ms.saturating_sub(since_ms));
         }
         let is_good = accuracy_m <= GOOD_ACCURACY_M;
         self.is_known |= is_good;
@@ -114,36 +115,37 @@ impl GpsDetector {
         if !self.is_known || self.is_lost {
             return;
         }
-        let is_unusual = self.usual.is_far_below(accuracy_m);
+        let is_unusual = self.usual.is_degraded(accuracy_m);
         if is_good && !is_unusual {
             self.is_lenient = false;
         }
         if accuracy_m >= DEGRADED_ACCURACY_M {
-            self.see_poor(t_ms, is_useful, true, log);
+            self.count_poor(t_ms, is_useful, true, log);
             return;
         }
-        self.usual.take(accuracy_m);
+        self.usual.add(accuracy_m);
         if is_unusual && !(self.is_lenient && is_good) {
-            self.see_poor(t_ms, is_useful, !is_good, log);
+            self.count_poor(t_ms, is_useful, !is_good, log);
             return;
         }
-        self.see_usable(t_ms, log);
+        self.count_usable(t_ms, log);
         if is_good {
-            self.see_good(t_ms, log);
+            self.count_good(t_ms, log);
         }
     }
 
-    /// Counts the time for which the stream has been alive without a useful fix.
+    /// Counts the time up to `newest_ms` for which samples arrived without a useful fix.
     #[inline]
-    fn live_until(&mut self, newest_ms: u32, log: &mut EventLog) {
+    fn count_alive_until(&mut self, newest_ms: u32, log: &mut EventLog) {
         // If fixes are the only samples, the newest sample was already seen as a fix.
         let is_known = self.last_sample_ms == Some(newest_ms);
-        if !is_known || self.is_resuming || self.lived_ms >= LOST_AFTER_MS {
-            self.live_on_until(newest_ms, log);
+        if !is_known || self.is_resuming || self.alive_ms >= LOST_AFTER_MS {
+            self.extend_alive_until(newest_ms, log);
         }
     }
 
-    fn live_on_until(&mut self, newest_ms: u32, log: &mut EventLog) {
+    /// Adds the time since the last sample, and opens a loss if the position is lost.
+    fn extend_alive_until(&mut self, newest_ms: u32, log: &mut EventLog) {
         if self.is_resuming {
             self.is_resuming = false;
             self.since_ms = Some(newest_ms);
@@ -157,14 +159,14 @@ impl GpsDetector {
         // A silence of that length interrupts the stream, even if it is too short to end the
         // events.
         if pause_ms < LOST_AFTER_MS {
-            self.lived_ms = self.lived_ms.saturating_add(pause_ms);
+            self.alive_ms = self.alive_ms.saturating_add(pause_ms);
         }
         // A position that was never available cannot be lost.
-        let was_had = self.is_known
+        let was_known = self.is_known
             || self
                 .first_useful_ms
                 .is_some_and(|first_ms| since_ms.saturating_sub(first_ms) >= FIRST_FIX_MS);
-        if self.lived_ms >= LOST_AFTER_MS && was_had && !self.is_lost {
+        if self.alive_ms >= LOST_AFTER_MS && was_known && !self.is_lost {
             self.end_degraded(since_ms, log);
             self.poor = None;
             self.is_lost = true;
@@ -179,7 +181,8 @@ impl GpsDetector {
         }
     }
 
-    fn see_poor(&mut self, t_ms: u32, is_useful: bool, is_coarse: bool, log: &mut EventLog) {
+    /// Counts a degraded fix, and begins a degradation once there are enough.
+    fn count_poor(&mut self, t_ms: u32, is_useful: bool, is_coarse: bool, log: &mut EventLog) {
         let run = self.poor.get_or_insert(PoorRun {
             since_ms: t_ms,
             count: 0,
@@ -198,6 +201,7 @@ impl GpsDetector {
         }
     }
 
+    /// Opens a degradation that began with the first fix of the run.
     fn degrade(&mut self, run: PoorRun, log: &mut EventLog) {
         self.good_ms = Some([None; 2]);
         if !self.is_degraded {
@@ -211,7 +215,8 @@ impl GpsDetector {
         }
     }
 
-    fn see_usable(&mut self, t_ms: u32, log: &mut EventLog) {
+    /// Ends a run of degraded fixes with a usable one.
+    fn count_usable(&mut self, t_ms: u32, log: &mut EventLog) {
         let Some(run) = self.poor.take() else { return };
         if run.count >= DEGRADED_FIXES {
             if !self.is_degraded {
@@ -221,11 +226,12 @@ impl GpsDetector {
         } else if !run.is_coarse {
             // A single fix was worse than usual but still good. No degradation began with it, so it
             // counts as one of the three fixes that restore.
-            self.see_good(run.since_ms, log);
+            self.count_good(run.since_ms, log);
         }
     }
 
-    fn see_good(&mut self, t_ms: u32, log: &mut EventLog) {
+    /// Counts a good fix after a degradation or a loss, and restores the position at the third.
+    fn count_good(&mut self, t_ms: u32, log: &mut EventLog) {
         let Some(good_ms) = self.good_ms else {
             return;
         };

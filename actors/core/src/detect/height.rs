@@ -17,7 +17,7 @@ pub(super) struct HeightTrack {
     reference_hpa: Option<f32>,
     /// The newest height, with its time.
     last: Option<(u32, f32)>,
-    /// The distance moved up or down in the newest second, in metres.
+    /// The change of height in the newest second, in metres.
     moved_m: f32,
     /// The offset in metres that compensates leaps no body can make.
     offset_m: f32,
@@ -53,8 +53,8 @@ impl HeightTrack {
                 } else {
                     HEIGHT_LEAP_M
                 };
-            // A stale first value, a slammed door or a restarted sensor causes a leap. The track
-            // continues from its last height.
+            // A stale first value, a slammed door or a restarted sensor makes the pressure leap.
+            // The height then continues from its last value.
             if apart_ms <= HEIGHT_GAP_MS && (raw_m - last_m).abs() > leap_m {
                 self.offset_m += last_m - raw_m;
                 height_m = last_m;
@@ -123,7 +123,7 @@ struct Push {
 
 impl Push {
     /// Returns the push after one more second of this acceleration.
-    fn after(self, over_mps2: f32) -> Self {
+    fn after_second(self, over_mps2: f32) -> Self {
         Self {
             rise_m: self.rise_m + self.speed_mps + over_mps2 / 2.0,
             speed_mps: self.speed_mps + over_mps2,
@@ -160,13 +160,13 @@ impl RideTrack {
 
     /// Returns the start of a possible ride in progress, in milliseconds since the session's start.
     /// A ride starts with its first push.
-    pub(super) fn begun_ms(&self) -> Option<u32> {
+    pub(super) fn start_ms(&self) -> Option<u32> {
         let ride = self.ride.map(|(ride, _, _)| ride.start_ms);
         ride.or(self.push.map(|push| push.start_ms))
     }
 
     /// Adds a second to the ride in progress, and returns the ride if it ends with that second.
-    fn ride_on(&mut self, window: &Window, over_mps2: f32) -> Option<(u32, LoneRide)> {
+    fn continue_ride(&mut self, window: &Window, over_mps2: f32) -> Option<(u32, LoneRide)> {
         let (ride, first_mps, speed_mps) = self.ride.as_mut()?;
         // A smaller acceleration is noise that would add up over a long ride.
         let gained_mps = if over_mps2.abs() < RIDE_DEAD_MPS2 {
@@ -196,16 +196,17 @@ impl RideTrack {
                 && (self.push.is_some() || self.ride.is_some()))
     }
 
-    /// Returns the ride in progress if the speed was back at zero in the second before `t_ms`, so
-    /// the doors opened immediately.
-    fn left_at_once(&mut self, t_ms: u32) -> Option<(u32, LoneRide)> {
+    /// Ends the ride because the body moves. Returns it if the cabin had stopped in the second
+    /// before `t_ms`, so that the courier left it immediately.
+    fn end_immediately(&mut self, t_ms: u32) -> Option<(u32, LoneRide)> {
         let (ride, first_mps, speed_mps) = self.ride.take()?;
         let end_ms = t_ms.checked_sub(WINDOW_MS)?;
         ride.ended_with(end_ms)
             .filter(|_| has_stopped(first_mps, speed_mps))
     }
 
-    /// Goes on at the same speed through a second without acceleration, unless the push or the ride would get too long.
+    /// Continues the push and the ride at the same speed through a second without acceleration,
+    /// unless they would get too long.
     fn coast(&mut self, window: &Window) {
         let lasts =
             |start_ms: u32, most_ms: u32| window.end_ms().saturating_sub(start_ms) <= most_ms;
@@ -227,14 +228,14 @@ impl RideTrack {
     /// since the session's start.
     pub(super) fn observe(&mut self, window: &Window) -> Option<(u32, LoneRide)> {
         self.has_push = true;
-        if window.motion.is_none() && self.begun_ms().is_some() {
+        if window.motion.is_none() && self.start_ms().is_some() {
             self.coast(window);
             return None;
         }
         let Some(motion) = window.motion.filter(|motion| self.can_ride(motion)) else {
             self.quiet_sec = 0;
             self.push = None;
-            return self.left_at_once(window.t_ms);
+            return self.end_immediately(window.t_ms);
         };
         if motion.accel_std <= RIDE_QUIET_STD_MPS2 {
             self.quiet_sec = self.quiet_sec.saturating_add(1);
@@ -265,17 +266,17 @@ impl RideTrack {
             return None;
         }
         if self.ride.is_some() {
-            return self.ride_on(window, over_mps2);
+            return self.continue_ride(window, over_mps2);
         }
         // A push ends with the acceleration, or turns into the opposite push if the ride does not
         // coast between them.
         let goes_on =
             |speed_mps: f32| over_mps2.abs() >= RIDE_DEAD_MPS2 && speed_mps * over_mps2 > 0.0;
         match self.push {
-            Some(push) if goes_on(push.speed_mps) => self.push = Some(push.after(over_mps2)),
+            Some(push) if goes_on(push.speed_mps) => self.push = Some(push.after_second(over_mps2)),
             Some(push) if push.speed_mps.abs() >= RIDE_ALONE_MPS => {
                 self.push = None;
-                let after = push.after(over_mps2);
+                let after = push.after_second(over_mps2);
                 let ride = LoneRide {
                     start_ms: push.start_ms,
                     rise_m: after.rise_m,
@@ -287,7 +288,7 @@ impl RideTrack {
                     start_ms: window.t_ms,
                     ..Push::default()
                 };
-                self.push = Some(push.after(over_mps2));
+                self.push = Some(push.after_second(over_mps2));
             }
             _ => {
                 self.push = None;

@@ -140,7 +140,7 @@ impl MotionState {
             .observe(motion.accel_mean, motion.accel_std, motion.cadence_hz);
         // If the phone has reported a cadence before, its silence means that the courier does not
         // walk.
-        let model = if self.history.tells_cadence() {
+        let model = if self.history.reports_cadence() {
             &models.with_cadence
         } else {
             &models.without_cadence
@@ -167,7 +167,7 @@ impl MotionState {
             let log_odds = by_counter * 2.0;
             return Gait {
                 log_odds,
-                is_measured: has_counter && window.alive,
+                is_measured: has_counter && window.has_measurement,
                 has_steps: steps_lately,
                 climb: None,
                 before: None,

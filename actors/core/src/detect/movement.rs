@@ -11,13 +11,13 @@ use super::constants::{
 };
 use super::counter_lag::CounterLag;
 use super::decode::Decoder;
-use super::evidence::{Before, evidence_of};
+use super::evidence::{PreviousSpeed, evidence_of};
 use super::frame::{Frame, KeptFrame};
 use super::height::{LoneRide, RideTrack};
 use super::motion::vehicle_hint;
 use super::position::{Leg, PositionTrack};
-use super::row::Row;
 use super::shaken::Shaken;
+use super::short_queue::ShortQueue;
 use super::slope;
 use super::track::Arbiter;
 use super::{Detector, Observation};
@@ -29,7 +29,7 @@ use crate::window::{WINDOW_MS, Window};
 /// later.
 const WAITING: usize = DELAY_MAX + 4;
 
-/// Detects the movement track.
+/// A detector that finds stays, walks, stairs, rides and drives.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct MovementDetector {
     ride: RideTrack,
@@ -37,9 +37,9 @@ pub(super) struct MovementDetector {
     shaken: Shaken,
     /// The last seconds: decoded seconds that the slope still needs, followed by the waiting
     /// seconds.
-    frames: Row<KeptFrame, WAITING>,
+    frames: ShortQueue<KeptFrame, WAITING>,
     /// The number of decoded seconds in `frames`.
-    done: u8,
+    decoded: u8,
     has_body: bool,
     /// The delay of the step counter, on a phone that sends nothing else about the body.
     counter_lag: CounterLag,
@@ -47,14 +47,15 @@ pub(super) struct MovementDetector {
     has_height: bool,
     /// The time of the newest fix if it was good enough for one under the sky; 0 otherwise.
     sky_ms: u32,
-    /// The first second since the session's start or since a silence.
+    /// The start of the first second since the session's start or since a silence, milliseconds.
     begun_ms: Option<u32>,
     /// Whether a fix has reported a speed since `begun_ms`.
     has_leg: bool,
-    /// The newest second with a speed over ground, and that speed.
-    lately: (u32, f32),
-    /// The newest second with any speed over ground, and that speed.
-    drove: (u32, f32),
+    /// The newest second with a speed from satellites, and that speed in m/s; 0 once it is too old
+    /// to count.
+    last_ground_speed: (u32, f32),
+    /// The newest second with any speed over ground, and that speed in m/s.
+    last_speed: (u32, f32),
     /// The newest second with a height, and that height.
     newest_height: Option<(u32, f32)>,
     /// The usual time between two heights in milliseconds; 0 before the second one.
@@ -112,9 +113,9 @@ impl Detector for MovementDetector {
             self.shift_counter(window, gait.log_odds, gait.has_steps);
         }
         if let Some(height_m) = height_m {
-            self.bridge(window.t_ms, height_m);
+            self.fill_heights(window.t_ms, height_m);
         }
-        if let Some(kept) = self.before_newest() {
+        if let Some(kept) = self.second_before_newest() {
             if let Some((log_odds, has_steps)) = gait.before {
                 kept.put_body(log_odds, has_steps);
             }
@@ -124,21 +125,21 @@ impl Detector for MovementDetector {
             }
         }
         if let Some(leg) = self.position.observe(window) {
-            self.fill(&leg);
+            self.apply_leg(&leg);
         }
-        self.bridge_body();
+        self.fill_body_gap();
         if let Some(since_ms) = self.shaken.observe(window) {
-            self.still(since_ms);
+            self.remove_gait(since_ms);
         }
         let delay = self.delay(window.t_ms);
-        while self.frames.len() - usize::from(self.done) > delay {
+        while self.frames.len() - usize::from(self.decoded) > delay {
             self.decode_next(context, log);
         }
     }
 
     fn finish(&mut self, context: &SessionContext, t_ms: u32, log: &mut EventLog) {
         self.arbiter.end_with(t_ms);
-        while usize::from(self.done) < self.frames.len() {
+        while usize::from(self.decoded) < self.frames.len() {
             self.decode_next(context, log);
         }
         let Self {
@@ -149,12 +150,12 @@ impl Detector for MovementDetector {
         } = self;
         decoder.flush(|frame, state| arbiter.observe(context, frame, state, lone_ride, None, log));
         arbiter.finish(context, t_ms, log);
-        self.frames = Row::default();
-        self.done = 0;
+        self.frames = ShortQueue::default();
+        self.decoded = 0;
         self.begun_ms = None;
         self.has_leg = false;
         self.newest_height = None;
-        self.drove = (0, 0.0);
+        self.last_speed = (0, 0.0);
         // The evidence from before a silence does not apply to the place after it.
         self.ride = RideTrack::default();
         self.position = PositionTrack::default();
@@ -209,33 +210,33 @@ impl MovementDetector {
         if let Some(kept) = self.frames.last_mut() {
             kept.put_body(0.0, false);
         }
-        let place = place.filter(|&place| place >= usize::from(self.done));
+        let place = place.filter(|&place| place >= usize::from(self.decoded));
         if let Some(kept) = place.and_then(|place| self.frames.get_mut(place)) {
             kept.put_counter(log_odds, has_steps);
         }
     }
 
-    /// Fills a second without data about the body between two seconds with the weaker evidence of both: the body did not
-    /// change from one to the other.
-    fn bridge_body(&mut self) {
+    /// Fills a second without data about the body between two seconds with the weaker evidence of
+    /// both: the body did not change from one to the other.
+    fn fill_body_gap(&mut self) {
         let Some(place) = self.frames.len().checked_sub(3) else {
             return;
         };
-        if place + 1 < usize::from(self.done) {
+        if place + 1 < usize::from(self.decoded) {
             return;
         }
         let Some([before, missing, after]) = self.frames.get_mut(place..place + 3) else {
             return;
         };
         let is_next = after.t_ms() - before.t_ms() == 2 * WINDOW_MS;
-        if is_next && !missing.has_body() && before.feels_body() && after.feels_body() {
+        if is_next && !missing.has_body() && before.has_acceleration() && after.has_acceleration() {
             missing.put_between(before, after);
         }
     }
 
     /// Removes the gait from the waiting seconds since a vehicle shakes the phone.
-    fn still(&mut self, since_ms: u32) {
-        let waiting = self.frames.get_mut(usize::from(self.done)..);
+    fn remove_gait(&mut self, since_ms: u32) {
+        let waiting = self.frames.get_mut(usize::from(self.decoded)..);
         for kept in waiting.unwrap_or_default() {
             if kept.t_ms() >= since_ms && kept.gait() > 0.0 {
                 kept.put_body(0.0, false);
@@ -252,7 +253,7 @@ impl MovementDetector {
     /// Fills the waiting seconds between the previous height and the new one, whose seconds have no
     /// height of their own because the barometer reports rarely. The height between two readings
     /// counts as changing steadily.
-    fn bridge(&mut self, t_ms: u32, height_m: f32) {
+    fn fill_heights(&mut self, t_ms: u32, height_m: f32) {
         let Some((before_ms, before_m)) = self.newest_height.replace((t_ms, height_m)) else {
             return;
         };
@@ -267,7 +268,7 @@ impl MovementDetector {
         if apart_ms <= WINDOW_MS || apart_ms > HEIGHT_BRIDGE_MS {
             return;
         }
-        let waiting = self.frames.get_mut(usize::from(self.done)..);
+        let waiting = self.frames.get_mut(usize::from(self.decoded)..);
         for kept in waiting.unwrap_or_default() {
             if kept.t_ms() > before_ms && kept.t_ms() < t_ms {
                 let share = (kept.t_ms() - before_ms) as f32 / apart_ms as f32;
@@ -276,34 +277,35 @@ impl MovementDetector {
         }
     }
 
+    /// Appends the newest second.
     fn append(&mut self, frame: KeptFrame) {
         if self.frames.len() == WAITING {
             self.frames.drop_first(1);
-            self.done = self.done.saturating_sub(1);
+            self.decoded = self.decoded.saturating_sub(1);
         }
         self.frames.push(frame);
     }
 
     /// Returns the second before the newest one while its state is not decoded.
-    fn before_newest(&mut self) -> Option<&mut KeptFrame> {
+    fn second_before_newest(&mut self) -> Option<&mut KeptFrame> {
         let place = self.frames.len().checked_sub(2)?;
-        if place < usize::from(self.done) {
+        if place < usize::from(self.decoded) {
             return None;
         }
         self.frames.get_mut(place)
     }
 
-    /// Applies the evidence of a fix to the waiting seconds before it.
-    fn fill(&mut self, leg: &Leg) {
+    /// Writes the speed and the evidence of a fix into the waiting seconds before it.
+    fn apply_leg(&mut self, leg: &Leg) {
         // A vehicle revealed by the first speed was already moving before that.
         let is_first = !self.has_leg && leg.speed_mps >= DRIVE_SPEED_MPS;
         self.has_leg = true;
         // The phone's own speed is instantaneous, so it applies since the previous fix.
-        let early_ms = if leg.is_own { 0 } else { WINDOW_MS };
+        let early_ms = if leg.is_reported_speed { 0 } else { WINDOW_MS };
         let after_ms = leg.from_ms.saturating_sub(early_ms);
         // A prompt counter needs no help.
         let counter_is_late = self.counter_lag.seconds() > 0;
-        let waiting = self.frames.get_mut(usize::from(self.done)..);
+        let waiting = self.frames.get_mut(usize::from(self.decoded)..);
         for kept in waiting.unwrap_or_default().iter_mut().rev() {
             let middle_ms = kept.t_ms() + WINDOW_MS / 2;
             let is_since = is_first || middle_ms > after_ms;
@@ -319,7 +321,7 @@ impl MovementDetector {
                 break;
             }
             if is_within {
-                kept.put_speed(leg.speed_mps, leg.is_loose);
+                kept.put_speed(leg.speed_mps, leg.is_non_satellite);
                 if leg.sees_walk {
                     kept.put_sees_walk();
                 }
@@ -336,49 +338,50 @@ impl MovementDetector {
         }
     }
 
-    /// Returns the evidence of the seconds before `kept` about the speed over ground, and adds it to
-    /// them.
-    fn look_back(&mut self, kept: &KeptFrame) -> Before {
+    /// Records the speed of `kept`, the next second to be decoded, and returns the speeds that
+    /// still count for it.
+    fn update_speeds(&mut self, kept: &KeptFrame) -> PreviousSpeed {
         let (t_ms, speed_mps) = (kept.t_ms(), kept.speed_mps());
         if let Some(speed_mps) = speed_mps {
-            self.drove = (t_ms, speed_mps);
+            self.last_speed = (t_ms, speed_mps);
         }
         // Behind a door, platforms report station fixes as satellite fixes: places jump while the
         // claimed accuracies stay small.
-        match speed_mps.filter(|_| !kept.is_loose()) {
-            Some(speed_mps) => self.lately = (t_ms, speed_mps),
-            None if t_ms.saturating_sub(self.lately.0) > self.speed_holds_ms() => {
-                self.lately.1 = 0.0;
+        match speed_mps.filter(|_| !kept.is_non_satellite()) {
+            Some(speed_mps) => self.last_ground_speed = (t_ms, speed_mps),
+            None if t_ms.saturating_sub(self.last_ground_speed.0) > self.speed_holds_ms() => {
+                self.last_ground_speed.1 = 0.0;
             }
             None => {}
         }
         let begun_ms = self.begun_ms.unwrap_or(t_ms);
         let before_fix = !self.has_leg && t_ms.saturating_sub(begun_ms) < COLD_FIX_MS;
-        Before {
-            lately_mps: self.lately.1,
-            // Before the first speed, a vehicle may have any.
-            unseen_mps: if self.has_leg {
-                self.drove.1
+        PreviousSpeed {
+            recent_mps: self.last_ground_speed.1,
+            // Before the first reported speed, a vehicle may be moving at any speed.
+            possible_vehicle_mps: if self.has_leg {
+                self.last_speed.1
             } else {
                 f32::INFINITY
             },
             // A passenger is at rest, so rest shows nothing where a vehicle may be moving unseen.
-            may_drive: before_fix || (speed_mps.is_none() && self.drove_lately(t_ms)),
+            may_drive: before_fix || (speed_mps.is_none() && self.drove_recently(t_ms)),
         }
     }
 
+    /// Passes the oldest waiting second to the decoder.
     fn decode_next(&mut self, context: &SessionContext, log: &mut EventLog) {
-        let place = usize::from(self.done);
+        let place = usize::from(self.decoded);
         let Some(mut kept) = self.frames.get(place).copied() else {
             return;
         };
-        let before = self.look_back(&kept);
+        let before = self.update_speeds(&kept);
         let rate = self.rate_mps(place);
         let evidence = evidence_of(&kept, rate, &before);
         let is_unseen = kept.speed_mps().is_none() && kept.vehicle() <= 0.0;
-        let mut maybe_ms = self.ride.begun_ms();
+        let mut possible_ride_ms = self.ride.start_ms();
         if let Some(height_m) = kept.height_m() {
-            maybe_ms = None;
+            possible_ride_ms = None;
             let (rate_mps, error_mps) = rate.unwrap_or_default();
             kept.put_slope(rate_mps, error_mps, self.smooth_m(place, height_m));
         } else if let Some((rate_mps, error_mps)) = rate {
@@ -391,20 +394,20 @@ impl MovementDetector {
             ..
         } = self;
         decoder.observe(kept, is_unseen, &evidence, |frame, state| {
-            arbiter.observe(context, frame, state, lone_ride, maybe_ms, log)
+            arbiter.observe(context, frame, state, lone_ride, possible_ride_ms, log)
         });
-        self.done += 1;
+        self.decoded += 1;
         // The slope needs only this many past seconds.
-        if let Some(useless) = usize::from(self.done).checked_sub(DELAY_MIN) {
+        if let Some(useless) = usize::from(self.decoded).checked_sub(DELAY_MIN) {
             self.frames.drop_first(useless);
-            self.done = DELAY_MIN as u8;
+            self.decoded = DELAY_MIN as u8;
         }
     }
 
     /// Returns whether the newest speed was a vehicle's and the next fix is still to come, on a
     /// phone that sends fixes rarely.
-    fn drove_lately(&self, t_ms: u32) -> bool {
-        let (at_ms, speed_mps) = self.drove;
+    fn drove_recently(&self, t_ms: u32) -> bool {
+        let (at_ms, speed_mps) = self.last_speed;
         let usual_ms = self.position.expected_interval_ms();
         speed_mps >= DRIVE_SPEED_MPS
             && usual_ms >= SPARSE_FIX_MS
@@ -442,8 +445,8 @@ impl MovementDetector {
         let to = (place + DELAY_MIN + 1).min(self.frames.len());
         let (seconds, here) = (self.frames.get(from..to)?, self.frames.get(place)?);
         let (rate_mps, error_mps) = slope::around(seconds, here)?;
-        // Where the body rests, the course may be that of a cabin that starts and stops, and its
-        // curve is no noise. A walk swings the air in a pocket, and that is.
+        // If the body rests, the height may follow the S-shaped course of a cabin that starts and
+        // stops, which is not noise. A walk swings the pressure in a pocket, which is noise.
         let is_quiet = here.has_body() && here.gait() <= -REST_LOG_ODDS && !here.is_loud();
         let curved_mps = if is_quiet && rate_mps.abs() >= LEVEL_MPS {
             slope::curved_error_mps(seconds)

@@ -25,8 +25,8 @@ crate::parameters::table! {
     pub(super) mod gate {
         /// The shortest pause that can be a gate, in milliseconds (contract 4).
         GATE_PAUSE_MS_MIN: u32 = 3_000;
-        /// The time within which the courier taps the drop-off after leaving a door, in milliseconds: the
-        /// first steps. A gate is farther from the door.
+        /// The time within which the courier taps the drop-off after leaving a door, in
+        /// milliseconds: the first steps. A gate is farther from the door.
         GATE_MARK_MS: u32 = 5_000;
         /// The longest pause that can be a gate, in milliseconds (contract 4).
         GATE_PAUSE_MS_MAX: u32 = 90_000;
@@ -41,22 +41,22 @@ crate::parameters::table! {
         GATE_FIRST_STEPS_SEC: u8 = 3;
         /// The number of fixes at rest whose mean is the vehicle's place.
         GATE_VEHICLE_FIXES: u8 = 8;
-        /// The time between the places that show the direction of the walk: 5 m at 1.3 m/s, more than
-        /// the change of the position's error in that time.
+        /// The time between the places that show the direction of the walk: 5 m at 1.3 m/s, more
+        /// than the change of the position's error in that time.
         GATE_PLACES_MS: u32 = 4_000;
-        /// The time after a pause in which changes of air, field and direction belong to the door: the
-        /// walk through it takes 2 s, and its door closes behind the courier.
+        /// The time after a pause in which changes of air, field and direction belong to the door:
+        /// the walk through it takes 2 s, and its door closes behind the courier.
         GATE_AFTER_MS: u32 = 4_000;
         /// A door is pulled open within this time after the wait for it has ended.
         GATE_DOOR_MS: u32 = 2_000;
-        /// The seconds of walking that lead round a van to its rear doors: 9 m from the driver's seat
-        /// at 1.1 m/s.
+        /// The seconds of walking that lead round a van to its rear doors: 9 m from the driver's
+        /// seat at 1.1 m/s.
         GATE_ROUND_VEHICLE_SEC: u8 = 8;
         /// The maximum number of seconds of walking after which positions show whether the courier
         /// is still next to the vehicle.
         GATE_NEAR_VEHICLE_SEC: u8 = 20;
-        /// The distance that counts as next to the vehicle, in metres: a van's length of 7 m, with the
-        /// 3 m by which the errors of positions within one minute differ.
+        /// The distance that counts as next to the vehicle, in metres: a van's length of 7 m, with
+        /// the 3 m by which the errors of positions within one minute differ.
         GATE_NEAR_VEHICLE_M: f32 = 8.5;
         /// A pause next to the vehicle is for the parcel. Only a door's pressure or a known gate
         /// can still make it a gate.
@@ -72,11 +72,11 @@ crate::parameters::table! {
         /// The maximum time from the end of the wait for an elevator to its start: walking into the
         /// cabin, and the doors.
         GATE_TO_CABIN_MS: u32 = 16_000;
-        /// The maximum time by which stairs seem to begin before their first step, because the height is
-        /// smoothed. A pause that ends later after their beginning is on a landing.
+        /// The maximum time by which stairs seem to begin before their first step, because the
+        /// height is smoothed. A pause that ends later after their beginning is on a landing.
         GATE_STAIRS_EARLY_MS: u32 = 3_000;
-        /// The maximum time from the entry into a cabin to its start: an assumption of 5 s with open
-        /// doors, 3 s to close them, and some seconds to choose the floor.
+        /// The maximum time from the entry into a cabin to its start: an assumption of 5 s with
+        /// open doors, 3 s to close them, and some seconds to choose the floor.
         GATE_IN_CABIN_MS: u32 = 12_000;
         /// The time from the pause to the decision: the position decays some seconds behind a door
         /// (research 3: 12 s).
@@ -112,8 +112,8 @@ crate::parameters::table! {
         GATE_DECAY_M_MIN: f32 = 25.0;
         /// A position has also decayed if the phone sends no fix for this long.
         GATE_GPS_SILENT_MS: u32 = 8_000;
-        /// That time in usual intervals between fixes, if it is longer: two missing fixes of a phone that
-        /// reports rarely.
+        /// That time in usual intervals between fixes, if it is longer: two missing fixes of a
+        /// phone that reports rarely.
         GATE_SILENT_INTERVALS: f32 = 3.0;
         /// The log-odds of a different magnetic field behind the gate.
         GATE_FIELD_LOG_ODDS: f32 = 0.4;
@@ -148,8 +148,8 @@ crate::parameters::table! {
         /// The distance from the door of a building at which it was left, in metres, or the fix's
         /// accuracy if that is larger: more than a hall.
         GATE_OUTSIDE_M: f32 = 15.0;
-        /// The way back towards the door after which it is an approach again, in metres, but at most half
-        /// of the way from it: twice the 3 m of `GATE_NEAR_VEHICLE_M`.
+        /// The way back towards the door after which it is an approach again, in metres, but at
+        /// most half of the way from it: twice the 3 m of `GATE_NEAR_VEHICLE_M`.
         GATE_AGAIN_M: f32 = 6.0;
         /// The least way from the door that is a return, in metres: to a van at the kerb.
         GATE_RETURN_M: f32 = 8.0;
@@ -162,11 +162,11 @@ crate::parameters::table! {
         /// The height change since the pause, in metres, that makes it a wait for an elevator or
         /// the foot of a staircase.
         GATE_CLIMBED_M: f32 = 1.5;
-        /// The seconds for which the height must stay that different: the pressure leap of a door lasts
-        /// up to 2.5 s.
+        /// The seconds for which the height must stay that different: the pressure leap of a door
+        /// lasts up to 2.5 s.
         GATE_CLIMBED_SEC: u8 = 3;
-        /// The time from the start of an elevator to the last of these seconds: it accelerates at 0.7
-        /// m/s² to 1 m/s.
+        /// The time from the start of an elevator to the last of these seconds: it accelerates at
+        /// 0.7 m/s² to 1 m/s.
         GATE_CLIMBED_MS: u32 = 4_000;
         /// The maximum seconds of walking from the wait for an elevator into its cabin.
         GATE_CABIN_SEC: u8 = 9;

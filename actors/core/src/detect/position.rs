@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::constants::{
     DOPPLER_ACCURACY_M_MAX, DRIVE_SPEED_MPS, FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX,
     FIX_BASELINE_MS_MIN, FIX_LEAP_ACCURACIES, FIX_LEAP_MPS, FIX_LEAPS_MAX, FIX_NOISE_SHARE,
-    GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, INTERVAL_NEW, LOOSE_NOISE_SHARE,
-    REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS, SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
+    GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, INTERVAL_NEW,
+    NON_SATELLITE_NOISE_SHARE, REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS,
+    SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
 };
-use super::row::Row;
+use super::short_queue::ShortQueue;
 use crate::geo::Place;
 use crate::window::{Fix, WINDOW_MS, Window};
 
@@ -27,14 +28,14 @@ struct Crumb {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct PositionTrack {
     /// The kept fixes, newest last, at least [`FIX_BASELINE_MS_MIN`] apart.
-    crumbs: Row<Crumb, KEPT>,
+    crumbs: ShortQueue<Crumb, KEPT>,
     usual_interval_ms: f32,
     newest_interval_ms: f32,
     last_ms: Option<u32>,
     /// The number of consecutive fixes that no vehicle could have reached from the newest crumb.
     leaps: u8,
     /// Whether the phone has reported a speed of its own.
-    tells_speed: bool,
+    reports_speed: bool,
     /// The place of the newest fix.
     newest: Option<Place>,
 }
@@ -49,10 +50,10 @@ pub(super) struct Leg {
     /// The speed over ground in the interval, in m/s.
     pub speed_mps: f32,
     /// Whether the speed is the phone's own.
-    pub is_own: bool,
+    pub is_reported_speed: bool,
     /// Whether the phone reports speeds but reported none here. The fix is not from satellites, and
     /// may be anywhere.
-    pub is_loose: bool,
+    pub is_non_satellite: bool,
     /// Whether the speed is the phone's own and accurate enough to distinguish walking from rest.
     pub sees_walk: bool,
     /// Log-odds: positive for walking, negative for staying. They apply to the middle of the last
@@ -86,22 +87,22 @@ impl PositionTrack {
     pub(super) fn observe(&mut self, window: &Window) -> Option<Leg> {
         match &window.fixes {
             [None, _] => None,
-            [Some(fix), None] => self.see(fix),
+            [Some(fix), None] => self.observe_fix(fix),
             [Some(first), Some(last)] => {
-                let leg = self.see_first(first);
-                self.see(last).or(leg)
+                let leg = self.observe_first_of_two(first);
+                self.observe_fix(last).or(leg)
             }
         }
     }
 
     /// Processes the first of two fixes in one second.
     #[inline(never)]
-    fn see_first(&mut self, fix: &Fix) -> Option<Leg> {
-        self.see(fix)
+    fn observe_first_of_two(&mut self, fix: &Fix) -> Option<Leg> {
+        self.observe_fix(fix)
     }
 
     #[inline(always)]
-    fn see(&mut self, fix: &Fix) -> Option<Leg> {
+    fn observe_fix(&mut self, fix: &Fix) -> Option<Leg> {
         let before_ms = self.last_ms;
         if let Some(last_ms) = self.last_ms {
             let interval_ms = (fix.t_ms.saturating_sub(last_ms) as f32).min(20_000.0);
@@ -110,7 +111,7 @@ impl PositionTrack {
         }
         self.last_ms = Some(fix.t_ms);
         if fix.accuracy_m > FIX_ACCURACY_M_MAX {
-            return self.doppler(fix, before_ms);
+            return self.vehicle_speed_leg(fix, before_ms);
         }
         let crumb = Crumb {
             t_ms: fix.t_ms,
@@ -121,17 +122,17 @@ impl PositionTrack {
         if self.is_leap(fix) {
             return None;
         }
-        let tells_speed = self.tells_speed;
+        let reports_speed = self.reports_speed;
         let leg = match fix.speed_mps {
             Some(speed_mps) if fix.accuracy_m <= SPEED_ACCURACY_M_MAX => {
-                Some(self.own(fix, speed_mps, before_ms))
+                Some(self.own_speed_leg(fix, speed_mps, before_ms))
             }
             _ => self
-                .doppler(fix, before_ms)
+                .vehicle_speed_leg(fix, before_ms)
                 // A platform repeats a fix that is not from satellites until it has another one.
                 .or_else(|| {
-                    self.displacement(fix)
-                        .filter(|_| !(tells_speed && is_repeated))
+                    self.displacement_leg(fix)
+                        .filter(|_| !(reports_speed && is_repeated))
                 }),
         };
         if self
@@ -148,9 +149,9 @@ impl PositionTrack {
     }
 
     /// Builds the leg from the phone's own speed.
-    fn own(&mut self, fix: &Fix, speed_mps: f32, before_ms: Option<u32>) -> Leg {
+    fn own_speed_leg(&mut self, fix: &Fix, speed_mps: f32, before_ms: Option<u32>) -> Leg {
         // A phone without a speed may report 0 instead.
-        self.tells_speed |= speed_mps > 0.0;
+        self.reports_speed |= speed_mps > 0.0;
         let sees_walk = fix.accuracy_known && fix.accuracy_m <= WALK_ACCURACY_M_MAX;
         let usual_ms = (self.usual_interval_ms as u32).clamp(1_000, 10_000);
         let apart_ms = before_ms.map_or(usual_ms, |before_ms| {
@@ -162,14 +163,14 @@ impl PositionTrack {
             let by_speed = GAIT_BY_SPEED_SLOPE * (speed_mps - GAIT_BY_SPEED_MPS);
             Some(by_speed.clamp(-GAIT_BY_POSITION_MAX, GAIT_BY_POSITION_MAX))
         } else {
-            self.rest(fix)
+            self.rest_evidence(fix)
         };
         Leg {
             from_ms: fix.t_ms.saturating_sub(apart_ms),
             to_ms: fix.t_ms,
             speed_mps,
-            is_own: true,
-            is_loose: false,
+            is_reported_speed: true,
+            is_non_satellite: false,
             sees_walk,
             gait,
         }
@@ -179,23 +180,23 @@ impl PositionTrack {
     /// receiver measures speed by the Doppler shift, independently of its position. A lower speed
     /// is ignored, because indoors it freezes at the speed of the walk in.
     #[inline(never)]
-    fn doppler(&mut self, fix: &Fix, before_ms: Option<u32>) -> Option<Leg> {
+    fn vehicle_speed_leg(&mut self, fix: &Fix, before_ms: Option<u32>) -> Option<Leg> {
         let is_vehicle = |speed_mps: &f32| *speed_mps >= DRIVE_SPEED_MPS;
         let speed_mps = fix.speed_mps.filter(is_vehicle)?;
         if fix.accuracy_m > DOPPLER_ACCURACY_M_MAX {
             return None;
         }
-        let leg = self.own(fix, speed_mps, before_ms);
+        let leg = self.own_speed_leg(fix, speed_mps, before_ms);
         Some(Leg { gait: None, ..leg })
     }
 
     /// Builds the leg from the distance between the fix and an earlier one.
-    fn displacement(&self, fix: &Fix) -> Option<Leg> {
+    fn displacement_leg(&self, fix: &Fix) -> Option<Leg> {
         let before = self.baseline(fix.t_ms, FIX_BASELINE_MS_MIN)?;
         let noise_m = if fix.accuracy_known {
             let (a_m, b_m) = (fix.accuracy_m, before.accuracy_m);
-            let share = if self.tells_speed {
-                LOOSE_NOISE_SHARE
+            let share = if self.reports_speed {
+                NON_SATELLITE_NOISE_SHARE
             } else {
                 FIX_NOISE_SHARE
             };
@@ -208,10 +209,10 @@ impl PositionTrack {
             from_ms: before.t_ms,
             to_ms: fix.t_ms,
             speed_mps: apart_m * 1_000.0 / (fix.t_ms - before.t_ms) as f32,
-            is_own: false,
-            is_loose: self.tells_speed || !fix.accuracy_known,
+            is_reported_speed: false,
+            is_non_satellite: self.reports_speed || !fix.accuracy_known,
             sees_walk: false,
-            gait: self.rest(fix),
+            gait: self.rest_evidence(fix),
         })
     }
 
@@ -242,7 +243,7 @@ impl PositionTrack {
             return true;
         }
         self.leaps = 0;
-        self.crumbs = Row::default();
+        self.crumbs = ShortQueue::default();
         false
     }
 
@@ -258,7 +259,7 @@ impl PositionTrack {
 
     /// Returns the evidence for staying or going, from the distance to the phone's place a quarter
     /// of a minute before.
-    fn rest(&self, fix: &Fix) -> Option<f32> {
+    fn rest_evidence(&self, fix: &Fix) -> Option<f32> {
         let before = self.baseline(fix.t_ms, REST_BASELINE_MS)?;
         let accuracy_m = if fix.accuracy_known {
             0.8 * fix.accuracy_m.max(before.accuracy_m)
@@ -296,17 +297,17 @@ mod tests {
         }
     }
 
-    /// Behind a door the platform draws a new Wi-Fi fix every eight seconds, 30 m from the one before
-    /// and within its claimed 25 m, and repeats it in between. The courier rests.
+    /// Behind a door the platform draws a new Wi-Fi fix every eight seconds, 30 m from the one
+    /// before and within its claimed 25 m, and repeats it in between. The courier rests.
     #[test]
     fn fixes_that_jump_within_their_accuracy_show_no_vehicle() {
         let mut track = PositionTrack::default();
         for second in 0..20 {
-            track.see(&fix(second, 1.4 * second as f32, 5.0, Some(1.4)));
+            track.observe_fix(&fix(second, 1.4 * second as f32, 5.0, Some(1.4)));
         }
         for second in 20..80 {
             let east_m = if second / 8 % 2 == 0 { 30.0 } else { 60.0 };
-            let leg = track.see(&fix(second, east_m, 25.0, None));
+            let leg = track.observe_fix(&fix(second, east_m, 25.0, None));
             assert!(
                 leg.is_none_or(|leg| leg.speed_mps < DRIVE_SPEED_MPS),
                 "{leg:?}"
@@ -322,10 +323,10 @@ mod tests {
     fn a_phone_that_reports_only_zeros_shows_a_drive() {
         let mut track = PositionTrack::default();
         for second in 0..8 {
-            track.see(&fix(second, 8.0 * second as f32, 15.0, Some(0.0)));
+            track.observe_fix(&fix(second, 8.0 * second as f32, 15.0, Some(0.0)));
         }
-        let legs =
-            (8..40).filter_map(|second| track.see(&fix(second, 8.0 * second as f32, 15.0, None)));
+        let legs = (8..40)
+            .filter_map(|second| track.observe_fix(&fix(second, 8.0 * second as f32, 15.0, None)));
         let slowest_mps = legs.map(|leg| leg.speed_mps).fold(f32::INFINITY, f32::min);
         assert!(slowest_mps >= DRIVE_SPEED_MPS, "{slowest_mps}");
     }
@@ -335,10 +336,10 @@ mod tests {
     #[test]
     fn fixes_that_move_beyond_their_accuracy_show_a_vehicle() {
         let mut track = PositionTrack::default();
-        track.see(&fix(0, 0.0, 5.0, Some(15.0)));
+        track.observe_fix(&fix(0, 0.0, 5.0, Some(15.0)));
         let legs = (1..8).filter_map(|number| {
             let second = number * 8;
-            track.see(&fix(second, 15.0 * second as f32, 25.0, None))
+            track.observe_fix(&fix(second, 15.0 * second as f32, 25.0, None))
         });
         let fast = legs.filter(|leg| leg.speed_mps >= DRIVE_SPEED_MPS).count();
         assert_eq!(fast, 7);

@@ -3,7 +3,7 @@
 use porchlight_schema::event::{Confidence, Direction, EventType, Metadata};
 use serde::{Deserialize, Serialize};
 
-use super::confidence::{self, Seen};
+use super::confidence::{self, RunMeasurements};
 use super::constants::{
     CLIMB_BY_STRIDE_MS_MIN, CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN,
     DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, LANDING_MS_MAX,
@@ -39,9 +39,9 @@ pub(super) struct Run {
     pub(super) fast_sec: u16,
     /// The sum of the squared speeds over ground, in m²/s².
     pub(super) speed_squared: f32,
-    /// The height before the run; `to_m` is the height at its end or a little later.
-    pub(super) from_m: Option<f32>,
-    pub(super) to_m: Option<f32>,
+    /// The height before the run; `height_after_m` is the height at its end or a little later.
+    pub(super) height_before_m: Option<f32>,
+    pub(super) height_after_m: Option<f32>,
     /// The total height climbed up and down, in metres.
     pub(super) path_m: f32,
     /// The sum of the standard errors of the seconds' slopes, in m/s.
@@ -53,13 +53,13 @@ pub(super) struct Run {
 }
 
 /// The kinds that a run counts for seconds of any state.
-const OF_ALL: u16 = Counted::Push.bit()
+const KINDS_OF_ANY_STATE: u16 = Counted::Push.bit()
     | Counted::Seen.bit()
     | Counted::Sky.bit()
     | Counted::Fix.bit()
     | Counted::Speed.bit();
 /// The kinds that a run counts only for seconds of its own state.
-const OF_ITS_STATE: u16 = Counted::Body.bit() | Counted::Steps.bit() | Counted::Stride.bit();
+const KINDS_OF_OWN_STATE: u16 = Counted::Body.bit() | Counted::Steps.bit() | Counted::Stride.bit();
 
 /// Returns the event type of a state.
 pub(super) fn event_type(state: State) -> EventType {
@@ -86,8 +86,8 @@ impl Run {
             loud_sec: 0,
             fast_sec: 0,
             speed_squared: 0.0,
-            from_m: before_m,
-            to_m: None,
+            height_before_m: before_m,
+            height_after_m: None,
             path_m: 0.0,
             rough_mps: 0.0,
             ride_m: 0.0,
@@ -121,8 +121,8 @@ impl Run {
         }
         let height_m = frame.height_m();
         if height_m.is_some() {
-            self.from_m = self.from_m.or(height_m);
-            self.to_m = height_m;
+            self.height_before_m = self.height_before_m.or(height_m);
+            self.height_after_m = height_m;
         }
         self.path_m += frame.rate_mps().abs();
         self.rough_mps += frame.rate_error_mps();
@@ -177,8 +177,9 @@ impl Run {
         variance.sqrt() <= WALK_UNSTEADY_SHARE * mean_mps
     }
 
+    /// Returns the height gained by pressure, in metres.
     pub(super) fn height_m(&self) -> Option<f32> {
-        Some(self.to_m? - self.from_m?)
+        Some(self.height_after_m? - self.height_before_m?)
     }
 
     /// Returns whether the run leads at least `min_m` up or down, and most of its path leads in
@@ -199,15 +200,16 @@ impl Run {
             && u32::from(self.tally.of(Counted::Sky)) * 2 * WINDOW_MS >= self.duration_ms()
     }
 
-    /// Returns whether an apparent ride is the drive over a ramp: a vehicle shakes the phone in most
-    /// seconds, and the height changes no faster than on a ramp. A cabin runs smoothly.
+    /// Returns whether an apparent ride is the drive over a ramp: a vehicle shakes the phone in
+    /// most seconds, and the height changes no faster than on a ramp. A cabin runs smoothly.
     fn is_ramp(&self) -> bool {
         let seconds = self.duration_ms() as f32 / WINDOW_MS as f32;
         u32::from(self.loud_sec) * 2 * WINDOW_MS > self.duration_ms()
-            && self.rises().abs() <= RAMP_MPS * seconds
+            && self.rise_m().abs() <= RAMP_MPS * seconds
     }
 
-    pub(super) fn rises(&self) -> f32 {
+    /// Returns the height gained by pressure, or else by acceleration, in metres.
+    pub(super) fn rise_m(&self) -> f32 {
         self.height_m().unwrap_or(self.ride_m)
     }
 
@@ -228,7 +230,7 @@ impl Run {
                 duration_ms >= WALK_MS_MIN
                     && self.evidence > 0.25 * duration_ms as f32 / WINDOW_MS as f32
             }
-            State::Climb if self.to_m.is_none() => {
+            State::Climb if self.height_after_m.is_none() => {
                 duration_ms >= CLIMB_BY_STRIDE_MS_MIN
                     && u32::from(self.tally.of(Counted::Stride)) * 2 * WINDOW_MS >= duration_ms
             }
@@ -256,13 +258,14 @@ impl Run {
         }
     }
 
-    /// Returns whether `run` separates this run from the following ones without being an event: a
-    /// pause of 5 to 8 s ends a walk.
-    pub(super) fn is_parted_by(&self, run: &Self) -> bool {
+    /// Returns whether `run` ends this run without being an event itself: a pause of 5 to 8 s ends
+    /// a walk.
+    pub(super) fn is_ended_by(&self, run: &Self) -> bool {
         self.state == State::Walk && run.state == State::Still && run.duration_ms() >= PAUSE_MS_MAX
     }
 
-    /// Returns whether the following `run` may still belong to this event if its state returns.
+    /// Returns whether the following `run` belongs to this event if a run of the event's state
+    /// follows.
     pub(super) fn tolerates(&self, run: &Self) -> bool {
         let duration_ms = run.duration_ms();
         match (self.state, run.state) {
@@ -282,7 +285,7 @@ impl Run {
     /// Returns whether `run` continues this ride although it looks like stairs: the cabin moves
     /// slowly to the next floor, and no measurement of the body could distinguish the two.
     pub(super) fn is_continued_by(&self, run: &Self) -> bool {
-        let is_same_way = run.rises() * self.rises() > 0.0;
+        let is_same_way = run.rise_m() * self.rise_m() > 0.0;
         (self.state, run.state) == (State::Ride, State::Climb) && !run.is_by_body() && is_same_way
     }
 
@@ -295,7 +298,7 @@ impl Run {
             (next, self)
         };
         let mut tally = longer.tally;
-        tally.add(&shorter.tally, OF_ALL & !Counted::Push.bit());
+        tally.add(&shorter.tally, KINDS_OF_ANY_STATE & !Counted::Push.bit());
         Self {
             start_ms: self.start_ms,
             end_ms: next.end_ms,
@@ -307,19 +310,20 @@ impl Run {
         }
     }
 
+    /// Adds a later run to this event.
     pub(super) fn absorb(&mut self, later: &Self) {
         self.end_ms = later.end_ms;
-        self.from_m = self.from_m.or(later.from_m);
-        self.to_m = later.to_m.or(self.to_m);
+        self.height_before_m = self.height_before_m.or(later.height_before_m);
+        self.height_after_m = later.height_after_m.or(self.height_after_m);
         if later.state == self.state {
             self.own_end_ms = later.own_end_ms;
             self.evidence += later.evidence;
-            self.tally.add(&later.tally, OF_ITS_STATE);
+            self.tally.add(&later.tally, KINDS_OF_OWN_STATE);
             self.counter_sec = self.counter_sec.saturating_add(later.counter_sec);
             self.loud_sec = self.loud_sec.saturating_add(later.loud_sec);
             self.fast_sec = self.fast_sec.saturating_add(later.fast_sec);
         }
-        self.tally.add(&later.tally, OF_ALL);
+        self.tally.add(&later.tally, KINDS_OF_ANY_STATE);
         self.speed_squared += later.speed_squared;
         self.path_m += later.path_m;
         self.rough_mps += later.rough_mps;
@@ -327,11 +331,12 @@ impl Run {
         self.ground_m += later.ground_m;
     }
 
+    /// Returns the metadata of the event: floors, direction and height of a climb or ride.
     pub(super) fn metadata(&self, context: &SessionContext) -> Metadata {
         if !matches!(self.state, State::Climb | State::Ride) {
             return Metadata::None;
         }
-        let direction = if self.rises() < 0.0 {
+        let direction = if self.rise_m() < 0.0 {
             Direction::Down
         } else {
             Direction::Up
@@ -355,17 +360,17 @@ impl Run {
     /// Returns the confidence of the run.
     pub(super) fn confidence(&self, context: &SessionContext) -> Confidence {
         let seconds = (self.duration_ms() as f32 / WINDOW_MS as f32).max(1.0);
-        let seen = Seen {
+        let measurements = RunMeasurements {
             state: self.state,
             seconds,
             evidence: self.evidence / seconds,
             fix_sec: self.tally.of(Counted::Fix),
             by_body: self.is_by_body(),
             by_counter: u32::from(self.counter_sec) * 2 * WINDOW_MS >= self.duration_ms(),
-            has_height: self.to_m.is_some(),
-            height_m: self.rises(),
+            has_height: self.height_after_m.is_some(),
+            height_m: self.rise_m(),
             speed_mps: self.ground_m / f32::from(self.tally.of(Counted::Speed)).max(1.0),
         };
-        confidence::of(context.confidences, &seen)
+        confidence::of_run(context.confidences, &measurements)
     }
 }

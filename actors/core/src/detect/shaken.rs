@@ -42,16 +42,16 @@ impl Streak {
 
 /// Two earlier fixes, by which the speed of a phone that reports none is known.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-struct Way {
+struct Displacement {
     /// The time, place and accuracy of a fix that is one to two times [`SHAKEN_WAY_MS`] old.
     from: Option<(u32, Place, f32)>,
     /// A newer one, which replaces it.
     next: Option<(u32, Place, f32)>,
 }
 
-impl Way {
+impl Displacement {
     /// Adds a fix. Returns the least speed, in m/s, that explains the way to it.
-    fn mps(&mut self, fix: &Fix) -> Option<f32> {
+    fn min_mps(&mut self, fix: &Fix) -> Option<f32> {
         let is_old =
             |&(t_ms, ..): &(u32, Place, f32)| fix.t_ms.saturating_sub(t_ms) >= SHAKEN_WAY_MS;
         if self.next.as_ref().is_none_or(is_old) {
@@ -71,8 +71,9 @@ pub(super) struct Shaken {
     fast: Streak,
     /// The last fixes that are at least as fast as a slow bicycle.
     brisk: Streak,
-    way: Way,
-    /// The number of consecutive seconds in which the counter reported no rise, as far as they count.
+    displacement: Displacement,
+    /// The number of consecutive seconds in which the counter reported no rise, as far as they
+    /// count.
     silent_sec: u8,
     /// The newest rise of the step counter.
     risen_ms: Option<u32>,
@@ -93,7 +94,7 @@ impl Shaken {
             _ => 0,
         };
         for fix in window.fixes() {
-            let way_mps = self.way.mps(fix);
+            let way_mps = self.displacement.min_mps(fix);
             let mps = fix.speed_mps.or(way_mps);
             self.fast.add(fix, mps, SHAKEN_MPS);
             self.brisk.add(fix, mps, SHAKEN_SILENT_MPS);
@@ -144,8 +145,8 @@ mod tests {
         seconds.fold(None, |_, window| shaken.observe(&window))
     }
 
-    /// A courier rides a bicycle at 4.5 m/s over cobbles, which shake the phone like steps. The step
-    /// counter reports each second that there are none.
+    /// A courier rides a bicycle at 4.5 m/s over cobbles, which shake the phone like steps. The
+    /// step counter reports each second that there are none.
     #[test]
     fn a_bicycle_shakes_the_phone() {
         let ride = |counter: Option<u16>| (0..20).map(move |number| second(number, 4.5, counter));
@@ -170,8 +171,9 @@ mod tests {
         assert_eq!(newest(ride(1.5)), None, "a walk");
     }
 
-    /// A cargo bicycle moves at 3 m/s. The counter has reported no step for ten seconds. If it reports
-    /// only rises, or counts the steps of a courier who jogs, it shows no vehicle at that speed.
+    /// A cargo bicycle moves at 3 m/s. The counter has reported no step for ten seconds. If it
+    /// reports only rises, or counts the steps of a courier who jogs, it shows no vehicle at that
+    /// speed.
     #[test]
     fn a_slow_bicycle_shakes_the_phone_while_the_counter_reports_no_step() {
         let ride = |counter: Option<u16>| (0..20).map(move |number| second(number, 3.0, counter));

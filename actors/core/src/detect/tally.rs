@@ -12,9 +12,9 @@ pub(super) enum Counted {
     Steps,
     /// The second shows an acceleration up or down, or cannot exclude one.
     Push,
-    /// A walk away from a vehicle would be visible.
+    /// A walk away from a vehicle would have been recognised.
     Seen,
-    /// The sky was visible: the newest fix was a good one.
+    /// The phone was under the open sky: the newest fix was a good one.
     Sky,
     /// A fix arrived.
     Fix,

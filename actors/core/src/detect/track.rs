@@ -16,8 +16,8 @@ use super::constants::{
 use super::decode::State;
 use super::frame::KeptFrame;
 use super::height::LoneRide;
-use super::row::Row;
 use super::run::{Run, event_type};
+use super::short_queue::ShortQueue;
 use super::tally::Counted;
 use crate::context::SessionContext;
 use crate::event_log::EventLog;
@@ -31,7 +31,7 @@ const PENDING: usize = 5;
 pub(super) struct Arbiter {
     event: Option<Run>,
     /// The waiting runs. Mostly there are no waiting runs, and then they take no room.
-    pending: Row<Run, PENDING>,
+    pending: ShortQueue<Run, PENDING>,
     /// The newest heights, newest last, used for the ends of climbs.
     heights: [Option<f32>; 3],
     /// The time of the newest height.
@@ -49,7 +49,7 @@ pub(super) struct Arbiter {
     walked_ms: Option<u32>,
     /// The possible start of a ride that only acceleration shows and that has not ended. A stay
     /// that this ride would make too short is not reported before the ride is known.
-    ride_maybe_ms: Option<u32>,
+    possible_ride_ms: Option<u32>,
     /// The time of the last sample while the session ends. No event reaches beyond it.
     #[serde(skip)]
     last_ms: Option<u32>,
@@ -69,12 +69,12 @@ impl Arbiter {
         frame: &KeptFrame,
         state: State,
         lone_ride: &mut Option<(u32, LoneRide)>,
-        ride_maybe_ms: Option<u32>,
+        possible_ride_ms: Option<u32>,
         log: &mut EventLog,
     ) {
         let t_ms = frame.t_ms();
         self.first_ms.get_or_insert(t_ms);
-        self.ride_maybe_ms = ride_maybe_ms.or(lone_ride.map(|(_, ride)| ride.start_ms));
+        self.possible_ride_ms = possible_ride_ms.or(lone_ride.map(|(_, ride)| ride.start_ms));
         let [.., newest_m] = self.heights;
         if newest_m.is_some() && t_ms.saturating_sub(self.height_ms) > HEIGHT_GAP_MS {
             self.heights = [None; 3];
@@ -110,12 +110,12 @@ impl Arbiter {
         }
     }
 
-    /// Returns whether a vehicle that halted in traffic moves up: only the halt followed the drive, and
-    /// the body is carried at rest faster than a person walks.
+    /// Returns whether a vehicle that halted in traffic moves up: only the halt followed the drive,
+    /// and the body is carried at rest faster than a person walks.
     fn creeps(&mut self, frame: &KeptFrame, state: State) -> bool {
         let is_fast = state == State::Still
             && frame.has_body()
-            && !frame.is_loose()
+            && !frame.is_non_satellite()
             && frame
                 .speed_mps()
                 .is_some_and(|speed_mps| speed_mps > WALK_SPEED_MPS_MAX);
@@ -161,15 +161,16 @@ impl Arbiter {
         if let Some(event) = self.event.as_mut().filter(|event| goes_on(event)) {
             (event.end_ms, event.own_end_ms) = (end_ms, end_ms);
             event.ride_m += ride.rise_m;
-            self.pending = Row::default();
+            self.pending = ShortQueue::default();
             return;
         }
-        // A reported stay remains one (contract 4): the ride began when the stay was long enough.
-        let told_ms = self
+        // A reported stay is final (contract 4), so the ride begins when the stay was long enough
+        // for its report.
+        let reported_until_ms = self
             .event
             .filter(|event| event.state == State::Still && event.is_by_body())
             .map_or(0, |event| event.start_ms + STOPPED_MS_MIN);
-        let start_ms = ride.start_ms.max(stay.start_ms).max(told_ms);
+        let start_ms = ride.start_ms.max(stay.start_ms).max(reported_until_ms);
         if start_ms >= end_ms {
             return;
         }
@@ -177,15 +178,15 @@ impl Arbiter {
             event.end_ms = event.end_ms.min(start_ms);
             close(context, &event, log);
         }
-        self.pending = Row::default();
+        self.pending = ShortQueue::default();
         let run = Run {
             state: State::Ride,
             start_ms,
             end_ms,
             own_end_ms: end_ms,
             evidence: (end_ms - start_ms) as f32 / WINDOW_MS as f32,
-            from_m: None,
-            to_m: None,
+            height_before_m: None,
+            height_after_m: None,
             ride_m: ride.rise_m,
             ..stay
         };
@@ -231,7 +232,7 @@ impl Arbiter {
         let newest = self.pending.iter_mut().rev();
         for run in newest.chain(self.event.as_mut()).take(2) {
             if settles(run) {
-                run.to_m = frame.height_m().or(run.to_m);
+                run.height_after_m = frame.height_m().or(run.height_after_m);
             }
         }
     }
@@ -242,8 +243,8 @@ impl Arbiter {
         let newest = self.pending.last_mut().or(self.event.as_mut());
         if let Some(run) = newest.filter(|run| run.state == state) {
             let [.., before_m] = before;
-            if run.from_m.is_none() && before_m.is_some() {
-                run.from_m = mean(before);
+            if run.height_before_m.is_none() && before_m.is_some() {
+                run.height_before_m = mean(before);
             }
             run.extend(frame);
             run.end_ms = run.end_ms.min(last_ms);
@@ -354,20 +355,21 @@ impl Arbiter {
             return;
         }
         let away_ms = newest.start_ms.saturating_sub(event.own_end_ms);
-        let tolerable = (event.state != State::Drive || away_ms < self.halt_ms_max())
-            && self.pending.iter().take(between).all(|run| {
-                event.tolerates(run) || !(self.is_event(run) || event.is_parted_by(run))
-            });
+        let tolerable =
+            (event.state != State::Drive || away_ms < self.halt_ms_max())
+                && self.pending.iter().take(between).all(|run| {
+                    event.tolerates(run) || !(self.is_event(run) || event.is_ended_by(run))
+                });
         // A climb or ride continues in its own direction. Until the direction is visible it may be
         // the way back.
         let same_way = newest.state != State::Ride && newest.state != State::Climb
             || newest.height_m().is_none()
-            || (newest.rises() * event.rises() > 0.0 && newest.rises().abs() >= SAME_WAY_M_MIN);
+            || (newest.rise_m() * event.rise_m() > 0.0 && newest.rise_m().abs() >= SAME_WAY_M_MIN);
         if tolerable && same_way {
             if let Some(event) = &mut self.event {
                 self.pending.iter().for_each(|run| event.absorb(run));
             }
-            self.pending = Row::default();
+            self.pending = ShortQueue::default();
         }
     }
 
@@ -393,7 +395,7 @@ impl Arbiter {
             !self.in_vehicle && (self.has_stood || run.has_gait() || begun_ms >= FIRST_FIX_MS);
         if run.state == State::Still
             && run.is_by_body()
-            && self.ride_maybe_ms.is_some_and(|ride_ms| {
+            && self.possible_ride_ms.is_some_and(|ride_ms| {
                 let is_riding = self.event.is_some_and(|event| event.state == State::Ride);
                 let short_ms = if is_riding {
                     DOOR_STOP_MS_MAX
@@ -431,7 +433,7 @@ impl Arbiter {
         };
         self.pending.drop_first(place + 1);
         if self.pending.is_empty() {
-            self.pending = Row::default();
+            self.pending = ShortQueue::default();
         }
         match run.state {
             State::Drive => self.in_vehicle = true,

@@ -33,9 +33,9 @@ const UNKNOWN_RIDDEN_MM: Heights = [
     50_190, 53_877,
 ];
 
-/// Returns the number of floors of one climb of `height_m` metres, at least one. With a known storey
-/// height this is a division: the climb's own height lacks its first and last steps, which is about
-/// the extra height of a ground storey.
+/// Returns the number of floors of one climb of `height_m` metres, at least one. With a known
+/// storey height this is a division: the climb's own height lacks its first and last steps, which
+/// is about the extra height of a ground storey.
 pub(crate) fn floors_of_climb(
     kind: PlaceKind,
     storey_m: Option<f32>,

@@ -139,8 +139,8 @@ fn chance_of(floors: &[FloorChance], floor: i16) -> Option<&FloorChance> {
     floors.iter().find(|chance| chance.floor == floor)
 }
 
-/// Computes the chance of each floor in a building. Returns `None` if no building has a floor at that
-/// height.
+/// Computes the chance of each floor in a building. Returns `None` if no building has a floor at
+/// that height.
 fn chances(building: &Building, measured: &Measured) -> Option<Vec<FloorChance>> {
     let rise_m = f64::from(measured.rise_m);
     let candidates = with_stops(building.candidates(), measured);

@@ -189,14 +189,14 @@ pub struct MotionHistory {
     before: [Option<MotionBrief>; 2],
     /// Whether the phone has ever reported a cadence of a gait. If so, its silence means that the
     /// courier does not walk.
-    tells_cadence: bool,
+    reports_cadence: bool,
 }
 
 impl MotionHistory {
     /// Returns whether the phone has ever reported a cadence.
     #[must_use]
-    pub fn tells_cadence(&self) -> bool {
-        self.tells_cadence
+    pub fn reports_cadence(&self) -> bool {
+        self.reports_cadence
     }
 
     /// Records a second without data about the body.
@@ -220,7 +220,7 @@ impl MotionHistory {
                 .filter(|hz| CADENCE_HZ.contains(hz))
                 .unwrap_or(0.0),
         };
-        self.tells_cadence |= newest.cadence_hz > 0.0;
+        self.reports_cadence |= newest.cadence_hz > 0.0;
         let middle = self.before[1].unwrap_or(newest);
         let oldest = self.before[0].unwrap_or(middle);
         self.before = [self.before[1], Some(newest)];

@@ -20,8 +20,8 @@ const BIN_MS: u32 = 100;
 const BINS: usize = 40;
 /// A bin without data.
 const MISSING: i16 = i16::MIN;
-/// The longest time between two samples of one sensor, in bins: 3 samples a second still show a step. A longer time
-/// without a sample is a gap in the stream.
+/// The longest time between two samples of one sensor, in bins: 3 samples a second still show a
+/// step. A longer time without a sample is a gap in the stream.
 const HELD_BINS: usize = 3;
 /// The weight of a new second in the spread against which the stride is compared: about 4 s, like
 /// the bins.
@@ -333,8 +333,8 @@ impl AccelReducer {
         (length > 1.0).then(|| gravity.map(|along| along / length))
     }
 
-    /// Shifts the bins so that `bin` is the open one. Bins between two samples of a slow sensor repeat the previous
-    /// bin; bins in a gap of the stream have no data.
+    /// Shifts the bins so that `bin` is the open one. Bins between two samples of a slow sensor
+    /// repeat the previous bin; bins in a gap of the stream have no data.
     fn close_bins(&mut self, bin: u32) {
         let behind = bin.saturating_sub(self.bin.number) as usize;
         if behind >= BINS || self.bin.count == 0 {

@@ -20,7 +20,7 @@ pub(super) struct Slot {
     /// Whether a measuring kind has a sample in the second.
     pub(super) is_measured: bool,
     /// The times of the first and the newest sample of any kind, milliseconds within the second.
-    heard: Option<(u16, u16)>,
+    sample_span: Option<(u16, u16)>,
 }
 
 /// The offset that is subtracted before summing pressures, so that a single-precision sum keeps a
@@ -28,10 +28,11 @@ pub(super) struct Slot {
 const PRESSURE_BASE_HPA: f32 = 1_000.0;
 
 impl Slot {
-    pub(super) fn hear(&mut self, from_ms: u32, to_ms: u32) {
+    /// Records a sample of any kind, from `from_ms` to `to_ms`.
+    pub(super) fn record_sample(&mut self, from_ms: u32, to_ms: u32) {
         let first = (from_ms % WINDOW_MS) as u16;
         let last = first + to_ms.saturating_sub(from_ms).min(WINDOW_MS) as u16;
-        self.heard = Some(match self.heard {
+        self.sample_span = Some(match self.sample_span {
             None => (first, last),
             Some((first_before, last_before)) => (first.min(first_before), last.max(last_before)),
         });
@@ -85,8 +86,8 @@ impl Slot {
         }
     }
 
-    pub(super) fn is_heard(&self) -> bool {
-        self.heard.is_some()
+    pub(super) fn has_sample(&self) -> bool {
+        self.sample_span.is_some()
     }
 
     /// Returns the finished window. `silent_since_ms` holds the time of its first sample until the
@@ -99,7 +100,7 @@ impl Slot {
             1 => Some(sum),
             _ => Some(sum / f32::from(count)),
         };
-        let (first, last) = self.heard.unwrap_or_default();
+        let (first, last) = self.sample_span.unwrap_or_default();
         Window {
             t_ms,
             fixes: self.fixes,
@@ -110,8 +111,8 @@ impl Slot {
             activity: None,
             arrived_ms: None,
             dropped_off_ms: None,
-            alive: self.is_measured,
-            heard: self.is_heard(),
+            has_measurement: self.is_measured,
+            has_sample: self.has_sample(),
             last_sample_ms: t_ms + u32::from(last),
             silent_since_ms: Some(t_ms + u32::from(first)),
         }

@@ -14,16 +14,16 @@ const MOVED_M: f32 = 25.0;
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct ReportedSpeed {
     /// Whether the phone has reported a speed other than 0; its 0 is then a real speed.
-    tells: bool,
-    /// Whether the phone moved while it reported 0.
-    is_mute: bool,
+    has_reported: bool,
+    /// Whether the phone moved while it reported 0, so that its 0 means an unknown speed.
+    is_unknown_as_zero: bool,
     /// The place and accuracy of the first fix with a 0.
     since: Option<(Place, f32)>,
 }
 
 impl ReportedSpeed {
     /// Returns the speed of the next fix if the reported value can be trusted.
-    pub(super) fn believed(
+    pub(super) fn trusted(
         &mut self,
         reported_mps: Option<f32>,
         place: Place,
@@ -32,14 +32,14 @@ impl ReportedSpeed {
         let reported_mps = reported_mps?;
         if reported_mps > 0.0 {
             *self = Self {
-                tells: true,
+                has_reported: true,
                 ..Self::default()
             };
-        } else if !self.tells {
+        } else if !self.has_reported {
             let (from, from_m) = *self.since.get_or_insert((place, accuracy_m));
-            self.is_mute |= from.distance_m(place) > MOVED_M + from_m + accuracy_m;
+            self.is_unknown_as_zero |= from.distance_m(place) > MOVED_M + from_m + accuracy_m;
         }
-        (!self.is_mute).then_some(reported_mps)
+        (!self.is_unknown_as_zero).then_some(reported_mps)
     }
 }
 
@@ -55,21 +55,21 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_speed_is_believed_only_at_rest() {
-        let mut told = ReportedSpeed::default();
-        assert_eq!(told.believed(Some(0.0), at(0.0), 5.0), Some(0.0));
-        assert_eq!(told.believed(Some(0.0), at(34.0), 5.0), Some(0.0));
-        assert_eq!(told.believed(Some(0.0), at(36.0), 5.0), None);
-        assert_eq!(told.believed(Some(0.0), at(36.0), 5.0), None);
-        assert_eq!(told.believed(None, at(36.0), 5.0), None);
+    fn a_zero_speed_is_trusted_only_at_rest() {
+        let mut speed = ReportedSpeed::default();
+        assert_eq!(speed.trusted(Some(0.0), at(0.0), 5.0), Some(0.0));
+        assert_eq!(speed.trusted(Some(0.0), at(34.0), 5.0), Some(0.0));
+        assert_eq!(speed.trusted(Some(0.0), at(36.0), 5.0), None);
+        assert_eq!(speed.trusted(Some(0.0), at(36.0), 5.0), None);
+        assert_eq!(speed.trusted(None, at(36.0), 5.0), None);
     }
 
     #[test]
-    fn a_phone_that_reported_a_speed_is_believed_at_rest() {
-        let mut told = ReportedSpeed::default();
-        assert_eq!(told.believed(Some(0.0), at(0.0), 5.0), Some(0.0));
-        assert_eq!(told.believed(Some(0.0), at(90.0), 5.0), None);
-        assert_eq!(told.believed(Some(7.0), at(99.0), 5.0), Some(7.0));
-        assert_eq!(told.believed(Some(0.0), at(400.0), 5.0), Some(0.0));
+    fn a_phone_that_reported_a_speed_is_trusted_at_rest() {
+        let mut speed = ReportedSpeed::default();
+        assert_eq!(speed.trusted(Some(0.0), at(0.0), 5.0), Some(0.0));
+        assert_eq!(speed.trusted(Some(0.0), at(90.0), 5.0), None);
+        assert_eq!(speed.trusted(Some(7.0), at(99.0), 5.0), Some(7.0));
+        assert_eq!(speed.trusted(Some(0.0), at(400.0), 5.0), Some(0.0));
     }
 }

@@ -1,4 +1,4 @@
-//! The differences of this node's wall clock from those of the other members.
+//! Measures the differences of this node's wall clock from those of the other members.
 //!
 //! Each heartbeat carries the time of its sender's wall clock. A node that reads a new heartbeat
 //! knows that it was sent before the read ended, and after the newest read that did not show the
@@ -34,7 +34,8 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// Returns the difference that is certain, with its sign; 0 if the clocks may agree.
+    /// Returns the certain part of the difference in milliseconds, with its sign; 0 if the clocks
+    /// may agree.
     fn certain_ms(self) -> i64 {
         if self.low_ms > 0 {
             self.low_ms
@@ -49,10 +50,10 @@ impl Bounds {
 struct Heartbeats {
     incarnation: Incarnation,
     /// The number of the newest heartbeat.
-    beat: u64,
-    /// The start of the newest read that returned it.
+    heartbeat: u64,
+    /// The start of the newest read that returned that heartbeat.
     read_at: MonotonicMs,
-    /// The start of the newest read that returned an earlier one.
+    /// The start of the newest read that returned an earlier heartbeat.
     earlier_read_at: Option<MonotonicMs>,
     compared: VecDeque<Bounds>,
 }
@@ -61,7 +62,7 @@ impl Heartbeats {
     fn first(row: &MemberRow, started: MonotonicMs) -> Self {
         Self {
             incarnation: row.member.incarnation,
-            beat: row.beat,
+            heartbeat: row.heartbeat,
             read_at: started,
             earlier_read_at: None,
             compared: VecDeque::new(),
@@ -75,16 +76,16 @@ impl Heartbeats {
         now: MonotonicMs,
         read: &MembersRead,
     ) {
-        if row.beat == self.beat {
+        if row.heartbeat == self.heartbeat {
             self.read_at = self.read_at.max(read.started);
             return;
         }
-        if row.beat < self.beat {
+        if row.heartbeat < self.heartbeat {
             return;
         }
         // A member sends the next number after its predecessor was applied. So it was sent after
         // the start of any read that did not return the predecessor.
-        let is_next = row.beat == self.beat + 1;
+        let is_next = row.heartbeat == self.heartbeat + 1;
         if let Some(sent_after) = self.earlier_read_at.filter(|_| is_next) {
             let high_ms = read.wall.since_ms(sent_at);
             // A quarter more, because this node's monotonic clock may run slow.
@@ -100,7 +101,7 @@ impl Heartbeats {
         }
         self.earlier_read_at = Some(self.read_at);
         self.read_at = read.started;
-        self.beat = row.beat;
+        self.heartbeat = row.heartbeat;
     }
 
     /// Returns the certain difference; `None` before enough heartbeats were read.
@@ -136,7 +137,7 @@ impl Clocks {
         self.since.get_or_insert(read.started);
         for row in &read.rows {
             let node = &row.member.node;
-            let up = row.standing == MemberStatus::Up && node != me;
+            let up = row.status == MemberStatus::Up && node != me;
             // A member of the previous release sends no time.
             let Some(sent_at) = row.clock.filter(|_| up) else {
                 self.others.remove(node);
@@ -192,14 +193,14 @@ mod tests {
 
     const T0_MS: i64 = 1_795_305_600_000;
 
-    fn row(beat: u64, sent_at_ms: i64) -> MemberRow {
+    fn row(heartbeat: u64, sent_at_ms: i64) -> MemberRow {
         MemberRow {
             member: Member {
                 node: NodeName("b:1".to_owned()),
                 incarnation: Incarnation(1),
             },
-            beat,
-            standing: MemberStatus::Up,
+            heartbeat,
+            status: MemberStatus::Up,
             clock: Some(TimestampMs(sent_at_ms)),
         }
     }
@@ -212,11 +213,11 @@ mod tests {
         for number in 0..reads {
             let started = MonotonicMs(500 * number);
             now = started.plus_ms(20);
-            let beat = started.0 / 1_000;
+            let heartbeat = started.0 / 1_000;
             // Sent 100 ms into each second.
-            let sent_ms = beat as i64 * 1_000 - 900;
+            let sent_ms = heartbeat as i64 * 1_000 - 900;
             let read = MembersRead {
-                rows: vec![row(beat, T0_MS + sent_ms - ahead_ms)],
+                rows: vec![row(heartbeat, T0_MS + sent_ms - ahead_ms)],
                 started,
                 wall: TimestampMs(T0_MS + now.0 as i64),
             };
@@ -263,10 +264,10 @@ mod tests {
         let mut clocks = Clocks::default();
         // The member does not know whether its second heartbeat was applied, sends the third with
         // the next number but one at 2.05 s, and the database applies it four seconds later.
-        for (read_at_ms, beat, sent_ms) in [(100, 1, 0), (6_000, 1, 0), (6_200, 3, 2_050)] {
+        for (read_at_ms, heartbeat, sent_ms) in [(100, 1, 0), (6_000, 1, 0), (6_200, 3, 2_050)] {
             let now = MonotonicMs(read_at_ms);
             let read = MembersRead {
-                rows: vec![row(beat, T0_MS + sent_ms)],
+                rows: vec![row(heartbeat, T0_MS + sent_ms)],
                 started: now,
                 wall: TimestampMs(T0_MS + now.0 as i64),
             };

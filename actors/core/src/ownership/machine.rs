@@ -10,7 +10,7 @@ use super::membership::Membership;
 use super::placement::Placement;
 use super::slot::Slot;
 use super::{
-    Change, Effect, FENCE_MS, HEARTBEAT_MS, Incarnation, Input, JOIN_RETRY_MS, MEMBERS_READ_MS,
+    Change, Effect, HEARTBEAT_MS, Incarnation, Input, JOIN_RETRY_MS, LEASE_MS, MEMBERS_READ_MS,
     Member, MemberStatus, MembersRead, MonotonicMs, NodeName, OWNERS_READ_MS, Outcome,
 };
 
@@ -23,7 +23,7 @@ const SALT_BITS: u32 = 20;
 enum MembershipState {
     /// The node reads its row.
     Seeking,
-    /// The node asked to join.
+    /// The request to join is in flight.
     Joining {
         member: Member,
         started: MonotonicMs,
@@ -38,13 +38,13 @@ enum MembershipState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Lease {
     member: Member,
-    /// Start of the last heartbeat, or of the join, that is known to have been applied.
-    good: MonotonicMs,
+    /// The start of the last heartbeat, or of the join, that is known to have been applied.
+    confirmed_at: MonotonicMs,
     /// Number of the last heartbeat that was requested.
-    beat: u64,
+    heartbeat: u64,
     /// The time at which that heartbeat was requested.
     heartbeat_started: MonotonicMs,
-    /// Whether its answer is outstanding.
+    /// Whether the answer to that heartbeat is outstanding.
     in_flight: bool,
 }
 
@@ -68,8 +68,8 @@ pub struct OwnershipMachine {
     owners_due: MonotonicMs,
     members_due: MonotonicMs,
     leaving: bool,
-    /// Whether the final effect was returned.
-    left_asked: bool,
+    /// Whether [`Change::Leave`] was requested.
+    is_leave_requested: bool,
 }
 
 impl OwnershipMachine {
@@ -90,7 +90,7 @@ impl OwnershipMachine {
             owners_due: MonotonicMs::default(),
             members_due: MonotonicMs::default(),
             leaving: false,
-            left_asked: false,
+            is_leave_requested: false,
         }
     }
 
@@ -121,23 +121,17 @@ impl OwnershipMachine {
         Some(&slot.holder()?.node)
     }
 
-    /// Returns the number of members that are not dead as last read, including this node.
-    #[must_use]
-    pub fn living(&self) -> usize {
-        self.members.living()
-    }
-
     /// Returns the members that are not dead as last read, including this node.
     pub fn members(&self) -> impl Iterator<Item = &NodeName> {
         self.members.names()
     }
 
-    /// Returns the time at which this node must stop acting, given the heartbeats answered so far; `None` while it is not
-    /// a member.
+    /// Returns the time at which this node must stop acting, given the heartbeats answered so far;
+    /// `None` while it is not a member.
     #[must_use]
     pub fn acts_until(&self) -> Option<MonotonicMs> {
         match &self.membership {
-            MembershipState::In(lease) => Some(lease.good.plus_ms(FENCE_MS)),
+            MembershipState::In(lease) => Some(lease.confirmed_at.plus_ms(LEASE_MS)),
             _ => None,
         }
     }
@@ -147,7 +141,7 @@ impl OwnershipMachine {
     #[must_use]
     pub fn heartbeat_age_ms(&self, now: MonotonicMs) -> Option<u64> {
         match &self.membership {
-            MembershipState::In(lease) => Some(now.since_ms(lease.good)),
+            MembershipState::In(lease) => Some(now.since_ms(lease.confirmed_at)),
             _ => None,
         }
     }
@@ -159,8 +153,8 @@ impl OwnershipMachine {
         self.clocks.ahead_ms()
     }
 
-    /// Returns the milliseconds by which this node's wall clock is at least behind another member's;
-    /// 0 if it may be behind none.
+    /// Returns the milliseconds by which this node's wall clock is at least behind another
+    /// member's; 0 if it may be behind none.
     #[must_use]
     pub fn clock_behind_ms(&self) -> i64 {
         self.clocks.behind_ms()
@@ -180,7 +174,7 @@ impl OwnershipMachine {
         if matches!(self.membership, MembershipState::Out) {
             return effects;
         }
-        self.fence(now, &mut effects);
+        self.drop_after_lease(now, &mut effects);
         match input {
             Input::Tick => {}
             Input::Changed {
@@ -199,8 +193,9 @@ impl OwnershipMachine {
         effects
     }
 
+    /// Returns whether this node's lease is valid.
     fn may_act(&self, now: MonotonicMs) -> bool {
-        matches!(&self.membership, MembershipState::In(lease) if now.since_ms(lease.good) < FENCE_MS)
+        self.acts_until().is_some_and(|end| now < end)
     }
 
     fn member(&self) -> Option<&Member> {
@@ -211,7 +206,7 @@ impl OwnershipMachine {
     }
 
     /// Returns whether no heartbeat is in flight.
-    fn is_quiet(&self) -> bool {
+    fn has_no_heartbeat_in_flight(&self) -> bool {
         matches!(&self.membership, MembershipState::In(lease) if !lease.in_flight)
     }
 
@@ -230,14 +225,14 @@ impl OwnershipMachine {
                     self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
                     // Only a heartbeat whose predecessor was applied has the next number: other
                     // nodes compare their clocks with such heartbeats.
-                    let is_applied = lease.good == lease.heartbeat_started;
-                    lease.beat += if is_applied { 1 } else { 2 };
+                    let is_applied = lease.confirmed_at == lease.heartbeat_started;
+                    lease.heartbeat += if is_applied { 1 } else { 2 };
                     lease.heartbeat_started = now;
                     lease.in_flight = true;
                     effects.push(Effect::Change(Change::Heartbeat {
                         member: lease.member.clone(),
-                        beat: lease.beat,
-                        standing: if self.leaving {
+                        heartbeat: lease.heartbeat,
+                        status: if self.leaving {
                             MemberStatus::Leaving
                         } else {
                             MemberStatus::Up
@@ -252,7 +247,7 @@ impl OwnershipMachine {
                     self.owners_due = now.plus_ms(OWNERS_READ_MS);
                     effects.push(Effect::ReadOwners);
                 }
-                self.settle_doubts(now, effects);
+                self.retry_doubt_reads(now, effects);
                 self.plan(now, effects);
             }
         }
@@ -268,7 +263,9 @@ impl OwnershipMachine {
     ) {
         match change {
             Change::Join { member, .. } => self.on_joined(now, started, &member, outcome, effects),
-            Change::Heartbeat { member, beat, .. } => self.on_beat(&member, beat, outcome, effects),
+            Change::Heartbeat {
+                member, heartbeat, ..
+            } => self.on_heartbeat(&member, heartbeat, outcome, effects),
             // Either the mark was set or the member sent a heartbeat after all; the next read shows
             // which.
             Change::MarkDead { .. } => effects.push(Effect::ReadMembers {
@@ -290,10 +287,11 @@ impl OwnershipMachine {
         }
     }
 
+    /// Processes the outcome of a join that was requested at `started`.
     fn on_joined(
         &mut self,
         now: MonotonicMs,
-        asked: MonotonicMs,
+        started: MonotonicMs,
         joined: &Member,
         outcome: Outcome,
         effects: &mut Vec<Effect>,
@@ -305,7 +303,7 @@ impl OwnershipMachine {
             return;
         }
         match outcome {
-            Outcome::Applied => self.enter(now, joined.clone(), asked),
+            Outcome::Applied => self.enter(now, joined.clone(), started),
             Outcome::Refused => {
                 self.membership = MembershipState::Seeking;
                 self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
@@ -315,12 +313,13 @@ impl OwnershipMachine {
         }
     }
 
-    fn enter(&mut self, now: MonotonicMs, member: Member, good: MonotonicMs) {
+    /// Becomes a member whose join was started at `confirmed_at`.
+    fn enter(&mut self, now: MonotonicMs, member: Member, confirmed_at: MonotonicMs) {
         self.membership = MembershipState::In(Lease {
             member,
-            good,
-            beat: 0,
-            heartbeat_started: good,
+            confirmed_at,
+            heartbeat: 0,
+            heartbeat_started: confirmed_at,
             in_flight: false,
         });
         self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
@@ -329,16 +328,23 @@ impl OwnershipMachine {
         self.members_due = now;
     }
 
-    fn on_beat(&mut self, member: &Member, beat: u64, outcome: Outcome, effects: &mut Vec<Effect>) {
+    /// Processes the outcome of a heartbeat.
+    fn on_heartbeat(
+        &mut self,
+        member: &Member,
+        heartbeat: u64,
+        outcome: Outcome,
+        effects: &mut Vec<Effect>,
+    ) {
         let MembershipState::In(lease) = &mut self.membership else {
             return;
         };
-        if lease.member != *member || lease.beat != beat {
+        if lease.member != *member || lease.heartbeat != heartbeat {
             return;
         }
         lease.in_flight = false;
         if outcome == Outcome::Applied {
-            lease.good = lease.heartbeat_started;
+            lease.confirmed_at = lease.heartbeat_started;
         }
         if outcome != Outcome::Applied {
             // Refused: the row says whether this node was marked dead or replaced. Unknown: the row
@@ -347,6 +353,7 @@ impl OwnershipMachine {
         }
     }
 
+    /// Processes a read of all members.
     fn on_members(&mut self, now: MonotonicMs, read: MembersRead, effects: &mut Vec<Effect>) {
         self.clocks.read(now, &self.node, &read);
         let changed = self.members.read(now, read.rows);
@@ -360,7 +367,7 @@ impl OwnershipMachine {
             MembershipState::Joining { member, started } => {
                 let (member, started) = (member.clone(), *started);
                 match row {
-                    Some(row) if row.member == member && row.standing != MemberStatus::Gone => {
+                    Some(row) if row.member == member && row.status != MemberStatus::Gone => {
                         self.enter(now, member, started);
                     }
                     // The row is not there yet: the answer to the join, or the next read, decides.
@@ -374,18 +381,18 @@ impl OwnershipMachine {
                     self.drop_all(effects);
                     self.membership = MembershipState::Out;
                     effects.push(Effect::Replaced);
-                } else if row.standing == MemberStatus::Gone {
+                } else if row.status == MemberStatus::Gone {
                     self.drop_all(effects);
                     self.join(now, effects);
-                } else if row.beat == lease.beat && !lease.in_flight {
+                } else if row.heartbeat == lease.heartbeat && !lease.in_flight {
                     // A heartbeat whose answer was lost was applied.
-                    lease.good = lease.good.max(lease.heartbeat_started);
+                    lease.confirmed_at = lease.confirmed_at.max(lease.heartbeat_started);
                 }
             }
         }
         if self.may_act(now) {
-            for (member, beat) in self.members.overdue(now, &self.node) {
-                effects.push(Effect::Change(Change::MarkDead { member, beat }));
+            for (member, heartbeat) in self.members.overdue(now, &self.node) {
+                effects.push(Effect::Change(Change::MarkDead { member, heartbeat }));
             }
         }
     }
@@ -427,7 +434,7 @@ impl OwnershipMachine {
     }
 
     /// Drops all shards after the end of the lease, regardless of the store's rows.
-    fn fence(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
+    fn drop_after_lease(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
         if !self.may_act(now) {
             self.drop_all(effects);
         }

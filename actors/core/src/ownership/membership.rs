@@ -7,23 +7,23 @@ use super::{
     NodeName, SETTLE_MS,
 };
 
-/// A member as observed.
+/// A member as this node observed it.
 #[derive(Debug, Clone)]
-struct Seen {
+struct ObservedMember {
     row: MemberRow,
     /// The time at which this node first saw the member's newest heartbeat.
-    beat_at: MonotonicMs,
+    heartbeat_seen_at: MonotonicMs,
     /// The time at which this node first saw the member's current incarnation.
-    life_at: MonotonicMs,
+    incarnation_seen_at: MonotonicMs,
 }
 
-/// Whether the holder of a shard may still act.
+/// The status of a shard's holder, which says whether it may still act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Life {
+pub(super) enum HolderStatus {
     /// The member may still act.
     Alive,
     /// The member may not act: it was marked dead, left, or restarted with a new incarnation.
-    Over,
+    Ended,
     /// The member is newer than the last read of the members.
     Unknown,
 }
@@ -31,30 +31,31 @@ pub(super) enum Life {
 /// The members as observed. Rows only advance: an older read changes nothing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Membership {
-    seen: BTreeMap<NodeName, Seen>,
+    seen: BTreeMap<NodeName, ObservedMember>,
     /// Holders of shards that have no member row, and since when.
-    nameless: BTreeMap<Member, MonotonicMs>,
+    without_row: BTreeMap<Member, MonotonicMs>,
 }
 
 impl Membership {
-    /// Processes a read; true if a member joined, left or changed status.
+    /// Processes a read of the members. Returns whether a member joined, left or changed its
+    /// status.
     pub(super) fn read(&mut self, now: MonotonicMs, rows: Vec<MemberRow>) -> bool {
         let mut changed = false;
         for row in rows {
-            self.nameless
+            self.without_row
                 .retain(|member, _| member.node != row.member.node);
             match self.seen.get_mut(&row.member.node) {
                 None => {
                     changed = true;
                     self.seen
-                        .insert(row.member.node.clone(), Seen::first(now, row));
+                        .insert(row.member.node.clone(), ObservedMember::first(now, row));
                 }
                 Some(seen) if row.member.incarnation > seen.row.member.incarnation => {
                     changed = true;
-                    *seen = Seen::first(now, row);
+                    *seen = ObservedMember::first(now, row);
                 }
                 Some(seen) if row.member.incarnation == seen.row.member.incarnation => {
-                    changed |= seen.newer(now, row);
+                    changed |= seen.update(now, row);
                 }
                 Some(_) => {}
             }
@@ -72,47 +73,52 @@ impl Membership {
         Some(&self.seen.get(node)?.row)
     }
 
-    /// Members that are up and whose heartbeat is fresh: they own shards or soon will.
+    /// Returns the members that are up and whose heartbeat is fresh: they own shards or soon will.
     pub(super) fn up(&self, now: MonotonicMs) -> impl Iterator<Item = &NodeName> + Clone {
-        self.heard(now).map(|(node, _)| node)
+        self.fresh(now).map(|(node, _)| node)
     }
 
-    /// Members of [`Self::up`] that joined long enough ago for every node to know them.
+    /// Returns the members of [`Self::up`] that joined long enough ago for every node to know them.
     pub(super) fn settled(&self, now: MonotonicMs) -> impl Iterator<Item = &NodeName> + Clone {
-        self.heard(now)
-            .filter(move |(_, seen)| now.since_ms(seen.life_at) >= SETTLE_MS)
+        self.fresh(now)
+            .filter(move |(_, seen)| now.since_ms(seen.incarnation_seen_at) >= SETTLE_MS)
             .map(|(node, _)| node)
     }
 
-    fn heard(&self, now: MonotonicMs) -> impl Iterator<Item = (&NodeName, &Seen)> + Clone {
+    /// Returns the members that are up and whose last heartbeat is newer than [`DEAD_AFTER_MS`].
+    fn fresh(
+        &self,
+        now: MonotonicMs,
+    ) -> impl Iterator<Item = (&NodeName, &ObservedMember)> + Clone {
         self.seen.iter().filter(move |(_, seen)| {
-            seen.row.standing == MemberStatus::Up && now.since_ms(seen.beat_at) < DEAD_AFTER_MS
+            seen.row.status == MemberStatus::Up
+                && now.since_ms(seen.heartbeat_seen_at) < DEAD_AFTER_MS
         })
     }
 
     /// Returns whether this holder of a shard may still act. A holder without a row counts as alive
     /// for [`DEAD_AFTER_MS`].
-    pub(super) fn life(&mut self, now: MonotonicMs, holder: &Member) -> Life {
+    pub(super) fn holder_status(&mut self, now: MonotonicMs, holder: &Member) -> HolderStatus {
         let Some(seen) = self.seen.get(&holder.node) else {
-            let since = *self.nameless.entry(holder.clone()).or_insert(now);
+            let since = *self.without_row.entry(holder.clone()).or_insert(now);
             return if now.since_ms(since) >= DEAD_AFTER_MS {
-                Life::Over
+                HolderStatus::Ended
             } else {
-                Life::Unknown
+                HolderStatus::Unknown
             };
         };
         let row = &seen.row;
         if holder.incarnation > row.member.incarnation {
-            Life::Unknown
-        } else if holder.incarnation < row.member.incarnation || row.standing == MemberStatus::Gone
-        {
-            Life::Over
+            HolderStatus::Unknown
+        } else if holder.incarnation < row.member.incarnation || row.status == MemberStatus::Gone {
+            HolderStatus::Ended
         } else {
-            Life::Alive
+            HolderStatus::Alive
         }
     }
 
-    /// Members that `me` should mark dead, with the number of their last seen heartbeat.
+    /// Returns the members that `me` should mark dead, each with the number of its last seen
+    /// heartbeat.
     pub(super) fn overdue(&self, now: MonotonicMs, me: &NodeName) -> Vec<(Member, u64)> {
         let rank = self.up(now).take_while(|node| *node < me).count();
         let wait_ms = DEAD_AFTER_MS
@@ -121,44 +127,40 @@ impl Membership {
             .iter()
             .filter(|(node, seen)| {
                 *node != me
-                    && seen.row.standing != MemberStatus::Gone
-                    && now.since_ms(seen.beat_at) >= wait_ms
+                    && seen.row.status != MemberStatus::Gone
+                    && now.since_ms(seen.heartbeat_seen_at) >= wait_ms
             })
-            .map(|(_, seen)| (seen.row.member.clone(), seen.row.beat))
+            .map(|(_, seen)| (seen.row.member.clone(), seen.row.heartbeat))
             .collect()
     }
 
-    /// Returns the number of members that are not dead.
-    pub(super) fn living(&self) -> usize {
-        self.names().count()
-    }
-
-    /// Names of the members that are not dead.
+    /// Returns the names of the members that are not dead.
     pub(super) fn names(&self) -> impl Iterator<Item = &NodeName> {
-        let living = |(_, seen): &(&NodeName, &Seen)| seen.row.standing != MemberStatus::Gone;
-        self.seen.iter().filter(living).map(|(node, _)| node)
+        let is_alive =
+            |(_, seen): &(&NodeName, &ObservedMember)| seen.row.status != MemberStatus::Gone;
+        self.seen.iter().filter(is_alive).map(|(node, _)| node)
     }
 }
 
-impl Seen {
+impl ObservedMember {
     fn first(now: MonotonicMs, row: MemberRow) -> Self {
         Self {
             row,
-            beat_at: now,
-            life_at: now,
+            heartbeat_seen_at: now,
+            incarnation_seen_at: now,
         }
     }
 
-    /// Processes another read of the same incarnation; returns whether its status changed. A dead
+    /// Processes another read of the same incarnation. Returns whether its status changed. A dead
     /// incarnation stays dead, and a leaving incarnation does not come up again.
-    fn newer(&mut self, now: MonotonicMs, row: MemberRow) -> bool {
-        if row.beat > self.row.beat {
-            self.row.beat = row.beat;
-            self.beat_at = now;
+    fn update(&mut self, now: MonotonicMs, row: MemberRow) -> bool {
+        if row.heartbeat > self.row.heartbeat {
+            self.row.heartbeat = row.heartbeat;
+            self.heartbeat_seen_at = now;
         }
-        let is_later = row.standing as u8 > self.row.standing as u8;
+        let is_later = row.status as u8 > self.row.status as u8;
         if is_later {
-            self.row.standing = row.standing;
+            self.row.status = row.status;
         }
         is_later
     }

@@ -16,13 +16,13 @@ pub fn best<'a>(
         .max_by_key(|node| (weight(shard, node), *node))
 }
 
-/// The place of a shard, as one node sees it.
+/// The node to which a shard belongs, as one node sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Place {
+pub(super) enum Target {
     /// The shard belongs at this node.
-    Mine,
+    ThisNode,
     /// The shard belongs at another, settled node.
-    Anothers,
+    OtherNode,
     /// The shard belongs at a node that has just joined: it stays with its owner until that node
     /// has settled.
     #[default]
@@ -34,8 +34,8 @@ pub(super) enum Place {
 pub(super) struct Placement {
     up: Vec<NodeName>,
     settled: Vec<NodeName>,
-    /// The assignment, indexed by shard.
-    places: Vec<Place>,
+    /// The target of each shard, indexed by shard.
+    targets: Vec<Target>,
 }
 
 impl Placement {
@@ -51,31 +51,32 @@ impl Placement {
         }
         self.up = up.cloned().collect();
         self.settled = settled.cloned().collect();
-        let i_am_settled = self.settled.contains(me);
-        let place = |shard| {
+        let is_settled = self.settled.contains(me);
+        let target_of = |shard| {
             // A shard waits for a joining node, so that it moves once, to its final place, instead
             // of being claimed now and moved again.
             let target = best(Shard(shard), &self.up);
-            if target == Some(me) && i_am_settled {
-                Place::Mine
+            if target == Some(me) && is_settled {
+                Target::ThisNode
             } else if target.is_some_and(|node| node != me)
                 && target == best(Shard(shard), &self.settled)
             {
-                Place::Anothers
+                Target::OtherNode
             } else {
-                Place::Undecided
+                Target::Undecided
             }
         };
-        self.places = (0..=u8::MAX).map(place).collect();
+        self.targets = (0..=u8::MAX).map(target_of).collect();
     }
 
-    /// Returns the place of this shard.
-    pub(super) fn of(&self, shard: Shard) -> Place {
-        let place = self.places.get(usize::from(shard.0));
-        place.copied().unwrap_or_default()
+    /// Returns the node to which the shard belongs.
+    pub(super) fn of(&self, shard: Shard) -> Target {
+        let target = self.targets.get(usize::from(shard.0));
+        target.copied().unwrap_or_default()
     }
 }
 
+/// Returns the weight of a node for a shard.
 fn weight(shard: Shard, node: &NodeName) -> u64 {
     // FNV-1a over the name, then the finaliser of SplitMix64 over name and shard, which spreads the
     // shards of a node.

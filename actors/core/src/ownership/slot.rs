@@ -11,7 +11,7 @@ pub(super) enum Hold {
     /// A claim based on this generation is in flight.
     Claiming(u64),
     /// A claim based on this generation timed out; a serial read will resolve it.
-    Doubted(u64),
+    InDoubt(u64),
     /// The node holds the shard in this generation.
     Held(u64),
     /// The node holds it in this generation and drains its actors.
@@ -51,7 +51,7 @@ pub(super) struct Slot {
     pub(super) known: Option<Known>,
     /// The time at which a serial read of the row was last requested, while its answer is
     /// outstanding.
-    pub(super) asked: Option<MonotonicMs>,
+    pub(super) asked_at: Option<MonotonicMs>,
 }
 
 impl Slot {

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 /// A set of numbers of data keys, in bounded memory. Each number is added once.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DataKeys {
-    /// The first and the last number of each range, in ascending order. There is a gap between any two ranges.
+    /// The first and the last number of each range, in ascending order. There is a gap between any
+    /// two ranges.
     ranges: Vec<(u64, u64)>,
     /// The number of keys that are in no range, because there are too many ranges.
     others: u64,

@@ -34,8 +34,8 @@ pub struct Mark {
     /// does not lift the mark of another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub erasures: Vec<RunningErasure>,
-    /// Whether a legal hold protects the session from retention and erasure. Only the mark of a single
-    /// session can be held.
+    /// Whether a legal hold protects the session from retention and erasure. Only the mark of a
+    /// single session can be held.
     #[serde(default)]
     pub held: bool,
 }
@@ -69,8 +69,8 @@ impl Mark {
         self.cover_running();
     }
 
-    /// Records that a request has ended its erasure or has given it up. The erasures of other requests
-    /// keep their effect. May be repeated.
+    /// Records that a request has ended its erasure or has given it up. The erasures of other
+    /// requests keep their effect. May be repeated.
     pub fn end_erasure(&mut self, request: u64, until: TimestampMs) {
         if self.erasures.is_empty() && self.erased_until != Some(until) {
             // An earlier version recorded another erasure.

@@ -40,11 +40,11 @@ pub enum Outcome {
     Done,
     /// The marks were written, and the other nodes will know of them by this time.
     Marked(TimestampMs),
-    /// A legal hold protects a session of the subject. The shell that returns it for [`Step::Mark`] has
-    /// left no mark and nothing was erased; for [`Step::Plan`] only held sessions are left.
+    /// A legal hold protects a session of the subject. The shell that returns it for [`Step::Mark`]
+    /// has left no mark and nothing was erased; for [`Step::Plan`] only held sessions are left.
     Held,
-    /// The next page of sessions, their counts, and the numbers of their data keys. An empty page means that no sessions
-    /// are left.
+    /// The next page of sessions, their counts, and the numbers of their data keys. An empty page
+    /// means that no sessions are left.
     Planned(Vec<SessionId>, Counts, Vec<u64>),
     /// The number of objects removed.
     Removed(Counts),

@@ -5,7 +5,7 @@
 
 use porchlight_schema::sample::Location;
 
-use super::message::{Measured, Message, PayloadError, fix, not_negative, provider};
+use super::message::{Measurement, Message, PayloadError, fix, not_negative, provider};
 use super::time::time_ms;
 use super::traccar::Fields;
 
@@ -44,7 +44,7 @@ pub fn read(payload: &[u8], fields: &Fields) -> Result<Message, PayloadError> {
             provider: field(&["prov", "provider"]).and_then(provider),
             ..fix(lat, lng)
         };
-        message.add(at_ms, Measured::Location(location));
+        message.add(at_ms, Measurement::Location(location));
     }
     if let Some(word) = word {
         message.add_word(at_ms, word);

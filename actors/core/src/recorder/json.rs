@@ -25,7 +25,7 @@ fn finite(value: f64) -> Option<f64> {
 }
 
 /// Reads a value of another type to its end and returns the default.
-macro_rules! nothing_of_containers {
+macro_rules! default_of_other_types {
     ($name:ident) => {
         fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
             formatter.write_str("any value")
@@ -56,7 +56,7 @@ struct NumberVisitor;
 impl<'de> Visitor<'de> for NumberVisitor {
     type Value = Number;
 
-    nothing_of_containers!(Number);
+    default_of_other_types!(Number);
 
     fn visit_f64<E>(self, value: f64) -> Result<Number, E> {
         Ok(Number(finite(value)))
@@ -86,7 +86,7 @@ struct WholeVisitor;
 impl<'de> Visitor<'de> for WholeVisitor {
     type Value = Whole;
 
-    nothing_of_containers!(Whole);
+    default_of_other_types!(Whole);
 
     fn visit_f64<E>(self, value: f64) -> Result<Whole, E> {
         let is_in_range = value.abs() < 9e18;
@@ -117,7 +117,7 @@ struct TextVisitor;
 impl<'de> Visitor<'de> for TextVisitor {
     type Value = Text<'de>;
 
-    nothing_of_containers!(Text);
+    default_of_other_types!(Text);
 
     fn visit_f64<E>(self, _: f64) -> Result<Text<'de>, E> {
         Ok(Text::default())

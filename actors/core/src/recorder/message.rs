@@ -66,7 +66,7 @@ pub struct ImuArrays {
 
 /// A measurement of a phone, in the units of the contract.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Measured {
+pub enum Measurement {
     /// A position fix; its `t_ms` is set when the session is known.
     Location(Location),
     /// Air pressure, hPa.
@@ -89,7 +89,7 @@ pub struct Reading {
     /// The time by the phone's wall clock, milliseconds since 1970.
     pub at_ms: i64,
     /// The measurement itself.
-    pub what: Measured,
+    pub measurement: Measurement,
 }
 
 /// The number of a message within one recording of the app.
@@ -146,8 +146,8 @@ impl Message {
         }
     }
 
-    pub(super) fn add(&mut self, at_ms: i64, what: Measured) {
-        self.readings.push(Reading { at_ms, what });
+    pub(super) fn add(&mut self, at_ms: i64, measurement: Measurement) {
+        self.readings.push(Reading { at_ms, measurement });
     }
 
     pub(super) fn skip(&mut self) {
@@ -161,7 +161,7 @@ impl Message {
         if name.is_empty() {
             return;
         }
-        self.add(at_ms, Measured::Mark(name));
+        self.add(at_ms, Measurement::Mark(name));
         if is_end_word(text) {
             self.ends_at_ms.push(at_ms);
         }
@@ -229,23 +229,23 @@ impl Reading {
         let Ok(t_ms) = u32::try_from(self.at_ms.saturating_sub(started_at_ms)) else {
             return false;
         };
-        let sample = match &self.what {
-            Measured::Location(location) => Sample::Location(Location { t_ms, ..*location }),
-            &Measured::Pressure(hpa) => Sample::Pressure(Pressure { t_ms, hpa }),
-            &Measured::Steps(count) => Sample::Steps(Steps { t_ms, count }),
-            Measured::Imu(imu) => Sample::Imu(Imu {
+        let sample = match &self.measurement {
+            Measurement::Location(location) => Sample::Location(Location { t_ms, ..*location }),
+            &Measurement::Pressure(hpa) => Sample::Pressure(Pressure { t_ms, hpa }),
+            &Measurement::Steps(count) => Sample::Steps(Steps { t_ms, count }),
+            Measurement::Imu(imu) => Sample::Imu(Imu {
                 t_ms,
                 hz: imu.hz,
                 accel: [&imu.accel[0], &imu.accel[1], &imu.accel[2]],
                 gyro: imu.gyro.as_ref().map(|[x, y, z]| [&x[..], &y[..], &z[..]]),
             }),
-            &Measured::Magnetic(field_ut) => Sample::Magnetic(Magnetic { t_ms, field_ut }),
-            &Measured::Activity(activity_type, confidence) => Sample::Activity(Activity {
+            &Measurement::Magnetic(field_ut) => Sample::Magnetic(Magnetic { t_ms, field_ut }),
+            &Measurement::Activity(activity_type, confidence) => Sample::Activity(Activity {
                 t_ms,
                 activity_type,
                 confidence,
             }),
-            Measured::Mark(name) => Sample::Mark(Mark { t_ms, name }),
+            Measurement::Mark(name) => Sample::Mark(Mark { t_ms, name }),
         };
         batch.push(&sample).is_ok()
     }
@@ -266,10 +266,12 @@ pub(super) fn pack(readings: &[Reading], started_at_ms: i64, skipped: u32) -> Pa
 
 /// Returns the size of readings in memory.
 fn bytes_of(readings: &[Reading]) -> usize {
-    let arrays = readings.iter().filter_map(|reading| match &reading.what {
-        Measured::Imu(imu) => Some(imu.accel.iter().chain(imu.gyro.iter().flatten())),
-        _ => None,
-    });
+    let arrays = readings
+        .iter()
+        .filter_map(|reading| match &reading.measurement {
+            Measurement::Imu(imu) => Some(imu.accel.iter().chain(imu.gyro.iter().flatten())),
+            _ => None,
+        });
     let values: usize = arrays.flatten().map(Vec::len).sum();
     size_of_val(readings) + values * size_of::<f32>()
 }

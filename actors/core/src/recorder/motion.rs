@@ -1,7 +1,7 @@
 //! Combines single values of acceleration and turn rate, as apps push them, into the arrays of
 //! `imu` samples.
 
-use super::message::{ImuArrays, Measured, Message};
+use super::message::{ImuArrays, Measurement, Message};
 
 /// The silence after which a new array begins, nanoseconds.
 const SILENCE_NS: i64 = 250_000_000;
@@ -136,6 +136,6 @@ fn empty(hz: f32, values: usize, with_turn: bool) -> ImuArrays {
 
 fn finish(array: Option<(i64, ImuArrays)>, message: &mut Message) {
     if let Some((begun_ns, imu)) = array {
-        message.add(begun_ns / 1_000_000, Measured::Imu(Box::new(imu)));
+        message.add(begun_ns / 1_000_000, Measurement::Imu(Box::new(imu)));
     }
 }

@@ -11,7 +11,9 @@ use porchlight_schema::sample::Location;
 use serde_json::Value;
 
 use super::json::{number, text};
-use super::message::{Measured, Message, PayloadError, activity, fix, is_end_word, not_negative};
+use super::message::{
+    Measurement, Message, PayloadError, activity, fix, is_end_word, not_negative,
+};
 use super::time::time_of;
 
 /// The assumed confidence of the motion coprocessor, which does not report one.
@@ -88,10 +90,10 @@ impl Feature<'_> {
                 bearing_deg: not_negative(self.course),
                 ..fix(lat, lng)
             };
-            message.add(at_ms, Measured::Location(location));
+            message.add(at_ms, Measurement::Location(location));
         }
         if let Some(&state) = self.motion.and_then(|place| MOTION_ORDER.get(place)) {
-            message.add(at_ms, Measured::Activity(state, ACTIVITY_CONFIDENCE));
+            message.add(at_ms, Measurement::Activity(state, ACTIVITY_CONFIDENCE));
         }
         if let Some(action) = self.action.filter(|action| is_end_word(action)) {
             message.add_word(at_ms, action);

@@ -10,7 +10,7 @@ use porchlight_schema::sample::{ActivityType, Location};
 use serde_json::Value;
 
 use super::json::{number, text};
-use super::message::{Measured, Message, PayloadError, activity, fix, not_negative};
+use super::message::{Measurement, Message, PayloadError, activity, fix, not_negative};
 use super::time::time_of;
 
 /// The number of metres per second in a kilometre per hour.
@@ -120,17 +120,17 @@ impl Report<'_> {
                 bearing_deg: not_negative(self.course),
                 ..fix(lat, lng)
             };
-            message.add(at_ms, Measured::Location(location));
+            message.add(at_ms, Measurement::Location(location));
         } else {
             message.skip();
         }
         if let Some(kpa) = self.pressure_kpa {
-            message.add(at_ms, Measured::Pressure((kpa * KPA_HPA) as f32));
+            message.add(at_ms, Measurement::Pressure((kpa * KPA_HPA) as f32));
         }
         if let Some(activity_type) = self.activity {
             message.add(
                 at_ms,
-                Measured::Activity(activity_type, ACTIVITY_CONFIDENCE),
+                Measurement::Activity(activity_type, ACTIVITY_CONFIDENCE),
             );
         }
         for word in [self.poi, self.desc].into_iter().flatten() {
@@ -146,7 +146,7 @@ impl Report<'_> {
                 accuracy_m: not_negative(self.accuracy),
                 ..fix(lat, lng)
             };
-            message.add(at_ms, Measured::Location(location));
+            message.add(at_ms, Measurement::Location(location));
         }
         if let Some(desc) = self.desc {
             message.add_word(at_ms, desc);
@@ -159,8 +159,8 @@ impl Report<'_> {
         let steps = self.steps.filter(|&steps| steps >= 0.0);
         match (steps, self.from_ms, self.to_ms.or(self.at_ms)) {
             (Some(steps), Some(from_ms), Some(to_ms)) if from_ms < to_ms => {
-                message.add(from_ms, Measured::Steps(0));
-                message.add(to_ms, Measured::Steps(steps as u32));
+                message.add(from_ms, Measurement::Steps(0));
+                message.add(to_ms, Measurement::Steps(steps as u32));
             }
             _ => message.skip(),
         }

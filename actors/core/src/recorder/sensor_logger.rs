@@ -1,7 +1,8 @@
 //! Sensor Logger (iOS, Android): HTTP push, one JSON object for each batch period.
 //!
-//! Format: `PUSHING.md` and `UNITS.md` of `tszheichoi/awesome-sensor-logger`. Times are nanoseconds since 1970; negative
-//! accuracies, speeds and bearings mean "none"; pressure is in millibars, which are hectopascals.
+//! Format: `PUSHING.md` and `UNITS.md` of `tszheichoi/awesome-sensor-logger`. Times are nanoseconds
+//! since 1970; negative accuracies, speeds and bearings mean "none"; pressure is in millibars,
+//! which are hectopascals.
 //!
 //! A push is read in one pass by the scanner that also reads native batches. A push with an escape
 //! or a value of an unexpected type is read again by [`lenient`].
@@ -12,7 +13,7 @@ use porchlight_schema::sample::Location;
 use porchlight_schema::sample::json::{Keys, Scanner};
 
 use super::message::{
-    Measured, Message, MessageNumber, PayloadError, activity, digest_of, fix, not_negative,
+    Measurement, Message, MessageNumber, PayloadError, activity, digest_of, fix, not_negative,
 };
 use super::motion::Vectors;
 
@@ -233,22 +234,24 @@ impl Entries {
 
     /// Adds a measurement of any sensor whose values are not combined into arrays.
     fn add_reading(&mut self, sensor: Sensor, at_ms: i64, values: &Values<'_>) -> Option<()> {
-        let what = match sensor {
+        let measurement = match sensor {
             Sensor::Annotation => {
                 self.message.add_word(at_ms, values.text);
                 return Some(());
             }
-            Sensor::Magnetometer => Measured::Magnetic(values.vector()?),
-            Sensor::Location => Measured::Location(values.location()?),
-            Sensor::Barometer => Measured::Pressure(values.number(Field::Pressure)? as f32),
+            Sensor::Magnetometer => Measurement::Magnetic(values.vector()?),
+            Sensor::Location => Measurement::Location(values.location()?),
+            Sensor::Barometer => Measurement::Pressure(values.number(Field::Pressure)? as f32),
             Sensor::Pedometer => {
                 let steps = values.number(Field::Steps).filter(|&steps| steps >= 0.0)?;
-                Measured::Steps(steps as u32)
+                Measurement::Steps(steps as u32)
             }
-            Sensor::Activity => Measured::Activity(activity(values.activity)?, values.confidence()),
+            Sensor::Activity => {
+                Measurement::Activity(activity(values.activity)?, values.confidence())
+            }
             _ => return None,
         };
-        self.message.add(at_ms, what);
+        self.message.add(at_ms, measurement);
         Some(())
     }
 

@@ -14,8 +14,8 @@ use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 
-use super::heard::{self, Heard};
-use super::message::{self, Measured, Message, MessageNumber, Reading};
+use super::message::{self, Measurement, Message, MessageNumber, Reading};
+use super::rates::{self, MessageCounts};
 
 /// The maximum number of missing first messages of a recording for which the recorder waits: they
 /// are in flight concurrently with the first one to arrive.
@@ -23,7 +23,7 @@ const FIRST_MESSAGES_AWAITED_MAX: u32 = 8;
 /// The readings of awaited messages lie at most this long before the first message to arrive.
 const FIRST_MESSAGES_AWAITED_MS_MAX: i64 = 60_000;
 /// The number of recent messages from which the received rates are computed.
-const HEARD_MAX: usize = 8;
+const RATE_MESSAGES_MAX: usize = 8;
 
 /// A run of messages of one recording that are stored under consecutive numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,6 +129,7 @@ impl RecordedSession {
         run.seq_of(number)
     }
 
+    /// Ends the last run, because a message without its next number follows.
     fn close_run(&mut self) {
         if let Some(run) = self.runs.last_mut()
             && run.end_seq.is_none()
@@ -137,6 +138,7 @@ impl RecordedSession {
         }
     }
 
+    /// Returns the `seq` of a message without a usable number, by its digest.
     fn seq_of_digest(&mut self, digest: u64) -> u32 {
         if let Some(&(_, seq)) = self.known.iter().find(|(known, _)| *known == digest) {
             return seq;
@@ -221,7 +223,8 @@ pub struct RecorderState {
     opened: u32,
     /// The arrival time of the last message, by the service's clock.
     pub last_heard_at: Option<TimestampMs>,
-    heard: Vec<Heard>,
+    #[serde(rename = "heard")]
+    counts: Vec<MessageCounts>,
 }
 
 impl RecorderState {
@@ -246,7 +249,7 @@ impl RecorderState {
     }
 
     /// Records that the service has ended the newest session.
-    pub fn newest_ended(&mut self, end: EndOfSession) {
+    pub fn mark_newest_ended(&mut self, end: EndOfSession) {
         if let Some(session) = self.sessions.last_mut()
             && session.ended_at_ms.is_none()
         {
@@ -259,7 +262,7 @@ impl RecorderState {
 
     /// Records that the service has created the session with this ordinal; it began at
     /// `started_at_ms` of the phone's clock.
-    pub fn made(&mut self, ordinal: u32, session_id: SessionId, started_at_ms: i64) {
+    pub fn mark_created(&mut self, ordinal: u32, session_id: SessionId, started_at_ms: i64) {
         if let Some(session) = self.session_mut(ordinal) {
             let later_ms = started_at_ms.saturating_sub(session.started_at_ms);
             let began_at_ms = session.began_at_ms;
@@ -271,7 +274,7 @@ impl RecorderState {
 
     /// Processes a message that arrived at `now`. `idle_ms` is `session.idle_timeout`.
     pub fn plan<'m>(&mut self, message: &'m Message, idle_ms: i64, now: TimestampMs) -> Plan<'m> {
-        self.hear(message, now);
+        self.record_arrival(message, now);
         let mut plan = Plan::default();
         let mut skipped = message.skipped;
         let mut ends = message.ends_at_ms.iter().copied().peekable();
@@ -280,7 +283,7 @@ impl RecorderState {
             while let Some(ended_at_ms) = ends.next_if(|&end| end < reading.at_ms) {
                 self.end(ended_at_ms, &mut plan);
             }
-            let target = self.target(reading, message, idle_ms, now, &mut plan);
+            let target = self.session_of(reading, message, idle_ms, now, &mut plan);
             if target != current {
                 self.append(current, message, begin..place, &mut skipped, &mut plan);
                 (begin, current) = (place, target);
@@ -297,10 +300,10 @@ impl RecorderState {
         plan
     }
 
-    /// Returns the session of a reading, opened if necessary, or `None` for a word that belongs to
-    /// no session. A reading from before the first session, or from between two, belongs to the
-    /// session after it, which counts it as skipped.
-    fn target(
+    /// Returns the ordinal of a reading's session, and opens the session if necessary. Returns
+    /// `None` for a word that belongs to no session. A reading from before the first session, or
+    /// from between two, belongs to the session after it, which counts it as skipped.
+    fn session_of(
         &mut self,
         reading: &Reading,
         message: &Message,
@@ -337,10 +340,11 @@ impl RecorderState {
             return after.map(|session| session.ordinal);
         }
         // A word alone does not open a session: it is often sent twice.
-        let is_word = matches!(reading.what, Measured::Mark(_));
+        let is_word = matches!(reading.measurement, Measurement::Mark(_));
         (!is_word).then(|| self.open(at_ms, message, now, plan))
     }
 
+    /// Opens a session with a reading at `at_ms`, and returns its ordinal.
     fn open(
         &mut self,
         at_ms: i64,
@@ -407,6 +411,7 @@ impl RecorderState {
             .min(FIRST_MESSAGES_AWAITED_MS_MAX)
     }
 
+    /// Adds a range of the message's readings to the plan, as a batch of a session.
     fn append<'m>(
         &mut self,
         ordinal: Option<u32>,
@@ -448,20 +453,21 @@ impl RecorderState {
         }
     }
 
-    fn hear(&mut self, message: &Message, now: TimestampMs) {
+    /// Records the arrival of a message, and counts its values.
+    fn record_arrival(&mut self, message: &Message, now: TimestampMs) {
         self.last_heard_at = self.last_heard_at.max(Some(now));
-        let Some(heard) = Heard::of(message) else {
+        let Some(counts) = MessageCounts::of(message) else {
             return;
         };
-        if self.heard.len() >= HEARD_MAX {
-            self.heard.remove(0);
+        if self.counts.len() >= RATE_MESSAGES_MAX {
+            self.counts.remove(0);
         }
-        self.heard.push(heard);
+        self.counts.push(counts);
     }
 
     /// Returns the received values per second, by kind, over the last messages.
     #[must_use]
     pub fn rates_hz(&self) -> Vec<(Kind, f64)> {
-        heard::rates_hz(&self.heard)
+        rates::rates_hz(&self.counts)
     }
 }

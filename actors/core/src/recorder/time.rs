@@ -5,7 +5,7 @@ use porchlight_schema::sample::json::Scalar;
 use porchlight_schema::time::TimestampMs;
 use serde_json::Value;
 
-/// Values from here on are in milliseconds: in seconds they would be in the year 2038.
+/// The greatest time in seconds since 1970, in the year 2038. A greater number is in milliseconds.
 const SECONDS_MAX: f64 = 2_147_483_647.0;
 
 /// Parses a time in the apps' formats into milliseconds since 1970.
@@ -33,6 +33,7 @@ pub(super) fn time_ms(text: &str) -> Option<i64> {
     parsed.ok().map(|at: TimestampMs| at.0)
 }
 
+/// Returns the milliseconds since 1970 of a number in seconds or milliseconds.
 fn time_of_number_ms(number: f64) -> Option<i64> {
     let is_time = number.is_finite() && number > 0.0 && number < 1e15;
     let factor = if number < SECONDS_MAX { 1_000.0 } else { 1.0 };

@@ -1,8 +1,9 @@
 //! Traccar Client (iOS, Android) and its SDK: a form or query of the OsmAnd protocol, or JSON.
 //!
-//! Formats: `OsmAndProtocolDecoder` of `traccar/traccar`; the JSON of version 9 with `location.coords`; the array of the
-//! SDK's uploader. Speeds are in knots, but metres per second within `coords`. Times are seconds since 1970, or
-//! milliseconds when they are too large for seconds, or ISO 8601.
+//! Formats: `OsmAndProtocolDecoder` of `traccar/traccar`; the JSON of version 9 with
+//! `location.coords`; the array of the SDK's uploader. Speeds are in knots, but metres per second
+//! within `coords`. Times are seconds since 1970, or milliseconds when they are too large for
+//! seconds, or ISO 8601.
 
 mod scan;
 
@@ -10,7 +11,9 @@ use porchlight_schema::sample::Location;
 use serde_json::Value;
 
 use super::json::{number, text};
-use super::message::{Measured, Message, PayloadError, activity, fix, is_end_word, not_negative};
+use super::message::{
+    Measurement, Message, PayloadError, activity, fix, is_end_word, not_negative,
+};
 use super::time::{time_ms, time_of};
 
 /// The number of metres per second in a knot.
@@ -57,7 +60,7 @@ pub fn read_form(payload: &[u8], fields: &Fields) -> Result<Message, PayloadErro
             mock: matches!(field(&["mock"]), Some("true" | "1")),
             ..fix(lat, lng)
         };
-        message.add(at_ms, Measured::Location(location));
+        message.add(at_ms, Measurement::Location(location));
     }
     if let Some(event) = event {
         add_event(&mut message, at_ms, event);
@@ -143,12 +146,12 @@ impl Position<'_> {
                 mock: self.is_mock,
                 ..fix(lat, lng)
             };
-            message.add(at_ms, Measured::Location(location));
+            message.add(at_ms, Measurement::Location(location));
         }
         if let Some(activity_type) = self.activity.and_then(activity) {
             let percent = self.activity_percent.unwrap_or(0.0);
             let confidence = (percent / 100.0).clamp(0.0, 1.0) as f32;
-            message.add(at_ms, Measured::Activity(activity_type, confidence));
+            message.add(at_ms, Measurement::Activity(activity_type, confidence));
         }
         for event in [self.event, self.extra_event].into_iter().flatten() {
             add_event(message, at_ms, event);

@@ -179,8 +179,8 @@ fn within(
     })
 }
 
-/// The time up to which a sweep has applied a policy, by creation of the session; `None`: it has not
-/// begun.
+/// The time up to which a sweep has applied a policy, by creation of the session; `None`: it has
+/// not begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SweepProgress {
@@ -208,7 +208,8 @@ impl SweepProgress {
     }
 }
 
-/// The sessions of one step, by time of creation: from the first time, up to and without the second.
+/// The sessions of one step, by time of creation: from the first time, up to and without the
+/// second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// The first time of creation.
@@ -217,8 +218,8 @@ pub struct Span {
     pub to: TimestampMs,
 }
 
-/// Returns the sessions to which a sweep at `now` applies the policy for a class, or `None` if there
-/// is nothing to do. Every session of the span ended at least `days` ago.
+/// Returns the sessions to which a sweep at `now` applies the policy for a class, or `None` if
+/// there is nothing to do. Every session of the span ended at least `days` ago.
 #[must_use]
 pub fn next_span(
     policy: &RetentionPolicy,

@@ -5,11 +5,11 @@ use porchlight_schema::event::{EventType, seconds};
 
 use super::doorstep::{Doorstep, Horizontal, Vertical};
 use super::earlier_attempt::earlier_attempt;
-use super::evidence_log::{EvidenceLog, words};
+use super::evidence_log::{EvidenceLog, EvidenceText};
 use super::outcome::{is_near_on_foot, is_stay_at_door};
 use super::place::Places;
 use super::place::stays::Stay;
-use super::scoring_context::{ScoringContext, end_of};
+use super::scoring_context::{ScoringContext, event_end_ms};
 use crate::score::parameters::door::attempts::{
     ASIDE_M, BESIDE_CLEAR_M, BESIDE_CLEAR_SIGMAS, LEFT_HEIGHT_M, LEFT_M, LEFT_SECONDS, LEFT_WALK_M,
 };
@@ -25,20 +25,21 @@ pub(crate) struct Attempts {
     pub(crate) at_door_ms: u32,
 }
 
+/// Counts the visits to the address's door, and adds the evidence of each.
 pub(crate) fn count(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     places: &Places,
     doorstep: &Doorstep,
-    ledger: &mut EvidenceLog,
+    evidence: &mut EvidenceLog,
 ) -> Attempts {
-    let Some(door) = stay_at_address(scene, places, doorstep) else {
+    let Some(door) = stay_at_address(ctx, places, doorstep) else {
         let text = "No stay at the address's door was found.";
-        ledger.add(
+        evidence.add(
             "attemptCycles",
             "no_visit",
             0.0,
             None,
-            words(text, "Not every phone can detect a very short stop."),
+            EvidenceText::new(text, "Not every phone can detect a very short stop."),
         );
         return Attempts::default();
     };
@@ -46,25 +47,25 @@ pub(crate) fn count(
     for stay in places
         .stays
         .iter()
-        .filter(|stay| is_at(scene, places, door, stay))
+        .filter(|stay| is_at_same_door(ctx, places, door, stay))
     {
         match visits.last_mut() {
             Some(visit)
                 if !visit
                     .last()
-                    .is_some_and(|last| has_left(scene, door, last, stay)) =>
+                    .is_some_and(|last| has_left(ctx, door, last, stay)) =>
             {
                 visit.push(stay)
             }
             _ => visits.push(vec![stay]),
         }
     }
-    let mut handed = Attempts {
+    let mut counted = Attempts {
         visits: visits.len() as u32,
         ..Attempts::default()
     };
     for (index, visit) in visits.iter().enumerate() {
-        let visit = at_the_door(scene, door, visit);
+        let visit = stays_at_door(ctx, door, visit);
         let (Some(first), Some(last)) = (visit.first(), visit.last()) else {
             continue;
         };
@@ -79,87 +80,90 @@ pub(crate) fn count(
             index + 1,
             length_sec.round()
         );
-        ledger.add(
+        evidence.add(
             "attemptCycles",
             "door_visit",
             1.0,
             Some(span),
-            words(text, "A neighbour's door on the same floor looks the same."),
+            EvidenceText::new(text, "A neighbour's door on the same floor looks the same."),
         );
-        if !door.by_height && visit.iter().any(|stay| stay.from_ms == door.from_ms) {
-            handed.door = Some(span);
-            handed.at_door_ms = at_door_ms;
+        if !door.is_by_height && visit.iter().any(|stay| stay.from_ms == door.from_ms) {
+            counted.door = Some(span);
+            counted.at_door_ms = at_door_ms;
         }
     }
-    handed
+    counted
 }
 
-/// Returns the stay at the address's door. It is the stay of the drop-off, or an earlier one if a neighbour took the parcel.
+/// Returns the stay at the address's door. It is the stay of the drop-off, or another one if a
+/// neighbour took the parcel.
 fn stay_at_address<'p>(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     places: &'p Places,
     doorstep: &Doorstep,
 ) -> Option<&'p Stay> {
-    let of_drop_off = places.door().filter(|door| {
-        is_stay_at_door(scene, places, doorstep.across) && is_at_address(scene, doorstep, door)
+    let of_drop_off = places.door_stay().filter(|door| {
+        is_stay_at_door(ctx, places, doorstep.horizontal) && is_at_address(ctx, doorstep, door)
     });
-    of_drop_off.or_else(|| earlier_attempt(scene, places, doorstep))
+    of_drop_off.or_else(|| earlier_attempt(ctx, places, doorstep))
 }
 
-/// Returns whether the stay of the drop-off may have been at the address's door. A stay at another door is not a visit.
-fn is_at_address(scene: &ScoringContext<'_>, doorstep: &Doorstep, door: &Stay) -> bool {
-    match doorstep.across {
+/// Returns whether the stay of the drop-off may have been at the address's door. A stay at another
+/// door is not a visit.
+fn is_at_address(ctx: &ScoringContext<'_>, doorstep: &Doorstep, door: &Stay) -> bool {
+    match doorstep.horizontal {
         Horizontal::Elsewhere => false,
-        Horizontal::At | Horizontal::Perhaps if doorstep.up != Vertical::Wrong => true,
-        Horizontal::Off if is_clearly_beside(scene, door) => false,
-        _ => is_near_on_foot(scene) != Some(false),
+        Horizontal::At | Horizontal::Perhaps if doorstep.vertical != Vertical::Wrong => true,
+        Horizontal::Off if is_clearly_beside(ctx, door) => false,
+        _ => is_near_on_foot(ctx) != Some(false),
     }
 }
 
-/// Returns whether the position of a stay near the address is good enough to tell that it was at another door.
-fn is_clearly_beside(scene: &ScoringContext<'_>, stay: &Stay) -> bool {
+/// Returns whether the position of a stay near the address is accurate enough to show that it was
+/// at another door.
+fn is_clearly_beside(ctx: &ScoringContext<'_>, stay: &Stay) -> bool {
     stay.estimate.is_some_and(|estimate| {
-        let (distance_m, sigma_m) = scene.offset_from_address(estimate);
+        let (distance_m, sigma_m) = ctx.offset_from_address(estimate);
         distance_m >= (BESIDE_CLEAR_SIGMAS * sigma_m).max(BESIDE_CLEAR_M)
     })
 }
 
 /// Returns the stays of a visit that were at the door itself. A stay some steps before or after it
-/// in the same visit was a pause on the way, for a gate or a call, unless the app recorded
-/// something there.
-fn at_the_door<'v, 's>(
-    scene: &ScoringContext<'_>,
+/// in the same visit was a pause on the way, for a gate or a call, unless the app sent a mark
+/// there.
+fn stays_at_door<'v, 's>(
+    ctx: &ScoringContext<'_>,
     door: &Stay,
     visit: &'v [&'s Stay],
 ) -> &'v [&'s Stay] {
     let Some(place) = visit.iter().position(|stay| stay.from_ms == door.from_ms) else {
         return visit;
     };
-    let is_one = |a: &Stay, b: &Stay, other: &Stay| {
-        other.marked
-            || other.arrived
-            || scene
+    let is_at_one_door = |a: &Stay, b: &Stay, other: &Stay| {
+        other.is_marked
+            || other.has_arrival_mark
+            || ctx
                 .walked_m(a.to_ms, b.from_ms)
                 .is_some_and(|walked_m| walked_m <= ASIDE_M)
     };
     let pairs = |range: core::ops::Range<usize>| visit.get(range).unwrap_or_default().windows(2);
     let before = pairs(0..place + 1)
         .rev()
-        .take_while(|pair| matches!(pair, [a, b] if is_one(a, b, a)))
+        .take_while(|pair| matches!(pair, [a, b] if is_at_one_door(a, b, a)))
         .count();
     let after = pairs(place..visit.len())
-        .take_while(|pair| matches!(pair, [a, b] if is_one(a, b, b)))
+        .take_while(|pair| matches!(pair, [a, b] if is_at_one_door(a, b, b)))
         .count();
     visit.get(place - before..=place + after).unwrap_or(visit)
 }
 
 /// Returns whether `stay` was at the same door: the same place within position accuracy, the same
 /// floor, and not at the vehicle.
-fn is_at(scene: &ScoringContext<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
+fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
     if stay.from_ms == door.from_ms {
         return true;
     }
-    if stay.passage || stay.before_ride {
+    if stay.is_passage || stay.is_before_ride {
         return false;
     }
     if let (Some(a), Some(b)) = (door.height_m, stay.height_m)
@@ -172,9 +176,9 @@ fn is_at(scene: &ScoringContext<'_>, places: &Places, door: &Stay, stay: &Stay) 
     };
     let apart_m = a.place.distance_m(b.place);
     let uncertain_m = (a.sigma_m * a.sigma_m + b.sigma_m * b.sigma_m).sqrt();
-    // If the courier reported his arrival, the door may be a little farther off than the positions
-    // agree.
-    let within_m = if stay.arrived || stay.marked {
+    // A stay that the courier reported may be a little farther from the door: its position is then
+    // more likely off.
+    let within_m = if stay.has_arrival_mark || stay.is_marked {
         3.0
     } else {
         2.0
@@ -182,17 +186,16 @@ fn is_at(scene: &ScoringContext<'_>, places: &Places, door: &Stay, stay: &Stay) 
     if apart_m > LEFT_M.max(within_m) {
         return false;
     }
-    // Indoor positions are unreliable: if the courier went in for one stay, he went in for the
-    // other too.
-    let climbed = places.entrance.is_some() && door.height_m.is_none();
-    if climbed && uncertain_m > 2.0 * LEFT_M {
+    // Indoor positions are unreliable, and without a height nothing else separates two doors.
+    let is_indoors = places.entrance.is_some() && door.height_m.is_none();
+    if is_indoors && uncertain_m > 2.0 * LEFT_M {
         return false;
     }
-    let parked = super::place::foot_at(scene, stay.from_ms).and_then(|foot| foot.parked_ms);
-    let vehicle = parked.and_then(|at_ms| scene.estimate(at_ms.saturating_sub(5_000), at_ms));
+    let parked = super::place::foot_period_at(ctx, stay.from_ms).and_then(|foot| foot.parked_ms);
+    let vehicle = parked.and_then(|at_ms| ctx.estimate(at_ms.saturating_sub(5_000), at_ms));
     // After the drop-off the courier returns to the vehicle; a stay that may be there is not
     // another visit.
-    let after_m = if stay.from_ms > door.to_ms && !stay.marked {
+    let after_m = if stay.from_ms > door.to_ms && !stay.is_marked {
         LEFT_M
     } else {
         0.0
@@ -200,17 +203,17 @@ fn is_at(scene: &ScoringContext<'_>, places: &Places, door: &Stay, stay: &Stay) 
     vehicle.is_none_or(|vehicle| b.place.distance_m(vehicle.place) >= apart_m + after_m)
 }
 
-/// Returns whether the courier left the door between two stays at it.
-fn has_left(scene: &ScoringContext<'_>, door: &Stay, before: &Stay, after: &Stay) -> bool {
+/// Returns whether the courier left the door between two stays there.
+fn has_left(ctx: &ScoringContext<'_>, door: &Stay, before: &Stay, after: &Stay) -> bool {
     let (from_ms, to_ms) = (before.to_ms, after.from_ms);
-    let drove = scene
+    let drove = ctx
         .events(EventType::Driving)
-        .any(|event| event.t_start_ms < to_ms && end_of(event, scene.end_ms) > from_ms);
+        .any(|event| event.t_start_ms < to_ms && event_end_ms(event, ctx.end_ms) > from_ms);
     if drove {
         return true;
     }
     if let Some(height_m) = door.height_m {
-        let away = scene.height.levels(from_ms, to_ms).iter();
+        let away = ctx.height.levels(from_ms, to_ms).iter();
         if away
             .filter(|level| (level.height_m - height_m).abs() >= LEFT_HEIGHT_M)
             .count()
@@ -219,15 +222,15 @@ fn has_left(scene: &ScoringContext<'_>, door: &Stay, before: &Stay, after: &Stay
             return true;
         }
     }
-    let walked_far = scene
+    let walked_far = ctx
         .walked_m(from_ms, to_ms)
         .is_some_and(|walked_m| walked_m >= LEFT_WALK_M);
     let Some(estimate) = door.estimate else {
         return walked_far;
     };
-    let mut away = scene.fixes(from_ms, to_ms).iter();
-    let seen_away = away.any(|fix| {
+    let mut away = ctx.fixes(from_ms, to_ms).iter();
+    let is_seen_away = away.any(|fix| {
         fix.place.distance_m(estimate.place) > LEFT_M + fix.accuracy_m.max(estimate.sigma_m)
     });
-    seen_away || walked_far
+    is_seen_away || walked_far
 }

@@ -1,4 +1,5 @@
-//! The climb from the entrance to the drop-off: its height, its floors, and whether an elevator was used.
+//! Measures the climb from the entrance to the drop-off: its height, its floors, and whether an
+//! elevator was used.
 
 mod garage;
 mod ground;
@@ -13,10 +14,10 @@ use std::fmt::Write as _;
 
 use porchlight_schema::event::{Direction, Event, EventType, Metadata, seconds};
 
-use super::evidence_log::{EvidenceLog, words};
+use super::evidence_log::{EvidenceLog, EvidenceText};
 use super::height::Rise;
-use super::place::{DropOffSign, Places};
-use super::scoring_context::{Foot, ScoringContext, end_of, overlap_ms};
+use super::place::{DropOffSource, Places};
+use super::scoring_context::{FootPeriod, ScoringContext, event_end_ms, overlap_ms};
 use crate::floors::{Building, Estimate, Measured, PlaceKind, STOREY_M};
 use crate::score::parameters::door::climb::{
     AGREE_M, CLIMB_SIGMA_M, CONFIDENCE_LEAST, HEARD_LEAST_SEC, HEARD_SHARE, INSTANT_MS,
@@ -24,7 +25,7 @@ use crate::score::parameters::door::climb::{
 };
 use crate::score::parameters::place::stays::SAME_FLOOR_M;
 
-/// A climb or descent.
+/// The way up or down from the entrance to the drop-off.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Climb {
     /// The probability of each floor, or `None` if no height was measured.
@@ -33,9 +34,9 @@ pub(crate) struct Climb {
     /// The rise from entrance to drop-off, or `None` if pressure is missing at either.
     pub(crate) rise: Option<Rise>,
     pub(crate) elevator_used: Option<bool>,
-    /// The floors that cannot be refused, if a part of the climb was too slow to be detected.
+    /// The floors that the climb may have led to, if a part of it was too slow to be detected.
     pub(crate) doubtful: Option<RangeInclusive<i16>>,
-    /// The way from the street, if the courier came from a garage below it.
+    /// The rise from the street, if the courier came from a garage below it.
     pub(crate) from_street: Option<FromStreet>,
 }
 
@@ -68,70 +69,71 @@ impl Climb {
 
 /// Returns the prior knowledge of the building, and whether it has an elevator.
 fn building(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     places: &Places,
     elevator_used: Option<bool>,
     (from_ms, to_ms): (u32, u32),
 ) -> Building {
-    let context = scene.input.context;
-    // The claimed floor shows that a parcel went there; its number has no influence. The measured
-    // towers, with storeys of 3.6 m and more, have fast elevators.
+    let context = ctx.input.context;
+    // That the address names a floor shows that the parcel went to one; which floor it is has no
+    // influence. The towers in the recordings, with storeys of 3.6 m and more, have fast elevators.
     let is_handed_over = places
         .drop_off
-        .is_some_and(|drop_off| drop_off.sign != DropOffSign::Stay);
-    let is_fast = ride_speed::is_fast(scene, &climbs(scene, from_ms, to_ms));
+        .is_some_and(|drop_off| drop_off.source != DropOffSource::Stay);
+    let is_fast = ride_speed::is_fast(ctx, &climbs(ctx, from_ms, to_ms));
     Building {
         kind: context.place_kind,
         storey_m: context.storey_height_m,
-        learned: scene.input.known.floors(),
+        learned: ctx.input.known.floors(),
         has_elevator: elevator_used == Some(true),
         is_parcels_goal: (context.floor.is_some() || is_handed_over) && !is_fast,
     }
 }
 
-pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut EvidenceLog) -> Climb {
-    let span = span(scene, places);
-    let elevator_used = elevator_used(scene, places, ledger);
+/// Measures the climb to the drop-off, and adds the evidence for its floors and for an elevator.
+pub(crate) fn find(ctx: &ScoringContext<'_>, places: &Places, evidence: &mut EvidenceLog) -> Climb {
+    let span = span(ctx, places);
+    let elevator_used = elevator_used(ctx, places, evidence);
     let Some((from_ms, to_ms, foot)) = span else {
         let text = "No drop-off was found, so floors cannot be counted.";
-        ledger.add(
+        evidence.add(
             "floorsClimbed",
             "no_drop_off",
             0.0,
             None,
-            words(text, "The stop may have been too short to detect."),
+            EvidenceText::new(text, "The stop may have been too short to detect."),
         );
         return Climb::unknown(elevator_used);
     };
-    if begins_with_drop_off(scene, places) {
+    if begins_with_drop_off(ctx, places) {
         let text = "The session began at the door, so the way up was not recorded.";
-        ledger.add(
+        evidence.add(
             "floorsClimbed",
             "began_at_door",
             0.0,
             None,
-            words(text, "The app was started late."),
+            EvidenceText::new(text, "The app was started late."),
         );
         return Climb::unknown(elevator_used);
     }
-    // Without a drop-off the end counts only if it is on another floor: a courier who came back
-    // proves nothing.
-    let ended_level = |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
-    let way = ground::measured(scene, places, (from_ms, to_ms), foot)
-        .filter(|way| !ended_level(&way.rise));
+    // Without a drop-off the end of the session counts only if it is on another floor: a courier
+    // who has come back down shows no floor.
+    let is_back_at_ground =
+        |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
+    let way = ground::measure(ctx, places, (from_ms, to_ms), foot)
+        .filter(|way| !is_back_at_ground(&way.rise));
     let rise = way.map(|way| way.rise);
     let detected_m = way.and_then(|way| way.detected_m);
-    let building = building(scene, places, elevator_used, (from_ms, to_ms));
+    let building = building(ctx, places, elevator_used, (from_ms, to_ms));
     let measured = match rise {
         Some(rise) => Some(Measured {
             rise_m: rise.metres,
             sigma_m: rise.sigma_m,
-            stops_m: stops::between(scene, places, (from_ms, to_ms), rise),
-            turns: stops::turns(scene, &climbs(scene, from_ms, to_ms))
-                .filter(|_| detected_m.is_none()),
-            flights: flights(scene, (from_ms, to_ms), foot, rise),
+            stops_m: stops::heights_m(ctx, places, (from_ms, to_ms), rise),
+            turns: stops::turns(ctx, &climbs(ctx, from_ms, to_ms)).filter(|_| detected_m.is_none()),
+            flights: flights(ctx, (from_ms, to_ms), foot, rise),
         }),
-        None => by_events(scene, from_ms, to_ms),
+        None => measure_by_events(ctx, from_ms, to_ms),
     };
     let estimate = measured
         .as_ref()
@@ -139,7 +141,7 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
     let doubtful = detected_m
         .zip(estimate.as_ref())
         .and_then(|(detected_m, found)| doubtful(&building, detected_m, found));
-    let from_street = rise.and_then(|rise| from_street(scene, foot, &building, (to_ms, rise)));
+    let from_street = rise.and_then(|rise| from_street(ctx, foot, &building, (to_ms, rise)));
     let found = Climb {
         floors: estimate.as_ref().map(Estimate::best),
         estimate,
@@ -153,21 +155,21 @@ pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places, ledger: &mut Evi
         (from_ms, to_ms),
         measured.as_ref(),
         &found,
-        ledger,
+        evidence,
     );
     found
 }
 
 /// Returns whether the courier was at the drop-off from the beginning of the session.
-fn begins_with_drop_off(scene: &ScoringContext<'_>, places: &Places) -> bool {
-    scene.began_at_door.is_some_and(|mark_ms| {
-        let door = places.door();
+fn begins_with_drop_off(ctx: &ScoringContext<'_>, places: &Places) -> bool {
+    ctx.began_at_door.is_some_and(|mark_ms| {
+        let door = places.door_stay();
         door.is_some_and(|door| door.from_ms <= mark_ms.saturating_add(INSTANT_MS))
     })
 }
 
-/// Returns the floors that a climb of which a part was lost may have led to: from that of the
-/// detected part to the one after `found`, because the climb may have begun still earlier.
+/// Returns the floors that a climb may have led to if a part of it was not detected: from the floor
+/// of the detected part to the one beyond `found`, because the climb may have begun still earlier.
 fn doubtful(building: &Building, detected_m: f32, found: &Estimate) -> Option<RangeInclusive<i16>> {
     let detected = Measured {
         rise_m: detected_m,
@@ -183,17 +185,18 @@ fn doubtful(building: &Building, detected_m: f32, found: &Estimate) -> Option<Ra
     })
 }
 
-/// Measures the rise to the drop-off from the street, if the vehicle was parked in a garage below it.
+/// Measures the rise to the drop-off from the street, if the vehicle was parked in a garage below
+/// it.
 fn from_street(
-    scene: &ScoringContext<'_>,
-    foot: Foot,
+    ctx: &ScoringContext<'_>,
+    foot: FootPeriod,
     building: &Building,
     (to_ms, rise): (u32, Rise),
 ) -> Option<FromStreet> {
-    let climbed_ms = climbs(scene, foot.from_ms, to_ms)
+    let climbed_ms = climbs(ctx, foot.from_ms, to_ms)
         .first()
         .map(|event| event.t_start_ms)?;
-    let down = garage::descent(scene, foot, climbed_ms)?;
+    let down = garage::rise_to_vehicle(ctx, foot, climbed_ms)?;
     let rise = Rise {
         metres: rise.metres + down.metres,
         sigma_m: libm::hypotf(rise.sigma_m, down.sigma_m),
@@ -207,51 +210,54 @@ fn from_street(
     Some(FromStreet { rise, estimate })
 }
 
-/// Counts the flights of stairs from the entrance to the drop-off and on the way back, if these
-/// ways lead over the whole rise.
+/// Counts the flights of stairs on the way to the drop-off and on the way back: one count for each
+/// way whose climbs add up to the whole rise.
 fn flights(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     (from_ms, to_ms): (u32, u32),
-    foot: Foot,
+    foot: FootPeriod,
     rise: Rise,
 ) -> Vec<u16> {
     let counted = |climbs: &[&Event], rise_m: f32| {
         let climbed = climbs
             .iter()
             .try_fold(0.0, |sum, event| Some(sum + signed_height_m(event)?))?;
-        ((climbed - rise_m).abs() <= AGREE_M).then(|| landings::flights(scene, climbs))?
+        ((climbed - rise_m).abs() <= AGREE_M).then(|| landings::flights(ctx, climbs))?
     };
-    let there = climbs(scene, from_ms, to_ms);
-    let back = climbs(scene, to_ms.saturating_add(INSTANT_MS), foot.to_ms);
+    let there = climbs(ctx, from_ms, to_ms);
+    let back = climbs(ctx, to_ms.saturating_add(INSTANT_MS), foot.to_ms);
     let counts = [counted(&there, rise.metres), counted(&back, -rise.metres)];
     counts.into_iter().flatten().collect()
 }
 
 /// Returns the span from the entrance (or from the vehicle, if the courier does not go in) to the
 /// drop-off.
-fn span(scene: &ScoringContext<'_>, places: &Places) -> Option<(u32, u32, Foot)> {
+fn span(ctx: &ScoringContext<'_>, places: &Places) -> Option<(u32, u32, FootPeriod)> {
     let reached_ms = places.reached_ms?;
-    let foot = super::place::foot_at(scene, reached_ms)?;
+    let foot = super::place::foot_period_at(ctx, reached_ms)?;
     let from_ms = places
         .entrance
         .map_or(foot.from_ms, |entrance| entrance.at_ms);
     Some((from_ms.min(reached_ms), reached_ms, foot))
 }
 
-fn climbs<'a>(scene: &ScoringContext<'a>, from_ms: u32, to_ms: u32) -> Vec<&'a Event> {
+/// Returns the stairs and rides within a span.
+fn climbs<'a>(ctx: &ScoringContext<'a>, from_ms: u32, to_ms: u32) -> Vec<&'a Event> {
     let is_climb =
         |event: &&Event| matches!(event.event_type, EventType::Stairs | EventType::Elevator);
-    let events = scene.timeline.iter().copied().filter(is_climb);
+    let events = ctx.timeline.iter().copied().filter(is_climb);
     // A climb that begins a few seconds before the entrance's estimate still belongs to it.
     let from_ms = from_ms.saturating_sub(INSTANT_MS);
     events
         .filter(|event| {
             event.t_start_ms >= from_ms
-                && end_of(event, scene.end_ms) <= to_ms.saturating_add(INSTANT_MS)
+                && event_end_ms(event, ctx.end_ms) <= to_ms.saturating_add(INSTANT_MS)
         })
         .collect()
 }
 
+/// Returns the height of a climb in metres, negative for down. Returns `None` if it was not
+/// measured.
 fn signed_height_m(event: &Event) -> Option<f32> {
     let Metadata::Climb {
         direction,
@@ -269,10 +275,10 @@ fn signed_height_m(event: &Event) -> Option<f32> {
     })
 }
 
-/// Measures the rise without a level at one of the two ends: sums the heights of the climbs, if
-/// each was measured and is likely a climb.
-fn by_events(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Measured> {
-    let climbs = climbs(scene, from_ms, to_ms);
+/// Measures the rise by the sum of the climbs' heights, if each was measured and is likely a climb.
+/// It is used if the level at one of the two ends is unknown.
+fn measure_by_events(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Measured> {
+    let climbs = climbs(ctx, from_ms, to_ms);
     let rise_m = climbs.iter().try_fold(0.0, |sum, event| {
         let is_likely = event.confidence.as_probability() >= CONFIDENCE_LEAST;
         Some(sum + signed_height_m(event).filter(|_| is_likely)?)
@@ -284,14 +290,15 @@ fn by_events(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Mea
     })
 }
 
+/// Adds the evidence for the floors.
 fn explain(
     building: &Building,
     span: (u32, u32),
     measured: Option<&Measured>,
     climb: &Climb,
-    ledger: &mut EvidenceLog,
+    evidence: &mut EvidenceLog,
 ) {
-    let how = match building {
+    let assumption = match building {
         Building {
             storey_m: Some(storey_m),
             ..
@@ -318,9 +325,9 @@ fn explain(
                 Some(_) => "height_by_pressure",
                 None => "height_by_climbs",
             };
-            let found = chances(estimate);
+            let found = floor_probabilities(estimate);
             let text = format!(
-                "{source} a rise of {metres:.1} m from the entrance to the drop-off. With {how}: {found}."
+                "{source} a rise of {metres:.1} m from the entrance to the drop-off. With {assumption}: {found}."
             );
             (signal, text)
         }
@@ -337,17 +344,17 @@ fn explain(
     let points = climb.floors.map_or(0.0, f64::from);
     let explanation =
         "Storeys differ in height between buildings, and weather moves the air pressure.";
-    ledger.add(
+    evidence.add(
         "floorsClimbed",
         signal,
         points,
         Some(span),
-        words(text, explanation),
+        EvidenceText::new(text, explanation),
     );
 }
 
 /// Formats the best floor and its alternatives, each with its probability.
-fn chances(estimate: &Estimate) -> String {
+fn floor_probabilities(estimate: &Estimate) -> String {
     let best = estimate.best();
     let percent = |probability: f64| (probability * 100.0).round();
     let plural = if best.abs() == 1 { "floor" } else { "floors" };
@@ -362,45 +369,46 @@ fn chances(estimate: &Estimate) -> String {
     text
 }
 
-/// Returns whether an elevator ride was detected; `Some(false)` only if pressure (or vertical
-/// acceleration) was recorded nearly continuously.
+/// Returns whether an elevator was used, and adds the evidence. It is `Some(false)` only if
+/// pressure or vertical acceleration was recorded nearly continuously, and `None` if that is
+/// unknown.
 fn elevator_used(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     places: &Places,
-    ledger: &mut EvidenceLog,
+    evidence: &mut EvidenceLog,
 ) -> Option<bool> {
-    // A ride before the courier left the vehicle is the vehicle's: a ramp, or a car lift.
+    // A ride before the courier left the vehicle is that of the vehicle on a ramp or in a car lift.
     let within = |event: &Event| {
         places.foot.is_none_or(|foot| {
             overlap_ms(
-                (event.t_start_ms, end_of(event, scene.end_ms)),
+                (event.t_start_ms, event_end_ms(event, ctx.end_ms)),
                 (foot.from_ms, foot.to_ms),
             ) > 0
         })
     };
-    let ride = scene.events(EventType::Elevator).find(|event| {
+    let ride = ctx.events(EventType::Elevator).find(|event| {
         event.confidence.as_probability() >= CONFIDENCE_LEAST
             && within(event)
-            && !may_be_stairs(scene, event)
+            && !may_be_stairs(ctx, event)
     });
     if let Some(ride) = ride {
-        let span = (ride.t_start_ms, end_of(ride, scene.end_ms));
+        let span = (ride.t_start_ms, event_end_ms(ride, ctx.end_ms));
         let length_sec = seconds(span.1.saturating_sub(span.0));
         let text = format!("An elevator ride of {length_sec:.0} s was detected.");
-        ledger.add(
+        evidence.add(
             "elevatorUsed",
             "elevator_ride",
             1.0,
             Some(span),
-            words(text, "Standing on an escalator looks the same."),
+            EvidenceText::new(text, "Standing on an escalator looks the same."),
         );
         return Some(true);
     }
-    let foot = places.foot.or_else(|| scene.feet.first().copied());
-    let (from_ms, to_ms) = foot.map_or((0, scene.end_ms), |foot| (foot.from_ms, foot.to_ms));
+    let foot = places.foot.or_else(|| ctx.foot_periods.first().copied());
+    let (from_ms, to_ms) = foot.map_or((0, ctx.end_ms), |foot| (foot.from_ms, foot.to_ms));
     let seconds_in = f64::from(to_ms.saturating_sub(from_ms) / 1000).max(1.0);
-    let pressure = f64::from(height_heard_ms(scene, (from_ms, to_ms)) / 1000) / seconds_in;
-    let windows = scene.windows(from_ms, to_ms);
+    let pressure = f64::from(measured_pressure_ms(ctx, (from_ms, to_ms)) / 1000) / seconds_in;
+    let windows = ctx.windows(from_ms, to_ms);
     let vertical = windows.iter().filter(|window| {
         window
             .motion
@@ -408,35 +416,35 @@ fn elevator_used(
     });
     let vertical = vertical.count() as f64 / seconds_in;
     let is_long = seconds_in >= HEARD_LEAST_SEC;
-    let told = is_long
-        && ((pressure >= HEARD_SHARE && !unexplained_rise(scene, (from_ms, to_ms)))
+    let is_height_measured = is_long
+        && ((pressure >= HEARD_SHARE && !has_unexplained_rise(ctx, (from_ms, to_ms)))
             || vertical >= HEARD_SHARE);
-    if told {
+    if is_height_measured {
         let text = "Height was measured nearly all the time on foot and shows no elevator ride.";
-        ledger.add(
+        evidence.add(
             "elevatorUsed",
             "no_ride",
             0.0,
             Some((from_ms, to_ms)),
-            words(text, "A very slow elevator can look like stairs."),
+            EvidenceText::new(text, "A very slow elevator can look like stairs."),
         );
         return Some(false);
     }
     let text = "There was too little air pressure or vertical acceleration data.";
-    ledger.add(
+    evidence.add(
         "elevatorUsed",
         "height_not_measured",
         0.0,
         Some((from_ms, to_ms)),
-        words(text, "Some phones have no barometer."),
+        EvidenceText::new(text, "Some phones have no barometer."),
     );
     None
 }
 
-/// Returns how much of `from_ms..to_ms` has pressure samples frequent enough to show a ride, in
-/// milliseconds.
-fn height_heard_ms(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> u32 {
-    let levels = scene.height.levels(from_ms, to_ms);
+/// Returns for how long in `from_ms..to_ms` pressure samples were frequent enough to show a ride,
+/// in milliseconds.
+fn measured_pressure_ms(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> u32 {
+    let levels = ctx.height.levels(from_ms, to_ms);
     let next = levels.iter().skip(1).map(|level| level.t_ms);
     let lengths = levels
         .iter()
@@ -449,27 +457,28 @@ fn height_heard_ms(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> 
 
 /// Returns whether a ride may have been stairs: it is as slow as stairs, and no body sensor was
 /// recorded during it.
-fn may_be_stairs(scene: &ScoringContext<'_>, ride: &Event) -> bool {
-    let (from_ms, to_ms) = (ride.t_start_ms, end_of(ride, scene.end_ms));
-    let told = scene
+fn may_be_stairs(ctx: &ScoringContext<'_>, ride: &Event) -> bool {
+    let (from_ms, to_ms) = (ride.t_start_ms, event_end_ms(ride, ctx.end_ms));
+    let is_body_measured = ctx
         .windows(from_ms, to_ms)
         .iter()
-        .any(|window| window.hears_body());
+        .any(|window| window.has_body_data());
     let length_sec = seconds(to_ms.saturating_sub(from_ms)) as f32;
-    !told && signed_height_m(ride).is_some_and(|height_m| height_m.abs() <= STAIRS_MPS * length_sec)
+    !is_body_measured
+        && signed_height_m(ride).is_some_and(|height_m| height_m.abs() <= STAIRS_MPS * length_sec)
 }
 
 /// Returns whether the level changed by a floor within a minute without any event that explains it.
-fn unexplained_rise(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
-    let stairs: Vec<(u32, u32)> = scene
+fn has_unexplained_rise(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
+    let stairs: Vec<(u32, u32)> = ctx
         .events(EventType::Stairs)
-        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
         .collect();
     let mut at_ms = from_ms;
     while at_ms < to_ms {
         let next_ms = at_ms.saturating_add(UNEXPLAINED_MS);
         let span = (at_ms, next_ms.min(to_ms));
-        let levels = scene
+        let levels = ctx
             .height
             .levels(span.0, span.1)
             .iter()

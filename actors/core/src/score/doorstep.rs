@@ -1,7 +1,7 @@
 //! Decides whether the drop-off was at the address's door, horizontally and vertically.
 
 use super::climb::Climb;
-use super::evidence_log::{EvidenceLog, Span, words};
+use super::evidence_log::{EvidenceLog, EvidenceText, Span};
 use super::place::Places;
 use super::position::Estimate;
 use super::scoring_context::ScoringContext;
@@ -26,7 +26,7 @@ pub(crate) enum Horizontal {
     Unknown,
 }
 
-/// The drop-off's floor relative to the address's floor.
+/// The floor of the drop-off relative to the floor of the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vertical {
     /// The drop-off was on the address's floor.
@@ -39,24 +39,25 @@ pub(crate) enum Vertical {
     Unknown,
 }
 
-/// The drop-off relative to the address.
+/// The position of the drop-off relative to the address, and the verdict on the door.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Doorstep {
-    pub(crate) right: bool,
-    pub(crate) across: Horizontal,
-    pub(crate) up: Vertical,
+    /// Whether the drop-off was at the address's door.
+    pub(crate) is_right: bool,
+    pub(crate) horizontal: Horizontal,
+    pub(crate) vertical: Vertical,
 }
 
 /// Compares `estimate` with the address, and with the drop-off point learned from earlier sessions.
-pub(crate) fn across(scene: &ScoringContext<'_>, estimate: Estimate) -> Horizontal {
-    let (distance_m, sigma_m) = scene.offset_from_address(estimate);
-    let learned = scene
+pub(crate) fn compare_horizontally(ctx: &ScoringContext<'_>, estimate: Estimate) -> Horizontal {
+    let (distance_m, sigma_m) = ctx.offset_from_address(estimate);
+    let learned = ctx
         .input
         .known
         .drop_off
         .filter(|learned| learned.weight >= LEARNED_WEIGHT_LEAST);
     let learned_m = learned.map(|learned| {
-        let place = scene.input.context.frame.place(learned.point);
+        let place = ctx.input.context.frame.place(learned.point);
         let sigma_m =
             (estimate.sigma_m * estimate.sigma_m + learned.sigma_m * learned.sigma_m).sqrt();
         (estimate.place.distance_m(place), sigma_m)
@@ -77,24 +78,26 @@ pub(crate) fn across(scene: &ScoringContext<'_>, estimate: Estimate) -> Horizont
     Horizontal::Off
 }
 
-/// Compares the climb with the address's floor, and returns the probability of that floor against
-/// all others. Basements and upper floors are treated alike: 0 is the entrance's level. The address
-/// naming a floor is not evidence for it.
-fn up(scene: &ScoringContext<'_>, climb: &Climb) -> (Vertical, f64) {
-    let Some(told) = scene.input.context.floor else {
+/// Compares the climb with the address's floor, and returns the probability of that floor, 0 to 1.
+/// Floor 0 is the level of the entrance. That the address names a floor is no evidence for it.
+fn compare_vertically(ctx: &ScoringContext<'_>, climb: &Climb) -> (Vertical, f64) {
+    let Some(address_floor) = ctx.input.context.floor else {
         return (Vertical::Unknown, 0.0);
     };
-    let verdict = climb.estimate.as_ref().map(|one| compared(one, told));
+    let verdict = climb
+        .estimate
+        .as_ref()
+        .map(|one| compare_floor(one, address_floor));
     let street = climb.from_street.as_ref();
     match (
         verdict,
-        street.map(|street| compared(&street.estimate, told)),
+        street.map(|street| compare_floor(&street.estimate, address_floor)),
     ) {
-        // From a garage, the floor is that above the street. Some buildings count from the garage.
+        // The floor is counted from the street, or in some buildings from the garage below it.
         (_, Some(street)) if street.0 == Vertical::Right => street,
         (Some((Vertical::Wrong, _)), Some(street)) => street,
         (Some((_, probability)), Some(_)) => (Vertical::Unclear, probability),
-        (Some((Vertical::Wrong, probability)), None) if is_doubtful(climb, told) => {
+        (Some((Vertical::Wrong, probability)), None) if is_doubtful(climb, address_floor) => {
             (Vertical::Unclear, probability)
         }
         (Some(verdict), None) => verdict,
@@ -104,54 +107,63 @@ fn up(scene: &ScoringContext<'_>, climb: &Climb) -> (Vertical, f64) {
     }
 }
 
-/// Returns whether a part of the climb was lost that may have led to this floor.
-fn is_doubtful(climb: &Climb, told: i16) -> bool {
+/// Returns whether the part of the climb that was not detected may have led to this floor.
+fn is_doubtful(climb: &Climb, address_floor: i16) -> bool {
     let doubtful = climb.doubtful.as_ref();
-    doubtful.is_some_and(|floors| floors.contains(&told))
+    doubtful.is_some_and(|floors| floors.contains(&address_floor))
 }
 
-fn compared(estimate: &FloorEstimate, told: i16) -> (Vertical, f64) {
-    let (verdict, probability) = estimate.compare(told);
-    let up = match verdict {
+/// Compares an estimated floor with the address's floor, and returns its probability.
+fn compare_floor(estimate: &FloorEstimate, address_floor: i16) -> (Vertical, f64) {
+    let (verdict, probability) = estimate.compare(address_floor);
+    let vertical = match verdict {
         FloorMatch::Right => Vertical::Right,
         FloorMatch::Wrong => Vertical::Wrong,
         FloorMatch::Unclear => Vertical::Unclear,
     };
-    (up, probability)
+    (vertical, probability)
 }
 
+/// Judges whether the drop-off was at the address's door, and adds the evidence.
 pub(crate) fn judge(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     places: &Places,
     climb: &Climb,
-    ledger: &mut EvidenceLog,
+    evidence: &mut EvidenceLog,
 ) -> Doorstep {
     let drop_off = places.drop_off.filter(|drop_off| drop_off.on_foot);
     let estimate = drop_off.and_then(|drop_off| drop_off.estimate);
-    let across = estimate.map_or(Horizontal::Unknown, |estimate| across(scene, estimate));
-    let (up, probability) = match drop_off {
-        Some(_) => up(scene, climb),
+    let horizontal = estimate.map_or(Horizontal::Unknown, |estimate| {
+        compare_horizontally(ctx, estimate)
+    });
+    let (vertical, probability) = match drop_off {
+        Some(_) => compare_vertically(ctx, climb),
         None => (Vertical::Unknown, 0.0),
     };
-    let right = across == Horizontal::At && matches!(up, Vertical::Right | Vertical::Unknown);
+    let is_right =
+        horizontal == Horizontal::At && matches!(vertical, Vertical::Right | Vertical::Unknown);
     let span = drop_off.map(|drop_off| (drop_off.at_ms, drop_off.at_ms));
-    explain_across(scene, across, estimate, span, ledger);
-    explain_up(scene, (up, probability), climb, span, ledger);
-    Doorstep { right, across, up }
+    explain_horizontal(ctx, horizontal, estimate, span, evidence);
+    explain_vertical(ctx, (vertical, probability), climb, span, evidence);
+    Doorstep {
+        is_right,
+        horizontal,
+        vertical,
+    }
 }
 
-fn explain_across(
-    scene: &ScoringContext<'_>,
-    across: Horizontal,
+fn explain_horizontal(
+    ctx: &ScoringContext<'_>,
+    horizontal: Horizontal,
     estimate: Option<Estimate>,
     span: Span,
-    ledger: &mut EvidenceLog,
+    evidence: &mut EvidenceLog,
 ) {
-    let distances = estimate.map(|estimate| scene.offset_from_address(estimate));
+    let distances = estimate.map(|estimate| ctx.offset_from_address(estimate));
     let far = distances.map_or(String::new(), |(distance_m, sigma_m)| {
         format!(" ({distance_m:.0} m from it, with an uncertainty of {sigma_m:.0} m)")
     });
-    let (signal, points, text) = match across {
+    let (signal, points, text) = match horizontal {
         Horizontal::At => (
             "at_address",
             1.0,
@@ -178,66 +190,66 @@ fn explain_across(
             "No drop-off on foot with a sufficiently accurate position was found.".to_owned(),
         ),
     };
-    ledger.add(
+    evidence.add(
         "rightDoorstep",
         signal,
         points,
         span,
-        words(text, "The position of the address may be off."),
+        EvidenceText::new(text, "The position of the address may be off."),
     );
 }
 
-fn explain_up(
-    scene: &ScoringContext<'_>,
-    (up, probability): (Vertical, f64),
+fn explain_vertical(
+    ctx: &ScoringContext<'_>,
+    (vertical, probability): (Vertical, f64),
     climb: &Climb,
     span: Span,
-    ledger: &mut EvidenceLog,
+    evidence: &mut EvidenceLog,
 ) {
-    let Some(told) = scene.input.context.floor else {
+    let Some(address_floor) = ctx.input.context.floor else {
         return;
     };
     let street = climb.from_street.as_ref();
     let found = street.map(|street| street.estimate.best()).or(climb.floors);
     let found = found.unwrap_or(0);
     let percent = (probability * 100.0).round();
-    let (signal, points, text) = match up {
+    let (signal, points, text) = match vertical {
         Vertical::Right => (
             "right_floor",
             0.5,
             format!(
-                "The address is on floor {told}, and the measured height fits that floor clearly better than any other ({percent:.0} %)."
+                "The address is on floor {address_floor}, and the measured height fits that floor clearly better than any other ({percent:.0} %)."
             ),
         ),
         Vertical::Wrong => (
             "wrong_floor",
             -1.0,
             format!(
-                "The address is on floor {told}, but the measured height is that of floor {found} ({percent:.0} % for floor {told})."
+                "The address is on floor {address_floor}, but the measured height is that of floor {found} ({percent:.0} % for floor {address_floor})."
             ),
         ),
         Vertical::Unclear => (
             "floor_unclear",
             -0.5,
             format!(
-                "The address is on floor {told}, but the measured height may as well be that of another floor ({percent:.0} % for floor {told})."
+                "The address is on floor {address_floor}, but the measured height may as well be that of another floor ({percent:.0} % for floor {address_floor})."
             ),
         ),
         Vertical::Unknown => return,
     };
     let explanation = "Buildings number their floors differently, and storeys differ in height.";
-    ledger.add(
+    evidence.add(
         "rightDoorstep",
         signal,
         points,
         span,
-        words(text + &note(climb), explanation),
+        EvidenceText::new(text + &floor_difference(climb), explanation),
     );
 }
 
-/// Returns a sentence that explains the difference between the floor and the floors climbed, if
-/// there is one.
-fn note(climb: &Climb) -> String {
+/// Returns a sentence that explains why the floor differs from the floors climbed, or an empty
+/// text.
+fn floor_difference(climb: &Climb) -> String {
     match (&climb.from_street, climb.rise) {
         (Some(street), Some(rise)) => format!(
             " The vehicle was parked {:.1} m below the street, from which the floors are counted.",
@@ -250,21 +262,25 @@ fn note(climb: &Climb) -> String {
     }
 }
 
-/// Returns whether the door may be reported: positions that are more likely false than true are no
-/// evidence for it.
-pub(crate) fn is_believed(right: bool, fraud_score: f64, ledger: &mut EvidenceLog) -> bool {
-    let believed = fraud_score < DOUBT_SCORE;
-    if right && !believed {
+/// Returns whether the positions are credible enough to show the right door, and adds evidence if
+/// they are not.
+pub(crate) fn are_positions_credible(
+    is_right: bool,
+    fraud_score: f64,
+    evidence: &mut EvidenceLog,
+) -> bool {
+    let are_credible = fraud_score < DOUBT_SCORE;
+    if is_right && !are_credible {
         let text = "The positions show the right door, but the positions themselves are in doubt.";
         let explanation =
             "The evidence of the fraud score says why, with the innocent explanations.";
-        ledger.add(
+        evidence.add(
             "rightDoorstep",
             "positions_in_doubt",
             -2.0,
             None,
-            words(text, explanation),
+            EvidenceText::new(text, explanation),
         );
     }
-    believed
+    are_credible
 }

@@ -6,7 +6,8 @@ use porchlight_schema::insight::Evidence;
 /// A part of a session in milliseconds since its start; `None` means the whole session.
 pub(crate) type Span = Option<(u32, u32)>;
 
-/// Rounds to three decimals, as for every score, so that it is the same number everywhere.
+/// Rounds to three decimals, so that a score has the same digits in the API, the console and the
+/// evidence.
 pub(crate) fn rounded(value: f64) -> f64 {
     let thousandths = (value * 1000.0).round();
     // Adding 0 turns −0 into 0.
@@ -15,34 +16,35 @@ pub(crate) fn rounded(value: f64) -> f64 {
 
 /// The text of a piece of evidence: the observation, and its possible innocent explanation.
 #[derive(Debug, Clone)]
-pub(crate) struct Explanation {
-    pub(crate) text: String,
-    pub(crate) explanation: &'static str,
+pub(crate) struct EvidenceText {
+    observation: String,
+    explanation: &'static str,
 }
 
-/// Creates the words of an entry.
-pub(crate) fn words(text: impl Into<String>, explanation: &'static str) -> Explanation {
-    Explanation {
-        text: text.into(),
-        explanation,
+impl EvidenceText {
+    pub(crate) fn new(observation: impl Into<String>, explanation: &'static str) -> Self {
+        Self {
+            observation: observation.into(),
+            explanation,
+        }
     }
 }
 
-/// The entries in the order in which they were found.
+/// The evidence of a score: its entries, in the order in which they were found.
 #[derive(Debug, Default)]
 pub(crate) struct EvidenceLog {
     entries: Vec<Evidence>,
 }
 
 impl EvidenceLog {
-    /// Adds an entry and returns its points, which are rounded before they count anywhere.
+    /// Adds an entry about a field of the insight, and returns its points, rounded by [`rounded`].
     pub(crate) fn add(
         &mut self,
         about: &str,
         signal: &str,
         points: f64,
         span: Span,
-        words: Explanation,
+        text: EvidenceText,
     ) -> f64 {
         let points = rounded(points);
         self.entries.push(Evidence {
@@ -51,8 +53,8 @@ impl EvidenceLog {
             points,
             t_start: span.map(|(from_ms, _)| seconds(from_ms)),
             t_end: span.map(|(_, to_ms)| seconds(to_ms)),
-            text: words.text,
-            explanation: words.explanation.to_owned(),
+            text: text.observation,
+            explanation: text.explanation.to_owned(),
         });
         points
     }

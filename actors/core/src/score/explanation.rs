@@ -1,7 +1,7 @@
 //! Explains a decision: the parameters that contributed to it, each with its weight and a sentence.
 //!
-//! It is meant for a person about whom a decision was made (contract 11): the evidence of a score,
-//! reduced to the entries that counted for or against one of its statements.
+//! A person about whom a decision was made has a right to this explanation (contract 11). It
+//! consists of the evidence of the score, by statement and weight.
 
 mod plain;
 
@@ -32,8 +32,8 @@ pub struct Explanation {
     pub decision: Vec<ReasonCode>,
     /// The version of the parameters used for the decision.
     pub version: String,
-    /// The parameters by statement, the heaviest first within each. Parameters without weight come
-    /// last: they were examined but inconclusive.
+    /// The parameters by statement, those with the largest weight first within each. Parameters
+    /// with a weight of 0 come last: they were examined but showed nothing.
     pub parameters: Vec<Parameter>,
 }
 

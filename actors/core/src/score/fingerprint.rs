@@ -1,17 +1,17 @@
-//! A trace's fingerprint: small, the same for a replay, and different for a genuine second trip on
-//! the same path.
+//! Computes the fingerprint of a trace: it is small, equal for a copy, and different for a genuine
+//! second trip on the same path.
 //!
-//! Noise does not repeat itself, so the fingerprint compares noise: that of the positions, and of
-//! the phone's other measurements. Each is cut into overlapping pieces, and the smallest hashes of
-//! all pieces are kept (Broder 1997, min-wise hashing): the share of equal hashes is the share of
-//! equal pieces. Two genuine trips share hardly a piece; a copy shares all of them, wherever it is
-//! cut and however its times are shifted.
+//! Noise does not repeat itself, so the fingerprint compares the noise of the positions and of the
+//! phone's other measurements. Each is divided into overlapping pieces, and the smallest hashes of
+//! all pieces are kept (Broder 1997, min-wise hashing): the share of equal hashes estimates the
+//! share of equal pieces. Two genuine trips share hardly any piece. A copy shares all of them,
+//! wherever it is cut and however its times are shifted.
 //!
 //! - **Positions**: four successive displacements, each rounded to a quarter of a metre.
 //! - **Channels**: values to the last bit, in runs of eight: accuracy; speed, course and altitude;
-//!   air pressure; acceleration. A replay with slightly moved positions still has the bytes of all
-//!   of these, since no measurement repeats exactly. Runs of nearly constant values are ignored: a
-//!   barometer at rest, or a phone that always claims 5 m, looks alike everywhere. One equal
+//!   air pressure; acceleration. A copy with slightly moved positions still repeats the bytes of all
+//!   of these, which no second measurement does. Runs of nearly constant values are ignored, because a
+//!   barometer at rest, or a phone that always claims 5 m, sends the same values everywhere. One equal
 //!   channel is no proof, because a poor sensor may repeat a pattern; two are.
 //! - **Course**: the places and their times, for copies whose channels are all dithered. See
 //!   [`course`].
@@ -48,17 +48,18 @@ impl Fingerprint {
         share(&self.slots, &other.slots)
     }
 
-    /// Returns the similarity if it is high enough that this trace is a copy of the other, which
-    /// may have been stored: the similarity of the positions or the second-highest similarity of
-    /// the channels, or else that of the courses.
+    /// Returns the similarity of this trace and the other, 0 to 1, if one is a copy of the other.
+    /// It is that of the positions or the second-highest of the channels, or else that of the
+    /// courses. The other fingerprint may be a stored one, and this one must be new (see
+    /// [`course`]).
     #[must_use]
     pub fn copy_of(&self, other: &Self) -> Option<f32> {
-        self.repeats(other)
+        self.repeated_share(other)
             .or_else(|| self.course.copy_of(&other.course))
     }
 
-    /// Returns the share of measurements that are repeated, if it is that of a copy.
-    fn repeats(&self, other: &Self) -> Option<f32> {
+    /// Returns the share of equal measurements, 0 to 1, if it is high enough for a copy.
+    fn repeated_share(&self, other: &Self) -> Option<f32> {
         let positions = self.similarity(other);
         let mut channels: Vec<f32> = self
             .channels
@@ -72,8 +73,8 @@ impl Fingerprint {
         Some(positions.max(measured)).filter(|&similarity| similarity >= COPY_SHARE)
     }
 
-    /// Returns the keys under which a store may find candidates: two copies share most keys, two
-    /// genuine traces none.
+    /// Returns the keys by which a store finds possible copies: two copies share most keys, and two
+    /// genuine traces share none.
     #[must_use]
     pub fn keys(&self) -> Vec<u64> {
         self.chosen_keys(POSITION_KEYS, CHANNEL_KEYS)
@@ -91,7 +92,7 @@ impl Fingerprint {
         let course = self.course.keys();
         let apart = channels.enumerate().flat_map(|(channel, (slots, count))| {
             let own = slots.iter().take(count);
-            own.map(move |&slot| mixed(slot ^ mixed(channel as u64 + 1)))
+            own.map(move |&slot| hash_of(slot ^ hash_of(channel as u64 + 1)))
         });
         let positions = self.slots.iter().take(position_keys).copied();
         positions
@@ -99,7 +100,7 @@ impl Fingerprint {
             .chain(
                 course
                     .iter()
-                    .map(|&slot| mixed(slot ^ mixed(course_number()))),
+                    .map(|&slot| hash_of(slot ^ hash_of(course_number()))),
             )
             .collect()
     }
@@ -110,23 +111,24 @@ fn course_number() -> u64 {
     u64::from_be_bytes(*b"a course")
 }
 
+/// Returns the share of equal hashes, 0 to 1.
 fn share(own: &[u64], others: &[u64]) -> f32 {
     let equal = own.iter().zip(others).filter(|(a, b)| a == b).count();
     equal as f32 / SLOTS as f32
 }
 
-/// The number that makes each hash function different.
+/// The salt of each hash function, which makes the functions independent.
 const SALTS: [u64; SLOTS] = {
     let mut salts = [0; SLOTS];
     let mut index = 0;
     while index < SLOTS {
-        salts[index] = mixed(index as u64 + 1);
+        salts[index] = hash_of(index as u64 + 1);
         index += 1;
     }
     salts
 };
 
-/// Returns the smallest hashes of the pieces, one for each hash function.
+/// Returns the smallest hash of all pieces for each of the first `count` hash functions.
 ///
 /// All pieces are hashed by one function before the next one, so that the smallest hash stays in a
 /// register.
@@ -134,11 +136,11 @@ fn smallest_hashes(pieces: &[u64], count: usize) -> Vec<u64> {
     let smallest = |salt: u64| {
         let mut least = u64::MAX;
         for piece in pieces {
-            let unfinished = unfinished(piece ^ salt);
+            let hash = before_last_step(piece ^ salt);
             // The upper bits of the hash are known, and nearly always greater than those of the
             // smallest hash so far.
-            if unfinished <= least | changed_last() {
-                least = finished(unfinished).min(least);
+            if hash <= least | bits_of_last_step() {
+                least = last_step(hash).min(least);
             }
         }
         least
@@ -146,30 +148,31 @@ fn smallest_hashes(pieces: &[u64], count: usize) -> Vec<u64> {
     SALTS.into_iter().take(count).map(smallest).collect()
 }
 
-fn is_enough(pieces: &[u64]) -> bool {
+/// Returns whether there are enough pieces to compare traces.
+fn are_enough(pieces: &[u64]) -> bool {
     pieces.len() >= PIECES_LEAST as usize
 }
 
-/// Returns the fingerprint of a session, or `None` if too few of its positions move. Simulated
-/// fixes count too: a replay may be marked as such.
+/// Returns the fingerprint of a session, or `None` if too few of its positions move. Fixes that are
+/// marked as simulated count too, because a copy may consist of them.
 #[must_use]
 pub fn trace_fingerprint(windows: &[Window]) -> Option<Fingerprint> {
-    let positions = positions(windows);
+    let positions = position_pieces(windows);
     let course = Course::of(fixes(windows));
-    if !is_enough(&positions) && !course.is_comparable() {
+    if !are_enough(&positions) && !course.is_comparable() {
         return None;
     }
     let channels = [
-        channel(fixes(windows).map(|fix| u64::from(fix.accuracy_m.to_bits()))),
-        channel(fixes(windows).filter_map(receiver)),
-        channel(
+        channel_pieces(fixes(windows).map(|fix| u64::from(fix.accuracy_m.to_bits()))),
+        channel_pieces(fixes(windows).filter_map(receiver_hash)),
+        channel_pieces(
             windows
                 .iter()
                 .filter_map(|window| Some(u64::from(window.pressure_hpa?.to_bits()))),
         ),
-        channel(windows.iter().filter_map(|window| {
+        channel_pieces(windows.iter().filter_map(|window| {
             let motion = window.motion?;
-            Some(both(motion.accel_mean, motion.accel_std))
+            Some(pair_bits(motion.accel_mean, motion.accel_std))
         })),
     ];
     Some(Fingerprint {
@@ -184,7 +187,7 @@ pub fn trace_fingerprint(windows: &[Window]) -> Option<Fingerprint> {
 }
 
 fn hashes_of_enough(pieces: &[u64]) -> Vec<u64> {
-    if is_enough(pieces) {
+    if are_enough(pieces) {
         smallest_hashes(pieces, SLOTS)
     } else {
         Vec::new()
@@ -197,20 +200,24 @@ fn fixes(windows: &[Window]) -> impl Iterator<Item = &Fix> {
         .flat_map(|window| window.fixes.iter().flatten())
 }
 
-/// Hashes the receiver's values other than the position, if at least two of them are present.
-fn receiver(fix: &Fix) -> Option<u64> {
+/// Returns the hash of a fix's speed, course and altitude, if at least two of them are present.
+fn receiver_hash(fix: &Fix) -> Option<u64> {
     let values = [fix.speed_mps, fix.bearing_deg, fix.altitude_m];
-    let told = values.iter().flatten().count();
+    let present = values.iter().flatten().count();
     let bits = values.map(|value| value.map_or(u64::MAX, |value| u64::from(value.to_bits())));
-    (told >= 2).then(|| bits.into_iter().fold(0, |hash, value| mixed(hash ^ value)))
+    (present >= 2).then(|| {
+        bits.into_iter()
+            .fold(0, |hash, value| hash_of(hash ^ value))
+    })
 }
 
-fn both(one: f32, other: f32) -> u64 {
+/// Returns the bits of two values as one number.
+fn pair_bits(one: f32, other: f32) -> u64 {
     u64::from(one.to_bits()) << 32 | u64::from(other.to_bits())
 }
 
 /// Returns the pieces of a channel: the hashes of its runs. A repeated value counts once.
-fn channel(values: impl Iterator<Item = u64>) -> Vec<u64> {
+fn channel_pieces(values: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut pieces = Vec::new();
     let mut run = [0_u64; RUN];
     let mut length = 0;
@@ -223,7 +230,7 @@ fn channel(values: impl Iterator<Item = u64>) -> Vec<u64> {
         length = RUN.min(length + 1);
         if length == RUN && is_varied(&run) {
             pieces.push(run.iter().fold(0x9e37_79b9_7f4a_7c15, |hash, &value| {
-                mixed(hash ^ value.wrapping_mul(0xff51_afd7_ed55_8ccd))
+                hash_of(hash ^ value.wrapping_mul(0xff51_afd7_ed55_8ccd))
             }));
         }
     }
@@ -243,7 +250,7 @@ fn is_varied(run: &[u64; RUN]) -> bool {
 }
 
 /// Returns the pieces of the positions: the hashes of successive displacements.
-fn positions(windows: &[Window]) -> Vec<u64> {
+fn position_pieces(windows: &[Window]) -> Vec<u64> {
     let mut pieces = Vec::new();
     let mut recent: Vec<(f32, f32)> = Vec::with_capacity(PIECE + 1);
     let mut last: Option<&Fix> = None;
@@ -275,6 +282,7 @@ fn positions(windows: &[Window]) -> Vec<u64> {
     pieces
 }
 
+/// Returns the hash of a piece's displacements, or `None` if they are too few or too short.
 fn piece_hash(steps: &[(f32, f32)]) -> Option<u64> {
     if steps.len() < PIECE {
         return None;
@@ -290,24 +298,24 @@ fn piece_hash(steps: &[(f32, f32)]) -> Option<u64> {
         .flat_map(|step| [step.0, step.1])
         .map(|metres| (metres / GRID_M).round() as i64 as u64);
     Some(quantised.fold(0x9e37_79b9_7f4a_7c15, |hash, value| {
-        mixed(hash ^ value.wrapping_mul(0xff51_afd7_ed55_8ccd))
+        hash_of(hash ^ value.wrapping_mul(0xff51_afd7_ed55_8ccd))
     }))
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
-const fn mixed(value: u64) -> u64 {
-    finished(unfinished(value))
+/// Returns the hash of a number by the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+const fn hash_of(value: u64) -> u64 {
+    last_step(before_last_step(value))
 }
 
-/// The finaliser without its last step. See [`changed_last`].
-const fn unfinished(value: u64) -> u64 {
+/// Returns the hash without the last step of the finaliser. See [`bits_of_last_step`].
+const fn before_last_step(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
 }
 
-/// The last step of the finaliser.
-const fn finished(value: u64) -> u64 {
+/// Applies the last step of the finaliser to a hash.
+const fn last_step(value: u64) -> u64 {
     value ^ last_shifted(value)
 }
 
@@ -318,7 +326,7 @@ const fn last_shifted(value: u64) -> u64 {
 
 /// Returns the bits that the last step of the finaliser changes. The bits above them are final
 /// before it.
-const fn changed_last() -> u64 {
+const fn bits_of_last_step() -> u64 {
     last_shifted(u64::MAX)
 }
 
@@ -328,9 +336,9 @@ mod tests {
 
     #[test]
     fn the_smallest_hashes_are_those_of_all_pieces() {
-        let pieces: Vec<u64> = (0..3_000).map(|number| mixed(number * 7 + 1)).collect();
+        let pieces: Vec<u64> = (0..3_000).map(|number| hash_of(number * 7 + 1)).collect();
         for (least, salt) in smallest_hashes(&pieces, SLOTS).into_iter().zip(SALTS) {
-            let expected = pieces.iter().map(|&piece| mixed(piece ^ salt)).min();
+            let expected = pieces.iter().map(|&piece| hash_of(piece ^ salt)).min();
             assert_eq!(Some(least), expected);
         }
     }

@@ -1,10 +1,10 @@
-//! Estimates how likely the telemetry or the claim is false: log-odds of independent groups of
-//! evidence.
+//! Estimates how likely the telemetry or the claim is false, from the log-odds of independent
+//! groups of evidence.
 //!
-//! `logit = prior + Σ over groups of min(Σ signals, cap) − reduction by poor visibility +
-//! acquittal`. Facts (flags of the platform, an exact replay) are not weakened by poor visibility;
-//! every inferred signal is, so that missing data cannot convict. Every term is an entry of the
-//! evidence, and the entries add up to the logit.
+//! `logit = prior + Σ over groups of min(Σ signals, cap) − reduction by poor visibility + evidence
+//! at the door`. Poor visibility reduces every inferred signal, so that missing data alone cannot
+//! make a session suspicious. It does not reduce facts: flags of the platform, and an exact copy of
+//! a trace. Every term is an entry of the evidence, and the entries add up to the logit.
 
 mod body;
 mod claim;
@@ -16,22 +16,23 @@ mod turns;
 
 use porchlight_schema::sample::SystemName;
 
-use super::climb::Climb;
-use super::doorstep::{Doorstep, Vertical};
-use super::evidence_log::{EvidenceLog, Explanation, Span, rounded, words};
+use super::Findings;
+use super::doorstep::Vertical;
+use super::evidence_log::{EvidenceLog, EvidenceText, Span, rounded};
 use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::fraud as weights;
-use super::place::{DropOffSign, Places};
+use super::place::DropOffSource;
 use super::scoring_context::ScoringContext;
-use super::visibility::Visibility;
+
 use crate::score::parameters::fraud::signals::{
     MOCK_PERSISTING, MOCK_PERSISTING_MS, MOCK_PERSISTING_SHARE, MOCK_SEVERAL,
 };
 use crate::window::Fix;
 
+/// The field of the insight that the evidence is about.
 const ABOUT: &str = "fraudScore";
 
-/// Groups of evidence that are independent of each other; signals within a group are not.
+/// A group of signals. Signals within a group depend on each other; groups do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Group {
     Flags,
@@ -39,7 +40,7 @@ enum Group {
     Body,
     Turns,
     Time,
-    Replay,
+    CopiedTrace,
     Outcome,
 }
 
@@ -50,7 +51,7 @@ impl Group {
         Self::Body,
         Self::Turns,
         Self::Time,
-        Self::Replay,
+        Self::CopiedTrace,
         Self::Outcome,
     ];
 
@@ -61,7 +62,7 @@ impl Group {
             Self::Body => "body against position",
             Self::Turns => "gyroscope against course",
             Self::Time => "time",
-            Self::Replay => "replay",
+            Self::CopiedTrace => "replay",
             Self::Outcome => "claim",
         }
     }
@@ -69,9 +70,10 @@ impl Group {
     /// Returns whether the group is a fact (a flag of the platform or an exact copy) rather than an
     /// inference.
     fn is_fact(self) -> bool {
-        matches!(self, Self::Flags | Self::Replay)
+        matches!(self, Self::Flags | Self::CopiedTrace)
     }
 
+    /// Returns the most points that the signals of the group may add together.
     fn cap(self, signals: &[&Signal]) -> f64 {
         match self {
             _ if self.is_fact() => weights::FACT_CAP,
@@ -82,59 +84,53 @@ impl Group {
     }
 }
 
-/// A signal of an untruth.
+/// A sign that the telemetry or the claim is false.
 struct Signal {
     group: Group,
     name: &'static str,
+    /// The log-odds that the signal adds.
     points: f64,
     span: Span,
-    words: Explanation,
+    text: EvidenceText,
 }
 
 fn is_far_teleport(signal: &&Signal) -> bool {
     signal.name == kinematics::FAR_TELEPORT
 }
 
-/// The fraud score and the flag.
+/// The fraud score, and whether the session is marked as suspicious.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Fraud {
     pub(crate) score: f64,
     pub(crate) suspicious: bool,
 }
 
-/// The other results of scoring that support or contradict the claim.
-pub(crate) struct Findings<'f> {
-    pub(crate) places: &'f Places,
-    pub(crate) climb: &'f Climb,
-    pub(crate) doorstep: &'f Doorstep,
-    pub(crate) visibility: &'f Visibility,
-}
-
-pub(crate) fn score(
-    scene: &ScoringContext<'_>,
+/// Computes the fraud score, and adds its evidence.
+pub(super) fn score(
+    ctx: &ScoringContext<'_>,
     findings: &Findings<'_>,
-    ledger: &mut EvidenceLog,
+    evidence: &mut EvidenceLog,
 ) -> Fraud {
-    let mock = mock_flags(scene);
-    let persists = mock
+    let mock = mock_signal(ctx);
+    let is_persistent = mock
         .as_ref()
         .is_some_and(|signal| signal.points >= weights::MOCK_PERSISTING);
     let mut signals: Vec<Signal> = mock.into_iter().collect();
-    signals.extend(integrity(scene));
-    signals.extend(kinematics::signals(scene));
-    signals.extend(body::signals(scene));
-    signals.extend(turns::signal(scene));
-    signals.extend(clock(scene));
-    signals.extend(replay(scene));
-    signals.extend(claim::signals(scene, findings));
+    signals.extend(integrity_signal(ctx));
+    signals.extend(kinematics::signals(ctx));
+    signals.extend(body::signals(ctx));
+    signals.extend(turns::signal(ctx));
+    signals.extend(clock_signal(ctx));
+    signals.extend(copied_trace_signal(ctx));
+    signals.extend(claim::signals(ctx, findings));
 
     let text = "Before any evidence, about one session in a hundred is false.";
-    let mut logit = ledger.add(
+    let mut logit = evidence.add(
         ABOUT,
         "prior",
         weights::PRIOR,
         None,
-        words(text, "This starting value is equal for all sessions."),
+        EvidenceText::new(text, "This starting value is equal for all sessions."),
     );
     let mut grounds = Vec::new();
     for group in Group::ALL {
@@ -148,32 +144,33 @@ pub(crate) fn score(
             Group::Outcome => findings.visibility.score,
             _ => findings.visibility.coverage,
         };
-        let points = account(group, &own, visibility, ledger);
+        let points = add_group(group, &own, visibility, evidence);
         logit += points;
         if points >= weights::GROUND {
             grounds.push(group.name());
         }
     }
-    // If the positions themselves are in doubt, a door that they show is no exonerating evidence.
-    let doubted = signals
+    // If the positions themselves are in doubt, a door that they show is no evidence for the
+    // courier.
+    let is_doubted = signals
         .iter()
         .any(|signal| signal.group.is_fact() || signal.points >= weights::DOUBT);
-    if !doubted && is_door_evidence(scene, findings) {
-        logit += acquit(findings, ledger);
+    if !is_doubted && has_door_evidence(ctx, findings) {
+        logit += add_door_evidence(findings, evidence);
     }
     let score = rounded(1.0 / (1.0 + libm::exp(-rounded(logit))));
-    let suspicious = score >= weights::SUSPICIOUS && (grounds.len() >= 2 || persists);
+    let suspicious = score >= weights::SUSPICIOUS && (grounds.len() >= 2 || is_persistent);
     if suspicious {
         let text = format!(
             "The fraud score is {score}. Independent signals: {}.",
             grounds.join(", ")
         );
-        ledger.add(
+        evidence.add(
             "suspiciousBehavior",
             "grounds",
             grounds.len() as f64,
             None,
-            words(
+            EvidenceText::new(
                 text,
                 "Each signal has its own possible innocent explanation.",
             ),
@@ -182,31 +179,36 @@ pub(crate) fn score(
     Fraud { score, suspicious }
 }
 
-/// Records consistent evidence at the door, and returns its contribution to the logit.
-fn acquit(findings: &Findings<'_>, ledger: &mut EvidenceLog) -> f64 {
-    let door = findings.places.door();
+/// Adds the evidence that the drop-off was at the door, and returns its points.
+fn add_door_evidence(findings: &Findings<'_>, evidence: &mut EvidenceLog) -> f64 {
+    let door = findings.places.door_stay();
     let span = door.map(|door| (door.from_ms, door.to_ms));
     let text = "Route, stay, mark and floor at the door agree with each other.";
-    ledger.add(
+    evidence.add(
         ABOUT,
         "door_evidence",
         weights::DOOR,
         span,
-        words(text, "This counts in favour of the courier."),
+        EvidenceText::new(text, "This counts in favour of the courier."),
     )
 }
 
-/// Records a group's signals, its cap and the reduction by visibility, and returns the group's
-/// contribution to the logit.
-fn account(group: Group, signals: &[&Signal], visibility: f64, ledger: &mut EvidenceLog) -> f64 {
+/// Adds the evidence of a group: its signals, its cap and the reduction by visibility. Returns the
+/// sum of their points.
+fn add_group(
+    group: Group,
+    signals: &[&Signal],
+    visibility: f64,
+    evidence: &mut EvidenceLog,
+) -> f64 {
     let mut sum = 0.0;
     for signal in signals {
-        sum += ledger.add(
+        sum += evidence.add(
             ABOUT,
             signal.name,
             signal.points,
             signal.span,
-            signal.words.clone(),
+            signal.text.clone(),
         );
     }
     let cap = group.cap(signals);
@@ -216,34 +218,35 @@ fn account(group: Group, signals: &[&Signal], visibility: f64, ledger: &mut Evid
             group.name(),
             cap
         );
-        sum += ledger.add(
+        sum += evidence.add(
             ABOUT,
             "group_cap",
             cap - sum,
             None,
-            words(text, NO_EXPLANATION),
+            EvidenceText::new(text, NO_EXPLANATION),
         );
     }
-    // Missing data cannot cause far jumps.
+    // Missing data cannot cause far jumps, so they count in full.
     let is_fact = group.is_fact() || signals.iter().any(is_far_teleport);
     if sum > 0.0 && !is_fact && visibility < 1.0 {
         let text = format!(
             "Inferred evidence ({}) is weighted by data quality ({visibility}).",
             group.name()
         );
-        sum += ledger.add(
+        sum += evidence.add(
             ABOUT,
             "visibility_factor",
             -sum * (1.0 - visibility),
             None,
-            words(text, "Missing data never counts against the courier."),
+            EvidenceText::new(text, "Missing data never counts against the courier."),
         );
     }
     sum
 }
 
-fn mock_flags(scene: &ScoringContext<'_>) -> Option<Signal> {
-    let all: Vec<&Fix> = scene
+/// Returns the signal of positions that the platform marked as simulated.
+fn mock_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
+    let all: Vec<&Fix> = ctx
         .input
         .windows
         .iter()
@@ -253,11 +256,11 @@ fn mock_flags(scene: &ScoringContext<'_>) -> Option<Signal> {
     let (first, last) = (mock.first()?, mock.last()?);
     let span = (first.t_ms, last.t_ms);
     let share = mock.len() as f64 / all.len() as f64;
-    let persists = mock.len() >= MOCK_PERSISTING
+    let is_persistent = mock.len() >= MOCK_PERSISTING
         && span.1.saturating_sub(span.0) >= MOCK_PERSISTING_MS
         && share >= MOCK_PERSISTING_SHARE;
     let (name, points) = match mock.len() {
-        _ if persists => ("mock_persisting", weights::MOCK_PERSISTING),
+        _ if is_persistent => ("mock_persisting", weights::MOCK_PERSISTING),
         count if count >= MOCK_SEVERAL => ("mock_several", weights::MOCK_SEVERAL),
         _ => ("mock_once", weights::MOCK_ONCE),
     };
@@ -266,7 +269,7 @@ fn mock_flags(scene: &ScoringContext<'_>) -> Option<Signal> {
         mock.len(),
         all.len()
     );
-    let words = words(
+    let text = EvidenceText::new(
         text,
         "A developer's phone, or a tool that feeds an external receiver.",
     );
@@ -275,17 +278,18 @@ fn mock_flags(scene: &ScoringContext<'_>) -> Option<Signal> {
         name,
         points,
         span: Some(span),
-        words,
+        text,
     })
 }
 
-fn integrity(scene: &ScoringContext<'_>) -> Option<Signal> {
-    let failed = scene
+/// Returns the signal of a failed integrity check of the platform.
+fn integrity_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
+    let failed = ctx
         .input
         .system
         .iter()
         .find(|(_, name)| *name == SystemName::IntegrityFailed)?;
-    let words = words(
+    let text = EvidenceText::new(
         "The platform's integrity check failed.",
         "A phone with a custom operating system fails it too.",
     );
@@ -295,12 +299,13 @@ fn integrity(scene: &ScoringContext<'_>) -> Option<Signal> {
         name: "integrity_failed",
         points: weights::INTEGRITY,
         span,
-        words,
+        text,
     })
 }
 
-fn clock(scene: &ScoringContext<'_>) -> Option<Signal> {
-    let changed = scene
+/// Returns the signal of a phone whose clock was changed during the session.
+fn clock_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
+    let changed = ctx
         .input
         .system
         .iter()
@@ -316,7 +321,7 @@ fn clock(scene: &ScoringContext<'_>) -> Option<Signal> {
         "The phone's clock was changed {} times during the session.",
         times.len()
     );
-    let words = words(
+    let text = EvidenceText::new(
         text,
         "The network corrected the time, or the phone crossed a time zone.",
     );
@@ -325,51 +330,56 @@ fn clock(scene: &ScoringContext<'_>) -> Option<Signal> {
         name: "clock_changed",
         points,
         span: Some((*first, *last)),
-        words,
+        text,
     })
 }
 
-/// Two sessions that one courier records at the same time, for two parcels of one stop, share one
-/// trace; neither is a copy.
-fn replay(scene: &ScoringContext<'_>) -> Option<Signal> {
-    let replay = scene.input.known.replay.filter(|replay| !replay.together)?;
+/// Returns the signal of a trace that repeats another session's. Two sessions that one courier
+/// records at the same time, for two parcels of one stop, share one trace, and neither is a copy.
+fn copied_trace_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
+    let copied = ctx
+        .input
+        .known
+        .copied_trace
+        .filter(|copied| !copied.together)?;
     let text = format!(
         "{:.0} % of the trace repeats session {}: neither noise nor pace repeats itself.",
-        f64::from(replay.similarity) * 100.0,
-        replay.session_id
+        f64::from(copied.similarity) * 100.0,
+        copied.session_id
     );
-    let words = words(
+    let text = EvidenceText::new(
         text,
         "The same batches may have been sent to two sessions by mistake.",
     );
     Some(Signal {
-        group: Group::Replay,
+        group: Group::CopiedTrace,
         name: "replayed_trace",
         points: weights::REPLAY,
         span: None,
-        words,
+        text,
     })
 }
 
-/// Returns whether door, mark and body agree: then the claim is very likely true, despite any
-/// anomalies of the position.
-fn is_door_evidence(scene: &ScoringContext<'_>, findings: &Findings<'_>) -> bool {
+/// Returns whether door, mark and body agree. The claim is then very likely true, whatever
+/// anomalies the positions have.
+fn has_door_evidence(ctx: &ScoringContext<'_>, findings: &Findings<'_>) -> bool {
     let marked = findings
         .places
         .drop_off
-        .is_some_and(|drop_off| drop_off.sign == DropOffSign::Mark);
-    let door = findings.places.door();
+        .is_some_and(|drop_off| drop_off.source == DropOffSource::Mark);
+    let door = findings.places.door_stay();
     let walked = findings.places.foot.zip(door).is_some_and(|(foot, door)| {
-        let windows = scene.windows(foot.from_ms, door.from_ms).iter();
+        let windows = ctx.windows(foot.from_ms, door.from_ms).iter();
         windows
             .filter(|window| {
-                super::scoring_context::body(window) == super::scoring_context::Body::Moving
+                super::scoring_context::body_state(window)
+                    == super::scoring_context::BodyState::Moving
             })
             .count()
             >= 5
     });
-    let level = findings.doorstep.up == Vertical::Right
-        || (findings.doorstep.up == Vertical::Unknown
-            && (scene.input.context.floor.is_none() || findings.climb.rise.is_none()));
-    findings.doorstep.right && marked && door.is_some() && walked && level
+    let level = findings.doorstep.vertical == Vertical::Right
+        || (findings.doorstep.vertical == Vertical::Unknown
+            && (ctx.input.context.floor.is_none() || findings.climb.rise.is_none()));
+    findings.doorstep.is_right && marked && door.is_some() && walked && level
 }

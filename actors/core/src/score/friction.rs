@@ -3,29 +3,30 @@
 use porchlight_schema::event::{EventType, Metadata, seconds};
 
 use super::attempts::Attempts;
-use super::evidence_log::{EvidenceLog, Span, rounded, words};
+use super::evidence_log::{EvidenceLog, EvidenceText, Span, rounded};
 use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::friction as weights;
 use super::place::Places;
-use super::scoring_context::{ScoringContext, end_of};
+use super::scoring_context::{ScoringContext, event_end_ms};
 
-/// Formats a count, such as `1 gate on the way.` or `2 gates on the way.`
-fn counted(count: usize, what: &str, when: &str) -> String {
+/// Formats a count as a sentence, such as `1 gate on the way.` or `2 gates on the way.`
+fn count_sentence(count: usize, noun: &str, when: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural} {when}.")
+    format!("{count} {noun}{plural} {when}.")
 }
 
-/// Computes `1 − e^(−x)`: the first minutes count most.
+/// Computes `1 − e^(−value / scale)`, so that the first minutes count most.
 fn saturating(value: f64, scale: f64) -> f64 {
     1.0 - libm::exp(-(value / scale).max(0.0))
 }
 
-struct Account<'l> {
-    ledger: &'l mut EvidenceLog,
-    sum: f64,
+/// The sum of the points so far, and the evidence to which each of them is added.
+struct FrictionTotal<'l> {
+    evidence: &'l mut EvidenceLog,
+    points: f64,
 }
 
-impl Account<'_> {
+impl FrictionTotal<'_> {
     fn add(
         &mut self,
         signal: &str,
@@ -35,32 +36,35 @@ impl Account<'_> {
         explanation: &'static str,
     ) {
         if points >= 0.0005 {
-            self.sum += self.ledger.add(
+            self.points += self.evidence.add(
                 "frictionScore",
                 signal,
                 points,
                 span,
-                words(text, explanation),
+                EvidenceText::new(text, explanation),
             );
         }
     }
 }
 
-/// Returns the friction score, the sum of its entries.
+/// Returns the friction score, which is the sum of the points of its evidence.
 pub(crate) fn score(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     places: &Places,
     attempts: &Attempts,
-    ledger: &mut EvidenceLog,
+    evidence: &mut EvidenceLog,
 ) -> f64 {
-    let mut account = Account { ledger, sum: 0.0 };
-    waits(scene, attempts, &mut account);
-    ways(scene, places, attempts, &mut account);
-    climbs(scene, places, &mut account);
+    let mut total = FrictionTotal {
+        evidence,
+        points: 0.0,
+    };
+    add_waits(ctx, attempts, &mut total);
+    add_paths(ctx, places, attempts, &mut total);
+    add_climbs(ctx, places, &mut total);
     if attempts.visits > 1 {
         let points = (f64::from(attempts.visits - 1) * weights::ATTEMPT).min(weights::ATTEMPT_CAP);
         let text = format!("It took {} visits to the door.", attempts.visits);
-        account.add(
+        total.add(
             "repeated_attempts",
             points,
             None,
@@ -68,48 +72,49 @@ pub(crate) fn score(
             "The recipient may have asked the courier to come back.",
         );
     }
-    if account.sum > 1.0 {
-        let over = 1.0 - account.sum;
+    if total.points > 1.0 {
+        let over = 1.0 - total.points;
         let text = "The score is limited to 1.".to_owned();
-        account.sum += account.ledger.add(
+        total.points += total.evidence.add(
             "frictionScore",
             "ceiling",
             over,
             None,
-            words(text, NO_EXPLANATION),
+            EvidenceText::new(text, NO_EXPLANATION),
         );
     }
-    if account.sum == 0.0 {
+    if total.points == 0.0 {
         let text = "Nothing made this delivery harder than others.".to_owned();
-        account.ledger.add(
+        total.evidence.add(
             "frictionScore",
             "none",
             0.0,
             None,
-            words(
+            EvidenceText::new(
                 text,
                 "Things that the phone could not measure are not counted.",
             ),
         );
     }
-    rounded(account.sum)
+    rounded(total.points)
 }
 
-fn waits(scene: &ScoringContext<'_>, attempts: &Attempts, account: &mut Account<'_>) {
-    let gates: Vec<_> = scene.events(EventType::Gate).collect();
+/// Adds the waits at gates and at the door.
+fn add_waits(ctx: &ScoringContext<'_>, attempts: &Attempts, total: &mut FrictionTotal<'_>) {
+    let gates: Vec<_> = ctx.events(EventType::Gate).collect();
     let gate_sec = gates
         .iter()
         .map(|event| match event.metadata {
             Metadata::Gate { wait_sec } => f64::from(wait_sec),
-            _ => seconds(end_of(event, scene.end_ms).saturating_sub(event.t_start_ms)),
+            _ => seconds(event_end_ms(event, ctx.end_ms).saturating_sub(event.t_start_ms)),
         })
-        // The sum of an empty iterator is −0, and would be written so.
+        // `sum` of an empty iterator is −0, which the text would show.
         .fold(0.0, |sum, waited_sec| sum + waited_sec);
     let door_sec = (seconds(attempts.at_door_ms) - weights::WAIT_FREE_SEC).max(0.0);
     let points = weights::WAIT * saturating(gate_sec + door_sec, weights::WAIT_SCALE_SEC);
     let text =
         format!("{gate_sec:.0} s waiting at gates; {door_sec:.0} s longer at the door than usual.");
-    account.add(
+    total.add(
         "waiting",
         points,
         attempts.door,
@@ -119,9 +124,9 @@ fn waits(scene: &ScoringContext<'_>, attempts: &Attempts, account: &mut Account<
     let points = (gates.len() as f64 * weights::GATE).min(weights::GATE_CAP);
     let span = gates
         .first()
-        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)));
-    let text = counted(gates.len(), "gate", "on the way");
-    account.add(
+        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)));
+    let text = count_sentence(gates.len(), "gate", "on the way");
+    total.add(
         "gates",
         points,
         span,
@@ -130,21 +135,22 @@ fn waits(scene: &ScoringContext<'_>, attempts: &Attempts, account: &mut Account<
     );
 }
 
-fn ways(
-    scene: &ScoringContext<'_>,
+/// Adds the paths on foot: retraced ones, the approach, and the way from the entrance to the door.
+fn add_paths(
+    ctx: &ScoringContext<'_>,
     places: &Places,
     attempts: &Attempts,
-    account: &mut Account<'_>,
+    total: &mut FrictionTotal<'_>,
 ) {
     let mut retraced_m = 0_u32;
-    for event in scene.events(EventType::Backtracking) {
+    for event in ctx.events(EventType::Backtracking) {
         if let Metadata::Backtracking { retraced_m: metres } = event.metadata {
             retraced_m = retraced_m.saturating_add(metres);
         }
     }
     let points = (f64::from(retraced_m) / 50.0 * weights::BACKTRACKING_PER_50_M)
         .min(weights::BACKTRACKING_CAP);
-    account.add(
+    total.add(
         "backtracking",
         points,
         None,
@@ -156,7 +162,7 @@ fn ways(
         let way_sec = seconds(door_ms.saturating_sub(entrance.at_ms));
         let points = weights::WAY_IN * saturating(way_sec, weights::WAY_IN_SCALE_SEC);
         let text = format!("{way_sec:.0} s from the entrance to the door.");
-        account.add(
+        total.add(
             "way_in",
             points,
             Some((entrance.at_ms, door_ms)),
@@ -169,7 +175,7 @@ fn ways(
         let approach_sec = seconds(until_ms.saturating_sub(foot.from_ms));
         let points = weights::APPROACH * saturating(approach_sec, weights::APPROACH_SCALE_SEC);
         let text = format!("{approach_sec:.0} s on foot to the building.");
-        account.add(
+        total.add(
             "approach",
             points,
             Some((foot.from_ms, until_ms)),
@@ -179,12 +185,13 @@ fn ways(
     }
 }
 
-fn climbs(scene: &ScoringContext<'_>, places: &Places, account: &mut Account<'_>) {
+/// Adds the stairs and the elevator rides before the drop-off.
+fn add_climbs(ctx: &ScoringContext<'_>, places: &Places, total: &mut FrictionTotal<'_>) {
     let until_ms = places
         .drop_off
-        .map_or(scene.end_ms, |drop_off| drop_off.at_ms);
+        .map_or(ctx.end_ms, |drop_off| drop_off.at_ms);
     let mut floors = 0_u32;
-    for event in scene
+    for event in ctx
         .events(EventType::Stairs)
         .filter(|event| event.t_start_ms <= until_ms)
     {
@@ -196,23 +203,23 @@ fn climbs(scene: &ScoringContext<'_>, places: &Places, account: &mut Account<'_>
         }
     }
     let points = (f64::from(floors) * weights::STAIRS_PER_FLOOR).min(weights::STAIRS_CAP);
-    account.add(
+    total.add(
         "stairs",
         points,
         None,
         format!("{floors} floors climbed on stairs."),
         "Storeys differ in height between buildings.",
     );
-    let rides = scene
+    let rides = ctx
         .events(EventType::Elevator)
         .filter(|event| event.t_start_ms <= until_ms)
         .count();
     let points = (rides as f64 * weights::ELEVATOR).min(weights::ELEVATOR_CAP);
-    account.add(
+    total.add(
         "elevator",
         points,
         None,
-        counted(rides, "elevator ride", "before the drop-off"),
+        count_sentence(rides, "elevator ride", "before the drop-off"),
         "Standing on an escalator looks the same.",
     );
 }

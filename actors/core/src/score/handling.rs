@@ -1,5 +1,5 @@
-//! Finds apparent rides that hands caused: a courier who hands over a parcel moves the phone up and
-//! down, as an elevator does when it starts and stops.
+//! Finds apparent rides that the courier's hands caused: while handing over a parcel, the courier
+//! moves the phone up and down, as an elevator does when it starts and stops.
 
 use porchlight_schema::event::{Event, EventType, Metadata};
 
@@ -7,23 +7,25 @@ use super::ScoreInput;
 use crate::score::parameters::place::handling::{DOORS_MS, STEPS_MAX};
 use crate::window::windows_between;
 
-/// Returns the time of an apparent ride in which the app's user reported a drop-off, if the session
-/// has no other one: nobody gives a parcel in an elevator, and a courier who forgot to report it at
-/// the door rode up before. Only the acceleration showed the ride.
+/// Returns the time of an apparent ride during which the courier reported a drop-off, if only the
+/// acceleration shows it and the session has no other ride. Nobody drops off a parcel in an
+/// elevator, and a courier who reports the drop-off only on the way down has another ride, on the
+/// way up.
 pub(super) fn apparent_ride(input: &ScoreInput<'_>, end_ms: u32) -> Option<(u32, u32)> {
     let rides = || {
         let events = input.events.iter();
         events.filter(|event| event.event_type == EventType::Elevator)
     };
-    let end_of = |ride: &Event| ride.t_end_ms.unwrap_or(end_ms);
+    let event_end_ms = |ride: &Event| ride.t_end_ms.unwrap_or(end_ms);
     let first = rides().next()?;
-    let mut span = (first.t_start_ms, end_of(first));
+    let mut span = (first.t_start_ms, event_end_ms(first));
     for ride in rides().skip(1) {
-        // The doors take longer than that to open and close, so it is one ride, or none.
+        // The doors take longer than that to open and close, so several apparent rides that are
+        // closer to each other have one cause.
         if ride.t_start_ms.saturating_sub(span.1) > DOORS_MS {
             return None;
         }
-        span.1 = span.1.max(end_of(ride));
+        span.1 = span.1.max(event_end_ms(ride));
     }
     let is_reported = input
         .marks
@@ -35,6 +37,7 @@ pub(super) fn apparent_ride(input: &ScoreInput<'_>, end_ms: u32) -> Option<(u32,
     (is_reported && is_still && !rides().any(is_measured)).then_some(span)
 }
 
+/// Returns whether a barometer measured the height of the ride.
 fn is_measured(ride: &Event) -> bool {
     !matches!(
         ride.metadata,

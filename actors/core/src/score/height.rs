@@ -1,4 +1,4 @@
-//! Height from pressure, and floors from height.
+//! Computes heights from air pressure.
 
 use crate::score::parameters::door::height::{
     BRIDGE_MS, COARSE_SECONDS_LEAST, COMPARABLE_MS, DRIFT_M_PER_MIN, LEVEL_SIGMA_M, SCALE_HEIGHT_M,
@@ -6,10 +6,11 @@ use crate::score::parameters::door::height::{
 };
 use crate::window::{WINDOW_MS, Window};
 
-/// A level: height above the first pressure, in metres.
+/// A height at a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Level {
     pub(crate) t_ms: u32,
+    /// The height above that of the session's first pressure, metres.
     pub(crate) height_m: f32,
 }
 
@@ -21,24 +22,25 @@ pub(crate) struct HeightTrack {
 
 impl HeightTrack {
     pub(crate) fn new(windows: &[Window]) -> Self {
-        let mut heard = windows
+        let readings: Vec<(u32, f32)> = windows
             .iter()
-            .filter_map(|window| Some((window.t_ms, window.pressure_hpa?)));
-        let heard: Vec<(u32, f32)> = heard.by_ref().filter(|(_, hpa)| *hpa > 0.0).collect();
-        if is_coarse(&heard) {
+            .filter_map(|window| Some((window.t_ms, window.pressure_hpa?)))
+            .filter(|(_, hpa)| *hpa > 0.0)
+            .collect();
+        if is_coarse(&readings) {
             return Self::default();
         }
-        let Some(&(_, first_hpa)) = heard.first() else {
+        let Some(&(_, first_hpa)) = readings.first() else {
             return Self::default();
         };
         let level = |&(t_ms, hpa): &(u32, f32)| Level {
             t_ms,
             height_m: (SCALE_HEIGHT_M * libm::log(f64::from(first_hpa) / f64::from(hpa))) as f32,
         };
-        let mut levels: Vec<Level> = heard.iter().map(level).collect();
+        let mut levels: Vec<Level> = readings.iter().map(level).collect();
         levels.sort_by_key(|level| level.t_ms);
         Self {
-            levels: bridged(&levels),
+            levels: with_gaps_filled(&levels),
         }
     }
 
@@ -64,9 +66,9 @@ impl HeightTrack {
     }
 }
 
-/// Returns the levels with one for each second between two readings of a barometer that reports
-/// rarely. The height between them counts as changing steadily.
-fn bridged(levels: &[Level]) -> Vec<Level> {
+/// Fills the seconds between two readings of a barometer that reports rarely. The height between
+/// them counts as changing steadily.
+fn with_gaps_filled(levels: &[Level]) -> Vec<Level> {
     let mut all: Vec<Level> = Vec::with_capacity(levels.len());
     for &level in levels {
         if let Some(&before) = all.last() {
@@ -92,29 +94,30 @@ fn bridged(levels: &[Level]) -> Vec<Level> {
 
 /// Returns whether the barometer reports whole hectopascals, 8 m each: then it cannot measure
 /// floors.
-fn is_coarse(heard: &[(u32, f32)]) -> bool {
+fn is_coarse(readings: &[(u32, f32)]) -> bool {
     let is_whole = |hpa: f32| (hpa - hpa.round()).abs() < WHOLE_HPA;
-    let whole = heard.iter().filter(|(_, hpa)| is_whole(*hpa)).count();
+    let whole = readings.iter().filter(|(_, hpa)| is_whole(*hpa)).count();
     // A steady pressure may be a whole number by chance: readings between whole numbers that come
     // without a leap show a fine barometer.
-    let leaps = heard
+    let has_leap = readings
         .iter()
-        .zip(heard.iter().skip(1))
+        .zip(readings.iter().skip(1))
         .any(|(a, b)| is_whole(a.1) && is_whole(b.1) && a.1.round() != b.1.round());
-    heard.len() >= COARSE_SECONDS_LEAST
-        && whole * 5 >= heard.len() * 4
-        && (leaps || whole == heard.len())
+    readings.len() >= COARSE_SECONDS_LEAST
+        && whole * 5 >= readings.len() * 4
+        && (has_leap || whole == readings.len())
 }
 
 /// A difference of two levels in metres, with its uncertainty (one standard deviation).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Rise {
+    /// The difference in metres, negative for down.
     pub(crate) metres: f32,
     pub(crate) sigma_m: f32,
 }
 
-/// Returns the rise from one level to the other, or `None` if the weather may have changed by more
-/// during that time.
+/// Returns the rise from one level to the other, or `None` if they are so far apart in time that
+/// the weather may have changed the pressure by more than the rise.
 pub(crate) fn rise(from: Level, to: Level) -> Option<Rise> {
     let apart_ms = to.t_ms.abs_diff(from.t_ms);
     if apart_ms > COMPARABLE_MS {

@@ -1,4 +1,4 @@
-//! Jumps: positions farther apart than their accuracies and any vehicle explain.
+//! Finds jumps: positions farther apart than their accuracies and any vehicle explain.
 
 use crate::geo::Place;
 use crate::score::parameters::place::jumps::{
@@ -13,8 +13,9 @@ pub(crate) struct Jump {
     /// The time of the first fix after the jump.
     pub(crate) t_ms: u32,
     /// Whether the positions stayed at the jump's destination; otherwise it was a single outlier.
-    pub(crate) stays: bool,
-    /// Whether the jump is so far, between positions that claim to be accurate, that no receiver misjudges it.
+    pub(crate) is_lasting: bool,
+    /// Whether the jump is so far, between positions that claim to be accurate, that no receiver
+    /// misjudges it.
     pub(crate) is_far: bool,
 }
 
@@ -30,6 +31,7 @@ pub(crate) fn distinct(fixes: &[Fix]) -> Vec<Fix> {
     distinct
 }
 
+/// Returns the accuracy of a fix by which a jump is judged, metres.
 fn accuracy_m(fix: &Fix) -> f32 {
     if fix.accuracy_known {
         fix.accuracy_m.max(5.0)
@@ -102,7 +104,7 @@ pub(crate) fn find(all: &[Fix], windows: &[Window]) -> Vec<Jump> {
         });
         jumps.push(Jump {
             t_ms: to.t_ms,
-            stays: there.count() + repeated >= STAYS_FIXES,
+            is_lasting: there.count() + repeated >= STAYS_FIXES,
             is_far: is_far(from, to),
         });
     }
@@ -140,13 +142,13 @@ fn is_at_rest(windows: &[Window], (from_ms, to_ms): (u32, u32)) -> bool {
             .is_some_and(|&spread| spread < REST_ACCEL_STD)
 }
 
-/// Removes the fixes reached by a jump, until they return to where they were before it, give or
-/// take a walk: the destination of a jump is no evidence of having been there. A jump that does not
-/// stay loses its single fix.
-pub(crate) fn take_out(fixes: &mut Vec<Fix>, jumps: &[Jump]) {
+/// Removes the fixes that a jump reached, because they do not show that the phone was there. After
+/// a lasting jump these are all fixes until one lies within a walk of the place before the jump;
+/// after any other jump it is a single fix.
+pub(crate) fn remove_jumped_fixes(fixes: &mut Vec<Fix>, jumps: &[Jump]) {
     let outliers: Vec<u32> = jumps
         .iter()
-        .filter(|jump| !jump.stays)
+        .filter(|jump| !jump.is_lasting)
         .map(|jump| jump.t_ms)
         .collect();
     let mut outlier: Option<Place> = None;
@@ -160,21 +162,21 @@ pub(crate) fn take_out(fixes: &mut Vec<Fix>, jumps: &[Jump]) {
     });
     let mut jumps = jumps
         .iter()
-        .filter(|jump| jump.stays)
+        .filter(|jump| jump.is_lasting)
         .map(|jump| jump.t_ms)
         .peekable();
-    let mut last_believed: Option<Fix> = None;
-    let mut believed = true;
+    let mut last_trusted: Option<Fix> = None;
+    let mut is_trusted = true;
     fixes.retain(|fix| {
         while jumps.next_if(|&t_ms| t_ms <= fix.t_ms).is_some() {
-            believed = last_believed.is_none_or(|last| {
+            is_trusted = last_trusted.is_none_or(|last| {
                 let seconds = fix.t_ms.saturating_sub(last.t_ms) as f32 / 1000.0;
                 last.place.distance_m(fix.place) <= RETURN_M + RETURN_MPS * seconds
             });
         }
-        if believed {
-            last_believed = Some(*fix);
+        if is_trusted {
+            last_trusted = Some(*fix);
         }
-        believed
+        is_trusted
     });
 }

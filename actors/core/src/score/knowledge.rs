@@ -32,21 +32,21 @@ pub struct LearnedPoint {
     pub weight: f32,
 }
 
-/// Another session with the same trace.
+/// Another session whose trace this session repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Replay {
+pub struct CopiedTrace {
     /// The ID of the other session.
     pub session_id: SessionId,
     /// The equal share of the trace, 0 to 1.
     pub similarity: f32,
-    /// Whether one courier recorded both sessions at the same time: then it is one trace with two
-    /// names, not a copy.
+    /// Whether one courier recorded both sessions at the same time. The two then share one trace,
+    /// and neither is a copy.
     #[serde(default)]
     pub together: bool,
 }
 
 /// Returns whether one courier recorded two sessions at the same time, as for two parcels of one
-/// stop: by the service's own times, each began before the other was completed. A replayed trace is
+/// stop: by the service's own times, each began before the other was completed. A copied trace is
 /// sent after it was recorded.
 #[must_use]
 pub fn recorded_together(
@@ -74,7 +74,8 @@ pub struct Knowledge {
     /// The learned drop-off point for this address.
     pub drop_off: Option<LearnedPoint>,
     /// An earlier session with the same trace, if one was found.
-    pub replay: Option<Replay>,
+    #[serde(rename = "replay")]
+    pub copied_trace: Option<CopiedTrace>,
 }
 
 impl Knowledge {
@@ -95,8 +96,8 @@ impl Knowledge {
     }
 }
 
-/// Returns whether a floor can have that height above the entrance, in metres; always false for the
-/// ground floor.
+/// Returns whether a floor can have that height above the entrance, in metres. The ground floor has
+/// none.
 fn is_storey(floor: i16, height_m: f32) -> bool {
     floor != 0 && STOREY_M.contains(&(height_m / f32::from(floor)))
 }
@@ -166,8 +167,8 @@ impl PlaceKnowledge {
         self.sessions.is_empty()
     }
 
-    /// Returns the knowledge on `day` (since 1970) about `address`, without replays: they are
-    /// looked up elsewhere.
+    /// Returns the knowledge on `day` (since 1970) about `address`, without a copied trace: those
+    /// are looked up elsewhere.
     #[must_use]
     pub fn known(&self, address: &Address, day: u32) -> Knowledge {
         let frame = LocalFrame::new(address.point);
@@ -181,7 +182,7 @@ impl PlaceKnowledge {
             floor_weights: floors.iter().map(|&(_, _, weight)| weight).collect(),
             entrance: self.place(frame, &weights, |facts| facts.entrance),
             drop_off: self.place(frame, &weights, |facts| facts.drop_off),
-            replay: None,
+            copied_trace: None,
         }
     }
 

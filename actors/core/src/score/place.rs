@@ -1,4 +1,5 @@
-//! Place and time: the stays on foot, the one at the door, the drop-off, and the entrance.
+//! Finds the places of a session and their times: the stays on foot, the drop-off with its stay at
+//! the door, and the entrance.
 
 mod ascent;
 pub(crate) mod entrance;
@@ -8,7 +9,7 @@ mod upstairs;
 
 use super::MarkName;
 use super::position::Estimate;
-use super::scoring_context::{Foot, ScoringContext};
+use super::scoring_context::{FootPeriod, ScoringContext};
 use crate::score::parameters::place::drop_off::{
     CLOCKS_APART_MS, EARLY_TAP_MS, INSTANT_MS, LATE_TAP_M, LATE_TAP_MS, LATE_TAP_SIGMAS,
     MARK_NEAR_MS,
@@ -16,32 +17,32 @@ use crate::score::parameters::place::drop_off::{
 use entrance::Entrance;
 use stays::Stay;
 
-/// The sign by which the drop-off is known.
+/// The evidence by which the drop-off is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DropOffSign {
+pub(crate) enum DropOffSource {
     /// A mark of the app.
     Mark,
-    /// Only the stay.
+    /// A stay that looks like one at a door.
     Stay,
     /// The proof of delivery.
     Pod,
 }
 
-/// The drop-off, as far as it was found.
+/// The moment and place of the drop-off.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DropOff {
     pub(crate) at_ms: u32,
-    pub(crate) sign: DropOffSign,
+    pub(crate) source: DropOffSource,
     /// The index of the stay, if it was on foot.
     pub(crate) stay: Option<usize>,
     pub(crate) estimate: Option<Estimate>,
     /// Whether the courier was on foot.
     pub(crate) on_foot: bool,
     /// The time of the app's mark, if it was made elsewhere, before or after the stay.
-    pub(crate) said_ms: Option<u32>,
+    pub(crate) claimed_ms: Option<u32>,
 }
 
-/// All results about places that the scores read.
+/// The places of a session, which all scores read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Places {
     pub(crate) stays: Vec<Stay>,
@@ -49,7 +50,7 @@ pub(crate) struct Places {
     pub(crate) entrance: Option<Entrance>,
     /// The period on foot that contains the drop-off, or else the period that came nearest to the
     /// address.
-    pub(crate) foot: Option<Foot>,
+    pub(crate) foot: Option<FootPeriod>,
     /// The time in which the vehicle stood near the address and the phone did not move on foot,
     /// although the app reported a drop-off or the vehicle drove away.
     pub(crate) not_carried: Option<(u32, u32)>,
@@ -59,17 +60,17 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    pub(crate) fn find(scene: &ScoringContext<'_>) -> Self {
-        let mut stays = stays::find(scene);
-        let marked = marked_at(scene);
+    pub(crate) fn find(ctx: &ScoringContext<'_>) -> Self {
+        let mut stays = stays::find(ctx);
+        let marked = marked_at(ctx);
         if let Some((at_ms, _)) = marked {
-            stays::add_marked(scene, &mut stays, at_ms);
+            stays::add_marked(ctx, &mut stays, at_ms);
         }
-        stays::judge(scene, &mut stays);
-        let drop_off = drop_off(scene, &stays, marked);
+        stays::rate(ctx, &mut stays);
+        let drop_off = drop_off(ctx, &stays, marked);
         let foot = drop_off
-            .and_then(|drop_off| foot_at(scene, drop_off.at_ms))
-            .or_else(|| nearest_foot(scene));
+            .and_then(|drop_off| foot_period_at(ctx, drop_off.at_ms))
+            .or_else(|| nearest_foot_period(ctx));
         let mut places = Self {
             stays,
             drop_off,
@@ -78,14 +79,14 @@ impl Places {
             not_carried: None,
             reached_ms: None,
         };
-        places.reached_ms = reached_ms(scene, &places);
-        places.entrance = entrance::find(scene, &places);
-        places.not_carried = halt::not_carried(scene, &places);
+        places.reached_ms = reached_ms(ctx, &places);
+        places.entrance = entrance::find(ctx, &places);
+        places.not_carried = halt::not_carried(ctx, &places);
         places
     }
 
-    /// Returns the stay of the drop-off.
-    pub(crate) fn door(&self) -> Option<&Stay> {
+    /// Returns the stay at the door at which the parcel was dropped off.
+    pub(crate) fn door_stay(&self) -> Option<&Stay> {
         self.drop_off
             .and_then(|drop_off| self.stays.get(drop_off.stay?))
     }
@@ -93,9 +94,9 @@ impl Places {
 
 /// Returns the app's last mark of the drop-off. A drop-off takes precedence over a photograph, and
 /// a photograph over the time at which a proof was attached, which may be long after.
-fn marked_at(scene: &ScoringContext<'_>) -> Option<(u32, DropOffSign)> {
+fn marked_at(ctx: &ScoringContext<'_>) -> Option<(u32, DropOffSource)> {
     let last = |wanted: &[MarkName]| {
-        let marks = scene.input.marks.iter();
+        let marks = ctx.input.marks.iter();
         marks
             .filter(|(_, name)| wanted.contains(name))
             .map(|&(t_ms, _)| t_ms)
@@ -103,35 +104,39 @@ fn marked_at(scene: &ScoringContext<'_>) -> Option<(u32, DropOffSign)> {
     };
     let handed = last(&[MarkName::HandedOver, MarkName::LeftAtDoor]);
     if let Some(at_ms) = handed.or_else(|| last(&[MarkName::PodCaptured])) {
-        return Some((at_ms, DropOffSign::Mark));
+        return Some((at_ms, DropOffSource::Mark));
     }
-    let at_ms = proof_at(scene)?;
-    foot_at(scene, at_ms).map(|_| (at_ms, DropOffSign::Pod))
+    let at_ms = proof_at(ctx)?;
+    foot_period_at(ctx, at_ms).map(|_| (at_ms, DropOffSource::Pod))
 }
 
-/// Returns the time of the proof of delivery on the phone's clock, if the two clocks can be compared.
+/// Returns the time of the proof of delivery on the phone's clock, if the clocks of phone and
+/// service can be compared.
 ///
-/// The proof's time is the service's, a sample's the phone's. Telemetry that continues long after the
-/// end was sent at a different pace than it was recorded, so the two cannot be compared. A phone whose
-/// clock is ahead seems to send as long after an end by the service's clock.
-pub(crate) fn proof_at(scene: &ScoringContext<'_>) -> Option<u32> {
-    let pod = scene.input.pod?;
-    let beyond_end_ms = scene.end_ms.saturating_sub(scene.input.duration_ms);
+/// The service sets the time of the proof, and the phone sets the times of the samples. If
+/// telemetry continues long after the end of the session, the phone sent it later than it recorded
+/// it, so the two clocks cannot be compared. A phone whose clock is ahead also seems to continue
+/// after the end, by as much as it is ahead.
+pub(crate) fn proof_at(ctx: &ScoringContext<'_>) -> Option<u32> {
+    let pod = ctx.input.pod?;
+    let beyond_end_ms = ctx.end_ms.saturating_sub(ctx.input.duration_ms);
     let comparable = beyond_end_ms.saturating_sub(pod.clock_ahead_ms) <= CLOCKS_APART_MS;
     pod.t_ms
-        .filter(|&pod_ms| comparable && pod_ms <= scene.end_ms)
+        .filter(|&pod_ms| comparable && pod_ms <= ctx.end_ms)
 }
 
+/// Finds the drop-off: at the app's mark or at the proof of delivery, or else at the stay that
+/// looks most like one at a door.
 fn drop_off(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     stays: &[Stay],
-    marked: Option<(u32, DropOffSign)>,
+    marked: Option<(u32, DropOffSource)>,
 ) -> Option<DropOff> {
-    if let Some((at_ms, sign)) = marked {
-        if let Some(late) = late_tap(scene, stays, at_ms) {
-            return Some(DropOff { sign, ..late });
+    if let Some((at_ms, source)) = marked {
+        if let Some(late) = late_tap(ctx, stays, at_ms) {
+            return Some(DropOff { source, ..late });
         }
-        let stay = stays::at(scene, stays, at_ms, MARK_NEAR_MS);
+        let stay = stays::nearest(ctx, stays, at_ms, MARK_NEAR_MS);
         let span = stay
             .and_then(|index| stays.get(index))
             .map(|stay| (stay.from_ms, stay.to_ms));
@@ -139,182 +144,181 @@ fn drop_off(
             at_ms.saturating_sub(INSTANT_MS),
             at_ms.saturating_add(INSTANT_MS),
         ));
-        let driving = scene.driving_at(at_ms).is_some();
-        let said = DropOff {
+        let driving = ctx.driving_at(at_ms).is_some();
+        let claimed = DropOff {
             at_ms,
-            sign,
+            source,
             stay: stay.filter(|_| !driving),
-            estimate: scene.estimate(from_ms, to_ms),
-            on_foot: !driving && foot_at(scene, at_ms).is_some(),
-            said_ms: None,
+            estimate: ctx.estimate(from_ms, to_ms),
+            on_foot: !driving && foot_period_at(ctx, at_ms).is_some(),
+            claimed_ms: None,
         };
-        let tapped_elsewhere = match (said.on_foot, said.stay) {
+        let tapped_elsewhere = match (claimed.on_foot, claimed.stay) {
             (true, Some(_)) => None,
-            (true, None) => tap_on_the_way_back(scene, stays, at_ms)
-                .or_else(|| tap_on_the_way_there(scene, stays, at_ms)),
-            (false, _) if driving => early_tap(scene, stays, at_ms),
-            // In the parked vehicle, after the return or before the walk.
-            (false, _) => stay_before(scene, stays, at_ms)
-                .map(|stay| said_at(stay, at_ms))
-                .or_else(|| early_tap(scene, stays, at_ms)),
+            (true, None) => tap_on_the_way_back(ctx, stays, at_ms)
+                .or_else(|| tap_on_the_way_there(ctx, stays, at_ms)),
+            (false, _) if driving => early_tap(ctx, stays, at_ms),
+            // The mark was made in the parked vehicle, after the return or before the walk.
+            (false, _) => stay_before(ctx, stays, at_ms)
+                .map(|stay| claimed_at(stay, at_ms))
+                .or_else(|| early_tap(ctx, stays, at_ms)),
         };
-        return Some(tapped_elsewhere.map_or(said, |stay| DropOff { sign, ..stay }));
+        return Some(tapped_elsewhere.map_or(claimed, |stay| DropOff { source, ..stay }));
     }
-    let best = stays::best(scene, stays)?;
+    let best = stays::best(ctx, stays)?;
     let stay = stays.get(best)?;
     Some(DropOff {
         at_ms: stay.from_ms / 2 + stay.to_ms / 2,
-        sign: DropOffSign::Stay,
+        source: DropOffSource::Stay,
         stay: Some(best),
         estimate: stay.estimate,
         on_foot: true,
-        said_ms: None,
+        claimed_ms: None,
     })
 }
 
-/// Handles a drop-off mark made while driving, minutes after a stay at the address: the courier
-/// tapped late, and the stay is the drop-off.
-fn late_tap(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
-    scene.driving_at(at_ms)?;
-    stay_before(scene, stays, at_ms)
+/// Returns the drop-off of a courier who marked it while driving, minutes after a stay at the
+/// address. The courier tapped late, and the stay is the drop-off.
+fn late_tap(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+    ctx.driving_at(at_ms)?;
+    stay_before(ctx, stays, at_ms)
 }
 
 /// Returns the stay at the address within the minutes before a late tap.
-fn stay_before(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
-    best_at_address(scene, stays, (at_ms.saturating_sub(LATE_TAP_MS), at_ms))
+fn stay_before(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+    best_at_address(ctx, stays, (at_ms.saturating_sub(LATE_TAP_MS), at_ms))
 }
 
-/// Handles a drop-off mark made on foot, minutes after a stay at the address without a drive between:
-/// the courier tapped on the way back. A climb may lie between if no other stay does. The stay is the
-/// drop-off; the claim keeps its time and place.
-fn tap_on_the_way_back(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+/// Returns the drop-off of a courier who marked it on foot, minutes after a stay at the address and
+/// without a drive between: the courier tapped on the way back. A climb may lie between if no other
+/// stay does. The stay is the drop-off, and `claimed_ms` is the time of the mark.
+fn tap_on_the_way_back(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     let since_ms = at_ms.saturating_sub(LATE_TAP_MS);
     let is_before = |stay: &Stay| stay.to_ms >= since_ms && stay.to_ms <= at_ms;
-    let on_this_floor = best_of(scene, stays, |stay| {
-        is_before(stay) && !stays::are_parted(scene, stay, at_ms, &stays::CLIMBS_AND_DRIVES)
+    let on_this_floor = best_of(ctx, stays, |stay| {
+        is_before(stay) && !stays::are_separated(ctx, stay, at_ms, &stays::CLIMBS_AND_DRIVES)
     });
     let last_ms = stays
         .iter()
-        .filter(|stay| !stay.passage && stay.from_ms <= at_ms)
+        .filter(|stay| !stay.is_passage && stay.from_ms <= at_ms)
         .map(|stay| stay.from_ms)
         .max();
     let stay = on_this_floor.or_else(|| {
-        best_of(scene, stays, |stay| {
+        best_of(ctx, stays, |stay| {
             is_before(stay)
                 && last_ms.is_none_or(|last_ms| stay.from_ms >= last_ms)
-                && !stays::are_parted(scene, stay, at_ms, &stays::DRIVES)
+                && !stays::are_separated(ctx, stay, at_ms, &stays::DRIVES)
         })
     })?;
-    Some(said_at(stay, at_ms))
+    Some(claimed_at(stay, at_ms))
 }
 
-/// Handles a drop-off mark made on foot, minutes before a stay at the address without a drive between:
-/// the courier tapped on the way to the door. The claim keeps its time and place.
-fn tap_on_the_way_there(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+/// Returns the drop-off of a courier who marked it on foot, minutes before a stay at the address
+/// and without a drive between: the courier tapped on the way to the door. `claimed_ms` is the time
+/// of the mark.
+fn tap_on_the_way_there(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     let until_ms = at_ms.saturating_add(EARLY_TAP_MS);
-    let stay = best_of(scene, stays, |stay| {
+    let stay = best_of(ctx, stays, |stay| {
         stay.from_ms >= at_ms
             && stay.to_ms <= until_ms
-            && !stays::are_parted(scene, stay, at_ms, &stays::DRIVES)
+            && !stays::are_separated(ctx, stay, at_ms, &stays::DRIVES)
     })?;
-    Some(said_at(stay, at_ms))
+    Some(claimed_at(stay, at_ms))
 }
 
-/// Returns the drop-off at a stay that was claimed at another time.
-fn said_at(stay: DropOff, at_ms: u32) -> DropOff {
+/// Returns the drop-off with the time at which the app claimed it.
+fn claimed_at(stay: DropOff, at_ms: u32) -> DropOff {
     DropOff {
-        said_ms: Some(at_ms),
+        claimed_ms: Some(at_ms),
         ..stay
     }
 }
 
-/// Handles a drop-off mark made in the vehicle, minutes before a stay at the address: the courier
-/// tapped early. The stay is the drop-off; the claim keeps its time and place.
-fn early_tap(scene: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
+/// Returns the drop-off of a courier who marked it in the vehicle, minutes before a stay at the
+/// address: the courier tapped early. The stay is the drop-off, and `claimed_ms` is the time of the
+/// mark.
+fn early_tap(ctx: &ScoringContext<'_>, stays: &[Stay], at_ms: u32) -> Option<DropOff> {
     let until_ms = at_ms.saturating_add(EARLY_TAP_MS);
-    best_at_address(scene, stays, (at_ms, until_ms)).map(|stay| said_at(stay, at_ms))
+    best_at_address(ctx, stays, (at_ms, until_ms)).map(|stay| claimed_at(stay, at_ms))
 }
 
-/// Returns the stay at the address within a time range that looks most like one at a door.
+/// Returns the stay at the address with the most points, among those that end in a time range.
 fn best_at_address(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     stays: &[Stay],
     (from_ms, to_ms): (u32, u32),
 ) -> Option<DropOff> {
-    best_of(scene, stays, |stay| {
+    best_of(ctx, stays, |stay| {
         stay.to_ms >= from_ms && stay.to_ms <= to_ms
     })
 }
 
-/// Returns the stay at the address that looks most like one at a door, among those that `may_be` it.
-/// It takes a pause that resembles a pause at a gate only if there is no other stay.
+/// Returns the stay at the address with the most points, among those that `may_be` accepts. It
+/// takes a pause that looks like one at a gate only if there is no other stay.
 fn best_of(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     stays: &[Stay],
     may_be: impl Fn(&Stay) -> bool,
 ) -> Option<DropOff> {
-    let best = |is_able: &dyn Fn(&Stay) -> bool| {
-        let able = stays.iter().enumerate().filter(|(_, stay)| {
+    let best = |is_candidate: &dyn Fn(&Stay) -> bool| {
+        let candidates = stays.iter().enumerate().filter(|(_, stay)| {
             may_be(stay)
-                && is_able(stay)
+                && is_candidate(stay)
                 && stay.estimate.is_some()
-                && may_be_at_address(scene, stay)
+                && may_be_at_address(ctx, stay)
         });
-        able.max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points))
+        candidates.max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points))
     };
-    let (index, stay) = best(&|stay| !stay.passage).or_else(|| best(&|stay| !stay.before_ride))?;
+    let (index, stay) =
+        best(&|stay| !stay.is_passage).or_else(|| best(&|stay| !stay.is_before_ride))?;
     Some(DropOff {
         at_ms: stay.from_ms / 2 + stay.to_ms / 2,
-        sign: DropOffSign::Mark,
+        source: DropOffSource::Mark,
         stay: Some(index),
         estimate: stay.estimate,
         on_foot: true,
-        said_ms: None,
+        claimed_ms: None,
     })
 }
 
-/// Returns whether nothing places a stay away from the address.
-fn may_be_at_address(scene: &ScoringContext<'_>, stay: &Stay) -> bool {
+/// Returns whether a stay may be at the address, which includes a stay without a position.
+fn may_be_at_address(ctx: &ScoringContext<'_>, stay: &Stay) -> bool {
     stay.estimate.is_none_or(|estimate| {
-        let (distance_m, sigma_m) = scene.offset_from_address(estimate);
+        let (distance_m, sigma_m) = ctx.offset_from_address(estimate);
         distance_m <= (LATE_TAP_SIGMAS * sigma_m).max(LATE_TAP_M)
     })
 }
 
 /// Returns the time of the drop-off on foot, or else the end of a session in which the courier was
 /// last on foot.
-fn reached_ms(scene: &ScoringContext<'_>, places: &Places) -> Option<u32> {
+fn reached_ms(ctx: &ScoringContext<'_>, places: &Places) -> Option<u32> {
     match places.drop_off {
         Some(drop_off) => drop_off.on_foot.then_some(drop_off.at_ms),
         None => places
             .foot
-            .filter(|foot| foot.to_ms >= scene.end_ms)
+            .filter(|foot| foot.to_ms >= ctx.end_ms)
             .map(|foot| foot.to_ms),
     }
 }
 
 /// Returns the period on foot at an instant. Marks may fall a moment before or after it.
-pub(crate) fn foot_at(scene: &ScoringContext<'_>, t_ms: u32) -> Option<Foot> {
-    let near = |foot: &&Foot| {
+pub(crate) fn foot_period_at(ctx: &ScoringContext<'_>, t_ms: u32) -> Option<FootPeriod> {
+    let near = |foot: &&FootPeriod| {
         foot.from_ms <= t_ms.saturating_add(INSTANT_MS)
             && t_ms <= foot.to_ms.saturating_add(INSTANT_MS)
     };
-    scene.feet.iter().find(near).copied()
+    ctx.foot_periods.iter().find(near).copied()
 }
 
-/// Returns the period in which the courier came nearest on foot, by the distance less its
-/// uncertainty (address and fix).
-fn nearest_foot(scene: &ScoringContext<'_>) -> Option<Foot> {
-    let nearest_m = |foot: &Foot| {
-        let fixes = scene
-            .fixes(foot.from_ms, foot.to_ms.saturating_add(1))
-            .iter();
+/// Returns the period on foot in which a fix was nearest to the address.
+fn nearest_foot_period(ctx: &ScoringContext<'_>) -> Option<FootPeriod> {
+    let nearest_m = |foot: &FootPeriod| {
+        let fixes = ctx.fixes(foot.from_ms, foot.to_ms.saturating_add(1)).iter();
         fixes
             .map(|fix| fix.place.distance_m(crate::geo::Place::default()))
             .fold(f32::INFINITY, f32::min)
     };
-    scene
-        .feet
+    ctx.foot_periods
         .iter()
         .copied()
         .min_by(|a, b| nearest_m(a).total_cmp(&nearest_m(b)))

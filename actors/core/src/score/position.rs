@@ -37,16 +37,16 @@ pub(crate) fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
 }
 
 /// Combines several estimates of one place, weighted by accuracy. Fixes inside a building may be
-/// far off and claim to be exact: if they contradict the outdoor fixes and the way walked from
-/// there, they are left out.
+/// far off and claim to be exact, so they are left out if they contradict the estimates from
+/// outdoor fixes and the distance walked since.
 pub(crate) fn fused(inside: Option<Estimate>, outside: [Option<Estimate>; 2]) -> Option<Estimate> {
     let [before, after] = outside;
     let anchored = match (before, after) {
         (Some(before), Some(after)) if contradict(before, after) => match inside {
-            // Two against one, if there are two.
+            // The source outside that agrees with the one inside is right.
             Some(inside) if !contradict(inside, before) => mean_estimate(&[inside, before]),
             Some(inside) if !contradict(inside, after) => mean_estimate(&[inside, after]),
-            _ => return widest(before, after),
+            _ => return covering_both(before, after),
         },
         (Some(before), Some(after)) => mean_estimate(&[before, after]),
         (one, other) => one.or(other),
@@ -64,8 +64,8 @@ fn contradict(a: Estimate, b: Estimate) -> bool {
     a.place.distance_m(b.place) > CONTRADICT_SIGMAS * sigma_m
 }
 
-/// Returns an estimate between two sources of which one is wrong.
-fn widest(a: Estimate, b: Estimate) -> Option<Estimate> {
+/// Returns an estimate between two sources of which one is wrong. Its accuracy covers both.
+fn covering_both(a: Estimate, b: Estimate) -> Option<Estimate> {
     let middle = mean_estimate(&[a, b])?;
     Some(Estimate {
         sigma_m: middle.sigma_m.max(a.place.distance_m(b.place) / 2.0),
@@ -73,6 +73,8 @@ fn widest(a: Estimate, b: Estimate) -> Option<Estimate> {
     })
 }
 
+/// Returns the mean of estimates, weighted by accuracy. Their errors are partly correlated, so the
+/// mean is at most a little more exact than the best of them.
 fn mean_estimate(sources: &[Estimate]) -> Option<Estimate> {
     let (mut weights, mut east, mut north, mut best_m) = (0.0_f32, 0.0_f32, 0.0_f32, f32::INFINITY);
     for source in sources {

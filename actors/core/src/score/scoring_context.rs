@@ -18,7 +18,7 @@ use crate::window::{Fix, WINDOW_MS, Window, windows_between};
 
 /// A period on foot, from the first step after a vehicle to the last one before the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Foot {
+pub(crate) struct FootPeriod {
     pub(crate) from_ms: u32,
     pub(crate) to_ms: u32,
     /// The time at which the vehicle was parked before it, or `None` if there was no vehicle.
@@ -27,9 +27,12 @@ pub(crate) struct Foot {
 
 /// The activity of the body in one second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Body {
+pub(crate) enum BodyState {
+    /// The body walks.
     Moving,
+    /// The body does not walk.
     Still,
+    /// The phone sent too little to distinguish the two.
     Unknown,
 }
 
@@ -41,9 +44,9 @@ pub(crate) fn median(values: &mut [f32]) -> Option<f32> {
 }
 
 /// Returns the body's activity in `window`, as far as the phone shows it.
-pub(crate) fn body(window: &Window) -> Body {
+pub(crate) fn body_state(window: &Window) -> BodyState {
     if window.steps.is_some_and(|steps| steps > 0) {
-        return Body::Moving;
+        return BodyState::Moving;
     }
     match window.motion {
         Some(motion)
@@ -51,22 +54,22 @@ pub(crate) fn body(window: &Window) -> Body {
                 .cadence_hz
                 .is_some_and(|cadence_hz| cadence_hz >= GAIT_HZ) =>
         {
-            Body::Moving
+            BodyState::Moving
         }
-        Some(motion) if motion.accel_std < STILL_ACCEL_STD => Body::Still,
-        Some(_) => Body::Unknown,
-        None if window.steps == Some(0) => Body::Still,
-        None => Body::Unknown,
+        Some(motion) if motion.accel_std < STILL_ACCEL_STD => BodyState::Still,
+        Some(_) => BodyState::Unknown,
+        None if window.steps == Some(0) => BodyState::Still,
+        None => BodyState::Unknown,
     }
 }
 
 /// The session, prepared once and read by every part of scoring.
 pub(crate) struct ScoringContext<'a> {
     pub(crate) input: &'a ScoreInput<'a>,
-    /// The events, without drives that the steps disprove and rides that were hands.
+    /// The events, without drives that the steps disprove and rides that hands caused.
     pub(crate) timeline: Vec<&'a Event>,
     /// The time of an apparent ride in which hands moved the phone at a door.
-    pub(crate) handled: Option<(u32, u32)>,
+    pub(crate) apparent_ride: Option<(u32, u32)>,
     /// The fixes with a credible position: exact enough, not marked as simulated, not reached by a
     /// jump.
     pub(crate) fixes: Vec<Fix>,
@@ -77,7 +80,7 @@ pub(crate) struct ScoringContext<'a> {
     /// The distance walked up to each window, in metres.
     walked_m: Vec<f32>,
     pub(crate) height: HeightTrack,
-    pub(crate) feet: Vec<Foot>,
+    pub(crate) foot_periods: Vec<FootPeriod>,
     /// The time of the drop-off with which the session began on foot.
     pub(crate) began_at_door: Option<u32>,
     /// The end of the session, or of the telemetry if that continues beyond.
@@ -90,20 +93,20 @@ impl<'a> ScoringContext<'a> {
             .windows
             .iter()
             .rev()
-            .find(|window| window.alive)
+            .find(|window| window.has_measurement)
             .map_or(0, Window::end_ms);
         let end_ms = input.duration_ms.max(heard_ms).min(super::END_MS_MAX);
-        let handled = handling::apparent_ride(input, end_ms);
+        let apparent_ride = handling::apparent_ride(input, end_ms);
         let mut timeline = timeline(input, end_ms);
-        if handled.is_some() {
+        if apparent_ride.is_some() {
             timeline.retain(|event| event.event_type != EventType::Elevator);
         }
         let mut fixes = usable_fixes(input.windows);
         let jumps = jumps::find(&fixes, input.windows);
         let received_ms = fixes.iter().map(|fix| fix.t_ms).collect();
-        jumps::take_out(&mut fixes, &jumps);
-        let mut feet = feet(&timeline, end_ms);
-        let began_at_door = begin_at_door(&mut feet, &timeline, input, end_ms);
+        jumps::remove_jumped_fixes(&mut fixes, &jumps);
+        let mut foot_periods = foot_periods(&timeline, end_ms);
+        let began_at_door = start_at_door(&mut foot_periods, &timeline, input, end_ms);
         Self {
             input,
             fixes,
@@ -111,10 +114,10 @@ impl<'a> ScoringContext<'a> {
             jumps,
             walked_m: walked_m(input, &timeline, end_ms),
             height: HeightTrack::new(input.windows),
-            feet,
+            foot_periods,
             began_at_door,
             timeline,
-            handled,
+            apparent_ride,
             end_ms,
         }
     }
@@ -142,7 +145,7 @@ impl<'a> ScoringContext<'a> {
     /// Returns the drive at `t_ms`, if the phone was in a moving vehicle.
     pub(crate) fn driving_at(&self, t_ms: u32) -> Option<&'a Event> {
         self.events(EventType::Driving)
-            .find(|event| event.t_start_ms <= t_ms && t_ms <= end_of(event, self.end_ms))
+            .find(|event| event.t_start_ms <= t_ms && t_ms <= event_end_ms(event, self.end_ms))
     }
 
     /// Returns the metres walked on the level in `from_ms..to_ms`, or `None` if a vehicle lies
@@ -152,7 +155,7 @@ impl<'a> ScoringContext<'a> {
         let drives = self.events(EventType::Driving);
         if drives
             .into_iter()
-            .any(|event| event.t_start_ms < to_ms && end_of(event, self.end_ms) > from_ms)
+            .any(|event| event.t_start_ms < to_ms && event_end_ms(event, self.end_ms) > from_ms)
         {
             return None;
         }
@@ -180,13 +183,13 @@ impl<'a> ScoringContext<'a> {
             .rev()
             .filter(good)
             .take(ANCHORS)
-            .filter_map(|fix| self.seen_from(fix, from_ms));
+            .filter_map(|fix| self.estimate_from_anchor(fix, from_ms));
         let later = self.fixes(to_ms, to_ms.saturating_add(ANCHOR_AGE_MS));
         let after = later
             .iter()
             .filter(good)
             .take(ANCHORS)
-            .filter_map(|fix| self.seen_from(fix, to_ms));
+            .filter_map(|fix| self.estimate_from_anchor(fix, to_ms));
         let best = |a: &Estimate, b: &Estimate| a.sigma_m.total_cmp(&b.sigma_m);
         fused(inside, [before.min_by(best), after.min_by(best)])
     }
@@ -202,10 +205,12 @@ impl<'a> ScoringContext<'a> {
             .chain(self.events(EventType::GpsLost))
             .chain(self.events(EventType::Stairs))
             .chain(self.events(EventType::Elevator))
-            .any(|event| overlap_ms((event.t_start_ms, end_of(event, self.end_ms)), near) > 0)
+            .any(|event| overlap_ms((event.t_start_ms, event_end_ms(event, self.end_ms)), near) > 0)
     }
 
-    fn seen_from(&self, anchor: &Fix, t_ms: u32) -> Option<Estimate> {
+    /// Estimates the position at `t_ms` from an earlier or later fix, and the distance walked
+    /// between. Returns `None` if a drive lies between.
+    fn estimate_from_anchor(&self, anchor: &Fix, t_ms: u32) -> Option<Estimate> {
         let strayed_m = self.walked_m(anchor.t_ms, t_ms)? * WAY_TO_DISTANCE;
         let accuracy_m = anchor.accuracy_m.max(SIGMA_LEAST_M);
         let sigma_m = (accuracy_m * accuracy_m + strayed_m * strayed_m).sqrt();
@@ -215,8 +220,8 @@ impl<'a> ScoringContext<'a> {
         })
     }
 
-    /// Returns the level on which a period on foot began.
-    pub(crate) fn level_before(&self, foot: Foot) -> Option<Level> {
+    /// Returns the height level at the start of a period on foot.
+    pub(crate) fn level_before(&self, foot: FootPeriod) -> Option<Level> {
         let to_ms = foot.from_ms.saturating_add(BEFORE_MS);
         self.height.level(foot.from_ms, to_ms)
     }
@@ -230,7 +235,7 @@ impl<'a> ScoringContext<'a> {
 }
 
 /// Returns the end of an event, or the session's end for an open event (which should not occur).
-pub(crate) fn end_of(event: &Event, end_ms: u32) -> u32 {
+pub(crate) fn event_end_ms(event: &Event, end_ms: u32) -> u32 {
     event
         .t_end_ms
         .unwrap_or(if event.is_open() {
@@ -246,6 +251,7 @@ pub(crate) fn overlap_ms(a: (u32, u32), b: (u32, u32)) -> u32 {
     a.1.min(b.1).saturating_sub(a.0.max(b.0))
 }
 
+/// Returns the fixes that are exact enough and not marked as simulated, in order of time.
 fn usable_fixes(windows: &[Window]) -> Vec<Fix> {
     let mut fixes: Vec<Fix> = windows
         .iter()
@@ -265,7 +271,7 @@ fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32
             .iter()
             .filter(move |event| event.event_type == event_type);
         events
-            .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+            .map(|event| (event.t_start_ms, event_end_ms(event, end_ms)))
             .collect()
     };
     let (walking, stairs) = (spans(EventType::Walking), spans(EventType::Stairs));
@@ -276,7 +282,7 @@ fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32
             .is_some_and(|span| t_ms < span.1)
     };
     let counted = are_steps_counted(input.windows, &walking);
-    let tells_cadence = |window: &Window| {
+    let reports_cadence = |window: &Window| {
         window
             .motion
             .is_some_and(|motion| motion.cadence_hz.is_some())
@@ -292,7 +298,7 @@ fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32
         let way_m = match (counted, cadence_hz) {
             (true, _) => f32::from(window.steps.unwrap_or(0)) * STEP_M,
             (false, Some(cadence_hz)) => cadence_hz.min(3.0) * STEP_M,
-            (false, None) if !tells_cadence(window) && is_in(&walking, window.t_ms) => WALK_MPS,
+            (false, None) if !reports_cadence(window) && is_in(&walking, window.t_ms) => WALK_MPS,
             (false, None) => 0.0,
         };
         sum += if is_in(&stairs, window.t_ms) {
@@ -329,16 +335,16 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
                 EventType::GpsDegraded | EventType::GpsLost
             )
         })
-        .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+        .map(|event| (event.t_start_ms, event_end_ms(event, end_ms)))
         .collect();
     let walks: Vec<(u32, u32)> = input
         .events
         .iter()
         .filter(|event| event.event_type == EventType::Walking)
-        .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+        .map(|event| (event.t_start_ms, event_end_ms(event, end_ms)))
         .collect();
     let is_doubtful = |event: &Event| {
-        let span = (event.t_start_ms, end_of(event, end_ms));
+        let span = (event.t_start_ms, event_end_ms(event, end_ms));
         let length_ms = span.1 - span.0;
         if event.event_type != EventType::Driving || length_ms >= DOUBTFUL_DRIVE_MS {
             return false;
@@ -346,7 +352,7 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         let windows = windows_between(input.windows, span.0, span.1);
         let gait = windows
             .iter()
-            .filter(|window| body(window) == Body::Moving)
+            .filter(|window| body_state(window) == BodyState::Moving)
             .count() as u32;
         let poor_ms = bad
             .iter()
@@ -370,15 +376,18 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         .collect()
 }
 
-/// Handles a session that begins with a drop-off, before any drive and climb and after hardly a step: it begins on foot at the
-/// door. Returns the time of the mark.
-fn begin_at_door(
-    feet: &mut [Foot],
+/// Extends the first period on foot to the start of the session, if the session begins at the door:
+/// with a mark of a drop-off before any drive or climb, and after hardly a step. Returns the time
+/// of that mark.
+fn start_at_door(
+    foot_periods: &mut [FootPeriod],
     timeline: &[&Event],
     input: &ScoreInput<'_>,
     end_ms: u32,
 ) -> Option<u32> {
-    let first = feet.first_mut().filter(|foot| foot.parked_ms.is_none())?;
+    let first = foot_periods
+        .first_mut()
+        .filter(|foot| foot.parked_ms.is_none())?;
     let marks = input.marks.iter();
     let mark_ms = marks
         .filter(|(_, name)| name.is_drop_off())
@@ -388,7 +397,12 @@ fn begin_at_door(
     let walked_ms = before
         .clone()
         .filter(|event| event.event_type == EventType::Walking)
-        .map(|event| overlap_ms((event.t_start_ms, end_of(event, end_ms)), (0, mark_ms)))
+        .map(|event| {
+            overlap_ms(
+                (event.t_start_ms, event_end_ms(event, end_ms)),
+                (0, mark_ms),
+            )
+        })
         .fold(0, u32::saturating_add);
     let is_climb =
         |event: &&Event| matches!(event.event_type, EventType::Stairs | EventType::Elevator);
@@ -400,14 +414,14 @@ fn begin_at_door(
 }
 
 /// Returns the periods on foot: the times between drives with enough steps in them.
-fn feet(timeline: &[&Event], end_ms: u32) -> Vec<Foot> {
+fn foot_periods(timeline: &[&Event], end_ms: u32) -> Vec<FootPeriod> {
     let mut movements: Vec<&Event> = timeline
         .iter()
         .copied()
         .filter(|event| event.event_type.is_movement())
         .collect();
     movements.sort_by_key(|event| event.t_start_ms);
-    let mut feet = Vec::new();
+    let mut foot_periods = Vec::new();
     let mut parked_ms = None;
     let mut periods = movements
         .split(|event| event.event_type == EventType::Driving)
@@ -416,10 +430,11 @@ fn feet(timeline: &[&Event], end_ms: u32) -> Vec<Foot> {
         .iter()
         .filter(|event| event.event_type == EventType::Driving);
     while let Some(period) = periods.next() {
-        let foot = foot_of(period, parked_ms, end_ms);
-        // After the last drive nothing takes the courier away: a stay at the end still belongs to the time on foot.
+        let foot = foot_period_of(period, parked_ms, end_ms);
+        // After the last drive no vehicle takes the courier away, so a stay at the end still
+        // belongs to the period on foot.
         let is_last = periods.peek().is_none();
-        feet.extend(foot.map(|foot| Foot {
+        foot_periods.extend(foot.map(|foot| FootPeriod {
             to_ms: if is_last {
                 end_ms.max(foot.to_ms)
             } else {
@@ -427,18 +442,19 @@ fn feet(timeline: &[&Event], end_ms: u32) -> Vec<Foot> {
             },
             ..foot
         }));
-        parked_ms = drives.next().map(|drive| end_of(drive, end_ms));
+        parked_ms = drives.next().map(|drive| event_end_ms(drive, end_ms));
     }
-    feet
+    foot_periods
 }
 
-fn foot_of(period: &[&Event], parked_ms: Option<u32>, end_ms: u32) -> Option<Foot> {
+/// Returns the period on foot between two drives, or `None` if it is too short.
+fn foot_period_of(period: &[&Event], parked_ms: Option<u32>, end_ms: u32) -> Option<FootPeriod> {
     let on_foot = period
         .iter()
         .filter(|event| event.event_type != EventType::Stopped);
     let spans: Vec<(u32, u32)> = on_foot
         .clone()
-        .map(|event| (event.t_start_ms, end_of(event, end_ms)))
+        .map(|event| (event.t_start_ms, event_end_ms(event, end_ms)))
         .collect();
     let total_ms = spans
         .iter()
@@ -446,13 +462,12 @@ fn foot_of(period: &[&Event], parked_ms: Option<u32>, end_ms: u32) -> Option<Foo
         .fold(0, u32::saturating_add);
     let first = on_foot.clone().next()?;
     let to_ms = spans.iter().map(|span| span.1).max()?;
-    // A climb without a walk before it: the walk was not detected, but the way began at the
-    // vehicle.
+    // Before a climb without a walk, the walk was not detected: the path began at the vehicle.
     let from_ms = match first.event_type {
         EventType::Walking => first.t_start_ms,
         _ => parked_ms.unwrap_or(0).min(first.t_start_ms),
     };
-    (total_ms >= ON_FOOT_LEAST_MS).then_some(Foot {
+    (total_ms >= ON_FOOT_LEAST_MS).then_some(FootPeriod {
         from_ms,
         to_ms,
         parked_ms,

@@ -1,15 +1,16 @@
-//! Measures how complete the data is, relative to the device's channels.
+//! Measures how complete the data is, relative to the channels of the device.
 //!
-//! Time is cut into bins of five seconds. A channel covers most of a bin with its first sample, and
-//! the rest by its sample frequency compared with its best frequency. A channel that the device
-//! does not claim to have may be absent; whether it counts as absent or as lost is decided in the
-//! session's favour, so that losing the last sample of a channel never raises the score.
+//! Time is divided into bins of five seconds. The first sample of a channel covers a part of a bin
+//! ([`weights::HEARD`]); more samples cover the rest, compared with the channel's usual frequency.
+//! If the device does not declare its sensors, a silent channel may be absent or lost. The reading
+//! with the higher score counts, so that losing the last sample of a channel never raises the
+//! score.
 
 mod silence;
 
 use porchlight_schema::sample::{Kind, SystemName};
 
-use super::evidence_log::{EvidenceLog, rounded, words};
+use super::evidence_log::{EvidenceLog, EvidenceText, rounded};
 use super::parameters::weights::visibility as weights;
 use super::place::Places;
 use super::scoring_context::ScoringContext;
@@ -22,21 +23,28 @@ use crate::score::parameters::door::visibility::{
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Visibility {
     pub(crate) score: f64,
-    /// The score without the deduction for a phone left in the vehicle: how well the phone itself
-    /// was observed.
+    /// The score without the deduction for a phone left in the vehicle: the completeness of the
+    /// phone's own data.
     pub(crate) coverage: f64,
     /// The coverage of the position over the whole session.
     pub(crate) position: f64,
-    /// The score of the time up to the last sample, if a long silence follows it: the app was stopped late.
+    /// The score of the time up to the last sample if a long silence follows it, because the app
+    /// was stopped late. It is at least `score`.
     pub(crate) until_silence: f64,
 }
 
+/// A part of the data whose completeness is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Channel {
+    /// The fixes.
     Position,
+    /// The motion of the body: steps, `motion` or `imu`.
     Motion,
+    /// The air pressure.
     Pressure,
+    /// Samples of any measuring kind, and an unchanged clock.
     Stream,
+    /// The marks of the app.
     Marks,
 }
 
@@ -59,7 +67,8 @@ impl Channel {
         }
     }
 
-    fn words(self) -> (&'static str, &'static str) {
+    /// Returns the signal of the evidence, and the name that begins its text.
+    fn signal_and_name(self) -> (&'static str, &'static str) {
         match self {
             Self::Position => ("position_coverage", "Position"),
             Self::Motion => ("motion_coverage", "Body motion"),
@@ -91,27 +100,30 @@ impl Channel {
 
 /// A channel with its weight and coverage.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Part {
+struct ChannelCoverage {
     channel: Channel,
-    /// The channel's share of the whole.
+    /// The channel's weight in the score.
     weight: f64,
+    /// The coverage of the whole session, 0 to 1.
     whole: f64,
+    /// The coverage of the time around the drop-off, 0 to 1.
     critical: f64,
 }
 
-impl Part {
+impl ChannelCoverage {
+    /// Returns the weighted mean of both coverages.
     fn coverage(&self) -> f64 {
         weights::WHOLE * self.whole + weights::CRITICAL * self.critical
     }
 }
 
 pub(crate) fn score(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     places: &Places,
-    ledger: &mut EvidenceLog,
+    evidence: &mut EvidenceLog,
 ) -> Visibility {
-    let critical = critical_span(scene, places);
-    let parts = parts(scene, places, critical, scene.end_ms);
+    let critical = critical_span(ctx, places);
+    let parts = parts(ctx, places, critical, ctx.end_ms);
     let position = parts
         .iter()
         .find(|part| part.channel == Channel::Position)
@@ -119,7 +131,7 @@ pub(crate) fn score(
     let total: f64 = parts.iter().map(|part| part.weight).sum();
     let mut sum = 0.0;
     for part in &parts {
-        let (signal, name) = part.channel.words();
+        let (signal, name) = part.channel.signal_and_name();
         let points = if total > 0.0 {
             part.weight / total * part.coverage()
         } else {
@@ -131,88 +143,93 @@ pub(crate) fn score(
         );
         let explanation =
             "Phones save power, and some lack a sensor. GPS lost inside a building does not count.";
-        sum += ledger.add(
+        sum += evidence.add(
             "visibilityScore",
             signal,
             points,
             None,
-            words(text, explanation),
+            EvidenceText::new(text, explanation),
         );
     }
-    sum -= little(scene, sum, ledger);
-    sum -= left_out(scene, sum, ledger);
+    sum -= little_data_deduction(ctx, sum, evidence);
+    sum -= batches_deduction(ctx, sum, evidence);
     let coverage = rounded(sum.clamp(0.0, 1.0));
-    sum -= not_carried(places, sum, ledger);
+    sum -= not_carried_deduction(places, sum, evidence);
     let score = rounded(sum.clamp(0.0, 1.0));
     Visibility {
         score,
         coverage,
         position,
-        until_silence: until_silence(scene, places, critical).map_or(score, |it| it.max(score)),
+        until_silence: until_silence(ctx, places, critical).map_or(score, |share| share.max(score)),
     }
 }
 
-/// Returns the coverage of the time up to the last sample, reduced only for little data, if a long silence follows and a stay
-/// at a door was recorded before it.
-fn until_silence(scene: &ScoringContext<'_>, places: &Places, critical: (u32, u32)) -> Option<f64> {
-    places.door()?;
-    let mut windows = scene.input.windows.iter().rev();
-    let last_ms = windows.find(|window| window.alive)?.end_ms();
-    if scene.end_ms.saturating_sub(last_ms) < SILENT_END_MS {
+/// Returns the coverage of the time up to the last sample, reduced only for little data. Returns
+/// `None` unless a long silence follows and a stay at a door was recorded before it.
+fn until_silence(ctx: &ScoringContext<'_>, places: &Places, critical: (u32, u32)) -> Option<f64> {
+    places.door_stay()?;
+    let mut windows = ctx.input.windows.iter().rev();
+    let last_ms = windows.find(|window| window.has_measurement)?.end_ms();
+    if ctx.end_ms.saturating_sub(last_ms) < SILENT_END_MS {
         return None;
     }
     let critical = (critical.0.min(last_ms), critical.1.min(last_ms));
-    let parts = parts(scene, places, critical, last_ms);
-    let heard_share = (heard_sec(scene) / weights::WHOLE_SEC).min(1.0);
-    Some(rounded(coverage_of(&parts) * heard_share))
+    let parts = parts(ctx, places, critical, last_ms);
+    let data_share = (data_sec(ctx) / weights::WHOLE_SEC).min(1.0);
+    Some(rounded(coverage_of(&parts) * data_share))
 }
 
 /// Returns the number of seconds with data.
-fn heard_sec(scene: &ScoringContext<'_>) -> f64 {
-    let heard = scene.input.windows.iter().filter(|window| window.alive);
-    heard.count() as f64
+fn data_sec(ctx: &ScoringContext<'_>) -> f64 {
+    let sampled_sec = ctx
+        .input
+        .windows
+        .iter()
+        .filter(|window| window.has_measurement);
+    sampled_sec.count() as f64
 }
 
 /// Returns the coverage of all channels by their weights.
-fn coverage_of(parts: &[Part]) -> f64 {
+fn coverage_of(parts: &[ChannelCoverage]) -> f64 {
     let total: f64 = parts.iter().map(|part| part.weight).sum();
     let covered = parts.iter().map(|part| part.weight * part.coverage());
     covered.sum::<f64>() / total.max(f64::MIN_POSITIVE)
 }
 
-/// Returns the deduction for very little data, however complete the few seconds are.
-fn little(scene: &ScoringContext<'_>, sum: f64, ledger: &mut EvidenceLog) -> f64 {
-    let heard_sec = heard_sec(scene);
-    let missing = 1.0 - heard_sec / weights::WHOLE_SEC;
+/// Returns the deduction for a session with very few seconds of data, and adds its evidence.
+fn little_data_deduction(ctx: &ScoringContext<'_>, sum: f64, evidence: &mut EvidenceLog) -> f64 {
+    let data_sec = data_sec(ctx);
+    let missing = 1.0 - data_sec / weights::WHOLE_SEC;
     if sum <= 0.0 || missing <= 0.0 {
         return 0.0;
     }
-    let text = format!("Only {heard_sec:.0} s of data were received.");
+    let text = format!("Only {data_sec:.0} s of data were received.");
     let explanation = "The app may have been started late, or closed early.";
-    -ledger.add(
+    -evidence.add(
         "visibilityScore",
         "little_data",
         -sum * missing,
         None,
-        words(text, explanation),
+        EvidenceText::new(text, explanation),
     )
 }
 
-/// Returns the deduction for batches that were left out.
-fn left_out(scene: &ScoringContext<'_>, sum: f64, ledger: &mut EvidenceLog) -> f64 {
-    let missing = scene.input.missing_batches;
+/// Returns the deduction for quarantined batches, and adds the evidence for these and for missing
+/// batches.
+fn batches_deduction(ctx: &ScoringContext<'_>, sum: f64, evidence: &mut EvidenceLog) -> f64 {
+    let missing = ctx.input.missing_batches;
     if missing > 0 {
         let text = format!("{missing} batches never arrived; their time counts as not covered.");
         let explanation = "The phone had no network, or the app was closed.";
-        ledger.add(
+        evidence.add(
             "visibilityScore",
             "missing_batches",
             0.0,
             None,
-            words(text, explanation),
+            EvidenceText::new(text, explanation),
         );
     }
-    let quarantined = scene.input.quarantined_batches;
+    let quarantined = ctx.input.quarantined_batches;
     if quarantined == 0 {
         return 0.0;
     }
@@ -221,17 +238,17 @@ fn left_out(scene: &ScoringContext<'_>, sum: f64, ledger: &mut EvidenceLog) -> f
         .min(sum);
     let text = format!("{quarantined} batches could not be processed and were left out.");
     let explanation = "A fault of the service, not of the courier.";
-    -ledger.add(
+    -evidence.add(
         "visibilityScore",
         "quarantined_batches",
         -points,
         None,
-        words(text, explanation),
+        EvidenceText::new(text, explanation),
     )
 }
 
-/// Returns the deduction for a phone that the courier did not carry.
-fn not_carried(places: &Places, sum: f64, ledger: &mut EvidenceLog) -> f64 {
+/// Returns the deduction for a phone that the courier did not carry, and adds its evidence.
+fn not_carried_deduction(places: &Places, sum: f64, evidence: &mut EvidenceLog) -> f64 {
     let Some(halt) = places
         .not_carried
         .filter(|_| sum > weights::NOT_CARRIED_CAP)
@@ -241,17 +258,18 @@ fn not_carried(places: &Places, sum: f64, ledger: &mut EvidenceLog) -> f64 {
     let text = "The vehicle stood near the address, but the phone recorded no walking.";
     let explanation = "The phone stayed in the vehicle while the courier went to the door.";
     let over = weights::NOT_CARRIED_CAP - sum;
-    -ledger.add(
+    -evidence.add(
         "visibilityScore",
         "phone_not_carried",
         over,
         Some(halt),
-        words(text, explanation),
+        EvidenceText::new(text, explanation),
     )
 }
 
-/// Returns the time span with the highest weight.
-fn critical_span(scene: &ScoringContext<'_>, places: &Places) -> (u32, u32) {
+/// Returns the critical span: the time around the drop-off, or else around the fix nearest to the
+/// address.
+fn critical_span(ctx: &ScoringContext<'_>, places: &Places) -> (u32, u32) {
     if let Some(drop_off) = places.drop_off {
         let from_ms = places.entrance.map_or(
             drop_off.at_ms.saturating_sub(CRITICAL_BEFORE_MS),
@@ -262,74 +280,74 @@ fn critical_span(scene: &ScoringContext<'_>, places: &Places) -> (u32, u32) {
             drop_off
                 .at_ms
                 .saturating_add(CRITICAL_MARGIN_MS)
-                .min(scene.end_ms),
+                .min(ctx.end_ms),
         );
     }
-    let nearest = scene.fixes.iter().min_by(|a, b| {
+    let nearest = ctx.fixes.iter().min_by(|a, b| {
         a.place
             .distance_m(Place::default())
             .total_cmp(&b.place.distance_m(Place::default()))
     });
-    nearest.map_or((0, scene.end_ms), |fix| {
+    nearest.map_or((0, ctx.end_ms), |fix| {
         let half_ms = CRITICAL_BEFORE_MS / 2;
         (
             fix.t_ms.saturating_sub(half_ms),
-            fix.t_ms.saturating_add(half_ms).min(scene.end_ms),
+            fix.t_ms.saturating_add(half_ms).min(ctx.end_ms),
         )
     })
 }
 
 /// The number of seconds of each bin with a sample of a channel.
 struct Bins {
-    heard: Vec<u8>,
+    sampled_sec: Vec<u8>,
     /// The bins that count as covered although the channel was silent.
-    granted: Vec<bool>,
+    covered: Vec<bool>,
 }
 
 impl Bins {
     fn new(end_ms: u32) -> Self {
         let count = end_ms.div_ceil(BIN_MS) as usize;
         Self {
-            heard: vec![0; count],
-            granted: vec![false; count],
+            sampled_sec: vec![0; count],
+            covered: vec![false; count],
         }
     }
 
     /// Records a sample; call it once for each second.
-    fn hear(&mut self, t_ms: u32) {
-        if let Some(bin) = self.heard.get_mut((t_ms / BIN_MS) as usize) {
+    fn count_second(&mut self, t_ms: u32) {
+        if let Some(bin) = self.sampled_sec.get_mut((t_ms / BIN_MS) as usize) {
             *bin = bin.saturating_add(1);
         }
     }
 
-    fn grant(&mut self, t_ms: u32) {
-        if let Some(bin) = self.granted.get_mut((t_ms / BIN_MS) as usize) {
+    fn cover(&mut self, t_ms: u32) {
+        if let Some(bin) = self.covered.get_mut((t_ms / BIN_MS) as usize) {
             *bin = true;
         }
     }
 
-    fn is_heard(&self, t_ms: u32) -> bool {
-        let bin = self.heard.get((t_ms / BIN_MS) as usize);
-        bin.is_some_and(|heard| *heard > 0)
+    fn has_sample(&self, t_ms: u32) -> bool {
+        let bin = self.sampled_sec.get((t_ms / BIN_MS) as usize);
+        bin.is_some_and(|sampled_sec| *sampled_sec > 0)
     }
 
-    fn any(&self) -> bool {
-        self.heard.iter().any(|heard| *heard > 0)
+    fn has_any_sample(&self) -> bool {
+        self.sampled_sec.iter().any(|sampled_sec| *sampled_sec > 0)
     }
 
     /// Returns the usual number of seconds of a bin with a sample when the channel works best: nine
     /// tenths of its bins have no more.
     fn usual(&self) -> u8 {
-        let mut heard: Vec<u8> = self
-            .heard
+        let mut sampled_sec: Vec<u8> = self
+            .sampled_sec
             .iter()
             .copied()
-            .filter(|heard| *heard > 0)
+            .filter(|sampled_sec| *sampled_sec > 0)
             .collect();
-        heard.sort_unstable();
-        let place = heard.len() * 9 / 10;
-        heard
-            .get(place.min(heard.len().saturating_sub(1)))
+        sampled_sec.sort_unstable();
+        let place = sampled_sec.len() * 9 / 10;
+        sampled_sec
+            .get(place.min(sampled_sec.len().saturating_sub(1)))
             .copied()
             .unwrap_or(1)
             .max(1)
@@ -337,48 +355,54 @@ impl Bins {
 
     fn share(&self, (from_ms, to_ms): (u32, u32)) -> f64 {
         let first = (from_ms / BIN_MS) as usize;
-        let last = (to_ms.div_ceil(BIN_MS) as usize).clamp(first, self.heard.len().max(first));
-        let heard = self.heard.get(first..last).unwrap_or_default();
-        let granted = self.granted.get(first..last).unwrap_or_default();
-        if heard.is_empty() {
+        let last =
+            (to_ms.div_ceil(BIN_MS) as usize).clamp(first, self.sampled_sec.len().max(first));
+        let sampled_sec = self.sampled_sec.get(first..last).unwrap_or_default();
+        let covered = self.covered.get(first..last).unwrap_or_default();
+        if sampled_sec.is_empty() {
             return 0.0;
         }
         let usual = f64::from(self.usual());
-        let value = |(&heard, &granted): (&u8, &bool)| match heard {
-            _ if granted => 1.0,
+        let value = |(&sampled_sec, &covered): (&u8, &bool)| match sampled_sec {
+            _ if covered => 1.0,
             0 => 0.0,
             heard => weights::HEARD + (1.0 - weights::HEARD) * (f64::from(heard) / usual).min(1.0),
         };
-        heard.iter().zip(granted).map(value).sum::<f64>() / heard.len() as f64
+        sampled_sec.iter().zip(covered).map(value).sum::<f64>() / sampled_sec.len() as f64
     }
 }
 
 /// Returns the channels with their coverage of the time up to `end_ms`.
 fn parts(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     places: &Places,
     critical: (u32, u32),
     end_ms: u32,
-) -> Vec<Part> {
+) -> Vec<ChannelCoverage> {
     let (mut position, mut motion) = (Bins::new(end_ms), Bins::new(end_ms));
     let (mut pressure, mut stream) = (Bins::new(end_ms), Bins::new(end_ms));
-    for window in scene.input.windows.iter().filter(|window| window.alive) {
-        stream.hear(window.t_ms);
-        if window.hears_body() {
-            motion.hear(window.t_ms);
+    for window in ctx
+        .input
+        .windows
+        .iter()
+        .filter(|window| window.has_measurement)
+    {
+        stream.count_second(window.t_ms);
+        if window.has_body_data() {
+            motion.count_second(window.t_ms);
         }
         if window.pressure_hpa.is_some() {
-            pressure.hear(window.t_ms);
+            pressure.count_second(window.t_ms);
         }
     }
-    let mut seconds: Vec<u32> = scene.received_ms.iter().map(|t_ms| t_ms / 1_000).collect();
+    let mut seconds: Vec<u32> = ctx.received_ms.iter().map(|t_ms| t_ms / 1_000).collect();
     seconds.dedup();
     for second in seconds {
-        position.hear(second * 1_000);
+        position.count_second(second * 1_000);
     }
-    silence::cover_uncounted(scene, &mut motion, &stream);
-    silence::cover_indoors(scene, places, &mut position, (&motion, &pressure));
-    let changes = scene
+    silence::cover_uncounted(ctx, &mut motion, &stream);
+    silence::cover_indoors(ctx, places, &mut position, (&motion, &pressure));
+    let changes = ctx
         .input
         .system
         .iter()
@@ -386,7 +410,7 @@ fn parts(
         .count();
     let clock = (1.0 - changes as f64 * weights::CLOCK_CHANGE).max(0.0);
     let seen = [&position, &motion, &pressure, &stream];
-    let mut parts: Vec<Part> = Channel::ALL
+    let mut parts: Vec<ChannelCoverage> = Channel::ALL
         .into_iter()
         .zip(seen)
         .filter_map(|(channel, bins)| {
@@ -399,9 +423,9 @@ fn parts(
                 bins.share((0, end_ms)) * factor,
                 bins.share(critical) * factor,
             );
-            match channel.is_declared(&scene.input.context.sensors) {
-                Some(false) if !bins.any() => None,
-                _ => Some(Part {
+            match channel.is_declared(&ctx.input.context.sensors) {
+                Some(false) if !bins.has_any_sample() => None,
+                _ => Some(ChannelCoverage {
                     channel,
                     weight: channel.weight(),
                     whole,
@@ -410,34 +434,30 @@ fn parts(
             }
         })
         .collect();
-    if Channel::Marks.is_declared(&scene.input.context.sensors) == Some(true) {
-        let covered = if scene.input.marks.is_empty() {
-            0.0
-        } else {
-            1.0
-        };
-        parts.push(Part {
+    if Channel::Marks.is_declared(&ctx.input.context.sensors) == Some(true) {
+        let covered = if ctx.input.marks.is_empty() { 0.0 } else { 1.0 };
+        parts.push(ChannelCoverage {
             channel: Channel::Marks,
             weight: weights::MARKS,
             whole: covered,
             critical: covered,
         });
     }
-    if scene.input.context.sensors.is_empty() {
-        parts = in_favour(parts);
+    if ctx.input.context.sensors.is_empty() {
+        parts = most_favourable(parts);
     }
     parts
 }
 
-/// Handles a device that declares nothing: it may lack a channel, so the most favourable
-/// interpretation counts. An absent channel keeps a part of its share, uncovered, because the
-/// device did not declare its absence.
-fn in_favour(parts: Vec<Part>) -> Vec<Part> {
-    let reading = |absent: u32| -> Vec<Part> {
-        let place = |(index, part): (usize, &Part)| {
+/// Returns the channels of a device that declares no sensors, with the highest coverage of all
+/// readings. In each reading some channels count as absent. An absent channel keeps a part of its
+/// weight with a coverage of 0, because the device did not declare its absence.
+fn most_favourable(parts: Vec<ChannelCoverage>) -> Vec<ChannelCoverage> {
+    let reading = |absent: u32| -> Vec<ChannelCoverage> {
+        let place = |(index, part): (usize, &ChannelCoverage)| {
             let is_absent = part.channel != Channel::Stream && absent & (1 << index) != 0;
             if is_absent {
-                Part {
+                ChannelCoverage {
                     weight: part.weight * weights::UNDECLARED,
                     whole: 0.0,
                     critical: 0.0,

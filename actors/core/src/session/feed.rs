@@ -1,10 +1,11 @@
-//! The changes of a completed session as its watchers saw them, recomputed for later readers.
+//! Recomputes the changes of a completed session as its watchers saw them, for later readers.
 //!
-//! While the session is live, its machine has the changes ([`super::SessionMachine::numbered_changes_since`]).
-//! After the end they are recomputed from the batches that arrived before the end, without batches
-//! for skipped gaps and without quarantined ones. The live machine processed these batches, or
-//! would have if the session had not ended first, so its changes are a prefix of this. The insight
-//! uses all batches, late ones too, so its timeline may differ; it is sent with the insight.
+//! While the session is live, its machine has the changes
+//! ([`super::SessionMachine::numbered_changes_since`]). After the end they are recomputed from the
+//! batches that arrived before the end, without batches for skipped gaps and without quarantined
+//! ones. The live machine processed these batches, or would have if the session had not ended
+//! first, so its changes are a prefix of this. The insight uses all batches, late ones too, so its
+//! timeline may differ; it is sent with the insight.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +21,8 @@ pub struct Feed<'a> {
     context: &'a SessionContext,
     timeline: Timeline,
     completed_at: TimestampMs,
-    given_up: Vec<(u32, u32)>,
-    put_aside: BTreeSet<u32>,
+    skipped_gaps: Vec<(u32, u32)>,
+    quarantined: BTreeSet<u32>,
 }
 
 impl<'a> Feed<'a> {
@@ -31,23 +32,23 @@ impl<'a> Feed<'a> {
     pub fn new(
         context: &'a SessionContext,
         completed_at: TimestampMs,
-        given_up: Vec<(u32, u32)>,
-        put_aside: BTreeSet<u32>,
+        skipped_gaps: Vec<(u32, u32)>,
+        quarantined: BTreeSet<u32>,
     ) -> Self {
         Self {
             context,
             timeline: Timeline::new(context),
             completed_at,
-            given_up,
-            put_aside,
+            skipped_gaps,
+            quarantined,
         }
     }
 
     /// Adds the next batch, in order of `seq`.
     pub fn batch(&mut self, seq: u32, received_at: TimestampMs, batch: &PackedBatch) {
-        let was_given_up = |&(first, last): &(u32, u32)| (first..=last).contains(&seq);
-        let came_late = received_at > self.completed_at || self.given_up.iter().any(was_given_up);
-        if !came_late && !self.put_aside.contains(&seq) {
+        let is_in_gap = |&(first, last): &(u32, u32)| (first..=last).contains(&seq);
+        let is_late = received_at > self.completed_at || self.skipped_gaps.iter().any(is_in_gap);
+        if !is_late && !self.quarantined.contains(&seq) {
             // As in the live machine, unreadable data ends the batch but not the session.
             let _unreadable_rest = self.timeline.push_batch(self.context, batch);
         }

@@ -1,9 +1,9 @@
 //! Determines when a session ends without a stop (contract section 2).
 //!
-//! Silence is measured by a clock that does not jump, from the moment at which this process took the session on: neither a
-//! step of the wall clock nor an outage of the service ends a session that is silent. Age counts from the session's
-//! creation by the wall clock, also through an outage; while a process has the session, it is measured by the clock that
-//! does not jump.
+//! Silence is measured by a clock that does not jump, from the moment at which this process took
+//! the session on: neither a step of the wall clock nor an outage of the service ends a session
+//! that is silent. Age counts from the session's creation by the wall clock, also through an
+//! outage; while a process has the session, it is measured by the clock that does not jump.
 
 use porchlight_schema::limits::{
     RECONCILE_SILENT_FACTOR, RECONCILE_SILENT_MS, RECONCILE_SILENT_MS_MAX, RECONCILE_USUAL_FACTOR,
@@ -11,8 +11,8 @@ use porchlight_schema::limits::{
 use porchlight_schema::session::{EndReason, SessionEnd};
 use porchlight_schema::time::TimestampMs;
 
-/// The greatest time beyond the maximum length at which the age of an adopted session is trusted, milliseconds: no outage
-/// is as long, but a wrong wall clock is often off by months or years.
+/// The greatest time beyond the maximum length at which the age of an adopted session is trusted,
+/// milliseconds: no outage is as long, but a wrong wall clock is often off by months or years.
 const OUTAGE_MS_MAX: i64 = 7 * 24 * 3_600_000;
 
 /// Limits on the length of sessions.
@@ -44,23 +44,24 @@ pub struct Elapsed {
     pub age_ms: i64,
 }
 
-/// Returns how long a session is usually silent between two batches, in milliseconds, after a batch that ended a silence of
-/// `silent_ms`. `usual_ms` is the value before, 0 at first.
+/// Returns how long a session is usually silent between two batches, in milliseconds, after a batch
+/// that ended a silence of `silent_ms`. `usual_ms` is the value before, 0 at first.
 ///
-/// A longer silence counts at once. Shorter ones lower the value by a quarter each, because a phone that was offline sends
-/// several batches together.
+/// A longer silence counts at once. Shorter ones lower the value by a quarter each, because a phone
+/// that was offline sends several batches together.
 #[must_use]
 pub fn usual_silence_ms(usual_ms: i64, silent_ms: i64) -> i64 {
     silent_ms.max(usual_ms - usual_ms / 4)
 }
 
-/// Returns the silence after which a session is reconciled next, in milliseconds. `usual_ms` comes from
-/// [`usual_silence_ms`]. `reconciled_ms` is the silence when it was reconciled last, if that was after its last batch.
-/// `spread`, of the session, delays the times by up to an eighth, so that the sessions of a shard are not reconciled at the
-/// same time.
+/// Returns the silence after which a session is reconciled next, in milliseconds. `usual_ms` comes
+/// from [`usual_silence_ms`]. `reconciled_ms` is the silence when it was reconciled last, if that
+/// was after its last batch. `spread`, of the session, delays the times by up to an eighth, so that
+/// the sessions of a shard are not reconciled at the same time.
 ///
-/// A session that is silent for no longer than usual costs nothing. The times grow with the silence, so a session costs a
-/// number of reads that depends on its batches and not on how long it is silent.
+/// A session that is silent for no longer than usual costs nothing. The times grow with the
+/// silence, so a session costs a number of reads that depends on its batches and not on how long it
+/// is silent.
 #[must_use]
 pub fn reconcile_after_ms(usual_ms: i64, reconciled_ms: Option<i64>, spread: u8) -> i64 {
     let first_ms = usual_ms
@@ -86,7 +87,7 @@ impl Lifetime {
     ///
     /// This is the only use of the wall clock, which may be wrong. An age that is negative, or
     /// beyond the maximum length by more than a week, is not trusted: the age counts from now on. A
-    /// trusted age beyond the maximum length ends the session at once. A phone that was offline
+    /// trusted age beyond the maximum length ends the session immediately. A phone that was offline
     /// during an outage loses nothing: its telemetry and its stop are accepted for 24 h after that
     /// end.
     #[must_use]
@@ -180,7 +181,7 @@ mod tests {
             let after_ms = reconcile_after_ms(usual_ms, None, 0);
             assert!(after_ms >= (2 * minute * 60_000).min(20 * 60_000));
         }
-        // Whatever the pace, the first time comes within 22.5 minutes.
+        // At any pace, the first time comes within 22.5 minutes.
         let late_ms = reconcile_after_ms(i64::MAX, None, 255);
         assert!(late_ms <= 1_350_000, "{late_ms}");
     }

@@ -49,32 +49,32 @@ enum Detection {
 }
 
 impl Detection {
-    /// Takes the next sample. Returns whether it counts, or was dropped.
+    /// Takes the next sample. Returns `false` if the sample was dropped.
     #[inline(always)]
     fn push(
         &mut self,
         context: &SessionContext,
         sample: Sample<'_>,
-        see: &mut impl FnMut(&Window),
+        on_window: &mut impl FnMut(&Window),
     ) -> bool {
         match self {
-            Self::Timeline(timeline) => timeline.push_seen(context, sample, see),
-            Self::Known(intake, _) => intake.push(context, sample, see),
+            Self::Timeline(timeline) => timeline.push_with_windows(context, sample, on_window),
+            Self::Known(intake, _) => intake.push(context, sample, on_window),
         }
     }
 
     fn finish(
         self,
         context: &SessionContext,
-        see: &mut impl FnMut(&Window),
+        on_window: &mut impl FnMut(&Window),
     ) -> (Vec<Event>, IntakeCounts) {
         match self {
             Self::Timeline(mut timeline) => {
-                timeline.finish_seen(context, see);
+                timeline.finish_with_windows(context, on_window);
                 (timeline.events().to_vec(), timeline.counts())
             }
             Self::Known(mut intake, events) => {
-                intake.finish(see);
+                intake.finish(on_window);
                 (events, intake.counts())
             }
         }
@@ -97,7 +97,7 @@ pub struct Replayed {
     pub missing_batches: u32,
     /// Number of batches left out because a detector could not process them.
     pub quarantined_batches: u32,
-    /// Samples that no detector saw.
+    /// The counts of samples that were dropped before detection.
     pub dropped: DroppedSamples,
 }
 

@@ -40,7 +40,7 @@ impl SessionMachine {
     ///
     /// # Errors
     ///
-    /// [`RestoreError::Corrupt`]: the bytes are something else.
+    /// Returns [`RestoreError::Corrupt`] if the bytes are not a passivated session.
     pub fn activate(bytes: &[u8]) -> Result<(SessionContext, Self), RestoreError> {
         postcard::from_bytes(bytes).map_err(|_| RestoreError::Corrupt)
     }
@@ -76,7 +76,7 @@ mod tests {
                 .collect();
             let text = format!(r#"{{"seq":{seq},"samples":[{}]}}"#, samples.join(","));
             let batch = decode_batch(text.as_bytes()).unwrap().batch;
-            machine.arrive(&context, seq, &batch);
+            machine.receive(&context, seq, &batch);
         }
         assert!(!machine.events().is_empty());
         machine.snapshot()

@@ -81,7 +81,9 @@ impl Shell {
 
     fn apply(&mut self, seq: u32) -> Step {
         let before = self.machine.next_seq();
-        let step = self.machine.arrive(&self.context, seq, &self.journal[&seq]);
+        let step = self
+            .machine
+            .receive(&self.context, seq, &self.journal[&seq]);
         if before == seq {
             self.applied.push(seq);
         }
@@ -91,7 +93,7 @@ impl Shell {
     fn drive(&mut self, mut step: Step) {
         loop {
             step = match step {
-                Step::Rest => return,
+                Step::Wait => return,
                 Step::Read { from_seq } => {
                     for seq in self
                         .journal
@@ -101,9 +103,9 @@ impl Shell {
                     {
                         self.apply(seq);
                     }
-                    self.machine.read_through()
+                    self.machine.on_journal_read()
                 }
-                Step::GiveUp { first, last } => {
+                Step::SkipGap { first, last } => {
                     self.noted.push((first, last));
                     self.machine.skip_gap(first, last)
                 }

@@ -11,8 +11,8 @@ use super::{AttemptResult, Change, ManualRetry, Queued, State, Update, schedule}
 pub(super) enum Verdict {
     /// No message is waiting.
     Empty,
-    /// This change must be committed first.
-    Tidy(Change),
+    /// This change must be committed before an attempt.
+    Commit(Change),
     /// The first message of the lane is due.
     Send(Queued),
     /// The first message of the lane is due at this later time.
@@ -47,14 +47,14 @@ pub(super) fn examine(
             after.state = State::Cancelled;
             after.due_at = None;
         } else if let Some(head) = head {
-            after.parked |= !may_go(&head, now, paused_at);
+            after.parked |= !may_be_sent(&head, now, paused_at);
             if after.state == State::Held {
                 after.state = State::Waiting;
                 after.due_at = None;
             }
         } else {
             after.parked = false;
-            if paused_at.is_some() && may_go(&after, now, None) {
+            if paused_at.is_some() && may_be_sent(&after, now, None) {
                 after.state = State::Held;
             }
             if after.state == State::Held && paused_at.is_some() {
@@ -65,7 +65,7 @@ pub(super) fn examine(
         push(&mut change, *message, after, None);
     }
     match head {
-        _ if !change.updates.is_empty() => Verdict::Tidy(change),
+        _ if !change.updates.is_empty() => Verdict::Commit(change),
         None => Verdict::Empty,
         Some(head) => match (head.state, head.due_at) {
             (State::Held, Some(until)) if paused_at.is_some() => Verdict::Held(until),
@@ -77,22 +77,23 @@ pub(super) fn examine(
 
 /// Returns whether the first message of a lane may be sent now. A held message may be sent as soon
 /// as the pause has ended.
-fn may_go(message: &Queued, now: TimestampMs, paused_at: Option<TimestampMs>) -> bool {
+fn may_be_sent(message: &Queued, now: TimestampMs, paused_at: Option<TimestampMs>) -> bool {
     match message.state {
         State::Held => paused_at.is_none(),
         _ => message.due_at.is_none_or(|due_at| due_at <= now),
     }
 }
 
-/// Returns the start of the pause that outlasted the lane's first message, even if no one cancelled
-/// the message at that time. The messages behind it count as held from then on, or from their
-/// creation.
+/// Returns the start of the pause that lasted beyond the end of the first message's holding time,
+/// even if the message was not cancelled then. The messages behind it count as held from that start
+/// on, or from their creation.
 fn expired_pause(waiting: &[Queued], now: TimestampMs) -> Option<TimestampMs> {
     let head = waiting.first().filter(|head| head.state == State::Held)?;
     let until = head.due_at.filter(|&until| until <= now)?;
     Some(until.plus_ms(-HELD_MS_MAX))
 }
 
+/// Returns the number of the newest waiting `insight.updated`.
 fn newest_insight(waiting: &[Queued]) -> Option<u32> {
     waiting
         .iter()
@@ -101,6 +102,7 @@ fn newest_insight(waiting: &[Queued]) -> Option<u32> {
         .max()
 }
 
+/// Adds an update to a change, unless it changes and reports nothing.
 fn push(change: &mut Change, before: Queued, after: Queued, report: Option<AttemptResult>) {
     if before != after || report.is_some() {
         change.updates.push(Update {
@@ -116,32 +118,32 @@ fn push(change: &mut Change, before: Queued, after: Queued, report: Option<Attem
 ///
 /// `waiting` is the lane as it was when the attempt began. The report's cause is not
 /// [`super::Cause::Internal`].
-pub(super) fn conclude(
+pub(super) fn changes_after_attempt(
     waiting: &[Queued],
-    tried: Queued,
-    hand: Option<ManualRetry>,
+    attempted: Queued,
+    manual_retry: Option<ManualRetry>,
     report: AttemptResult,
-    chance: u64,
+    random: u64,
 ) -> Change {
-    let mut after = tried;
-    after.attempts = tried.attempts.saturating_add(1);
+    let mut after = attempted;
+    after.attempts = attempted.attempts.saturating_add(1);
     if report.cause.is_none() {
         after.state = State::Delivered;
         after.due_at = None;
-    } else if tried.is_waiting() {
-        after.due_at = schedule::next_due(after.attempts, report.ended_at(), chance);
+    } else if attempted.is_waiting() {
+        after.due_at = schedule::next_due(after.attempts, report.ended_at(), random);
         after.state = match after.due_at {
             Some(_) => State::Waiting,
             None => State::Failed,
         };
     }
-    let is_head = waiting.first().is_some_and(|head| head.id == tried.id);
+    let is_head = waiting.first().is_some_and(|head| head.id == attempted.id);
     // Only a lane's first message is listed by its due time. A later message, attempted manually,
     // waits for those before it.
     after.parked = after.state == State::Waiting && !is_head;
     let mut change = Change {
         updates: Vec::with_capacity(1),
-        manual_done: hand,
+        manual_done: manual_retry,
     };
     if is_head
         && !after.is_waiting()
@@ -153,7 +155,7 @@ pub(super) fn conclude(
         };
         push(&mut change, *next, unparked, None);
     }
-    push(&mut change, tried, after, Some(report));
+    push(&mut change, attempted, after, Some(report));
     change
 }
 
@@ -198,7 +200,7 @@ mod tests {
 
     #[test]
     fn only_an_older_insight_is_superseded() {
-        let Verdict::Tidy(change) = examine(&lane(), NOW, None) else {
+        let Verdict::Commit(change) = examine(&lane(), NOW, None) else {
             panic!("there is something to supersede");
         };
         let states: Vec<_> = change
@@ -215,7 +217,7 @@ mod tests {
         lane.remove(2);
         assert_eq!(examine(&lane, NOW, None), Verdict::Send(lane[0]));
         lane[0].due_at = Some(NOW.plus_ms(1));
-        let Verdict::Tidy(change) = examine(&lane, NOW, None) else {
+        let Verdict::Commit(change) = examine(&lane, NOW, None) else {
             panic!("there is something to park");
         };
         assert!(change.updates.iter().all(|update| update.after.parked));
@@ -237,7 +239,7 @@ mod tests {
             cause: None,
             ..failure()
         };
-        let change = conclude(&lane, lane[0], None, report, 0);
+        let change = changes_after_attempt(&lane, lane[0], None, report, 0);
         let states: Vec<_> = change
             .updates
             .iter()
@@ -256,7 +258,7 @@ mod tests {
             attempts: 6,
             ..message(0, MessageEvent::SessionStarted)
         };
-        let change = conclude(&lane()[1..], failed, None, failure(), 0);
+        let change = changes_after_attempt(&lane()[1..], failed, None, failure(), 0);
         assert_eq!(
             change.updates[0].after,
             Queued {
@@ -269,14 +271,15 @@ mod tests {
     #[test]
     fn a_manual_attempt_of_a_waiting_message_counts_in_place() {
         let lane = lane();
-        let change = conclude(&lane, lane[1], None, failure(), 0);
+        let change = changes_after_attempt(&lane, lane[1], None, failure(), 0);
         let after = change.updates[0].after;
         assert_eq!((after.attempts, after.parked), (1, true));
         assert_eq!(after.due_at, Some(NOW.plus_ms(60_005)));
     }
 
-    fn tidied(lane: &mut Vec<Queued>, now: TimestampMs, paused_at: Option<TimestampMs>) {
-        while let Verdict::Tidy(change) = examine(lane, now, paused_at) {
+    /// Commits changes to a lane until none is left.
+    fn commit_all(lane: &mut Vec<Queued>, now: TimestampMs, paused_at: Option<TimestampMs>) {
+        while let Verdict::Commit(change) = examine(lane, now, paused_at) {
             for update in change.updates {
                 let place = lane.iter().position(|m| m.id == update.before.id).unwrap();
                 lane[place] = update.after;
@@ -289,7 +292,7 @@ mod tests {
     fn a_paused_endpoint_holds_the_first_and_supersedes_older_insights() {
         let (mut lane, day_ms) = (lane(), 86_400_000);
         let paused = Some(NOW.plus_ms(-day_ms));
-        tidied(&mut lane, NOW, paused);
+        commit_all(&mut lane, NOW, paused);
         let until = NOW.plus_ms(HELD_MS_MAX);
         assert_eq!(examine(&lane, NOW, paused), Verdict::Held(until));
         assert_eq!(lane[0].index(), Index::Held(until));
@@ -297,7 +300,7 @@ mod tests {
         assert_eq!(numbers, [(0, false), (1, true), (3, true)]);
         // The endpoint is paused again later; the message has been held since then.
         let later = Some(NOW.plus_ms(day_ms));
-        tidied(&mut lane, NOW, later);
+        commit_all(&mut lane, NOW, later);
         assert_eq!(lane[0].due_at, Some(until.plus_ms(day_ms)));
         // The endpoint is resumed: the message is sent immediately.
         assert_eq!(examine(&lane, NOW, None), Verdict::Send(lane[0]));
@@ -311,15 +314,15 @@ mod tests {
             let late = NOW.plus_ms(3 * 86_400_000);
             lane[3].id = MessageId::derived(late, lane[3].session_id, 3);
             lane.remove(2);
-            tidied(&mut lane, NOW, Some(NOW));
+            commit_all(&mut lane, NOW, Some(NOW));
             let now = NOW.plus_ms(HELD_MS_MAX);
             let paused_at = still_paused.then_some(NOW);
-            let Verdict::Tidy(change) = examine(&lane, now, paused_at) else {
+            let Verdict::Commit(change) = examine(&lane, now, paused_at) else {
                 panic!("two were held for too long");
             };
             let states: Vec<_> = change.updates.iter().map(|u| u.after.state).collect();
             assert_eq!(&states[..2], [State::Cancelled; 2]);
-            tidied(&mut lane, now, paused_at);
+            commit_all(&mut lane, now, paused_at);
             assert_eq!(lane.len(), 1);
             assert_eq!(lane[0].number, 3);
         }
@@ -328,8 +331,8 @@ mod tests {
     #[test]
     fn a_held_message_that_fails_waits_for_its_retry() {
         let mut lane = lane();
-        tidied(&mut lane, NOW, Some(NOW));
-        let change = conclude(&lane, lane[0], None, failure(), 0);
+        commit_all(&mut lane, NOW, Some(NOW));
+        let change = changes_after_attempt(&lane, lane[0], None, failure(), 0);
         let after = change.updates[0].after;
         assert_eq!((after.state, after.attempts), (State::Waiting, 1));
         assert_eq!(after.due_at, Some(NOW.plus_ms(60_005)));

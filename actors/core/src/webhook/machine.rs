@@ -46,7 +46,7 @@ const _: () = assert!(ENDPOINT_IN_FLIGHT_MAX >= Policy::IN_FLIGHT_MIN);
 
 /// The maximum number of requests for manual attempts held in memory.
 const MANUAL_RETRIES_MAX: usize = 64;
-/// A list with fewer lanes than this is refilled if the store has more.
+/// The number of lanes in a list below which it is refilled if the store has more.
 const LOW_WATER: usize = 64;
 /// The interval at which the store's due list is read again: before a message beyond the horizon
 /// can become due.
@@ -60,9 +60,9 @@ const COMMIT_LAG_MS_MAX: i64 = 30_000;
 /// The interval between listings that reach back that far.
 const DEEP_EVERY_MS: i64 = 5_000;
 /// The pause after an internal fault; doubled for each consecutive one.
-const HOLD_MS_MIN: i64 = 500;
+const FAULT_PAUSE_MS_MIN: i64 = 500;
 /// The longest pause after internal faults.
-const HOLD_MS_MAX: i64 = 60_000;
+const FAULT_PAUSE_MS_MAX: i64 = 60_000;
 
 /// The assumed usual response time before the first response.
 const USUAL_MS_FIRST: u32 = 25;
@@ -75,39 +75,47 @@ const HANGING_MIN: usize = 8;
 /// The time for which this observation holds: the retries one minute later may hang again.
 const HANGING_REMEMBERED_MS: i64 = 120_000;
 /// The maximum number of sessions whose last attempt timed out that are kept in memory.
-const HUNG_LANES_MAX: usize = ENDPOINT_LANES_MAX;
+const TIMED_OUT_LANES_MAX: usize = ENDPOINT_LANES_MAX;
 
 /// The class under which a lane in progress is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
+    /// A person requested the attempt.
     Manual,
+    /// The message was never attempted.
     Fresh,
+    /// The attempt is a retry by the schedule.
     Retry,
 }
 
+/// The operation of a lane in progress that awaits its answer.
 #[derive(Debug)]
 enum Stage {
+    /// The lane is being read.
     Reading,
+    /// An attempt is in flight.
     Sending {
-        tried: Queued,
+        attempted: Queued,
         begun_at: TimestampMs,
     },
+    /// The change is being committed.
     Committing(Change),
     /// The store failed to commit; the commit is repeated after the pause.
     Uncommitted(Change),
 }
 
+/// A lane with an operation in flight. It holds a quick or a slow permit.
 #[derive(Debug)]
-struct Busy {
+struct LaneInProgress {
     class: Class,
-    hand: Option<ManualRetry>,
+    manual_retry: Option<ManualRetry>,
     stage: Stage,
     /// The waiting messages of the lane as they were read.
     waiting: Vec<Queued>,
     /// Whether the lane holds a slow permit instead of a quick one.
-    slow: bool,
+    is_slow: bool,
     /// Whether the lane may have a message that was not read.
-    got_more: bool,
+    has_new_message: bool,
 }
 
 /// The parts of the outbox that must be listed.
@@ -134,17 +142,17 @@ pub struct EndpointMachine {
     mode: Mode,
     window: Window,
     manual: BTreeMap<(TimestampMs, MessageId), ManualRetry>,
-    busy: BTreeMap<SessionId, Busy>,
+    in_progress: BTreeMap<SessionId, LaneInProgress>,
     /// The number of quick permits. It falls with timeouts that found no room among the slow
     /// attempts and rises with responses.
     allowed: usize,
     /// The usual response time of this receiver in milliseconds: an exponential average.
     usual_ms: u32,
-    /// The receiver hung on some sessions recently. Until this time, an operation that finds no
-    /// quick permit may begin with a slow permit.
+    /// The time until which the receiver counts as hanging on some sessions. Until then, an
+    /// operation that finds no quick permit may begin with a slow permit.
     hanging_until: TimestampMs,
     /// The lanes whose last attempt timed out. Their next attempt begins with a slow permit.
-    hung: BTreeSet<SessionId>,
+    timed_out: BTreeSet<SessionId>,
     wanted: Wanted,
     loading: bool,
     /// Whether a wake arrived while a list was being read; the list does not contain its message.
@@ -166,8 +174,8 @@ pub struct EndpointMachine {
     deep_at: TimestampMs,
     /// The time of the listing that is being read.
     listing_at: TimestampMs,
-    hold_until: TimestampMs,
-    hold_ms: i64,
+    fault_pause_until: TimestampMs,
+    fault_pause_ms: i64,
     wake_at: Option<TimestampMs>,
 }
 
@@ -182,11 +190,11 @@ impl EndpointMachine {
             mode,
             window: Window::default(),
             manual: BTreeMap::new(),
-            busy: BTreeMap::new(),
+            in_progress: BTreeMap::new(),
             allowed: policy.in_flight_max,
             usual_ms: USUAL_MS_FIRST,
             hanging_until: beginning,
-            hung: BTreeSet::new(),
+            timed_out: BTreeSet::new(),
             wanted: Wanted::ALL,
             loading: false,
             woken_while_loading: false,
@@ -199,8 +207,8 @@ impl EndpointMachine {
             listed_from: beginning,
             deep_at: beginning,
             listing_at: beginning,
-            hold_until: beginning,
-            hold_ms: HOLD_MS_MIN,
+            fault_pause_until: beginning,
+            fault_pause_ms: FAULT_PAUSE_MS_MIN,
             wake_at: None,
         }
     }
@@ -234,13 +242,13 @@ impl EndpointMachine {
                 self.wanted.ready = true;
                 self.woken_while_loading |= self.loading;
             }
-            Input::NewIn(lanes) => self.new_in(now, lanes),
+            Input::NewMessages(lanes) => self.add_lanes(now, lanes),
             Input::Tick => self.wake_at = None,
             Input::Mode(mode) => self.set_mode(mode),
             Input::Loaded(listing) => self.loaded(now, listing),
             Input::Read(lane, read) => self.read(now, lane, read, &mut effects),
-            Input::Tried(lane, report, chance) => {
-                self.tried(now, lane, report, chance, &mut effects);
+            Input::Attempted(lane, report, random) => {
+                self.attempted(now, lane, report, random, &mut effects);
             }
             Input::Committed(lane, waiting) => self.committed(now, lane, waiting),
         }
@@ -251,13 +259,16 @@ impl EndpointMachine {
     /// Returns the number of attempts, reads and commits in progress.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.busy.len()
+        self.in_progress.len()
     }
 
     /// Returns the number of operations in progress that hold a slow permit.
     #[must_use]
     pub fn slow_in_flight(&self) -> usize {
-        self.busy.values().filter(|busy| busy.slow).count()
+        self.in_progress
+            .values()
+            .filter(|busy| busy.is_slow)
+            .count()
     }
 
     /// Returns the number of lanes in memory.
@@ -279,22 +290,28 @@ impl EndpointMachine {
         let ready = self.window.first_ready().map(|(id, _)| id.made_at());
         let due = self.window.first_due().map(|(due_at, _)| due_at);
         let due = due.filter(|&due_at| due_at <= now);
-        let under_way = self.busy.values().filter_map(|busy| match &busy.stage {
-            Stage::Sending { tried, .. } => Some(tried.due_at.unwrap_or(tried.id.made_at())),
-            _ => None,
-        });
+        let under_way = self
+            .in_progress
+            .values()
+            .filter_map(|busy| match &busy.stage {
+                Stage::Sending { attempted, .. } => {
+                    Some(attempted.due_at.unwrap_or(attempted.id.made_at()))
+                }
+                _ => None,
+            });
         under_way.chain(ready).chain(due).min()
     }
 
-    /// Takes lanes with new messages into the window. If the window is full, or if older messages
-    /// may still be only in the store, the outbox is listed instead, so that they keep their turn.
-    fn new_in(&mut self, now: TimestampMs, lanes: Vec<SessionId>) {
+    /// Takes lanes with new messages into the window. If the window is full, or if the store may
+    /// have older messages that the window lacks, the outbox is listed instead, so that older
+    /// messages come first.
+    fn add_lanes(&mut self, now: TimestampMs, lanes: Vec<SessionId>) {
         if self.mode == Mode::Stopped {
             return;
         }
         for lane in lanes {
-            if let Some(busy) = self.busy.get_mut(&lane) {
-                busy.got_more = true;
+            if let Some(busy) = self.in_progress.get_mut(&lane) {
+                busy.has_new_message = true;
             } else if self.more_ready
                 || self.wanted.ready
                 || self.loading
@@ -322,6 +339,7 @@ impl EndpointMachine {
         self.mode = mode;
     }
 
+    /// Returns the time at which the customer paused the endpoint, if it is paused.
     fn paused_at(&self) -> Option<TimestampMs> {
         match self.mode {
             Mode::Paused(at) => Some(at),
@@ -329,13 +347,15 @@ impl EndpointMachine {
         }
     }
 
-    fn hold(&mut self, now: TimestampMs) {
-        self.hold_until = now.plus_ms(self.hold_ms);
-        self.hold_ms = (self.hold_ms * 2).min(HOLD_MS_MAX);
+    /// Stops all operations for a while, because the store or the transport failed.
+    fn pause_after_fault(&mut self, now: TimestampMs) {
+        self.fault_pause_until = now.plus_ms(self.fault_pause_ms);
+        self.fault_pause_ms = (self.fault_pause_ms * 2).min(FAULT_PAUSE_MS_MAX);
     }
 
-    fn held(&self, now: TimestampMs) -> bool {
+    /// Returns whether a pause after a fault is in progress.
+    fn is_paused_after_fault(&self, now: TimestampMs) -> bool {
         // A clock that was set back must not extend a pause to years.
-        now < self.hold_until && self.hold_until.since_ms(now) <= HOLD_MS_MAX
+        now < self.fault_pause_until && self.fault_pause_until.since_ms(now) <= FAULT_PAUSE_MS_MAX
     }
 }

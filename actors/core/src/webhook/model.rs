@@ -47,7 +47,7 @@ struct World {
     /// Whether a commit reported as failed was made nevertheless.
     commit_in_doubt: bool,
     receiver: Receiver,
-    /// The sessions on which the receiver hangs, whatever it does on others.
+    /// The sessions on which the receiver hangs, regardless of the others.
     hanging: BTreeSet<SessionId>,
     /// The response time of a receiver that answers, in milliseconds.
     response_ms: std::ops::Range<u32>,
@@ -138,7 +138,7 @@ impl World {
             .collect()
     }
 
-    /// The waiting messages of a lane, without those that came after it was last read.
+    /// Returns the waiting messages of a lane, without those that came after it was last read.
     fn known_waiting(&self, lane: SessionId) -> Vec<Queued> {
         let mut waiting = self.waiting(lane);
         let known = &self.read[&lane];
@@ -331,7 +331,7 @@ impl World {
                 if report.cause == Some(Cause::Internal) {
                     self.lanes_under_way.remove(&lane);
                 }
-                self.input(Input::Tried(lane, report, chance.wrapping_mul(7919)));
+                self.input(Input::Attempted(lane, report, chance.wrapping_mul(7919)));
             } else {
                 self.wake_at = None;
                 self.input(Input::Tick);
@@ -358,7 +358,7 @@ impl World {
             Op::EnqueueKnown(session) => {
                 self.enqueue(session);
                 let lane = SessionId::new(START, u128::from(session));
-                self.input(Input::NewIn(vec![lane]));
+                self.input(Input::NewMessages(vec![lane]));
             }
             Op::LoseWake(session) => self.enqueue(session),
             Op::Pass(ms) => self.run_until(self.now.plus_ms(i64::from(ms))),

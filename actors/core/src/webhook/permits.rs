@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// One change: a tenant takes a permit, or returns one.
+    /// Returns changes: in each, a tenant takes a permit or returns one.
     fn changes() -> impl Strategy<Value = Vec<(u8, bool)>> {
         proptest::collection::vec((0..40_u8, proptest::bool::weighted(0.8)), 0..600)
     }

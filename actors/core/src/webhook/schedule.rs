@@ -7,12 +7,12 @@ use porchlight_schema::time::TimestampMs;
 /// `failed_at`. Returns `None` if the schedule is exhausted.
 ///
 /// The delay is never shorter than the contract's step: jitter only adds, at most one part in
-/// [`RETRY_JITTER_PARTS`]. `chance` is any number; the same number gives the same time.
+/// [`RETRY_JITTER_PARTS`]. `random` is any number; the same number gives the same time.
 #[must_use]
-pub fn next_due(finished: u32, failed_at: TimestampMs, chance: u64) -> Option<TimestampMs> {
+pub fn next_due(finished: u32, failed_at: TimestampMs, random: u64) -> Option<TimestampMs> {
     let step = usize::try_from(finished.checked_sub(1)?).ok()?;
     let delay_ms = *RETRY_DELAYS_MS.get(step)?;
-    let jitter_ms = chance % (delay_ms / RETRY_JITTER_PARTS + 1);
+    let jitter_ms = random % (delay_ms / RETRY_JITTER_PARTS + 1);
     Some(failed_at.plus_ms(i64::try_from(delay_ms + jitter_ms).unwrap_or(i64::MAX)))
 }
 
@@ -37,9 +37,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn jitter_adds_at_most_a_tenth(finished in 1_u32..=5, chance: u64) {
+        fn jitter_adds_at_most_a_tenth(finished in 1_u32..=5, random: u64) {
             let step_ms = RETRY_DELAYS_MS[finished as usize - 1] as i64;
-            let wait_ms = next_due(finished, FAILED_AT, chance).unwrap().since_ms(FAILED_AT);
+            let wait_ms = next_due(finished, FAILED_AT, random).unwrap().since_ms(FAILED_AT);
             prop_assert!(wait_ms >= step_ms && wait_ms <= step_ms + step_ms / 10);
         }
     }

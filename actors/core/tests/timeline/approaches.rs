@@ -31,7 +31,8 @@ fn assert_gates(events: &[Event], starts_sec: &[u32]) {
 }
 
 /// Nobody answers at the main door. The phone leaves the pocket there and cools down, so that its
-/// barometer drifts by 3 m. No floor was climbed, so the height does not matter on the second approach.
+/// barometer drifts by 3 m. No floor was climbed, so the height does not matter on the second
+/// approach.
 #[test]
 fn a_drift_of_the_barometer_hides_no_second_approach() {
     let script = [
@@ -55,8 +56,8 @@ fn a_drift_of_the_barometer_hides_no_second_approach() {
     assert_gates(&events, &[175]);
 }
 
-/// The gate is 12 m from the van. Nobody answers; the courier waits in front of the van for a minute, and
-/// rings again.
+/// The gate is 12 m from the van. Nobody answers; the courier waits in front of the van for a
+/// minute, and rings again.
 #[test]
 fn a_gate_near_the_vehicle_is_found_on_the_second_approach() {
     let script = [
@@ -94,8 +95,8 @@ fn a_rest_outside_ends_the_return() {
     assert_gates(&events, &[160]);
 }
 
-/// Behind the main door the platform locates the phone 40 m back, with an accuracy of 45 m. Such a fix
-/// shows no direction.
+/// Behind the main door the platform locates the phone 40 m back, with an accuracy of 45 m. Such a
+/// fix shows no direction.
 #[test]
 fn a_decayed_fix_behind_a_gate_is_no_way_back() {
     let script = [
@@ -116,8 +117,8 @@ fn a_decayed_fix_behind_a_gate_is_no_way_back() {
     assert_gates(&events, &[60]);
 }
 
-/// The phone sends a fix only every 12 s. The 11 s since the newest one do not show that the courier
-/// is inside a building.
+/// The phone sends a fix only every 12 s. The 11 s since the newest one do not show that the
+/// courier is inside a building.
 #[test]
 fn a_rare_fix_does_not_show_a_building() {
     let script = [
@@ -175,8 +176,8 @@ fn a_hesitation_before_a_gate_hides_no_gate() {
     assert_gates(&events, &[66]);
 }
 
-/// The courier forgot the parcel, turns round in the street, fetches it at the van, and walks to the
-/// house beside it.
+/// The courier forgot the parcel, turns round in the street, fetches it at the van, and walks to
+/// the house beside it.
 #[test]
 fn fetching_a_forgotten_parcel_is_no_gate() {
     let script = [

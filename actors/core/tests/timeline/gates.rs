@@ -95,8 +95,8 @@ fn a_search_beside_the_vehicle_hides_no_gate() {
     assert!(gates[0].t_start_ms.abs_diff(108_000) <= 2_000, "{gates:?}");
 }
 
-/// The phone lies at the driver's seat while the courier walks 9 m round a long van, fetches the parcel
-/// at its rear doors, and walks on to the house. The pause at the doors is no gate.
+/// The phone lies at the driver's seat while the courier walks 9 m round a long van, fetches the
+/// parcel at its rear doors, and walks on to the house. The pause at the doors is no gate.
 #[test]
 fn fetching_the_parcel_behind_a_long_van_is_no_gate() {
     let east = Act::Walk { heading_deg: 90.0 };
@@ -117,8 +117,8 @@ fn fetching_the_parcel_behind_a_long_van_is_no_gate() {
     assert!(of_type(&events, EventType::Gate).is_empty(), "{events:?}");
 }
 
-/// Nobody is at home on the second floor. The courier walks down and out, waits in the street, is called
-/// back, and rings at the main door again. Both waits at the main door are gates.
+/// Nobody is at home on the second floor. The courier walks down and out, waits in the street, is
+/// called back, and rings at the main door again. Both waits at the main door are gates.
 #[test]
 fn a_gate_on_a_second_approach_is_a_gate() {
     let south = Act::Walk { heading_deg: 180.0 };
@@ -237,9 +237,9 @@ fn a_ramp_behind_a_gate_is_no_elevator() {
     assert!(gates[0].t_start_ms.abs_diff(60_000) <= 2_000, "{gates:?}");
 }
 
-/// The courier waits at the main door, walks to the elevator, and waits there. The two steps into the
-/// cabin are too few to end the rest, but nobody stands in a cabin for 25 s before it starts: the
-/// second rest includes the wait, so the first was no wait for the elevator.
+/// The courier waits at the main door, walks to the elevator, and waits there. The two steps into
+/// the cabin are too few to end the rest, but nobody stands in a cabin for 25 s before it starts:
+/// the second rest includes the wait, so the first was no wait for the elevator.
 #[test]
 fn a_main_door_before_a_long_wait_for_an_elevator_is_a_gate() {
     let script = [

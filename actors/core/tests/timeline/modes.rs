@@ -373,8 +373,9 @@ fn a_drive_with_poor_positions_shows_in_the_speed() {
     assert!(drives[0].t_start_ms.abs_diff(30_000) <= 4_000, "{drives:?}");
 }
 
-/// The vehicle creeps through a traffic jam: every 15 s it moves up for 8 s at 2.4 m/s, which is slower
-/// than a drive usually is, but faster than a walk. It is one drive, however long the jam lasts.
+/// The vehicle creeps through a traffic jam: every 15 s it moves up for 8 s at 2.4 m/s, which is
+/// slower than a drive usually is, but faster than a walk. It is one drive, however long the jam
+/// lasts.
 #[test]
 fn a_traffic_jam_belongs_to_the_drive() {
     let drive = |mps| Act::Drive {

@@ -63,8 +63,8 @@ fn a_ride_behind_the_last_fix_of_a_walk_is_a_ride() {
     }
 }
 
-/// An elevator takes the courier up by one floor: 0.5 m/s² up to 0.63 m/s, and 3 m in 6 s. The phone
-/// has every sensor. It is a ride, not a part of the wait before it, and the wait is no gate.
+/// An elevator takes the courier up by one floor: 0.5 m/s² up to 0.63 m/s, and 3 m in 6 s. The
+/// phone has every sensor. It is a ride, not a part of the wait before it, and the wait is no gate.
 #[test]
 fn a_ride_by_one_floor_is_a_ride() {
     let ride = [
@@ -95,7 +95,8 @@ fn a_ride_by_one_floor_is_a_ride() {
     }
 }
 
-/// An express elevator takes the courier up 140 m at 6 m/s. No second is a leap of a restarted sensor.
+/// An express elevator takes the courier up 140 m at 6 m/s. No second is a leap of a restarted
+/// sensor.
 #[test]
 fn an_express_elevator_keeps_its_height() {
     let mut script = vec![(WALK, 40), (Act::Stay, 15)];
@@ -111,8 +112,8 @@ fn an_express_elevator_keeps_its_height() {
     }
 }
 
-/// A phone without a barometer loses two seconds of acceleration while the cabin coasts, far from its two pushes. The
-/// cabin keeps its speed.
+/// A phone without a barometer loses two seconds of acceleration while the cabin coasts, far from
+/// its two pushes. The cabin keeps its speed.
 #[test]
 fn a_ride_continues_through_a_gap_in_the_acceleration() {
     let phone = Phone {
@@ -139,8 +140,8 @@ fn a_ride_continues_through_a_gap_in_the_acceleration() {
     }
 }
 
-/// The receiver reports neither accuracy nor speed, and its fixes stray by 16 m within the building while the courier
-/// rides up at 2 m/s. No vehicle climbs that fast at 4 m/s.
+/// The receiver reports neither accuracy nor speed, and its fixes stray by 16 m within the building
+/// while the courier rides up at 2 m/s. No vehicle climbs that fast at 4 m/s.
 #[test]
 fn fixes_that_stray_without_an_accuracy_hide_no_ride() {
     let script = [

@@ -115,7 +115,8 @@ fn a_barometer_of_whole_hectopascals_shows_no_floors() {
     }
 }
 
-/// A phone on the dashboard is at rest. Between two fixes nothing else shows that the vehicle moves.
+/// A phone on the dashboard is at rest. Between two fixes nothing else shows that the vehicle
+/// moves.
 #[test]
 fn a_drive_with_a_rare_fix_is_one_drive() {
     let drive = Act::Drive {
@@ -181,8 +182,8 @@ fn a_late_step_counter_does_not_move_a_stay() {
     assert!(found, "{events:?}");
 }
 
-/// An app reads the accelerometer for 0.6 s of each second, or loses one array in three. The period of the steps goes on
-/// across the gaps.
+/// An app reads the accelerometer for 0.6 s of each second, or loses one array in three. The period
+/// of the steps goes on across the gaps.
 #[test]
 fn a_walk_is_seen_through_holes_in_the_acceleration() {
     let script = [(Act::Stay, 40), (WALK, 60), (Act::Stay, 40)];
@@ -213,8 +214,8 @@ fn a_walk_is_seen_through_holes_in_the_acceleration() {
     }
 }
 
-/// To save power, an app reads the accelerometer in every other second. Between two seconds of a walk the courier
-/// walks, so a walk of 6 s shows as it does to a phone that reads it always.
+/// To save power, an app reads the accelerometer in every other second. Between two seconds of a
+/// walk the courier walks, so a walk of 6 s shows as it does to a phone that reads it always.
 #[test]
 fn a_short_walk_is_seen_in_every_other_second() {
     let phone = Phone {

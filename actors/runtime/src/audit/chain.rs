@@ -60,8 +60,8 @@ pub(super) fn part(tenant: Tenant, part: u64) -> Collection {
     Collection::part_of_tenant(DocumentKind::AuditGroup, tenant, part)
 }
 
-/// Reads a value that is stored next to the end of a chain, and its bytes. Returns `default` if it is
-/// not stored.
+/// Reads a value that is stored next to the end of a chain, and its bytes. Returns `default` if it
+/// is not stored.
 pub(super) async fn noted<T: DeserializeOwned>(
     store: &Arc<dyn Store>,
     tenant: Tenant,

@@ -98,7 +98,8 @@ impl Writer {
         }
     }
 
-    /// Gathers messages; none if kept lines must be tried again. Returns `false` if no sender is left.
+    /// Gathers messages; none if kept lines must be tried again. Returns `false` if no sender is
+    /// left.
     async fn receive(&mut self, messages: &mut Vec<Message>) -> bool {
         let received = self.lines.recv_many(messages, AUDIT_QUEUE_LINES_MAX);
         let taken = if self.kept.is_empty() {
@@ -141,8 +142,8 @@ impl Writer {
         }
     }
 
-    /// Commits lines, regardless of how long the store takes. Returns the lines that an unreadable row
-    /// of the chain keeps from being committed.
+    /// Commits lines, regardless of how long the store takes. Returns the lines that an unreadable
+    /// row of the chain keeps from being committed.
     async fn commit(&mut self, tenant: Tenant, mut lines: Vec<Line>) -> Vec<Line> {
         while !lines.is_empty() {
             let (group, _) = lines.split_at(lines.len().min(AUDIT_GROUP_LINES_MAX));

@@ -33,7 +33,7 @@ pub struct AskError;
 impl Registry {
     pub(super) fn send_batch(&self, handle: &Arc<Handle>, seq: u32, batch: PackedBatch) {
         let mut slot = handle.slot();
-        slot.heard.note(seq);
+        slot.notified.insert(seq);
         if slot.restarting {
             return;
         }
@@ -41,7 +41,8 @@ impl Registry {
             self.defer(&mut slot, handle);
             return;
         }
-        // This comes first because it replaces an actor that died with a full mailbox, and resets its count.
+        // This comes first because it replaces an actor that died with a full mailbox, and resets
+        // its count.
         let Some(actor) = self.current_actor(&mut slot, handle) else {
             return;
         };
@@ -76,7 +77,8 @@ impl Registry {
         }
         // The caller has a message. If no actor takes it, only the store has the batch.
         let is_new = std::mem::take(&mut slot.is_new);
-        // No actor is built for a lost shard. A shard that is being released may still have to write.
+        // No actor is built for a lost shard. A shard that is being released may still have to
+        // write.
         self.generation(handle.session_id)?;
         let lane = self.inner.lanes.of(handle.session_id)?;
         let passivated = slot.passivated.take();
@@ -177,7 +179,8 @@ impl Registry {
                 (Verdict::Quarantine, Some(seq)) => {
                     registry.quarantine(handle.session_id, seq).await
                 }
-                // The panic was not at a batch, so there is nothing to quarantine, and the budget is reset.
+                // The panic was not at a batch, so there is nothing to quarantine, and the budget
+                // is reset.
                 (Verdict::Quarantine, None) => tokio::time::sleep(Duration::from_secs(1)).await,
             }
             let mut slot = handle.slot();

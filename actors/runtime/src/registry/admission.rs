@@ -27,8 +27,8 @@ pub enum AdmitError {
     /// This session's tenant has used up one of its shares of this node.
     #[error(transparent)]
     TenantFull(#[from] ShareExceeded),
-    /// This node has too much in flight: bytes, batches that wait for their acknowledgement, or batches that wait for
-    /// their sessions' actors.
+    /// This node has too much in flight: bytes, batches that wait for their acknowledgement, or
+    /// batches that wait for their sessions' actors.
     #[error("too much is in flight")]
     NodeFull,
     /// This node is stopping.

@@ -2,8 +2,8 @@
 //! journal, where they are durable, and the session's machine reads them in one pass when somebody
 //! needs the events.
 //!
-//! Reading many batches of one session at once costs half as much as interrupting other work for
-//! each of them, and a session without a reader before its end needs no machine at all: scoring
+//! Reading many batches of one session in one pass costs half as much as interrupting other work
+//! for each of them, and a session without a reader before its end needs no machine at all: scoring
 //! reads the journal in any case.
 
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::Registry;
 use crate::session::{Handle, SessionActor, Slot, send};
 
 /// The number of deferred batches of a session from which on its actor reads them, so that a later
-/// request finds at most this many: an hour of a phone that sends every 15 s, or two milliseconds of
-/// work.
+/// request finds at most this many: an hour of a phone that sends every 15 s, or two milliseconds
+/// of work.
 const DEFERRED_BATCHES_MAX: u32 = 256;
 /// The events of a session are needed for this long after they were last requested, in
 /// milliseconds: a page or a program that shows a session asks again.
@@ -36,8 +36,8 @@ pub(super) struct BatchRate {
 }
 
 impl BatchRate {
-    /// Counts a batch at this time of a monotonic clock. Returns the number of batches in the second
-    /// before.
+    /// Counts a batch at this time of a monotonic clock. Returns the number of batches in the
+    /// second before.
     fn count(&self, uptime_ms: i64) -> u32 {
         let second = uptime_ms.div_euclid(1_000);
         let counted = self.second.swap(second, Ordering::Relaxed);
@@ -54,9 +54,9 @@ impl BatchRate {
 }
 
 impl Registry {
-    /// Returns whether a batch may wait in the journal: the node is busy, and nobody needs the events
-    /// of its session at present. Other nodes answer from snapshots while a node is away, so a node
-    /// of several always keeps up with the journal.
+    /// Returns whether a batch may wait in the journal: the node is busy, and nobody needs the
+    /// events of its session at present. Other nodes answer from snapshots while a node is away, so
+    /// a node of several always keeps up with the journal.
     pub(super) fn may_defer(&self, handle: &Handle) -> bool {
         let uptime_ms = self.inner.ports.clock.uptime_ms();
         self.inner.rate.count(uptime_ms) >= self.inner.defer_from_per_sec

@@ -8,7 +8,8 @@ use porchlight_schema::ids::{SessionId, ShardSet};
 
 use crate::session::Handle;
 
-/// The handles of the sessions of this node: those in progress, and those that have ended and wait for their insight.
+/// The handles of the sessions of this node: those in progress, and those that have ended and wait
+/// for their insight.
 ///
 /// The gauge of live sessions changes here and nowhere else.
 #[derive(Debug, Default)]
@@ -41,7 +42,8 @@ impl Directory {
         self.live.iter().map(|entry| Arc::clone(&entry)).collect()
     }
 
-    /// Returns the handle of a session in progress, and enters the one that `create` makes if there is none.
+    /// Returns the handle of a session in progress, and enters the one that `create` makes if there
+    /// is none.
     pub(super) fn enter(
         &self,
         session_id: SessionId,
@@ -74,8 +76,8 @@ impl Directory {
         Some(handle)
     }
 
-    /// Removes the sessions of these shards. Returns the handles of those in progress and of those that wait for their
-    /// insight.
+    /// Removes the sessions of these shards. Returns the handles of those in progress and of those
+    /// that wait for their insight.
     pub(super) fn remove_shards(&self, shards: ShardSet) -> (Vec<Arc<Handle>>, Vec<Arc<Handle>>) {
         let live = take(&self.live, shards);
         Metrics::get().sessions_live.decrement(live.len() as f64);

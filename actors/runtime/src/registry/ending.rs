@@ -38,7 +38,8 @@ impl Registry {
         );
     }
 
-    /// Handles the end of a session: the node that acts for it computes the insight and then stops the actor.
+    /// Handles the end of a session: the node that acts for it computes the insight and then stops
+    /// the actor.
     pub(crate) fn on_ended(&self, session_id: SessionId) {
         if !self.acts_for(session_id) {
             self.leave_to_owner(session_id);

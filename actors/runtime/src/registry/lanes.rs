@@ -23,7 +23,8 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Starts a timer wheel on each arbiter. A wheel calls `on_deadline` for each session that is due.
+    /// Starts a timer wheel on each arbiter. A wheel calls `on_deadline` for each session that is
+    /// due.
     pub(super) fn start(
         &self,
         arbiters: Vec<ArbiterHandle>,

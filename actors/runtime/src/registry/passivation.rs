@@ -1,5 +1,5 @@
-//! Periodic checks of sessions: idle actors are passivated, states that stay passivated for long are evicted to the
-//! store, and sessions that are silent for too long end.
+//! Periodic checks of sessions: idle actors are passivated, states that stay passivated for long
+//! are evicted to the store, and sessions that are silent for too long end.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::session::{Adopted, Handle, PassivatedState, send};
 
 /// An actor that received nothing for this long is passivated. Its state stays in memory as bytes.
 pub(super) const PASSIVATE_AFTER_MS: i64 = 15 * 1000;
-/// The passivated state of a session that received nothing for this long is evicted: only the store has it.
+/// The passivated state of a session that received nothing for this long is evicted: only the store
+/// has it.
 pub(super) const EVICT_AFTER_MS: i64 = 15 * 60 * 1000;
 
 impl Registry {
@@ -50,9 +51,9 @@ impl Registry {
     }
 
     /// Adopts a session in progress whose last batch is not known. It has the full idle timeout
-    /// from now on, but not beyond its maximum length. The ends of the sessions found at a start are spread over a further thirtieth
-    /// of the timeout, because the journal of each is read first, and thousands must not be read at
-    /// the same time.
+    /// from now on, but not beyond its maximum length. The ends of the sessions found at a start
+    /// are spread over a further thirtieth of the timeout, because the journal of each is read
+    /// first, and thousands must not be read at the same time.
     pub(crate) fn adopt_without_activity(&self, row: &SessionRow) -> Arc<Handle> {
         let handle = self.enter(&row.start, row.start.created_at, false);
         let [.., high, low] = handle.session_id.to_bytes();
@@ -95,8 +96,8 @@ impl Registry {
         self.arm(&handle);
     }
 
-    /// Writes the state of an idle session's actor, running or passivated, to the store, and drops it
-    /// from memory.
+    /// Writes the state of an idle session's actor, running or passivated, to the store, and drops
+    /// it from memory.
     fn evict(&self, handle: &Arc<Handle>) {
         if handle.slot().passivated.is_some() {
             let mut slot = handle.slot();
@@ -107,8 +108,8 @@ impl Registry {
         }
     }
 
-    /// Keeps the state of an actor that was passivated, unless a new actor has started meanwhile and
-    /// has read the state again.
+    /// Keeps the state of an actor that was passivated, unless a new actor has started meanwhile
+    /// and has read the state again.
     pub(super) fn keep_passivated(
         &self,
         handle: &Arc<Handle>,

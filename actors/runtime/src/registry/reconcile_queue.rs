@@ -1,5 +1,6 @@
-//! The queue of sessions to reconcile. A session is queued when another node requests it or forwards a batch of a
-//! session that this node does not know. The stored state determines the action.
+//! The queue of sessions to reconcile. A session is queued when another node requests it or
+//! forwards a batch of a session that this node does not know. The stored state determines the
+//! action.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

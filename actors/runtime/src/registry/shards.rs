@@ -75,8 +75,8 @@ impl Registry {
         }
     }
 
-    /// Writes the state of every actor and every passivated state of these handles. Returns the number of
-    /// written states.
+    /// Writes the state of every actor and every passivated state of these handles. Returns the
+    /// number of written states.
     pub(super) async fn drain_handles(&self, handles: &[Arc<Handle>]) -> usize {
         let mut drained = 0;
         for handles in handles.chunks(CONCURRENT_DRAINS_MAX) {
@@ -108,8 +108,8 @@ impl Registry {
         }
     }
 
-    /// Brings the actor of a session that was acquired with its shard up to date if the session was active
-    /// recently. The state of other sessions stays in the store.
+    /// Brings the actor of a session that was acquired with its shard up to date if the session was
+    /// active recently. The state of other sessions stays in the store.
     pub(crate) async fn restore(&self, handle: &Arc<Handle>) -> StoreResult<()> {
         let newest = self.inner.ports.store.newest(handle.session_id).await?;
         if let Some((_, received_at)) = newest {
@@ -173,8 +173,9 @@ impl Registry {
         Ok(())
     }
 
-    /// Examines an ended session once more after its end has settled, and requests the insight again if it does not cover
-    /// everything: for a moment after the end, other nodes may accept batches without reporting that they came late.
+    /// Examines an ended session once more after its end has settled, and requests the insight
+    /// again if it does not cover everything: for a moment after the end, other nodes may accept
+    /// batches without reporting that they came late.
     pub(super) fn settle_later(&self, session_id: SessionId) {
         if !self.is_shared() {
             return;

@@ -109,8 +109,8 @@ async fn stored_insight(
     }
 }
 
-/// Scores a session if it has ended and its insight does not cover everything. `read_live` reads the
-/// events of its machine. Returns the tenant whose webhooks may have something new.
+/// Scores a session if it has ended and its insight does not cover everything. `read_live` reads
+/// the events of its machine. Returns the tenant whose webhooks may have something new.
 pub(super) async fn score(
     store: &dyn Store,
     clock: &dyn Clock,
@@ -195,8 +195,8 @@ fn outcome(scored: Option<&Scored>) -> InsightOutcome {
     }
 }
 
-/// Returns whether a part of the session was removed because its retention has passed. Its insight is
-/// final.
+/// Returns whether a part of the session was removed because its retention has passed. Its insight
+/// is final.
 async fn has_expired(store: &dyn Store, session_id: SessionId) -> Result<bool, StoreError> {
     let notes = store.notes(session_id).await?;
     Ok(notes.iter().any(|note| note.is_expiry()))

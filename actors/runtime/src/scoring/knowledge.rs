@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use porchlight_core::retention::{PLACE_ROW, TRACE_ROW, is_of_one_session};
 use porchlight_core::score::{
-    Fingerprint, Knowledge, PlaceFacts, PlaceKnowledge, Replay, learn, place_key, recorded_together,
+    CopiedTrace, Fingerprint, Knowledge, PlaceFacts, PlaceKnowledge, learn, place_key,
+    recorded_together,
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
@@ -77,7 +78,7 @@ pub(super) async fn recall(
                     recorded_together((start, end), (&other.start, &other_end))
                 })
             });
-            known.replay = Some(Replay {
+            known.copied_trace = Some(CopiedTrace {
                 session_id: seen.session_id,
                 similarity,
                 together,
@@ -193,8 +194,8 @@ pub(crate) async fn forget(
 /// The contributions of a session to the knowledge about its place.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Contributions {
-    /// Observations about the place. A place does not record the session of an observation, so those
-    /// of the same courier on the same day are included.
+    /// Observations about the place. A place does not record the session of an observation, so
+    /// those of the same courier on the same day are included.
     pub places: Vec<PlaceFacts>,
     /// The number of learned rows that hold the fingerprint of the session's trace.
     pub traces: usize,
@@ -221,7 +222,8 @@ pub(crate) async fn contributions(
     Ok(found)
 }
 
-/// Returns the keys of the learned rows that a session's first insight may have written, without looking at the store.
+/// Returns the keys of the learned rows that a session's first insight may have written, without
+/// looking at the store.
 pub(crate) fn keys_of(start: &SessionStart, fingerprint: Option<&Fingerprint>) -> Vec<[u8; 32]> {
     let traces = trace_rows(start.tenant, fingerprint);
     std::iter::once(place_row(start)).chain(traces).collect()

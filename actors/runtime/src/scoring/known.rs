@@ -25,8 +25,8 @@ const CHECK_INTERVAL: u32 = if cfg!(debug_assertions) { 1 } else { 1_000 };
 pub(crate) type ReadLive =
     dyn Fn(SessionId) -> BoxFuture<'static, Option<FinalEvents>> + Send + Sync;
 
-/// Returns the input of scoring. `batches` is the number of batches in the journal; `read_live` reads
-/// the events of the live machine.
+/// Returns the input of scoring. `batches` is the number of batches in the journal; `read_live`
+/// reads the events of the live machine.
 pub(super) async fn replayed(
     store: &dyn Store,
     context: &SessionContext,

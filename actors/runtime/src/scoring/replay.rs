@@ -1,4 +1,5 @@
-//! Reads a session's journal and replays its batches, without the batches at which a detector panics.
+//! Reads a session's journal and replays its batches, without the batches at which a detector
+//! panics.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};

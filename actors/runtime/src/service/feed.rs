@@ -76,8 +76,8 @@ impl Service {
             return Ok(Some(FeedState::Live(changes.unwrap_or_default())));
         }
         let Some(handle) = registry.handle(session_id) else {
-            // Either the session ended just now and the store has its end, or this node acquired its
-            // shard just now and the caller asks again.
+            // Either the session ended just now and the store has its end, or this node acquired
+            // its shard just now and the caller asks again.
             let row = self.find(session_id).await?;
             return Ok(row.map(|row| {
                 row.end

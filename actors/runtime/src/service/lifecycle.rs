@@ -148,8 +148,8 @@ impl Service {
     }
 
     async fn repeated(&self, first: SessionStart) -> Result<SessionStart, StartError> {
-        // The first request may have failed before the registry knew of the session. Look the session
-        // up again, because it may have ended since.
+        // The first request may have failed before the registry knew of the session. Look the
+        // session up again, because it may have ended since.
         let session_id = first.session_id;
         if self.access(&first) != SessionAccess::Open {
             return Err(StartError::Restricted);
@@ -309,8 +309,8 @@ impl Service {
             )
             .await?;
         // Requested even if nothing changed, because the answer to the first request may have been
-        // lost; an insight that already covers the PoD is not computed again. The handle is looked up
-        // only now because the session may have ended meanwhile.
+        // lost; an insight that already covers the PoD is not computed again. The handle is looked
+        // up only now because the session may have ended meanwhile.
         let registry = self.registry();
         if registry.handle(session_id).is_none() || !registry.acts_for(session_id) {
             registry.request_score(session_id);

@@ -27,7 +27,8 @@ impl Service {
         is_ours
     }
 
-    /// Queues the reconciliation of a session that another node has started, ended, or attached a PoD to. Never waits.
+    /// Queues the reconciliation of a session that another node has started, ended, or attached a
+    /// PoD to. Never waits.
     pub fn queue_reconcile(&self, session_id: SessionId) {
         self.registry().queue_reconcile(session_id);
     }

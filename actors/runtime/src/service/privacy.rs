@@ -110,7 +110,8 @@ impl Service {
         self.privacy.marks.of(tenant, &rider).suppressed
     }
 
-    /// Returns the access that callers have to this session. Reads the store only if the tenant has marks.
+    /// Returns the access that callers have to this session. Reads the store only if the tenant has
+    /// marks.
     pub(super) async fn access_of(
         &self,
         tenant: Tenant,
@@ -132,7 +133,8 @@ impl Service {
         }
     }
 
-    /// Makes removed rows unreadable in the files of the store. Requests that wait meanwhile share the next call.
+    /// Makes removed rows unreadable in the files of the store. Requests that wait meanwhile share
+    /// the next call.
     async fn purge(&self) -> StoreResult<()> {
         let begun_before = self.privacy.purges_begun.load(Ordering::SeqCst);
         let _guard = self.privacy.purging.lock().await;

@@ -131,7 +131,7 @@ impl Service {
                 let (session_id, started_at_ms) = self.open(&recorder, opening).await?;
                 recorder
                     .state
-                    .made(opening.ordinal, session_id, started_at_ms);
+                    .mark_created(opening.ordinal, session_id, started_at_ms);
             }
             let data = encode(&recorder.order, &recorder.state)?;
             let store = self.store();
@@ -142,7 +142,8 @@ impl Service {
         Err(StoreError::Overloaded.into())
     }
 
-    /// Updates the state if the service or the customer has ended the newest session of the recorder.
+    /// Updates the state if the service or the customer has ended the newest session of the
+    /// recorder.
     async fn refresh_newest_end(&self, state: &mut RecorderState) -> StoreResult<()> {
         let open = state.newest().filter(|newest| newest.ended_at_ms.is_none());
         let Some((session_id, started_at_ms)) = open.and_then(|newest| {
@@ -158,14 +159,14 @@ impl Service {
             }) => {
                 let still_takes = self.now() <= end.takes_telemetry_until();
                 let by_phone_ms = started_at_ms + end.ended_at.since_ms(start.started_at);
-                state.newest_ended(match end.reason {
+                state.mark_newest_ended(match end.reason {
                     EndReason::Idle if still_takes => EndOfSession::Idle,
                     _ => EndOfSession::At(by_phone_ms),
                 });
             }
             Some(_) => {}
             // The session was removed with all its data.
-            None => state.newest_ended(EndOfSession::At(started_at_ms - 1)),
+            None => state.mark_newest_ended(EndOfSession::At(started_at_ms - 1)),
         }
         Ok(())
     }

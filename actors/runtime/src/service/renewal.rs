@@ -1,9 +1,9 @@
-//! Keeps the rows of sessions under a restriction or a legal hold, on a store whose rows have a time
-//! to live.
+//! Keeps the rows of sessions under a restriction or a legal hold, on a store whose rows have a
+//! time to live.
 //!
-//! The rows are renewed when the session is marked and, for as long as it stays marked, whenever half
-//! of their life is over. A daily pass through the sessions of each tenant finds them. It does not
-//! depend on the wall clock: the database knows how much life is left to a row.
+//! The rows are renewed when the session is marked and, for as long as it stays marked, whenever
+//! half of their life is over. A daily pass through the sessions of each tenant finds them. It does
+//! not depend on the wall clock: the database knows how much life is left to a row.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -38,10 +38,10 @@ impl RenewalPasses {
 }
 
 impl Service {
-    /// Renews the rows of the sessions that a restriction or a legal hold keeps, of tenants that this
-    /// node owns. Returns the number of renewed sessions. Does nothing if the store's rows do not
-    /// expire, and for a tenant whose last pass was completed less than a day ago. A pass that fails
-    /// is repeated by the next call.
+    /// Renews the rows of the sessions that a restriction or a legal hold keeps, of tenants that
+    /// this node owns. Returns the number of renewed sessions. Does nothing if the store's rows do
+    /// not expire, and for a tenant whose last pass was completed less than a day ago. A pass that
+    /// fails is repeated by the next call.
     pub async fn renew_kept(&self) -> u64 {
         let mut renewed = 0;
         if !self.store().rows_expire() {

@@ -41,7 +41,8 @@ struct StoredPolicy {
     progress: SweepProgress,
 }
 
-/// The work of a sweep: the number of sessions from which it removed data, by class, and of groups of audit lines.
+/// The work of a sweep: the number of sessions from which it removed data, by class, and of groups
+/// of audit lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Swept {
     /// Sessions whose telemetry was removed.
@@ -167,7 +168,8 @@ impl Service {
         self.privacy_settings().retention
     }
 
-    /// Returns the time of the last sweep of any process, which proves that the clock was right then.
+    /// Returns the time of the last sweep of any process, which proves that the clock was right
+    /// then.
     ///
     /// # Errors
     ///
@@ -177,14 +179,14 @@ impl Service {
         stored.await?.as_deref().map(decode).transpose()
     }
 
-    /// Removes the data that is older than the retention which its organization has chosen, and lines
-    /// of audit logs that are older than theirs. Each call covers at most a part of the stored time; see [`next_span`]. Call it only while the clock is
-    /// right.
+    /// Removes the data that is older than the retention which its organization has chosen, and
+    /// lines of audit logs that are older than theirs. Each call covers at most a part of the
+    /// stored time; see [`next_span`]. Call it only while the clock is right.
     ///
     /// # Errors
     ///
-    /// Returns the first error of the store; removed data stays removed. An error of one organization
-    /// does not keep the sweep from the others.
+    /// Returns the first error of the store; removed data stays removed. An error of one
+    /// organization does not keep the sweep from the others.
     pub async fn apply_retention(&self) -> StoreResult<Swept> {
         self.note_sweep().await?;
         let (mut swept, mut first) = (Swept::default(), None);
@@ -269,8 +271,8 @@ impl TenantRetention<'_> {
         !self.service.is_draining() && ownership.generation(shard).is_some()
     }
 
-    /// Removes the lines of the audit log that are older than their retention. Returns the number of
-    /// removed groups.
+    /// Removes the lines of the audit log that are older than their retention. Returns the number
+    /// of removed groups.
     async fn expire_audit_log(&self) -> StoreResult<u64> {
         let (store, now) = (self.service.store(), self.service.now());
         let kept_ms = self.policy().await?.audit_kept_ms();

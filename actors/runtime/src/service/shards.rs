@@ -150,8 +150,8 @@ impl Service {
         }
     }
 
-    /// Searches the store for work in its shards that this node was not notified of: outdated insights and, if
-    /// `thoroughly`, sessions in progress.
+    /// Searches the store for work in its shards that this node was not notified of: outdated
+    /// insights and, if `thoroughly`, sessions in progress.
     ///
     /// # Errors
     ///
@@ -166,8 +166,8 @@ impl Service {
         Ok(())
     }
 
-    /// Drains these shards: adopts no new sessions, writes states, and stops the actors. Returns the
-    /// number of states written.
+    /// Drains these shards: adopts no new sessions, writes states, and stops the actors. Returns
+    /// the number of states written.
     pub async fn drain_shards(&self, shards: ShardSet) -> usize {
         self.registry().drain_shards(shards).await
     }

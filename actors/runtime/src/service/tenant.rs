@@ -91,7 +91,8 @@ impl TenantSessions<'_> {
         self.service.scored(row.start.session_id).await
     }
 
-    /// Returns the review of a session's decision, or `None` if it has none or belongs to another tenant.
+    /// Returns the review of a session's decision, or `None` if it has none or belongs to another
+    /// tenant.
     ///
     /// # Errors
     ///

@@ -80,7 +80,8 @@ pub(crate) struct Slot {
     /// snapshot, and no batches but those that this node is notified of.
     pub(crate) is_new: bool,
     pub(crate) budget: Budget,
-    pub(crate) heard: SeqWindow,
+    /// The newest numbers of batches that this node was notified of or has read.
+    pub(crate) notified: SeqWindow,
 }
 
 impl Handle {
@@ -124,7 +125,8 @@ impl Handle {
     pub(crate) fn touch(&self, now: TimestampMs, uptime_ms: i64) {
         self.heard_at_ms.fetch_max(now.0, Ordering::Relaxed);
         let active_at_ms = self.active_at_ms.fetch_max(uptime_ms, Ordering::Relaxed);
-        // Two batches at the same time may lose one of two updates, which only moves a reconciliation.
+        // Two batches at the same time may lose one of two updates, which only moves a
+        // reconciliation.
         let usual_ms = self.usual_silence_ms.load(Ordering::Relaxed);
         let usual_ms = usual_silence_ms(usual_ms, uptime_ms - active_at_ms);
         self.usual_silence_ms.store(usual_ms, Ordering::Relaxed);
@@ -268,8 +270,8 @@ impl Handle {
         self.requested_at_ms.fetch_max(uptime_ms, Ordering::Relaxed);
     }
 
-    /// Returns how long ago the session's events were last requested, in milliseconds. The result is
-    /// very large if they never were.
+    /// Returns how long ago the session's events were last requested, in milliseconds. The result
+    /// is very large if they never were.
     pub(crate) fn since_request_ms(&self, uptime_ms: i64) -> i64 {
         uptime_ms.saturating_sub(self.requested_at_ms.load(Ordering::Relaxed))
     }
@@ -279,8 +281,8 @@ impl Handle {
         self.missed_batch.store(true, Ordering::Release);
     }
 
-    /// Returns whether the actor missed a batch since the last call. If so, the journal has batches of which
-    /// the actor was not notified.
+    /// Returns whether the actor missed a batch since the last call. If so, the journal has batches
+    /// of which the actor was not notified.
     pub(crate) fn take_missed_batch(&self) -> bool {
         self.missed_batch.swap(false, Ordering::Acquire)
     }
@@ -288,7 +290,8 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // An actor that died may have left messages, and a session that has ended gets no new actor.
+        // An actor that died may have left messages, and a session that has ended gets no new
+        // actor.
         self.clear_queue();
     }
 }

@@ -9,9 +9,10 @@ use porchlight_schema::time::TimestampMs;
 
 use super::{Handle, PassivatedState};
 
-/// The owner of session actors: it answers their questions about this node and takes their reports.
+/// The owner of session actors: it answers their requests and receives their reports.
 ///
-/// The registry implements it. The actor knows only this trait, so it can change without the registry.
+/// The registry implements it. The actor knows only this trait, so it can change without the
+/// registry.
 pub(crate) trait Host: Send + Sync {
     /// Returns the store with the session's journal, notes and snapshots.
     fn store(&self) -> &Arc<dyn Store>;
@@ -22,8 +23,8 @@ pub(crate) trait Host: Send + Sync {
     /// Returns whether the registry holds the session as one in progress.
     fn is_live(&self, session_id: SessionId) -> bool;
 
-    /// Returns the generation in which this process acts for the session now. Returns `None` if this process does not
-    /// act for it.
+    /// Returns the generation in which this process acts for the session now. Returns `None` if
+    /// this process does not act for it.
     fn generation(&self, session_id: SessionId) -> Option<u64>;
 
     /// Returns why an actor that is asked to write its state stops.

@@ -42,8 +42,8 @@ impl Running {
         })
     }
 
-    /// Restores a passivated machine. Returns `None` if its state cannot be read; the store has all of
-    /// it.
+    /// Restores a passivated machine. Returns `None` if its state cannot be read; the store has all
+    /// of it.
     pub(crate) fn activate(passivated: &PassivatedState) -> Option<Box<Self>> {
         let (context, machine) = SessionMachine::activate(&passivated.state).ok()?;
         let seen = machine.change_count();

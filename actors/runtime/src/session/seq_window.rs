@@ -1,5 +1,5 @@
 //! The latest batches of a session that this node was notified of. A batch in the journal without a
-//! notification is a lost handover.
+//! notification was lost on its way from another node.
 
 use porchlight_observe::peer::PeerMetrics;
 use porchlight_ports::JournalEntry;
@@ -17,8 +17,8 @@ pub(crate) struct SeqWindow {
 }
 
 impl SeqWindow {
-    /// Notes a number. Returns whether it is new.
-    pub(crate) fn note(&mut self, seq: u32) -> bool {
+    /// Adds a number. Returns whether it is new.
+    pub(crate) fn insert(&mut self, seq: u32) -> bool {
         if seq >= self.next {
             let by = seq - self.next + 1;
             self.mask = self.mask.checked_shl(by).unwrap_or(0) | 1;
@@ -35,11 +35,11 @@ impl SeqWindow {
 }
 
 impl Handle {
-    /// Notes a page of the journal, read by an actor that expects `next_seq`. If the actor had
-    /// caught up before, the batches without a notification are counted.
+    /// Records a page of the journal that was read by an actor that expects `next_seq`. If the
+    /// actor had caught up before, the batches without a notification are counted.
     pub(crate) fn note_read(&self, page: &[JournalEntry], next_seq: u32, had_caught_up: bool) {
         let mut slot = self.slot();
-        let new = page.iter().filter(|entry| slot.heard.note(entry.seq));
+        let new = page.iter().filter(|entry| slot.notified.insert(entry.seq));
         let repaired = new.filter(|entry| entry.seq >= next_seq).count();
         if had_caught_up && repaired > 0 {
             PeerMetrics::get().repaired.increment(repaired as u64);
@@ -53,23 +53,23 @@ mod tests {
 
     #[test]
     fn a_number_is_new_once() {
-        let mut heard = SeqWindow::default();
+        let mut notified = SeqWindow::default();
         for (seq, is_new) in [(0, true), (0, false), (3, true), (1, true), (3, false)] {
-            assert_eq!(heard.note(seq), is_new, "{seq}");
+            assert_eq!(notified.insert(seq), is_new, "{seq}");
         }
-        assert!(heard.note(70));
-        assert!(heard.note(7), "63 below the highest");
-        assert!(!heard.note(6), "numbers below the window are unknown");
-        assert!(heard.note(u32::MAX - 1));
+        assert!(notified.insert(70));
+        assert!(notified.insert(7), "63 below the highest");
+        assert!(!notified.insert(6), "numbers below the window are unknown");
+        assert!(notified.insert(u32::MAX - 1));
     }
 
     #[test]
     fn within_the_window_it_behaves_as_a_set() {
         for stride in 1..200_u32 {
-            let (mut heard, mut set) = (SeqWindow::default(), std::collections::BTreeSet::new());
+            let (mut notified, mut set) = (SeqWindow::default(), std::collections::BTreeSet::new());
             for step in 0..200 {
                 let seq = step * stride % 61;
-                assert_eq!(heard.note(seq), set.insert(seq), "{stride}: {seq}");
+                assert_eq!(notified.insert(seq), set.insert(seq), "{stride}: {seq}");
             }
         }
     }

@@ -50,12 +50,13 @@ impl LargeBodies {
         }
     }
 
-    /// Waits for a permit. The bodies of a tenant get permits in their order, and tenants take turns:
-    /// each tenant waits for a permit of the node with one body only.
+    /// Waits for a permit. The bodies of a tenant get permits in their order, and tenants take
+    /// turns: each tenant waits for a permit of the node with one body only.
     ///
     /// # Errors
     ///
-    /// No permit was free within [`LARGE_BODY_PERMIT_MS_MAX`]: the tenant has too many bytes in flight.
+    /// No permit was free within [`LARGE_BODY_PERMIT_MS_MAX`]: the tenant has too many bytes in
+    /// flight.
     pub(super) async fn acquire(&self) -> Result<LargeBodyPermit, ShareExceeded> {
         let (tenant, node) = (Arc::clone(&self.tenant), Arc::clone(&self.node));
         let permit = async {

@@ -18,7 +18,7 @@ use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
-use super::presence::{NewIn, Presence};
+use super::presence::{NewMessages, Presence};
 use super::request::{EndpointSigner, OutgoingMessage, sent_body};
 use super::{Envelope, Inner, WebhookCommand};
 
@@ -239,7 +239,7 @@ impl WebhookActor {
         }
     }
 
-    /// Returns the generation of the machine and the endpoint's id, once the endpoint has been read.
+    /// Returns the machine's generation and the endpoint's id, once the endpoint has been read.
     fn endpoint_in_generation(&self) -> Option<(u64, EndpointId)> {
         let loaded = self.loaded.as_ref()?;
         Some((loaded.machine.generation(), loaded.signer.endpoint.id))
@@ -321,8 +321,9 @@ impl WebhookActor {
                 if let Some((url, ends_at)) = ends_at {
                     actor.inner.certificate_ends(actor.tenant, url, ends_at);
                 }
-                let chance = actor.inner.entropy.random() as u64;
-                actor.feed(ctx, Some(generation), Input::Tried(lane, report, chance));
+                let random = actor.inner.entropy.random() as u64;
+                let input = Input::Attempted(lane, report, random);
+                actor.feed(ctx, Some(generation), input);
             });
         ctx.spawn(sending);
     }
@@ -470,8 +471,8 @@ impl Handler<Envelope> for WebhookActor {
             WebhookCommand::Wake => {
                 // Until the endpoint is read there is no machine; the whole outbox is then listed.
                 let input = match self.presence.take_announced() {
-                    NewIn::Lanes(lanes) => Input::NewIn(lanes),
-                    NewIn::Outbox => Input::Woken,
+                    NewMessages::Lanes(lanes) => Input::NewMessages(lanes),
+                    NewMessages::Outbox => Input::Woken,
                 };
                 self.feed(ctx, None, input);
             }

@@ -1,4 +1,4 @@
-//! The facts about a webhook actor that others know and change without asking it.
+//! The state of a webhook actor that other tasks read and change without sending it a message.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,21 +12,21 @@ const LANES_KNOWN_MAX: usize = 256;
 /// The value of `Presence::oldest` if no message waits.
 pub(super) const NO_MESSAGE_DUE: i64 = i64::MAX;
 
-/// The facts about an actor that are known without asking it.
+/// The state of an actor that other tasks read and change without sending it a message.
 pub(super) struct Presence {
     /// Whether a wake is in its mailbox; another one would be redundant.
     pub(super) wake_pending: AtomicBool,
     /// The lanes with new messages that it has not taken yet.
-    new_in: Mutex<NewIn>,
+    new_messages: Mutex<NewMessages>,
     /// Whether a notice of a changed endpoint is in its mailbox.
     pub(super) changed: AtomicBool,
     /// The time since which its oldest sendable message has been waiting.
     pub(super) oldest: AtomicI64,
 }
 
-/// The place in which an actor finds new messages.
+/// The lanes in which an actor finds new messages.
 #[derive(Debug)]
-pub(super) enum NewIn {
+pub(super) enum NewMessages {
     /// The new messages are in these lanes, at most [`LANES_KNOWN_MAX`].
     Lanes(Vec<SessionId>),
     /// The new messages may be in any lane.
@@ -37,7 +37,7 @@ impl Default for Presence {
     fn default() -> Self {
         Self {
             wake_pending: AtomicBool::new(false),
-            new_in: Mutex::new(NewIn::Lanes(Vec::new())),
+            new_messages: Mutex::new(NewMessages::Lanes(Vec::new())),
             changed: AtomicBool::new(false),
             oldest: AtomicI64::new(NO_MESSAGE_DUE),
         }
@@ -45,20 +45,28 @@ impl Default for Presence {
 }
 
 impl Presence {
-    /// Notes that a lane has a new message; `None`: any lane may have one.
+    /// Records that `lane` has a new message. With `None`, any lane may have one.
     pub(super) fn announce(&self, lane: Option<SessionId>) {
-        let mut new_in = self.new_in.lock().unwrap_or_else(PoisonError::into_inner);
-        match (&mut *new_in, lane) {
-            (NewIn::Lanes(lanes), Some(lane)) if lanes.len() < LANES_KNOWN_MAX => lanes.push(lane),
-            _ => *new_in = NewIn::Outbox,
+        let mut new_messages = self
+            .new_messages
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match (&mut *new_messages, lane) {
+            (NewMessages::Lanes(lanes), Some(lane)) if lanes.len() < LANES_KNOWN_MAX => {
+                lanes.push(lane)
+            }
+            _ => *new_messages = NewMessages::Outbox,
         }
     }
 
     /// Takes the announced messages. A later announcement puts a new message into the mailbox.
-    pub(super) fn take_announced(&self) -> NewIn {
+    pub(super) fn take_announced(&self) -> NewMessages {
         self.wake_pending.store(false, Ordering::Release);
-        let mut new_in = self.new_in.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *new_in, NewIn::Lanes(Vec::new()))
+        let mut new_messages = self
+            .new_messages
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *new_messages, NewMessages::Lanes(Vec::new()))
     }
 
     pub(super) fn set_oldest(&self, oldest: Option<TimestampMs>) {

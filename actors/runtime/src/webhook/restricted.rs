@@ -1,4 +1,5 @@
-//! Restricted sessions: their messages stay in the outbox and are not sent until the restriction is lifted.
+//! Restricted sessions: their messages stay in the outbox and are not sent until the restriction is
+//! lifted.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,8 @@ use super::{Inner, WebhookCommand, Webhooks};
 use crate::privacy::Restrictions;
 
 impl Webhooks {
-    /// Sends nothing about sessions that these restrictions hide. Call this once, before the first message is sent.
+    /// Sends nothing about sessions that these restrictions hide. Call this once, before the first
+    /// message is sent.
     pub fn restrict(&self, restrictions: Restrictions) {
         // A second call keeps the first ones.
         let _set = self.inner.restrictions.set(restrictions);
@@ -113,8 +115,8 @@ impl Inner {
         (shown, most.max(lost))
     }
 
-    /// Removes the rows of hidden sessions, and returns their number. `known` remembers which sessions
-    /// are hidden.
+    /// Removes the rows of hidden sessions, and returns their number. `known` remembers which
+    /// sessions are hidden.
     async fn keep_shown<T>(
         &self,
         tenant: Tenant,
@@ -153,8 +155,9 @@ impl Inner {
 }
 
 /// Returns the number of rows to request in addition to the limit of each list, after a query that
-/// requested `extra` and lost `lost` hidden rows. `None` if no list can be short because of them, or
-/// if the hidden rows have reached their maximum, beyond which further queries would delay others.
+/// requested `extra` and lost `lost` hidden rows. `None` if no list can be short because of them,
+/// or if the hidden rows have reached their maximum, beyond which further queries would delay
+/// others.
 fn next_extra(extra: usize, lost: usize) -> Option<usize> {
     if lost <= extra || extra >= WEBHOOK_HIDDEN_ROWS_MAX {
         return None;

@@ -16,7 +16,8 @@ use porchlight_schema::session::Tenant;
 use super::Webhooks;
 use super::request::sent_body;
 
-/// Rows that a bulk retry reads together, at least. Hidden rows would otherwise be read one by one.
+/// The minimum number of rows that a bulk retry reads in one query. With fewer, hidden rows would
+/// be read one by one.
 const RETRYABLE_ROWS_MIN: usize = 1_000;
 
 /// The webhooks of one tenant, created by [`Webhooks::of`].
@@ -159,8 +160,8 @@ impl TenantWebhooks<'_> {
         Ok(outcome)
     }
 
-    /// Requests one more attempt of all deliveries that pass the filter and that are shown, and wakes
-    /// the tenant's actor. With `dry_run`, only counts them.
+    /// Requests one more attempt of all deliveries that pass the filter and that are shown, and
+    /// wakes the tenant's actor. With `dry_run`, only counts them.
     ///
     /// # Errors
     ///

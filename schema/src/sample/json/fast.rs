@@ -1,4 +1,4 @@
-//! Decodes a batch in one pass. Returns none at the first irregularity, without a reason.
+//! Decodes a batch in one pass. Returns `None` at the first irregularity, without a reason.
 //!
 //! The code does not use serde's derive: it reads a sample into fixed slots and recognises keys by
 //! their bytes. That takes a third of the time, and decoding is the largest part of a batch's cost.
@@ -43,7 +43,7 @@ pub(super) fn decode_line(text: &[u8]) -> Option<(&str, DecodedBatch)> {
     Some((session_id?, decoded))
 }
 
-/// `other` reads the values of members that a batch does not have.
+/// Decodes a batch. `other` reads the members that a batch does not define.
 fn decode<'a>(
     text: &'a [u8],
     other: &mut impl FnMut(&mut Scanner<'a>, &'a [u8]) -> Option<()>,
@@ -60,7 +60,7 @@ fn decode_into<'a>(
     let mut seq = None;
     let mut unknown_kinds = None;
     scanner.members(|scanner, key| match key {
-        // Duplicate key: the tree decides which one counts.
+        // A duplicate key is left to the decoder that parses into a tree.
         b"seq" if seq.is_none() => {
             seq = Some(scanner.whole_number()?);
             Some(())
@@ -85,7 +85,7 @@ fn decode_into<'a>(
     })
 }
 
-/// Returns the number of samples of unknown kinds.
+/// Adds the samples to `builder`, and returns the number of samples of unknown kinds.
 fn read_samples(scanner: &mut Scanner<'_>, builder: &mut BatchBuilder) -> Option<u32> {
     let mut sample = WireSample::default();
     let mut buffer = Vec::new();
@@ -244,7 +244,7 @@ impl<'a> WireSample<'a> {
         let Some(slot) = slot else {
             return scanner.skip_scalar();
         };
-        // Duplicate key: the tree decides which one counts.
+        // A duplicate key is left to the decoder that parses into a tree.
         if self.present & slot.bit() != 0 {
             return None;
         }

@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use serde::de::{MapAccess, SeqAccess};
 
 use super::shape::{Ignored, Number, Scalar, Shape, Shaped, Text};
-use super::{DecodeError, DecodedBatch, DecodedLine, FIELD_ERRORS_MAX, Fields, push, wrong};
+use super::{
+    DecodeError, DecodedBatch, DecodedLine, FIELD_ERRORS_MAX, Fields, invalid_field, push,
+};
 use crate::limits::{BATCH_SAMPLES_MAX, BATCH_SEQ_MAX, IMU_VALUES_MAX};
 use crate::sample::FieldError;
 use crate::sample::check::Field;
@@ -332,7 +334,7 @@ impl Fields for Sample {
         match self.present(name) {
             None => Ok(None),
             Some(Member::Number(number)) => Ok(Some(*number)),
-            Some(_) => Err(wrong(name, "must be a number")),
+            Some(_) => Err(invalid_field(name, "must be a number")),
         }
     }
 
@@ -340,7 +342,7 @@ impl Fields for Sample {
         match self.present(name) {
             None => Ok(None),
             Some(Member::Text(text)) => Ok(Some(Cow::Borrowed(text))),
-            Some(_) => Err(wrong(name, "must be a string")),
+            Some(_) => Err(invalid_field(name, "must be a string")),
         }
     }
 
@@ -348,7 +350,7 @@ impl Fields for Sample {
         match self.present(name) {
             None => Ok(None),
             Some(Member::Flag(flag)) => Ok(Some(*flag)),
-            Some(_) => Err(wrong(name, "must be true or false")),
+            Some(_) => Err(invalid_field(name, "must be true or false")),
         }
     }
 
@@ -358,12 +360,15 @@ impl Fields for Sample {
             None => Ok(false),
             Some(Member::Array(numbers, other_at)) => {
                 if let Some(place) = other_at {
-                    return Err(wrong(&format!("{name}/{place}"), "must be a number"));
+                    return Err(invalid_field(
+                        &format!("{name}/{place}"),
+                        "must be a number",
+                    ));
                 }
                 values.extend(numbers.iter().map(|&number| field.narrow(number)));
                 Ok(true)
             }
-            Some(_) => Err(wrong(name, "must be an array")),
+            Some(_) => Err(invalid_field(name, "must be an array")),
         }
     }
 }

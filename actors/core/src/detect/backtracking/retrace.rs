@@ -14,8 +14,8 @@ pub(super) struct Retrace {
     pub(super) length_m: f32,
     pub(super) misses: u8,
     pub(super) is_open: bool,
-    /// Whether the courier had stayed at another door before. Then the path may lead to the vehicle, and it is reported only
-    /// if the courier goes on to the address.
+    /// Whether the courier had stayed at another door before. Then the path may lead to the
+    /// vehicle, and it is reported only if the courier goes on to the address.
     pub(super) is_after_visit: bool,
 }
 

@@ -11,7 +11,7 @@ const CRUMBS: usize = 64;
 /// The number of crumbs that are skipped in one step if none of them is near.
 const LANES: usize = 8;
 /// The number of crumbs by which the capacity grows.
-const ROOM: usize = 16;
+const GROWTH: usize = 16;
 
 /// A point of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -43,8 +43,8 @@ impl Course {
 pub(super) struct Trail(Option<Box<Ring>>);
 
 /// A ring of crumbs as separate arrays per field, so that a SIMD vector holds several crumbs. Most
-/// ways are shorter, so its capacity grows with them. A place without a crumb is infinitely far
-/// away.
+/// paths have few crumbs, so the capacity grows with them. An unused entry has a place that is
+/// infinitely far away.
 #[derive(Debug, Clone)]
 struct Ring {
     east_m: Vec<f32>,
@@ -65,14 +65,14 @@ impl Ring {
 
     fn put(&mut self, at: usize, crumb: Crumb) {
         if at >= self.t_ms.len() {
-            let room = self.t_ms.len() + ROOM;
+            let room = self.t_ms.len() + GROWTH;
             for places_m in [&mut self.east_m, &mut self.north_m] {
-                places_m.reserve_exact(ROOM);
+                places_m.reserve_exact(GROWTH);
                 places_m.resize(room, f32::INFINITY);
             }
-            self.t_ms.reserve_exact(ROOM);
+            self.t_ms.reserve_exact(GROWTH);
             self.t_ms.resize(room, 0);
-            self.course.reserve_exact(ROOM);
+            self.course.reserve_exact(GROWTH);
             self.course.resize(room, Course(0));
         }
         if let (Some(east_m), Some(north_m), Some(t_ms), Some(course)) = (
@@ -129,29 +129,29 @@ impl Trail {
         self.0.as_ref().map(|ring| ring.newest)
     }
 
-    /// Returns the length of the way from the crumb of `since_ms` to the newest, in metres.
-    pub(super) fn way_m(&self, since_ms: u32) -> f32 {
+    /// Returns the length of the path from the crumb at `since_ms` to the newest, in metres.
+    pub(super) fn path_m(&self, since_ms: u32) -> f32 {
         let newer = (0..self.len()).rev().filter_map(|number| self.get(number));
-        let mut way_m = 0.0;
+        let mut path_m = 0.0;
         let mut later: Option<Crumb> = None;
         for crumb in newer.take_while(|crumb| crumb.t_ms >= since_ms) {
-            way_m += later.map_or(0.0, |later| later.place.distance_m(crumb.place));
+            path_m += later.map_or(0.0, |later| later.place.distance_m(crumb.place));
             later = Some(crumb);
         }
-        way_m
+        path_m
     }
 
-    /// Returns how far `place` lies beyond the crumb `there` along the onward way, in metres;
-    /// negative if before it.
-    pub(super) fn ahead_m(&self, there: &Crumb, place: Place) -> f32 {
+    /// Returns how far `place` lies beyond the crumb `from` in the direction of the path, in
+    /// metres; negative if it lies before the crumb.
+    pub(super) fn ahead_m(&self, from: &Crumb, place: Place) -> f32 {
         let newer = (0..self.len()).filter_map(|number| self.get(number));
-        let Some(next) = newer.into_iter().find(|crumb| crumb.t_ms > there.t_ms) else {
+        let Some(next) = newer.into_iter().find(|crumb| crumb.t_ms > from.t_ms) else {
             return 0.0;
         };
-        let way_m = next.place.distance_m(there.place).max(0.1);
-        ((next.place.east_m - there.place.east_m) * (place.east_m - there.place.east_m)
-            + (next.place.north_m - there.place.north_m) * (place.north_m - there.place.north_m))
-            / way_m
+        let path_m = next.place.distance_m(from.place).max(0.1);
+        ((next.place.east_m - from.place.east_m) * (place.east_m - from.place.east_m)
+            + (next.place.north_m - from.place.north_m) * (place.north_m - from.place.north_m))
+            / path_m
     }
 
     /// Appends a crumb and evicts the oldest if the trail is full.
@@ -176,9 +176,9 @@ impl Trail {
         ring.put(at, crumb);
     }
 
-    /// Calls `look` with the number of each crumb within `near_m` of `place`, in any order. It also
-    /// reports a few crumbs slightly farther away.
-    pub(super) fn each_near(&self, place: Place, near_m: f32, mut look: impl FnMut(usize)) {
+    /// Calls `visit` with the number of each crumb within `near_m` of `place`, in any order. It
+    /// also reports a few crumbs slightly farther away.
+    pub(super) fn each_near(&self, place: Place, near_m: f32, mut visit: impl FnMut(usize)) {
         let Some(ring) = &self.0 else { return };
         // For most crumbs it is enough to know that they are far away, so roots are computed only
         // for the near ones.
@@ -193,7 +193,7 @@ impl Trail {
             let mut lanes = u64::from_le_bytes(lanes);
             while lanes != 0 {
                 let at = LANES * chunk + lanes.trailing_zeros() as usize / 8;
-                look((CRUMBS + at - usize::from(ring.first)) % CRUMBS);
+                visit((CRUMBS + at - usize::from(ring.first)) % CRUMBS);
                 lanes &= lanes - 1;
             }
         }
@@ -240,7 +240,7 @@ impl<'de> Visitor<'de> for Reader {
         let mut trail = Trail::default();
         while let Some(crumb) = crumbs.next_element()? {
             if trail.len() == CRUMBS {
-                return Err(A::Error::custom("more crumbs than there is room for"));
+                return Err(A::Error::custom("more crumbs than a trail holds"));
             }
             trail.push(crumb);
         }

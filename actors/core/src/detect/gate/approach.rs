@@ -1,4 +1,5 @@
-//! Where the courier is on the way to the door: a gate is passed only on an approach.
+//! Tracks whether the courier approaches the door, is in the building, or returns: a gate is passed
+//! only on an approach.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ use crate::detect::parameters::gate::{
 use crate::geo::Place;
 use crate::window::Fix;
 
-/// The state of the way since the vehicle was left.
+/// The position of the courier on the way to the door, since the vehicle was left.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Approach {
     /// Whether the courier is in the building: after a climb or ride, doors are those of flats.
@@ -30,7 +31,7 @@ pub(super) struct Approach {
     /// The usual accuracy of fixes on foot, in metres; 0 before the first.
     usual_m: f32,
     /// Whether the phone has reported a speed. If so, a fix without one is not from satellites.
-    tells_speed: bool,
+    reports_speed: bool,
 }
 
 impl Approach {
@@ -44,22 +45,23 @@ impl Approach {
         self.since_ms
     }
 
-    /// Forgets the approach: the courier is in a vehicle.
-    pub(super) fn drive(&mut self) {
+    /// Resets the approach, because the courier is in a vehicle.
+    pub(super) fn start_drive(&mut self) {
         *self = Self {
             usual_m: self.usual_m,
-            tells_speed: self.tells_speed,
+            reports_speed: self.reports_speed,
             ..Self::default()
         };
     }
 
-    /// Enters the building, or is still in it.
-    pub(super) fn climb(&mut self) {
+    /// Records that the courier is in the building.
+    pub(super) fn enter_building(&mut self) {
         self.is_inside = true;
     }
 
-    /// Turns back from a stay, or from the drop-off. The way back may have begun. Where the position
-    /// has decayed, the newest good place is nearer to the door.
+    /// Records that the courier turned back from a stay or from the drop-off. The return may have
+    /// begun already. If the position of the stay is poor, the newest good place stands for the
+    /// door.
     pub(super) fn turn_back(&mut self, pause: &Pause) {
         self.is_return = true;
         let is_good = pause.accuracy_m <= GATE_OUTSIDE_ACCURACY_M_MAX;
@@ -68,21 +70,23 @@ impl Approach {
         self.far_m = both.map_or(0.0, |(door, onward)| door.distance_m(onward));
     }
 
-    /// Rests at a place on the way back, and walks on. The way on may lead to the door again.
-    pub(super) fn rest(&mut self, place: Place, t_ms: u32) {
+    /// Records that the courier rested at a place and walks on. A rest away from the door ends a
+    /// return, because the courier may go to a door again.
+    pub(super) fn rest_at(&mut self, place: Place, t_ms: u32) {
         let away_m = self.door.map_or(0.0, |door| door.distance_m(place));
         if !self.is_inside && self.is_return && away_m.min(self.far_m) >= GATE_RETURN_M {
             (self.is_return, self.since_ms) = (false, t_ms);
         }
     }
 
-    /// Processes the next second. The courier has left the building when good fixes on foot are away
-    /// from its door, at the level outside. The way from it is a return until it leads back again.
-    /// A climb that is still open may have ended some seconds ago.
+    /// Processes the next second. The courier has left the building when good fixes on foot are
+    /// away from its door, at the height outside. The path from the door is a return until it leads
+    /// back again. During an open climb nothing is decided, because the climb may have ended
+    /// seconds ago.
     pub(super) fn observe(&mut self, observation: &Observation<'_>, is_climbing: bool) {
         for fix in observation.window.fixes() {
-            self.tells_speed |= fix.speed_mps.is_some_and(|mps| mps > 0.0);
-            if observation.gait.log_odds <= GATE_GAIT_LOG_ODDS || !self.sees(fix) {
+            self.reports_speed |= fix.speed_mps.is_some_and(|mps| mps > 0.0);
+            if observation.gait.log_odds <= GATE_GAIT_LOG_ODDS || !self.is_good_outside_fix(fix) {
                 continue;
             }
             if self.is_on() {
@@ -91,16 +95,18 @@ impl Approach {
                     let before_m = self.outside_m.unwrap_or(height_m);
                     self.outside_m = Some(before_m + GATE_LEVEL_NEW * (height_m - before_m));
                 }
-            } else if !is_climbing && (!self.is_inside || self.is_level(observation.height_m)) {
-                self.go(fix);
+            } else if !is_climbing
+                && (!self.is_inside || self.is_outside_level(observation.height_m))
+            {
+                self.walk_to(fix);
             }
         }
     }
 
     /// Returns whether a fix on foot is as good as fixes outside usually are on this phone.
-    fn sees(&mut self, fix: &Fix) -> bool {
-        let is_loose = self.tells_speed && fix.speed_mps.is_none();
-        if is_loose || fix.accuracy_m > GATE_OUTSIDE_ACCURACY_M_MAX {
+    fn is_good_outside_fix(&mut self, fix: &Fix) -> bool {
+        let is_non_satellite = self.reports_speed && fix.speed_mps.is_none();
+        if is_non_satellite || fix.accuracy_m > GATE_OUTSIDE_ACCURACY_M_MAX {
             return false;
         }
         if self.usual_m == 0.0 {
@@ -114,8 +120,8 @@ impl Approach {
         is_good
     }
 
-    /// Walks to a place outside.
-    fn go(&mut self, fix: &Fix) {
+    /// Records a fix outside on the way from the door.
+    fn walk_to(&mut self, fix: &Fix) {
         let away_m = self.door.get_or_insert(fix.place).distance_m(fix.place);
         self.far_m = self.far_m.max(away_m);
         if self.far_m >= GATE_OUTSIDE_M.max(fix.accuracy_m) {
@@ -127,8 +133,8 @@ impl Approach {
         }
     }
 
-    /// Returns whether a height is that outside, as far as both are known.
-    fn is_level(&self, height_m: Option<f32>) -> bool {
+    /// Returns whether a height is near that outside, or one of the two is unknown.
+    fn is_outside_level(&self, height_m: Option<f32>) -> bool {
         let both = height_m.zip(self.outside_m);
         both.is_none_or(|(height_m, outside_m)| (height_m - outside_m).abs() <= GATE_LEVEL_M)
     }

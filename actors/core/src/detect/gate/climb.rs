@@ -15,7 +15,7 @@ use crate::event_log::EventLog;
 impl GateDetector {
     /// Handles an open climb or ride: the pause before it was the wait for the elevator, or it was
     /// a gate on the way.
-    pub(super) fn see_climb(&mut self, context: &SessionContext, log: &mut EventLog) {
+    pub(super) fn handle_climb(&mut self, context: &SessionContext, log: &mut EventLog) {
         let start_of = |event_type| log.open_event(event_type).map(|event| event.t_start_ms);
         if let Some(start_ms) = start_of(EventType::Elevator) {
             self.judge_before_ride(context, start_ms, log);
@@ -24,7 +24,7 @@ impl GateDetector {
         } else {
             return;
         }
-        self.approach.climb();
+        self.approach.enter_building();
         self.walk_sec = 0;
     }
 
@@ -43,9 +43,9 @@ impl GateDetector {
         }
     }
 
-    /// Returns whether the pause was the wait for an elevator: after a few steps the height changed
-    /// at rest. A door's pressure leap is over after some seconds, and a ride stays at its height.
-    pub(super) fn climbed(&mut self, observation: &Observation<'_>) -> bool {
+    /// Returns whether the pause was the wait for an elevator: after a few steps the height changes
+    /// at rest for several seconds. The pressure leap of a door lasts less.
+    pub(super) fn is_climbing_at_rest(&mut self, observation: &Observation<'_>) -> bool {
         let both = observation.height_m.zip(self.rest_m);
         let is_away =
             both.is_some_and(|(height_m, rest_m)| (height_m - rest_m).abs() >= GATE_CLIMBED_M);
@@ -60,8 +60,8 @@ impl GateDetector {
             && before.is_some_and(|pause| pause.end_ms.is_some())
     }
 
-    /// Judges the pauses before a ride: the newest was the wait for the cabin, or it is the time in
-    /// it. The one before may have been the main door.
+    /// Judges the pauses before a ride: the newest is the wait for the cabin or the time in it, and
+    /// the earlier one may have been at the main door.
     pub(super) fn judge_before_ride(
         &mut self,
         context: &SessionContext,

@@ -1,4 +1,4 @@
-//! Defines a pause that may be a gate, with the evidence for it.
+//! Collects and weighs the evidence that a pause was a gate.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,12 +24,12 @@ pub(super) struct Pause {
     pub(super) end_ms: Option<u32>,
     pub(super) accuracy_m: f32,
     pub(super) field_ut: Option<f32>,
-    /// The place the walk came from; `place` is that of the pause.
+    /// The place from which the walk came; `place` is that of the pause.
     pub(super) from: Option<Place>,
     pub(super) place: Option<Place>,
     /// The number of fixes whose mean is `place`.
     pub(super) fixes: u8,
-    /// The place the walk has reached while it continued.
+    /// The place that the walk after the pause has reached.
     pub(super) onward: Option<Place>,
     /// The accuracy of `onward`.
     pub(super) onward_accuracy_m: f32,
@@ -55,7 +55,7 @@ pub(super) struct Pause {
 
 /// Returns the mean of `count` places, of which `place` is the newest and `before` is the mean of
 /// the others.
-pub(super) fn nearer(before: Place, place: Place, count: u8) -> Place {
+pub(super) fn running_mean(before: Place, place: Place, count: u8) -> Place {
     let share = 1.0 / f32::from(count.max(1));
     Place {
         east_m: before.east_m + share * (place.east_m - before.east_m),
@@ -64,7 +64,8 @@ pub(super) fn nearer(before: Place, place: Place, count: u8) -> Place {
 }
 
 impl Pause {
-    pub(super) fn look(
+    /// Adds the evidence of a second during the pause or after it.
+    pub(super) fn observe(
         &mut self,
         observation: &Observation<'_>,
         swing_m: Option<f32>,
@@ -116,7 +117,7 @@ impl Pause {
         self.fixes = self.fixes.saturating_add(1);
         self.place = Some(
             self.place
-                .map_or(place, |before| nearer(before, place, self.fixes)),
+                .map_or(place, |before| running_mean(before, place, self.fixes)),
         );
     }
 
@@ -154,14 +155,15 @@ impl Pause {
         Some((away_m - context.accuracy_m).max(0.0))
     }
 
+    /// Returns whether the pause was near the address.
     pub(super) fn is_near(&self, context: &SessionContext) -> bool {
         self.away_m(context)
             .is_some_and(|away_m| away_m <= GATE_NEAR_M)
     }
 
-    /// Sets where the walk leads to, unless a fix jumped there. Behind a door fixes decay and show no
-    /// direction.
-    pub(super) fn go_on_to(&mut self, t_ms: u32, place: Place, accuracy_m: f32) {
+    /// Sets the place that the walk after the pause has reached, unless the fix jumped there or is
+    /// much less accurate than before: behind a door fixes show no direction.
+    pub(super) fn set_onward(&mut self, t_ms: u32, place: Place, accuracy_m: f32) {
         let (Some(end_ms), Some(from)) = (self.end_ms, self.place) else {
             return;
         };
@@ -176,7 +178,8 @@ impl Pause {
     }
 
     /// Returns whether the walk turned round. The pause is then the end of the way and not a
-    /// passage. Positions decide if they show the direction clearly, and otherwise the gyroscope does.
+    /// passage. Positions decide if they show the direction clearly, and otherwise the gyroscope
+    /// does.
     pub(super) fn goes_back(&self) -> bool {
         let cosine = self.cosine();
         if let Some(yaw_rad) = self.yaw_rad {
@@ -192,15 +195,16 @@ impl Pause {
         cosine.is_some_and(|cosine| cosine < GATE_BACK_COSINE)
     }
 
-    /// Returns whether the walk has led away from the pause, or whether that is a door in any case.
+    /// Returns whether the walk has led away from the pause, or other evidence shows a gate there.
     pub(super) fn leads_on(&self, context: &SessionContext) -> bool {
         let both = self.place.zip(self.onward);
         let leads_away = both.is_some_and(|(place, here)| here.distance_m(place) >= GATE_LEG_M);
         leads_away || self.has_swing || self.is_known(context)
     }
 
-    /// Returns the cosine between the way to the pause and the way from it. The direction of a leg that
-    /// is shorter than the error of its ends is noise.
+    /// Returns the cosine of the angle between the path to the pause and the path from it. Returns
+    /// `None` if one of them is shorter than its position error, because its direction is then
+    /// noise.
     fn cosine(&self) -> Option<f32> {
         let (from, place, here) = (self.from?, self.place?, self.onward?);
         let (came, goes) = (place.distance_m(from), here.distance_m(place));
@@ -211,6 +215,7 @@ impl Pause {
         (came >= came_m && goes >= goes_m).then(|| along / (came * goes))
     }
 
+    /// Returns the log-odds that the pause, of `wait_ms` milliseconds, was at a gate.
     pub(super) fn log_odds(&self, context: &SessionContext, wait_ms: u32) -> f32 {
         let is_known = self.is_known(context);
         let away_m = self.away_m(context);

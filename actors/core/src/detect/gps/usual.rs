@@ -23,7 +23,7 @@ const fn edges_m() -> [f32; BINS] {
 
 /// The median of the session's usable accuracies, interpolated within a bin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Usual {
+pub(super) struct UsualAccuracy {
     #[serde(with = "counts")]
     counts: [u8; BINS],
     /// The bin of the median; `below` and `all` count the fixes in lower bins and in all bins.
@@ -31,29 +31,29 @@ pub(super) struct Usual {
     below: u16,
     all: u16,
     /// The accuracies of the fixes in that bin.
-    in_bin: InBin,
+    in_bin: BinContent,
 }
 
 /// The accuracies in the median's bin. Many phones claim only a few values, so the median is one of
 /// them and not interpolated.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-enum InBin {
+enum BinContent {
     /// No fixes since the median entered the bin.
     #[default]
-    Unheard,
+    Empty,
     /// All fixes have the same accuracy, in metres.
     One(f32),
     Several,
 }
 
-impl Default for Usual {
+impl Default for UsualAccuracy {
     fn default() -> Self {
         Self {
             counts: [0; BINS],
             bin: 0,
             below: 0,
             all: 0,
-            in_bin: InBin::default(),
+            in_bin: BinContent::default(),
         }
     }
 }
@@ -136,8 +136,9 @@ const fn far_below_m() -> [f32; BINS] {
     all
 }
 
-impl Usual {
-    pub(super) fn take(&mut self, accuracy_m: f32) {
+impl UsualAccuracy {
+    /// Counts the accuracy of a usable fix, in metres.
+    pub(super) fn add(&mut self, accuracy_m: f32) {
         let place = bin_of(accuracy_m).min(BINS - 1);
         let Some(count) = self.counts.get_mut(place) else {
             return;
@@ -154,31 +155,33 @@ impl Usual {
         let before = self.bin;
         while self.below * 2 > self.all {
             self.bin = self.bin.saturating_sub(1);
-            self.below -= self.count().min(self.below);
+            self.below -= self.median_bin_count().min(self.below);
         }
-        while (self.below + self.count()) * 2 < self.all {
-            self.below += self.count();
+        while (self.below + self.median_bin_count()) * 2 < self.all {
+            self.below += self.median_bin_count();
             self.bin += 1;
         }
         if self.bin != before {
-            self.in_bin = InBin::Unheard;
+            self.in_bin = BinContent::Empty;
         }
         if place == usize::from(self.bin) {
             self.in_bin = match self.in_bin {
-                InBin::Unheard => InBin::One(accuracy_m),
-                InBin::One(before_m) if before_m == accuracy_m => InBin::One(accuracy_m),
-                _ => InBin::Several,
+                BinContent::Empty => BinContent::One(accuracy_m),
+                BinContent::One(before_m) if before_m == accuracy_m => BinContent::One(accuracy_m),
+                _ => BinContent::Several,
             };
         }
     }
 
-    fn count(&self) -> u16 {
+    /// Returns the number of fixes in the bin of the median.
+    fn median_bin_count(&self) -> u16 {
         self.counts
             .get(usize::from(self.bin))
             .map_or(self.all, |&count| u16::from(count))
     }
 
-    pub(super) fn is_far_below(&self, accuracy_m: f32) -> bool {
+    /// Returns whether an accuracy is at least [`DEGRADED_RATIO`] times worse than the usual one.
+    pub(super) fn is_degraded(&self, accuracy_m: f32) -> bool {
         let surely_near_m = FAR_BELOW_M.get(usize::from(self.bin));
         if self.all < USUAL_FIXES_MIN || surely_near_m.is_some_and(|&near_m| accuracy_m < near_m) {
             return false;
@@ -186,8 +189,9 @@ impl Usual {
         accuracy_m >= DEGRADED_RATIO * self.median_m()
     }
 
+    /// Returns the median accuracy, metres.
     fn median_m(&self) -> f32 {
-        if let InBin::One(accuracy_m) = self.in_bin {
+        if let BinContent::One(accuracy_m) = self.in_bin {
             return accuracy_m;
         }
         let edge_m = EDGES_M
@@ -195,7 +199,7 @@ impl Usual {
             .copied()
             .unwrap_or(DEGRADED_ACCURACY_M);
         let over = f32::from(self.all) * 0.5 - f32::from(self.below);
-        let share = over / f32::from(self.count().max(1));
+        let share = over / f32::from(self.median_bin_count().max(1));
         let lower_m = edge_m / USUAL_BIN_RATIO;
         lower_m + (edge_m - lower_m) * share
     }
@@ -221,19 +225,19 @@ mod tests {
     /// A value that is found near the usual without the median is also near it by the median.
     #[test]
     fn the_quick_distance_check_agrees_with_the_median() {
-        let mut usual = Usual::default();
+        let mut usual = UsualAccuracy::default();
         let mut is_often_near = 0;
         for step in 0..20_000_u32 {
             let accuracy_m = f32::from((step.wrapping_mul(2_654_435_761) >> 18) as u16) / 300.0;
-            usual.take(if step % 3 == 0 {
+            usual.add(if step % 3 == 0 {
                 5.0
             } else {
                 accuracy_m.min(49.0)
             });
             let is_far = accuracy_m >= DEGRADED_RATIO * usual.median_m();
-            let says_far = usual.is_far_below(accuracy_m);
-            assert_eq!(says_far, usual.all >= USUAL_FIXES_MIN && is_far);
-            is_often_near += u32::from(!says_far);
+            let is_found_far = usual.is_degraded(accuracy_m);
+            assert_eq!(is_found_far, usual.all >= USUAL_FIXES_MIN && is_far);
+            is_often_near += u32::from(!is_found_far);
         }
         assert!((1_000..19_000).contains(&is_often_near));
     }

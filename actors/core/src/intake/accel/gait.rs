@@ -34,7 +34,8 @@ const NEWEST_BINS: usize = 30;
 /// The autocorrelation by lag in bins.
 pub(super) type Correlation = [f32; LAGS];
 
-/// The fewest pairs of bins that show an autocorrelation: half a second of data on both sides of the lag.
+/// The fewest pairs of bins that show an autocorrelation: half a second of data on both sides of
+/// the lag.
 const PAIRS_MIN: u32 = 5;
 
 /// The gait signal of the last seconds less its mean, mm/s².
@@ -254,8 +255,8 @@ mod tests {
         closed.map_or([0.0; IMU_FEATURES], |(_, [_, own])| own)
     }
 
-    /// A walk keeps its period, and gets no slow part, when an app reads the accelerometer for 0.6 s
-    /// of each second or loses every third second.
+    /// A walk keeps its period, and gets no slow part, when an app reads the accelerometer for 0.6
+    /// s of each second or loses every third second.
     #[test]
     fn a_gap_in_the_acceleration_hides_no_gait() {
         let whole = features(|_| 50);

@@ -2,8 +2,8 @@
 
 use porchlight_schema::ids::Shard;
 
-use super::super::membership::Life;
-use super::super::placement::Place;
+use super::super::membership::HolderStatus;
+use super::super::placement::Target;
 use super::super::slot::Hold;
 use super::super::{
     CLAIMS_IN_FLIGHT_MAX, Change, DOUBT_RETRY_MS, DRAINS_IN_FLIGHT_MAX, Effect, Member,
@@ -21,28 +21,31 @@ impl OwnershipMachine {
         self.slots.get_mut(usize::from(shard.0))
     }
 
-    fn in_flight(&self, is: impl Fn(Hold) -> bool) -> usize {
-        self.slots.iter().filter(|slot| is(slot.hold)).count()
+    /// Returns the number of shards in one of the states that `is_counted` accepts.
+    fn count(&self, is_counted: impl Fn(Hold) -> bool) -> usize {
+        let slots = self.slots.iter();
+        slots.filter(|slot| is_counted(slot.hold)).count()
     }
 
+    /// Stops acting for all shards immediately.
     pub(super) fn drop_all(&mut self, effects: &mut Vec<Effect>) {
         for (shard, slot) in shards().zip(&mut self.slots) {
             if let Some(generation) = slot.hold.acting() {
                 effects.push(Effect::Drop(shard, generation));
             }
             slot.hold = Hold::None;
-            slot.asked = None;
+            slot.asked_at = None;
         }
     }
 
-    /// Repeats requests for reads that resolve a doubt and have not been answered.
-    pub(super) fn settle_doubts(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
+    /// Repeats unanswered serial reads, which resolve writes in doubt.
+    pub(super) fn retry_doubt_reads(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
         for (shard, slot) in shards().zip(&mut self.slots) {
             if slot
-                .asked
+                .asked_at
                 .is_some_and(|at| now.since_ms(at) >= DOUBT_RETRY_MS)
             {
-                slot.asked = Some(now);
+                slot.asked_at = Some(now);
                 effects.push(Effect::ReadOwner(shard));
             }
         }
@@ -63,23 +66,23 @@ impl OwnershipMachine {
         }
         let (up, settled) = (self.members.up(now), self.members.settled(now));
         self.placement.update(&self.node, up, settled);
-        let mut claims =
-            self.in_flight(|hold| matches!(hold, Hold::Claiming(_) | Hold::Doubted(_)));
-        let mut drains =
-            self.in_flight(|hold| matches!(hold, Hold::Draining(_) | Hold::Releasing(_)));
+        let mut claims = self.count(|hold| matches!(hold, Hold::Claiming(_) | Hold::InDoubt(_)));
+        let mut drains = self.count(|hold| matches!(hold, Hold::Draining(_) | Hold::Releasing(_)));
         for shard in shards() {
-            let place = self.placement.of(shard);
+            let target = self.placement.of(shard);
             let Some(slot) = self.slots.get_mut(usize::from(shard.0)) else {
                 continue;
             };
             match slot.hold {
-                Hold::None if place == Place::Mine && claims < CLAIMS_IN_FLIGHT_MAX => {
+                Hold::None if target == Target::ThisNode && claims < CLAIMS_IN_FLIGHT_MAX => {
                     let free = match slot.holder() {
                         None => slot.known.is_some(),
                         // A claim of this node that it no longer holds, or of an earlier
                         // incarnation.
                         Some(holder) if holder.node == me.node => true,
-                        Some(holder) => self.members.life(now, holder) == Life::Over,
+                        Some(holder) => {
+                            self.members.holder_status(now, holder) == HolderStatus::Ended
+                        }
                     };
                     if free {
                         claims += 1;
@@ -93,7 +96,7 @@ impl OwnershipMachine {
                     }
                 }
                 Hold::Held(generation)
-                    if place == Place::Anothers && drains < DRAINS_IN_FLIGHT_MAX =>
+                    if target == Target::OtherNode && drains < DRAINS_IN_FLIGHT_MAX =>
                 {
                     drains += 1;
                     slot.hold = Hold::Draining(generation);
@@ -102,7 +105,7 @@ impl OwnershipMachine {
                 // A claim that was applied although its answer was lost, of a shard that belongs to
                 // another node by now.
                 Hold::None
-                    if place == Place::Anothers
+                    if target == Target::OtherNode
                         && drains < DRAINS_IN_FLIGHT_MAX
                         && slot.holder() == Some(&me) =>
                 {
@@ -120,9 +123,9 @@ impl OwnershipMachine {
         }
     }
 
+    /// Drains all shards, and then requests to leave.
     fn plan_leaving(&mut self, me: &Member, effects: &mut Vec<Effect>) {
-        let mut drains =
-            self.in_flight(|hold| matches!(hold, Hold::Draining(_) | Hold::Releasing(_)));
+        let mut drains = self.count(|hold| matches!(hold, Hold::Draining(_) | Hold::Releasing(_)));
         for (shard, slot) in shards().zip(&mut self.slots) {
             if let Hold::Held(generation) = slot.hold
                 && drains < DRAINS_IN_FLIGHT_MAX
@@ -133,9 +136,9 @@ impl OwnershipMachine {
             }
         }
         let has_any = self.slots.iter().any(|slot| slot.hold != Hold::None);
-        let said_so = self.is_quiet();
-        if !has_any && said_so && !self.left_asked {
-            self.left_asked = true;
+        // An unanswered heartbeat may still write the row of this member.
+        if !has_any && self.has_no_heartbeat_in_flight() && !self.is_leave_requested {
+            self.is_leave_requested = true;
             effects.push(Effect::Change(Change::Leave { member: me.clone() }));
         }
     }
@@ -146,12 +149,13 @@ impl OwnershipMachine {
             slot.known.get_or_insert((0, None));
         }
         for row in rows {
-            self.learn(row.shard, Some(row), effects);
+            self.on_owner_row(row.shard, Some(row), effects);
         }
     }
 
-    /// Processes a read. A higher generation than the one held is another node's claim.
-    fn learn(&mut self, shard: Shard, row: Option<OwnerRow>, effects: &mut Vec<Effect>) {
+    /// Processes a read of a shard's row. A higher generation than the one held is another node's
+    /// claim.
+    fn on_owner_row(&mut self, shard: Shard, row: Option<OwnerRow>, effects: &mut Vec<Effect>) {
         let Some(slot) = self.slot(shard) else { return };
         slot.read(row);
         let generation = slot.generation();
@@ -160,7 +164,7 @@ impl OwnershipMachine {
                 effects.push(Effect::Drop(shard, held));
             }
             slot.hold = Hold::None;
-            slot.asked = None;
+            slot.asked_at = None;
         }
     }
 
@@ -172,22 +176,22 @@ impl OwnershipMachine {
         row: Option<OwnerRow>,
         effects: &mut Vec<Effect>,
     ) {
-        self.learn(shard, row, effects);
+        self.on_owner_row(shard, row, effects);
         let may_act = self.may_act(now);
         let Some(me) = self.member().cloned() else {
             return;
         };
         let Some(slot) = self.slot(shard) else { return };
-        if slot.asked.take().is_none() {
+        if slot.asked_at.take().is_none() {
             return;
         }
         let is_mine = slot.holder() == Some(&me);
         match slot.hold {
-            Hold::Doubted(from) if is_mine && slot.generation() == from + 1 && may_act => {
+            Hold::InDoubt(from) if is_mine && slot.generation() == from + 1 && may_act => {
                 slot.hold = Hold::Held(from + 1);
                 effects.push(Effect::Start(shard, from + 1));
             }
-            Hold::Doubted(_) => slot.hold = Hold::None,
+            Hold::InDoubt(_) => slot.hold = Hold::None,
             Hold::Releasing(generation) if is_mine => {
                 effects.push(Effect::Change(Change::Release {
                     shard,
@@ -226,12 +230,12 @@ impl OwnershipMachine {
             Outcome::Refused => {
                 slot.hold = Hold::None;
                 slot.known = None;
-                slot.asked = Some(now);
+                slot.asked_at = Some(now);
                 effects.push(Effect::ReadOwner(shard));
             }
             Outcome::Unknown => {
-                slot.hold = Hold::Doubted(from);
-                slot.asked = Some(now);
+                slot.hold = Hold::InDoubt(from);
+                slot.asked_at = Some(now);
                 effects.push(Effect::ReadOwner(shard));
             }
         }
@@ -268,7 +272,7 @@ impl OwnershipMachine {
             slot.hold = Hold::None;
             slot.known = Some((generation, None));
         } else {
-            slot.asked = Some(now);
+            slot.asked_at = Some(now);
             effects.push(Effect::ReadOwner(shard));
         }
     }

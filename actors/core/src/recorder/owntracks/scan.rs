@@ -1,5 +1,5 @@
-//! Reads a message in one pass, as the app writes it. Returns `None` at an irregularity; the message
-//! is then read by [`super::read_lenient`], with the same result.
+//! Reads a message in one pass, as the app writes it. Returns `None` at an irregularity; the
+//! message is then read by [`super::read_lenient`], with the same result.
 
 use porchlight_schema::sample::json::Scanner;
 

@@ -15,8 +15,8 @@ fn fields(text: &str) -> Vec<(String, String)> {
 }
 
 pub(super) fn location(reading: &Reading) -> porchlight_schema::sample::Location {
-    match &reading.what {
-        Measured::Location(location) => *location,
+    match &reading.measurement {
+        Measurement::Location(location) => *location,
         other => panic!("{other:?}"),
     }
 }
@@ -91,10 +91,13 @@ fn traccar_json() {
     near(fix.altitude_m, 34.5);
     assert_eq!((fix.bearing_deg, fix.mock), (None, true));
     assert_eq!(
-        message.readings[1].what,
-        Measured::Activity(ActivityType::Walking, 0.75)
+        message.readings[1].measurement,
+        Measurement::Activity(ActivityType::Walking, 0.75)
     );
-    assert_eq!(message.readings[2].what, Measured::Mark("stop".to_owned()));
+    assert_eq!(
+        message.readings[2].measurement,
+        Measurement::Mark("stop".to_owned())
+    );
     assert_eq!(
         (message.readings.len(), message.ends_at_ms),
         (3, vec![T0_MS])
@@ -111,7 +114,10 @@ fn traccar_json() {
             r#"{{"location":[{{"timestamp":1698501144,"activity":{{"type":"{name}","confidence":100}}}}]}}"#
         );
         let message = traccar::read_json(text.as_bytes()).unwrap();
-        assert_eq!(only(&message).what, Measured::Activity(activity_type, 1.0));
+        assert_eq!(
+            only(&message).measurement,
+            Measurement::Activity(activity_type, 1.0)
+        );
     }
     assert!(traccar::read_json(b"1").is_err() && traccar::read_json(b"{").is_err());
 }
@@ -129,14 +135,17 @@ fn owntracks_location() {
     near(fix.speed_mps, 10.0);
     near(fix.bearing_deg, 270.0);
     // 101.325 kPa.
-    assert_eq!(message.readings[1].what, Measured::Pressure(1_013.25));
     assert_eq!(
-        message.readings[2].what,
-        Measured::Activity(ActivityType::Walking, 0.5)
+        message.readings[1].measurement,
+        Measurement::Pressure(1_013.25)
     );
     assert_eq!(
-        message.readings[3].what,
-        Measured::Mark("delivered".to_owned())
+        message.readings[2].measurement,
+        Measurement::Activity(ActivityType::Walking, 0.5)
+    );
+    assert_eq!(
+        message.readings[3].measurement,
+        Measurement::Mark("delivered".to_owned())
     );
     assert_eq!(message.ends_at_ms, [T0_MS]);
     let untimed = owntracks::read(br#"{"_type":"location","lat":1,"lon":2}"#);
@@ -151,11 +160,14 @@ fn owntracks_other_types() {
     let readings: Vec<_> = message
         .readings
         .iter()
-        .map(|one| (one.at_ms - T0_MS, one.what.clone()))
+        .map(|one| (one.at_ms - T0_MS, one.measurement.clone()))
         .collect();
     assert_eq!(
         readings,
-        [(0, Measured::Steps(0)), (50_000, Measured::Steps(120))]
+        [
+            (0, Measurement::Steps(0)),
+            (50_000, Measurement::Steps(120))
+        ]
     );
     let unknown =
         br#"{"_type":"steps","tst":1698501200,"steps":-1,"from":1698501144,"to":1698501194}"#;
@@ -208,8 +220,8 @@ fn overland_positions_and_trips() {
     near(fix.accuracy_m, 30.0);
     near(fix.altitude_m, 12.0);
     assert_eq!(
-        message.readings[1].what,
-        Measured::Activity(ActivityType::Driving, 0.5)
+        message.readings[1].measurement,
+        Measurement::Activity(ActivityType::Driving, 0.5)
     );
     assert_eq!(
         message.ends_at_ms,

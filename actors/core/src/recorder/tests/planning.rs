@@ -14,7 +14,7 @@ const NOW: TimestampMs = TimestampMs(1_700_000_000_000);
 fn message(number: Option<(u64, u32)>, times_ms: &[i64], ends_ms: &[i64]) -> Message {
     let readings = times_ms.iter().map(|&at_ms| Reading {
         at_ms,
-        what: Measured::Pressure(1_000.0),
+        measurement: Measurement::Pressure(1_000.0),
     });
     let mut digest = 0_u64;
     for &at_ms in times_ms.iter().chain(ends_ms) {
@@ -36,7 +36,7 @@ fn play(state: &mut RecorderState, message: &Message) -> (Appended, Vec<(u32, i6
     let plan = state.plan(message, IDLE_MS, NOW);
     for opening in &plan.openings {
         let id = SessionId::new(NOW, opening.ordinal.into());
-        state.made(opening.ordinal, id, opening.started_at_ms);
+        state.mark_created(opening.ordinal, id, opening.started_at_ms);
     }
     let appends = plan.appends.iter().map(|append| {
         let session = state.session(append.ordinal).unwrap();
@@ -132,7 +132,7 @@ fn a_word_alone_opens_no_session() {
     let word = |at_ms: i64| Message {
         readings: vec![Reading {
             at_ms,
-            what: Measured::Mark("stop".to_owned()),
+            measurement: Measurement::Mark("stop".to_owned()),
         }],
         ends_at_ms: vec![at_ms],
         ..message(None, &[], &[at_ms])
@@ -152,14 +152,14 @@ fn a_word_alone_opens_no_session() {
 fn an_offline_phone_continues_and_an_idle_one_starts_again() {
     let mut state = RecorderState::default();
     play(&mut state, &message(None, &[0, 10_000], &[]));
-    state.newest_ended(EndOfSession::Idle);
+    state.mark_newest_ended(EndOfSession::Idle);
     // The phone recorded continuously, but had no network.
     let kept = message(None, &[20_000, IDLE_MS + 20_000], &[]);
     assert_eq!(play(&mut state, &kept).0, [(0, 1, 2)]);
     let after = message(None, &[3 * IDLE_MS], &[]);
     assert_eq!(play(&mut state, &after).0, [(1, 0, 1)]);
     // The customer stops the next session.
-    state.newest_ended(EndOfSession::At(3 * IDLE_MS + 500));
+    state.mark_newest_ended(EndOfSession::At(3 * IDLE_MS + 500));
     let last = message(None, &[3 * IDLE_MS + 400, 3 * IDLE_MS + 600], &[]);
     assert_eq!(play(&mut state, &last).0, [(1, 1, 1), (2, 0, 1)]);
 }
@@ -169,7 +169,7 @@ fn counts(state: &mut RecorderState, message: &Message) -> Vec<(u32, u32, u32)> 
     let plan = state.plan(message, IDLE_MS, NOW);
     for opening in &plan.openings {
         let id = SessionId::new(NOW, opening.ordinal.into());
-        state.made(opening.ordinal, id, opening.started_at_ms);
+        state.mark_created(opening.ordinal, id, opening.started_at_ms);
     }
     let appends = plan.appends.iter().map(|append| {
         let batch = append.pack(state.session(append.ordinal).unwrap().started_at_ms);

@@ -44,11 +44,14 @@ fn sensor_logger_other_sensors() {
         "barometer",
         r#"{"pressure":1013.25,"relativeAltitude":0.4}"#,
     );
-    assert_eq!(only(&pressure).what, Measured::Pressure(1_013.25));
+    assert_eq!(only(&pressure).measurement, Measurement::Pressure(1_013.25));
     let steps = sensor("pedometer", r#"{"steps":12}"#);
-    assert_eq!(only(&steps).what, Measured::Steps(12));
+    assert_eq!(only(&steps).measurement, Measurement::Steps(12));
     let magnetic = sensor("magnetometer", r#"{"x":20.5,"y":-3,"z":40}"#);
-    assert_eq!(only(&magnetic).what, Measured::Magnetic([20.5, -3.0, 40.0]));
+    assert_eq!(
+        only(&magnetic).measurement,
+        Measurement::Magnetic([20.5, -3.0, 40.0])
+    );
     for (word, activity_type) in [
         ("walking", ActivityType::Walking),
         ("running", ActivityType::Running),
@@ -66,8 +69,8 @@ fn sensor_logger_other_sensors() {
             let values = format!(r#"{{"activity":"{word}","confidence":"{said}"}}"#);
             let activity = sensor("activity", &values);
             assert_eq!(
-                only(&activity).what,
-                Measured::Activity(activity_type, confidence)
+                only(&activity).measurement,
+                Measurement::Activity(activity_type, confidence)
             );
         }
     }
@@ -100,7 +103,10 @@ fn sensor_logger_texts_are_marks_and_end_words_end_the_session() {
     ] {
         let values = format!(r#"{{"text":"{text}","millisecond_press_duration":80}}"#);
         let message = sensor("annotation", &values);
-        assert_eq!(only(&message).what, Measured::Mark(text.trim().to_owned()));
+        assert_eq!(
+            only(&message).measurement,
+            Measurement::Mark(text.trim().to_owned())
+        );
         let expected: &[i64] = if ends { &[T0_MS + 401] } else { &[] };
         assert_eq!(message.ends_at_ms, expected, "{text}");
     }
@@ -191,7 +197,7 @@ fn sensor_logger_motion_is_combined_with_gravity() {
         .collect();
     assert_eq!(starts, [T0_MS, T0_MS + 1_000]);
     for reading in &message.readings {
-        let Measured::Imu(imu) = &reading.what else {
+        let Measurement::Imu(imu) = &reading.measurement else {
             panic!("{reading:?}");
         };
         assert!((imu.hz - 100.0).abs() < 0.01, "{}", imu.hz);
@@ -208,7 +214,7 @@ fn sensor_logger_motion_is_combined_with_gravity() {
     // If the phone also measures acceleration with gravity, that measurement counts.
     let total = text.replace("accelerometer", "TotalAcceleration");
     let message = sensor_logger::read(total.as_bytes()).unwrap();
-    let Measured::Imu(imu) = &message.readings[0].what else {
+    let Measurement::Imu(imu) = &message.readings[0].measurement else {
         panic!("{message:?}");
     };
     assert_eq!(imu.accel[2][0], 1.0);
@@ -230,10 +236,13 @@ fn motion_is_split_at_silences_and_thinned_above_the_rate_limit() {
         let entries: Vec<String> = times.iter().map(entry).collect();
         let text = format!(r#"{{"payload":[{}]}}"#, entries.join(","));
         let message = sensor_logger::read(text.as_bytes()).unwrap();
-        let arrays = message.readings.iter().map(|reading| match &reading.what {
-            Measured::Imu(imu) => (reading.at_ms - T0_MS, imu.hz, imu.accel[0].len()),
-            other => panic!("{other:?}"),
-        });
+        let arrays = message
+            .readings
+            .iter()
+            .map(|reading| match &reading.measurement {
+                Measurement::Imu(imu) => (reading.at_ms - T0_MS, imu.hz, imu.accel[0].len()),
+                other => panic!("{other:?}"),
+            });
         (arrays.collect::<Vec<_>>(), message.skipped)
     };
     assert_eq!(

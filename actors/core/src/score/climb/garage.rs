@@ -1,4 +1,4 @@
-//! Finds out how far below the street a vehicle was parked.
+//! Measures how far below the street a vehicle was parked.
 //!
 //! In an underground garage the way on foot begins below the ground floor, but buildings number
 //! their floors from the street.
@@ -9,25 +9,29 @@ use crate::score::height::{Rise, rise};
 use crate::score::parameters::door::garage::{
     DEPTH_M, GOOD_TIMES, LEVEL_MS, PARKED_MS, RAMP_MS, SIGMA_M, USUAL_FIXES,
 };
-use crate::score::scoring_context::{Foot, ScoringContext, end_of, median, overlap_ms};
+use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms, median, overlap_ms};
 use crate::window::Fix;
 
-/// Returns the rise from the street to the parked vehicle, which is negative, if the vehicle went
-/// down where no satellite was seen, and the courier saw none until `until_ms`.
-pub(super) fn descent(scene: &ScoringContext<'_>, foot: Foot, until_ms: u32) -> Option<Rise> {
+/// Returns the rise from the street to the parked vehicle, which is negative. Returns `None` unless
+/// the vehicle went down where reception was lost, and reception stayed lost until `until_ms`.
+pub(super) fn rise_to_vehicle(
+    ctx: &ScoringContext<'_>,
+    foot: FootPeriod,
+    until_ms: u32,
+) -> Option<Rise> {
     foot.parked_ms?;
-    let street_ms = last_in_the_open(scene, foot.from_ms, until_ms)?;
-    let is_lost = scene.events(EventType::GpsLost).any(|event| {
-        let span = (event.t_start_ms, end_of(event, scene.end_ms));
+    let street_ms = last_good_fix_ms(ctx, foot.from_ms, until_ms)?;
+    let is_lost = ctx.events(EventType::GpsLost).any(|event| {
+        let span = (event.t_start_ms, event_end_ms(event, ctx.end_ms));
         overlap_ms(span, (street_ms, until_ms)) > 0
     });
     if !is_lost {
         return None;
     }
-    let street = scene
+    let street = ctx
         .height
         .level(street_ms.saturating_sub(LEVEL_MS), street_ms)?;
-    let parked = scene
+    let parked = ctx
         .height
         .level(foot.from_ms.saturating_sub(PARKED_MS), foot.from_ms)?;
     let down = rise(street, parked)?;
@@ -37,10 +41,10 @@ pub(super) fn descent(scene: &ScoringContext<'_>, foot: Foot, until_ms: u32) -> 
     })
 }
 
-/// Returns the time of the last fix that was as good as on the way, if it was before `from_ms` and no
-/// other one was until `until_ms`.
-fn last_in_the_open(scene: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
-    let fixes = scene.fixes(from_ms.saturating_sub(RAMP_MS), until_ms);
+/// Returns the time of the last fix until `until_ms` that was as accurate as usual during the
+/// drive, if that time is before `from_ms`.
+fn last_good_fix_ms(ctx: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
+    let fixes = ctx.fixes(from_ms.saturating_sub(RAMP_MS), until_ms);
     let mut claims: Vec<f32> = fixes
         .iter()
         .take_while(|fix| fix.t_ms < from_ms)

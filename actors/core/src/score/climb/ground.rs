@@ -8,41 +8,42 @@ use crate::score::parameters::door::climb::{
     AGREE_M, DOOR_MS, FOOT_MS, GROUND_MS, HALL_MS, INSTANT_MS, STEEP_M, STEEP_MS, UNEXPLAINED_M,
 };
 use crate::score::place::Places;
-use crate::score::scoring_context::{Foot, ScoringContext, end_of, overlap_ms};
+use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms, overlap_ms};
 
-/// A measured way from the ground to the drop-off.
+/// The rise from the ground to the drop-off.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Way {
+pub(super) struct MeasuredRise {
     pub(super) rise: Rise,
-    /// The rise of the detected climbs alone, metres, if a part was too slow to be detected.
+    /// The rise of the detected climbs alone in metres, if a part of the climb was too slow to be
+    /// detected.
     pub(super) detected_m: Option<f32>,
 }
 
 /// Measures the rise by pressure. With an entrance it is the difference of the two levels, as long
 /// as the climbs between them agree. Otherwise only the climbs count, because a street may rise
 /// too.
-pub(super) fn measured(
-    scene: &ScoringContext<'_>,
+pub(super) fn measure(
+    ctx: &ScoringContext<'_>,
     places: &Places,
     (from_ms, to_ms): (u32, u32),
-    foot: Foot,
-) -> Option<Way> {
-    let door = places.door().map_or(
+    foot: FootPeriod,
+) -> Option<MeasuredRise> {
+    let door = places.door_stay().map_or(
         (
             to_ms.saturating_sub(INSTANT_MS),
             to_ms.saturating_add(INSTANT_MS),
         ),
         |stay| (stay.from_ms, stay.to_ms),
     );
-    let door_level = scene.height.level(door.0, door.1)?;
-    let climbs = climbs(scene, from_ms, to_ms);
+    let door_level = ctx.height.level(door.0, door.1)?;
+    let climbs = climbs(ctx, from_ms, to_ms);
     let lost = climbs
         .first()
-        .and_then(|first| lost::before(scene, foot, first));
+        .and_then(|first| lost::undetected_before(ctx, foot, first));
     let first_climb_ms = climbs.first().map_or(to_ms, |event| event.t_start_ms);
     let begun_ms = lost.map_or(first_climb_ms, |lost| lost.from_ms);
     let ground = ground(
-        scene,
+        ctx,
         places,
         (from_ms.min(begun_ms), begun_ms),
         if lost.is_some() { HALL_MS } else { GROUND_MS },
@@ -61,7 +62,7 @@ pub(super) fn measured(
         (Some(levels), Some(climbed))
             if places.entrance.is_none()
                 && (levels.metres - climbed).abs() > UNEXPLAINED_M
-                && is_steep(scene, (from_ms, to_ms)) =>
+                && is_steep(ctx, (from_ms, to_ms)) =>
         {
             None
         }
@@ -70,8 +71,8 @@ pub(super) fn measured(
             sigma_m: levels.sigma_m,
         }),
         (Some(levels), Some(climbed)) if (levels.metres - climbed).abs() <= AGREE_M => Some(levels),
-        // They disagree: if the entrance is known by more than the climb itself, or the climb was
-        // too slow to be detected all the way, the levels are more reliable.
+        // If they disagree, the levels are more reliable, provided that the entrance is known by
+        // more than the climb itself, or a part of the climb was too slow to be detected.
         (Some(levels), Some(climbed)) => Some(if is_timed || lost.is_some() {
             levels
         } else {
@@ -83,20 +84,20 @@ pub(super) fn measured(
         (levels, None) => levels,
         (None, Some(_)) => None,
     };
-    rise.map(|rise| Way {
+    rise.map(|rise| MeasuredRise {
         rise,
         detected_m: lost.and(detected_m),
     })
 }
 
-/// Returns the level of the ground, where the climb begins at `begun_ms`. Without a hall it is that
-/// of the street in the time `street_ms` before.
+/// Returns the level of the ground, from which the climb begins at `begun_ms`. It is the level of
+/// the hall, or else of the street in the time `street_ms` before the entrance.
 fn ground(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     places: &Places,
     (from_ms, begun_ms): (u32, u32),
     street_ms: u32,
-    foot: Foot,
+    foot: FootPeriod,
     climbs: &[&Event],
 ) -> Option<Level> {
     let entrance = places.entrance.filter(|entrance| entrance.is_timed());
@@ -105,16 +106,14 @@ fn ground(
     let hall = || {
         let entrance = entrance.filter(|_| !climbs.is_empty())?;
         let from_ms = entrance.at_ms.saturating_add(DOOR_MS);
-        scene
-            .height
-            .level(from_ms, begun_ms.saturating_sub(FOOT_MS))
+        ctx.height.level(from_ms, begun_ms.saturating_sub(FOOT_MS))
     };
     // Without a climb nothing separates the hall from a floor that was reached unnoticed, except
     // that the pressure leaps at a door.
     let behind_door = || {
-        let inside_ms = leap::inside_ms(scene, entrance?.at_ms, begun_ms)?;
+        let inside_ms = leap::inside_door_ms(ctx, entrance?.at_ms, begun_ms)?;
         let to_ms = inside_ms.saturating_add(HALL_MS);
-        scene.height.level(inside_ms, to_ms)
+        ctx.height.level(inside_ms, to_ms)
     };
     let street = || {
         let from_ground_ms = from_ms
@@ -123,21 +122,21 @@ fn ground(
         let to_ms = from_ms
             .saturating_add(HALL_MS)
             .min(begun_ms.max(from_ms.saturating_add(1_000)));
-        scene.height.level(from_ground_ms, to_ms)
+        ctx.height.level(from_ground_ms, to_ms)
     };
     hall().or_else(behind_door).or_else(street)
 }
 
 /// Returns whether the level changes faster than on a street, outside of any detected climb.
-fn is_steep(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
-    let seen = climbs(scene, from_ms, to_ms);
+fn is_steep(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
+    let seen = climbs(ctx, from_ms, to_ms);
     let mut at_ms = from_ms;
     while at_ms < to_ms {
         let span = (at_ms, at_ms.saturating_add(STEEP_MS).min(to_ms));
         let is_seen = seen
             .iter()
-            .any(|event| overlap_ms((event.t_start_ms, end_of(event, scene.end_ms)), span) > 0);
-        let levels = scene.height.levels(span.0, span.1);
+            .any(|event| overlap_ms((event.t_start_ms, event_end_ms(event, ctx.end_ms)), span) > 0);
+        let levels = ctx.height.levels(span.0, span.1);
         if let (Some(first), Some(last)) = (levels.first(), levels.last())
             && !is_seen
             && (last.height_m - first.height_m).abs() > STEEP_M

@@ -1,7 +1,8 @@
 //! Counts the flights of stairs of a climb by the landings between them.
 //!
-//! A flight rises at a steady rate, and on a landing the height stands still for two or three
-//! steps. A quiet barometer shows that, and the count is independent of how high the storeys are.
+//! On a flight the height changes at a steady rate, and on a landing it stays constant for two or
+//! three steps. A barometer with little noise shows both, and their count does not depend on the
+//! height of the storeys.
 
 use porchlight_schema::event::{Event, EventType};
 
@@ -10,17 +11,17 @@ use crate::score::parameters::door::landings::{
     CHANGE_COST, COST_MAX, FLIGHT_M_MAX, FLIGHT_M_MIN, MARGIN_MS, NOISE_M_MAX, RATE_MPS_MIN,
     RATE_SHARE, SECONDS_MIN, STRIDE_SIGMA_MPS,
 };
-use crate::score::scoring_context::{ScoringContext, end_of};
+use crate::score::scoring_context::{ScoringContext, event_end_ms};
 use crate::window::WINDOW_MS;
 
 /// Returns the number of flights of these climbs. Returns `None` if one of them is a ride, if the
 /// barometer is too noisy to show landings, or if it was silent on the way.
-pub(super) fn flights(scene: &ScoringContext<'_>, climbs: &[&Event]) -> Option<u16> {
+pub(super) fn flights(ctx: &ScoringContext<'_>, climbs: &[&Event]) -> Option<u16> {
     let counts = climbs.iter().map(|climb| {
         let from_ms = climb.t_start_ms.saturating_sub(MARGIN_MS);
-        let to_ms = end_of(climb, scene.end_ms).saturating_add(MARGIN_MS);
+        let to_ms = event_end_ms(climb, ctx.end_ms).saturating_add(MARGIN_MS);
         let is_on_stairs = climb.event_type == EventType::Stairs;
-        is_on_stairs.then(|| count(scene.height.levels(from_ms, to_ms)))?
+        is_on_stairs.then(|| count(ctx.height.levels(from_ms, to_ms)))?
     });
     let sum = counts.sum::<Option<u16>>()?;
     (sum > 0).then_some(sum)
@@ -93,8 +94,8 @@ fn noise_m(heights_m: &[f32]) -> Option<f32> {
     Some(quantile(bends, 0.5)? / (0.6745 * 6.0_f32.sqrt()))
 }
 
-/// Returns the slopes over two seconds: a landing lasts at least that long, and a longer span lessens
-/// the noise.
+/// Returns the slopes over two seconds: a landing lasts at least that long, and a longer span
+/// lessens the noise.
 fn slopes_mps(heights_m: &[f32]) -> impl Iterator<Item = f32> {
     let later = heights_m.iter().skip(2);
     heights_m.iter().zip(later).map(|(a, b)| (b - a) / 2.0)

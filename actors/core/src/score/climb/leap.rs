@@ -7,35 +7,35 @@ use crate::score::height::Level;
 use crate::score::parameters::door::leap::{
     AROUND_MS, CORE_MS, CORE_SHARE, LEAP_M, MOVING_LEAST, PASSED_MS, SIDE_MS, SIDE_SHARE,
 };
-use crate::score::scoring_context::{Body, ScoringContext, body};
+use crate::score::scoring_context::{BodyState, ScoringContext, body_state};
 use crate::window::WINDOW_MS;
 
-/// Returns the time at which the courier was inside the door that he passed about `entrance_ms`, if
-/// the pressure leapt there. Looks at the time before `until_ms` only.
-pub(super) fn inside_ms(
-    scene: &ScoringContext<'_>,
+/// Returns the time at which the courier had passed the door at about `entrance_ms`, if the
+/// pressure leapt there before `until_ms`.
+pub(super) fn inside_door_ms(
+    ctx: &ScoringContext<'_>,
     entrance_ms: u32,
     until_ms: u32,
 ) -> Option<u32> {
     let from_ms = entrance_ms.saturating_sub(AROUND_MS);
     let to_ms = entrance_ms.saturating_add(AROUND_MS).min(until_ms);
-    let levels = scene.height.levels(
+    let levels = ctx.height.levels(
         from_ms.saturating_sub(SIDE_MS),
         to_ms.saturating_add(SIDE_MS),
     );
     // The last of several doors leads into the hall.
     last_leap(levels, |(before_ms, inside_ms)| {
-        from_ms <= before_ms && inside_ms <= to_ms && is_passed(scene, before_ms)
+        from_ms <= before_ms && inside_ms <= to_ms && is_passed(ctx, before_ms)
     })
 }
 
 /// Returns whether the courier went through the door: nobody walks in an elevator that starts and
 /// stops so fast. A phone that does not record the body is trusted.
-fn is_passed(scene: &ScoringContext<'_>, before_ms: u32) -> bool {
-    let windows = scene.windows(before_ms, before_ms.saturating_add(PASSED_MS));
+fn is_passed(ctx: &ScoringContext<'_>, before_ms: u32) -> bool {
+    let windows = ctx.windows(before_ms, before_ms.saturating_add(PASSED_MS));
     let moving = windows
         .iter()
-        .filter(|window| body(window) != Body::Still)
+        .filter(|window| body_state(window) != BodyState::Still)
         .count();
     moving >= MOVING_LEAST.min(windows.len())
 }
@@ -109,7 +109,8 @@ mod tests {
         last_leap(&levels(heights_m), |_| true)
     }
 
-    /// Returns eight seconds on the level, the given heights, and eight seconds on the last of them.
+    /// Returns eight seconds on the level, the given heights, and eight seconds on the last of
+    /// them.
     fn way(heights_m: &[f32]) -> Vec<f32> {
         let last_m = heights_m.last().copied().unwrap_or(0.0);
         [&[0.0; 8], heights_m, &[last_m; 8]].concat()

@@ -4,16 +4,16 @@ use porchlight_schema::event::{Event, EventType};
 
 use crate::score::height::Level;
 use crate::score::parameters::door::ride::{FAST_MPS, SPAN_LEVELS};
-use crate::score::scoring_context::{ScoringContext, end_of};
+use crate::score::scoring_context::{ScoringContext, event_end_ms};
 
 /// Returns whether one of the climbs is a ride at the speed of an elevator in a tower.
-pub(super) fn is_fast(scene: &ScoringContext<'_>, climbs: &[&Event]) -> bool {
+pub(super) fn is_fast(ctx: &ScoringContext<'_>, climbs: &[&Event]) -> bool {
     let rides = climbs
         .iter()
         .filter(|event| event.event_type == EventType::Elevator);
     rides
-        .map(|ride| (ride.t_start_ms, end_of(ride, scene.end_ms)))
-        .any(|(from_ms, to_ms)| top_mps(scene.height.levels(from_ms, to_ms)) >= FAST_MPS)
+        .map(|ride| (ride.t_start_ms, event_end_ms(ride, ctx.end_ms)))
+        .any(|(from_ms, to_ms)| top_mps(ctx.height.levels(from_ms, to_ms)) >= FAST_MPS)
 }
 
 /// Returns the greatest speed over successive levels, m/s.

@@ -1,5 +1,5 @@
-//! Extracts further facts about the building from a climb: intermediate stops and the number of
-//! turns.
+//! Extracts two more facts about the building from a climb: the heights of intermediate stops, and
+//! the number of turns on stairs.
 
 use porchlight_schema::event::{Event, EventType};
 
@@ -7,40 +7,39 @@ use super::climbs;
 use crate::score::height::{Level, Rise};
 use crate::score::parameters::door::stops::{END_M, LEVEL_M, STOP_SECONDS, STOPS_MOST, TURN_SHARE};
 use crate::score::place::Places;
-use crate::score::scoring_context::{ScoringContext, end_of};
+use crate::score::scoring_context::{ScoringContext, event_end_ms};
 
-/// Returns the heights above the entrance at which the path was level between two climbs, or a ride
-/// stopped, metres.
-pub(super) fn between(
-    scene: &ScoringContext<'_>,
+/// Returns the heights above the entrance, in metres, at which the path was level between two
+/// climbs or at which a ride stopped.
+pub(super) fn heights_m(
+    ctx: &ScoringContext<'_>,
     places: &Places,
     (from_ms, to_ms): (u32, u32),
     rise: Rise,
 ) -> Vec<f32> {
     let Some(door) = places
-        .door()
-        .and_then(|stay| scene.height.level(stay.from_ms, stay.to_ms))
+        .door_stay()
+        .and_then(|stay| ctx.height.level(stay.from_ms, stay.to_ms))
     else {
         return Vec::new();
     };
     let ground_m = door.height_m - rise.metres;
-    let climbs = climbs(scene, from_ms, to_ms);
+    let climbs = climbs(ctx, from_ms, to_ms);
     let mut levels: Vec<f32> = Vec::new();
     for pair in climbs.windows(2) {
         let [one, next] = pair else { continue };
-        let level = scene
+        let level = ctx
             .height
-            .level(end_of(one, scene.end_ms), next.t_start_ms);
+            .level(event_end_ms(one, ctx.end_ms), next.t_start_ms);
         levels.extend(level.map(|level| level.height_m));
     }
     for ride in climbs
         .iter()
         .filter(|event| event.event_type == EventType::Elevator)
     {
-        levels.extend(halts(
-            scene
-                .height
-                .levels(ride.t_start_ms, end_of(ride, scene.end_ms)),
+        levels.extend(ride_stops(
+            ctx.height
+                .levels(ride.t_start_ms, event_end_ms(ride, ctx.end_ms)),
         ));
     }
     levels
@@ -52,7 +51,7 @@ pub(super) fn between(
 }
 
 /// Returns the levels of a ride at which it stopped on the way.
-fn halts(levels: &[Level]) -> Vec<f32> {
+fn ride_stops(levels: &[Level]) -> Vec<f32> {
     let (Some(first), Some(last)) = (levels.first(), levels.last()) else {
         return Vec::new();
     };
@@ -79,26 +78,26 @@ fn halts(levels: &[Level]) -> Vec<f32> {
     halts
 }
 
-/// Returns the number of turns on stairs. Returns `None` if a part was ridden, or no gyroscope sent
-/// data.
-pub(super) fn turns(scene: &ScoringContext<'_>, climbs: &[&Event]) -> Option<f32> {
+/// Returns the number of full turns on the stairs. Returns `None` if one of the climbs is a ride,
+/// or the gyroscope sent too little data.
+pub(super) fn turns(ctx: &ScoringContext<'_>, climbs: &[&Event]) -> Option<f32> {
     let on_stairs = climbs
         .iter()
         .all(|event| event.event_type == EventType::Stairs);
     if climbs.is_empty() || !on_stairs {
         return None;
     }
-    let (mut turned_rad, mut told, mut all) = (0.0_f32, 0_usize, 0_usize);
+    let (mut turned_rad, mut measured, mut seconds) = (0.0_f32, 0_usize, 0_usize);
     for climb in climbs {
-        let windows = scene.windows(climb.t_start_ms, end_of(climb, scene.end_ms));
+        let windows = ctx.windows(climb.t_start_ms, event_end_ms(climb, ctx.end_ms));
         let yaws = windows.iter().filter_map(|window| window.motion?.yaw_rad);
         let mut own_rad = 0.0_f32;
         for yaw_rad in yaws {
             own_rad += yaw_rad;
-            told += 1;
+            measured += 1;
         }
         turned_rad += own_rad.abs();
-        all += windows.len();
+        seconds += windows.len();
     }
-    (told as f32 >= TURN_SHARE * all as f32).then_some(turned_rad / core::f32::consts::TAU)
+    (measured as f32 >= TURN_SHARE * seconds as f32).then_some(turned_rad / core::f32::consts::TAU)
 }

@@ -1,4 +1,5 @@
-//! The explanation in the words of the person concerned: no other session, no internal limit, nothing of the customer's.
+//! Explains a decision to the person concerned. The explanation names no other session, no internal
+//! limit and nothing of the customer's.
 
 use porchlight_schema::insight::{ReasonCode, Score};
 use serde::Serialize;
@@ -55,7 +56,7 @@ pub fn explain_plainly(score: &Score) -> PlainExplanation {
         });
     }
     for parameter in &mut plain {
-        parameter.text = text(score, &parameter.name);
+        parameter.text = parameter_sentence(score, &parameter.name);
     }
     PlainExplanation {
         decision: decision(score),
@@ -63,8 +64,8 @@ pub fn explain_plainly(score: &Score) -> PlainExplanation {
     }
 }
 
-/// The sentence about one parameter.
-fn text(score: &Score, name: &str) -> String {
+/// Returns the sentence about one parameter.
+fn parameter_sentence(score: &Score, name: &str) -> String {
     let signal = name.split_once('.').map_or("", |(_, signal)| signal);
     // These texts speak of another session and of the points of the model.
     match signal {
@@ -90,9 +91,14 @@ fn text(score: &Score, name: &str) -> String {
     }
 }
 
-/// The decision in sentences: the outcome, the door, and whether the data is doubted.
+/// Returns the decision in sentences: the outcome, the door, and whether the session was marked as
+/// suspicious.
 fn decision(score: &Score) -> String {
-    let mut sentences: Vec<&str> = score.reason_codes.iter().map(|code| of(*code)).collect();
+    let mut sentences: Vec<&str> = score
+        .reason_codes
+        .iter()
+        .map(|code| code_sentence(*code))
+        .collect();
     let summary = &score.summary;
     if !summary.right_doorstep
         && score
@@ -111,7 +117,7 @@ fn decision(score: &Score) -> String {
 }
 
 /// Returns the text for a reason code.
-fn of(code: ReasonCode) -> &'static str {
+fn code_sentence(code: ReasonCode) -> &'static str {
     match code {
         ReasonCode::FullAttempt => {
             "The recording shows that you went to the door on foot and stayed there."

@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{mixed, smallest_hashes};
+use super::{hash_of, smallest_hashes};
 use crate::score::parameters::door::course::{
     BLOCK_MS, BLOCKS, COARSE_MOST_M, COPY_RESIDUAL_M, FITS, FIX_GAP_MS, GRID_M, JUMP_M,
     KNOT_APART_M, KNOT_APART_MS, KNOTS_LEAST, KNOTS_MOST, OVERLAP_LEAST_SEC, OVERLAP_SHARE,
@@ -29,19 +29,19 @@ pub(super) struct Course {
     knots: Vec<[i32; 3]>,
     /// All fixes. They are not stored: only the newer of two traces needs them.
     #[serde(skip)]
-    way: Way,
+    way: TimedPath,
 }
 
 /// The fixes of a trace, found by time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Way {
+struct TimedPath {
     /// The time in milliseconds, and the place in centimetres.
     fixes: Vec<(u32, [i32; 2])>,
     /// The number of fixes before each second.
     before: Vec<u32>,
 }
 
-impl Way {
+impl TimedPath {
     fn of(fixes: &[&Fix]) -> Self {
         // `as` saturates: no trace is 20,000 km long.
         let centimetres = |metres: f32| (metres * 100.0).round() as i32;
@@ -74,7 +74,7 @@ impl Way {
 
     /// Returns the place in metres and the speed in m/s at a time, on the line between two fixes
     /// that are near enough in time.
-    fn at(&self, sec: f64) -> Option<([f64; 2], [f64; 2])> {
+    fn place_and_speed_at(&self, sec: f64) -> Option<([f64; 2], [f64; 2])> {
         if sec < 0.0 {
             return None;
         }
@@ -123,7 +123,7 @@ impl Course {
         Self {
             shape,
             knots: knots(&fixes),
-            way: Way::of(&fixes),
+            way: TimedPath::of(&fixes),
         }
     }
 
@@ -147,10 +147,10 @@ impl Course {
 
     /// Returns the comparison with the other's knots after the best shift in time and space.
     fn best_fit(&self, other: &Self) -> Option<Fit> {
-        let knots = other.placed();
+        let knots = other.absolute_knots();
         let (first, last) = (knots.first()?.sec, knots.last()?.sec);
         let shorter_sec = self.way.span_sec().min(last - first);
-        let others = Others {
+        let others = OtherKnots {
             knots: &knots,
             overlap_sec: OVERLAP_LEAST_SEC.max(OVERLAP_SHARE * shorter_sec),
         };
@@ -159,7 +159,7 @@ impl Course {
         let mut least_m = COARSE_MOST_M;
         let mut best_sec = None;
         for shift_sec in shifts.map(|shift| shift as f64) {
-            if let Some(mean_m) = self.coarse(others, shift_sec, least_m) {
+            if let Some(mean_m) = self.coarse_difference_m(others, shift_sec, least_m) {
                 (least_m, best_sec) = (mean_m, Some(shift_sec));
             }
         }
@@ -179,7 +179,8 @@ impl Course {
         Some(best)
     }
 
-    fn placed(&self) -> Vec<Knot> {
+    /// Returns the knots with their times and places, which are stored as differences.
+    fn absolute_knots(&self) -> Vec<Knot> {
         let mut sum = [0_i64; 3];
         let placed = self.knots.iter().map(|knot| {
             for (sum, &part) in sum.iter_mut().zip(knot) {
@@ -195,8 +196,9 @@ impl Course {
         placed.collect()
     }
 
-    /// Returns the knots that lie within this trace after a shift, if they are enough.
-    fn within<'k>(&self, others: Others<'k>, shift_sec: f64) -> Option<&'k [Knot]> {
+    /// Returns the knots whose times lie within this trace after a shift by `shift_sec`, or `None`
+    /// if they are too few or span too little time.
+    fn knots_within<'k>(&self, others: OtherKnots<'k>, shift_sec: f64) -> Option<&'k [Knot]> {
         let to = self.way.length_sec();
         let knots = others.knots;
         let first = knots.partition_point(|knot| knot.sec - shift_sec < 0.0);
@@ -206,17 +208,22 @@ impl Course {
         (within.len() >= KNOTS_LEAST && overlap_sec >= others.overlap_sec).then_some(within)
     }
 
-    /// Returns the mean difference of the displacements between some knots, metres, if it is less
-    /// than `least_m`.
-    fn coarse(&self, others: Others<'_>, shift_sec: f64, least_m: f64) -> Option<f64> {
-        let within = self.within(others, shift_sec)?;
+    /// Compares some knots with this trace after a shift by `shift_sec`. Returns the mean
+    /// difference of the displacements between them in metres, if it is less than `least_m`.
+    fn coarse_difference_m(
+        &self,
+        others: OtherKnots<'_>,
+        shift_sec: f64,
+        least_m: f64,
+    ) -> Option<f64> {
+        let within = self.knots_within(others, shift_sec)?;
         let step = (within.len() / PROBES).max(1);
         // Once the sum of the differences exceeds this, their mean cannot be below `least_m`.
         let most_m = least_m * within.len().div_ceil(step).saturating_sub(1) as f64;
         let mut before: Option<[f64; 2]> = None;
         let (mut sum_m, mut count) = (0.0, 0_usize);
         for knot in within.iter().step_by(step) {
-            let Some((here, _)) = self.way.at(knot.sec - shift_sec) else {
+            let Some((here, _)) = self.way.place_and_speed_at(knot.sec - shift_sec) else {
                 before = None;
                 continue;
             };
@@ -234,13 +241,13 @@ impl Course {
         (count >= PROBES_LEAST && mean_m < least_m).then_some(mean_m)
     }
 
-    /// Fits the shift in space, and how much later the trace should be, by least squares.
-    fn fit(&self, others: Others<'_>, shift_sec: f64) -> Option<Fit> {
-        let within = self.within(others, shift_sec)?;
+    /// Fits a shift in space, and a further shift in time, by least squares.
+    fn fit(&self, others: OtherKnots<'_>, shift_sec: f64) -> Option<Fit> {
+        let within = self.knots_within(others, shift_sec)?;
         let pairs: Vec<Pair> = within
             .iter()
             .filter_map(|knot| {
-                let (here, speed) = self.way.at(knot.sec - shift_sec)?;
+                let (here, speed) = self.way.place_and_speed_at(knot.sec - shift_sec)?;
                 Some(([here[0] - knot.east_m, here[1] - knot.north_m], speed))
             })
             .collect();
@@ -269,14 +276,14 @@ impl Course {
 
 /// The knots of another trace.
 #[derive(Debug, Clone, Copy)]
-struct Others<'k> {
+struct OtherKnots<'k> {
     knots: &'k [Knot],
     /// The least time between the first and the last knot that are compared, seconds.
     overlap_sec: f64,
 }
 
-/// The offset of a place from its knot in metres, and the speed of the trace there in m/s, both east
-/// and north.
+/// The offset of a place from its knot in metres, and the speed of the trace there in m/s, both
+/// east and north.
 type Pair = ([f64; 2], [f64; 2]);
 
 /// The comparison of a trace with knots after a shift in time.
@@ -358,9 +365,9 @@ fn pieces(fixes: &[&Fix]) -> [Vec<u64>; 2] {
     pieces
 }
 
-/// Returns the displacements between the mean places of successive blocks. The phone is where it was
-/// in a block without fixes, as phones send none at rest. Returns `None` if the way is too short or
-/// contains a jump.
+/// Returns the displacements between the mean places of successive blocks. The phone is where it
+/// was in a block without fixes, as phones send none at rest. Returns `None` if the way is too
+/// short or contains a jump.
 fn steps(sums: &[(f64, f64)], edges: &[usize; BLOCKS + 1]) -> Option<[[f64; 2]; BLOCKS - 1]> {
     let mut means = [(0.0, 0.0); BLOCKS];
     for (mean, edge) in means.iter_mut().zip(edges.windows(2)) {
@@ -390,8 +397,8 @@ fn steps(sums: &[(f64, f64)], edges: &[usize; BLOCKS + 1]) -> Option<[[f64; 2]; 
 /// Returns the hash of displacements on a grid that is shifted by a share of a cell.
 fn piece(steps: &[[f64; 2]; BLOCKS - 1], shift: f64) -> u64 {
     let parts = steps.iter().flatten();
-    parts.fold(mixed((2.0 * shift) as u64), |hash, metres| {
+    parts.fold(hash_of((2.0 * shift) as u64), |hash, metres| {
         let cell = (metres / GRID_M + shift).round() as i64 as u64;
-        mixed(hash ^ cell.wrapping_mul(0xff51_afd7_ed55_8ccd))
+        hash_of(hash ^ cell.wrapping_mul(0xff51_afd7_ed55_8ccd))
     })
 }

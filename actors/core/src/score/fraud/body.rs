@@ -5,7 +5,7 @@ use porchlight_schema::sample::{ActivityType, SystemName};
 
 use super::{Group, Signal, strides};
 use crate::geo::Place;
-use crate::score::evidence_log::words;
+use crate::score::evidence_log::EvidenceText;
 use crate::score::height::rise;
 use crate::score::parameters::fraud::body::{
     AGREES_M, ALTITUDE_M, ALTITUDE_MIDDLE_MS, ALTITUDE_MS, APART_M, AT_REST_ACCEL_STD, CREEPS_MPS,
@@ -15,13 +15,13 @@ use crate::score::parameters::fraud::body::{
     WALKS_UNCOUNTED_M,
 };
 use crate::score::parameters::weights::fraud as weights;
-use crate::score::scoring_context::{ScoringContext, end_of, median};
+use crate::score::scoring_context::{ScoringContext, event_end_ms, median};
 use crate::window::{Fix, Window};
 
-pub(super) fn signals(scene: &ScoringContext<'_>) -> Vec<Signal> {
-    let pieces = pieces(scene);
-    // Both detectors see the same thing, so the stronger signal counts.
-    let walks = [walks(scene, &pieces), strides::signal(scene)]
+pub(super) fn signals(ctx: &ScoringContext<'_>) -> Vec<Signal> {
+    let pieces = pieces(ctx);
+    // Both detectors look for the same fraud, so only the stronger signal counts.
+    let walks = [walk_signal(ctx, &pieces), strides::signal(ctx)]
         .into_iter()
         .flatten()
         .reduce(|best, other| {
@@ -33,9 +33,9 @@ pub(super) fn signals(scene: &ScoringContext<'_>) -> Vec<Signal> {
         });
     [
         walks,
-        drives(&pieces, walked_along_m(scene) >= AGREES_M),
-        frozen(scene),
-        altitude(scene),
+        drive_signal(&pieces, walked_along_m(ctx) >= AGREES_M),
+        frozen_signal(ctx),
+        altitude_signal(ctx),
     ]
     .into_iter()
     .flatten()
@@ -50,7 +50,7 @@ struct Piece {
     way_m: f32,
     speed_mps: f32,
     /// The state of the body.
-    body: Rest,
+    body: BodyRest,
     /// The median spread of acceleration, if it was reported.
     spread: f32,
     /// Whether the piece is part of a drive, halts included, or faster than walking.
@@ -59,19 +59,20 @@ struct Piece {
 
 /// The evidence for a body at rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rest {
+enum BodyRest {
     /// Motion was reported continuously and contained no gait.
     Still,
     /// No motion was reported, but the step counter was active and did not rise.
     Uncounted,
-    /// No evidence: the body moved, or sent no data.
-    No,
+    /// There is no evidence of rest: the body moved, or sent no data.
+    Unproven,
 }
 
-/// Returns pieces without overlap. A piece that does not count is tried again a little later, so
-/// that a path that begins within it is not cut in two.
-fn pieces(scene: &ScoringContext<'_>) -> Vec<Piece> {
-    let windows = scene.input.windows;
+/// Returns the pieces with a path and a body at rest, without overlap. After a piece that does not
+/// count, the next one begins only a little later, so that a path that begins within it is not cut
+/// in two.
+fn pieces(ctx: &ScoringContext<'_>) -> Vec<Piece> {
+    let windows = ctx.input.windows;
     let (Some(first), Some(last)) = (windows.first(), windows.last()) else {
         return Vec::new();
     };
@@ -79,8 +80,8 @@ fn pieces(scene: &ScoringContext<'_>) -> Vec<Piece> {
     let mut from_ms = first.t_ms;
     while from_ms < last.end_ms().min(super::super::END_MS_MAX) {
         let to_ms = from_ms.saturating_add(PIECE_MS);
-        match piece(scene, from_ms, to_ms)
-            .filter(|piece| piece.body != Rest::No && piece.way_m > 0.0)
+        match piece(ctx, from_ms, to_ms)
+            .filter(|piece| piece.body != BodyRest::Unproven && piece.way_m > 0.0)
         {
             Some(piece) => {
                 pieces.push(piece);
@@ -92,8 +93,9 @@ fn pieces(scene: &ScoringContext<'_>) -> Vec<Piece> {
     pieces
 }
 
-fn piece(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
-    let fixes: Vec<&Fix> = scene
+/// Returns the piece from `from_ms` to `to_ms`, or `None` if it has too few accurate fixes.
+fn piece(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
+    let fixes: Vec<&Fix> = ctx
         .fixes(from_ms, to_ms)
         .iter()
         .filter(|fix| fix.accuracy_known && fix.accuracy_m <= GOOD_ACCURACY_M)
@@ -105,28 +107,28 @@ fn piece(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> 
     }
     let way_m = first.place.distance_m(last.place);
     // A drift within the accuracies is not a path.
-    let mut told: Vec<f32> = fixes.iter().filter_map(|fix| fix.speed_mps).collect();
-    let sigmas = match median(&mut told) {
+    let mut reported_mps: Vec<f32> = fixes.iter().filter_map(|fix| fix.speed_mps).collect();
+    let sigmas = match median(&mut reported_mps) {
         Some(mps) if mps >= MOVED_MPS => MOVED_SIGMAS,
         Some(_) => f32::INFINITY,
         None => DRIFT_SIGMAS,
     };
     let is_way = way_m > sigmas * first.accuracy_m.max(last.accuracy_m);
-    let share = match is_way && !scene.is_indoors(from_ms, to_ms) {
-        true if told.is_empty() => UNTOLD_SHARE,
+    let share = match is_way && !ctx.is_indoors(from_ms, to_ms) {
+        true if reported_mps.is_empty() => UNTOLD_SHARE,
         true => 1.0,
         false => 0.0,
     };
     // Without reported speeds the distance counts by half, but the speed is not halved.
     let speed_mps = if share > 0.0 { way_m / seconds } else { 0.0 };
     let way_m = share * way_m;
-    let windows = scene.windows(from_ms, to_ms);
-    let (body, spread) = rest(scene, windows);
-    let drives = scene.events(EventType::Driving);
+    let windows = ctx.windows(from_ms, to_ms);
+    let (body, spread) = rest(ctx, windows);
+    let drives = ctx.events(EventType::Driving);
     let driving = drives
         .into_iter()
-        .any(|event| event.t_start_ms < to_ms && end_of(event, scene.end_ms) > from_ms);
-    let on_road = driving || fixes.windows(2).any(is_faster_than_foot);
+        .any(|event| event.t_start_ms < to_ms && event_end_ms(event, ctx.end_ms) > from_ms);
+    let on_road = driving || fixes.windows(2).any(is_faster_than_walk);
     Some(Piece {
         from_ms,
         to_ms,
@@ -138,17 +140,17 @@ fn piece(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> 
     })
 }
 
-/// Returns whether two successive fixes show a speed above walking: a creeping vehicle does so
-/// between its halts.
-fn is_faster_than_foot(pair: &[&Fix]) -> bool {
+/// Returns whether two successive fixes show a speed above that of a walk, which a creeping vehicle
+/// reaches between its halts.
+fn is_faster_than_walk(pair: &[&Fix]) -> bool {
     let [from, to] = pair else { return false };
     let seconds = to.t_ms.saturating_sub(from.t_ms) as f32 / 1000.0;
-    let told = to.speed_mps.is_some_and(|speed_mps| speed_mps > CREEPS_MPS);
-    told || (seconds >= 2.0 && from.place.distance_m(to.place) / seconds > CREEPS_MPS)
+    let is_reported_fast = to.speed_mps.is_some_and(|speed_mps| speed_mps > CREEPS_MPS);
+    is_reported_fast || (seconds >= 2.0 && from.place.distance_m(to.place) / seconds > CREEPS_MPS)
 }
 
 /// Returns the state of the body in the windows of a piece, and the median spread of acceleration.
-fn rest(scene: &ScoringContext<'_>, windows: &[Window]) -> (Rest, f32) {
+fn rest(ctx: &ScoringContext<'_>, windows: &[Window]) -> (BodyRest, f32) {
     let in_vehicle = |window: &&Window| {
         matches!(
             window.activity,
@@ -175,10 +177,12 @@ fn rest(scene: &ScoringContext<'_>, windows: &[Window]) -> (Rest, f32) {
         || gait > FIDGETS_MOST
         || windows.iter().any(|window| in_vehicle(&window));
     let rest = match median {
-        _ if moves => Rest::No,
-        Some(median) if spreads.len() >= HEARD_LEAST && median < NO_GAIT_ACCEL_STD => Rest::Still,
-        None if counted() >= HEARD_LEAST || counts_on_change(scene) => Rest::Uncounted,
-        _ => Rest::No,
+        _ if moves => BodyRest::Unproven,
+        Some(median) if spreads.len() >= HEARD_LEAST && median < NO_GAIT_ACCEL_STD => {
+            BodyRest::Still
+        }
+        None if counted() >= HEARD_LEAST || counts_on_change(ctx) => BodyRest::Uncounted,
+        _ => BodyRest::Unproven,
     };
     let heard = spreads.len() >= HEARD_LEAST;
     (rest, median.filter(|_| heard).unwrap_or(f32::INFINITY))
@@ -186,8 +190,8 @@ fn rest(scene: &ScoringContext<'_>, windows: &[Window]) -> (Rest, f32) {
 
 /// Returns whether the phone has a step counter that reports only when it rises: it is declared, it
 /// has reported, and no event says that it was lost.
-fn counts_on_change(scene: &ScoringContext<'_>) -> bool {
-    let input = scene.input;
+fn counts_on_change(ctx: &ScoringContext<'_>) -> bool {
+    let input = ctx.input;
     input.context.sensors.iter().any(|sensor| sensor == "steps")
         && input.windows.iter().any(|window| window.steps.is_some())
         && !input
@@ -204,26 +208,29 @@ fn has_gait(window: &&Window) -> bool {
         })
 }
 
-/// The position walks and the body shows no sign of a walk.
-fn walks(scene: &ScoringContext<'_>, pieces: &[Piece]) -> Option<Signal> {
-    let declared = scene
+/// Returns the signal of a position that walks while the body shows no walk.
+fn walk_signal(ctx: &ScoringContext<'_>, pieces: &[Piece]) -> Option<Signal> {
+    let declared = ctx
         .input
         .context
         .sensors
         .iter()
         .any(|sensor| sensor == "steps");
     let counts = declared
-        || scene
+        || ctx
             .input
             .windows
             .iter()
             .any(|window| window.steps.is_some());
     let on_foot = |piece: &&Piece| !piece.on_road && FOOT_MPS.contains(&piece.speed_mps);
-    // A phone without a step counter may be carried so gently that nothing shows, but not as if it lay on a table.
+    // A phone without a step counter may be carried so gently that nothing shows, but not as if it
+    // lay on a table.
     let still = |piece: &&Piece| {
-        on_foot(piece) && piece.body == Rest::Still && (counts || piece.spread < AT_REST_ACCEL_STD)
+        on_foot(piece)
+            && piece.body == BodyRest::Still
+            && (counts || piece.spread < AT_REST_ACCEL_STD)
     };
-    let uncounted = |piece: &&Piece| on_foot(piece) && piece.body == Rest::Uncounted;
+    let uncounted = |piece: &&Piece| on_foot(piece) && piece.body == BodyRest::Uncounted;
     let way = |pieces: &[&Piece]| pieces.iter().map(|piece| piece.way_m).sum::<f32>();
     let surest: Vec<&Piece> = pieces.iter().filter(still).collect();
     let (walks, points, what) = match way(&surest) {
@@ -251,33 +258,33 @@ fn walks(scene: &ScoringContext<'_>, pieces: &[Piece]) -> Option<Signal> {
         "The position walked {:.0} m while {what} and counted no step.",
         way(&walks)
     );
-    let words = words(text, "The phone may have been on a cart on smooth ground.");
+    let text = EvidenceText::new(text, "The phone may have been on a cart on smooth ground.");
     Some(Signal {
         group: Group::Body,
         name: "position_walks_body_rests",
         points,
         span: Some((first.from_ms, last.to_ms)),
-        words,
+        text,
     })
 }
 
-/// Returns whether the body sent data and never moved along with the positions: then the look of
-/// the positions counts against them. A carried phone whose receiver smooths, or computes each
-/// position independently, has a gait where they walk.
-pub(super) fn is_apart(scene: &ScoringContext<'_>) -> bool {
-    let is_heard = scene.input.windows.iter().any(Window::hears_body);
-    is_heard && walked_along_m(scene) < APART_M
+/// Returns whether the body sent data and never moved along with the positions. Only then do
+/// positions that look generated count as a sign of fraud: a genuine receiver may also smooth its
+/// positions, or compute each independently, but the phone then has a gait where they walk.
+pub(super) fn is_independent(ctx: &ScoringContext<'_>) -> bool {
+    let is_heard = ctx.input.windows.iter().any(Window::has_body_data);
+    is_heard && walked_along_m(ctx) < APART_M
 }
 
 /// Returns the distance that body and position walked together, metres: a phone carried through the
 /// streets moves with its owner, and a phone left at home never walks in step with its positions.
-fn walked_along_m(scene: &ScoringContext<'_>) -> f32 {
+fn walked_along_m(ctx: &ScoringContext<'_>) -> f32 {
     let mut sum_m = 0.0;
     let mut from_ms = 0;
-    while from_ms < scene.end_ms {
+    while from_ms < ctx.end_ms {
         let to_ms = from_ms.saturating_add(PIECE_MS);
-        let gait = scene.windows(from_ms, to_ms).iter().filter(has_gait);
-        let fixes = scene.fixes(from_ms, to_ms);
+        let gait = ctx.windows(from_ms, to_ms).iter().filter(has_gait);
+        let fixes = ctx.fixes(from_ms, to_ms);
         if let (Some(first), Some(last)) = (fixes.first(), fixes.last())
             && gait.count() >= GAIT_LEAST
         {
@@ -293,11 +300,12 @@ fn walked_along_m(scene: &ScoringContext<'_>) -> f32 {
     sum_m
 }
 
-/// The position drives and the phone lies still. `agrees`: on foot the two moved together.
-fn drives(pieces: &[Piece], agrees: bool) -> Option<Signal> {
+/// Returns the signal of a position that drives while the phone lies still. `agrees_on_foot` says
+/// whether body and position moved together on foot.
+fn drive_signal(pieces: &[Piece], agrees_on_foot: bool) -> Option<Signal> {
     let calmer_than = |most: f32| -> Option<(u32, u32, u32)> {
         let calm = |piece: &&Piece| {
-            piece.body == Rest::Still && piece.spread < most && piece.speed_mps >= ROAD_MPS
+            piece.body == BodyRest::Still && piece.spread < most && piece.speed_mps >= ROAD_MPS
         };
         let drives: Vec<&Piece> = pieces.iter().filter(calm).collect();
         let time_ms = drives
@@ -314,7 +322,7 @@ fn drives(pieces: &[Piece], agrees: bool) -> Option<Signal> {
     };
     let (points, how, (from_ms, to_ms, time_ms)) = still.or_else(nearly)?;
     // A bearer who walks in step with the positions was driven in a very soft vehicle.
-    let points = if agrees {
+    let points = if agrees_on_foot {
         points.min(weights::GPS_DRIVES_NEARLY)
     } else {
         points
@@ -323,21 +331,22 @@ fn drives(pieces: &[Piece], agrees: bool) -> Option<Signal> {
         "The position drove for {} s while the phone lay {how} still.",
         time_ms / 1000
     );
-    let words = words(text, "A soft phone mount in a smooth vehicle.");
+    let text = EvidenceText::new(text, "A soft phone mount in a smooth vehicle.");
     Some(Signal {
         group: Group::Body,
         name: "position_drives_body_rests",
         points,
         span: Some((from_ms, to_ms)),
-        words,
+        text,
     })
 }
 
-/// The body walks outdoors and the position, reported as exact, does not change at all.
-fn frozen(scene: &ScoringContext<'_>) -> Option<Signal> {
+/// Returns the signal of a body that walks outdoors while the position, reported as exact, does not
+/// change at all.
+fn frozen_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     let mut since: Option<Fix> = None;
     let mut steps = 0_u32;
-    for window in scene.input.windows {
+    for window in ctx.input.windows {
         for fix in window.fixes.iter().flatten() {
             let good = fix.accuracy_known && fix.accuracy_m <= FROZEN_ACCURACY_M;
             let same = good && since.is_some_and(|since| since.place == fix.place);
@@ -348,29 +357,31 @@ fn frozen(scene: &ScoringContext<'_>) -> Option<Signal> {
         }
         let Some(start) = since else { continue };
         steps = steps.saturating_add(u32::from(window.steps.unwrap_or(0)));
-        if steps >= FROZEN_STEPS && is_outdoors(scene, start, window.t_ms) {
+        if steps >= FROZEN_STEPS && is_outdoors(ctx, start, window.t_ms) {
             let text = format!(
                 "{steps} steps were counted while the position, said to be exact, did not change."
             );
-            let words = words(text, "Indoors, phones repeat their last position.");
+            let text = EvidenceText::new(text, "Indoors, phones repeat their last position.");
             return Some(Signal {
                 group: Group::Body,
                 name: "body_walks_position_frozen",
                 points: weights::GPS_FROZEN,
                 span: Some((start.t_ms, window.t_ms)),
-                words,
+                text,
             });
         }
     }
     None
 }
 
-/// Returns whether nothing indicates a building: no climb, no loss, not near the address, and
-/// continuous walking.
-fn is_outdoors(scene: &ScoringContext<'_>, start: Fix, until_ms: u32) -> bool {
+/// Returns whether nothing indicates a building: no climb and no bad reception from the fix `start`
+/// to `until_ms`, and no place near the address.
+fn is_outdoors(ctx: &ScoringContext<'_>, start: Fix, until_ms: u32) -> bool {
     let inside = |event_type| {
-        let mut events = scene.events(event_type);
-        events.any(|event| event.t_start_ms < until_ms && end_of(event, scene.end_ms) > start.t_ms)
+        let mut events = ctx.events(event_type);
+        events.any(|event| {
+            event.t_start_ms < until_ms && event_end_ms(event, ctx.end_ms) > start.t_ms
+        })
     };
     let building = [
         EventType::Stairs,
@@ -381,10 +392,11 @@ fn is_outdoors(scene: &ScoringContext<'_>, start: Fix, until_ms: u32) -> bool {
     start.place.distance_m(Place::default()) > 150.0 && !building.into_iter().any(inside)
 }
 
-/// Compares height by position with height by pressure, over a drive.
-fn altitude(scene: &ScoringContext<'_>) -> Option<Signal> {
+/// Returns the signal of a drive over which the height by position and the height by pressure
+/// differ.
+fn altitude_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     let altitude_m = |from_ms: u32, to_ms: u32| {
-        let good = scene
+        let good = ctx
             .fixes(from_ms, to_ms)
             .iter()
             .filter(|fix| fix.accuracy_m <= GOOD_ACCURACY_M);
@@ -396,21 +408,21 @@ fn altitude(scene: &ScoringContext<'_>) -> Option<Signal> {
             altitudes.get(altitudes.len() / 2).copied()
         }
     };
-    scene.events(EventType::Driving).find_map(|event| {
-        let (from_ms, to_ms) = (event.t_start_ms, end_of(event, scene.end_ms));
+    ctx.events(EventType::Driving).find_map(|event| {
+        let (from_ms, to_ms) = (event.t_start_ms, event_end_ms(event, ctx.end_ms));
         if !ALTITUDE_MS.contains(&to_ms.saturating_sub(from_ms)) {
             return None;
         }
         let late_ms = to_ms.saturating_sub(ALTITUDE_MIDDLE_MS);
-        let early = (scene.height.level(from_ms, from_ms + ALTITUDE_MIDDLE_MS)?, altitude_m(from_ms, from_ms + ALTITUDE_MIDDLE_MS)?);
-        let late = (scene.height.level(late_ms, to_ms)?, altitude_m(late_ms, to_ms)?);
+        let early = (ctx.height.level(from_ms, from_ms + ALTITUDE_MIDDLE_MS)?, altitude_m(from_ms, from_ms + ALTITUDE_MIDDLE_MS)?);
+        let late = (ctx.height.level(late_ms, to_ms)?, altitude_m(late_ms, to_ms)?);
         let by_pressure_m = rise(early.0, late.0)?.metres;
         let apart_m = (late.1 - early.1 - by_pressure_m).abs();
         // Pressure follows the real temperature, which moves it by a tenth of the height.
         (apart_m > ALTITUDE_M + 0.15 * by_pressure_m.abs()).then(|| {
             let text = format!("During a drive, the height from GPS and the height from air pressure diverged by {apart_m:.0} m.");
-            let words = words(text, "A tunnel, strong wind, or a change of weather.");
-            Signal { group: Group::Body, name: "altitude_contradicts_pressure", points: weights::ALTITUDE, span: Some((from_ms, to_ms)), words }
+            let text = EvidenceText::new(text, "A tunnel, strong wind, or a change of weather.");
+            Signal { group: Group::Body, name: "altitude_contradicts_pressure", points: weights::ALTITUDE, span: Some((from_ms, to_ms)), text }
         })
     })
 }

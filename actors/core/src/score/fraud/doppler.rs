@@ -3,14 +3,15 @@
 //! both from one line.
 
 use super::{Group, Signal};
-use crate::score::evidence_log::words;
+use crate::score::evidence_log::EvidenceText;
 use crate::score::parameters::fraud::doppler::{
     ACCURACY_M, CHANGES_LEAST, FOOT_MPS, SAME_MPS, SAME_SHARE, STEP_SEC,
 };
 use crate::score::parameters::weights::fraud as weights;
 use crate::window::Fix;
 
-/// Takes `fixes` of new places only, in order.
+/// Returns the signal of speeds that were computed from the positions. `fixes` are those of new
+/// places only, in order.
 pub(super) fn signal(fixes: &[Fix]) -> Option<Signal> {
     let (mut changes, mut same, mut span) = (0_u32, 0_u32, None);
     for pair in fixes.windows(2) {
@@ -42,6 +43,6 @@ pub(super) fn signal(fixes: &[Fix]) -> Option<Signal> {
         name: "speed_reckoned_from_route",
         points: weights::SPEED_FROM_ROUTE,
         span,
-        words: words(text, "A GPS that smooths its positions strongly."),
+        text: EvidenceText::new(text, "A GPS that smooths its positions strongly."),
     })
 }

@@ -1,8 +1,8 @@
-//! Detects positions that no receiver produces: jumps beyond the accuracy, values that never
+//! Detects positions that no receiver produces: jumps beyond the accuracy, and values that never
 //! change.
 
 use super::{Group, Signal, body, doppler, noise};
-use crate::score::evidence_log::words;
+use crate::score::evidence_log::EvidenceText;
 use crate::score::jumps::{Jump, distinct};
 use crate::score::parameters::fraud::kinematics::{
     CONSTANT_FIXES, CONSTANT_LONG_FIXES, CONSTANT_LONG_WAY_M, CONSTANT_WAY_M, ONE_MOVE_MS,
@@ -11,15 +11,15 @@ use crate::score::parameters::weights::fraud as weights;
 use crate::score::scoring_context::ScoringContext;
 use crate::window::Fix;
 
-pub(super) fn signals(scene: &ScoringContext<'_>) -> Vec<Signal> {
-    let fixes = distinct(&scene.fixes);
-    let apart = body::is_apart(scene);
+pub(super) fn signals(ctx: &ScoringContext<'_>) -> Vec<Signal> {
+    let fixes = distinct(&ctx.fixes);
+    let is_body_independent = body::is_independent(ctx);
     [
-        jumps(scene),
-        noise::signal(scene, &fixes),
-        noise::at_rest(&fixes).filter(|_| apart),
-        doppler::signal(&fixes).filter(|_| apart),
-        constant_fixes(&fixes, apart),
+        jump_signal(ctx),
+        noise::signal(ctx, &fixes),
+        noise::rest_signal(&fixes).filter(|_| is_body_independent),
+        doppler::signal(&fixes).filter(|_| is_body_independent),
+        constant_signal(&fixes, is_body_independent),
     ]
     .into_iter()
     .flatten()
@@ -29,17 +29,17 @@ pub(super) fn signals(scene: &ScoringContext<'_>) -> Vec<Signal> {
 /// The name of a signal that may exceed the cap of its group.
 pub(super) const FAR_TELEPORT: &str = "far_teleport";
 
-fn jumps(scene: &ScoringContext<'_>) -> Option<Signal> {
+/// Returns the signal of the jumps in the positions.
+fn jump_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     let times = |stays: bool| -> Vec<u32> {
-        scene
-            .jumps
+        ctx.jumps
             .iter()
-            .filter(|jump| jump.stays == stays)
+            .filter(|jump| jump.is_lasting == stays)
             .map(|jump| jump.t_ms)
             .collect()
     };
     let staying = times(true);
-    let (name, points, times) = match (staying.len(), far_teleports(&scene.jumps)) {
+    let (name, points, times) = match (staying.len(), far_teleports(&ctx.jumps)) {
         (_, 2..) => (FAR_TELEPORT, weights::FAR_TELEPORTS, staying),
         (0, _) => ("single_outlier", weights::OUTLIER, times(false)),
         (1 | 2, _) => ("teleport", weights::TELEPORT, staying),
@@ -50,21 +50,22 @@ fn jumps(scene: &ScoringContext<'_>) -> Option<Signal> {
         "The position jumped {} times farther than its accuracy or any vehicle can explain.",
         times.len()
     );
-    let words = words(text, "A GPS that misjudged its own accuracy.");
+    let text = EvidenceText::new(text, "A GPS that misjudged its own accuracy.");
     Some(Signal {
         group: Group::Kinematics,
         name,
         points,
         span: Some((first, last)),
-        words,
+        text,
     })
 }
 
-/// Counts the far jumps after which the position stays. A smoothed position reaches its goal in several jumps.
+/// Counts the far jumps after which the position stays. A smoothed position reaches its goal in
+/// several jumps.
 fn far_teleports(jumps: &[Jump]) -> usize {
     let is_one_move = |a: &Jump, b: &Jump| b.t_ms.saturating_sub(a.t_ms) <= ONE_MOVE_MS;
     let is_teleport = |moved: &&[Jump]| {
-        moved.iter().any(|jump| jump.is_far) && moved.iter().any(|jump| jump.stays)
+        moved.iter().any(|jump| jump.is_far) && moved.iter().any(|jump| jump.is_lasting)
     };
     jumps.chunk_by(is_one_move).filter(is_teleport).count()
 }
@@ -118,8 +119,9 @@ fn is_same_claim(from: &Fix, to: &Fix) -> bool {
         && from.accuracy_m == to.accuracy_m
 }
 
-/// Checks for constant fixes. `apart`: the body sent data and did not move along.
-fn constant_fixes(fixes: &[Fix], apart: bool) -> Option<Signal> {
+/// Returns the signal of fixes whose altitude, or altitude and accuracy, never change. The altitude
+/// alone counts only if `is_body_independent` (see [`body::is_independent`]).
+fn constant_signal(fixes: &[Fix], is_body_independent: bool) -> Option<Signal> {
     let (name, points, what, stretch) = if let Some(stretch) = longest(fixes, is_same_claim) {
         let long = stretch.fixes >= CONSTANT_LONG_FIXES && stretch.way_m >= CONSTANT_LONG_WAY_M;
         let points = if long {
@@ -129,7 +131,7 @@ fn constant_fixes(fixes: &[Fix], apart: bool) -> Option<Signal> {
         };
         ("constant_fixes", points, "Altitude and accuracy", stretch)
     } else {
-        let stretch = longest(fixes, is_same_altitude).filter(|_| apart)?;
+        let stretch = longest(fixes, is_same_altitude).filter(|_| is_body_independent)?;
         (
             "constant_altitude",
             weights::CONSTANT_ALTITUDE,
@@ -146,7 +148,7 @@ fn constant_fixes(fixes: &[Fix], apart: bool) -> Option<Signal> {
         name,
         points,
         span: Some(stretch.span),
-        words: words(
+        text: EvidenceText::new(
             text,
             "Some GPS receivers repeat values that they do not measure.",
         ),

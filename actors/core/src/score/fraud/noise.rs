@@ -4,18 +4,19 @@
 use porchlight_schema::event::EventType;
 
 use super::{Group, Signal};
-use crate::score::evidence_log::words;
+use crate::score::evidence_log::EvidenceText;
 use crate::score::parameters::fraud::noise::{
     AROUND, CHORD, EVEN_MPS, EVEN_OF, EVEN_ON_FOOT, EVEN_ON_ROAD, FOOT_MPS, PIECE, REST_CHANGES,
     REST_CORRELATION, REST_LEAST_MPS, REST_MPS, ROAD_MPS, STEP_SEC, WHITE_CORRELATION,
     WHITE_LEAST_MPS, WHITE_PIECES,
 };
 use crate::score::parameters::weights::fraud as weights;
-use crate::score::scoring_context::{ScoringContext, end_of};
+use crate::score::scoring_context::{ScoringContext, event_end_ms};
 use crate::window::Fix;
 
-pub(super) fn signal(scene: &ScoringContext<'_>, fixes: &[Fix]) -> Option<Signal> {
-    smooth(fixes).or_else(|| white(&pieces(scene, fixes)))
+/// Returns the signal of a path without noise, or else of independent noise for each fix.
+pub(super) fn signal(ctx: &ScoringContext<'_>, fixes: &[Fix]) -> Option<Signal> {
+    smooth_signal(fixes).or_else(|| white_noise_signal(&pieces(ctx, fixes)))
 }
 
 /// Returns the change of place from one fix to the next, east and north, m/s. Returns `None` if
@@ -42,10 +43,10 @@ struct Piece {
 }
 
 /// Returns successive pieces of the path without overlap.
-fn pieces(scene: &ScoringContext<'_>, fixes: &[Fix]) -> Vec<Piece> {
-    let driving: Vec<(u32, u32)> = scene
+fn pieces(ctx: &ScoringContext<'_>, fixes: &[Fix]) -> Vec<Piece> {
+    let driving: Vec<(u32, u32)> = ctx
         .events(EventType::Driving)
-        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
         .collect();
     let is_driven = |span: (u32, u32)| {
         let next = driving.partition_point(|drive| drive.0 <= span.1);
@@ -75,6 +76,8 @@ fn pieces(scene: &ScoringContext<'_>, fixes: &[Fix]) -> Vec<Piece> {
     pieces
 }
 
+/// Returns the noise in successive velocities, or `None` at the speed of neither a walk nor a
+/// vehicle.
 fn piece(velocities: &[(f32, f32)], span: (u32, u32), is_driven: bool) -> Option<Piece> {
     let length = |(east, north): (f32, f32)| (east * east + north * north).sqrt();
     // The speed along the path is that of its chords, which noise hardly lengthens.
@@ -123,7 +126,7 @@ fn piece(velocities: &[(f32, f32)], span: (u32, u32), is_driven: bool) -> Option
     })
 }
 
-/// Changes of velocity, and the number of even ones.
+/// Counts changes of velocity, and how many of them are too small for a real receiver.
 #[derive(Debug, Default)]
 struct Evenness {
     changes: u32,
@@ -145,7 +148,8 @@ impl Evenness {
     }
 }
 
-fn smooth(fixes: &[Fix]) -> Option<Signal> {
+/// Returns the signal of a path that lies on a line without noise, at a constant speed.
+fn smooth_signal(fixes: &[Fix]) -> Option<Signal> {
     let (mut on_foot, mut on_road) = (Evenness::default(), Evenness::default());
     for triple in fixes.windows(3) {
         let [a, b, c] = triple else { continue };
@@ -181,13 +185,13 @@ fn smooth(fixes: &[Fix]) -> Option<Signal> {
         name,
         points,
         span: evenness.span,
-        words: words(text, "A GPS that smooths its positions strongly."),
+        text: EvidenceText::new(text, "A GPS that smooths its positions strongly."),
     })
 }
 
-/// Detects independent noise, on foot only: at speed, a clock that is off by a tenth of a second
-/// makes metres.
-fn white(pieces: &[Piece]) -> Option<Signal> {
+/// Returns the signal of independent noise, on foot only: at speed, a clock that is off by a tenth
+/// of a second moves a position by metres.
+fn white_noise_signal(pieces: &[Piece]) -> Option<Signal> {
     let white: Vec<&Piece> = pieces
         .iter()
         .filter(|piece| {
@@ -210,13 +214,13 @@ fn white(pieces: &[Piece]) -> Option<Signal> {
         name: "white_noise",
         points: weights::WHITE_NOISE,
         span: Some((first.span.0, last.span.1)),
-        words: words(text, "A GPS that computes each fix independently."),
+        text: EvidenceText::new(text, "A GPS that computes each fix independently."),
     })
 }
 
-/// Detects positions that leap back and forth by metres each second while the receiver reports
-/// standing still.
-pub(super) fn at_rest(fixes: &[Fix]) -> Option<Signal> {
+/// Returns the signal of positions that leap back and forth by metres each second while the
+/// receiver reports standing still.
+pub(super) fn rest_signal(fixes: &[Fix]) -> Option<Signal> {
     let (mut changes, mut squares) = (0_u32, 0.0_f32);
     let (mut pairs, mut products, mut norms) = (0_u32, 0.0_f32, 0.0_f32);
     let mut before: Option<(f32, f32)> = None;
@@ -252,6 +256,6 @@ pub(super) fn at_rest(fixes: &[Fix]) -> Option<Signal> {
         name: "white_noise_at_rest",
         points: weights::WHITE_NOISE_AT_REST,
         span,
-        words: words(text, "A GPS that computes each fix independently."),
+        text: EvidenceText::new(text, "A GPS that computes each fix independently."),
     })
 }

@@ -6,13 +6,13 @@ use porchlight_schema::event::EventType;
 use porchlight_schema::sample::SystemName;
 
 use super::{Group, Signal};
-use crate::score::evidence_log::words;
+use crate::score::evidence_log::EvidenceText;
 use crate::score::parameters::fraud::strides::{
     ACCURACY_M, BROKEN_SHARE, CHORD_MS, COUNTED_SHARE, FOOT_MPS, GAIT_ACCEL_STD, GAIT_HZ,
     GAIT_SHARE, GAP_MS, HEARD_SHARE, LATE_MS, STRIDE_M, WALKS_M, WAY_LEAST_M, WAY_MS, WAY_SIGMAS,
 };
 use crate::score::parameters::weights::fraud as weights;
-use crate::score::scoring_context::{ScoringContext, end_of};
+use crate::score::scoring_context::{ScoringContext, event_end_ms};
 use crate::window::{Fix, Window};
 
 /// The strides and gait felt on the paths.
@@ -26,12 +26,12 @@ struct Felt {
     span: Option<(u32, u32)>,
 }
 
-/// The position walks without a matching gait or step count.
-pub(super) fn signal(scene: &ScoringContext<'_>) -> Option<Signal> {
-    let felt = felt(scene);
+/// Returns the signal of a position that walks without a matching gait or step count.
+pub(super) fn signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
+    let felt = measure(ctx);
     let span = felt.span.filter(|_| felt.way_m >= WALKS_M)?;
     let strides = felt.way_m / STRIDE_M;
-    let uncounted = counts(scene) && (felt.steps as f32) <= COUNTED_SHARE * strides;
+    let uncounted = counts(ctx) && (felt.steps as f32) <= COUNTED_SHARE * strides;
     let heard = felt.heard as f32 >= HEARD_SHARE * felt.seconds as f32;
     let gait_share = felt.gait as f32 / felt.heard.max(1) as f32;
     let gaitless = heard && gait_share <= GAIT_SHARE;
@@ -43,7 +43,7 @@ pub(super) fn signal(scene: &ScoringContext<'_>) -> Option<Signal> {
         (true, false) if gait_share <= BROKEN_SHARE => {
             (weights::GPS_WALKS_UNCOUNTED, "no step was counted")
         }
-        (false, true) if !counts(scene) => (weights::GPS_WALKS_UNFELT, "no gait was felt"),
+        (false, true) if !counts(ctx) => (weights::GPS_WALKS_UNFELT, "no gait was felt"),
         _ => return None,
     };
     let text = format!("The position walked {:.0} m while {what}.", felt.way_m);
@@ -52,13 +52,13 @@ pub(super) fn signal(scene: &ScoringContext<'_>) -> Option<Signal> {
         name: "position_walks_body_rests",
         points,
         span: Some(span),
-        words: words(text, "The phone may have been on a cart on smooth ground."),
+        text: EvidenceText::new(text, "The phone may have been on a cart on smooth ground."),
     })
 }
 
 /// Returns whether a step counter is alive: it has reported, and no event says that it was lost.
-fn counts(scene: &ScoringContext<'_>) -> bool {
-    let input = scene.input;
+fn counts(ctx: &ScoringContext<'_>) -> bool {
+    let input = ctx.input;
     input.windows.iter().any(|window| window.steps.is_some())
         && !input
             .system
@@ -66,13 +66,14 @@ fn counts(scene: &ScoringContext<'_>) -> bool {
             .any(|(_, name)| matches!(name, SystemName::SensorLost | SystemName::PermissionLost))
 }
 
-fn felt(scene: &ScoringContext<'_>) -> Felt {
+/// Adds up the strides and the gait on all paths.
+fn measure(ctx: &ScoringContext<'_>) -> Felt {
     let mut felt = Felt::default();
-    for (from_ms, to_ms, way_m) in ways(scene) {
+    for (from_ms, to_ms, way_m) in ways(ctx) {
         felt.way_m += way_m;
         felt.seconds += to_ms.saturating_sub(from_ms) / 1_000;
         felt.span = Some((felt.span.map_or(from_ms, |span| span.0), to_ms));
-        let walked = scene.windows(from_ms, to_ms).iter();
+        let walked = ctx.windows(from_ms, to_ms).iter();
         for motion in walked.filter_map(|window| window.motion) {
             felt.heard += 1;
             let is_gait = motion.accel_std >= GAIT_ACCEL_STD
@@ -81,7 +82,7 @@ fn felt(scene: &ScoringContext<'_>) -> Felt {
                     .is_none_or(|cadence_hz| cadence_hz >= GAIT_HZ);
             felt.gait += u32::from(is_gait);
         }
-        let counted = scene
+        let counted = ctx
             .windows(from_ms, to_ms.saturating_add(LATE_MS))
             .iter()
             .map(|window: &Window| u32::from(window.steps.unwrap_or(0)));
@@ -91,10 +92,10 @@ fn felt(scene: &ScoringContext<'_>) -> Felt {
 }
 
 /// Returns the paths on foot outside of drives and buildings: start, end, and length in metres.
-fn ways(scene: &ScoringContext<'_>) -> Vec<(u32, u32, f32)> {
-    let drives: Vec<(u32, u32)> = scene
+fn ways(ctx: &ScoringContext<'_>) -> Vec<(u32, u32, f32)> {
+    let drives: Vec<(u32, u32)> = ctx
         .events(EventType::Driving)
-        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
         .collect();
     let is_driven = |t_ms: u32| {
         let next = drives.partition_point(|drive| drive.0 <= t_ms);
@@ -109,24 +110,24 @@ fn ways(scene: &ScoringContext<'_>) -> Vec<(u32, u32, f32)> {
     };
     let mut ways = Vec::new();
     let mut run: Vec<Fix> = Vec::new();
-    for fix in &scene.fixes {
+    for fix in &ctx.fixes {
         let goes_on = run
             .last()
             .is_none_or(|last| fix.t_ms.saturating_sub(last.t_ms) <= GAP_MS);
         if !(on_foot(fix) && goes_on) {
-            ways.extend(way(scene, &run));
+            ways.extend(way(ctx, &run));
             run.clear();
         }
         if on_foot(fix) {
             run.push(*fix);
         }
     }
-    ways.extend(way(scene, &run));
+    ways.extend(way(ctx, &run));
     ways
 }
 
 /// Returns a run of fixes at a walk if it is a path: it lasts, and leads away.
-fn way(scene: &ScoringContext<'_>, run: &[Fix]) -> Option<(u32, u32, f32)> {
+fn way(ctx: &ScoringContext<'_>, run: &[Fix]) -> Option<(u32, u32, f32)> {
     let (first, last) = (run.first()?, run.last()?);
     let farthest_m = run
         .iter()
@@ -135,7 +136,7 @@ fn way(scene: &ScoringContext<'_>, run: &[Fix]) -> Option<(u32, u32, f32)> {
     let least_m = WAY_LEAST_M.max(WAY_SIGMAS * first.accuracy_m.max(last.accuracy_m));
     if last.t_ms.saturating_sub(first.t_ms) < WAY_MS
         || farthest_m < least_m
-        || scene.is_indoors(first.t_ms, last.t_ms)
+        || ctx.is_indoors(first.t_ms, last.t_ms)
     {
         return None;
     }

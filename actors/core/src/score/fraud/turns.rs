@@ -3,7 +3,7 @@
 //! accelerometer and step counter, so that this is a ground of its own.
 
 use super::{Group, Signal, body};
-use crate::score::evidence_log::words;
+use crate::score::evidence_log::EvidenceText;
 use crate::score::parameters::fraud::turns::{
     ACCURACY_M, ALIVE_RAD, CORNER_RAD, CORNERS, CORNERS_MANY, FELT_RAD, HEARD_SHARE, LATE_MS,
     LEG_LEAST_M, LEG_MPS, LEG_MS, LEG_SIGMAS, LEG_SIGMAS_UNTOLD, PIECE_MS, STREET_M, STREET_SIGMAS,
@@ -13,19 +13,21 @@ use crate::score::parameters::weights::fraud as weights;
 use crate::score::scoring_context::{ScoringContext, median};
 use crate::window::Fix;
 
-pub(super) fn signal(scene: &ScoringContext<'_>) -> Option<Signal> {
-    if !is_alive(scene) {
+/// Returns the signal of positions that turn corners while the phone does not turn.
+pub(super) fn signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
+    if !is_alive(ctx) {
         return None;
     }
-    let missed = missed_corners(scene);
+    let missed = missed_corners(ctx);
     let (first, last) = (missed.first()?, missed.last()?);
-    let (felt, ways) = turns_felt(scene);
+    let (felt, ways) = turns_felt(ctx);
     // A phone that turns on the path is carried on it: corners that it missed are a fault of the
     // positions. One corner is enough if it is a street corner and the phone never turned on a path
     // of minutes.
-    let many = missed.len() >= CORNERS && felt * 2 <= missed.len();
-    let sure = felt == 0 && ways >= WAYS_LEAST && missed.iter().any(|corner| corner.of_street);
-    if !(many || sure) {
+    let is_frequent = missed.len() >= CORNERS && felt * 2 <= missed.len();
+    let is_certain =
+        felt == 0 && ways >= WAYS_LEAST && missed.iter().any(|corner| corner.of_street);
+    if !(is_frequent || is_certain) {
         return None;
     }
     let points = if missed.len() >= CORNERS_MANY {
@@ -35,7 +37,7 @@ pub(super) fn signal(scene: &ScoringContext<'_>) -> Option<Signal> {
     };
     // A bearer who walks in step with the positions carries the phone: a failed gyroscope is then
     // more likely.
-    let points = if body::is_apart(scene) {
+    let points = if body::is_independent(ctx) {
         points
     } else {
         points.min(weights::TURNS_UNFELT_CARRIED)
@@ -49,12 +51,13 @@ pub(super) fn signal(scene: &ScoringContext<'_>) -> Option<Signal> {
         name: "position_turns_phone_does_not",
         points,
         span: Some((first.span.0, last.span.1)),
-        words: words(text, "The phone's gyroscope may be broken."),
+        text: EvidenceText::new(text, "The phone's gyroscope may be broken."),
     })
 }
 
-fn is_alive(scene: &ScoringContext<'_>) -> bool {
-    let yaw = scene
+/// Returns whether the readings of the gyroscope change at all.
+fn is_alive(ctx: &ScoringContext<'_>) -> bool {
+    let yaw = ctx
         .input
         .windows
         .iter()
@@ -67,15 +70,15 @@ fn is_alive(scene: &ScoringContext<'_>) -> bool {
 
 /// Returns the number of pieces of the path, on foot or in a vehicle, in which the phone turned,
 /// and the number of pieces with data.
-fn turns_felt(scene: &ScoringContext<'_>) -> (usize, usize) {
-    let (Some(first), Some(last)) = (scene.fixes.first(), scene.fixes.last()) else {
+fn turns_felt(ctx: &ScoringContext<'_>) -> (usize, usize) {
+    let (Some(first), Some(last)) = (ctx.fixes.first(), ctx.fixes.last()) else {
         return (0, 0);
     };
     let (mut felt, mut ways) = (0, 0);
     for from_ms in (first.t_ms..last.t_ms).step_by(PIECE_MS as usize) {
         let span = (from_ms, from_ms.saturating_add(PIECE_MS));
-        if is_way(scene.fixes(span.0, span.1))
-            && let Some(turned_rad) = turned_rad(scene, span)
+        if is_way(ctx.fixes(span.0, span.1))
+            && let Some(turned_rad) = turned_rad(ctx, span)
         {
             ways += 1;
             felt += usize::from(turned_rad >= FELT_RAD);
@@ -98,9 +101,9 @@ struct Corner {
 }
 
 /// Returns the corners at which the phone did not turn.
-fn missed_corners(scene: &ScoringContext<'_>) -> Vec<Corner> {
+fn missed_corners(ctx: &ScoringContext<'_>) -> Vec<Corner> {
     let mut missed = Vec::new();
-    let good: Vec<Fix> = scene
+    let good: Vec<Fix> = ctx
         .fixes
         .iter()
         .filter(|fix| fix.accuracy_known && fix.accuracy_m <= ACCURACY_M)
@@ -118,7 +121,7 @@ fn missed_corners(scene: &ScoringContext<'_>) -> Vec<Corner> {
             fix.t_ms.saturating_sub(LEG_MS + LATE_MS),
             fix.t_ms.saturating_add(LEG_MS + LATE_MS),
         );
-        let Some(turned_rad) = turned_rad(scene, span) else {
+        let Some(turned_rad) = turned_rad(ctx, span) else {
             continue;
         };
         if turned_rad < TURNED_SHARE * turn_rad {
@@ -156,8 +159,8 @@ fn way(fixes: &[Fix]) -> Option<(f32, f32)> {
     if to.t_ms.saturating_sub(from.t_ms) < LEG_MS / 2 {
         return None;
     }
-    let mut told: Vec<f32> = fixes.iter().filter_map(|fix| fix.speed_mps).collect();
-    let sigmas = match median(&mut told) {
+    let mut reported_mps: Vec<f32> = fixes.iter().filter_map(|fix| fix.speed_mps).collect();
+    let sigmas = match median(&mut reported_mps) {
         Some(mps) if mps >= LEG_MPS => LEG_SIGMAS,
         Some(_) => return None,
         None => LEG_SIGMAS_UNTOLD,
@@ -170,8 +173,8 @@ fn way(fixes: &[Fix]) -> Option<(f32, f32)> {
 }
 
 /// Returns the largest turn of the phone within the span. Returns `None` if it sent no data.
-fn turned_rad(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<f32> {
-    let windows = scene.windows(from_ms, to_ms);
+fn turned_rad(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<f32> {
+    let windows = ctx.windows(from_ms, to_ms);
     let (mut sum, mut low, mut high, mut heard) = (0.0_f32, 0.0_f32, 0.0_f32, 0_usize);
     for window in windows {
         let Some(yaw_rad) = window.motion.and_then(|motion| motion.yaw_rad) else {

@@ -3,7 +3,8 @@
 use porchlight_schema::event::seconds;
 use porchlight_schema::insight::ReasonCode;
 
-use super::{Findings, note};
+use super::add_code;
+use crate::score::Findings;
 use crate::score::evidence_log::EvidenceLog;
 use crate::score::parameters::door::outcome::{AROUND_MS, SILENCE_AT_DROP_OFF_MS, SILENCE_MS};
 use crate::score::scoring_context::{ScoringContext, overlap_ms};
@@ -11,9 +12,9 @@ use crate::score::scoring_context::{ScoringContext, overlap_ms};
 /// Finds the first silence that is long enough. The start and end of the session count as samples:
 /// a phone that begins late or ends early was silent too.
 pub(super) fn interrupted(
-    scene: &ScoringContext<'_>,
+    ctx: &ScoringContext<'_>,
     findings: &Findings<'_>,
-    ledger: &mut EvidenceLog,
+    evidence: &mut EvidenceLog,
 ) -> Option<ReasonCode> {
     let around = findings.places.drop_off.map(|drop_off| {
         (
@@ -26,7 +27,7 @@ pub(super) fn interrupted(
         let near = around.is_some_and(|around| overlap_ms((from_ms, to_ms), around) > 0);
         silent_ms >= SILENCE_MS || (near && silent_ms >= SILENCE_AT_DROP_OFF_MS)
     };
-    let silences: Vec<(u32, u32)> = silences(scene).into_iter().filter(counts).collect();
+    let silences: Vec<(u32, u32)> = silences(ctx).into_iter().filter(counts).collect();
     let longest = silences
         .iter()
         .max_by_key(|(from_ms, to_ms)| to_ms.saturating_sub(*from_ms))?;
@@ -37,23 +38,24 @@ pub(super) fn interrupted(
             format!("No data received in {more} gaps, the longest {silent_sec:.0} s.")
         }
     };
-    note(
+    add_code(
         ReasonCode::TelemetryStreamInterrupted,
         "stream_silent",
         Some(*longest),
         text,
-        cause(scene, *longest),
-        ledger,
+        cause(ctx, *longest),
+        evidence,
     );
     Some(ReasonCode::TelemetryStreamInterrupted)
 }
 
-fn silences(scene: &ScoringContext<'_>) -> Vec<(u32, u32)> {
+/// Returns the spans without samples, in order of time.
+fn silences(ctx: &ScoringContext<'_>) -> Vec<(u32, u32)> {
     let mut silences = Vec::new();
     let mut heard_ms = 0;
-    for window in scene.input.windows.iter().filter(|window| window.heard) {
+    for window in ctx.input.windows.iter().filter(|window| window.has_sample) {
         match window.silent_since_ms {
-            // Measured from sample to sample.
+            // This silence is measured from sample to sample.
             Some(since_ms) => silences.push((
                 since_ms,
                 window.t_ms.max(since_ms.saturating_add(SILENCE_MS)),
@@ -61,23 +63,25 @@ fn silences(scene: &ScoringContext<'_>) -> Vec<(u32, u32)> {
             None if window.t_ms > heard_ms => silences.push((heard_ms, window.t_ms)),
             None => {}
         }
-        // Measures to the sample, not to the end of its second: 30 s are 30 s.
+        // A silence begins at the last sample and not at the end of its second, so a silence of
+        // exactly 30 s counts as 30 s.
         heard_ms = heard_ms.max(window.t_ms).max(window.last_sample_ms);
     }
-    if scene.end_ms > heard_ms {
-        silences.push((heard_ms, scene.end_ms));
+    if ctx.end_ms > heard_ms {
+        silences.push((heard_ms, ctx.end_ms));
     }
     silences
 }
 
-/// Returns the cause of the silence, as far as the phone reported it.
-fn cause(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> &'static str {
+/// Returns a sentence with the cause that the phone reported around the silence, or with the usual
+/// causes.
+fn cause(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> &'static str {
     use porchlight_schema::sample::SystemName;
     let near = (
         from_ms.saturating_sub(AROUND_MS),
         to_ms.saturating_add(AROUND_MS),
     );
-    let said = scene
+    let reported = ctx
         .input
         .system
         .iter()
@@ -85,7 +89,7 @@ fn cause(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> &'static s
         .map(|(_, name)| name);
     let mut cause =
         "The phone lost its network, its battery was empty, or the system closed the app.";
-    for name in said {
+    for name in reported {
         cause = match name {
             SystemName::PowerSave => "The phone entered power-save mode.",
             SystemName::Background => {

@@ -96,8 +96,8 @@ crate::parameters::table! {
         BLOCK_MS: u32 = 10_000;
         /// The time around an instant from which its level is taken.
         EDGE_MS: u32 = 2_000;
-        /// The fastest pace on such stairs, m/s: a step of 0.7 m a second, while a walk on the level
-        /// has 1.5 steps a second and more (research 2.0).
+        /// The fastest pace on such stairs, m/s: a step of 0.7 m a second, while a walk on the
+        /// level has 1.5 steps a second and more (research 2.0).
         PACE_MPS: f32 = 0.8;
         /// The least rise, m/s: the slowest rate at which stairs are detected is three times this.
         RISE_MPS: f32 = 0.05;
@@ -129,8 +129,8 @@ crate::parameters::table! {
 
     /// Parameters of `score/climb/ride_speed.rs`.
     pub(crate) mod ride {
-        /// The speed from which an elevator is a fast one, m/s: the elevators of the recordings move
-        /// at 1.0 to 1.15 m/s or at 1.6 to 2.1.
+        /// The speed from which an elevator is a fast one, m/s: the elevators of the recordings
+        /// move at 1.0 to 1.15 m/s or at 1.6 to 2.1.
         FAST_MPS: f32 = 1.3;
         /// The number of levels over which a speed is measured: over three seconds, the noise of
         /// two levels (0.1 m each) is 0.05 m/s.
@@ -228,12 +228,13 @@ crate::parameters::table! {
         LEFT_HEIGHT_M: f32 = 2.2;
         /// The least distance walked, in metres, for leaving and coming back on foot.
         LEFT_WALK_M: f32 = 2.0 * LEFT_M;
-        /// The distance from the address, in metres and in uncertainties, from which a stay beside it was at another door. In
-        /// simulations, true positions of the right door are nearer.
+        /// The distance from the address in metres from which a stay beside it was at another door.
+        /// In simulations, positions of stays at the right door are nearer.
         BESIDE_CLEAR_M: f32 = 30.0;
+        /// The same limit as [`BESIDE_CLEAR_M`] in uncertainties; both must be exceeded.
         BESIDE_CLEAR_SIGMAS: f32 = 4.0;
-        /// The least time at the address's door, for an attempt after which the parcel was handed over at another one: longer
-        /// than a look at the name plate.
+        /// The least time at the address's door that is an attempt, if the drop-off was at another
+        /// door: longer than a look at the name plate.
         ATTEMPT_LEAST_MS: u32 = 15_000;
         /// The longest distance in metres of steps aside at a door: four steps; a garden gate is
         /// farther from the door.
@@ -278,8 +279,8 @@ crate::parameters::table! {
 
     /// Parameters of `score/visibility.rs`.
     pub(crate) mod visibility {
-        /// The silence at the end of a session from which the app counts as stopped late: what was recorded before then decides
-        /// whether the data suffices.
+        /// The silence at the end of a session from which the app counts as stopped late. The data
+        /// before the silence then decides whether the data suffices.
         SILENT_END_MS: u32 = 600_000;
         /// The length of a bin.
         BIN_MS: u32 = 5_000;
@@ -339,9 +340,9 @@ crate::parameters::table! {
         STEP_MOST_M: f32 = 500.0;
         /// The least number of pieces for a fingerprint of the positions or a channel.
         PIECES_LEAST: u32 = 40;
-        /// The share of equal pieces from which a trace is called a copy. Genuine traces share none:
-        /// four quantised pairs match by chance once in about 10⁶ even when walking the same line
-        /// at the same speed.
+        /// The share of equal pieces from which a trace is called a copy. Genuine traces share
+        /// none: four quantised pairs match by chance once in about 10⁶ even when walking the same
+        /// line at the same speed.
         COPY_SHARE: f32 = 0.5;
         /// The number of values in a run of a channel.
         RUN: usize = 8;
@@ -357,15 +358,15 @@ crate::parameters::table! {
         CHANNEL_KEYS: usize = 3;
         /// The number of position hashes under which a store keeps a trace.
         POSITION_KEYS_STORED: usize = 3;
-        /// The number of hashes of each channel under which a store keeps a trace: a copy repeats at
-        /// least two channels, so that it is missed once in a thousand if it is cut by a sixth.
+        /// The number of hashes of each channel under which a store keeps a trace: a copy repeats
+        /// at least two channels, so that it is missed once in a thousand if it is cut by a sixth.
         CHANNEL_KEYS_STORED: usize = 2;
     }
 
     /// Parameters of `score/fingerprint/course.rs`.
     pub(crate) mod course {
-        /// The time over which places are averaged for the shape, in milliseconds: a dither of 0.5 m
-        /// becomes 0.13 m at a fix per second.
+        /// The time over which places are averaged for the shape, in milliseconds: a dither of 0.5
+        /// m becomes 0.13 m at a fix per second.
         BLOCK_MS: u32 = 16_000;
         /// The number of blocks in a piece of the shape: four displacements between them.
         BLOCKS: usize = 5;
@@ -406,10 +407,10 @@ crate::parameters::table! {
         PROBES_LEAST: usize = 8;
         /// The number of fits of the shift in time.
         FITS: usize = 4;
-        /// The root mean square distance up to which a trace is a copy, metres. A dither of 0.5 m on
-        /// each axis gives 0.6 to 1.0 m. Two receivers that are carried along one course at the same
-        /// times, more alike than any two trips, give 3.3 m and more; two of the 146 recordings 8.4 m
-        /// and more.
+        /// The root mean square distance up to which a trace is a copy, metres. A dither of 0.5 m
+        /// on each axis gives 0.6 to 1.0 m. Two receivers that are carried along one course at the
+        /// same times, more alike than any two trips, give 3.3 m and more; two of the 146
+        /// recordings 8.4 m and more.
         COPY_RESIDUAL_M: f64 = 1.5;
     }
 }

@@ -1,5 +1,5 @@
-//! Parameters of scoring: the signals of an untruth. Each name includes the unit, and each comment
-//! the source.
+//! Parameters of scoring: the signals of false telemetry. Each name includes the unit, and each
+//! comment the source.
 
 crate::parameters::table! {
     /// Parameters of `score/fraud.rs`.
@@ -19,17 +19,18 @@ crate::parameters::table! {
     pub(crate) mod body {
         /// The length of the pieces over which positions are compared.
         PIECE_MS: u32 = 20_000;
-        /// The least way in accuracies that is not drift, if the phone does not report its speed.
+        /// The least distance in accuracies that is not drift, if the phone does not report its
+        /// speed.
         DRIFT_SIGMAS: f32 = 2.5;
-        /// The least way in accuracies if the reported speed, which receivers measure apart from
-        /// the position, shows movement.
+        /// The least distance in accuracies that is not drift, if the reported speed, which
+        /// receivers measure independently of the position, shows movement.
         MOVED_SIGMAS: f32 = 1.5;
-        /// The share by which a way counts without a reported speed: indoors, radio positions drift
-        /// far and claim to be exact.
+        /// The share by which a distance counts without a reported speed: indoors, radio positions
+        /// drift far and claim to be exact.
         UNTOLD_SHARE: f32 = 0.5;
-        /// The least median reported speed of a way; hardly any fix of a stay reaches it.
+        /// The least median reported speed of a path; hardly any fix of a stay reaches it.
         MOVED_MPS: f32 = 0.5;
-        /// The accuracy at which a way of some metres is trusted.
+        /// The accuracy at which a distance of some metres is trusted.
         GOOD_ACCURACY_M: f32 = 20.0;
         /// The median spread of acceleration (m/s²) of a phone that lies on a table, or in the
         /// pocket of someone who sits. In a car it is 0.24 and more nine tenths of the time, and

@@ -45,7 +45,7 @@ crate::parameters::table! {
         STOOD_ACCURACY_M: f32 = 50.0;
         /// The time from the door to the first worsened fix (median over 62 entries).
         LAG_MS: u32 = 7_000;
-        /// The part of a rest after which the courier has come to a stop for certain: the shortest
+        /// The part of a rest after which the courier has certainly come to a stop: the shortest
         /// pause at a door (contract 4).
         REST_LEAST_MS: u32 = 3_000;
         /// The longest wait at a door (contract 4).
@@ -202,7 +202,8 @@ crate::parameters::table! {
 
     /// Parameters of `score/scoring_context.rs`.
     pub(crate) mod scene {
-        /// The longest walk before a drop-off of a courier who was at the door when the session began: steps at the door.
+        /// The longest walk before the first drop-off mark at which the session still began at the
+        /// door: steps at the door.
         BEGIN_WALK_MS: u32 = 8_000;
         /// A fix worse than this carries no information about the place (contract 4: `GPS_LOST`).
         USABLE_ACCURACY_M: f32 = 150.0;
@@ -229,7 +230,8 @@ crate::parameters::table! {
         WALK_MPS: f32 = 1.3;
         /// The share of the walked distance that separates start and end: indoor paths turn.
         WAY_TO_DISTANCE: f32 = 0.6;
-        /// Below this spread of acceleration (m/s²) a body does not walk: the gait of a carried phone spreads 1 and more.
+        /// Below this spread of acceleration (m/s²) a body does not walk: the gait of a carried
+        /// phone spreads 1 and more.
         STILL_ACCEL_STD: f32 = 0.45;
         /// Less time on foot between two drives means that the phone was moved about in the
         /// vehicle.
@@ -260,18 +262,18 @@ crate::parameters::table! {
 
     /// Parameters of `score/jumps.rs`.
     pub(crate) mod jumps {
-        /// Stale fixes at the start jump, so no earlier jump counts (40 false alarms over 63 genuine
-        /// traces without this).
+        /// Stale fixes at the start jump, so no earlier jump counts (40 false alarms over 63
+        /// genuine traces without this).
         SETTLING_MS: u32 = 20_000;
         /// The number of uncertainties (68 % radius, both fixes) that a jump must exceed.
         JUMP_SIGMAS: f32 = 2.5;
         /// The maximum speed of a delivery vehicle.
         JUMP_MPS: f32 = 50.0;
-        /// The distance from which a jump between accurate positions is no error of a receiver, metres. Reflections in streets
-        /// reach a few hundred metres.
+        /// The distance from which a jump between accurate positions is no error of a receiver,
+        /// metres. Reflections in streets reach a few hundred metres.
         FAR_M: f32 = 1_000.0;
-        /// The largest accuracy radius of both positions of such a jump, metres. Positions by Wi-Fi or cells claim more, and may
-        /// be in another city.
+        /// The largest accuracy radius of both positions of such a jump, metres. Positions by Wi-Fi
+        /// or cells claim more, and may be in another city.
         FAR_ACCURACY_M: f32 = 15.0;
         /// The number of fixes that must stay at the target of a jump.
         STAYS_FIXES: usize = 3;

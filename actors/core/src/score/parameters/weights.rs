@@ -1,7 +1,8 @@
 //! The weights of scores, in points.
 //!
-//! Log-odds without a measured origin are starting values by judgement, to be fitted once sessions with a known
-//! truth exist; until then `fraudScore` is a risk index and not a calibrated probability.
+//! Log-odds without a measured origin are starting values by judgement, to be fitted once sessions
+//! with a known truth exist; until then `fraudScore` is a risk index and not a calibrated
+//! probability.
 
 crate::parameters::table! {
     /// The log-odds of fraud.
@@ -9,18 +10,20 @@ crate::parameters::table! {
         /// The prior before any evidence: about 1 % of couriers spoof (Incognia, food delivery
         /// report 2022).
         PRIOR: f64 = -4.6;
-        /// The most that a group of correlated signals may add. Judgement: no single statistical
-        /// ground reaches 0.5, except the body.
+        /// The most that a group of correlated signals may add. Judgement: no single group of
+        /// statistical signals reaches 0.5, except the body.
         GROUP_CAP: f64 = 4.5;
         /// The cap of the body group: two of its sensors, or one over walks and drives alike, show
         /// that the body never moved.
         BODY_CAP: f64 = 5.2;
-        /// The most that platform flags and an exact replay may add: these are statements of fact,
-        /// not inferences, and a persisting one must be able to convict alone (contract 5).
+        /// The most that platform flags and an exact copy of a trace may add: these are facts and
+        /// not inferences, and a persisting one alone must be able to make a session suspicious
+        /// (contract 5).
         FACT_CAP: f64 = 6.0;
         /// One or two fixes are marked as simulated. Judgement.
         MOCK_ONCE: f64 = 1.5;
-        /// Three or more fixes are marked as simulated. Judgement: genuine phones hardly ever do it.
+        /// Three or more fixes are marked as simulated. Judgement: genuine phones hardly ever do
+        /// it.
         MOCK_SEVERAL: f64 = 4.0;
         /// The simulation flag persists. Judgement.
         MOCK_PERSISTING: f64 = 6.0;
@@ -32,12 +35,14 @@ crate::parameters::table! {
         TELEPORT: f64 = 2.5;
         /// Three or more jumps that stay.
         TELEPORTS: f64 = 3.5;
-        /// Two or more jumps of a kilometre between positions that claim 15 m or better, as of a false position that is
-        /// switched on and off. Alone it may reach 0.5. A single one may be a receiver that was wrong at first. Judgement.
+        /// Two or more jumps of a kilometre between positions that claim 15 m or better, as of a
+        /// false position that is switched on and off. Alone it may reach 0.5. A single one may be
+        /// a receiver that was wrong at first. Judgement.
         FAR_TELEPORTS: f64 = 5.2;
         /// A single distant fix, followed by a return: phones do that.
         OUTLIER: f64 = 0.3;
-        /// A path on foot without noise and at constant speed. Judgement; road snapping does it in vehicles.
+        /// A path on foot without noise and at constant speed. Judgement; road snapping does it in
+        /// vehicles.
         SMOOTH_PATH: f64 = 2.0;
         /// A path in a vehicle without noise and at constant speed. Judgement: less than on foot,
         /// because maps snap positions to the road, though no recorded phone does it.
@@ -66,17 +71,18 @@ crate::parameters::table! {
         /// The position walks over 150 m while the body rests.
         GPS_WALKS_FAR: f64 = 4.0;
         /// The position walks over 150 m while the phone lies as if on a table: no cart rolls that
-        /// smoothly, and no step is counted. Judgement: more likely false than true, which is the
-        /// most that one ground can say.
+        /// smoothly, and no step is counted. Judgement: with the prior this is just above 0.5, the
+        /// most that one group alone may reach.
         GPS_WALKS_LYING: f64 = 5.0;
         /// The position walks and no step is counted, by a phone that reports no other motion.
-        /// Judgement: less, because a cart, a scooter and a sleeping counter do it.
+        /// Judgement: less, because a cart, a scooter and a step counter in power-save mode do it
+        /// too.
         GPS_WALKS_UNCOUNTED: f64 = 2.5;
         /// The position walks and no gait is felt, by a phone without a step counter. Judgement:
         /// less, for the same reasons.
         GPS_WALKS_UNFELT: f64 = 2.5;
-        /// The position turns corners and the phone does not turn. Judgement: the only known genuine
-        /// cause is a broken gyroscope.
+        /// The position turns corners and the phone does not turn. Judgement: the only known
+        /// genuine cause is a broken gyroscope.
         TURNS_UNFELT: f64 = 2.5;
         /// The position turns four or more corners and the phone does not turn.
         TURNS_UNFELT_MANY: f64 = 3.5;
@@ -86,7 +92,7 @@ crate::parameters::table! {
         /// The position drives while the phone lies perfectly still: no road is that smooth.
         GPS_DRIVES: f64 = 3.5;
         /// The position drives while the phone lies nearly still, as with a seated person: soft
-        /// cars on good roads do it too, so that it is no ground by itself.
+        /// cars on good roads do it too, so that it does not count as a group of its own.
         GPS_DRIVES_NEARLY: f64 = 0.7;
         /// The body walks outdoors while the position is frozen and claims to be exact. 21 % of
         /// genuine outdoor fixes repeat.
@@ -105,8 +111,8 @@ crate::parameters::table! {
         /// The drop-off was very far from the address.
         POD_VERY_FAR: f64 = 3.5;
         /// The drop-off was very far from an address that the phone never approached. Judgement:
-        /// too little to convict alone, because about one address in a hundred is placed in another
-        /// part of the town.
+        /// too little to make a session suspicious alone, because about one address in a hundred is
+        /// placed in another part of the town.
         POD_NEVER_NEAR: f64 = 4.2;
         /// The drop-off was reported while driving.
         POD_DRIVING: f64 = 2.0;
@@ -114,14 +120,14 @@ crate::parameters::table! {
         LOCATION_WITHDRAWN: f64 = 1.0;
         /// Consistent evidence of a drop-off at the door counts against fraud.
         DOOR: f64 = -2.5;
-        /// A signal of this strength puts the positions in doubt, so that a door shown by them does
-        /// not acquit.
+        /// A signal of this strength puts the positions in doubt, so that a door that they show is
+        /// no evidence for the courier.
         DOUBT: f64 = 2.0;
-        /// The points from which a group counts as a ground of its own: the least weight of an
-        /// inference, less the reduction by a tenth of the visibility.
+        /// The points from which a group counts as an independent sign of fraud: the least weight
+        /// of an inference, less the reduction by a tenth of the visibility.
         GROUND: f64 = 0.9;
-        /// From this score on, with two grounds or a persisting flag, behaviour is called
-        /// suspicious (contract 5).
+        /// The score from which a session is suspicious, together with two independent groups or a
+        /// persisting flag (contract 5).
         SUSPICIOUS: f64 = 0.5;
     }
 

@@ -6,18 +6,23 @@ use crate::score::height::rise;
 use crate::score::parameters::place::ascent::{SLACK_MS, STOREY_M};
 use crate::score::parameters::place::stays::BEFORE_MS;
 use crate::score::parameters::place::upstairs::FLOOR_M_MIN;
-use crate::score::scoring_context::{Foot, ScoringContext, end_of};
+use crate::score::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
 
-/// Returns whether a stay that begins at `from_ms` is on another floor than the start of its period on
-/// foot: the climbs between them add up to at least one storey, and the levels do not contradict. A
-/// street that rises is no climb, and each of several climbs lacks its first and last steps.
-pub(super) fn is_on_another_floor(scene: &ScoringContext<'_>, foot: Foot, from_ms: u32) -> bool {
-    let climbs = scene
+/// Returns whether a stay that begins at `from_ms` is on another floor than the start of its period
+/// on foot: the climbs between them add up to at least one storey, and the levels do not contradict
+/// that. The levels alone would not do, because a street may rise. The climbs alone would not do,
+/// because each of them lacks its first and last steps.
+pub(super) fn is_on_another_floor(
+    ctx: &ScoringContext<'_>,
+    foot: FootPeriod,
+    from_ms: u32,
+) -> bool {
+    let climbs = ctx
         .events(EventType::Stairs)
-        .chain(scene.events(EventType::Elevator))
+        .chain(ctx.events(EventType::Elevator))
         .filter(|event| {
             event.t_start_ms >= foot.from_ms
-                && end_of(event, scene.end_ms) <= from_ms.saturating_add(SLACK_MS)
+                && event_end_ms(event, ctx.end_ms) <= from_ms.saturating_add(SLACK_MS)
         });
     let climbed_m: f32 = climbs
         .map(|event| match event.metadata {
@@ -26,7 +31,7 @@ pub(super) fn is_on_another_floor(scene: &ScoringContext<'_>, foot: Foot, from_m
                 height_cm,
                 ..
             } => {
-                // Without a barometer, an elevator shows by its acceleration.
+                // Without a barometer only the acceleration shows a ride, and not its height.
                 let metres = height_cm.map_or(STOREY_M, |height_cm| height_cm as f32 / 100.0);
                 if direction == Direction::Down {
                     -metres
@@ -37,15 +42,13 @@ pub(super) fn is_on_another_floor(scene: &ScoringContext<'_>, foot: Foot, from_m
             _ => 0.0,
         })
         .sum();
-    climbed_m.abs() >= FLOOR_M_MIN && !is_level(scene, foot, from_ms)
+    climbed_m.abs() >= FLOOR_M_MIN && !is_level(ctx, foot, from_ms)
 }
 
 /// Returns whether the level at `from_ms` is that of the start of the period on foot.
-fn is_level(scene: &ScoringContext<'_>, foot: Foot, from_ms: u32) -> bool {
-    let now = scene
-        .height
-        .level(from_ms, from_ms.saturating_add(BEFORE_MS));
-    let rise = scene
+fn is_level(ctx: &ScoringContext<'_>, foot: FootPeriod, from_ms: u32) -> bool {
+    let now = ctx.height.level(from_ms, from_ms.saturating_add(BEFORE_MS));
+    let rise = ctx
         .level_before(foot)
         .zip(now)
         .and_then(|(before, now)| rise(before, now));

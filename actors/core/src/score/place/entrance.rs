@@ -1,5 +1,5 @@
-//! Finds the moment of entry: from the decay of the position, a known entrance, a passage, or a
-//! climb.
+//! Finds the time at which the courier entered the building: from decaying reception, a known
+//! entrance, a gate, or a climb.
 
 mod doorway;
 
@@ -12,148 +12,149 @@ use crate::score::parameters::place::entrance::{
     REST_LEAST_MS, REST_MOST_MS, STOOD_ACCURACY_M, STOOD_M, USUAL_FIXES, USUAL_MS, WAIT_MOST_MS,
     WINDOW_VIEW_MS, WORSENED_LEAST_M, WORSENED_M, WORSENED_TIMES,
 };
-use crate::score::scoring_context::{Body, Foot, ScoringContext, body, end_of, median, overlap_ms};
+use crate::score::scoring_context::{
+    BodyState, FootPeriod, ScoringContext, body_state, event_end_ms, median, overlap_ms,
+};
 use crate::window::{Fix, Window};
 
-/// The sign by which the entrance is known.
+/// The evidence by which the entrance is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EntranceSign {
+pub(crate) enum EntranceSource {
     /// The courier passed the place named by the address or learned from earlier sessions.
     KnownPlace,
-    /// The position decayed.
+    /// Reception decayed.
     Decay,
-    /// A controlled passage, after which the position decayed or a climb began.
+    /// The courier passed a gate, after which reception decayed or a climb began.
     Gate,
-    /// A change of floors began, with no other sign: a late bound.
+    /// Only a climb began. The true entry may be earlier.
     Climb,
 }
 
-/// An entry into the building.
+/// The courier's entry into the building.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entrance {
     pub(crate) at_ms: u32,
-    pub(crate) sign: EntranceSign,
+    pub(crate) source: EntranceSource,
 }
 
 impl Entrance {
     /// Returns whether the time is known by more than the climb after it.
     pub(crate) fn is_timed(self) -> bool {
-        self.sign != EntranceSign::Climb
+        self.source != EntranceSource::Climb
     }
 }
 
 /// Finds the last entry before the drop-off, if the drop-off was indoors.
-pub(crate) fn find(scene: &ScoringContext<'_>, places: &Places) -> Option<Entrance> {
+pub(crate) fn find(ctx: &ScoringContext<'_>, places: &Places) -> Option<Entrance> {
     let foot = places.foot?;
     let reached_ms = places.reached_ms?;
-    let until_ms = places.door().map_or(reached_ms, |door| door.from_ms);
+    let until_ms = places.door_stay().map_or(reached_ms, |door| door.from_ms);
     if !(foot.from_ms..=foot.to_ms).contains(&until_ms) {
         return None;
     }
     let from_ms = foot.from_ms.saturating_sub(5_000);
-    let since_ms = came_in_after(scene, foot, from_ms, until_ms);
+    let since_ms = last_outdoors_ms(ctx, foot, from_ms, until_ms);
     // An earlier attempt upstairs has its own gates and climbs.
-    let is_second = climbs(scene, from_ms).any(|climb| climb.1 <= since_ms);
+    let is_second = climbs(ctx, from_ms).any(|climb| climb.1 <= since_ms);
     let from_ms = if is_second { since_ms } else { from_ms };
-    let climb = before_climb(scene, places, from_ms, until_ms);
+    let climb = entry_before_climb(ctx, places, from_ms, until_ms);
     let climb_ms = climb.map(|(before_ms, _)| before_ms);
-    // Signs after the start of the climb say nothing about the entrance.
+    // Evidence after the start of the climb says nothing about the entrance.
     let before_ms = climb.map_or(until_ms, |(_, began_ms)| began_ms.min(until_ms));
-    let decay_ms = decay(scene, (from_ms, since_ms), until_ms)
+    let decay_ms = decay_start_ms(ctx, (from_ms, since_ms), until_ms)
         .filter(|&decay_ms| decay_ms <= before_ms)
-        .map(|decay_ms| after_the_rest(scene, places, decay_ms, before_ms));
-    let known_ms = passed_known(scene, from_ms, before_ms);
+        .map(|decay_ms| end_of_rest_ms(ctx, places, decay_ms, before_ms));
+    let known_ms = known_entrance_ms(ctx, from_ms, before_ms);
     let agree = |&(known_ms, decay_ms): &(u32, u32)| known_ms.abs_diff(decay_ms) <= AGREE_MS;
-    let (about_ms, sign) = match (known_ms, decay_ms) {
+    let (about_ms, source) = match (known_ms, decay_ms) {
         (known_ms, Some(decay_ms)) => match known_ms.zip(Some(decay_ms)).filter(agree) {
-            Some((known_ms, _)) => (known_ms / 2 + decay_ms / 2, EntranceSign::KnownPlace),
-            None => (decay_ms, EntranceSign::Decay),
+            Some((known_ms, _)) => (known_ms / 2 + decay_ms / 2, EntranceSource::KnownPlace),
+            None => (decay_ms, EntranceSource::Decay),
         },
-        (Some(known_ms), None) => (known_ms, EntranceSign::KnownPlace),
-        (None, None) => (climb_ms?, EntranceSign::Climb),
+        (Some(known_ms), None) => (known_ms, EntranceSource::KnownPlace),
+        (None, None) => (climb_ms?, EntranceSource::Climb),
     };
-    let gates = scene
+    let gates = ctx
         .events(EventType::Gate)
-        .map(|event| end_of(event, scene.end_ms));
+        .map(|event| event_end_ms(event, ctx.end_ms));
     let signs = doorway::Signs {
-        placed_ms: match sign {
-            EntranceSign::KnownPlace => known_ms.into_iter().chain(decay_ms).collect(),
+        placed_ms: match source {
+            EntranceSource::KnownPlace => known_ms.into_iter().chain(decay_ms).collect(),
             _ => vec![about_ms],
         },
         foot_of_climb_ms: climb
             .map(|(_, began_ms)| began_ms)
-            .filter(|&began_ms| is_felt(scene, about_ms.min(began_ms), began_ms))
-            .map(|began_ms| waited_since_ms(places, began_ms).unwrap_or(began_ms)),
+            .filter(|&began_ms| is_body_measured(ctx, about_ms.min(began_ms), began_ms))
+            .map(|began_ms| elevator_wait_start_ms(places, began_ms).unwrap_or(began_ms)),
         gates_ms: gates
             .filter(|gate_ms| (from_ms..=before_ms).contains(gate_ms))
             .collect(),
     };
-    let outdoors_ms = last_gate_outdoors(scene, (from_ms, before_ms)).unwrap_or(from_ms);
-    let at_ms = doorway::time(scene, &signs, about_ms, before_ms).max(outdoors_ms);
+    let outdoors_ms = last_gate_outdoors(ctx, (from_ms, before_ms)).unwrap_or(from_ms);
+    let at_ms = doorway::likeliest_ms(ctx, &signs, about_ms, before_ms).max(outdoors_ms);
     Some(Entrance {
         at_ms,
-        sign: if signs.is_gate(at_ms) {
-            EntranceSign::Gate
+        source: if signs.is_gate(at_ms) {
+            EntranceSource::Gate
         } else {
-            sign
+            source
         },
     })
 }
 
 /// Returns the time of the last gate passed with good reception: the building is behind it.
-fn last_gate_outdoors(scene: &ScoringContext<'_>, (from_ms, before_ms): (u32, u32)) -> Option<u32> {
+fn last_gate_outdoors(ctx: &ScoringContext<'_>, (from_ms, before_ms): (u32, u32)) -> Option<u32> {
     let is_outdoors = |&(start_ms, end_ms): &(u32, u32)| {
-        let fixes = scene.fixes(start_ms, end_ms.saturating_add(1));
+        let fixes = ctx.fixes(start_ms, end_ms.saturating_add(1));
         let good = fixes
             .iter()
             .filter(|fix| fix.accuracy_m <= GATE_ACCURACY_M)
             .count();
         good >= GATE_FIXES && good == fixes.len()
     };
-    scene
-        .events(EventType::Gate)
-        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+    ctx.events(EventType::Gate)
+        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
         .filter(|gate| gate.0 >= from_ms && gate.1 <= before_ms)
         .filter(is_outdoors)
         .map(|gate| gate.1)
         .max()
 }
 
-/// Returns whether the body was recorded from here to the climb: then the wait before the climb is
-/// visible, and the remaining time is a hall.
-fn is_felt(scene: &ScoringContext<'_>, from_ms: u32, began_ms: u32) -> bool {
-    let windows = scene.windows(from_ms.saturating_sub(HALL_MS), began_ms);
-    let felt = windows.iter().filter(|window| window.hears_body());
+/// Returns whether body sensors sent data up to the climb at `began_ms`. The wait before the climb
+/// is then known, and the rest of the time is the way through a hall.
+fn is_body_measured(ctx: &ScoringContext<'_>, from_ms: u32, began_ms: u32) -> bool {
+    let windows = ctx.windows(from_ms.saturating_sub(HALL_MS), began_ms);
+    let felt = windows.iter().filter(|window| window.has_body_data());
     felt.count() * 2 >= windows.len()
 }
 
 /// Returns the start of the wait for the elevator that began to move at `began_ms`.
-fn waited_since_ms(places: &Places, began_ms: u32) -> Option<u32> {
+fn elevator_wait_start_ms(places: &Places, began_ms: u32) -> Option<u32> {
     let stays = places.stays.iter();
     stays
-        .filter(|stay| stay.before_ride && stay.to_ms.abs_diff(began_ms) <= AGREE_MS)
+        .filter(|stay| stay.is_before_ride && stay.to_ms.abs_diff(began_ms) <= AGREE_MS)
         .map(|stay| stay.from_ms)
         .max()
 }
 
-/// Returns the time at which the position began to decay, in the chain of bad reception that
-/// contains the drop-off, less the time that reception takes to react to a doorway.
-fn decay(
-    scene: &ScoringContext<'_>,
+/// Returns the time at which reception began to decay, less the time that it takes to react to a
+/// doorway. It considers the spans of bad reception that lead to the drop-off.
+fn decay_start_ms(
+    ctx: &ScoringContext<'_>,
     (from_ms, since_ms): (u32, u32),
     until_ms: u32,
 ) -> Option<u32> {
-    let bad = bad_spans(scene)
+    let bad = bad_spans(ctx)
         .into_iter()
-        .filter(|span| !stood_outside(scene, *span, until_ms))
+        .filter(|span| !is_rest_outside(ctx, *span, until_ms))
         .map(|span| span.0);
     let latest_ms = until_ms.saturating_add(LAG_MS * 2);
     let began_ms = bad
         .filter(|&t_ms| t_ms >= since_ms && (from_ms..=latest_ms).contains(&t_ms))
         .min()?;
     let look_from_ms = began_ms.saturating_sub(DECAY_LOOK_BACK_MS).max(since_ms);
-    let fixes = distinct(scene, look_from_ms, began_ms.saturating_add(LAG_MS));
-    let worsened_m = worsened_m(scene, look_from_ms);
+    let fixes = distinct(ctx, look_from_ms, began_ms.saturating_add(LAG_MS));
+    let worsened_m = worsened_m(ctx, look_from_ms);
     let worsened = fixes
         .iter()
         .rev()
@@ -169,25 +170,20 @@ fn decay(
     Some(at_ms.clamp(from_ms, until_ms))
 }
 
-/// Returns the end of the rest during which the position began to decay, else the time of the
-/// decay: a wall beside the courier who waits for the door takes half of the sky, and nobody passes
-/// a door while he stands.
-fn after_the_rest(
-    scene: &ScoringContext<'_>,
-    places: &Places,
-    decay_ms: u32,
-    before_ms: u32,
-) -> u32 {
-    let gates = scene
+/// Returns the end of the rest during which reception began to decay, or else `decay_ms`. A wall
+/// beside a courier who waits at the door hides half of the sky, and the courier passes the door
+/// only when the rest ends.
+fn end_of_rest_ms(ctx: &ScoringContext<'_>, places: &Places, decay_ms: u32, before_ms: u32) -> u32 {
+    let gates = ctx
         .events(EventType::Gate)
-        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)));
+        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)));
     let waits_inside = |rest: (u32, u32)| {
-        let mut stays = places.stays.iter().filter(|stay| stay.before_ride);
+        let mut stays = places.stays.iter().filter(|stay| stay.is_before_ride);
         stays.any(|stay| overlap_ms((stay.from_ms, stay.to_ms), rest) > 0)
     };
-    let rests = rests(scene, decay_ms)
+    let rests = rests(ctx, decay_ms)
         .filter(|rest| rest.1.saturating_sub(rest.0) <= REST_MOST_MS)
-        .filter(|&rest| !waits_inside(rest) && is_felt(scene, rest.0, rest.1))
+        .filter(|&rest| !waits_inside(rest) && is_body_measured(ctx, rest.0, rest.1))
         .map(|(from_ms, to_ms)| (from_ms.saturating_add(REST_LEAST_MS), to_ms));
     gates
         .map(|gate| (gate.0.saturating_sub(LAG_MS), gate.1))
@@ -200,82 +196,86 @@ fn after_the_rest(
 }
 
 /// Returns the rests about `t_ms`: the stays, and the time in which the body was still.
-fn rests(scene: &ScoringContext<'_>, t_ms: u32) -> impl Iterator<Item = (u32, u32)> {
-    let is_still = |window: &&Window| body(window) == Body::Still;
-    let before = scene.windows(t_ms.saturating_sub(REST_MOST_MS), t_ms);
-    let after = scene.windows(t_ms, t_ms.saturating_add(REST_MOST_MS));
+fn rests(ctx: &ScoringContext<'_>, t_ms: u32) -> impl Iterator<Item = (u32, u32)> {
+    let is_still = |window: &&Window| body_state(window) == BodyState::Still;
+    let before = ctx.windows(t_ms.saturating_sub(REST_MOST_MS), t_ms);
+    let after = ctx.windows(t_ms, t_ms.saturating_add(REST_MOST_MS));
     let since = before.iter().rev().take_while(is_still).last();
     let until = after.iter().take_while(is_still).last();
     let still = since
         .zip(until)
         .map(|(since, until)| (since.t_ms, until.end_ms()));
-    scene
-        .events(EventType::Stopped)
-        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+    ctx.events(EventType::Stopped)
+        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
         .chain(still)
 }
 
 /// Returns the accuracy that counts as worse than usual before `t_ms`, at most [`WORSENED_M`].
-fn worsened_m(scene: &ScoringContext<'_>, t_ms: u32) -> f32 {
-    let before = scene.fixes(t_ms.saturating_sub(USUAL_MS), t_ms);
+fn worsened_m(ctx: &ScoringContext<'_>, t_ms: u32) -> f32 {
+    let before = ctx.fixes(t_ms.saturating_sub(USUAL_MS), t_ms);
     let mut claims: Vec<f32> = before.iter().map(|fix| fix.accuracy_m).collect();
     median(&mut claims).map_or(WORSENED_M, |usual_m| {
         (WORSENED_TIMES * usual_m).clamp(WORSENED_LEAST_M, WORSENED_M)
     })
 }
 
-/// Returns whether the phone stood outside without a change during a span without fixes: the span
-/// ends on the way in with a usable fix of the same place, and the courier did not go or climb far
+/// Returns whether the phone stood still outside during a span without fixes: a usable fix of the
+/// same place ends the span before `until_ms`, and the courier neither walked far nor climbed
 /// meanwhile.
-fn stood_outside(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32), until_ms: u32) -> bool {
-    let last = scene
+fn is_rest_outside(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32), until_ms: u32) -> bool {
+    let last = ctx
         .fixes(0, from_ms.saturating_add(1))
         .last()
         .filter(|fix| fix.accuracy_m <= WORSENED_M);
-    let next = scene
+    let next = ctx
         .fixes(to_ms, until_ms)
         .first()
         .filter(|fix| fix.accuracy_m <= STOOD_ACCURACY_M);
     let (Some(last), Some(next)) = (last, next) else {
         return false;
     };
-    let climbed = scene
+    let climbed = ctx
         .events(EventType::Stairs)
-        .chain(scene.events(EventType::Elevator))
-        .any(|event| event.t_start_ms < to_ms && end_of(event, scene.end_ms) > from_ms);
-    let silent = scene.fixes(last.t_ms + 1, next.t_ms).is_empty();
+        .chain(ctx.events(EventType::Elevator))
+        .any(|event| event.t_start_ms < to_ms && event_end_ms(event, ctx.end_ms) > from_ms);
+    let silent = ctx.fixes(last.t_ms + 1, next.t_ms).is_empty();
     silent
         && !climbed
         && last.place.distance_m(next.place) <= STOOD_M
-        && scene
+        && ctx
             .walked_m(last.t_ms, next.t_ms)
             .is_some_and(|walked_m| walked_m <= STOOD_M)
 }
 
 /// Returns the spans of bad reception, in order.
-fn bad_spans(scene: &ScoringContext<'_>) -> Vec<(u32, u32)> {
+fn bad_spans(ctx: &ScoringContext<'_>) -> Vec<(u32, u32)> {
     let is_bad = |event: &&Event| {
         matches!(
             event.event_type,
             EventType::GpsDegraded | EventType::GpsLost
         )
     };
-    let bad = scene.timeline.iter().copied().filter(is_bad);
+    let bad = ctx.timeline.iter().copied().filter(is_bad);
     let mut spans: Vec<(u32, u32)> = bad
-        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
         .collect();
     spans.sort_unstable();
     spans
 }
 
-/// Returns the time after which the path led to the drop-off without coming out into the open
-/// again. Reception that is good for a moment, or during a change of floors, is that of a window.
-fn came_in_after(scene: &ScoringContext<'_>, foot: Foot, from_ms: u32, until_ms: u32) -> u32 {
-    let spans = bad_spans(scene);
+/// Returns the last time before the drop-off at which the courier was outdoors; 0 if unknown.
+/// Reception that is good for a moment only, or after a change of floors, is that at a window.
+fn last_outdoors_ms(
+    ctx: &ScoringContext<'_>,
+    foot: FootPeriod,
+    from_ms: u32,
+    until_ms: u32,
+) -> u32 {
+    let spans = bad_spans(ctx);
     let since_ms = foot.parked_ms.unwrap_or(0);
     let mut bad_ms = spans.iter().map(|span| span.0);
     let first_bad_ms = bad_ms.find(|&t_ms| t_ms >= since_ms).unwrap_or(0);
-    let restored = scene
+    let restored = ctx
         .events(EventType::GpsRestored)
         .map(|event| event.t_start_ms);
     let is_outside = |restored_ms: u32| {
@@ -285,10 +285,10 @@ fn came_in_after(scene: &ScoringContext<'_>, foot: Foot, from_ms: u32, until_ms:
             .find(|&t_ms| t_ms > restored_ms)
             .unwrap_or(u32::MAX);
         let good = (restored_ms, next_ms.min(until_ms.max(restored_ms)));
-        let good = (good.0, end_on_the_street(scene, foot, from_ms, good));
+        let good = (good.0, street_end_ms(ctx, foot, from_ms, good));
         good.1 - good.0 > WINDOW_VIEW_MS
-            && !came_back_at_rest(scene, restored_ms)
-            && is_as_before(scene, good, first_bad_ms)
+            && !is_restored_at_rest(ctx, restored_ms)
+            && is_usual_reception(ctx, good, first_bad_ms)
     };
     restored
         .filter(|&t_ms| t_ms >= from_ms && t_ms <= until_ms && is_outside(t_ms))
@@ -296,19 +296,20 @@ fn came_in_after(scene: &ScoringContext<'_>, foot: Foot, from_ms: u32, until_ms:
         .unwrap_or(0)
 }
 
-/// Returns the end of the part of a span of good reception that may be on the street. After a change
-/// of floors, good reception is that of a window or a landing, unless the courier had come back to
-/// the floor of the street before it; then it ends with the next change.
-fn end_on_the_street(
-    scene: &ScoringContext<'_>,
-    foot: Foot,
+/// Returns the end of that part of a span of good reception in which the courier may be on the
+/// street. After a change of floors, good reception is that at a window or on a landing. If the
+/// courier had come back to the floor of the street before the span, the part ends with the next
+/// change of floors.
+fn street_end_ms(
+    ctx: &ScoringContext<'_>,
+    foot: FootPeriod,
     from_ms: u32,
     good: (u32, u32),
 ) -> u32 {
-    let climbs = || climbs(scene, from_ms).filter(|climb| climb.0 < good.1);
+    let climbs = || climbs(ctx, from_ms).filter(|climb| climb.0 < good.1);
     let came_back = climbs().any(|climb| climb.1 <= good.0)
         && !climbs().any(|climb| (climb.0..climb.1).contains(&good.0))
-        && !ascent::is_on_another_floor(scene, foot, good.0);
+        && !ascent::is_on_another_floor(ctx, foot, good.0);
     let next_ms = climbs().map(|climb| climb.0).filter(|&t_ms| t_ms >= good.0);
     match climbs().next() {
         None => good.1,
@@ -318,45 +319,44 @@ fn end_on_the_street(
 }
 
 /// Returns the changes of floors that begin at or after `from_ms`.
-fn climbs(scene: &ScoringContext<'_>, from_ms: u32) -> impl Iterator<Item = (u32, u32)> {
-    scene
-        .events(EventType::Stairs)
-        .chain(scene.events(EventType::Elevator))
-        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+fn climbs(ctx: &ScoringContext<'_>, from_ms: u32) -> impl Iterator<Item = (u32, u32)> {
+    ctx.events(EventType::Stairs)
+        .chain(ctx.events(EventType::Elevator))
+        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
         .filter(move |climb| climb.0 >= from_ms)
 }
 
 /// Returns whether reception came back while the courier had been standing for longer than
-/// reception takes to react to a doorway: then he did not walk out, but a window, a network or a
-/// satellite made the position good.
-fn came_back_at_rest(scene: &ScoringContext<'_>, restored_ms: u32) -> bool {
-    let stood = scene.events(EventType::Stopped).any(|event| {
+/// reception takes to react to a doorway. The courier then did not walk out: a window, a network or
+/// a satellite improved the position.
+fn is_restored_at_rest(ctx: &ScoringContext<'_>, restored_ms: u32) -> bool {
+    let stood = ctx.events(EventType::Stopped).any(|event| {
         event.t_start_ms.saturating_add(LAG_MS * 2) <= restored_ms
-            && restored_ms <= end_of(event, scene.end_ms)
+            && restored_ms <= event_end_ms(event, ctx.end_ms)
     });
     // A position that stands still indoors shows nothing about the body.
-    stood && is_felt(scene, restored_ms.saturating_sub(LAG_MS), restored_ms)
+    stood && is_body_measured(ctx, restored_ms.saturating_sub(LAG_MS), restored_ms)
 }
 
-/// Returns whether most fixes of a span are no worse than usual before reception first went bad:
-/// under a roof a phone often claims a middling accuracy, which is not that of the open sky.
-fn is_as_before(scene: &ScoringContext<'_>, good: (u32, u32), first_bad_ms: u32) -> bool {
-    let before = scene.fixes(first_bad_ms.saturating_sub(USUAL_MS), first_bad_ms);
+/// Returns whether most fixes of a span are as accurate as usual before reception first went bad.
+/// Under a roof a phone often claims a medium accuracy, which is not that under the open sky.
+fn is_usual_reception(ctx: &ScoringContext<'_>, good: (u32, u32), first_bad_ms: u32) -> bool {
+    let before = ctx.fixes(first_bad_ms.saturating_sub(USUAL_MS), first_bad_ms);
     if before.len() < USUAL_FIXES {
         return true;
     }
-    let mut claims: Vec<f32> = scene
+    let mut claims: Vec<f32> = ctx
         .fixes(good.0, good.1)
         .iter()
         .map(|fix| fix.accuracy_m)
         .collect();
-    median(&mut claims).is_none_or(|claim_m| claim_m <= worsened_m(scene, first_bad_ms))
+    median(&mut claims).is_none_or(|claim_m| claim_m <= worsened_m(ctx, first_bad_ms))
 }
 
-/// Returns the fixes without mere repetitions by the phone.
-fn distinct(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
+/// Returns the fixes without those that repeat the place and the accuracy of the one before.
+fn distinct(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
     let mut fixes: Vec<Fix> = Vec::new();
-    for fix in scene.fixes(from_ms, to_ms) {
+    for fix in ctx.fixes(from_ms, to_ms) {
         if fixes
             .last()
             .is_none_or(|last| last.place != fix.place || last.accuracy_m != fix.accuracy_m)
@@ -367,19 +367,19 @@ fn distinct(scene: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Vec<Fix> {
     fixes
 }
 
-/// Returns the entrance before the first climb, earlier by the way through a hall and the wait for
-/// an elevator, and the time at which the climb began.
-fn before_climb(
-    scene: &ScoringContext<'_>,
+/// Returns the time of entry before the first climb, and the time at which that climb began. The
+/// entry is earlier by the way through a hall and the wait for an elevator.
+fn entry_before_climb(
+    ctx: &ScoringContext<'_>,
     places: &Places,
     from_ms: u32,
     until_ms: u32,
 ) -> Option<(u32, u32)> {
-    let began_ms = climbs(scene, from_ms)
+    let began_ms = climbs(ctx, from_ms)
         .map(|climb| climb.0)
         .filter(|&t_ms| t_ms < until_ms)
         .min()?;
-    let waited_ms = waited_since_ms(places, began_ms)
+    let waited_ms = elevator_wait_start_ms(places, began_ms)
         .map(|from_ms| from_ms.max(began_ms.saturating_sub(WAIT_MOST_MS)));
     let hall_ms = waited_ms
         .unwrap_or(began_ms)
@@ -389,14 +389,14 @@ fn before_climb(
 }
 
 /// Returns the time of passing the entrance named by the address or found by earlier sessions.
-fn passed_known(scene: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
-    let learned = scene
+fn known_entrance_ms(ctx: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> Option<u32> {
+    let learned = ctx
         .input
         .known
         .entrance
-        .map(|learned| scene.input.context.frame.place(learned.point));
-    let entrance: Place = scene.input.context.entrance.or(learned)?;
-    let passed = distinct(scene, from_ms, until_ms.saturating_add(1))
+        .map(|learned| ctx.input.context.frame.place(learned.point));
+    let entrance: Place = ctx.input.context.entrance.or(learned)?;
+    let passed = distinct(ctx, from_ms, until_ms.saturating_add(1))
         .into_iter()
         .map(|fix| (fix.place.distance_m(entrance), fix))
         .filter(|(distance_m, fix)| *distance_m <= PASSED_M + fix.accuracy_m.min(WORSENED_M) / 2.0);
@@ -404,10 +404,10 @@ fn passed_known(scene: &ScoringContext<'_>, from_ms: u32, until_ms: u32) -> Opti
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, fix)| fix.t_ms)?;
     // A courier who waits before the entrance passes it when the wait ends.
-    let waited = scene
+    let waited = ctx
         .events(EventType::Gate)
-        .chain(scene.events(EventType::Stopped))
-        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .chain(ctx.events(EventType::Stopped))
+        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
         .filter(|wait| (wait.0..=wait.1).contains(&at_ms) && wait.1 <= until_ms);
     waited.map(|wait| wait.1).max().or(Some(at_ms))
 }

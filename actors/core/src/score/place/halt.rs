@@ -1,30 +1,31 @@
-//! Detects a vehicle near the address with the phone still in it.
+//! Detects that the vehicle stood near the address while the phone was left in it.
 
 use porchlight_schema::event::EventType;
 
-use super::{DropOffSign, Places};
+use super::{DropOffSource, Places};
 use crate::score::parameters::place::halt::{
     FENCE_M, HALT_IN_TRAFFIC_MS, HALT_MS, HALT_PROVED_MS, STANDS_M,
 };
 use crate::score::position::Estimate;
-use crate::score::scoring_context::{ScoringContext, end_of, overlap_ms};
+use crate::score::scoring_context::{ScoringContext, event_end_ms, overlap_ms};
 use crate::window::Fix;
 
-/// A time in which the vehicle stood.
+/// A time for which the vehicle stood still.
 #[derive(Debug, Clone, Copy)]
 struct Halt {
     from_ms: u32,
     to_ms: u32,
+    /// The length from which the courier may have gone to the door.
     least_ms: u32,
-    drove_on: bool,
+    has_driven_on: bool,
 }
 
 /// Returns a halt near the address in which the phone did not move on foot, although the app
 /// reported a drop-off or the vehicle drove on. The phone was then left in the vehicle, which is
 /// common, and shows nothing about the courier's actions.
-pub(super) fn not_carried(scene: &ScoringContext<'_>, places: &Places) -> Option<(u32, u32)> {
+pub(super) fn not_carried(ctx: &ScoringContext<'_>, places: &Places) -> Option<(u32, u32)> {
     let is_near = |estimate: Estimate| {
-        let (distance_m, sigma_m) = scene.offset_from_address(estimate);
+        let (distance_m, sigma_m) = ctx.offset_from_address(estimate);
         distance_m <= FENCE_M + sigma_m
     };
     // A phone that was at the door on foot was carried; the halt was in traffic.
@@ -37,56 +38,56 @@ pub(super) fn not_carried(scene: &ScoringContext<'_>, places: &Places) -> Option
     }
     let marked = places
         .drop_off
-        .filter(|drop_off| drop_off.sign != DropOffSign::Stay);
+        .filter(|drop_off| drop_off.source != DropOffSource::Stay);
     let proved = |halt: &Halt| match marked {
         Some(drop_off) => (halt.from_ms..=halt.to_ms).contains(&drop_off.at_ms),
-        None => scene.input.pod.is_some(),
+        None => ctx.input.pod.is_some(),
     };
-    halts(scene).into_iter().find_map(|halt| {
+    halts(ctx).into_iter().find_map(|halt| {
         let span = (halt.from_ms, halt.to_ms);
-        let walked = scene
-            .feet
+        let walked = ctx
+            .foot_periods
             .iter()
             .any(|foot| overlap_ms((foot.from_ms, foot.to_ms), span) > 0);
         let proved = proved(&halt);
         let least_ms = match halt.least_ms {
             _ if marked.is_some() && proved => HALT_PROVED_MS,
             // Without body sensors, getting out cannot be detected.
-            least_ms if is_body_unheard(scene, span) => least_ms.min(HALT_MS),
+            least_ms if is_body_unmeasured(ctx, span) => least_ms.min(HALT_MS),
             least_ms => least_ms,
         };
         let long = halt.to_ms.saturating_sub(halt.from_ms) >= least_ms;
-        if walked || !long || !(halt.drove_on || proved) {
+        if walked || !long || !(halt.has_driven_on || proved) {
             return None;
         }
         let until_ms = halt.from_ms.saturating_add(HALT_MS).min(halt.to_ms);
-        let estimate = scene.estimate(halt.from_ms, until_ms)?;
+        let estimate = ctx.estimate(halt.from_ms, until_ms)?;
         is_near(estimate).then_some(span)
     })
 }
 
-fn is_body_unheard(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
-    scene
-        .windows(from_ms, to_ms)
+/// Returns whether no body sensor sent data in the span.
+fn is_body_unmeasured(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
+    ctx.windows(from_ms, to_ms)
         .iter()
-        .all(|window| !window.hears_body())
+        .all(|window| !window.has_body_data())
 }
 
 /// Returns the times between two drives and after the last one, and the long halts within them.
-fn halts(scene: &ScoringContext<'_>) -> Vec<Halt> {
-    let drives = scene.events(EventType::Driving);
+fn halts(ctx: &ScoringContext<'_>) -> Vec<Halt> {
+    let drives = ctx.events(EventType::Driving);
     let drives: Vec<(u32, u32)> = drives
-        .map(|event| (event.t_start_ms, end_of(event, scene.end_ms)))
+        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
         .collect();
     let mut halts = Vec::new();
     for (index, &(from_ms, to_ms)) in drives.iter().enumerate() {
-        halts.extend(halts_within(scene.fixes(from_ms, to_ms)));
+        halts.extend(halts_within(ctx.fixes(from_ms, to_ms)));
         let next_ms = drives.get(index + 1).map(|next| next.0);
         halts.push(Halt {
             from_ms: to_ms,
-            to_ms: next_ms.unwrap_or(scene.end_ms),
+            to_ms: next_ms.unwrap_or(ctx.end_ms),
             least_ms: HALT_MS,
-            drove_on: next_ms.is_some(),
+            has_driven_on: next_ms.is_some(),
         });
     }
     halts
@@ -116,6 +117,6 @@ fn halt_within(first: Fix, to_ms: u32) -> Halt {
         from_ms: first.t_ms,
         to_ms,
         least_ms: HALT_IN_TRAFFIC_MS,
-        drove_on: true,
+        has_driven_on: true,
     }
 }

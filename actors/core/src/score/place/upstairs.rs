@@ -1,27 +1,33 @@
-//! Finds stays on another floor that are not stops: only the height shows them, or they are short.
+//! Finds stays on another floor that are not detected as stops, because only the height shows them
+//! or because they are short.
 
 use porchlight_schema::event::{Direction, EventType, Metadata};
 
 use super::ascent;
 use crate::score::parameters::place::stays::SAME_FLOOR_M;
 use crate::score::parameters::place::upstairs::{FLOOR_M_MIN, GAP_MS, LEAST_MS, RESTS_LEAST_MS};
-use crate::score::scoring_context::{Body, Foot, ScoringContext, body, end_of};
+use crate::score::scoring_context::{
+    BodyState, FootPeriod, ScoringContext, body_state, event_end_ms,
+};
 
-/// Returns the time that a courier without body sensors spent on the floor farthest from the start
-/// of the period on foot, in milliseconds since the session's start: up there he went to a door.
-/// Returns `None` if the body is measured, since then its stays are known, or if no other floor was
-/// reached.
-pub(super) fn find(scene: &ScoringContext<'_>, foot: Foot) -> Option<(u32, u32)> {
-    let windows = scene.windows(foot.from_ms, foot.to_ms);
-    let told = windows
+/// Returns the time that a courier spent on the floor farthest from the start of the period on
+/// foot, in milliseconds since the session's start: on that floor the courier went to a door.
+/// Returns `None` if a body sensor measured most of the period, because its stops are then known,
+/// or if the courier reached no other floor.
+pub(super) fn time_on_farthest_floor(
+    ctx: &ScoringContext<'_>,
+    foot: FootPeriod,
+) -> Option<(u32, u32)> {
+    let windows = ctx.windows(foot.from_ms, foot.to_ms);
+    let known = windows
         .iter()
-        .filter(|window| body(window) != Body::Unknown)
+        .filter(|window| body_state(window) != BodyState::Unknown)
         .count();
-    if told * 2 >= windows.len() {
+    if known * 2 >= windows.len() {
         return None;
     }
-    let before = scene.level_before(foot)?;
-    let levels = scene.height.levels(foot.from_ms, foot.to_ms);
+    let before = ctx.level_before(foot)?;
+    let levels = ctx.height.levels(foot.from_ms, foot.to_ms);
     let away_m = |height_m: f32| (height_m - before.height_m).abs();
     let farthest = levels
         .iter()
@@ -44,17 +50,17 @@ pub(super) fn find(scene: &ScoringContext<'_>, foot: Foot) -> Option<(u32, u32)>
     (span.1 - span.0 >= LEAST_MS).then_some(span)
 }
 
-/// Returns the longest rest between a climb and the next one in the other direction, on another floor
-/// than the start of the period on foot: the courier turned round there, so he was at a door, even if
-/// he stood for less time than a stop takes.
-pub(super) fn turned_round(scene: &ScoringContext<'_>, foot: Foot) -> Option<(u32, u32)> {
-    let mut climbs: Vec<(u32, u32, Direction)> = scene
+/// Returns the longest rest between a climb and the next one in the other direction, on another
+/// floor than the start of the period on foot. The courier turned round there, so it was at a door,
+/// even if the rest was shorter than a stop.
+pub(super) fn rest_at_turn(ctx: &ScoringContext<'_>, foot: FootPeriod) -> Option<(u32, u32)> {
+    let mut climbs: Vec<(u32, u32, Direction)> = ctx
         .events(EventType::Stairs)
-        .chain(scene.events(EventType::Elevator))
+        .chain(ctx.events(EventType::Elevator))
         .filter(|event| event.t_start_ms >= foot.from_ms && event.t_start_ms < foot.to_ms)
         .filter_map(|event| match event.metadata {
             Metadata::Climb { direction, .. } => {
-                Some((event.t_start_ms, end_of(event, scene.end_ms), direction))
+                Some((event.t_start_ms, event_end_ms(event, ctx.end_ms), direction))
             }
             _ => None,
         })
@@ -65,15 +71,15 @@ pub(super) fn turned_round(scene: &ScoringContext<'_>, foot: Foot) -> Option<(u3
         _ => None,
     });
     turns
-        .filter(|turn| ascent::is_on_another_floor(scene, foot, turn.1))
-        .filter_map(|turn| longest_rest(scene, turn))
+        .filter(|turn| ascent::is_on_another_floor(ctx, foot, turn.1))
+        .filter_map(|turn| longest_rest(ctx, turn))
         .max_by_key(|rest| rest.1 - rest.0)
 }
 
 /// Returns the longest time in which the body was still, at least [`RESTS_LEAST_MS`].
-fn longest_rest(scene: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<(u32, u32)> {
-    let windows = scene.windows(from_ms, to_ms);
-    let rests = windows.split(|window| body(window) != Body::Still);
+fn longest_rest(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<(u32, u32)> {
+    let windows = ctx.windows(from_ms, to_ms);
+    let rests = windows.split(|window| body_state(window) != BodyState::Still);
     rests
         .filter_map(|rest| Some((rest.first()?.t_ms, rest.last()?.end_ms())))
         .filter(|rest| rest.1 - rest.0 >= RESTS_LEAST_MS)

@@ -1,7 +1,7 @@
 //! Acts of couriers, and faults in their recordings.
 
 use super::script::{Kit, Script};
-use crate::score::{MarkName, Replay};
+use crate::score::{CopiedTrace, MarkName};
 
 pub(super) fn arrive(seed: u64) -> Script {
     Script::new(seed).drive_to(-30.0, -25.0).stay(10)
@@ -103,7 +103,7 @@ pub(super) fn interrupted() -> Script {
 pub(super) fn replayed() -> Script {
     let mut script = house(15);
     let session_id = porchlight_schema::ids::SessionId::from_bytes([7; 16]);
-    script.known.replay = Some(Replay {
+    script.known.copied_trace = Some(CopiedTrace {
         session_id,
         similarity: 0.97,
         together: false,

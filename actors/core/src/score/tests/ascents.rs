@@ -40,7 +40,7 @@ fn stairs_too_slow_to_be_detected_are_counted() {
 
 /// Stairs that were detected only in part refuse no floor near the one that they led to.
 #[test]
-fn a_floor_is_not_refused_by_stairs_that_were_lost() {
+fn stairs_that_were_detected_only_in_part_refuse_no_floor() {
     for (wanted, is_refused) in [(2, false), (4, false), (6, true)] {
         let score = heavy(floor(Phone::new(Error::Wander, 5), wanted));
         assert!(!score.summary.right_doorstep, "{wanted}");

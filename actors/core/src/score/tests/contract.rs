@@ -245,7 +245,7 @@ const NONE: &[Case] = &[
         |phone| {
             phone
                 .drive(-300.0, -30.0)
-                .unheard(|phone| phone.drive(900.0, -30.0).drive(300.0, -30.0))
+                .without_data(|phone| phone.drive(900.0, -30.0).drive(300.0, -30.0))
                 .drive(1_500.0, -30.0)
         },
         &[PossibleNoAttempt, TelemetryStreamInterrupted],

@@ -83,7 +83,7 @@ fn missing_batches_are_reported() {
 }
 
 #[test]
-fn poor_data_does_not_convict() {
+fn poor_data_does_not_make_a_session_suspicious() {
     let mut script = Script::new(41)
         .drive_to(-900.0, 0.0)
         .stay(10)

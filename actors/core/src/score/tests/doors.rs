@@ -1,4 +1,5 @@
-//! Tests several doors in one session: a neighbour's, a wrong one, and the door at which the session begins.
+//! Tests several doors in one session: a neighbour's, a wrong one, and the door at which the
+//! session begins.
 
 use porchlight_schema::event::EventType;
 use porchlight_schema::insight::{ReasonCode, Score};
@@ -89,7 +90,8 @@ fn the_way_back_from_a_wrong_entrance_is_backtracking() {
     for (error, seed) in PHONES {
         let (event, more) = tracked(Phone::new(error, seed), 60.0);
         assert!(event.is_some() && more == 0, "{error:?}: {event:?}");
-        // A stay near the address may be the drop-off, and the path after it the way to the vehicle.
+        // A stay near the address may be the drop-off, and the path after it the way to the
+        // vehicle.
         let (event, _) = tracked(Phone::new(error, seed), 20.0);
         assert_eq!(event, None, "{error:?}");
     }

@@ -72,7 +72,7 @@ pub(super) fn on_the_way(phone: Phone, seconds: u32) -> Phone {
     house(
         phone
             .drive(-500.0, -30.0)
-            .unheard(|phone| phone.stay(seconds)),
+            .without_data(|phone| phone.stay(seconds)),
     )
 }
 
@@ -83,7 +83,7 @@ pub(super) fn at_the_door(phone: Phone, seconds: u32) -> Phone {
         .stay(20)
         .mark("handed_over");
     go(phone
-        .unheard(|phone| phone.stay(seconds))
+        .without_data(|phone| phone.stay(seconds))
         .stay(10)
         .walk(0.0, -30.0))
 }

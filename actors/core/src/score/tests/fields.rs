@@ -219,7 +219,7 @@ fn a_visit_ends_by_leaving_15_m_or_a_floor() {
 
 #[test]
 fn times_at_the_building_match_the_path() {
-    let told = |scored: &Scored| {
+    let reported = |scored: &Scored| {
         (
             scored.score.metrics.time_from_entrance_to_door_sec,
             scored.score.metrics.time_at_door_sec,
@@ -243,7 +243,7 @@ fn times_at_the_building_match_the_path() {
                     flat(phone, metres, elevator)
                 },
                 |name, _, scored| {
-                    let (way, door) = told(scored);
+                    let (way, door) = reported(scored);
                     assert!(
                         way.is_some_and(|way| (way - way_sec).abs() <= 6.0),
                         "{name}, entrance given {entrance}: {way:?} for {way_sec}"
@@ -257,7 +257,7 @@ fn times_at_the_building_match_the_path() {
         }
     }
     each("a house has no entrance", house, |name, _, scored| {
-        let (way, door) = told(scored);
+        let (way, door) = reported(scored);
         assert!(
             way.is_none() && door.is_some_and(|door| (door - 35.0_f64).abs() <= 3.0),
             "{name}: {way:?} {door:?}"
@@ -407,7 +407,7 @@ fn visibility_counts_only_the_sensors_of_the_device() {
                 .walk(0.0, -30.0)
                 .walk(0.0, -2.0)
                 .stay(20)
-                .unheard(|phone| phone.stay(seconds))
+                .without_data(|phone| phone.stay(seconds))
                 .stay(10)
                 .walk(0.0, -30.0))
         });
@@ -415,12 +415,12 @@ fn visibility_counts_only_the_sensors_of_the_device() {
         last = lost;
     }
     // The same loss has the most weight around the drop-off.
-    let early = seen(&|phone| house(phone.unheard(|phone| phone.stay(60)).stay(240)));
+    let early = seen(&|phone| house(phone.without_data(|phone| phone.stay(60)).stay(240)));
     let late = seen(&|phone| {
         go(come(phone.stay(240))
             .walk(0.0, -30.0)
             .walk(0.0, -2.0)
-            .unheard(|phone| phone.stay(60))
+            .without_data(|phone| phone.stay(60))
             .stay(35)
             .walk(0.0, -30.0))
     });

@@ -102,7 +102,7 @@ fn fraud_is_found_at_any_position_error() {
 }
 
 #[test]
-fn honest_phones_are_not_accused() {
+fn honest_phones_are_not_suspicious() {
     let cases: [(&str, Act); 11] = [
         ("two fixes marked once", |phone| {
             house(mocked(phone, |phone| phone.stay(2)))
@@ -150,7 +150,7 @@ fn honest_phones_are_not_accused() {
             house(
                 phone
                     .drive(-700.0, -30.0)
-                    .unheard(|phone| phone.drive(-100.0, -30.0)),
+                    .without_data(|phone| phone.drive(-100.0, -30.0)),
             )
         }),
         ("location switched off in the building", |phone| {
@@ -172,7 +172,7 @@ fn honest_phones_are_not_accused() {
 }
 
 #[test]
-fn a_softly_sprung_car_does_not_accuse_a_matching_walk() {
+fn a_soft_car_does_not_make_a_matching_walk_suspicious() {
     for error in [Error::None, Error::Dice, Error::Wander] {
         let mut phone = Phone::new(error, 23);
         phone.soft = true;

@@ -60,16 +60,18 @@ fn window(t_ms: u32) -> impl Strategy<Value = Window> {
         proptest::option::of(motion),
         any::<bool>(),
     )
-        .prop_map(move |(fix, pressure_hpa, steps, motion, alive)| Window {
-            t_ms,
-            fixes: [fix, fix],
-            pressure_hpa,
-            steps,
-            motion,
-            activity: steps.map(|_| (ActivityType::Still, 1.0)),
-            alive,
-            ..Window::default()
-        })
+        .prop_map(
+            move |(fix, pressure_hpa, steps, motion, has_measurement)| Window {
+                t_ms,
+                fixes: [fix, fix],
+                pressure_hpa,
+                steps,
+                motion,
+                activity: steps.map(|_| (ActivityType::Still, 1.0)),
+                has_measurement,
+                ..Window::default()
+            },
+        )
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -155,7 +157,7 @@ proptest! {
             floor_weights: vec![f32::INFINITY, -1.0],
             entrance: Some(point),
             drop_off: Some(point),
-            replay: None,
+            copied_trace: None,
         };
         let input = ScoreInput {
             context: &context,
@@ -209,8 +211,8 @@ fn the_longest_session_is_scored() {
             fixes: [Some(fix), None],
             pressure_hpa: Some(1_000.0 + (second % 50) as f32 / 10.0),
             steps: Some((second % 3) as u16),
-            alive: true,
-            heard: true,
+            has_measurement: true,
+            has_sample: true,
             ..Window::default()
         });
     }

@@ -98,7 +98,8 @@ fn the_leap_of_the_pressure_at_an_entrance_is_not_a_floor() {
     }
 }
 
-/// An entrance with a leap of the pressure leads to the first floor: the address on the ground floor is not confirmed.
+/// An entrance with a leap of the pressure leads to the first floor: the address on the ground
+/// floor is not confirmed.
 #[test]
 fn a_climb_behind_a_leap_of_the_pressure_is_a_floor() {
     for (wanted, is_right) in [(0, false), (1, true), (2, false)] {

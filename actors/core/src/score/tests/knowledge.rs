@@ -211,7 +211,7 @@ fn the_key_identifies_the_building() {
 /// Two parcels of one stop share one phone and one trace in two sessions. The same trace is also
 /// sent again, later.
 #[test]
-fn two_concurrent_sessions_are_not_a_replay() {
+fn two_concurrent_sessions_are_not_a_copy() {
     let session = |rider: &str, created_ms: i64, completed_ms: i64| {
         let start = SessionStart {
             session_id: SessionId::from_bytes([1; 16]),
@@ -252,8 +252,8 @@ fn two_concurrent_sessions_are_not_a_replay() {
     let mut script = super::acts::replayed();
     let copied = script.score().summary;
     assert!(copied.fraud_score >= 0.5);
-    if let Some(replay) = &mut script.known.replay {
-        replay.together = true;
+    if let Some(copied) = &mut script.known.copied_trace {
+        copied.together = true;
     }
     let twin = script.score().summary;
     assert!(twin.fraud_score < 0.05 && twin.right_doorstep, "{twin:?}");

@@ -291,13 +291,13 @@ const ODD: &[Odd] = &[
     ),
 ];
 
-fn told(score: &Score) -> String {
+fn summary_text(score: &Score) -> String {
     let events = spans(score);
-    let across: Vec<_> = about(score, "rightDoorstep")
+    let horizontal: Vec<_> = about(score, "rightDoorstep")
         .map(|entry| entry.text.as_str())
         .collect();
     format!(
-        "{:?} {} visits, {:?}, fraud {}; {across:?} {events:?}",
+        "{:?} {} visits, {:?}, fraud {}; {horizontal:?} {events:?}",
         score.reason_codes, score.summary.attempt_cycles, score.metrics, score.summary.fraud_score
     )
 }
@@ -319,7 +319,11 @@ fn odd_sessions_get_the_expected_codes() {
                 && (CLAIMS.contains(&case.name)
                     || (summary.fraud_score < 0.5 && !summary.suspicious_behavior));
             if !holds {
-                wrong.push(format!("{} ({error:?}): {}", case.name, told(&score)));
+                wrong.push(format!(
+                    "{} ({error:?}): {}",
+                    case.name,
+                    summary_text(&score)
+                ));
             }
         }
     }

@@ -373,7 +373,7 @@ impl Phone {
     }
 
     /// Performs `act` without sending data.
-    pub(super) fn unheard(mut self, act: impl FnOnce(Self) -> Self) -> Self {
+    pub(super) fn without_data(mut self, act: impl FnOnce(Self) -> Self) -> Self {
         self.silent = true;
         let mut phone = act(self);
         phone.silent = false;

@@ -39,8 +39,8 @@ fn a_second_attempt_upstairs_has_its_own_entrance() {
 }
 
 /// The courier rides up, and comes down six flights of stairs. Each flight lacks its first and last
-/// steps, half a metre, so that the climbs do not add up to 0; the level of the street shows that he
-/// is back, and goes in a second time.
+/// steps, half a metre, so that the climbs do not add up to 0; the level of the street shows that
+/// he is back, and goes in a second time.
 #[test]
 fn lost_steps_of_many_flights_are_no_floor() {
     let up = |script: Script| {

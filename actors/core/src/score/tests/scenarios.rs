@@ -365,7 +365,7 @@ fn friction_grows_with_difficulty() {
 }
 
 #[test]
-fn incidents_alone_do_not_convict() {
+fn incidents_alone_do_not_make_a_session_suspicious() {
     let cases = [
         ("clock", SystemName::ClockChanged, "clock_changed"),
         ("integrity", SystemName::IntegrityFailed, "integrity_failed"),

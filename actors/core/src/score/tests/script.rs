@@ -164,15 +164,15 @@ impl Script {
             stride: None,
             gait: None,
         };
-        let alive = fix.is_some() || self.kit.pressure || self.kit.body;
+        let has_measurement = fix.is_some() || self.kit.pressure || self.kit.body;
         self.windows.push(Window {
             t_ms: self.now_ms,
             fixes: [fix, None],
             pressure_hpa: self.kit.pressure.then_some(pressure),
             steps: self.kit.body.then_some(steps),
             motion: self.kit.body.then_some(motion),
-            alive,
-            heard: alive,
+            has_measurement,
+            has_sample: has_measurement,
             ..Window::default()
         });
         self.now_ms += WINDOW_MS;

@@ -58,12 +58,12 @@ const ERRANDS: [Errand; 6] = [
 const STAY_SEC: f64 = 35.0;
 const STAY_OFF_SEC: f64 = 2.0;
 
-fn check(errand: &Errand, without: &[&'static str], told: impl Fn(&str, &Score)) {
+fn check(errand: &Errand, without: &[&'static str], assert_result: impl Fn(&str, &Score)) {
     for (error, seed) in [(Error::Dice, 1), (Error::Wander, 2), (Error::Wander, 3)] {
         let name = format!("{} without {without:?}, {error:?} {seed}", errand.name);
         let score = (errand.act)(Phone::new(error, seed).without(without)).score();
         assert_sound(&name, &score);
-        told(&name, &score);
+        assert_result(&name, &score);
     }
 }
 

@@ -7,8 +7,8 @@ use super::script::Script;
 use crate::score::MarkName;
 use crate::session::replay::Replay;
 
-/// A phone sends one count of steps, and none after the permission is withdrawn; it sends no cadence
-/// either. The courier walks away from the door and comes back: that is another visit.
+/// A phone sends one count of steps, and none after the permission is withdrawn; it sends no
+/// cadence either. The courier walks away from the door and comes back: that is another visit.
 #[test]
 fn a_counter_that_stops_does_not_hide_a_walk() {
     let without = |first: Option<u16>| {
@@ -27,8 +27,9 @@ fn a_counter_that_stops_does_not_hide_a_walk() {
     assert_eq!(without(Some(0)), without(None));
 }
 
-/// A phone corrects its count from 5,000 to 4,999, then goes on; later the phone restarts and counts
-/// from 0; at last it adds a day's steps at once. Nobody takes thousands of steps in a second.
+/// A phone corrects its count from 5,000 to 4,999, then goes on; later the phone restarts and
+/// counts from 0; at last it adds a day's steps at once. Nobody takes thousands of steps in a
+/// second.
 #[test]
 fn a_corrected_count_is_no_walk() {
     let context = Script::new(1).context();

@@ -24,8 +24,11 @@ const BROKEN: &[Case] = &[
         "an incident every 10 s on the way",
         |phone| {
             let phone = phone.without(&["motion"]).drive(-500.0, -30.0);
-            let heard =
-                |phone: Phone, _| phone.unheard(|phone| phone.stay(10)).system("foreground");
+            let heard = |phone: Phone, _| {
+                phone
+                    .without_data(|phone| phone.stay(10))
+                    .system("foreground")
+            };
             house((0..5).fold(phone, heard))
         },
         &[],

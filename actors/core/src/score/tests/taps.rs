@@ -54,7 +54,7 @@ fn a_claim_before_or_after_the_door_keeps_the_visit() {
             ),
             (
                 "a silent phone",
-                proved(at_door(arrived()).unheard(|phone| phone.stay(120))),
+                proved(at_door(arrived()).without_data(|phone| phone.stay(120))),
             ),
             (
                 "a mark on the way to the door",
@@ -112,8 +112,8 @@ fn a_stay_at_a_mark_does_not_reach_into_the_vehicle() {
     assert_eq!(visits.count(), 0, "{:#?}", score.evidence);
 }
 
-/// A proof from a vehicle that was never near the address is a false claim. A proof from the vehicle
-/// after a visit is only late.
+/// A proof from a vehicle that was never near the address is a false claim. A proof from the
+/// vehicle after a visit is only late.
 #[test]
 fn a_proof_from_a_vehicle_that_was_never_near_is_noticed() {
     for seed in [10, 11] {

@@ -83,8 +83,8 @@ fn a_barometer_of_whole_hectopascals_measures_no_floors() {
 fn the_claimed_floor_does_not_influence_the_result() {
     // In an unknown tower of 28 m the count is the same regardless of the floor that the address
     // names, and high floors cannot be distinguished from their neighbours.
-    let scored = |told: i16| {
-        let phone = Phone::new(Error::Wander, 4).address("floor", json!(told));
+    let scored = |floor: i16| {
+        let phone = Phone::new(Error::Wander, 4).address("floor", json!(floor));
         flat(phone, 28.0, true).score()
     };
     let counted = scored(10).summary.floors_climbed;
@@ -92,10 +92,10 @@ fn the_claimed_floor_does_not_influence_the_result() {
         counted.is_some_and(|floors| (6..=9).contains(&floors)),
         "{counted:?}"
     );
-    for told in [7, 8, 10, 12, 20] {
-        let score = scored(told);
+    for floor in [7, 8, 10, 12, 20] {
+        let score = scored(floor);
         assert_eq!(score.summary.floors_climbed, counted);
-        assert!(!score.summary.right_doorstep, "{told}");
+        assert!(!score.summary.right_doorstep, "{floor}");
     }
 }
 
@@ -133,8 +133,11 @@ fn the_turning_point_is_the_door_if_the_session_ends_in_a_car() {
             let score = phone.walk(0.0, -8.0).walk(-40.0, -30.0).stay(45).score();
             let name = format!("{error:?}, {stay_sec} s");
             assert_delivered(&name, &score);
-            let told = score.metrics.time_at_door_sec.unwrap_or(0.0);
-            assert!((told - f64::from(stay_sec)).abs() <= 3.0, "{name}: {told}");
+            let reported = score.metrics.time_at_door_sec.unwrap_or(0.0);
+            assert!(
+                (reported - f64::from(stay_sec)).abs() <= 3.0,
+                "{name}: {reported}"
+            );
         }
     }
 }

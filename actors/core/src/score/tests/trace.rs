@@ -8,7 +8,7 @@ use crate::geo::LocalFrame;
 use crate::score::{Fingerprint, trace_fingerprint};
 
 #[test]
-fn a_replay_is_detected_and_an_honest_repeat_is_not() {
+fn a_copied_trace_is_detected_and_an_honest_repeat_is_not() {
     let trip = |seed| {
         Script::new(seed)
             .drive_to(-30.0, -25.0)
@@ -84,7 +84,7 @@ fn measured(seed: u64) -> Script {
 /// no plain copy. The readings of barometer, accelerometer and receiver are still equal to the last
 /// bit, which never happens twice.
 #[test]
-fn a_replay_with_dithered_positions_is_detected() {
+fn a_copy_with_dithered_positions_is_detected() {
     for seed in 100..110 {
         let first = trace_fingerprint(&measured(seed).windows).unwrap();
         let mut copy = measured(seed);
@@ -160,7 +160,7 @@ fn dithered(mut copy: Script, seed: u64) -> Script {
 /// A recording is sent again with every channel dithered, from its fortieth second on. No byte is
 /// repeated, but the places still follow each other at the recorded intervals.
 #[test]
-fn a_replay_with_all_channels_dithered_is_detected() {
+fn a_copy_with_all_channels_dithered_is_detected() {
     for seed in 300..320 {
         let first = trace_fingerprint(&carried(seed, 20).windows).unwrap();
         // The store keeps it as JSON.
@@ -184,7 +184,7 @@ fn a_replay_with_all_channels_dithered_is_detected() {
 /// A courier brings parcels to the same building on the next days, each time with the very same
 /// pace, which nobody keeps. Only the errors of the receiver differ, and the wait at a light.
 #[test]
-fn the_same_way_on_another_day_is_not_a_replay() {
+fn the_same_path_on_another_day_is_not_a_copy() {
     let first = trace_fingerprint(&carried(400, 20).windows).unwrap();
     for seed in 401..430 {
         for wait_sec in [20, 21, 40] {
@@ -198,7 +198,7 @@ fn the_same_way_on_another_day_is_not_a_replay() {
 /// One courier ends his session after seventy seconds along a straight street, and another begins
 /// his there at the same pace, with receivers that smooth their fixes: a street is no copy.
 #[test]
-fn one_straight_street_is_not_a_replay() {
+fn one_straight_street_is_not_a_copy() {
     let print = |seed, legs: [((f32, f32), u32); 3]| {
         let mut script = Script::new(seed);
         let mut place = (0.0_f32, 0.0_f32);
@@ -246,7 +246,7 @@ fn a_fingerprint_stays_small() {
 /// Two couriers take the same path on the same day with phones of one model: the path is the same,
 /// the noise is not.
 #[test]
-fn two_couriers_on_the_same_path_are_not_a_replay() {
+fn two_couriers_on_the_same_path_are_not_a_copy() {
     let first = trace_fingerprint(&measured(200).windows).unwrap();
     for seed in 201..230 {
         let other = trace_fingerprint(&measured(seed).windows).unwrap();

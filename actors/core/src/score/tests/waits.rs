@@ -10,8 +10,8 @@ use super::script::{FULL, Kit};
 use crate::score::MarkName;
 
 /// The courier gives the parcel in half a minute, walks twelve metres along the corridor to the
-/// elevator, and waits there for a minute: the stay before the walk is the one at the door, although
-/// it is shorter.
+/// elevator, and waits there for a minute: the stay before the walk is the one at the door,
+/// although it is shorter.
 #[test]
 fn a_long_wait_for_the_elevator_down_is_not_the_stay_at_the_door() {
     for error in ERRORS {
@@ -60,8 +60,9 @@ fn a_wait_in_the_hall_before_a_climb_is_not_the_drop_off() {
 }
 
 /// The courier waits half a minute at the main door, where the wall takes half of the sky, so that
-/// after eleven seconds the accuracy falls from 5 to 14 m, and then walks in: the entrance is passed at the end of the wait,
-/// also if he reports his arrival there, so that the wait is no gate.
+/// after eleven seconds the accuracy falls from 5 to 14 m, and then walks in: the entrance is
+/// passed at the end of the wait, also if he reports his arrival there, so that the wait is no
+/// gate.
 #[test]
 fn a_wait_at_the_main_door_is_not_time_inside() {
     for reports in [false, true] {
@@ -93,8 +94,8 @@ fn a_wait_at_the_main_door_is_not_time_inside() {
 }
 
 /// The courier gives a parcel at a door on the ground floor. His hands move the phone, which has no
-/// barometer, so that it seems to ride twice for some seconds; he reports the drop-off meanwhile. It
-/// is one stay. A courier who reports it only in the elevator on his way down rode up before.
+/// barometer, so that it seems to ride twice for some seconds; he reports the drop-off meanwhile.
+/// It is one stay. A courier who reports it only in the elevator on his way down rode up before.
 #[test]
 fn hands_that_move_the_phone_at_the_door_are_no_ride() {
     let kit = Kit {

@@ -35,7 +35,7 @@ struct Live {
     context: SessionContext,
     machine: SessionMachine,
     journal: BTreeMap<u32, (TimestampMs, PackedBatch)>,
-    given_up: Vec<(u32, u32)>,
+    skipped_gaps: Vec<(u32, u32)>,
     changes: Vec<NumberedChange>,
 }
 
@@ -46,7 +46,7 @@ impl Live {
             machine: SessionMachine::new(&context),
             context,
             journal: BTreeMap::new(),
-            given_up: Vec::new(),
+            skipped_gaps: Vec::new(),
             changes: Vec::new(),
         }
     }
@@ -61,7 +61,7 @@ impl Live {
         let mut step = self.give(seq);
         loop {
             step = match step {
-                Step::Rest => break,
+                Step::Wait => break,
                 Step::Read { from_seq } => {
                     let seqs: Vec<_> = self
                         .journal
@@ -71,10 +71,10 @@ impl Live {
                     for seq in seqs {
                         self.give(seq);
                     }
-                    self.machine.read_through()
+                    self.machine.on_journal_read()
                 }
-                Step::GiveUp { first, last } => {
-                    self.given_up.push((first, last));
+                Step::SkipGap { first, last } => {
+                    self.skipped_gaps.push((first, last));
                     self.machine.skip_gap(first, last)
                 }
             };
@@ -86,16 +86,21 @@ impl Live {
         let snapshot = self.machine.snapshot();
         self.machine = SessionMachine::restore(&snapshot).unwrap();
         self.machine
-            .recall(self.given_up.iter().copied(), std::iter::empty());
+            .recall(self.skipped_gaps.iter().copied(), std::iter::empty());
     }
 
     fn give(&mut self, seq: u32) -> Step {
         let (_, batch) = &self.journal[&seq];
-        self.machine.arrive(&self.context, seq, batch)
+        self.machine.receive(&self.context, seq, batch)
     }
 
     fn computed(&self) -> Vec<NumberedChange> {
-        let mut feed = Feed::new(&self.context, ENDED, self.given_up.clone(), BTreeSet::new());
+        let mut feed = Feed::new(
+            &self.context,
+            ENDED,
+            self.skipped_gaps.clone(),
+            BTreeSet::new(),
+        );
         for (&seq, (received_at, batch)) in &self.journal {
             feed.batch(seq, *received_at, batch);
         }

@@ -1,4 +1,4 @@
-//! Tests of the input of scoring: dropped samples do not count, whatever the source of the events.
+//! Tests of the input of scoring: dropped samples do not count, for each source of the events.
 
 use porchlight_schema::sample::json::decode_batch;
 
@@ -15,7 +15,7 @@ fn batch(samples: &[&str]) -> PackedBatch {
 fn replays(samples: &[&str]) -> [Replayed; 2] {
     let (context, batch) = (context(), batch(samples));
     let mut machine = SessionMachine::new(&context);
-    machine.arrive(&context, 0, &batch);
+    machine.receive(&context, 0, &batch);
     let known = Replay::with_events(&context, machine.final_events(&context));
     [Replay::new(&context), known].map(|mut replay| {
         replay.batch(0, &batch);
@@ -72,8 +72,11 @@ fn a_mark_ends_a_silence_and_measures_nothing() {
             let silent = |window: &&Window| window.silent_since_ms.is_some();
             (
                 windows.iter().filter(silent).count(),
-                windows.iter().filter(|window| window.alive).count(),
-                windows.iter().filter(|window| window.heard).count(),
+                windows
+                    .iter()
+                    .filter(|window| window.has_measurement)
+                    .count(),
+                windows.iter().filter(|window| window.has_sample).count(),
             )
         })
     };

@@ -7,32 +7,34 @@ use porchlight_schema::limits::ATTEMPT_SLOW_MS;
 use porchlight_schema::time::TimestampMs;
 
 use super::{
-    Busy, Class, EndpointMachine, HOLD_MS_MIN, HUNG_LANES_MAX, MANUAL_RETRIES_MAX, Policy, Stage,
-    Wanted,
+    Class, EndpointMachine, FAULT_PAUSE_MS_MIN, LaneInProgress, MANUAL_RETRIES_MAX, Policy, Stage,
+    TIMED_OUT_LANES_MAX, Wanted,
 };
 use crate::webhook::lane::{self, Verdict};
 use crate::webhook::window::Wait;
 use crate::webhook::{AttemptResult, Cause, Change, Effect, Lane, Listing, Mode, Queued, State};
 
-impl Busy {
+impl LaneInProgress {
     /// Begins the commit of a change.
     pub(super) fn commit(&mut self, lane: SessionId, change: Change) -> Effect {
         self.stage = Stage::Committing(change.clone());
         Effect::Commit(lane, change)
     }
 
-    /// Notes that a listing contains a message of the lane. The answer to a commit may lack it, unless it was read before.
+    /// Records that a listing contains a message of the lane. If the message was not read, the
+    /// answer to a commit may lack it.
     fn on_listed(&mut self, id: MessageId) {
-        self.got_more |= !self.waiting.iter().any(|message| message.id == id);
+        self.has_new_message |= !self.waiting.iter().any(|message| message.id == id);
     }
 }
 
 impl EndpointMachine {
+    /// Processes the answer to a listing.
     pub(super) fn loaded(&mut self, now: TimestampMs, listing: Option<Listing>) {
         self.loading = false;
         let Some(listing) = listing else {
             self.wanted = Wanted::ALL;
-            self.hold(now);
+            self.pause_after_fault(now);
             return;
         };
         if self.mode == Mode::Stopped {
@@ -45,7 +47,7 @@ impl EndpointMachine {
             self.listed_from = oldest;
             let (more, before) = (ready.len() >= self.ready_max(), self.window.ready_len());
             for (id, lane) in ready {
-                if let Some(busy) = self.busy.get_mut(&lane) {
+                if let Some(busy) = self.in_progress.get_mut(&lane) {
                     busy.on_listed(id);
                 } else if !matches!(self.window.get(lane), Some(Wait::Ready(_))) {
                     self.window.put(lane, Wait::Ready(id));
@@ -57,7 +59,7 @@ impl EndpointMachine {
         if let Some(due) = listing.due {
             let (more, before) = (due.len() >= self.due_max(), self.window.due_len());
             for (due_at, lane) in due {
-                if self.window.get(lane).is_none() && !self.busy.contains_key(&lane) {
+                if self.window.get(lane).is_none() && !self.in_progress.contains_key(&lane) {
                     self.put_due(lane, due_at);
                 }
             }
@@ -67,7 +69,7 @@ impl EndpointMachine {
         if let Some(held) = listing.held {
             let (more, mut taken) = (held.len() >= self.held_max(), false);
             for (id, lane) in held {
-                if self.window.get(lane).is_none() && !self.busy.contains_key(&lane) {
+                if self.window.get(lane).is_none() && !self.in_progress.contains_key(&lane) {
                     self.window.put(lane, Wait::Ready(id));
                     taken = true;
                 }
@@ -76,7 +78,11 @@ impl EndpointMachine {
             self.list_after_commit |= more && !taken;
         }
         self.more_manual = listing.manual.len() >= MANUAL_RETRIES_MAX;
-        let under_way: BTreeSet<_> = self.busy.values().filter_map(|busy| busy.hand).collect();
+        let under_way: BTreeSet<_> = self
+            .in_progress
+            .values()
+            .filter_map(|busy| busy.manual_retry)
+            .collect();
         for request in listing.manual {
             if !under_way.contains(&request) {
                 self.manual.insert((request.asked_at, request.id), request);
@@ -87,6 +93,7 @@ impl EndpointMachine {
         }
     }
 
+    /// Processes the answer to the read of a lane.
     pub(super) fn read(
         &mut self,
         now: TimestampMs,
@@ -95,24 +102,25 @@ impl EndpointMachine {
         effects: &mut Vec<Effect>,
     ) {
         let paused_at = self.paused_at();
-        let Some(busy) = self.busy.get_mut(&lane) else {
+        let Some(busy) = self.in_progress.get_mut(&lane) else {
             return;
         };
         let Some(read) = read else {
-            let hand = busy.hand;
-            self.busy.remove(&lane);
+            let manual_retry = busy.manual_retry;
+            self.in_progress.remove(&lane);
             self.wanted = Wanted::ALL;
-            if let Some(hand) = hand {
-                self.manual.insert((hand.asked_at, hand.id), hand);
+            if let Some(manual_retry) = manual_retry {
+                self.manual
+                    .insert((manual_retry.asked_at, manual_retry.id), manual_retry);
             }
-            self.hold(now);
+            self.pause_after_fault(now);
             return;
         };
         if self.mode == Mode::Stopped {
-            self.busy.remove(&lane);
+            self.in_progress.remove(&lane);
             return;
         }
-        if let Some(request) = busy.hand {
+        if let Some(request) = busy.manual_retry {
             let message = read.manual.filter(|message| match message.state {
                 State::Waiting | State::Held | State::Failed | State::Cancelled => true,
                 State::Delivered => request.again,
@@ -131,7 +139,7 @@ impl EndpointMachine {
             return;
         }
         match lane::examine(&read.waiting, now, paused_at) {
-            Verdict::Tidy(change) => {
+            Verdict::Commit(change) => {
                 busy.waiting = read.waiting;
                 effects.push(busy.commit(lane, change));
             }
@@ -150,49 +158,62 @@ impl EndpointMachine {
         }
     }
 
+    /// Begins an attempt.
     pub(super) fn send(
         now: TimestampMs,
-        busy: &mut Busy,
-        tried: Queued,
+        busy: &mut LaneInProgress,
+        attempted: Queued,
         effects: &mut Vec<Effect>,
     ) {
         busy.stage = Stage::Sending {
-            tried,
+            attempted,
             begun_at: now,
         };
-        effects.push(Effect::Send(tried, tried.attempts.saturating_add(1)));
+        effects.push(Effect::Send(
+            attempted,
+            attempted.attempts.saturating_add(1),
+        ));
     }
 
-    pub(super) fn tried(
+    /// Processes the result of an attempt.
+    pub(super) fn attempted(
         &mut self,
         now: TimestampMs,
         lane: SessionId,
         report: AttemptResult,
-        chance: u64,
+        random: u64,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(busy) = self.busy.get_mut(&lane) else {
+        let Some(busy) = self.in_progress.get_mut(&lane) else {
             return;
         };
-        let Stage::Sending { tried, .. } = busy.stage else {
+        let Stage::Sending { attempted, .. } = busy.stage else {
             return;
         };
-        // A slow attempt keeps its slow permit until its commit ends: a quick permit may not be free.
-        let was_slow = busy.slow;
+        // A slow attempt keeps its slow permit until its commit ends: a quick permit may not be
+        // free.
+        let was_slow = busy.is_slow;
         if report.cause == Some(Cause::Internal) {
-            let (waiting, hand) = (std::mem::take(&mut busy.waiting), busy.hand);
-            if let Some(hand) = hand {
-                self.manual.insert((hand.asked_at, hand.id), hand);
+            let (waiting, manual_retry) = (std::mem::take(&mut busy.waiting), busy.manual_retry);
+            if let Some(manual_retry) = manual_retry {
+                self.manual
+                    .insert((manual_retry.asked_at, manual_retry.id), manual_retry);
             }
             self.finish(now, lane, &waiting);
-            self.hold(now);
+            self.pause_after_fault(now);
             return;
         }
-        self.hold_ms = HOLD_MS_MIN;
+        self.fault_pause_ms = FAULT_PAUSE_MS_MIN;
         let (cause, duration_ms) = (report.cause, report.duration_ms);
-        let change = lane::conclude(&busy.waiting, tried, busy.hand, report, chance);
+        let change = lane::changes_after_attempt(
+            &busy.waiting,
+            attempted,
+            busy.manual_retry,
+            report,
+            random,
+        );
         effects.push(busy.commit(lane, change));
-        self.remember_hung(lane, cause == Some(Cause::Timeout));
+        self.record_timeout(lane, cause == Some(Cause::Timeout));
         match cause {
             Some(Cause::Timeout) if was_slow => {}
             Some(Cause::Timeout) => {
@@ -207,24 +228,25 @@ impl EndpointMachine {
     }
 
     /// Records whether the last attempt of a lane timed out.
-    fn remember_hung(&mut self, lane: SessionId, hung: bool) {
-        if hung {
-            self.hung.insert(lane);
-            if self.hung.len() > HUNG_LANES_MAX {
-                self.hung.pop_first();
+    fn record_timeout(&mut self, lane: SessionId, timed_out: bool) {
+        if timed_out {
+            self.timed_out.insert(lane);
+            if self.timed_out.len() > TIMED_OUT_LANES_MAX {
+                self.timed_out.pop_first();
             }
         } else {
-            self.hung.remove(&lane);
+            self.timed_out.remove(&lane);
         }
     }
 
+    /// Processes the answer to a commit.
     pub(super) fn committed(
         &mut self,
         now: TimestampMs,
         lane: SessionId,
         waiting: Option<Vec<Queued>>,
     ) {
-        let Some(busy) = self.busy.get_mut(&lane) else {
+        let Some(busy) = self.in_progress.get_mut(&lane) else {
             return;
         };
         if let Some(waiting) = waiting {
@@ -236,15 +258,16 @@ impl EndpointMachine {
             if let Stage::Committing(change) = &mut busy.stage {
                 busy.stage = Stage::Uncommitted(std::mem::take(change));
             }
-            self.hold(now);
+            self.pause_after_fault(now);
         }
     }
 
-    /// Ends the progress of a lane. `waiting` contains the messages that were read, unless they no longer wait.
+    /// Ends the operation of a lane and puts the lane back into the window. `waiting` is its
+    /// waiting messages as they were last read.
     fn finish(&mut self, now: TimestampMs, lane: SessionId, waiting: &[Queued]) {
-        let ended = self.busy.remove(&lane);
+        let ended = self.in_progress.remove(&lane);
         self.requeue(now, lane, waiting);
-        if ended.is_some_and(|busy| busy.got_more) && self.mode != Mode::Stopped {
+        if ended.is_some_and(|busy| busy.has_new_message) && self.mode != Mode::Stopped {
             let known = matches!(self.window.get(lane), Some(Wait::Ready(_)));
             if !known {
                 self.window.put(lane, Wait::Ready(MessageId::new(now, 0)));
@@ -268,12 +291,14 @@ impl EndpointMachine {
             (Verdict::Send(head), _) if head.attempts > 0 && head.state == State::Waiting => {
                 self.put_due(lane, head.due_at.unwrap_or(now));
             }
-            (Verdict::Tidy(_) | Verdict::Send(_), Some(head)) => {
+            (Verdict::Commit(_) | Verdict::Send(_), Some(head)) => {
                 self.window.put(lane, Wait::Ready(head.id));
             }
         }
     }
 
+    /// Puts a lane that is due at `due_at` into the window, and removes the latest one if there are
+    /// too many.
     pub(super) fn put_due(&mut self, lane: SessionId, due_at: TimestampMs) {
         self.window.put(lane, Wait::Due(due_at));
         if self.window.due_len() > self.due_max() {

@@ -5,9 +5,9 @@ use porchlight_schema::limits::{ATTEMPT_SLOW_MS, WHEEL_AHEAD_MS};
 use porchlight_schema::time::TimestampMs;
 
 use super::{
-    Busy, COMMIT_LAG_MS, COMMIT_LAG_MS_MAX, Class, DEEP_EVERY_MS, EndpointMachine, HANGING_MIN,
-    HANGING_REMEMBERED_MS, LOW_WATER, MANUAL_RETRIES_MAX, Policy, RELIST_MS, SLOW_MS_MIN, Stage,
-    USUAL_TIMES, Wanted,
+    COMMIT_LAG_MS, COMMIT_LAG_MS_MAX, Class, DEEP_EVERY_MS, EndpointMachine, HANGING_MIN,
+    HANGING_REMEMBERED_MS, LOW_WATER, LaneInProgress, MANUAL_RETRIES_MAX, Policy, RELIST_MS,
+    SLOW_MS_MIN, Stage, USUAL_TIMES, Wanted,
 };
 use crate::webhook::{Effect, ManualRetry, Mode};
 
@@ -17,9 +17,9 @@ struct Next {
     lane: SessionId,
     class: Class,
     /// The request for a manual attempt.
-    hand: Option<ManualRetry>,
+    manual_retry: Option<ManualRetry>,
     /// Whether the lane takes a slow permit instead of a quick one.
-    slow: bool,
+    is_slow: bool,
 }
 
 impl Next {
@@ -28,17 +28,19 @@ impl Next {
         Self {
             lane,
             class,
-            hand: None,
-            slow: false,
+            manual_retry: None,
+            is_slow: false,
         }
     }
 }
 
 impl EndpointMachine {
+    /// Returns the time up to which due lanes are taken into the window.
     pub(super) fn horizon(&self, now: TimestampMs) -> TimestampMs {
         now.plus_ms(WHEEL_AHEAD_MS as i64)
     }
 
+    /// Returns the maximum number of ready lanes in the window.
     pub(super) fn ready_max(&self) -> usize {
         self.policy.lanes_max / 2 - self.held_max()
     }
@@ -48,14 +50,16 @@ impl EndpointMachine {
         self.policy.lanes_max / 8
     }
 
+    /// Returns the maximum number of due lanes in the window.
     pub(super) fn due_max(&self) -> usize {
         self.policy.lanes_max / 2
     }
 
+    /// Begins all operations that may begin now, and sets the time of the next tick.
     pub(super) fn advance(&mut self, now: TimestampMs, effects: &mut Vec<Effect>) {
-        self.set_slow_ones_apart(now);
-        if !self.held(now) {
-            self.commit_again(effects);
+        self.move_slow_attempts(now);
+        if !self.is_paused_after_fault(now) {
+            self.retry_commits(effects);
             if self.mode != Mode::Stopped {
                 self.load(now, effects);
                 while let Some(next) = self.pick(now) {
@@ -64,7 +68,7 @@ impl EndpointMachine {
                 self.load(now, effects);
             }
         }
-        self.sleep(now, effects);
+        self.set_wake_time(now, effects);
     }
 
     /// Begins to process a lane.
@@ -72,27 +76,29 @@ impl EndpointMachine {
         let Next {
             lane,
             class,
-            hand,
-            slow,
+            manual_retry,
+            is_slow,
         } = next;
         self.window.remove(lane);
-        if let Some(hand) = hand {
-            self.manual.remove(&(hand.asked_at, hand.id));
+        if let Some(manual_retry) = manual_retry {
+            self.manual
+                .remove(&(manual_retry.asked_at, manual_retry.id));
         }
-        let busy = Busy {
+        let busy = LaneInProgress {
             class,
-            hand,
+            manual_retry,
             stage: Stage::Reading,
             waiting: Vec::new(),
-            slow,
-            got_more: false,
+            is_slow,
+            has_new_message: false,
         };
-        self.busy.insert(lane, busy);
-        effects.push(Effect::Read(lane, hand));
+        self.in_progress.insert(lane, busy);
+        effects.push(Effect::Read(lane, manual_retry));
     }
 
-    pub(super) fn commit_again(&mut self, effects: &mut Vec<Effect>) {
-        for (&lane, busy) in &mut self.busy {
+    /// Repeats the commits that failed.
+    pub(super) fn retry_commits(&mut self, effects: &mut Vec<Effect>) {
+        for (&lane, busy) in &mut self.in_progress {
             if let Stage::Uncommitted(change) = &mut busy.stage {
                 let change = std::mem::take(change);
                 effects.push(busy.commit(lane, change));
@@ -100,6 +106,7 @@ impl EndpointMachine {
         }
     }
 
+    /// Lists the outbox, if a list is due and none is being read.
     pub(super) fn load(&mut self, now: TimestampMs, effects: &mut Vec<Effect>) {
         if self.loading {
             return;
@@ -151,7 +158,7 @@ impl EndpointMachine {
     fn pick(&self, now: TimestampMs) -> Option<Next> {
         let slow_room = self.policy.slow_max.saturating_sub(self.slow_in_flight());
         if let Some(mut next) = self.pick_quick(now) {
-            next.slow = slow_room > 0 && self.hung.contains(&next.lane);
+            next.is_slow = slow_room > 0 && self.timed_out.contains(&next.lane);
             return Some(next);
         }
         // An eighth of the slow permits stays free for attempts that become slow.
@@ -164,8 +171,8 @@ impl EndpointMachine {
         let due = due.map(|lane| Next::scheduled(lane, Class::Retry));
         let is_hanging = self.is_hanging(now);
         let mut next = ready.into_iter().chain(due);
-        let mut next = next.find(|next| is_hanging || self.hung.contains(&next.lane))?;
-        next.slow = true;
+        let mut next = next.find(|next| is_hanging || self.timed_out.contains(&next.lane))?;
+        next.is_slow = true;
         Some(next)
     }
 
@@ -174,17 +181,17 @@ impl EndpointMachine {
     /// a quarter, fresh messages leave an eighth of all permits to the others, and retries leave a
     /// quarter.
     fn pick_quick(&self, now: TimestampMs) -> Option<Next> {
-        let quick = || self.busy.values().filter(|busy| !busy.slow);
+        let quick = || self.in_progress.values().filter(|busy| !busy.is_slow);
         if quick().count() >= self.allowed {
             return None;
         }
         let under_way = |class| quick().filter(|busy| busy.class == class).count();
         // The customer asks for a manual attempt, so a pause does not hold it.
         if under_way(Class::Manual) < (self.allowed / 4).max(1) {
-            let free = |request: &&ManualRetry| !self.busy.contains_key(&request.session_id);
+            let free = |request: &&ManualRetry| !self.in_progress.contains_key(&request.session_id);
             if let Some(&request) = self.manual.values().find(free) {
                 return Some(Next {
-                    hand: Some(request),
+                    manual_retry: Some(request),
                     ..Next::scheduled(request.session_id, Class::Manual)
                 });
             }
@@ -204,23 +211,26 @@ impl EndpointMachine {
 
     /// Returns the lane with the oldest message that may be sent now.
     fn first_ready(&self) -> Option<SessionId> {
-        let waits = self.hung_lanes_wait();
+        let waits = self.timed_out_lanes_wait();
         let mut lanes = self.window.ready();
-        lanes.find(|lane| !(waits && self.hung.contains(lane)))
+        lanes.find(|lane| !(waits && self.timed_out.contains(lane)))
     }
 
     /// Returns the lane with the longest-due retry that may be sent now.
     fn first_due_by(&self, now: TimestampMs) -> Option<SessionId> {
-        let waits = self.hung_lanes_wait();
+        let waits = self.timed_out_lanes_wait();
         let mut lanes = self.window.due_by(now);
-        lanes.find(|lane| !(waits && self.hung.contains(lane)))
+        lanes.find(|lane| !(waits && self.timed_out.contains(lane)))
     }
 
     /// Returns whether lanes whose last attempt timed out have to wait for each other: together
     /// they may take half of the slow permits.
-    fn hung_lanes_wait(&self) -> bool {
-        let hung = self.busy.keys().filter(|lane| self.hung.contains(lane));
-        hung.count() >= (self.policy.slow_max / 2).max(Policy::IN_FLIGHT_MIN)
+    fn timed_out_lanes_wait(&self) -> bool {
+        let timed_out = self
+            .in_progress
+            .keys()
+            .filter(|lane| self.timed_out.contains(lane));
+        timed_out.count() >= (self.policy.slow_max / 2).max(Policy::IN_FLIGHT_MIN)
     }
 
     /// Returns whether the receiver hangs on some sessions and usually answers fast. A receiver
@@ -261,17 +271,17 @@ impl EndpointMachine {
 
     /// Moves long-running attempts from quick permits to free slow permits, so that receivers that
     /// hang on some sessions do not delay the others.
-    fn set_slow_ones_apart(&mut self, now: TimestampMs) {
+    fn move_slow_attempts(&mut self, now: TimestampMs) {
         let mut room = self.policy.slow_max.saturating_sub(self.slow_in_flight());
         let slow_after_ms = self.slow_after_ms(now);
         let mut slow = 0;
-        for busy in self.busy.values_mut() {
+        for busy in self.in_progress.values_mut() {
             if let Stage::Sending { begun_at, .. } = busy.stage
                 && now.since_ms(begun_at) >= slow_after_ms
             {
                 slow += 1;
-                if !busy.slow && room > 0 {
-                    busy.slow = true;
+                if !busy.is_slow && room > 0 {
+                    busy.is_slow = true;
                     room -= 1;
                 }
             }
@@ -288,7 +298,7 @@ impl EndpointMachine {
             return None;
         }
         let after_ms = self.slow_after_ms(now);
-        let quick = self.busy.values().filter(|busy| !busy.slow);
+        let quick = self.in_progress.values().filter(|busy| !busy.is_slow);
         let slow_at = quick.filter_map(|busy| match busy.stage {
             Stage::Sending { begun_at, .. } => Some(begun_at.plus_ms(after_ms)),
             _ => None,
@@ -296,8 +306,9 @@ impl EndpointMachine {
         slow_at.filter(|&at| at > now).min()
     }
 
-    pub(super) fn sleep(&mut self, now: TimestampMs, effects: &mut Vec<Effect>) {
-        let uncommitted = |busy: &Busy| matches!(busy.stage, Stage::Uncommitted(_));
+    /// Requests the next tick, or reports that the machine is idle.
+    pub(super) fn set_wake_time(&mut self, now: TimestampMs, effects: &mut Vec<Effect>) {
+        let uncommitted = |busy: &LaneInProgress| matches!(busy.stage, Stage::Uncommitted(_));
         let has_work = self.window.len() > 0
             || !self.manual.is_empty()
             || self.wanted != Wanted::default()
@@ -306,12 +317,13 @@ impl EndpointMachine {
             || self.more_held
             || self.more_manual;
         let has_work = self.mode != Mode::Stopped && has_work;
-        if self.busy.is_empty() && !self.loading && !has_work {
+        if self.in_progress.is_empty() && !self.loading && !has_work {
             effects.push(Effect::Idle);
             return;
         }
-        let wake_at = if self.held(now) {
-            (has_work || self.busy.values().any(uncommitted)).then_some(self.hold_until)
+        let wake_at = if self.is_paused_after_fault(now) {
+            (has_work || self.in_progress.values().any(uncommitted))
+                .then_some(self.fault_pause_until)
         } else if self.mode != Mode::Stopped {
             let due = self.window.first_due().map(|(due_at, _)| due_at);
             let due = due.filter(|&due_at| due_at > now);

@@ -189,7 +189,7 @@ proptest! {
             let (session_id, id) = add(&mut world, quick.next().unwrap());
             made.insert(id, world.now);
             lanes.push(session_id);
-            world.input(Input::NewIn(lanes));
+            world.input(Input::NewMessages(lanes));
             world.run_until(world.now.plus_ms(quick_every_ms));
         }
         // An attempt counts as slow after half a second at the latest.

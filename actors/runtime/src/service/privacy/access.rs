@@ -13,13 +13,13 @@ use crate::scoring::{Contributions, contributions};
 
 /// The number of sessions that one read fetches.
 const SESSIONS_AT_ONCE: usize = 50;
-/// Recorders that are read at once.
+/// The number of recorders in one read.
 const RECORDERS_AT_ONCE: usize = 500;
 
 impl TenantPrivacy<'_> {
-    /// Returns a page of the sessions that an access request covers, newest first, and the session after which the next
-    /// page begins. Restricted sessions are included; sessions that are being erased are not. A page may be empty and
-    /// still have a successor.
+    /// Returns a page of the sessions that an access request covers, newest first, and the session
+    /// after which the next page begins. Restricted sessions are included; sessions that are being
+    /// erased are not. A page may be empty and still have a successor.
     ///
     /// # Errors
     ///
@@ -40,8 +40,9 @@ impl TenantPrivacy<'_> {
         Ok((rows, next))
     }
 
-    /// Returns the recorders that were created for the subject of an access request until it began, in order of their
-    /// ids. A recorder without a delivery is found by its own id, which its sessions have as their delivery.
+    /// Returns the recorders that were created for the subject of an access request until it began,
+    /// in order of their ids. A recorder without a delivery is found by its own id, which its
+    /// sessions have as their delivery.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! Legal holds: a held session is neither deleted by retention nor erased.
 //!
 //! A hold and an erasure may begin at the same time, on different nodes. Each writes its mark first
-//! and then looks for the mark of the other, so at least one of them finds the other and is refused.
+//! and then looks for the mark of the other, so at least one of them finds the other and is
+//! refused.
 
 use porchlight_core::privacy::{Mark, SessionAccess};
 use porchlight_ports::StoreResult;

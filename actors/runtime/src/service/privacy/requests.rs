@@ -278,9 +278,9 @@ impl TenantPrivacy<'_> {
         }
     }
 
-    /// Returns the readable requests among the next ones in order of their keys, and the key after which
-    /// to continue; `None` at the end. A tenant may have any number of requests, so they are never
-    /// read at once.
+    /// Returns the readable requests among the next ones in order of their keys, and the key after
+    /// which to continue; `None` at the end. A tenant may have any number of requests, so they are
+    /// never read at once.
     pub(super) async fn scan(
         &self,
         after: Option<Vec<u8>>,
@@ -294,8 +294,8 @@ impl TenantPrivacy<'_> {
         Ok((requests.collect(), next.filter(|_| !is_last)))
     }
 
-    /// Replaces an erased subject by its salted hash in all requests that are over. Requests about a
-    /// session or a delivery that no longer exists are included. May be repeated.
+    /// Replaces an erased subject by its salted hash in all requests that are over. Requests about
+    /// a session or a delivery that no longer exists are included. May be repeated.
     pub(super) async fn forget_in_requests(&self, erased: &Subject) -> StoreResult<()> {
         let mut after = None;
         loop {

@@ -217,7 +217,8 @@ impl TenantPrivacy<'_> {
         Ok(())
     }
 
-    /// Writes the line of a completed request to the tenant's audit log, and waits until it is committed.
+    /// Writes the line of a completed request to the tenant's audit log, and waits until it is
+    /// committed.
     async fn note_completion(&self, request: &PrivacyRequest, at: TimestampMs) -> StoreResult<()> {
         let Some(log) = self.service.audit() else {
             return Ok(());
@@ -295,8 +296,8 @@ impl TenantPrivacy<'_> {
     }
 
     /// Plans the next page of an erasure. A session under a legal hold is left out, and the erasure
-    /// fails if no other is left: a hold that is placed during an erasure is refused, so this happens
-    /// only to a hold that is about to be withdrawn, or that was accepted without the mark.
+    /// fails if no other is left: a hold that is placed during an erasure is refused, so this
+    /// happens only to a hold that is about to be withdrawn, or that was accepted without the mark.
     async fn plan(&self, subject: &Subject, until: TimestampMs) -> StoreResult<Outcome> {
         let (store, marks) = (self.service.store().as_ref(), &self.service.privacy.marks);
         marks.refresh(store).await?;
@@ -329,8 +330,8 @@ impl TenantPrivacy<'_> {
         marks.change(store, self.tenant, subject, unmark).await
     }
 
-    /// Counts the data of a page of the subject's sessions. A restriction renews the time to live of
-    /// their rows, and a release queues their waiting messages again.
+    /// Counts the data of a page of the subject's sessions. A restriction renews the time to live
+    /// of their rows, and a release queues their waiting messages again.
     async fn count_page(
         &self,
         request: &PrivacyRequest,
@@ -355,8 +356,8 @@ impl TenantPrivacy<'_> {
         Ok(Outcome::Counted(counts, next))
     }
 
-    /// Changes the subject's mark, and logs the beginning of an erasure. An erasure of a held session
-    /// leaves neither a mark nor an entry in the log.
+    /// Changes the subject's mark, and logs the beginning of an erasure. An erasure of a held
+    /// session leaves neither a mark nor an entry in the log.
     async fn mark(
         &self,
         request: &PrivacyRequest,

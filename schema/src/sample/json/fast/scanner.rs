@@ -1,5 +1,4 @@
-//! Scans JSON (RFC 8259) as machines write it. Escapes, unexpected nested values and invalid JSON
-//! make it return none.
+//! Scans JSON (RFC 8259) as machines write it.
 
 use super::digits::{Short, run_of_digits};
 use super::words::plain_length;
@@ -192,8 +191,8 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
-    /// Returns the bytes consumed since a position, for comparison with later input; `None` if there
-    /// are too many.
+    /// Returns the bytes consumed since a position, for comparison with later input; `None` if
+    /// there are too many.
     pub(super) fn expected_since(&self, from: usize) -> Option<Expected> {
         Expected::of(self.since(from))
     }
@@ -210,7 +209,8 @@ impl<'a> Scanner<'a> {
         self.pass_long_expected(expected, &[])
     }
 
-    /// Like [`Self::pass_expected`], for the expected bytes and `tail` after them.
+    /// Consumes the expected bytes with `tail` after them, and white space, if they follow. Near
+    /// the end of the text it never matches.
     #[inline(always)]
     pub(super) fn pass_long_expected(&mut self, expected: Expected, tail: &[u8]) -> bool {
         let rest = self.bytes.get(self.at..).unwrap_or_default();

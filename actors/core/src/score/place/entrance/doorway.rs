@@ -1,17 +1,18 @@
-//! Finds the second of entry from all signs: reception, a known place, gates and climbs give an
+//! Finds the second of entry from all signs. Reception, a known place, gates and climbs give an
 //! approximate time; the indoor air and the pause at the door give the second.
 //!
-//! Each sign has a cost by the distance of a second from the sign's time, limited, because each
-//! sign may belong to something else; the second with the least sum is taken. Widths are those of
-//! the signs' errors on simulated deliveries of the tuning ranges; the recordings have reception
-//! and air alone, and agree with them.
+//! Each sign adds a cost that grows with the time between a second and the sign. The cost is
+//! limited, because a sign may belong to something else than the entrance. The second with the
+//! least sum is the entry. The widths are the errors of the signs in the simulated deliveries that
+//! the parameters were tuned on. The recordings have only reception and air, and their errors agree
+//! with these.
 
 use crate::score::parameters::place::doorway::{
     AROUND_MS, GATE_GAIN, GATE_NEAR_MS, HALL_MOST, HALL_MS, HALL_SPREAD_MS, LEAP_FROM, LEAP_GAIN,
     LEAP_MOST, LEVEL_CHANGE_M, LEVEL_SEC, NOISE_LEAST_M, NOISE_SEC, PAUSE_GAIN, PAUSE_SHARE,
     PLACED_MOST, PLACED_MS, RESUMED_SHARE, STEP_FROM, STEP_GAIN, STEP_MOST,
 };
-use crate::score::scoring_context::{Body, ScoringContext, body, median};
+use crate::score::scoring_context::{BodyState, ScoringContext, body_state, median};
 use crate::window::WINDOW_MS;
 
 /// The signs with an approximate time, in milliseconds.
@@ -35,8 +36,13 @@ impl Signs {
 }
 
 /// Returns the likeliest second near `about_ms`, not beyond `until_ms`.
-pub(super) fn time(scene: &ScoringContext<'_>, signs: &Signs, about_ms: u32, until_ms: u32) -> u32 {
-    let usual = usual_gait(scene, about_ms);
+pub(super) fn likeliest_ms(
+    ctx: &ScoringContext<'_>,
+    signs: &Signs,
+    about_ms: u32,
+    until_ms: u32,
+) -> u32 {
+    let usual = usual_gait(ctx, about_ms);
     let last_ms = signs
         .foot_of_climb_ms
         .map_or(until_ms, |foot_ms| foot_ms.min(until_ms))
@@ -44,19 +50,19 @@ pub(super) fn time(scene: &ScoringContext<'_>, signs: &Signs, about_ms: u32, unt
     let first_ms = about_ms.saturating_sub(AROUND_MS).min(last_ms);
     let seconds = (first_ms.div_ceil(WINDOW_MS)..=last_ms / WINDOW_MS).map(|at| at * WINDOW_MS);
     let cost = |t_ms: u32| {
-        let mut cost = about(signs, t_ms);
-        cost -= usual.map_or(0.0, |usual| pause(scene, t_ms, usual));
-        cost - air(scene, t_ms)
+        let mut cost = sign_cost(signs, t_ms);
+        cost -= usual.map_or(0.0, |usual| pause_gain(ctx, t_ms, usual));
+        cost - air_gain(ctx, t_ms)
     };
-    // The first guess stands unless another second is better.
+    // Without any second to compare, the approximate time is returned.
     seconds
         .map(|t_ms| (cost(t_ms), t_ms))
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .map_or(about_ms, |(_, t_ms)| t_ms)
 }
 
-/// Returns the cost of a second by the signs with an approximate time.
-fn about(signs: &Signs, t_ms: u32) -> f32 {
+/// Returns the cost of a second from the signs with an approximate time.
+fn sign_cost(signs: &Signs, t_ms: u32) -> f32 {
     let placed = signs.placed_ms.iter();
     let mut cost: f32 = placed
         .map(|placed_ms| (placed_ms.abs_diff(t_ms) as f32 / PLACED_MS).min(PLACED_MOST))
@@ -72,23 +78,24 @@ fn about(signs: &Signs, t_ms: u32) -> f32 {
 }
 
 /// Returns the usual spread of the acceleration on the walk around `t_ms`.
-fn usual_gait(scene: &ScoringContext<'_>, t_ms: u32) -> Option<f32> {
-    let windows = scene.windows(
+fn usual_gait(ctx: &ScoringContext<'_>, t_ms: u32) -> Option<f32> {
+    let windows = ctx.windows(
         t_ms.saturating_sub(20 * WINDOW_MS),
         t_ms.saturating_add(10 * WINDOW_MS),
     );
     let mut spreads: Vec<f32> = windows
         .iter()
-        .filter(|window| body(window) == Body::Moving)
+        .filter(|window| body_state(window) == BodyState::Moving)
         .filter_map(|window| Some(window.motion?.accel_std))
         .collect();
     (spreads.len() > 5).then(|| median(&mut spreads))?
 }
 
-/// Returns how strongly a pause ends with the second before `t_ms`, or in this one.
-fn pause(scene: &ScoringContext<'_>, t_ms: u32, usual: f32) -> f32 {
+/// Returns the gain of a second in which a pause ends, or after the end of a pause in the second
+/// before; 0 if none ends there.
+fn pause_gain(ctx: &ScoringContext<'_>, t_ms: u32, usual: f32) -> f32 {
     let spread = |t_ms: u32| {
-        let window = scene.windows(t_ms, t_ms.saturating_add(1)).first()?;
+        let window = ctx.windows(t_ms, t_ms.saturating_add(1)).first()?;
         Some(window.motion?.accel_std)
     };
     let around = || {
@@ -104,11 +111,11 @@ fn pause(scene: &ScoringContext<'_>, t_ms: u32, usual: f32) -> f32 {
     }
 }
 
-/// Returns how much the air changes with a second: a house has a pressure of its own, and an
-/// opening door makes a gust.
-fn air(scene: &ScoringContext<'_>, t_ms: u32) -> f32 {
+/// Returns the gain of a second in which the air pressure changes: a house has a pressure of its
+/// own, and an opening door makes a gust.
+fn air_gain(ctx: &ScoringContext<'_>, t_ms: u32) -> f32 {
     let heights = |from_ms: u32, to_ms: u32| -> Vec<f32> {
-        let levels = scene.height.levels(from_ms, to_ms).iter();
+        let levels = ctx.height.levels(from_ms, to_ms).iter();
         levels.map(|level| level.height_m).collect()
     };
     let next_ms = t_ms + WINDOW_MS;
@@ -129,7 +136,7 @@ fn air(scene: &ScoringContext<'_>, t_ms: u32) -> f32 {
     let Some(usual_m) = median(&mut steps) else {
         return 0.0;
     };
-    // The median of a difference of two values is 0.95 of their deviation.
+    // The median absolute difference of two normal values is 0.95 of their standard deviation.
     let noise_m = (usual_m / 0.95).max(NOISE_LEAST_M);
     let step = (after_m - before_m).abs() / (noise_m * 0.7 + LEVEL_CHANGE_M);
     let leap_m = heights(t_ms, next_ms + WINDOW_MS)

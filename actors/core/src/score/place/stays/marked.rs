@@ -1,24 +1,24 @@
-//! Adds the stay at a mark.
+//! Adds the stay at a mark of the drop-off, if no stop was detected there.
 
-use super::{FIDGET_MS, MARKED_LEAST_MS, MARKED_SPAN_MS, Stay, at, stay};
-use crate::score::place::foot_at;
-use crate::score::scoring_context::{Body, ScoringContext, body, overlap_ms};
+use super::{FIDGET_MS, MARKED_LEAST_MS, MARKED_SPAN_MS, Stay, nearest, stay};
+use crate::score::place::foot_period_at;
+use crate::score::scoring_context::{BodyState, ScoringContext, body_state, overlap_ms};
 use crate::window::WINDOW_MS;
 
 /// Adds a stay for a drop-off mark without a detected stop: the stop may have been shorter than the
 /// minimum length. The seconds around the mark in which the body stood still are the stay.
-pub(crate) fn add_marked(scene: &ScoringContext<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
-    let Some(foot) = foot_at(scene, at_ms) else {
+pub(crate) fn add_marked(ctx: &ScoringContext<'_>, stays: &mut Vec<Stay>, at_ms: u32) {
+    let Some(foot) = foot_period_at(ctx, at_ms) else {
         return;
     };
-    if at(scene, stays, at_ms, 0).is_some() {
+    if nearest(ctx, stays, at_ms, 0).is_some() {
         return;
     }
     let still = |from_ms: u32, to_ms: u32| {
-        let windows = scene.windows(from_ms, to_ms);
+        let windows = ctx.windows(from_ms, to_ms);
         windows
             .iter()
-            .map(|window| (window.t_ms, body(window) == Body::Still))
+            .map(|window| (window.t_ms, body_state(window) == BodyState::Still))
             .collect::<Vec<_>>()
     };
     let mut from_ms = at_ms;
@@ -40,13 +40,13 @@ pub(crate) fn add_marked(scene: &ScoringContext<'_>, stays: &mut Vec<Stay>, at_m
             break;
         }
     }
-    // A body in a vehicle may be still, too.
+    // The stay must not extend into the vehicle, where the body is still, too.
     (from_ms, to_ms) = (from_ms.max(foot.from_ms), to_ms.min(foot.to_ms));
     let is_known = stays
         .iter()
         .any(|stay| overlap_ms((stay.from_ms, stay.to_ms), (from_ms, to_ms)) > 0);
     if !is_known && to_ms.saturating_sub(from_ms) >= MARKED_LEAST_MS {
-        stays.push(stay(scene, from_ms, to_ms));
+        stays.push(stay(ctx, from_ms, to_ms));
         stays.sort_by_key(|stay| (stay.from_ms, stay.to_ms));
     }
 }

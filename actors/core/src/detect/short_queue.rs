@@ -8,20 +8,20 @@ use std::ops::{Deref, DerefMut};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A queue of at most `N` values, where `N` is at most 255. Most rows hold a few values, so their
+/// A queue of at most `N` values, where `N` is at most 255. Most queues hold a few values, so their
 /// capacity grows on demand.
 #[derive(Debug, Clone)]
-pub(super) struct Row<T, const N: usize> {
-    /// The values, preceded by dropped ones up to `from`. They are moved up only when the room at
-    /// the end runs out.
+pub(super) struct ShortQueue<T, const N: usize> {
+    /// The values, preceded by dropped ones up to `from`. They are moved to the front only when the
+    /// room at the end is used up.
     values: Vec<T>,
     from: u8,
 }
 
-/// The number of free places that makes moving the values up worthwhile.
+/// The number of free places from which moving the values to the front is worthwhile.
 const FREE_MIN: usize = 3;
 
-impl<T, const N: usize> Default for Row<T, N> {
+impl<T, const N: usize> Default for ShortQueue<T, N> {
     fn default() -> Self {
         Self {
             values: Vec::new(),
@@ -30,7 +30,7 @@ impl<T, const N: usize> Default for Row<T, N> {
     }
 }
 
-impl<T: Copy, const N: usize> Row<T, N> {
+impl<T: Copy, const N: usize> ShortQueue<T, N> {
     /// The number of values by which the capacity grows.
     const ROOM: usize = if N > 8 { 4 } else { 2 };
 
@@ -48,7 +48,7 @@ impl<T: Copy, const N: usize> Row<T, N> {
         (**self).last()
     }
 
-    /// Appends a value. Returns `false` and does nothing if the row is full.
+    /// Appends a value. Returns `false` and does nothing if the queue is full.
     #[inline]
     pub(super) fn push(&mut self, value: T) -> bool {
         if self.values.len() == self.values.capacity() && !self.make_room() {
@@ -58,7 +58,7 @@ impl<T: Copy, const N: usize> Row<T, N> {
         true
     }
 
-    /// Makes room at the end if there are fewer than `N` values.
+    /// Makes room at the end. Returns `false` if there are `N` values.
     #[inline(never)]
     fn make_room(&mut self) -> bool {
         let (live, room) = (self.len(), self.values.capacity());
@@ -106,13 +106,13 @@ impl<T: Copy, const N: usize> Row<T, N> {
     }
 }
 
-impl<T: PartialEq, const N: usize> PartialEq for Row<T, N> {
+impl<T: PartialEq, const N: usize> PartialEq for ShortQueue<T, N> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl<T, const N: usize> Deref for Row<T, N> {
+impl<T, const N: usize> Deref for ShortQueue<T, N> {
     type Target = [T];
 
     #[inline]
@@ -123,7 +123,7 @@ impl<T, const N: usize> Deref for Row<T, N> {
     }
 }
 
-impl<T, const N: usize> DerefMut for Row<T, N> {
+impl<T, const N: usize> DerefMut for ShortQueue<T, N> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         self.values
@@ -132,13 +132,13 @@ impl<T, const N: usize> DerefMut for Row<T, N> {
     }
 }
 
-impl<T: Serialize, const N: usize> Serialize for Row<T, N> {
+impl<T: Serialize, const N: usize> Serialize for ShortQueue<T, N> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         (**self).serialize(serializer)
     }
 }
 
-impl<'de, T: Deserialize<'de> + Copy, const N: usize> Deserialize<'de> for Row<T, N> {
+impl<'de, T: Deserialize<'de> + Copy, const N: usize> Deserialize<'de> for ShortQueue<T, N> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(Reader(PhantomData))
     }
@@ -147,20 +147,20 @@ impl<'de, T: Deserialize<'de> + Copy, const N: usize> Deserialize<'de> for Row<T
 struct Reader<T, const N: usize>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de> + Copy, const N: usize> Visitor<'de> for Reader<T, N> {
-    type Value = Row<T, N>;
+    type Value = ShortQueue<T, N>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "at most {N} values")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Row<T, N>, A::Error> {
-        let mut row = Row::default();
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<ShortQueue<T, N>, A::Error> {
+        let mut queue = ShortQueue::default();
         while let Some(value) = values.next_element()? {
-            if !row.push(value) {
-                return Err(A::Error::custom("more values than there is room for"));
+            if !queue.push(value) {
+                return Err(A::Error::custom("more values than the queue holds"));
             }
         }
-        Ok(row)
+        Ok(queue)
     }
 }
 
@@ -170,33 +170,36 @@ mod tests {
 
     #[test]
     fn a_row_returns_its_values_and_refuses_more_than_its_capacity() {
-        let mut row = Row::<u8, 4>::default();
-        assert!((1..=4).all(|value| row.push(value)) && !row.push(5));
-        row.drop_first(3);
-        assert!(row.push(9));
-        assert_eq!(*row, [4, 9]);
-        let bytes = postcard::to_stdvec(&row).unwrap();
+        let mut queue = ShortQueue::<u8, 4>::default();
+        assert!((1..=4).all(|value| queue.push(value)) && !queue.push(5));
+        queue.drop_first(3);
+        assert!(queue.push(9));
+        assert_eq!(*queue, [4, 9]);
+        let bytes = postcard::to_stdvec(&queue).unwrap();
         assert_eq!(bytes, [2, 4, 9]);
-        assert_eq!(postcard::from_bytes::<Row<u8, 4>>(&bytes), Ok(row.clone()));
-        assert!(postcard::from_bytes::<Row<u8, 1>>(&bytes).is_err());
-        row.drop_first(7);
-        assert_eq!(row, Row::default());
+        assert_eq!(
+            postcard::from_bytes::<ShortQueue<u8, 4>>(&bytes),
+            Ok(queue.clone())
+        );
+        assert!(postcard::from_bytes::<ShortQueue<u8, 1>>(&bytes).is_err());
+        queue.drop_first(7);
+        assert_eq!(queue, ShortQueue::default());
     }
 
     #[test]
     fn the_memory_of_a_row_follows_its_content() {
-        let mut row = Row::<u32, 17>::default();
-        assert_eq!(row.heap_bytes(), 0);
+        let mut queue = ShortQueue::<u32, 17>::default();
+        assert_eq!(queue.heap_bytes(), 0);
         for value in 0..17 {
-            assert!(row.push(value));
+            assert!(queue.push(value));
         }
-        assert!(!row.push(17) && row.len() == 17);
-        row.drop_first(15);
+        assert!(!queue.push(17) && queue.len() == 17);
+        queue.drop_first(15);
         for value in 17..1_000 {
-            assert!(row.push(value));
-            row.drop_first(1);
-            assert_eq!(*row, [value - 1, value]);
+            assert!(queue.push(value));
+            queue.drop_first(1);
+            assert_eq!(*queue, [value - 1, value]);
         }
-        assert!(row.heap_bytes() <= 4 * 12, "{}", row.heap_bytes());
+        assert!(queue.heap_bytes() <= 4 * 12, "{}", queue.heap_bytes());
     }
 }
