@@ -4,7 +4,9 @@
 //! Messages are numbered from 1: one per change of the timeline, in order, then the insight, then
 //! the end. The numbers are part of the session's state and survive restarts; after the end the
 //! same sequence is computed from stored data. A client is therefore described by its
-//! `Last-Event-ID` alone: it gets the following messages on any node, after any restart.
+//! `Last-Event-ID` alone: it gets the following messages on any node, after any restart. If batches
+//! came too late to be detected live, a client without a `Last-Event-ID` gets the timeline that was
+//! computed from all batches instead, which is the insight's.
 //!
 //! A client that already received the end is answered with 204, which makes an `EventSource` stop
 //! reconnecting.
@@ -21,7 +23,7 @@ use actix_web::HttpResponse;
 use actix_web::http::Method;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use actix_web::web::{Bytes, Data};
-use porchlight_actors::service::{FeedState, NumberedChange, SharePermit, Watch};
+use porchlight_actors::service::{FeedChanges, FeedState, NumberedChange, SharePermit, Watch};
 use porchlight_core::privacy::SessionAccess;
 use porchlight_http::State;
 use porchlight_http::auth::Presented;
@@ -143,15 +145,24 @@ struct EventStream {
     _share: SharePermit,
 }
 
-/// The messages of a completed session, and those not sent yet.
+/// The messages of a completed session that were not sent yet.
 struct Ended {
+    /// The number of the last message before the insight. It is the same for all clients.
     count: u32,
     remaining: VecDeque<NumberedChange>,
 }
 
 impl Ended {
-    fn of(all: Vec<NumberedChange>, last_sent: u32) -> Self {
-        let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+    /// A client that has received nothing gets the timeline of the insight. A client that goes on gets the events as
+    /// they were detected, because the numbers that it knows are theirs.
+    fn of(changes: FeedChanges, last_sent: u32) -> Self {
+        let recomputed = changes.recomputed.as_ref().map_or(0, Vec::len);
+        let count = changes.detected.len().max(recomputed);
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let all = match changes.recomputed {
+            Some(recomputed) if last_sent == 0 => recomputed,
+            _ => changes.detected,
+        };
         let remaining = all
             .into_iter()
             .filter(|change| change.number >= last_sent)

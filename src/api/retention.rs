@@ -71,9 +71,9 @@ async fn show(call: RequestContext) -> Result<HttpResponse, Problem> {
 async fn choose(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let tenant = call.require_secret_key().await?;
     call.check_accept_json()?;
-    call.reject_parameters()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;
+    call.reject_parameters()?;
     let root = Fields::root(&value)?;
     let mut faults = Faults::default();
     let [telemetry, messages, insight] = DataClass::ALL.map(DataClass::field);

@@ -41,7 +41,8 @@ impl Client {
         })
     }
 
-    /// Sends one request, and retries it when the service requests a retry.
+    /// Sends one request, and retries it when the service requests a retry. All attempts have the same
+    /// `Idempotency-Key`, so that a session is started once.
     async fn request(
         &self,
         method: Method,
@@ -49,11 +50,15 @@ impl Client {
         key: &str,
         body: Option<String>,
     ) -> anyhow::Result<(StatusCode, String)> {
+        let mut call = [0; 16];
+        porchlight_world::fill(&mut call);
+        let idempotency_key = porchlight_schema::privacy::hex(&call);
         for _ in 0..ATTEMPTS_MAX {
             let mut request = self
                 .http
                 .request(method.clone(), format!("{}{path}", self.url))
-                .header("Service-Key", key);
+                .header("Service-Key", key)
+                .header("Idempotency-Key", &idempotency_key);
             if let Some(body) = &body {
                 request = request
                     .header("Content-Type", "application/json")

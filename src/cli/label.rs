@@ -8,7 +8,7 @@
 mod draft;
 mod signals;
 
-use std::io::{BufRead as _, ErrorKind, IsTerminal as _};
+use std::io::{BufRead as _, ErrorKind, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -68,11 +68,17 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn write_synced(file: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = std::fs::File::create(file)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
 fn save(draft: &Draft, file: &Path) -> anyhow::Result<()> {
     // A new file is written next to the old one and then replaces it, so that a crash leaves the
     // old labels intact.
     let beside = file.with_extension("json.new");
-    std::fs::write(&beside, draft.json()).with_context(|| beside.display().to_string())?;
+    write_synced(&beside, draft.json().as_bytes()).with_context(|| beside.display().to_string())?;
     std::fs::rename(&beside, file).with_context(|| file.display().to_string())?;
     draft.mark_saved();
     say!("{} segments in {}", draft.segments(), file.display())

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use porchlight_schema::time::TimestampMs;
 use porchlight_sim::{Delivery, End, Kind, ParameterSet, Scenario};
 use serde_json::json;
@@ -62,6 +62,7 @@ async fn simulate(arguments: &Arguments) -> anyhow::Result<()> {
         .unwrap_or_else(|| jiff::Timestamp::now().as_millisecond().unsigned_abs());
     eprintln!("--seed {seed}");
     let mut running = tokio::task::JoinSet::new();
+    let mut failed = 0;
     for number in 0..arguments.deliveries {
         let phone = Arc::clone(&phones).acquire_owned().await?;
         let kind = only.unwrap_or(Kind::ALL[number as usize % Kind::ALL.len()]);
@@ -78,18 +79,25 @@ async fn simulate(arguments: &Arguments) -> anyhow::Result<()> {
             (kind, result)
         });
         while let Some(done) = running.try_join_next() {
-            report(done?)?;
+            failed += u32::from(!report(done?)?);
         }
     }
     while let Some(done) = running.join_next().await {
-        report(done?)?;
+        failed += u32::from(!report(done?)?);
+    }
+    if failed > 0 {
+        bail!("{failed} of {} deliveries failed", arguments.deliveries);
     }
     Ok(())
 }
 
-fn report((kind, result): (Kind, anyhow::Result<String>)) -> anyhow::Result<()> {
-    say!("{:20} {}", kind.as_str(), result?)?;
-    Ok(())
+/// Prints the result of a delivery. Returns whether it succeeded.
+fn report((kind, result): (Kind, anyhow::Result<String>)) -> anyhow::Result<bool> {
+    match &result {
+        Ok(line) => say!("{:20} {line}", kind.as_str())?,
+        Err(error) => say!("{:20} failed: {error:#}", kind.as_str())?,
+    }
+    Ok(result.is_ok())
 }
 
 /// Runs one delivery, and returns a line with its result.

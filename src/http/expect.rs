@@ -23,6 +23,8 @@ use actix_web::{Error, HttpMessage, HttpResponse};
 use futures_util::future::{Either, ready};
 use futures_util::{FutureExt, Stream};
 
+use super::unread;
+
 /// The handling of a request that has begun.
 type Handling = Pin<Box<dyn Future<Output = Result<ServiceResponse<BoxBody>, Error>>>>;
 
@@ -54,6 +56,12 @@ impl Stream for Deferred {
         }
         Poll::Pending
     }
+}
+
+/// The handling of a request, after its handler has asked for the payload.
+struct Begun {
+    handling: Handling,
+    pending: Rc<RefCell<PendingPayload>>,
 }
 
 /// Handles a request with `Expect: 100-continue` until it is refused or its body is needed.
@@ -104,10 +112,13 @@ impl Future for Held {
         match handling.poll_unpin(context) {
             Poll::Ready(Ok(response)) if is_refusal(&response) => {
                 let (_request, response) = response.into_parts();
+                let response = unread::keep_in_response(response, Rc::clone(&this.pending));
                 return Poll::Ready(Err(refused(response)));
             }
             Poll::Ready(Err(error)) => {
-                return Poll::Ready(Err(refused(error.error_response())));
+                let response = error.error_response();
+                let response = unread::keep_in_response(response, Rc::clone(&this.pending));
+                return Poll::Ready(Err(refused(response)));
             }
             // The body of this answer may read the payload: a stream answers while it reads.
             Poll::Ready(Ok(response)) => handling = ready(Ok(response)).boxed_local(),
@@ -123,7 +134,10 @@ impl Future for Held {
             reader.wake();
         }
         let placeholder = Request::new();
-        placeholder.extensions_mut().insert(handling);
+        placeholder.extensions_mut().insert(Begun {
+            handling,
+            pending: Rc::clone(&this.pending),
+        });
         Poll::Ready(Ok(placeholder))
     }
 }
@@ -149,9 +163,11 @@ pub(super) fn resume<S>(
 where
     S: Service<Request, Response = ServiceResponse<BoxBody>, Error = Error>,
 {
-    let held = request.extensions_mut().remove::<Handling>();
-    match held {
-        Some(handling) => Either::Left(handling),
-        None => Either::Right(app.call(request)),
+    let begun = request.extensions_mut().remove::<Begun>();
+    match begun {
+        Some(Begun { handling, pending }) => {
+            Either::Left(handling.map(|answer| unread::keep_in_answer(answer, pending)))
+        }
+        None => Either::Right(unread::handle(request, app)),
     }
 }

@@ -24,6 +24,7 @@ pub mod request_id;
 pub mod route;
 pub mod serve;
 mod state;
+mod unread;
 pub mod waking;
 
 pub use state::{Settings, State, run_cleanup};

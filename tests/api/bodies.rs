@@ -235,6 +235,59 @@ async fn a_refusal_reaches_a_client_that_is_still_sending() {
     server.stop().await;
 }
 
+/// A client sends the head of a request and the beginning of a chunk, and nothing more, or drips bytes. The answer does not
+/// depend on the body, or comes when the body is overdue; then the connection ends within a few seconds.
+#[actix::test]
+async fn an_unread_chunked_body_does_not_keep_its_connection() {
+    let server = Server::with(Settings {
+        body_deadlines: Deadlines {
+            silence: Duration::from_secs(1),
+            whole: Duration::from_secs(2),
+        },
+        ..config()
+    })
+    .await;
+    let session = server.start_session().await;
+    let telemetry = telemetry(&session.id);
+    let json = "Content-Type: application/json\r\n";
+    for (path, headers, status) in [
+        ("/nothing", String::new(), 404),
+        ("/v1/sessions/start", json.to_owned(), 401),
+        (
+            &telemetry,
+            format!("{json}Authorization: Bearer {}\r\n", session.token),
+            408,
+        ),
+        ("/nothing", "Expect: 100-continue\r\n".to_owned(), 404),
+    ] {
+        for drip in [None, Some(Duration::from_millis(100))] {
+            let mut stream = TcpStream::connect(server.address).await.unwrap();
+            let head = format!(
+                "POST {path} HTTP/1.1\r\nHost: x\r\n{headers}Transfer-Encoding: chunked\r\n\r\nfffff\r\n"
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let answer = answer_while(&mut stream, drip).await;
+            let expected = format!("HTTP/1.1 {status} ");
+            assert!(answer.starts_with(&expected), "{path}: {answer}");
+        }
+    }
+    // A body that was read to its end keeps its connection.
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let request = format!(
+        "POST {telemetry} HTTP/1.1\r\nHost: x\r\n{json}Authorization: Bearer {}\r\nTransfer-Encoding: chunked\r\n\r\n\
+         16\r\n{{\"seq\":0,\"samples\":[]}}\r\n0\r\n\r\n",
+        session.token
+    );
+    for _ in 0..2 {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut bytes = vec![0; 4_096];
+        let read = stream.read(&mut bytes).await.unwrap();
+        let answer = String::from_utf8_lossy(&bytes[..read]);
+        assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
+    }
+    server.stop().await;
+}
+
 #[actix::test]
 async fn an_interrupted_body_stores_nothing() {
     let server = Server::start().await;

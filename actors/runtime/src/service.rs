@@ -34,6 +34,7 @@ use shards::RestoreScheduler;
 pub use crate::registry::{AdmitError, Parts, Permit, Ports, Watch};
 pub use crate::shares::{ShareExceeded, SharePermit, TenantUsage};
 pub use feed::FeedState;
+pub use porchlight_core::session::feed::FeedChanges;
 pub use porchlight_core::timeline::NumberedChange;
 pub use privacy::{
     LoggedErasure, NewRequest, PrivacySettings, RequestPage, SignReceipt, Submitted, TenantPrivacy,

@@ -175,10 +175,11 @@ pub(super) fn push<F: Fields>(
     buffer: &mut Vec<f32>,
     builder: &mut BatchBuilder,
 ) -> Result<bool, FieldError> {
-    let Some(kind) = fields.kind()?.ok_or_else(|| missing("kind"))? else {
+    let kind = fields.kind()?.ok_or_else(|| missing("kind"))?;
+    let t_ms = check::rounded(required_number(fields, &check::T)? * 1000.0) as u32;
+    let Some(kind) = kind else {
         return Ok(false);
     };
-    let t_ms = check::rounded(required_number(fields, &check::T)? * 1000.0) as u32;
     let name;
     let sample = match kind {
         Kind::Location => {

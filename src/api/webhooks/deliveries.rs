@@ -346,6 +346,7 @@ pub(super) async fn retry_many(mut call: RequestContext) -> Result<HttpResponse,
     root.only(&["status", "event", "from", "to", "dryRun"], &mut faults);
     call.reject_parameters()?;
     let (filter, dry_run) = faults.into_result(Some((filter, dry_run.unwrap_or(false))))?;
+    let _share = call.begin_list(tenant)?;
     let asked = webhooks.of(tenant).retry_all(&filter, dry_run).await?;
     let view = AskedView {
         count: asked.count,

@@ -5,7 +5,7 @@
 //! batches that arrived before the end, without batches for skipped gaps and without quarantined
 //! ones. The live machine processed these batches, or would have if the session had not ended
 //! first, so its changes are a prefix of this. The insight uses all batches, late ones too, so its
-//! timeline may differ; it is sent with the insight.
+//! timeline may differ. A reader who has seen nothing yet gets the changes of that timeline.
 
 use std::collections::BTreeSet;
 
@@ -20,6 +20,8 @@ use crate::timeline::{NumberedChange, Timeline};
 pub struct Feed<'a> {
     context: &'a SessionContext,
     timeline: Timeline,
+    /// The timeline of all batches, from the first batch that `timeline` lacks.
+    recomputed: Option<Timeline>,
     completed_at: TimestampMs,
     skipped_gaps: Vec<(u32, u32)>,
     quarantined: BTreeSet<u32>,
@@ -38,6 +40,7 @@ impl<'a> Feed<'a> {
         Self {
             context,
             timeline: Timeline::new(context),
+            recomputed: None,
             completed_at,
             skipped_gaps,
             quarantined,
@@ -48,18 +51,40 @@ impl<'a> Feed<'a> {
     pub fn batch(&mut self, seq: u32, received_at: TimestampMs, batch: &PackedBatch) {
         let is_in_gap = |&(first, last): &(u32, u32)| (first..=last).contains(&seq);
         let is_late = received_at > self.completed_at || self.skipped_gaps.iter().any(is_in_gap);
-        if !is_late && !self.quarantined.contains(&seq) {
+        if self.quarantined.contains(&seq) {
+            return;
+        }
+        if is_late && self.recomputed.is_none() {
+            self.recomputed = Some(self.timeline.clone());
+        }
+        let live = (!is_late).then_some(&mut self.timeline);
+        for timeline in live.into_iter().chain(&mut self.recomputed) {
             // As in the live machine, unreadable data ends the batch but not the session.
-            let _unreadable_rest = self.timeline.push_batch(self.context, batch);
+            let _unreadable_rest = timeline.push_batch(self.context, batch);
         }
     }
 
     /// Returns all changes after the last batch.
     #[must_use]
-    pub fn finish(mut self) -> Vec<NumberedChange> {
-        self.timeline.finish(self.context);
-        self.timeline.numbered_changes_since(0, usize::MAX)
+    pub fn finish(self) -> FeedChanges {
+        let changes = |mut timeline: Timeline| {
+            timeline.finish(self.context);
+            timeline.numbered_changes_since(0, usize::MAX)
+        };
+        FeedChanges {
+            detected: changes(self.timeline),
+            recomputed: self.recomputed.map(changes),
+        }
     }
+}
+
+/// The changes of a completed session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FeedChanges {
+    /// The changes as they were detected while the session was live.
+    pub detected: Vec<NumberedChange>,
+    /// The changes of the timeline of all batches, if some came too late to be detected live.
+    pub recomputed: Option<Vec<NumberedChange>>,
 }
 
 #[cfg(test)]

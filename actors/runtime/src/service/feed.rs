@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use porchlight_core::context::SessionContext;
 use porchlight_core::privacy::SessionAccess;
-use porchlight_core::session::feed::Feed;
+use porchlight_core::session::feed::{Feed, FeedChanges};
 use porchlight_core::timeline::NumberedChange;
 use porchlight_ports::{SessionRow, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
@@ -98,7 +98,7 @@ impl Service {
         &self,
         row: &SessionRow,
         end: &SessionEnd,
-    ) -> StoreResult<Vec<NumberedChange>> {
+    ) -> StoreResult<FeedChanges> {
         // Each computation takes as long as a scoring, so only a few run concurrently and the
         // others wait.
         static COMPUTATIONS: Semaphore = Semaphore::const_new(FEEDS_COMPUTED_MAX);
@@ -135,7 +135,7 @@ impl Service {
         &self,
         session_id: SessionId,
         mut feed: Feed<'_>,
-    ) -> StoreResult<Result<Vec<NumberedChange>, u32>> {
+    ) -> StoreResult<Result<FeedChanges, u32>> {
         let (mut from_seq, mut last) = (0, 0);
         loop {
             let page = self

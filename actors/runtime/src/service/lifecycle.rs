@@ -187,10 +187,14 @@ impl Service {
             }
             return Ok(row.clone());
         }
-        let ended_at = command
-            .ended_at
-            .unwrap_or_else(|| now.max(row.start.started_at));
-        check_ended_at(&row.start, ended_at, now)?;
+        let ended_at = match command.ended_at {
+            Some(ended_at) => {
+                check_ended_at(&row.start, ended_at, now)?;
+                ended_at
+            }
+            // The clock may have been set back since the start.
+            None => now.max(row.start.started_at),
+        };
         let end = SessionEnd {
             ended_at,
             completed_at: now,

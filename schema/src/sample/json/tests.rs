@@ -119,6 +119,9 @@ fn the_error_points_at_a_bad_sample() {
         ),
         (r#"{"t":1,"kind":"mark","name":""}"#, "/samples/0/name"),
         (r#"{"t":1}"#, "/samples/0/kind"),
+        (r#"{"kind":"radio"}"#, "/samples/0/t"),
+        (r#"{"t":-1,"kind":"radio"}"#, "/samples/0/t"),
+        (r#"{"t":"x","kind":"radio"}"#, "/samples/0/t"),
         ("7", "/samples/0"),
     ];
     for (sample, pointer) in cases {
@@ -186,7 +189,8 @@ fn the_batch_itself_is_checked() {
             "{text}"
         );
     }
-    let many = batch(&vec!["{\"kind\":\"none\"}"; crate::limits::BATCH_SAMPLES_MAX + 1].join(","));
+    let many =
+        batch(&vec!["{\"kind\":\"none\",\"t\":0}"; crate::limits::BATCH_SAMPLES_MAX + 1].join(","));
     // This holds even if its content is invalid too.
     for seq in ["17", "-1", "null", "\"x\""] {
         let many = many.replacen("17", seq, 1);

@@ -70,8 +70,9 @@ pub(super) struct Phone {
     pub(super) mute: bool,
     /// The step to which the phone's barometer rounds, hPa.
     pub(super) round_hpa: Option<f64>,
-    /// The seconds from fix to fix.
+    /// The seconds from fix to fix, and from one report of the step counter to the next.
     pub(super) fix_every: f64,
+    pub(super) count_every: f64,
     /// The speed at which it drives, walks, climbs stairs and rides, m/s.
     pub(super) drive_mps: f64,
     pub(super) walk_mps: f64,
@@ -134,6 +135,7 @@ impl Phone {
             mute: false,
             round_hpa: None,
             fix_every: 1.0,
+            count_every: 1.0,
             drive_mps: 9.0,
             walk_mps: 1.3,
             stairs_mps: 0.3,
@@ -231,7 +233,9 @@ impl Phone {
         };
         self.steps += cadence;
         let count = self.steps as u64;
-        self.say("steps", json!({ "count": count }));
+        if self.t % self.count_every == 0.0 {
+            self.say("steps", json!({ "count": count }));
+        }
         let (spread, vertical) = match gait {
             Gait::Rests => (0.04, 0.0),
             Gait::Walks => (2.0, 0.0),

@@ -1,9 +1,13 @@
-//! Tests step counters that stop or are corrected.
+//! Tests step counters that stop, are corrected, or report rarely.
 
+use porchlight_schema::insight::ReasonCode::{DeliveredToRightDoorstep, FullAttempt};
 use porchlight_schema::sample::json::decode_batch;
 
 use super::acts::twice;
+use super::errands::house;
+use super::phone::{Error, Phone};
 use super::script::Script;
+use super::{assert_sound, spans};
 use crate::score::MarkName;
 use crate::session::replay::Replay;
 
@@ -49,4 +53,25 @@ fn a_corrected_count_is_no_walk() {
         .collect();
     assert_eq!(steps[..6], [0, 0, 2, 2, 2, 2]);
     assert!(steps[6] <= 65, "{}", steps[6]);
+}
+
+/// A phone that measures no motion reports its count every ten seconds or every minute. Its fixes show the walks and the
+/// stay at the door, as on a phone without a counter.
+#[test]
+fn a_counter_that_reports_rarely_hides_no_walk_and_no_stay() {
+    for count_every in [10.0, 30.0, 60.0] {
+        for (error, seed) in [(Error::None, 1), (Error::Dice, 2), (Error::Wander, 3)] {
+            let mut phone = Phone::new(error, seed).without(&["motion"]);
+            phone.count_every = count_every;
+            let score = house(phone).score();
+            let name = format!("every {count_every} s, {error:?}");
+            assert_sound(&name, &score);
+            assert_eq!(
+                score.reason_codes,
+                [FullAttempt, DeliveredToRightDoorstep],
+                "{name}: {:?}",
+                spans(&score)
+            );
+        }
+    }
 }

@@ -95,6 +95,10 @@ impl Live {
     }
 
     fn computed(&self) -> Vec<NumberedChange> {
+        self.feed().detected
+    }
+
+    fn feed(&self) -> FeedChanges {
         let mut feed = Feed::new(
             &self.context,
             ENDED,
@@ -146,6 +150,16 @@ fn events_after_the_end_are_not_emitted() {
     assert_eq!(live.computed(), before);
 }
 
+/// Returns the changes of the timeline of all batches, in order.
+fn of_all_batches(live: &Live) -> Vec<NumberedChange> {
+    let mut timeline = Timeline::new(&live.context);
+    for (_, batch) in live.journal.values() {
+        timeline.push_batch(&live.context, batch).unwrap();
+    }
+    timeline.finish(&live.context);
+    timeline.numbered_changes_since(0, usize::MAX)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -161,5 +175,8 @@ proptest! {
         let computed = live.computed();
         prop_assert!(live.changes.len() <= computed.len());
         prop_assert_eq!(&live.changes[..], &computed[..live.changes.len()]);
+        let feed = live.feed();
+        prop_assert_eq!(feed.recomputed.is_some(), !live.skipped_gaps.is_empty());
+        prop_assert_eq!(feed.recomputed.unwrap_or(feed.detected), of_all_batches(&live));
     }
 }
