@@ -231,7 +231,8 @@ crate::parameters::table! {
         /// The distance from the address in metres from which a stay beside it was at another door.
         /// In simulations, positions of stays at the right door are nearer.
         BESIDE_CLEAR_M: f32 = 30.0;
-        /// The same limit as [`BESIDE_CLEAR_M`] in uncertainties; both must be exceeded.
+        /// The least distance of a stay beside the address, in uncertainties, in addition to
+        /// [`BESIDE_CLEAR_M`].
         BESIDE_CLEAR_SIGMAS: f32 = 4.0;
         /// The least time at the address's door that is an attempt, if the drop-off was at another
         /// door: longer than a look at the name plate.
