@@ -163,7 +163,7 @@ fn health(
         @if !endpoint.enabled {
             (notice(Notice::Note, "Paused. New events are queued and held until you resume."))
         } @else if let Some((cause, count)) = deliveries.most_common_cause() {
-            (notice(Notice::Bad, &format!("{} of the last {} deliveries are failing. Most common cause: {}.", thousands(waiting), thousands(deliveries.seen), cause_text(cause, count))))
+            (notice(Notice::Bad, &format!("Failing deliveries of the last 24 hours: {}. Most common cause: {}.", thousands(waiting), cause_text(cause, count))))
         } @else if deliveries.seen > 0 {
             (notice(Notice::Good, "All deliveries succeed."))
         }
@@ -197,7 +197,7 @@ fn statuses(deliveries: &Deliveries) -> Markup {
             ul.bars { @for status in ORDER {
                 @let (count, since) = if status == DeliveryStatus::Failed { (deliveries.of(status), deliveries.since_failed) } else { (deliveries.of(status), deliveries.since) };
                 @if count > 0 || matches!(status, DeliveryStatus::Delivered | DeliveryStatus::Failed | DeliveryStatus::Retrying) {
-                    li { a href=(list_address("deliveries", &[("status", status.as_str())], Some(since))) { (layout::status(status)) } (bar(count, deliveries.seen, tone(status))) span.num { (thousands(count)) } span.num.faint { (percent(count, deliveries.seen)) } }
+                    li { a href=(list_address("deliveries", &[("status", status.as_str())], Some(since))) { (layout::status(status)) } (bar(count, deliveries.seen.max(count), tone(status))) span.num { (thousands(count)) } span.num.faint { (percent(count, deliveries.seen.max(count))) } }
                 }
             } }
             @if deliveries.is_truncated { p.faint { "Counted over the last " (thousands(deliveries.seen)) ", since " (layout::clock(deliveries.since)) " " (layout::zone()) "." } }
