@@ -1,6 +1,7 @@
 //! The composition root, the only module that knows every part. It builds the service from a
 //! configuration, runs it until it must stop, and drains it in the order of the data flow.
 
+mod arbiters;
 mod logging;
 
 use std::net::SocketAddr;
@@ -10,7 +11,6 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use actix_rt::{Arbiter, ArbiterHandle};
 use anyhow::{Context, anyhow};
 use porchlight_actors::registry::DEFER_FROM_BATCHES_PER_SEC;
 use porchlight_actors::scoring::ScoringPool;
@@ -22,7 +22,7 @@ use porchlight_keys::CreateKeyRequest;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
 use porchlight_ports::{Clock, Entropy, SingleNode, Wake};
-use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_MS_MAX, SCORING_ACTORS_MAX};
+use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_MS_MAX};
 use porchlight_world::{SystemClock, SystemEntropy};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -37,6 +37,7 @@ use crate::ops::client::OpsClient;
 use crate::retention::{RetentionStatus, Sweeper};
 use crate::transport::{HttpTransport, TransportSettings};
 use crate::{listener, notify, ops, receipts, telemetry};
+use arbiters::Arbiters;
 pub use logging::Logging;
 
 /// The exit code when the store cannot continue: acknowledged data is safe, and a restart recovers.
@@ -125,7 +126,7 @@ struct App {
     connections: Connections,
     /// The maximum time for which the service answers open connections during a stop.
     drain_grace: Duration,
-    arbiters: Vec<Arbiter>,
+    arbiters: Arbiters,
     /// This process as a node of a cluster.
     node: Option<Node>,
 }
@@ -135,16 +136,12 @@ impl App {
         let metrics = telemetry::install_metrics()?;
         let map = config.map.open()?;
         let cores = available_parallelism().map_or(1, usize::from);
-        let arbiters: Vec<_> = (0..cores + SCORING_ACTORS_MAX)
-            .map(|_| Arbiter::new())
-            .collect();
-        let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
+        let actors = Arbiters::start(cores);
         let mut node = Node::of(&config.cluster)?;
-        let actors = (&handles[..cores], &handles[cores..]);
         let receiver: Arc<OnceLock<Service>> = Arc::default();
         let (store, secrets) = open_with_keys(&config, &receiver, node.as_ref()).await?;
         let (service, webhooks) =
-            build_service(&config, actors, &store, &secrets, node.as_ref(), &receiver)?;
+            build_service(&config, &actors, &store, &secrets, node.as_ref(), &receiver)?;
         if node.is_none() {
             let sessions = service
                 .recover()
@@ -153,7 +150,7 @@ impl App {
             tracing::info!(sessions, "sessions recovered");
         }
         start_privacy(&config, &service, &webhooks, &secrets).await?;
-        telemetry::watch(&handles, &config.store.path);
+        telemetry::watch(&actors.handles(), &config.store.path);
 
         let retention = start_retention(&config, &store, &service).await?;
         let (public, api) = listener::serve(
@@ -198,7 +195,7 @@ impl App {
             servers,
             connections: public.connections,
             drain_grace: Duration::from_millis(drain_grace_ms.unsigned_abs()),
-            arbiters,
+            arbiters: actors,
             node,
         })
     }
@@ -236,9 +233,7 @@ impl App {
         {
             tracing::error!("the last lines of the audit log could not be written");
         }
-        for arbiter in &self.arbiters {
-            arbiter.stop();
-        }
+        self.arbiters.stop();
         self.store.close().await;
         Ok(())
     }
@@ -339,7 +334,7 @@ async fn start_retention(
 
 fn build_service(
     config: &Config,
-    (sessions, scoring): (&[ArbiterHandle], &[ArbiterHandle]),
+    arbiters: &Arbiters,
     store: &OpenStore,
     secrets: &SecretKeys,
     node: Option<&Node>,
@@ -355,7 +350,7 @@ fn build_service(
     let ownership = store.ownership(clock.now());
     let peers = node.map_or_else(|| Arc::new(SingleNode { generation: 0 }) as _, Node::peers);
     let webhooks = Webhooks::start(
-        sessions,
+        &arbiters.webhooks,
         WebhookParts {
             outbox: store.outbox(),
             transport: Arc::new(transport),
@@ -382,8 +377,8 @@ fn build_service(
             ownership,
             peers,
         },
-        arbiters: sessions.to_vec(),
-        scoring: ScoringPool::start(scoring, shared, clock, wake),
+        arbiters: arbiters.sessions.clone(),
+        scoring: ScoringPool::start(&arbiters.scoring, shared, clock, wake),
         shares: config.limits.shares(),
         defer_from_per_sec: DEFER_FROM_BATCHES_PER_SEC,
     });

@@ -186,6 +186,9 @@ pub const TENANT_LISTS_AT_ONCE_MAX: u64 = 8;
 pub const TENANT_LARGE_BODIES_AT_ONCE_MAX: usize = 1;
 /// Number of processors of a node per large body that it unpacks and decodes at the same time.
 pub const LARGE_BODY_PROCESSORS: usize = 2;
+/// Minimum number of large bodies that a node unpacks and decodes at the same time: more than a
+/// tenant's, so that one tenant alone cannot occupy a node.
+pub const NODE_LARGE_BODIES_AT_ONCE_MIN: usize = 2;
 /// Number of unpacked bytes above which a body or line waits for its turn and is decoded outside of
 /// the workers. Decoding this many bytes takes about half a millisecond; a minute of motion at 50
 /// Hz has about as many.
@@ -213,6 +216,9 @@ pub const LIGHT_TENANT_PARTS: u32 = 4;
 /// Only light tenants may use the room beyond the node's limit, which is one part in this many of
 /// that limit. So a tenant that fills a node leaves this room to the others.
 pub const LIGHT_TENANT_ROOM_PARTS: u32 = 8;
+/// Minimum number of batches in that room: two light tenants may use all of their part at the lowest
+/// limit of a node, at which a share of that limit would be small.
+pub const LIGHT_TENANT_ROOM_MIN: u32 = 2 * INGEST_BATCHES_MIN / LIGHT_TENANT_PARTS;
 
 // --- A session (contract 2, 3, 9) ---------------------------------------------------------------
 

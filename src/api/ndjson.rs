@@ -32,7 +32,7 @@ use porchlight_http::background;
 use porchlight_http::body::stream::BodyStream;
 use porchlight_http::body::{self, Limits};
 use porchlight_http::problem::{Code, Problem};
-use porchlight_http::request_context::{RequestContext, session_not_found, share_exceeded};
+use porchlight_http::request_context::{RequestContext, session_not_found};
 use porchlight_observe::streams::{Open, StreamEnd, StreamKind, StreamMetrics};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
@@ -314,8 +314,8 @@ impl Gateway {
             .await
         {
             Ok(permit) => permit,
-            Err(exceeded) => {
-                return self.refuse(LineAnswer::of_none(), share_exceeded(exceeded));
+            Err(refused) => {
+                return self.refuse(LineAnswer::of_none(), not_admitted(refused.into()));
             }
         };
         let decoding = background::run(move || decode_line(&line));

@@ -75,6 +75,10 @@ pub(super) fn not_admitted(error: AdmitError) -> Problem {
             Code::Overloaded,
             "The node has too many requests in flight; the batch was not read.",
         ),
+        AdmitError::LargeBodiesFull => Problem::new(
+            Code::Overloaded,
+            "The node decodes too many large bodies; the batch was not decoded.",
+        ),
         AdmitError::TenantFull(exceeded) => share_exceeded(exceeded),
         AdmitError::Draining => Problem::new(Code::Draining, "The service is stopping."),
     }
@@ -97,7 +101,7 @@ impl Account for BodyAccount<'_> {
 ///
 /// # Errors
 ///
-/// Returns 400, 413, 422; 429 if no permit was free in time.
+/// Returns 400, 413, 422; 429 or 503 if no permit of the tenant or of the node was free in time.
 pub(super) async fn decode_body(
     format: Format,
     body: Body,

@@ -18,7 +18,7 @@ use porchlight_schema::session::Tenant;
 use tokio::sync::Semaphore;
 
 use large_bodies::LargeBodies;
-pub use large_bodies::{LargeBodyPermit, large_bodies_at_once};
+pub use large_bodies::{LargeBodyPermit, LargeBodyRefused, large_bodies_at_once};
 
 /// A tenant has used up one of its shares of this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +35,7 @@ pub struct ShareExceeded {
 pub struct TenantShares {
     limits: ShareLimits,
     tenants: DashMap<Tenant, Arc<TenantUsage>>,
-    /// The turns of this node for large bodies.
+    /// The permits of this node for large bodies.
     large_bodies: Arc<Semaphore>,
 }
 
@@ -133,9 +133,9 @@ impl TenantUsage {
     ///
     /// The share is used up.
     pub fn hold(self: &Arc<Self>, share: Share) -> Result<SharePermit, ShareExceeded> {
-        let permit = self.acquire_over_limit(share);
+        let (permit, before) = self.acquire(share);
         let limit = limit_of(&self.limits, share);
-        if limit > 0 && self.used(share).load(Ordering::Relaxed) > limit {
+        if limit > 0 && before >= limit {
             return Err(exceeded(share, RETRY_AFTER_SEC));
         }
         Ok(permit)
@@ -144,11 +144,14 @@ impl TenantUsage {
     /// Counts one more use of a share regardless of its limit, for an object that exists already.
     #[must_use]
     pub fn acquire_over_limit(self: &Arc<Self>, share: Share) -> SharePermit {
-        self.used(share).fetch_add(1, Ordering::Relaxed);
-        SharePermit {
-            usage: Arc::clone(self),
-            share,
-        }
+        self.acquire(share).0
+    }
+
+    /// Counts one more use of a share, and returns its permit and the number of uses before.
+    fn acquire(self: &Arc<Self>, share: Share) -> (SharePermit, u64) {
+        let before = self.used(share).fetch_add(1, Ordering::Relaxed);
+        let usage = Arc::clone(self);
+        (SharePermit { usage, share }, before)
     }
 
     /// Counts additional in-flight bytes regardless of the limit, and returns whether the share
@@ -181,8 +184,8 @@ impl TenantUsage {
     ///
     /// # Errors
     ///
-    /// No permit was free in time: the tenant has too many large bodies in flight.
-    pub async fn acquire_large_body(&self) -> Result<LargeBodyPermit, ShareExceeded> {
+    /// No permit was free in time: see [`LargeBodyRefused`].
+    pub async fn acquire_large_body(&self) -> Result<LargeBodyPermit, LargeBodyRefused> {
         self.large_bodies.acquire().await
     }
 

@@ -4,6 +4,7 @@
 
 mod actor;
 mod configuration;
+mod operations;
 mod presence;
 mod remembered;
 mod request;
@@ -27,7 +28,7 @@ use porchlight_ports::{
     Answer, Clock, Endpoint, Entropy, Nudge, OutboundRequest, Outbox, Ownership, Peers, SecretSeal,
     StoreError, Transport,
 };
-use porchlight_schema::ids::{MessageId, SessionId};
+use porchlight_schema::ids::{MessageId, SessionId, ShardSet};
 use porchlight_schema::limits::WHEEL_AHEAD_MS;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
@@ -194,7 +195,7 @@ impl fmt::Debug for Webhooks {
 
 impl Webhooks {
     /// Starts the scan, which immediately finds everything that is due. Actors run on these
-    /// arbiters, of which there must be at least one.
+    /// arbiters, of which there must be at least one, and which run no other actors.
     #[must_use]
     pub fn start(arbiters: &[ArbiterHandle], parts: WebhookParts) -> Self {
         let inner = Arc::new(Inner {
@@ -327,8 +328,7 @@ impl Webhooks {
     /// passed. Returns whether everything was committed in time.
     pub async fn drain(&self, within: Duration) -> bool {
         self.inner.draining.store(true, Ordering::Release);
-        let tenants: Vec<Tenant> = self.inner.actors.iter().map(|entry| *entry.key()).collect();
-        for tenant in tenants {
+        for tenant in self.inner.tenants_of(ShardSet::ALL) {
             self.inner.command(tenant, WebhookCommand::Drain);
         }
         let drained = async {

@@ -20,6 +20,11 @@ const _: () = assert!(
     "the largest batch fits into a tenant's share, packed and unpacked"
 );
 const _: () = assert!(LIGHT_TENANT_ROOM_PARTS > 1 && LIGHT_TENANT_PARTS > 1);
+const _: () = assert!(
+    LIGHT_TENANT_ROOM_MIN <= INGEST_BATCHES_MAX / LIGHT_TENANT_ROOM_PARTS,
+    "the room at the highest limit is a part of that limit"
+);
+const _: () = assert!(NODE_LARGE_BODIES_AT_ONCE_MIN > TENANT_LARGE_BODIES_AT_ONCE_MAX);
 const _: () = assert!(2 * SOCKET_PING_MS < SOCKET_SILENCE_MS_MAX);
 const _: () = assert!(ANSWER_WRITTEN_MS_MAX < UNREAD_MS_MAX as u64);
 const _: () = assert!(KEY_REMEMBERED_MS_MAX + SOCKET_PING_MS < REVOKED_MS_MAX);

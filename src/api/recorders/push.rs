@@ -163,7 +163,7 @@ impl Received {
     ///
     /// # Errors
     ///
-    /// Returns 429 if no permit was free in time.
+    /// Returns 429 or 503 if no permit of the tenant or of the node was free in time.
     async fn parse(
         mut self,
         parse: fn(&[u8]) -> Result<Message, PayloadError>,

@@ -2,9 +2,10 @@
 //! of the next one.
 
 mod answers;
+mod in_progress;
 mod next;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::limits::{
@@ -14,6 +15,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::window::{Wait, Window};
 use super::{Change, Effect, Input, ManualRetry, Mode, Queued};
+use in_progress::LanesInProgress;
 
 /// Limits on an endpoint's concurrent attempts and on its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +90,11 @@ enum Class {
     Retry,
 }
 
+impl Class {
+    /// The number of classes.
+    const COUNT: usize = 3;
+}
+
 /// The operation of a lane in progress that awaits its answer.
 #[derive(Debug)]
 enum Stage {
@@ -142,7 +149,7 @@ pub struct EndpointMachine {
     mode: Mode,
     window: Window,
     manual: BTreeMap<(TimestampMs, MessageId), ManualRetry>,
-    in_progress: BTreeMap<SessionId, LaneInProgress>,
+    in_progress: LanesInProgress,
     /// The number of quick permits. It falls with timeouts that found no room among the slow
     /// attempts and rises with responses.
     allowed: usize,
@@ -151,8 +158,6 @@ pub struct EndpointMachine {
     /// The time until which the receiver counts as hanging on some sessions. Until then, an
     /// operation that finds no quick permit may begin with a slow permit.
     hanging_until: TimestampMs,
-    /// The lanes whose last attempt timed out. Their next attempt begins with a slow permit.
-    timed_out: BTreeSet<SessionId>,
     wanted: Wanted,
     loading: bool,
     /// Whether a wake arrived while a list was being read; the list does not contain its message.
@@ -190,11 +195,10 @@ impl EndpointMachine {
             mode,
             window: Window::default(),
             manual: BTreeMap::new(),
-            in_progress: BTreeMap::new(),
+            in_progress: LanesInProgress::default(),
             allowed: policy.in_flight_max,
             usual_ms: USUAL_MS_FIRST,
             hanging_until: beginning,
-            timed_out: BTreeSet::new(),
             wanted: Wanted::ALL,
             loading: false,
             woken_while_loading: false,
@@ -265,10 +269,7 @@ impl EndpointMachine {
     /// Returns the number of operations in progress that hold a slow permit.
     #[must_use]
     pub fn slow_in_flight(&self) -> usize {
-        self.in_progress
-            .values()
-            .filter(|busy| busy.is_slow)
-            .count()
+        self.in_progress.slow()
     }
 
     /// Returns the number of lanes in memory.
@@ -290,16 +291,14 @@ impl EndpointMachine {
         let ready = self.window.first_ready().map(|(id, _)| id.made_at());
         let due = self.window.first_due().map(|(due_at, _)| due_at);
         let due = due.filter(|&due_at| due_at <= now);
-        let under_way = self
-            .in_progress
-            .values()
-            .filter_map(|busy| match &busy.stage {
-                Stage::Sending { attempted, .. } => {
-                    Some(attempted.due_at.unwrap_or(attempted.id.made_at()))
-                }
-                _ => None,
-            });
-        under_way.chain(ready).chain(due).min()
+        let under_way = self.in_progress.oldest_due();
+        under_way.into_iter().chain(ready).chain(due).min()
+    }
+
+    /// Checks what the machine remembers about the lanes in progress against the lanes themselves.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        self.in_progress.check();
     }
 
     /// Takes lanes with new messages into the window. If the window is full, or if the store may
@@ -310,9 +309,13 @@ impl EndpointMachine {
             return;
         }
         for lane in lanes {
-            if let Some(busy) = self.in_progress.get_mut(&lane) {
-                busy.has_new_message = true;
-            } else if self.more_ready
+            let known = self
+                .in_progress
+                .update(lane, |busy| busy.has_new_message = true);
+            if known.is_some() {
+                continue;
+            }
+            if self.more_ready
                 || self.wanted.ready
                 || self.loading
                 || self.window.ready_len() >= self.ready_max()

@@ -156,6 +156,7 @@ impl World {
             for effect in self.machine.handle(self.now, generation, input) {
                 self.perform(effect);
             }
+            self.machine.check();
             let slow = self.machine.slow_in_flight();
             assert!(slow <= self.policy.slow_max);
             assert!(self.machine.in_flight() - slow <= self.policy.in_flight_max);

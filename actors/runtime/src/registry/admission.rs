@@ -16,7 +16,7 @@ use porchlight_schema::limits::{
 use super::ingest_limiter::{InFlightBatch, IngestLimiter};
 use super::remote_sessions::RemoteState;
 use crate::session::Handle;
-use crate::shares::{LargeBodyPermit, ShareExceeded, TenantShares, TenantUsage};
+use crate::shares::{LargeBodyPermit, LargeBodyRefused, ShareExceeded, TenantShares, TenantUsage};
 
 /// The reason why a batch was not admitted. The client may retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +31,9 @@ pub enum AdmitError {
     /// batches that wait for their sessions' actors.
     #[error("too much is in flight")]
     NodeFull,
+    /// This node unpacks and decodes large bodies of other tenants.
+    #[error("too many large bodies are in flight")]
+    LargeBodiesFull,
     /// This node is stopping.
     #[error("the service is stopping")]
     Draining,
@@ -163,8 +166,10 @@ impl Admission {
         uptime_ms: i64,
     ) -> Result<Option<Permit>, AdmitError> {
         if !self.is_draining() {
+            // A start that is refused for another reason uses up no part of the rate.
+            let permit = self.admit_body(usage)?;
             usage.start_session(uptime_ms)?;
-            return self.admit_body(usage).map(Some);
+            return Ok(Some(permit));
         }
         if self.has_room(usage) {
             Ok(None)
@@ -233,6 +238,15 @@ impl Admission {
     }
 }
 
+impl From<LargeBodyRefused> for AdmitError {
+    fn from(refused: LargeBodyRefused) -> Self {
+        match refused {
+            LargeBodyRefused::Tenant(exceeded) => Self::TenantFull(exceeded),
+            LargeBodyRefused::Node => Self::LargeBodiesFull,
+        }
+    }
+}
+
 impl Permit {
     fn new(admission: &Arc<Admission>, usage: &Arc<TenantUsage>) -> Self {
         admission.permits.fetch_add(1, Ordering::Relaxed);
@@ -289,12 +303,15 @@ impl Permit {
     ///
     /// # Errors
     ///
-    /// No permit was free in time: the tenant has too many large bodies in flight.
+    /// No permit was free in time: the tenant or the node has too many large bodies in flight.
     pub async fn begin_large_body(&mut self) -> Result<(), AdmitError> {
         if self.large_body.is_none() {
             let permit = self.usage.acquire_large_body().await;
-            self.large_body = Some(permit.inspect_err(|_| {
-                Metrics::get().on_batch(BatchOutcome::TenantFull);
+            self.large_body = Some(permit.inspect_err(|refused| {
+                Metrics::get().on_batch(match refused {
+                    LargeBodyRefused::Tenant(_) => BatchOutcome::TenantFull,
+                    LargeBodyRefused::Node => BatchOutcome::NodeFull,
+                });
             })?);
         }
         Ok(())
@@ -318,5 +335,40 @@ impl Drop for Permit {
             admission.end_in_flight(counted);
         }
         admission.permits.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_observe::shares::Share;
+    use porchlight_schema::ids::OrganizationId;
+    use porchlight_schema::session::{Env, Tenant};
+
+    use super::*;
+
+    #[test]
+    fn a_start_that_a_full_node_refuses_uses_up_no_part_of_the_rate() {
+        let admission = Arc::new(Admission::new(ShareLimits {
+            session_starts_per_sec: 1,
+            ..ShareLimits::default()
+        }));
+        let usage = admission.shares().of(Tenant {
+            organization_id: OrganizationId::from_bytes([1; 16]),
+            env: Env::Sandbox,
+        });
+        let full = &admission.in_flight_bytes;
+        full.store(NODE_IN_FLIGHT_BYTES_MAX, Ordering::Relaxed);
+        for _ in 0..10 {
+            let refused = admission.admit_start(&usage, 0);
+            assert_eq!(refused.unwrap_err(), AdmitError::NodeFull);
+        }
+        full.store(0, Ordering::Relaxed);
+        // A rate of one per second has a burst of two.
+        assert!(admission.admit_start(&usage, 0).is_ok());
+        assert!(admission.admit_start(&usage, 0).is_ok());
+        let refused = admission.admit_start(&usage, 0).unwrap_err();
+        let is_rate = |error| matches!(error, AdmitError::TenantFull(exceeded) if exceeded.share == Share::SessionStarts);
+        assert!(is_rate(refused));
+        assert_eq!(admission.bodies_in_flight(), 0);
     }
 }

@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use porchlight_core::admission::{AdmissionLimit, Interval};
 use porchlight_observe::Metrics;
-use porchlight_schema::limits::{LIGHT_TENANT_PARTS, LIGHT_TENANT_ROOM_PARTS};
+use porchlight_schema::limits::{
+    LIGHT_TENANT_PARTS, LIGHT_TENANT_ROOM_MIN, LIGHT_TENANT_ROOM_PARTS,
+};
 use tokio::time::Instant;
 
 use crate::shares::TenantUsage;
@@ -76,7 +78,8 @@ impl IngestLimiter {
             return true;
         }
         self.was_full.store(true, Relaxed);
-        self.is_light(usage) && under_way < limit + limit / LIGHT_TENANT_ROOM_PARTS
+        let room = (limit / LIGHT_TENANT_ROOM_PARTS).max(LIGHT_TENANT_ROOM_MIN);
+        self.is_light(usage) && under_way < limit + room
     }
 
     /// Returns whether a tenant has only a small part of the node's batches in flight.
@@ -152,5 +155,43 @@ impl Drop for InFlightBatch<'_> {
     fn drop(&mut self) {
         self.gate.under_way.fetch_sub(1, Relaxed);
         self.usage.batches().fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_core::shares::ShareLimits;
+    use porchlight_schema::ids::OrganizationId;
+    use porchlight_schema::limits::INGEST_BATCHES_MIN;
+    use porchlight_schema::session::{Env, Tenant};
+
+    use super::*;
+    use crate::shares::TenantShares;
+
+    #[test]
+    fn a_burst_of_a_light_tenant_fits_beside_a_tenant_that_fills_a_slow_node() {
+        let limiter = IngestLimiter::default();
+        limiter.limit.store(INGEST_BATCHES_MIN, Relaxed);
+        let shares = TenantShares::new(ShareLimits::default());
+        let [heavy, light, other] = [1, 2, 3].map(|number| {
+            shares.of(Tenant {
+                organization_id: OrganizationId::from_bytes([number; 16]),
+                env: Env::Sandbox,
+            })
+        });
+        let begin_all = |usage| {
+            let mut begun = Vec::new();
+            while limiter.has_room(usage) {
+                begun.push(limiter.begin(usage, Duration::ZERO));
+            }
+            begun
+        };
+        let flood = begin_all(&heavy);
+        assert_eq!(flood.len(), 64);
+        let burst = begin_all(&light);
+        assert_eq!(burst.len(), 16, "a light tenant's part of the limit");
+        let second = begin_all(&other);
+        assert_eq!(second.len(), 16, "another light tenant's part");
+        assert!(!limiter.has_room(&heavy));
     }
 }

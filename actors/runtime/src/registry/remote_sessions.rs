@@ -83,11 +83,84 @@ impl RemoteSessions {
     /// comparison.
     fn make_room(&self) {
         if self.sessions.len() >= REMOTE_SESSIONS_MAX {
-            self.sessions.retain(|_, remote| remote.is_valid());
+            self.evict_unless(RemoteSession::is_valid);
             // If all entries are fresh, all are evicted; their sessions are looked up again.
             if self.sessions.len() >= REMOTE_SESSIONS_MAX {
-                self.sessions.clear();
+                self.evict_unless(|_| false);
             }
         }
+    }
+
+    /// Evicts the entries that are not kept and not in use. A batch in flight is counted in its
+    /// entry: if the entry were evicted, the session would have a second count that begins at 0.
+    fn evict_unless(&self, is_kept: impl Fn(&RemoteSession) -> bool) {
+        let is_in_use = |remote: &RemoteSession| Arc::strong_count(&remote.state) > 1;
+        self.sessions
+            .retain(|_, remote| is_in_use(remote) || is_kept(remote));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use porchlight_core::shares::ShareLimits;
+    use porchlight_schema::ids::OrganizationId;
+    use porchlight_schema::session::{Address, Env, Point, SessionType};
+    use porchlight_schema::time::TimestampMs;
+
+    use super::*;
+    use crate::shares::TenantShares;
+
+    const NOW: TimestampMs = TimestampMs(1_763_636_100_000);
+
+    fn start(number: usize) -> SessionStart {
+        SessionStart {
+            session_id: SessionId::new(NOW, number as u128),
+            tenant: Tenant {
+                organization_id: OrganizationId::new(NOW, 7),
+                env: Env::Sandbox,
+            },
+            delivery_id: String::new(),
+            external_rider_id: String::new(),
+            session_type: SessionType::Delivery,
+            address: Address {
+                line1: String::new(),
+                city: String::new(),
+                country: String::new(),
+                point: Point { lat: 0.0, lng: 0.0 },
+                unit: None,
+                floor: None,
+                accuracy_m: 20.0,
+                storey_height_m: None,
+                entrance: None,
+                gates: Vec::new(),
+            },
+            device: None,
+            started_at: NOW,
+            created_at: NOW,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_cache_keeps_the_counts_of_batches_in_flight() {
+        let (sessions, now) = (RemoteSessions::default(), Instant::now());
+        let usage = TenantShares::new(ShareLimits::default()).of(start(0).tenant);
+        let put = |number| sessions.put(&start(number), Arc::clone(&usage), now);
+        // A batch of the first session is in flight while many other sessions are looked up.
+        let batch = put(0).state;
+        batch.in_flight.fetch_add(1, Ordering::Relaxed);
+        for number in 1..2 * REMOTE_SESSIONS_MAX {
+            put(number);
+        }
+        assert!(sessions.sessions.len() <= REMOTE_SESSIONS_MAX);
+        assert_eq!(put(0).state.in_flight.load(Ordering::Relaxed), 1);
+        // The same after all entries have expired.
+        tokio::time::advance(Duration::from_millis(2 * REMOTE_SESSION_TTL_MS)).await;
+        for number in 0..2 * REMOTE_SESSIONS_MAX {
+            put(2 * REMOTE_SESSIONS_MAX + number);
+        }
+        assert!(sessions.sessions.len() <= REMOTE_SESSIONS_MAX);
+        assert_eq!(put(0).state.in_flight.load(Ordering::Relaxed), 1);
     }
 }

@@ -18,6 +18,7 @@ use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
+use super::operations::{Operating, Operations, ProcessResults};
 use super::presence::{NewMessages, Presence};
 use super::request::{EndpointSigner, OutgoingMessage, sent_body};
 use super::{Envelope, Inner, WebhookCommand};
@@ -36,6 +37,7 @@ pub(super) struct WebhookActor {
     inner: Arc<Inner>,
     presence: Arc<Presence>,
     loaded: Option<Loaded>,
+    operations: Operations<Self>,
     stopping: StopReason,
     /// The time since which there has been nothing to do.
     idle_since: Option<TimestampMs>,
@@ -57,6 +59,7 @@ impl WebhookActor {
             inner,
             presence,
             loaded: None,
+            operations: Operations::default(),
             stopping: StopReason::Shutdown,
             idle_since: None,
             reported: (0, 0, 0),
@@ -69,24 +72,22 @@ impl WebhookActor {
         ctx.stop();
     }
 
-    fn begin(&mut self, ctx: &mut Context<Self>) {
+    fn begin(&mut self) {
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
         let reading = async move { read_endpoint(&inner, tenant).await };
-        let reading = reading.into_actor(self).map(|endpoint, actor, ctx| {
+        self.operations.begin(reading, |actor, ctx, endpoint| {
             if actor.take_endpoint(ctx, endpoint) {
                 actor.feed(ctx, None, Input::Woken);
             }
         });
-        ctx.spawn(reading);
     }
 
-    fn read_endpoint(&mut self, ctx: &mut Context<Self>) {
+    fn read_endpoint(&mut self) {
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
         let reading = async move { read_endpoint(&inner, tenant).await };
-        let reading = reading.into_actor(self).map(|endpoint, actor, ctx| {
+        self.operations.begin(reading, |actor, ctx, endpoint| {
             actor.take_endpoint(ctx, endpoint);
         });
-        ctx.spawn(reading);
     }
 
     /// Applies the endpoint that was read. Returns `false` if the actor has no work left.
@@ -118,7 +119,7 @@ impl WebhookActor {
             loaded.read_at = now;
             return true;
         }
-        let (id, mode) = (endpoint.id, self.mode(&endpoint));
+        let (id, mode) = (endpoint.id, self.inner.mode_of(&endpoint));
         let Some(signer) = EndpointSigner::new(endpoint, self.inner.seal.as_ref()) else {
             tracing::error!(organization = %self.tenant.organization_id, endpoint = %id,
                 "a webhook secret cannot be opened with the keys that are configured");
@@ -147,10 +148,6 @@ impl WebhookActor {
             }
         }
         true
-    }
-
-    fn mode(&self, endpoint: &Endpoint) -> Mode {
-        self.inner.mode_of(endpoint)
     }
 
     /// Feeds an input to the machine and performs the resulting effects. `generation` is that of
@@ -211,10 +208,10 @@ impl WebhookActor {
                 due,
                 held,
                 manual,
-            } => self.load(ctx, ready, due, held, manual),
-            Effect::Read(lane, manual) => self.read(ctx, lane, manual),
-            Effect::Send(message, attempt) => self.send(ctx, message, attempt),
-            Effect::Commit(lane, change) => self.commit(ctx, lane, change),
+            } => self.load(ready, due, held, manual),
+            Effect::Read(lane, manual) => self.read(lane, manual),
+            Effect::Send(message, attempt) => self.send(message, attempt),
+            Effect::Commit(lane, change) => self.commit(lane, change),
             Effect::WakeAt(at) => {
                 let wait_ms = at.since_ms(self.inner.clock.now()).max(0);
                 let wait = Duration::from_millis(wait_ms.unsigned_abs());
@@ -247,7 +244,6 @@ impl WebhookActor {
 
     fn load(
         &mut self,
-        ctx: &mut Context<Self>,
         ready: Option<(TimestampMs, usize)>,
         due: Option<(TimestampMs, usize)>,
         held: Option<(TimestampMs, usize)>,
@@ -263,18 +259,16 @@ impl WebhookActor {
             let listing = inner.shown_listing(tenant, endpoint_id, ready, due, held, manual);
             (endpoint, listing.await)
         };
-        let loading = loading
-            .into_actor(self)
-            .map(move |(endpoint, listing), actor, ctx| {
-                if actor.take_endpoint(ctx, endpoint) {
-                    let listing = actor.ok(listing, "listing an outbox");
-                    actor.feed(ctx, Some(generation), Input::Loaded(listing));
-                }
-            });
-        ctx.spawn(loading);
+        let then = move |actor: &mut Self, ctx: &mut _, (endpoint, listing)| {
+            if actor.take_endpoint(ctx, endpoint) {
+                let listing = actor.ok(listing, "listing an outbox");
+                actor.feed(ctx, Some(generation), Input::Loaded(listing));
+            }
+        };
+        self.operations.begin(loading, then);
     }
 
-    fn read(&mut self, ctx: &mut Context<Self>, lane: SessionId, manual: Option<ManualRetry>) {
+    fn read(&mut self, lane: SessionId, manual: Option<ManualRetry>) {
         let Some((generation, endpoint_id)) = self.endpoint_in_generation() else {
             return;
         };
@@ -286,14 +280,13 @@ impl WebhookActor {
             }
             inner.outbox.lane(tenant, endpoint_id, lane, manual).await
         };
-        let reading = reading.into_actor(self).map(move |read, actor, ctx| {
+        self.operations.begin(reading, move |actor, ctx, read| {
             let read = actor.ok(read, "reading a lane");
             actor.feed(ctx, Some(generation), Input::Read(lane, read));
         });
-        ctx.spawn(reading);
     }
 
-    fn send(&mut self, ctx: &mut Context<Self>, message: Queued, attempt: u32) {
+    fn send(&mut self, message: Queued, attempt: u32) {
         let Some((generation, _)) = self.endpoint_in_generation() else {
             return;
         };
@@ -304,7 +297,7 @@ impl WebhookActor {
         let (inner, armed) = (Arc::clone(&self.inner), Arc::clone(&loaded.signer));
         let lane = message.session_id;
         if stale {
-            self.read_endpoint(ctx);
+            self.read_endpoint();
         }
         let sending = async move {
             let armed = if stale {
@@ -314,21 +307,19 @@ impl WebhookActor {
             };
             attempt_once(&inner, armed, message, attempt).await
         };
-        let sending = sending
-            .into_actor(self)
-            .map(move |(report, ends_at), actor, ctx| {
-                WebhookMetrics::get().on_attempt(&report, attempt, message.id.made_at());
-                if let Some((url, ends_at)) = ends_at {
-                    actor.inner.certificate_ends(actor.tenant, url, ends_at);
-                }
-                let random = actor.inner.entropy.random() as u64;
-                let input = Input::Attempted(lane, report, random);
-                actor.feed(ctx, Some(generation), input);
-            });
-        ctx.spawn(sending);
+        let then = move |actor: &mut Self, ctx: &mut _, (report, ends_at)| {
+            WebhookMetrics::get().on_attempt(&report, attempt, message.id.made_at());
+            if let Some((url, ends_at)) = ends_at {
+                actor.inner.certificate_ends(actor.tenant, url, ends_at);
+            }
+            let random = actor.inner.entropy.random() as u64;
+            let input = Input::Attempted(lane, report, random);
+            actor.feed(ctx, Some(generation), input);
+        };
+        self.operations.begin(sending, then);
     }
 
-    fn commit(&mut self, ctx: &mut Context<Self>, lane: SessionId, change: Change) {
+    fn commit(&mut self, lane: SessionId, change: Change) {
         let Some((generation, endpoint_id)) = self.endpoint_in_generation() else {
             return;
         };
@@ -343,16 +334,16 @@ impl WebhookActor {
             }
             Ok(waiting)
         };
-        let committing = committing.into_actor(self).map(move |waiting, actor, ctx| {
-            if waiting.is_ok() {
-                for update in &updates {
-                    WebhookMetrics::get().on_update(tenant, update);
+        self.operations
+            .begin(committing, move |actor, ctx, waiting| {
+                if waiting.is_ok() {
+                    for update in &updates {
+                        WebhookMetrics::get().on_update(tenant, update);
+                    }
                 }
-            }
-            let waiting = actor.ok(waiting, "committing a try");
-            actor.feed(ctx, Some(generation), Input::Committed(lane, waiting));
-        });
-        ctx.spawn(committing);
+                let waiting = actor.ok(waiting, "committing a try");
+                actor.feed(ctx, Some(generation), Input::Committed(lane, waiting));
+            });
     }
 
     fn ok<T>(&self, result: StoreResult<T>, doing: &'static str) -> Option<T> {
@@ -441,12 +432,19 @@ async fn attempt_once(
     )
 }
 
+impl Operating for WebhookActor {
+    fn operations(&mut self) -> &mut Operations<Self> {
+        &mut self.operations
+    }
+}
+
 impl Actor for WebhookActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         Metrics::get().actor(ActorKind::Webhook).on_started();
-        self.begin(ctx);
+        self.begin();
+        ctx.spawn(ProcessResults);
     }
 
     fn stopped(&mut self, _ctx: &mut Context<Self>) {
@@ -481,7 +479,7 @@ impl Handler<Envelope> for WebhookActor {
                 self.presence.changed.store(false, Ordering::Release);
                 // Until the endpoint is read, the actor only seems idle: it must not stop now.
                 self.idle_since = None;
-                self.read_endpoint(ctx);
+                self.read_endpoint();
             }
             WebhookCommand::Restart => {
                 if let Some(loaded) = &mut self.loaded {

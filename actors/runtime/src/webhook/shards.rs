@@ -85,7 +85,7 @@ impl Inner {
         self.shards.acting()
     }
 
-    fn tenants_of(&self, shards: ShardSet) -> Vec<Tenant> {
+    pub(super) fn tenants_of(&self, shards: ShardSet) -> Vec<Tenant> {
         let tenants = self.actors.iter().map(|entry| *entry.key());
         tenants
             .filter(|tenant| shards.contains(tenant.organization_id.shard()))

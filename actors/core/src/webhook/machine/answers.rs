@@ -8,7 +8,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::{
     Class, EndpointMachine, FAULT_PAUSE_MS_MIN, LaneInProgress, MANUAL_RETRIES_MAX, Policy, Stage,
-    TIMED_OUT_LANES_MAX, Wanted,
+    Wanted,
 };
 use crate::webhook::lane::{self, Verdict};
 use crate::webhook::window::Wait;
@@ -19,6 +19,15 @@ impl LaneInProgress {
     pub(super) fn commit(&mut self, lane: SessionId, change: Change) -> Effect {
         self.stage = Stage::Committing(change.clone());
         Effect::Commit(lane, change)
+    }
+
+    /// Begins an attempt.
+    fn send(&mut self, now: TimestampMs, attempted: Queued) -> Effect {
+        self.stage = Stage::Sending {
+            attempted,
+            begun_at: now,
+        };
+        Effect::Send(attempted, attempted.attempts.saturating_add(1))
     }
 
     /// Records that a listing contains a message of the lane. If the message was not read, the
@@ -47,9 +56,8 @@ impl EndpointMachine {
             self.listed_from = oldest;
             let (more, before) = (ready.len() >= self.ready_max(), self.window.ready_len());
             for (id, lane) in ready {
-                if let Some(busy) = self.in_progress.get_mut(&lane) {
-                    busy.on_listed(id);
-                } else if !matches!(self.window.get(lane), Some(Wait::Ready(_))) {
+                let known = self.in_progress.update(lane, |busy| busy.on_listed(id));
+                if known.is_none() && !matches!(self.window.get(lane), Some(Wait::Ready(_))) {
                     self.window.put(lane, Wait::Ready(id));
                 }
             }
@@ -59,7 +67,7 @@ impl EndpointMachine {
         if let Some(due) = listing.due {
             let (more, before) = (due.len() >= self.due_max(), self.window.due_len());
             for (due_at, lane) in due {
-                if self.window.get(lane).is_none() && !self.in_progress.contains_key(&lane) {
+                if self.window.get(lane).is_none() && !self.in_progress.contains(lane) {
                     self.put_due(lane, due_at);
                 }
             }
@@ -69,7 +77,7 @@ impl EndpointMachine {
         if let Some(held) = listing.held {
             let (more, mut taken) = (held.len() >= self.held_max(), false);
             for (id, lane) in held {
-                if self.window.get(lane).is_none() && !self.in_progress.contains_key(&lane) {
+                if self.window.get(lane).is_none() && !self.in_progress.contains(lane) {
                     self.window.put(lane, Wait::Ready(id));
                     taken = true;
                 }
@@ -80,7 +88,7 @@ impl EndpointMachine {
         self.more_manual = listing.manual.len() >= MANUAL_RETRIES_MAX;
         let under_way: BTreeSet<_> = self
             .in_progress
-            .values()
+            .all()
             .filter_map(|busy| busy.manual_retry)
             .collect();
         for request in listing.manual {
@@ -102,12 +110,11 @@ impl EndpointMachine {
         effects: &mut Vec<Effect>,
     ) {
         let paused_at = self.paused_at();
-        let Some(busy) = self.in_progress.get_mut(&lane) else {
+        let Some(manual_retry) = self.in_progress.get(lane).map(|busy| busy.manual_retry) else {
             return;
         };
         let Some(read) = read else {
-            let manual_retry = busy.manual_retry;
-            self.in_progress.remove(&lane);
+            self.in_progress.remove(lane);
             self.wanted = Wanted::ALL;
             if let Some(manual_retry) = manual_retry {
                 self.manual
@@ -117,10 +124,10 @@ impl EndpointMachine {
             return;
         };
         if self.mode == Mode::Stopped {
-            self.in_progress.remove(&lane);
+            self.in_progress.remove(lane);
             return;
         }
-        if let Some(request) = busy.manual_retry {
+        if let Some(request) = manual_retry {
             let message = read.manual.filter(|message| match message.state {
                 State::Waiting | State::Held | State::Failed | State::Cancelled => true,
                 State::Delivered => request.again,
@@ -131,48 +138,41 @@ impl EndpointMachine {
                     manual_done: Some(request),
                     ..Change::default()
                 };
-                effects.push(busy.commit(lane, change));
+                let commit = self
+                    .in_progress
+                    .update(lane, |busy| busy.commit(lane, change));
+                effects.extend(commit);
                 return;
             };
-            busy.waiting = read.waiting;
-            Self::send(now, busy, message, effects);
+            let send = self.in_progress.update(lane, |busy| {
+                busy.waiting = read.waiting;
+                busy.send(now, message)
+            });
+            effects.extend(send);
             return;
         }
         match lane::examine(&read.waiting, now, paused_at) {
             Verdict::Commit(change) => {
-                busy.waiting = read.waiting;
-                effects.push(busy.commit(lane, change));
+                effects.extend(self.in_progress.update(lane, |busy| {
+                    busy.waiting = read.waiting;
+                    busy.commit(lane, change)
+                }));
             }
             Verdict::Send(head) => {
-                busy.class = if head.attempts == 0 {
-                    Class::Fresh
-                } else {
-                    Class::Retry
-                };
-                busy.waiting = read.waiting;
-                Self::send(now, busy, head, effects);
+                effects.extend(self.in_progress.update(lane, |busy| {
+                    busy.class = if head.attempts == 0 {
+                        Class::Fresh
+                    } else {
+                        Class::Retry
+                    };
+                    busy.waiting = read.waiting;
+                    busy.send(now, head)
+                }));
             }
             Verdict::Wait(_) | Verdict::Held(_) | Verdict::Empty => {
                 self.finish(now, lane, &read.waiting);
             }
         }
-    }
-
-    /// Begins an attempt.
-    pub(super) fn send(
-        now: TimestampMs,
-        busy: &mut LaneInProgress,
-        attempted: Queued,
-        effects: &mut Vec<Effect>,
-    ) {
-        busy.stage = Stage::Sending {
-            attempted,
-            begun_at: now,
-        };
-        effects.push(Effect::Send(
-            attempted,
-            attempted.attempts.saturating_add(1),
-        ));
     }
 
     /// Processes the result of an attempt.
@@ -184,7 +184,7 @@ impl EndpointMachine {
         random: u64,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(busy) = self.in_progress.get_mut(&lane) else {
+        let Some(busy) = self.in_progress.get(lane) else {
             return;
         };
         let Stage::Sending { attempted, .. } = busy.stage else {
@@ -194,7 +194,7 @@ impl EndpointMachine {
         // free.
         let was_slow = busy.is_slow;
         if report.cause == Some(Cause::Internal) {
-            let (waiting, manual_retry) = (std::mem::take(&mut busy.waiting), busy.manual_retry);
+            let (waiting, manual_retry) = (busy.waiting.clone(), busy.manual_retry);
             if let Some(manual_retry) = manual_retry {
                 self.manual
                     .insert((manual_retry.asked_at, manual_retry.id), manual_retry);
@@ -212,8 +212,12 @@ impl EndpointMachine {
             report,
             random,
         );
-        effects.push(busy.commit(lane, change));
-        self.record_timeout(lane, cause == Some(Cause::Timeout));
+        let commit = self
+            .in_progress
+            .update(lane, |busy| busy.commit(lane, change));
+        effects.extend(commit);
+        let timed_out = cause == Some(Cause::Timeout);
+        self.in_progress.record_timeout(lane, timed_out);
         match cause {
             Some(Cause::Timeout) if was_slow => {}
             Some(Cause::Timeout) => {
@@ -227,18 +231,6 @@ impl EndpointMachine {
         }
     }
 
-    /// Records whether the last attempt of a lane timed out.
-    fn record_timeout(&mut self, lane: SessionId, timed_out: bool) {
-        if timed_out {
-            self.timed_out.insert(lane);
-            if self.timed_out.len() > TIMED_OUT_LANES_MAX {
-                self.timed_out.pop_first();
-            }
-        } else {
-            self.timed_out.remove(&lane);
-        }
-    }
-
     /// Processes the answer to a commit.
     pub(super) fn committed(
         &mut self,
@@ -246,18 +238,20 @@ impl EndpointMachine {
         lane: SessionId,
         waiting: Option<Vec<Queued>>,
     ) {
-        let Some(busy) = self.in_progress.get_mut(&lane) else {
+        if !self.in_progress.contains(lane) {
             return;
-        };
+        }
         if let Some(waiting) = waiting {
             self.finish(now, lane, &waiting);
             if std::mem::take(&mut self.list_after_commit) {
                 self.wanted = Wanted::ALL;
             }
         } else {
-            if let Stage::Committing(change) = &mut busy.stage {
-                busy.stage = Stage::Uncommitted(std::mem::take(change));
-            }
+            self.in_progress.update(lane, |busy| {
+                if let Stage::Committing(change) = &mut busy.stage {
+                    busy.stage = Stage::Uncommitted(std::mem::take(change));
+                }
+            });
             self.pause_after_fault(now);
         }
     }
@@ -265,7 +259,7 @@ impl EndpointMachine {
     /// Ends the operation of a lane and puts the lane back into the window. `waiting` is its
     /// waiting messages as they were last read.
     fn finish(&mut self, now: TimestampMs, lane: SessionId, waiting: &[Queued]) {
-        let ended = self.in_progress.remove(&lane);
+        let ended = self.in_progress.remove(lane);
         self.requeue(now, lane, waiting);
         if ended.is_some_and(|busy| busy.has_new_message) && self.mode != Mode::Stopped {
             let known = matches!(self.window.get(lane), Some(Wait::Ready(_)));

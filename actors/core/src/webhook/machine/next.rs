@@ -9,7 +9,7 @@ use super::{
     HANGING_REMEMBERED_MS, LOW_WATER, LaneInProgress, MANUAL_RETRIES_MAX, Policy, RELIST_MS,
     SLOW_MS_MIN, Stage, USUAL_TIMES, Wanted,
 };
-use crate::webhook::{Effect, ManualRetry, Mode};
+use crate::webhook::{Change, Effect, ManualRetry, Mode};
 
 /// The lane that is processed next.
 #[derive(Debug, Clone, Copy)]
@@ -98,11 +98,15 @@ impl EndpointMachine {
 
     /// Repeats the commits that failed.
     pub(super) fn retry_commits(&mut self, effects: &mut Vec<Effect>) {
-        for (&lane, busy) in &mut self.in_progress {
-            if let Stage::Uncommitted(change) = &mut busy.stage {
-                let change = std::mem::take(change);
-                effects.push(busy.commit(lane, change));
-            }
+        while let Some(&lane) = self.in_progress.uncommitted().first() {
+            let commit = self.in_progress.update(lane, |busy| {
+                let change = match &mut busy.stage {
+                    Stage::Uncommitted(change) => std::mem::take(change),
+                    _ => Change::default(),
+                };
+                busy.commit(lane, change)
+            });
+            effects.extend(commit);
         }
     }
 
@@ -158,7 +162,7 @@ impl EndpointMachine {
     fn pick(&self, now: TimestampMs) -> Option<Next> {
         let slow_room = self.policy.slow_max.saturating_sub(self.slow_in_flight());
         if let Some(mut next) = self.pick_quick(now) {
-            next.is_slow = slow_room > 0 && self.timed_out.contains(&next.lane);
+            next.is_slow = slow_room > 0 && self.in_progress.has_timed_out(next.lane);
             return Some(next);
         }
         // An eighth of the slow permits stays free for attempts that become slow.
@@ -171,7 +175,7 @@ impl EndpointMachine {
         let due = due.map(|lane| Next::scheduled(lane, Class::Retry));
         let is_hanging = self.is_hanging(now);
         let mut next = ready.into_iter().chain(due);
-        let mut next = next.find(|next| is_hanging || self.timed_out.contains(&next.lane))?;
+        let mut next = next.find(|next| is_hanging || self.in_progress.has_timed_out(next.lane))?;
         next.is_slow = true;
         Some(next)
     }
@@ -181,14 +185,13 @@ impl EndpointMachine {
     /// a quarter, fresh messages leave an eighth of all permits to the others, and retries leave a
     /// quarter.
     fn pick_quick(&self, now: TimestampMs) -> Option<Next> {
-        let quick = || self.in_progress.values().filter(|busy| !busy.is_slow);
-        if quick().count() >= self.allowed {
+        if self.in_progress.quick() >= self.allowed {
             return None;
         }
-        let under_way = |class| quick().filter(|busy| busy.class == class).count();
+        let under_way = |class| self.in_progress.quick_of(class);
         // The customer asks for a manual attempt, so a pause does not hold it.
         if under_way(Class::Manual) < (self.allowed / 4).max(1) {
-            let free = |request: &&ManualRetry| !self.in_progress.contains_key(&request.session_id);
+            let free = |request: &&ManualRetry| !self.in_progress.contains(request.session_id);
             if let Some(&request) = self.manual.values().find(free) {
                 return Some(Next {
                     manual_retry: Some(request),
@@ -213,24 +216,20 @@ impl EndpointMachine {
     fn first_ready(&self) -> Option<SessionId> {
         let waits = self.timed_out_lanes_wait();
         let mut lanes = self.window.ready();
-        lanes.find(|lane| !(waits && self.timed_out.contains(lane)))
+        lanes.find(|lane| !(waits && self.in_progress.has_timed_out(*lane)))
     }
 
     /// Returns the lane with the longest-due retry that may be sent now.
     fn first_due_by(&self, now: TimestampMs) -> Option<SessionId> {
         let waits = self.timed_out_lanes_wait();
         let mut lanes = self.window.due_by(now);
-        lanes.find(|lane| !(waits && self.timed_out.contains(lane)))
+        lanes.find(|lane| !(waits && self.in_progress.has_timed_out(*lane)))
     }
 
     /// Returns whether lanes whose last attempt timed out have to wait for each other: together
     /// they may take half of the slow permits.
     fn timed_out_lanes_wait(&self) -> bool {
-        let timed_out = self
-            .in_progress
-            .keys()
-            .filter(|lane| self.timed_out.contains(lane));
-        timed_out.count() >= (self.policy.slow_max / 2).max(Policy::IN_FLIGHT_MIN)
+        self.in_progress.timed_out() >= (self.policy.slow_max / 2).max(Policy::IN_FLIGHT_MIN)
     }
 
     /// Returns whether the receiver hangs on some sessions and usually answers fast. A receiver
@@ -272,21 +271,14 @@ impl EndpointMachine {
     /// Moves long-running attempts from quick permits to free slow permits, so that receivers that
     /// hang on some sessions do not delay the others.
     fn move_slow_attempts(&mut self, now: TimestampMs) {
-        let mut room = self.policy.slow_max.saturating_sub(self.slow_in_flight());
+        let room = self.policy.slow_max.saturating_sub(self.slow_in_flight());
         let slow_after_ms = self.slow_after_ms(now);
-        let mut slow = 0;
-        for busy in self.in_progress.values_mut() {
-            if let Stage::Sending { begun_at, .. } = busy.stage
-                && now.since_ms(begun_at) >= slow_after_ms
-            {
-                slow += 1;
-                if !busy.is_slow && room > 0 {
-                    busy.is_slow = true;
-                    room -= 1;
-                }
-            }
+        let begun_by = now.plus_ms(-slow_after_ms);
+        let slow = self.in_progress.quick_begun_by(begun_by).take(room);
+        for lane in slow.collect::<Vec<_>>() {
+            self.in_progress.update(lane, |busy| busy.is_slow = true);
         }
-        if slow >= HANGING_MIN {
+        if self.in_progress.attempts_begun_by(begun_by, HANGING_MIN) >= HANGING_MIN {
             self.hanging_until = now.plus_ms(HANGING_REMEMBERED_MS);
         }
     }
@@ -298,17 +290,12 @@ impl EndpointMachine {
             return None;
         }
         let after_ms = self.slow_after_ms(now);
-        let quick = self.in_progress.values().filter(|busy| !busy.is_slow);
-        let slow_at = quick.filter_map(|busy| match busy.stage {
-            Stage::Sending { begun_at, .. } => Some(begun_at.plus_ms(after_ms)),
-            _ => None,
-        });
-        slow_at.filter(|&at| at > now).min()
+        let begun_at = self.in_progress.quick_begun_after(now.plus_ms(-after_ms))?;
+        Some(begun_at.plus_ms(after_ms))
     }
 
     /// Requests the next tick, or reports that the machine is idle.
     pub(super) fn set_wake_time(&mut self, now: TimestampMs, effects: &mut Vec<Effect>) {
-        let uncommitted = |busy: &LaneInProgress| matches!(busy.stage, Stage::Uncommitted(_));
         let has_work = self.window.len() > 0
             || !self.manual.is_empty()
             || self.wanted != Wanted::default()
@@ -322,7 +309,7 @@ impl EndpointMachine {
             return;
         }
         let wake_at = if self.is_paused_after_fault(now) {
-            (has_work || self.in_progress.values().any(uncommitted))
+            (has_work || !self.in_progress.uncommitted().is_empty())
                 .then_some(self.fault_pause_until)
         } else if self.mode != Mode::Stopped {
             let due = self.window.first_due().map(|(due_at, _)| due_at);
