@@ -100,8 +100,13 @@ fn began_indoors(ctx: &ScoringContext<'_>, foot: FootPeriod, door_ms: u32) -> bo
     let is_incomplete = climbs
         .first()
         .is_none_or(|first| first.t_start_ms <= INSTANT_MS);
-    let is_unlocated = is_lost || ctx.fixes(0, door_ms).is_empty();
-    foot.parked_ms.is_none() && is_unlocated && is_incomplete && !is_outdoors(ctx, 0, door_ms)
+    let fixes = ctx.fixes(0, door_ms);
+    let is_vague =
+        !fixes.is_empty() && fixes.iter().all(|fix| fix.accuracy_m > OUTDOORS_ACCURACY_M);
+    foot.parked_ms.is_none()
+        && (is_lost || is_vague)
+        && is_incomplete
+        && !is_outdoors(ctx, 0, door_ms)
 }
 
 /// Returns whether positions show that the phone was under the open sky in a span.
