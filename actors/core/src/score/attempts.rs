@@ -7,8 +7,8 @@ use super::doorstep::{Doorstep, Horizontal, Vertical};
 use super::earlier_attempt::earlier_attempt;
 use super::evidence_log::{EvidenceLog, EvidenceText};
 use super::outcome::{is_near_on_foot, is_stay_at_door};
-use super::place::Places;
 use super::place::stays::Stay;
+use super::place::{Places, arrival};
 use super::scoring_context::{ScoringContext, event_end_ms};
 use crate::score::parameters::door::attempts::{
     ASIDE_M, BESIDE_CLEAR_M, BESIDE_CLEAR_SIGMAS, LEFT_HEIGHT_M, LEFT_M, LEFT_SECONDS, LEFT_WALK_M,
@@ -164,6 +164,9 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
         return true;
     }
     if stay.is_passage || stay.is_before_ride {
+        return false;
+    }
+    if !stay.is_marked && !stay.has_arrival_mark && arrival::is_driven_to(ctx, stay) {
         return false;
     }
     if let (Some(a), Some(b)) = (door.height_m, stay.height_m)

@@ -1,6 +1,7 @@
 //! Measures the climb from the entrance to the drop-off: its height, its floors, and whether an
 //! elevator was used.
 
+mod elevator;
 mod garage;
 mod ground;
 mod landings;
@@ -8,20 +9,22 @@ mod leap;
 mod lost;
 mod ride_speed;
 mod stops;
+mod street;
 
 use core::ops::RangeInclusive;
 use std::fmt::Write as _;
 
-use porchlight_schema::event::{Direction, Event, EventType, Metadata, seconds};
+use porchlight_schema::event::{Direction, Event, EventType, Metadata};
+
+use ground::Height;
 
 use super::evidence_log::{EvidenceLog, EvidenceText};
 use super::height::Rise;
 use super::place::{DropOffSource, Places};
-use super::scoring_context::{FootPeriod, ScoringContext, event_end_ms, overlap_ms};
+use super::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
 use crate::floors::{Building, Estimate, Measured, PlaceKind, STOREY_M};
 use crate::score::parameters::door::climb::{
-    AGREE_M, CLIMB_SIGMA_M, CONFIDENCE_LEAST, HEARD_LEAST_SEC, HEARD_SHARE, INSTANT_MS,
-    PRESSURE_GAP_MS, STAIRS_MPS, UNEXPLAINED_M, UNEXPLAINED_MS,
+    AGREE_M, CLIMB_SIGMA_M, CONFIDENCE_LEAST, INSTANT_MS, PRESSURE_GOES_ON_MS,
 };
 use crate::score::parameters::place::stays::SAME_FLOOR_M;
 
@@ -93,35 +96,23 @@ fn building(
 /// Measures the climb to the drop-off, and adds the evidence for its floors and for an elevator.
 pub(crate) fn find(ctx: &ScoringContext<'_>, places: &Places, evidence: &mut EvidenceLog) -> Climb {
     let span = span(ctx, places);
-    let elevator_used = elevator_used(ctx, places, evidence);
+    let elevator_used = elevator::is_used(ctx, places, evidence);
+    let mut unknown = |reason, span| unknown(reason, span, elevator_used, evidence);
     let Some((from_ms, to_ms, foot)) = span else {
-        let text = "No drop-off was found, so floors cannot be counted.";
-        evidence.add(
-            "floorsClimbed",
-            "no_drop_off",
-            0.0,
-            None,
-            EvidenceText::new(text, "The stop may have been too short to detect."),
-        );
-        return Climb::unknown(elevator_used);
+        return unknown(&NO_DROP_OFF, None);
     };
     if begins_with_drop_off(ctx, places) {
-        let text = "The session began at the door, so the way up was not recorded.";
-        evidence.add(
-            "floorsClimbed",
-            "began_at_door",
-            0.0,
-            None,
-            EvidenceText::new(text, "The app was started late."),
-        );
-        return Climb::unknown(elevator_used);
+        return unknown(&BEGAN_AT_DOOR, None);
     }
     // Without a drop-off the end of the session counts only if it is on another floor: a courier
     // who has come back down shows no floor.
     let is_back_at_ground =
         |rise: &Rise| places.drop_off.is_none() && rise.metres.abs() < SAME_FLOOR_M;
-    let way = ground::measure(ctx, places, (from_ms, to_ms), foot)
-        .filter(|way| !is_back_at_ground(&way.rise));
+    let way = match ground::measure(ctx, places, (from_ms, to_ms), foot) {
+        Height::Measured(way) => Some(way).filter(|way| !is_back_at_ground(&way.rise)),
+        Height::Unmeasured => None,
+        Height::GroundUnknown => return unknown(&GROUND_UNKNOWN, Some((from_ms, to_ms))),
+    };
     let rise = way.map(|way| way.rise);
     let detected_m = way.and_then(|way| way.detected_m);
     let building = building(ctx, places, elevator_used, (from_ms, to_ms));
@@ -158,6 +149,37 @@ pub(crate) fn find(ctx: &ScoringContext<'_>, places: &Places, evidence: &mut Evi
         evidence,
     );
     found
+}
+
+/// A reason for which floors cannot be counted: its signal, text and explanation.
+type Reason = (&'static str, &'static str, &'static str);
+
+const NO_DROP_OFF: Reason = (
+    "no_drop_off",
+    "No drop-off was found, so floors cannot be counted.",
+    "The stop may have been too short to detect.",
+);
+const BEGAN_AT_DOOR: Reason = (
+    "began_at_door",
+    "The session began at the door, so the way up was not recorded.",
+    "The app was started late.",
+);
+const GROUND_UNKNOWN: Reason = (
+    "ground_unknown",
+    "A part of the way to the drop-off was not recorded, so floors cannot be counted.",
+    "No data arrived on the way, or the app was started late.",
+);
+
+/// Adds the evidence that no floors can be counted.
+fn unknown(
+    (signal, text, explanation): &Reason,
+    span: Option<(u32, u32)>,
+    elevator_used: Option<bool>,
+    evidence: &mut EvidenceLog,
+) -> Climb {
+    let text = EvidenceText::new(*text, explanation);
+    evidence.add("floorsClimbed", signal, 0.0, span, text);
+    Climb::unknown(elevator_used)
 }
 
 /// Returns whether the courier was at the drop-off from the beginning of the session.
@@ -276,14 +298,21 @@ fn signed_height_m(event: &Event) -> Option<f32> {
 }
 
 /// Measures the rise by the sum of the climbs' heights, if each was measured and is likely a climb.
-/// It is used if the level at one of the two ends is unknown.
+/// It is used if the level at one of the two ends is unknown. A climb at whose end the barometer
+/// stopped may have gone on, so its height is unknown.
 fn measure_by_events(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Measured> {
     let climbs = climbs(ctx, from_ms, to_ms);
+    let ended_ms = climbs
+        .iter()
+        .map(|event| event_end_ms(event, ctx.end_ms))
+        .max()?;
+    ctx.height
+        .level(ended_ms, ended_ms.saturating_add(PRESSURE_GOES_ON_MS))?;
     let rise_m = climbs.iter().try_fold(0.0, |sum, event| {
         let is_likely = event.confidence.as_probability() >= CONFIDENCE_LEAST;
         Some(sum + signed_height_m(event).filter(|_| is_likely)?)
     })?;
-    (!climbs.is_empty()).then(|| Measured {
+    Some(Measured {
         rise_m,
         sigma_m: CLIMB_SIGMA_M * (climbs.len() as f32).sqrt(),
         ..Measured::default()
@@ -367,133 +396,4 @@ fn floor_probabilities(estimate: &Estimate) -> String {
         let _ = write!(text, ", {floor} ({:.0} %)", percent(probability));
     }
     text
-}
-
-/// Returns whether an elevator was used, and adds the evidence. It is `Some(false)` only if
-/// pressure or vertical acceleration was recorded nearly continuously, and `None` if that is
-/// unknown.
-fn elevator_used(
-    ctx: &ScoringContext<'_>,
-    places: &Places,
-    evidence: &mut EvidenceLog,
-) -> Option<bool> {
-    // A ride before the courier left the vehicle is that of the vehicle on a ramp or in a car lift.
-    let within = |event: &Event| {
-        places.foot.is_none_or(|foot| {
-            overlap_ms(
-                (event.t_start_ms, event_end_ms(event, ctx.end_ms)),
-                (foot.from_ms, foot.to_ms),
-            ) > 0
-        })
-    };
-    let ride = ctx.events(EventType::Elevator).find(|event| {
-        event.confidence.as_probability() >= CONFIDENCE_LEAST
-            && within(event)
-            && !may_be_stairs(ctx, event)
-    });
-    if let Some(ride) = ride {
-        let span = (ride.t_start_ms, event_end_ms(ride, ctx.end_ms));
-        let length_sec = seconds(span.1.saturating_sub(span.0));
-        let text = format!("An elevator ride of {length_sec:.0} s was detected.");
-        evidence.add(
-            "elevatorUsed",
-            "elevator_ride",
-            1.0,
-            Some(span),
-            EvidenceText::new(text, "Standing on an escalator looks the same."),
-        );
-        return Some(true);
-    }
-    let foot = places.foot.or_else(|| ctx.foot_periods.first().copied());
-    let (from_ms, to_ms) = foot.map_or((0, ctx.end_ms), |foot| (foot.from_ms, foot.to_ms));
-    let seconds_in = f64::from(to_ms.saturating_sub(from_ms) / 1000).max(1.0);
-    let pressure = f64::from(measured_pressure_ms(ctx, (from_ms, to_ms)) / 1000) / seconds_in;
-    let windows = ctx.windows(from_ms, to_ms);
-    let vertical = windows.iter().filter(|window| {
-        window
-            .motion
-            .is_some_and(|motion| motion.vertical_mean.is_some())
-    });
-    let vertical = vertical.count() as f64 / seconds_in;
-    let is_long = seconds_in >= HEARD_LEAST_SEC;
-    let is_height_measured = is_long
-        && ((pressure >= HEARD_SHARE && !has_unexplained_rise(ctx, (from_ms, to_ms)))
-            || vertical >= HEARD_SHARE);
-    if is_height_measured {
-        let text = "Height was measured nearly all the time on foot and shows no elevator ride.";
-        evidence.add(
-            "elevatorUsed",
-            "no_ride",
-            0.0,
-            Some((from_ms, to_ms)),
-            EvidenceText::new(text, "A very slow elevator can look like stairs."),
-        );
-        return Some(false);
-    }
-    let text = "There was too little air pressure or vertical acceleration data.";
-    evidence.add(
-        "elevatorUsed",
-        "height_not_measured",
-        0.0,
-        Some((from_ms, to_ms)),
-        EvidenceText::new(text, "Some phones have no barometer."),
-    );
-    None
-}
-
-/// Returns for how long in `from_ms..to_ms` pressure samples were frequent enough to show a ride,
-/// in milliseconds.
-fn measured_pressure_ms(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> u32 {
-    let levels = ctx.height.levels(from_ms, to_ms);
-    let next = levels.iter().skip(1).map(|level| level.t_ms);
-    let lengths = levels
-        .iter()
-        .zip(next.chain([to_ms]))
-        .map(|(level, next_ms)| next_ms.saturating_sub(level.t_ms));
-    lengths
-        .filter(|length_ms| *length_ms <= PRESSURE_GAP_MS)
-        .fold(0, u32::saturating_add)
-}
-
-/// Returns whether a ride may have been stairs: it is as slow as stairs, and no body sensor was
-/// recorded during it.
-fn may_be_stairs(ctx: &ScoringContext<'_>, ride: &Event) -> bool {
-    let (from_ms, to_ms) = (ride.t_start_ms, event_end_ms(ride, ctx.end_ms));
-    let is_body_measured = ctx
-        .windows(from_ms, to_ms)
-        .iter()
-        .any(|window| window.has_body_data());
-    let length_sec = seconds(to_ms.saturating_sub(from_ms)) as f32;
-    !is_body_measured
-        && signed_height_m(ride).is_some_and(|height_m| height_m.abs() <= STAIRS_MPS * length_sec)
-}
-
-/// Returns whether the level changed by a floor within a minute without any event that explains it.
-fn has_unexplained_rise(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
-    let stairs: Vec<(u32, u32)> = ctx
-        .events(EventType::Stairs)
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
-        .collect();
-    let mut at_ms = from_ms;
-    while at_ms < to_ms {
-        let next_ms = at_ms.saturating_add(UNEXPLAINED_MS);
-        let span = (at_ms, next_ms.min(to_ms));
-        let levels = ctx
-            .height
-            .levels(span.0, span.1)
-            .iter()
-            .map(|level| level.height_m);
-        let (low, high) = levels.fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), height| {
-            (low.min(height), high.max(height))
-        });
-        // Outdoors a walk of a minute over a hill changes the level as well; half a floor more is
-        // allowed for it.
-        if high - low > UNEXPLAINED_M * 1.5
-            && !stairs.iter().any(|stairs| overlap_ms(*stairs, span) > 0)
-        {
-            return true;
-        }
-        at_ms = next_ms;
-    }
-    false
 }

@@ -1,5 +1,7 @@
 //! Finds jumps: positions farther apart than their accuracies and any vehicle explain.
 
+use porchlight_schema::sample::Provider;
+
 use crate::geo::Place;
 use crate::score::parameters::place::jumps::{
     FAR_ACCURACY_M, FAR_M, JUMP_MPS, JUMP_SIGMAS, REST_ACCEL_STD, RETURN_M, RETURN_MPS,
@@ -17,6 +19,9 @@ pub(crate) struct Jump {
     /// Whether the jump is so far, between positions that claim to be accurate, that no receiver
     /// misjudges it.
     pub(crate) is_far: bool,
+    /// Whether one of the two positions was computed from the network, which may know a Wi-Fi access
+    /// point at a wrong place.
+    pub(crate) is_by_network: bool,
 }
 
 /// Returns the first fix of each new place. A phone that repeats its last fix has not necessarily
@@ -54,6 +59,10 @@ fn is_far(from: &Fix, to: &Fix) -> bool {
         && to.accuracy_known
         && from.accuracy_m.max(to.accuracy_m) <= FAR_ACCURACY_M
         && from.place.distance_m(to.place) >= FAR_M
+}
+
+fn is_by_network(fix: &Fix) -> bool {
+    matches!(fix.provider, Some(Provider::Wifi | Provider::Cell))
 }
 
 /// Finds all jumps, in order.
@@ -106,6 +115,7 @@ pub(crate) fn find(all: &[Fix], windows: &[Window]) -> Vec<Jump> {
             t_ms: to.t_ms,
             is_lasting: there.count() + repeated >= STAYS_FIXES,
             is_far: is_far(from, to),
+            is_by_network: is_by_network(from) || is_by_network(to),
         });
     }
     jumps

@@ -11,13 +11,14 @@ use super::earlier_attempt::earlier_attempt;
 use super::evidence_log::{EvidenceLog, EvidenceText, Span};
 use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::visibility as thresholds;
-use super::place::{DropOffSource, Places};
-use super::scoring_context::{ScoringContext, event_end_ms};
+use super::place::{self, DropOffSource, Places, arrival};
+use super::position::SIGMA_LEAST_M;
+use super::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
 
 use crate::geo::Place;
 use crate::score::parameters::door::outcome::{
-    BESIDE_SIGMAS, DOOR_STAY_M, DOOR_STAY_MS, LEVEL_M, LOBBY_M, NEAR_ACCURACY_M, NEAR_LEAST_MS,
-    SESSION_LEAST_MS, SURROUNDINGS_M,
+    BESIDE_SIGMAS, BETTER_FIX_MS, BETTER_FIX_TIMES, DOOR_STAY_M, DOOR_STAY_MS, LEVEL_M, LOBBY_M,
+    LOCATED_MS, NEAR_ACCURACY_M, NEAR_LEAST_MS, RUN_MPS, SESSION_LEAST_MS, SURROUNDINGS_M,
 };
 use crate::window::Fix;
 
@@ -230,7 +231,10 @@ fn never_near(
         return ReasonCode::PossibleNoAttempt;
     }
     let visibility = findings.visibility;
-    let good = visibility.score >= thresholds::GOOD && visibility.position >= thresholds::GOOD;
+    let good = visibility.score >= thresholds::GOOD
+        && visibility.position >= thresholds::GOOD
+        && !ctx.has_rare_fixes()
+        && ctx.foot_periods.iter().all(|&foot| is_located(ctx, foot));
     if !good {
         let text = "The courier was not seen on foot near the address, but much of the session was not recorded.".to_owned();
         add_code(
@@ -305,6 +309,13 @@ pub(crate) fn insufficient(
     })
 }
 
+/// Returns whether a position shows where a walk was: one during it, or shortly before or after.
+fn is_located(ctx: &ScoringContext<'_>, foot: FootPeriod) -> bool {
+    let from_ms = foot.from_ms.saturating_sub(LOCATED_MS);
+    let to_ms = foot.to_ms.saturating_add(LOCATED_MS);
+    !ctx.fixes(from_ms, to_ms).is_empty()
+}
+
 /// Returns the distance of a fix from the address, and by how much it exceeds the surroundings and
 /// the uncertainty.
 fn beyond_surroundings_m(ctx: &ScoringContext<'_>, fix: &Fix) -> (f32, f32) {
@@ -325,9 +336,25 @@ fn nearest_on_foot(ctx: &ScoringContext<'_>) -> Option<(u32, f32, f32)> {
         .filter(|fix| fix.accuracy_m <= NEAR_ACCURACY_M)
         .map(|fix| {
             let (distance_m, away_m) = beyond_surroundings_m(ctx, fix);
-            (fix.t_ms, distance_m, away_m)
+            (fix.t_ms, distance_m, away_m.max(least_away_m(ctx, fix)))
         });
     away.min_by(|a, b| a.2.total_cmp(&b.2))
+}
+
+/// Returns by how much the distance at a fix exceeds the surroundings at least, according to the
+/// much better fixes just before and after it, from which the courier cannot have walked farther.
+fn least_away_m(ctx: &ScoringContext<'_>, fix: &Fix) -> f32 {
+    let from_ms = fix.t_ms.saturating_sub(BETTER_FIX_MS);
+    let better = ctx
+        .fixes(from_ms, fix.t_ms.saturating_add(BETTER_FIX_MS))
+        .iter()
+        .filter(|other| other.accuracy_m.max(SIGMA_LEAST_M) * BETTER_FIX_TIMES <= fix.accuracy_m);
+    better
+        .map(|other| {
+            let walked_m = RUN_MPS * other.t_ms.abs_diff(fix.t_ms) as f32 / 1_000.0;
+            beyond_surroundings_m(ctx, other).1 - walked_m
+        })
+        .fold(f32::NEG_INFINITY, f32::max)
 }
 
 /// Returns whether the courier came on foot within the address's surroundings, or `None` if no
@@ -403,8 +430,8 @@ fn lobby_hand_off(
 }
 
 /// Returns whether the stay of the drop-off was at a door. At the address every stay is. Elsewhere
-/// a stay with a mark is, and a short stay in the streets around. Any other stay is a break or an
-/// errand.
+/// a stay with a mark is, and a short stay in the streets around that is not at the vehicle. Any
+/// other stay is a break or an errand.
 pub(crate) fn is_stay_at_door(
     ctx: &ScoringContext<'_>,
     places: &Places,
@@ -420,6 +447,7 @@ pub(crate) fn is_stay_at_door(
         .estimate
         .map(|estimate| ctx.offset_from_address(estimate).0);
     DOOR_STAY_MS.contains(&door.length_ms())
+        && !arrival::is_at_vehicle(ctx, door)
         && distance_m.is_some_and(|distance_m| distance_m <= DOOR_STAY_M)
 }
 
@@ -436,6 +464,11 @@ fn wrong_address(
     let door = findings.places.door_stay()?;
     let (distance_m, sigma_m) = ctx.offset_from_address(door.estimate?);
     let horizontal = findings.doorstep.horizontal;
+    let is_located = !ctx.has_rare_fixes()
+        && place::foot_period_at(ctx, door.from_ms).is_none_or(|foot| is_located(ctx, foot));
+    if !is_located {
+        return None;
+    }
     if horizontal != Horizontal::Elsewhere || !is_stay_at_door(ctx, findings.places, horizontal) {
         return None;
     }

@@ -1,6 +1,7 @@
 //! Finds the places of a session and their times: the stays on foot, the drop-off with its stay at
 //! the door, and the entrance.
 
+pub(crate) mod arrival;
 mod ascent;
 pub(crate) mod entrance;
 mod halt;

@@ -1,6 +1,10 @@
 //! Prepares a session for scoring: fixes in order, the height track, and the periods on foot.
 
+mod foot_periods;
+
 use porchlight_schema::event::{Event, EventType};
+
+pub(crate) use foot_periods::FootPeriod;
 
 use super::ScoreInput;
 use super::handling;
@@ -9,21 +13,12 @@ use super::jumps::{self, Jump};
 use super::position::{Estimate, SIGMA_LEAST_M, fused, mean_of};
 use crate::geo::Place;
 use crate::score::parameters::place::scene::{
-    ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, BEGIN_WALK_MS, COUNTED_SHARE, DOUBTFUL_DRIVE_MS,
-    GAIT_HZ, INDOOR_FACTOR, INDOOR_NEAR_MS, NO_PAUSE_MS, ON_FOOT_LEAST_MS, STAIRS_SHARE, STEP_M,
-    STEP_OF_DRIVE_MS, STILL_ACCEL_STD, USABLE_ACCURACY_M, WALK_MPS, WAY_TO_DISTANCE,
+    ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, COUNTED_SHARE, DOUBTFUL_DRIVE_MS, GAIT_HZ,
+    INDOOR_FACTOR, INDOOR_NEAR_MS, NO_PAUSE_MS, RARE_FIX_MS, SILENCE_MS, STAIRS_SHARE, STEP_M,
+    STEP_OF_DRIVE_MS, STILL_ACCEL_STD, TOWN_MPS, USABLE_ACCURACY_M, WALK_MPS, WAY_TO_DISTANCE,
 };
 use crate::score::parameters::place::stays::BEFORE_MS;
 use crate::window::{Fix, WINDOW_MS, Window, windows_between};
-
-/// A period on foot, from the first step after a vehicle to the last one before the next.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct FootPeriod {
-    pub(crate) from_ms: u32,
-    pub(crate) to_ms: u32,
-    /// The time at which the vehicle was parked before it, or `None` if there was no vehicle.
-    pub(crate) parked_ms: Option<u32>,
-}
 
 /// The activity of the body in one second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,8 +100,9 @@ impl<'a> ScoringContext<'a> {
         let jumps = jumps::find(&fixes, input.windows);
         let received_ms = fixes.iter().map(|fix| fix.t_ms).collect();
         jumps::remove_jumped_fixes(&mut fixes, &jumps);
-        let mut foot_periods = foot_periods(&timeline, end_ms);
-        let began_at_door = start_at_door(&mut foot_periods, &timeline, input, end_ms);
+        let mut foot_periods = foot_periods::find(&timeline, input, &fixes, end_ms);
+        let began_at_door =
+            foot_periods::start_at_door(&mut foot_periods, &timeline, input, end_ms);
         Self {
             input,
             fixes,
@@ -209,15 +205,28 @@ impl<'a> ScoringContext<'a> {
     }
 
     /// Estimates the position at `t_ms` from an earlier or later fix, and the distance walked
-    /// between. Returns `None` if a drive lies between.
+    /// between. While no data was received, the courier may have walked, and between rare fixes he
+    /// may have driven. Returns `None` if a drive lies between.
     fn estimate_from_anchor(&self, anchor: &Fix, t_ms: u32) -> Option<Estimate> {
-        let strayed_m = self.walked_m(anchor.t_ms, t_ms)? * WAY_TO_DISTANCE;
+        let unrecorded_m = if self.has_rare_fixes() {
+            anchor.t_ms.abs_diff(t_ms) as f32 / 1_000.0 * TOWN_MPS
+        } else {
+            silent_ms(self.input.windows, anchor.t_ms, t_ms) as f32 / 1_000.0 * WALK_MPS
+        };
+        let strayed_m = (self.walked_m(anchor.t_ms, t_ms)? + unrecorded_m) * WAY_TO_DISTANCE;
         let accuracy_m = anchor.accuracy_m.max(SIGMA_LEAST_M);
         let sigma_m = (accuracy_m * accuracy_m + strayed_m * strayed_m).sqrt();
         Some(Estimate {
             place: anchor.place,
             sigma_m,
         })
+    }
+
+    /// Returns whether positions are so rare that a drive between two of them remains undetected, as
+    /// on phones that report only significant changes.
+    pub(crate) fn has_rare_fixes(&self) -> bool {
+        let located_ms = (self.received_ms.len() as u32).saturating_mul(RARE_FIX_MS);
+        located_ms < self.end_ms
     }
 
     /// Returns the height level at the start of a period on foot.
@@ -244,6 +253,38 @@ pub(crate) fn event_end_ms(event: &Event, end_ms: u32) -> u32 {
             event.t_start_ms
         })
         .max(event.t_start_ms)
+}
+
+/// Returns the silences between `from_ms` and `to_ms`: times without any data that are long enough
+/// to hide a walk.
+pub(crate) fn silences(windows: &[Window], from_ms: u32, to_ms: u32) -> Vec<(u32, u32)> {
+    let first = windows.partition_point(|window| window.t_ms < from_ms);
+    let received = windows
+        .get(first..)
+        .unwrap_or_default()
+        .iter()
+        .take_while(|window| window.t_ms < to_ms)
+        .filter(|window| window.has_measurement);
+    let mut last_ms = from_ms;
+    let mut silences = Vec::new();
+    for (begun_ms, ended_ms) in received
+        .map(|window| (window.t_ms, window.end_ms()))
+        .chain([(to_ms, to_ms)])
+    {
+        if begun_ms.saturating_sub(last_ms) >= SILENCE_MS {
+            silences.push((last_ms, begun_ms));
+        }
+        last_ms = last_ms.max(ended_ms);
+    }
+    silences
+}
+
+/// Returns the time of the silences between two instants, in milliseconds.
+fn silent_ms(windows: &[Window], a_ms: u32, b_ms: u32) -> u32 {
+    silences(windows, a_ms.min(b_ms), a_ms.max(b_ms))
+        .iter()
+        .map(|silence| silence.1 - silence.0)
+        .fold(0, u32::saturating_add)
 }
 
 /// Returns the overlap of two spans in milliseconds.
@@ -374,102 +415,4 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         .iter()
         .filter(|event| !is_doubtful(event))
         .collect()
-}
-
-/// Extends the first period on foot to the start of the session, if the session begins at the door:
-/// with a mark of a drop-off before any drive or climb, and after hardly a step. Returns the time
-/// of that mark.
-fn start_at_door(
-    foot_periods: &mut [FootPeriod],
-    timeline: &[&Event],
-    input: &ScoreInput<'_>,
-    end_ms: u32,
-) -> Option<u32> {
-    let first = foot_periods
-        .first_mut()
-        .filter(|foot| foot.parked_ms.is_none())?;
-    let marks = input.marks.iter();
-    let mark_ms = marks
-        .filter(|(_, name)| name.is_drop_off())
-        .map(|&(t_ms, _)| t_ms)
-        .min()?;
-    let before = timeline.iter().filter(|event| event.t_start_ms < mark_ms);
-    let walked_ms = before
-        .clone()
-        .filter(|event| event.event_type == EventType::Walking)
-        .map(|event| {
-            overlap_ms(
-                (event.t_start_ms, event_end_ms(event, end_ms)),
-                (0, mark_ms),
-            )
-        })
-        .fold(0, u32::saturating_add);
-    let is_climb =
-        |event: &&Event| matches!(event.event_type, EventType::Stairs | EventType::Elevator);
-    if walked_ms > BEGIN_WALK_MS || before.copied().any(|event| is_climb(&event)) {
-        return None;
-    }
-    first.from_ms = 0;
-    Some(mark_ms)
-}
-
-/// Returns the periods on foot: the times between drives with enough steps in them.
-fn foot_periods(timeline: &[&Event], end_ms: u32) -> Vec<FootPeriod> {
-    let mut movements: Vec<&Event> = timeline
-        .iter()
-        .copied()
-        .filter(|event| event.event_type.is_movement())
-        .collect();
-    movements.sort_by_key(|event| event.t_start_ms);
-    let mut foot_periods = Vec::new();
-    let mut parked_ms = None;
-    let mut periods = movements
-        .split(|event| event.event_type == EventType::Driving)
-        .peekable();
-    let mut drives = movements
-        .iter()
-        .filter(|event| event.event_type == EventType::Driving);
-    while let Some(period) = periods.next() {
-        let foot = foot_period_of(period, parked_ms, end_ms);
-        // After the last drive no vehicle takes the courier away, so a stay at the end still
-        // belongs to the period on foot.
-        let is_last = periods.peek().is_none();
-        foot_periods.extend(foot.map(|foot| FootPeriod {
-            to_ms: if is_last {
-                end_ms.max(foot.to_ms)
-            } else {
-                foot.to_ms
-            },
-            ..foot
-        }));
-        parked_ms = drives.next().map(|drive| event_end_ms(drive, end_ms));
-    }
-    foot_periods
-}
-
-/// Returns the period on foot between two drives, or `None` if it is too short.
-fn foot_period_of(period: &[&Event], parked_ms: Option<u32>, end_ms: u32) -> Option<FootPeriod> {
-    let on_foot = period
-        .iter()
-        .filter(|event| event.event_type != EventType::Stopped);
-    let spans: Vec<(u32, u32)> = on_foot
-        .clone()
-        .map(|event| (event.t_start_ms, event_end_ms(event, end_ms)))
-        .collect();
-    let total_ms = spans
-        .iter()
-        .map(|(from_ms, to_ms)| to_ms - from_ms)
-        .fold(0, u32::saturating_add);
-    let first = on_foot.clone().next()?;
-    let to_ms = spans.iter().map(|span| span.1).max()?;
-    // Before a climb without a walk, the walk was not detected: the path began at the vehicle.
-    let from_ms = match first.event_type {
-        EventType::Walking => first.t_start_ms,
-        _ => parked_ms.unwrap_or(0).min(first.t_start_ms),
-    };
-    (total_ms >= ON_FOOT_LEAST_MS).then_some(FootPeriod {
-        from_ms,
-        to_ms,
-        parked_ms,
-    })
 }

@@ -5,6 +5,7 @@ mod ascents;
 mod contract;
 mod coverage;
 mod doors;
+mod doubtful;
 mod errands;
 mod explanation;
 mod fields;
@@ -24,6 +25,8 @@ mod streams;
 mod taps;
 mod terse;
 mod trace;
+mod unrecorded;
+mod vehicle;
 mod waits;
 
 use porchlight_schema::event::{Event, EventType};

@@ -2,6 +2,7 @@
 
 use porchlight_schema::event::Event;
 
+use super::street::{self, Street};
 use super::{climbs, leap, lost, signed_height_m};
 use crate::score::height::{Level, Rise, rise};
 use crate::score::parameters::door::climb::{
@@ -19,6 +20,16 @@ pub(super) struct MeasuredRise {
     pub(super) detected_m: Option<f32>,
 }
 
+/// The result of measuring the rise by pressure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Height {
+    Measured(MeasuredRise),
+    /// The level of the ground or of the drop-off is missing.
+    Unmeasured,
+    /// A part of the way up was not recorded, so the climbs are incomplete as well.
+    GroundUnknown,
+}
+
 /// Measures the rise by pressure. With an entrance it is the difference of the two levels, as long
 /// as the climbs between them agree. Otherwise only the climbs count, because a street may rise
 /// too.
@@ -27,15 +38,11 @@ pub(super) fn measure(
     places: &Places,
     (from_ms, to_ms): (u32, u32),
     foot: FootPeriod,
-) -> Option<MeasuredRise> {
-    let door = places.door_stay().map_or(
-        (
-            to_ms.saturating_sub(INSTANT_MS),
-            to_ms.saturating_add(INSTANT_MS),
-        ),
-        |stay| (stay.from_ms, stay.to_ms),
-    );
-    let door_level = ctx.height.level(door.0, door.1)?;
+) -> Height {
+    let door = door_span(places, to_ms);
+    let Some(door_level) = ctx.height.level(door.0, door.1) else {
+        return Height::Unmeasured;
+    };
     let climbs = climbs(ctx, from_ms, to_ms);
     let lost = climbs
         .first()
@@ -50,6 +57,16 @@ pub(super) fn measure(
         foot,
         &climbs,
     );
+    match street::check(ctx, foot, (door.0, door_level), ground) {
+        Street::Agrees => {}
+        Street::Below(rise) => {
+            return Height::Measured(MeasuredRise {
+                rise,
+                detected_m: None,
+            });
+        }
+        Street::Unknown => return Height::GroundUnknown,
+    }
     let by_levels = ground.and_then(|ground| rise(ground, door_level));
     let detected_m = climbs
         .iter()
@@ -84,10 +101,22 @@ pub(super) fn measure(
         (levels, None) => levels,
         (None, Some(_)) => None,
     };
-    rise.map(|rise| MeasuredRise {
-        rise,
-        detected_m: lost.and(detected_m),
+    rise.map_or(Height::Unmeasured, |rise| {
+        Height::Measured(MeasuredRise {
+            rise,
+            detected_m: lost.and(detected_m),
+        })
     })
+}
+
+/// Returns the span of the stay at the drop-off, or the time around a drop-off without a stay.
+fn door_span(places: &Places, to_ms: u32) -> (u32, u32) {
+    let around = (
+        to_ms.saturating_sub(INSTANT_MS),
+        to_ms.saturating_add(INSTANT_MS),
+    );
+    let stay = places.door_stay();
+    stay.map_or(around, |stay| (stay.from_ms, stay.to_ms))
 }
 
 /// Returns the level of the ground, from which the climb begins at `begun_ms`. It is the level of

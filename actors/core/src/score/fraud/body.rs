@@ -8,11 +8,11 @@ use crate::geo::Place;
 use crate::score::evidence_log::EvidenceText;
 use crate::score::height::rise;
 use crate::score::parameters::fraud::body::{
-    AGREES_M, ALTITUDE_M, ALTITUDE_MIDDLE_MS, ALTITUDE_MS, APART_M, AT_REST_ACCEL_STD, CREEPS_MPS,
-    DRIFT_SIGMAS, DRIVES_MS, FIDGETS_MOST, FIXES_LEAST, FOOT_MPS, FROZEN_ACCURACY_M, FROZEN_STEPS,
-    GAIT_LEAST, GOOD_ACCURACY_M, HEARD_LEAST, MOVED_MPS, MOVED_SIGMAS, NEARLY_AT_REST_ACCEL_STD,
-    NEXT_MS, NO_GAIT_ACCEL_STD, PIECE_MS, ROAD_MPS, STEPS_MOST, UNTOLD_SHARE, WALKS_FAR_M, WALKS_M,
-    WALKS_UNCOUNTED_M,
+    AGREES_M, ALTITUDE_M, ALTITUDE_MIDDLE_MS, ALTITUDE_MS, ALTITUDE_STEP_M, APART_M,
+    AT_REST_ACCEL_STD, CREEPS_MPS, DRIFT_SIGMAS, DRIVES_MS, FIDGETS_MOST, FIXES_LEAST, FOOT_MPS,
+    FROZEN_ACCURACY_M, FROZEN_STEPS, GAIT_LEAST, GOOD_ACCURACY_M, HEARD_LEAST, MOVED_MPS,
+    MOVED_SIGMAS, NEARLY_AT_REST_ACCEL_STD, NEXT_MS, NO_GAIT_ACCEL_STD, PIECE_MS, ROAD_MPS,
+    STEPS_MOST, UNTOLD_SHARE, WALKS_FAR_M, WALKS_M, WALKS_UNCOUNTED_M,
 };
 use crate::score::parameters::weights::fraud as weights;
 use crate::score::scoring_context::{ScoringContext, event_end_ms, median};
@@ -392,6 +392,15 @@ fn is_outdoors(ctx: &ScoringContext<'_>, start: Fix, until_ms: u32) -> bool {
     start.place.distance_m(Place::default()) > 150.0 && !building.into_iter().any(inside)
 }
 
+/// Returns whether altitudes change from fix to fix as those of a receiver do. Some phones fill
+/// unknown altitudes with arbitrary values.
+fn is_steady(altitudes_m: &[f32]) -> bool {
+    let pairs = altitudes_m.iter().zip(altitudes_m.iter().skip(1));
+    pairs
+        .into_iter()
+        .all(|(before_m, after_m)| (after_m - before_m).abs() <= ALTITUDE_STEP_M)
+}
+
 /// Returns the signal of a drive over which the height by position and the height by pressure
 /// differ.
 fn altitude_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
@@ -401,10 +410,10 @@ fn altitude_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
             .iter()
             .filter(|fix| fix.accuracy_m <= GOOD_ACCURACY_M);
         let mut altitudes: Vec<f32> = good.filter_map(|fix| fix.altitude_m).collect();
-        altitudes.sort_by(f32::total_cmp);
-        if altitudes.len() < 5 {
+        if altitudes.len() < 5 || !is_steady(&altitudes) {
             None
         } else {
+            altitudes.sort_by(f32::total_cmp);
             altitudes.get(altitudes.len() / 2).copied()
         }
     };

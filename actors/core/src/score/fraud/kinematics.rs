@@ -34,7 +34,7 @@ fn jump_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     let times = |stays: bool| -> Vec<u32> {
         ctx.jumps
             .iter()
-            .filter(|jump| jump.is_lasting == stays)
+            .filter(|jump| jump.is_lasting == stays && (jump.is_far || !jump.is_by_network))
             .map(|jump| jump.t_ms)
             .collect()
     };

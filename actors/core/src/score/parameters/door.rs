@@ -38,6 +38,17 @@ crate::parameters::table! {
         /// The standard deviation of the height of one climb, metres: its first and last steps may
         /// be missing.
         CLIMB_SIGMA_M: f32 = 0.8;
+        /// The least height of a ride, metres: less than the lowest storey, and as much as the
+        /// detector of rides requires at their start.
+        RIDE_LEAST_M: f32 = 1.8;
+        /// The time from the end of a ride within which nobody walks to a vehicle, gets in and
+        /// drives off.
+        DRIVE_AT_ONCE_MS: u32 = 5_000;
+        /// The time after a climb in which the pressure must go on: a barometer that stops in
+        /// mid-climb does not show its end. Levels are medians of three readings.
+        PRESSURE_GOES_ON_MS: u32 = 10_000;
+        /// The time over which a level is the median of the readings.
+        LEVEL_MS: u32 = 5_000;
         /// The unexplained rise that leaves the kind of climb open.
         UNEXPLAINED_M: f32 = 2.2;
         /// The time for [`UNEXPLAINED_M`].
@@ -108,6 +119,19 @@ crate::parameters::table! {
         METRES_LEAST: f32 = 1.5;
         /// The least number of speeds that show a pace.
         SPEEDS_LEAST: usize = 3;
+    }
+
+    /// Parameters of `score/climb/street.rs`.
+    pub(crate) mod street {
+        /// A time without pressure of this length may hide a climb: three metres of stairs.
+        HOLE_MS: u32 = 10_000;
+        /// The time over which the level of the street is taken (as `stays::BEFORE_MS`).
+        STREET_MS: u32 = 10_000;
+        /// The largest accuracy radius of a fix under the open sky, metres (as
+        /// `entrance::GATE_ACCURACY_M`).
+        OUTDOORS_ACCURACY_M: f32 = 17.0;
+        /// The least number of such fixes (as `entrance::GATE_FIXES`).
+        OUTDOORS_FIXES: usize = 3;
     }
 
     /// Parameters of `score/climb/stops.rs`.
@@ -247,6 +271,14 @@ crate::parameters::table! {
 
     /// Parameters of `score/outcome.rs`.
     pub(crate) mod outcome {
+        /// A position shows where a walk was, up to this time before and after it.
+        LOCATED_MS: u32 = 60_000;
+        /// The time around a fix in which a better one limits where the courier can have been.
+        BETTER_FIX_MS: u32 = 10_000;
+        /// A fix is much better if its accuracy radius is this many times smaller.
+        BETTER_FIX_TIMES: f32 = 3.0;
+        /// The speed of a courier who runs, m/s.
+        RUN_MPS: f32 = 3.0;
         /// The radius of the address's surroundings (contract 5), to which the uncertainty is
         /// added.
         SURROUNDINGS_M: f32 = 75.0;

@@ -83,6 +83,9 @@ crate::parameters::table! {
         FROZEN_ACCURACY_M: f32 = 10.0;
         /// The most by which heights by position and by pressure may differ.
         ALTITUDE_M: f32 = 45.0;
+        /// The most by which a receiver's altitude changes from fix to fix, metres: an error of a
+        /// few tens of metres, which moves slowly.
+        ALTITUDE_STEP_M: f32 = 30.0;
         /// The durations over which heights are compared.
         ALTITUDE_MS: core::ops::RangeInclusive<u32> = 60_000..=1_200_000;
         /// Each of the two heights is the median over this time.

@@ -33,6 +33,9 @@ crate::parameters::table! {
         WORSENED_TIMES: f32 = 2.5;
         /// The lower limit of an accuracy that counts as worse than usual.
         WORSENED_LEAST_M: f32 = 25.0;
+        /// The least accuracy radius that walls cause, metres: under the open sky beside houses,
+        /// phones claim up to 12 m (Merry and Bettinger 2019: errors of 7 to 13 m in towns).
+        WALL_LEAST_M: f32 = 12.0;
         /// The usual accuracy is taken over this time before.
         USUAL_MS: u32 = 60_000;
         /// The minimum number of fixes from which the usual accuracy under the open sky is known:
@@ -228,6 +231,11 @@ crate::parameters::table! {
         COUNTED_SHARE: f32 = 0.3;
         /// The walking speed where steps are not counted.
         WALK_MPS: f32 = 1.3;
+        /// A phone with less than one fix in this time on average has rare fixes: a hop between two
+        /// addresses takes less.
+        RARE_FIX_MS: u32 = 60_000;
+        /// The speed of a vehicle in a town, m/s: the speed limit.
+        TOWN_MPS: f32 = 14.0;
         /// The share of the walked distance that separates start and end: indoor paths turn.
         WAY_TO_DISTANCE: f32 = 0.6;
         /// Below this spread of acceleration (m/s²) a body does not walk: the gait of a carried
@@ -236,6 +244,15 @@ crate::parameters::table! {
         /// Less time on foot between two drives means that the phone was moved about in the
         /// vehicle.
         ON_FOOT_LEAST_MS: u32 = 8_000;
+        /// A time without data of this length may hide a walk (contract 5: an interruption near the
+        /// drop-off).
+        SILENCE_MS: u32 = 10_000;
+        /// The time before and after the start or end of a drive from which the place of the parked
+        /// vehicle is taken.
+        AT_DRIVE_MS: u32 = 3_000;
+        /// A stop with a drop-off mark is not in the vehicle if it is farther away than this (as
+        /// `stays::REVERSAL_M`).
+        MARKED_AWAY_M: f32 = 8.0;
         /// A shorter drive is doubtful: delivery hops last 15 to 40 s, but so do leaps of
         /// positions.
         DOUBTFUL_DRIVE_MS: u32 = 30_000;

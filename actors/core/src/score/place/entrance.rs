@@ -10,7 +10,7 @@ use crate::geo::Place;
 use crate::score::parameters::place::entrance::{
     AGREE_MS, DECAY_LOOK_BACK_MS, GATE_ACCURACY_M, GATE_FIXES, HALL_MS, LAG_MS, PASSED_M,
     REST_LEAST_MS, REST_MOST_MS, STOOD_ACCURACY_M, STOOD_M, USUAL_FIXES, USUAL_MS, WAIT_MOST_MS,
-    WINDOW_VIEW_MS, WORSENED_LEAST_M, WORSENED_M, WORSENED_TIMES,
+    WALL_LEAST_M, WINDOW_VIEW_MS, WORSENED_LEAST_M, WORSENED_M, WORSENED_TIMES,
 };
 use crate::score::scoring_context::{
     BodyState, FootPeriod, ScoringContext, body_state, event_end_ms, median, overlap_ms,
@@ -247,20 +247,31 @@ fn is_rest_outside(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32), until
             .is_some_and(|walked_m| walked_m <= STOOD_M)
 }
 
-/// Returns the spans of bad reception, in order.
+/// Returns the spans of bad reception that may be due to walls, in order.
 fn bad_spans(ctx: &ScoringContext<'_>) -> Vec<(u32, u32)> {
-    let is_bad = |event: &&Event| {
-        matches!(
-            event.event_type,
-            EventType::GpsDegraded | EventType::GpsLost
-        )
+    let begin_ms = |event: &Event| match event.event_type {
+        EventType::GpsLost => Some(event.t_start_ms),
+        EventType::GpsDegraded => wall_ms(ctx, event),
+        _ => None,
     };
-    let bad = ctx.timeline.iter().copied().filter(is_bad);
-    let mut spans: Vec<(u32, u32)> = bad
-        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
+    let events = ctx.timeline.iter().copied();
+    let mut spans: Vec<(u32, u32)> = events
+        .filter_map(|event| Some((begin_ms(event)?, event_end_ms(event, ctx.end_ms))))
         .collect();
     spans.sort_unstable();
     spans
+}
+
+/// Returns the time from which reception was so bad in a `GPS_DEGRADED` that a wall may be the
+/// cause. On a phone that is usually exact to 2 m, a tree or a house front makes 5 m.
+fn wall_ms(ctx: &ScoringContext<'_>, event: &Event) -> Option<u32> {
+    let to_ms = event_end_ms(event, ctx.end_ms).saturating_add(1);
+    let fixes = ctx.fixes(event.t_start_ms, to_ms);
+    match fixes.iter().position(|fix| fix.accuracy_m >= WALL_LEAST_M) {
+        Some(0) => Some(event.t_start_ms),
+        Some(index) => fixes.get(index).map(|fix| fix.t_ms),
+        None => fixes.is_empty().then_some(event.t_start_ms),
+    }
 }
 
 /// Returns the last time before the drop-off at which the courier was outdoors; 0 if unknown.

@@ -60,11 +60,14 @@ pub(crate) fn find(ctx: &ScoringContext<'_>) -> Vec<Stay> {
         .chain(ctx.apparent_ride)
         .collect();
     stops.sort_unstable();
-    for (from_ms, to_ms) in stops {
-        let within = |foot: &FootPeriod| foot.from_ms <= from_ms && to_ms <= foot.to_ms;
-        if !ctx.foot_periods.iter().any(within) {
-            continue;
-        }
+    // A stop may go on through a silence in which the courier went to the vehicle, so only its part
+    // within the period on foot counts.
+    let on_foot = stops.into_iter().flat_map(|stop| {
+        let feet = ctx.foot_periods.iter();
+        feet.map(move |foot| (stop.0.max(foot.from_ms), stop.1.min(foot.to_ms)))
+            .find(|part| part.0 < part.1)
+    });
+    for (from_ms, to_ms) in on_foot {
         match spans.last_mut() {
             Some(last)
                 if from_ms.saturating_sub(last.1) <= MERGED_MS
@@ -334,7 +337,7 @@ fn waits_for_elevator(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bo
 
 /// Returns the time of walking within a span, in milliseconds: by the body, or by `WALKING` events
 /// on a phone that reports neither steps nor cadence.
-fn walked_ms(ctx: &ScoringContext<'_>, span: (u32, u32)) -> u32 {
+pub(crate) fn walked_ms(ctx: &ScoringContext<'_>, span: (u32, u32)) -> u32 {
     let windows = ctx.windows(span.0, span.1).iter();
     let seconds = windows
         .filter(|window| body_state(window) == BodyState::Moving)
@@ -393,7 +396,7 @@ fn points_of(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> f64 {
 }
 
 /// Returns the place where the vehicle of a period on foot was left, or where the period began.
-fn origin(ctx: &ScoringContext<'_>, foot: FootPeriod) -> Option<Place> {
+pub(crate) fn origin(ctx: &ScoringContext<'_>, foot: FootPeriod) -> Option<Place> {
     let parked_ms = foot.parked_ms.unwrap_or(foot.from_ms);
     let estimate = ctx.estimate(
         parked_ms.saturating_sub(5_000),

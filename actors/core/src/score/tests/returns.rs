@@ -84,6 +84,29 @@ fn lost_steps_of_many_flights_are_no_floor() {
     );
 }
 
+/// A phone is usually exact to 2 m. Between the houses of a narrow street it claims 6 m, which is
+/// degraded, but no wall: the entrance is where the positions decay further.
+#[test]
+fn a_narrow_street_is_no_entrance() {
+    for error in [Error::None, Error::Wander] {
+        let mut phone = floor(Phone::new(error, 5), 0);
+        phone.vaguer_m = -3.0;
+        let mut phone = come(phone).walk(-25.0, -30.0);
+        phone.vaguer_m = 1.0;
+        let phone = phone.walk(0.0, -30.0).walk(0.0, -8.0).go_in();
+        let entrance_sec = phone.now_sec();
+        let phone = phone.walk(0.0, 14.0).stay(30).mark("handed_over").stay(5);
+        let phone = phone.walk(0.0, -8.0).come_out().walk(0.0, -30.0);
+        let scored = go(phone).scored();
+        let found_sec = scored.entrance_ms.map(|at_ms| f64::from(at_ms) / 1000.0);
+        assert!(
+            found_sec.is_some_and(|found_sec| (found_sec - entrance_sec).abs() <= 6.0),
+            "{error:?}: {found_sec:?} instead of {entrance_sec} {:#?}",
+            scored.score.events
+        );
+    }
+}
+
 /// The courier puts a parcel down before a flat on the third floor within five seconds, which is no
 /// stop, and goes: he was at the door.
 #[test]

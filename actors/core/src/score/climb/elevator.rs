@@ -1,0 +1,171 @@
+//! Determines whether an elevator was used.
+
+use porchlight_schema::event::{Event, EventType, seconds};
+
+use super::signed_height_m;
+use crate::score::evidence_log::{EvidenceLog, EvidenceText};
+use crate::score::parameters::door::climb::{
+    CONFIDENCE_LEAST, DRIVE_AT_ONCE_MS, HEARD_LEAST_SEC, HEARD_SHARE, LEVEL_MS, PRESSURE_GAP_MS,
+    RIDE_LEAST_M, STAIRS_MPS, UNEXPLAINED_M, UNEXPLAINED_MS,
+};
+use crate::score::place::Places;
+use crate::score::scoring_context::{ScoringContext, event_end_ms, overlap_ms};
+
+/// Returns whether an elevator was used, and adds the evidence. It is `Some(false)` only if
+/// pressure or vertical acceleration was recorded nearly continuously, and `None` if that is
+/// unknown.
+pub(super) fn is_used(
+    ctx: &ScoringContext<'_>,
+    places: &Places,
+    evidence: &mut EvidenceLog,
+) -> Option<bool> {
+    // A ride before the courier left the vehicle is that of the vehicle on a ramp or in a car lift.
+    let within = |event: &Event| {
+        places.foot.is_none_or(|foot| {
+            overlap_ms(
+                (event.t_start_ms, event_end_ms(event, ctx.end_ms)),
+                (foot.from_ms, foot.to_ms),
+            ) > 0
+        })
+    };
+    let ride = ctx.events(EventType::Elevator).find(|event| {
+        event.confidence.as_probability() >= CONFIDENCE_LEAST
+            && within(event)
+            && !may_be_stairs(ctx, event)
+            && !is_of_vehicle(ctx, event)
+    });
+    if let Some(ride) = ride {
+        let span = (ride.t_start_ms, event_end_ms(ride, ctx.end_ms));
+        let length_sec = seconds(span.1.saturating_sub(span.0));
+        let text = format!("An elevator ride of {length_sec:.0} s was detected.");
+        evidence.add(
+            "elevatorUsed",
+            "elevator_ride",
+            1.0,
+            Some(span),
+            EvidenceText::new(text, "Standing on an escalator looks the same."),
+        );
+        return Some(true);
+    }
+    let foot = places.foot.or_else(|| ctx.foot_periods.first().copied());
+    let (from_ms, to_ms) = foot.map_or((0, ctx.end_ms), |foot| (foot.from_ms, foot.to_ms));
+    let seconds_in = f64::from(to_ms.saturating_sub(from_ms) / 1000).max(1.0);
+    let pressure = f64::from(measured_pressure_ms(ctx, (from_ms, to_ms)) / 1000) / seconds_in;
+    let windows = ctx.windows(from_ms, to_ms);
+    let vertical = windows.iter().filter(|window| {
+        window
+            .motion
+            .is_some_and(|motion| motion.vertical_mean.is_some())
+    });
+    let vertical = vertical.count() as f64 / seconds_in;
+    let is_long = seconds_in >= HEARD_LEAST_SEC;
+    let is_unexplained = pressure >= HEARD_SHARE && has_unexplained_rise(ctx, (from_ms, to_ms));
+    let is_height_measured =
+        is_long && ((pressure >= HEARD_SHARE && !is_unexplained) || vertical >= HEARD_SHARE);
+    if is_height_measured {
+        let text = "Height was measured nearly all the time on foot and shows no elevator ride.";
+        evidence.add(
+            "elevatorUsed",
+            "no_ride",
+            0.0,
+            Some((from_ms, to_ms)),
+            EvidenceText::new(text, "A very slow elevator can look like stairs."),
+        );
+        return Some(false);
+    }
+    explain_unknown(is_unexplained, (from_ms, to_ms), evidence);
+    None
+}
+
+/// Adds the evidence that the use of an elevator is unknown.
+fn explain_unknown(is_unexplained: bool, span: (u32, u32), evidence: &mut EvidenceLog) {
+    let (signal, text, explanation) = if is_unexplained {
+        (
+            "unexplained_rise",
+            "The air pressure changed by a floor or more, but no stairs and no ride were detected.",
+            "A slow elevator, or stairs on which the steps were not detected.",
+        )
+    } else {
+        (
+            "height_not_measured",
+            "There was too little air pressure or vertical acceleration data.",
+            "Some phones have no barometer.",
+        )
+    };
+    evidence.add(
+        "elevatorUsed",
+        signal,
+        0.0,
+        Some(span),
+        EvidenceText::new(text, explanation),
+    );
+}
+
+/// Returns whether a ride is one of the vehicle: it is lower than any floor, or the vehicle drives
+/// off at once. Pressure swings in a vehicle that starts.
+fn is_of_vehicle(ctx: &ScoringContext<'_>, ride: &Event) -> bool {
+    let ended_ms = event_end_ms(ride, ctx.end_ms);
+    let is_low = signed_height_m(ride).is_some_and(|height_m| height_m.abs() < RIDE_LEAST_M);
+    let drives_off = ctx.events(EventType::Driving).any(|drive| {
+        drive.t_start_ms >= ride.t_start_ms
+            && drive.t_start_ms <= ended_ms.saturating_add(DRIVE_AT_ONCE_MS)
+    });
+    is_low || drives_off
+}
+
+/// Returns for how long in `from_ms..to_ms` pressure samples were frequent enough to show a ride,
+/// in milliseconds.
+fn measured_pressure_ms(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> u32 {
+    let levels = ctx.height.levels(from_ms, to_ms);
+    let next = levels.iter().skip(1).map(|level| level.t_ms);
+    let lengths = levels
+        .iter()
+        .zip(next.chain([to_ms]))
+        .map(|(level, next_ms)| next_ms.saturating_sub(level.t_ms));
+    lengths
+        .filter(|length_ms| *length_ms <= PRESSURE_GAP_MS)
+        .fold(0, u32::saturating_add)
+}
+
+/// Returns whether a ride may have been stairs: it is as slow as stairs, and no body sensor was
+/// recorded during it.
+fn may_be_stairs(ctx: &ScoringContext<'_>, ride: &Event) -> bool {
+    let (from_ms, to_ms) = (ride.t_start_ms, event_end_ms(ride, ctx.end_ms));
+    let is_body_measured = ctx
+        .windows(from_ms, to_ms)
+        .iter()
+        .any(|window| window.has_body_data());
+    let length_sec = seconds(to_ms.saturating_sub(from_ms)) as f32;
+    !is_body_measured
+        && signed_height_m(ride).is_some_and(|height_m| height_m.abs() <= STAIRS_MPS * length_sec)
+}
+
+/// Returns whether the level changed by a floor within a minute without any event that explains it.
+fn has_unexplained_rise(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> bool {
+    let stairs: Vec<(u32, u32)> = ctx
+        .events(EventType::Stairs)
+        .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
+        .collect();
+    let mut at_ms = from_ms;
+    while at_ms < to_ms {
+        let next_ms = at_ms.saturating_add(UNEXPLAINED_MS);
+        let span = (at_ms, next_ms.min(to_ms));
+        // A phone that swings in a pocket disturbs single readings by metres, so medians count.
+        let parts = (span.0..span.1).step_by(LEVEL_MS as usize);
+        let levels = parts
+            .filter_map(|t_ms| ctx.height.level(t_ms, t_ms.saturating_add(LEVEL_MS)))
+            .map(|level| level.height_m);
+        let (low, high) = levels.fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), height| {
+            (low.min(height), high.max(height))
+        });
+        // Outdoors a walk of a minute over a hill changes the level as well; half a floor more is
+        // allowed for it.
+        if high - low > UNEXPLAINED_M * 1.5
+            && !stairs.iter().any(|stairs| overlap_ms(*stairs, span) > 0)
+        {
+            return true;
+        }
+        at_ms = next_ms;
+    }
+    false
+}

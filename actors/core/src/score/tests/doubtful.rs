@@ -1,0 +1,98 @@
+//! Tests positions and altitudes that prove nothing.
+
+use porchlight_schema::insight::ReasonCode;
+use porchlight_schema::sample::Provider;
+use serde_json::json;
+
+use super::acts::{arrive, house as script_house, leave};
+use super::contract::ERRORS;
+use super::errands::house;
+use super::phone::Phone;
+use super::script::Script;
+use super::{about, sum};
+use crate::score::MarkName;
+
+/// A phone reports a position every 150 s, on the way there and back. Where the courier walked
+/// between them is unknown.
+#[test]
+fn a_position_that_is_minutes_old_accuses_nobody() {
+    for error in ERRORS {
+        let mut phone = Phone::new(error, 5);
+        phone.fix_every = 150.0;
+        let score = house(phone).score();
+        let accusations = [ReasonCode::NoAttempt, ReasonCode::PossibleWrongAddress];
+        assert!(
+            !accusations
+                .iter()
+                .any(|code| score.reason_codes.contains(code)),
+            "{error:?}: {:?} {:#?}",
+            score.reason_codes,
+            score.evidence
+        );
+    }
+}
+
+/// The courier stays 125 m away from the address. In the middle of the walk, two positions have an
+/// accuracy of 58 m; those around them are exact, and show that the courier came no nearer.
+#[test]
+fn a_vague_position_among_exact_ones_does_not_come_near() {
+    for error in ERRORS {
+        let phone = Phone::new(error, 5).address("accuracyM", json!(5));
+        let mut phone = phone.drive(85.0, -30.0).stay(10).walk(122.0, -30.0);
+        phone.vaguer_m = 53.0;
+        let mut phone = phone.walk(124.0, -30.0);
+        phone.vaguer_m = 0.0;
+        let phone = phone.walk(125.0, -2.0).stay(35).walk(125.0, -30.0);
+        let score = phone.walk(85.0, -30.0).stay(10).drive(500.0, -30.0).score();
+        assert!(
+            score.reason_codes.contains(&ReasonCode::NoAttempt),
+            "{error:?}: {:?} {:#?}",
+            score.reason_codes,
+            score.evidence
+        );
+    }
+}
+
+/// The phone fills altitudes that it does not know with arbitrary values, early ones in the drive
+/// about 0, and late ones about 200 m.
+#[test]
+fn arbitrary_altitudes_contradict_no_pressure() {
+    let mut script = script_house(21);
+    for (index, window) in script.windows.iter_mut().enumerate() {
+        let values = if index < 31 {
+            [0.0, 9_999.0, -999.0, 0.0, 1.0]
+        } else {
+            [200.0, 9_999.0, -999.0, 201.0, 199.0]
+        };
+        for fix in window.fixes.iter_mut().flatten() {
+            fix.altitude_m = Some(values[index % 5]);
+        }
+    }
+    let score = script.score();
+    assert!(
+        !about(&score, "fraudScore").any(|entry| entry.signal == "altitude_contradicts_pressure"),
+        "{:#?}",
+        score.evidence
+    );
+}
+
+/// A phone finds its position by satellites, or by the access points around it. One of these was
+/// moved 200 m from where the network knows it. At the door the position jumps there and back.
+#[test]
+fn a_misplaced_access_point_is_not_a_teleport() {
+    let script = |provider| {
+        let script: Script = arrive(21).walk_to(0.0, -25.0).walk_to(0.0, -1.0).stay(20);
+        let script = script.teleport(200.0, -1.0).stay(10).teleport(0.0, -1.0);
+        let mut script = leave(script.stay(10).mark(MarkName::HandedOver));
+        for fix in script
+            .windows
+            .iter_mut()
+            .flat_map(|window| window.fixes.iter_mut().flatten())
+        {
+            fix.provider = Some(provider);
+        }
+        sum(&script.score(), "fraudScore")
+    };
+    let (gnss, wifi) = (script(Provider::Gnss), script(Provider::Wifi));
+    assert!(gnss - wifi >= 2.0, "{gnss} by satellites, {wifi} by Wi-Fi");
+}

@@ -1,0 +1,88 @@
+//! Tests that scoring distinguishes the courier's own vehicle from doors and elevators.
+
+use porchlight_schema::event::{Confidence, Event, EventType, Metadata};
+use porchlight_schema::insight::ReasonCode;
+use serde_json::json;
+
+use super::acts::{arrive, house, leave};
+use super::contract::ERRORS;
+use super::phone::Phone;
+use crate::score::MarkName;
+
+/// The courier parks 80 m away, walks half of the way, returns, and sits in the vehicle for a
+/// minute. That is no stay at another door.
+#[test]
+fn the_parked_vehicle_is_not_a_wrong_address() {
+    for error in ERRORS {
+        let phone = Phone::new(error, 5).address("accuracyM", json!(5));
+        let phone = phone.drive(-75.0, -30.0).stay(12).walk(-35.0, -30.0);
+        let score = phone.walk(-75.0, -30.0).stay(50).score();
+        assert!(
+            !score
+                .reason_codes
+                .contains(&ReasonCode::PossibleWrongAddress),
+            "{error:?}: {:?} {:#?}",
+            score.reason_codes,
+            score.events
+        );
+    }
+}
+
+/// After the delivery the vehicle moves a few metres under trees, where positions are poor, and
+/// halts in front of the address: that is not another visit.
+#[test]
+fn a_halt_of_the_vehicle_before_the_address_is_not_a_visit() {
+    let script = arrive(21).walk_to(0.0, -25.0).walk_to(0.0, -1.0).stay(30);
+    let script = script.mark(MarkName::HandedOver).walk_to(0.0, -25.0);
+    let script = script.walk_to(-30.0, -25.0).stay(10);
+    let from_ms = script.duration_ms();
+    let mut script = script.drive_to(0.0, -10.0);
+    script.events.push(Event {
+        event_type: EventType::GpsDegraded,
+        t_start_ms: from_ms,
+        t_end_ms: Some(script.duration_ms()),
+        confidence: Confidence::from_probability(0.9),
+        metadata: Metadata::None,
+    });
+    let score = script.stay(40).score();
+    assert_eq!(
+        score.summary.attempt_cycles, 1,
+        "{:#?} {:#?}",
+        score.events, score.evidence
+    );
+}
+
+/// The courier gets into the vehicle, and the pressure swings by two metres as it starts.
+#[test]
+fn a_ride_from_which_the_vehicle_drives_off_is_no_elevator() {
+    let script = arrive(21).walk_to(0.0, -25.0).walk_to(0.0, -1.0).stay(30);
+    let script = script.mark(MarkName::HandedOver).walk_to(0.0, -25.0);
+    let script = script.walk_to(-30.0, -25.0).stay(8);
+    let score = script.climb(2.5, true).drive_to(-300.0, -25.0).score();
+    assert_eq!(score.summary.elevator_used, Some(false));
+}
+
+/// The pressure in the vehicle swings by less than a floor for a minute.
+#[test]
+fn a_ride_without_a_height_of_a_floor_is_no_elevator() {
+    let script = arrive(21).walk_to(0.0, -25.0).walk_to(0.0, -1.0).stay(30);
+    let script = script.mark(MarkName::HandedOver).climb(0.4, true);
+    let score = leave(script.walk_to(0.0, -25.0)).score();
+    assert_eq!(score.summary.elevator_used, Some(false));
+}
+
+/// A phone in a trouser pocket at a house: one reading of the barometer in four is half a
+/// hectopascal off. Nobody rode an elevator, which the other readings show.
+#[test]
+fn a_pressure_that_swings_in_a_pocket_hides_no_elevator() {
+    let mut script = house(21);
+    for (index, window) in script.windows.iter_mut().enumerate() {
+        if let Some(motion) = &mut window.motion {
+            motion.vertical_mean = None;
+        }
+        if index % 4 == 0 {
+            window.pressure_hpa = window.pressure_hpa.map(|hpa| hpa + 0.5);
+        }
+    }
+    assert_eq!(script.score().summary.elevator_used, Some(false));
+}
