@@ -10,6 +10,9 @@ mod annotations;
 #[path = "timeline/approaches.rs"]
 mod approaches;
 
+#[path = "timeline/carried.rs"]
+mod carried;
+
 #[path = "timeline/gates.rs"]
 mod gates;
 

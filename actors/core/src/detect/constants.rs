@@ -213,6 +213,13 @@ pub(super) const DRIVE_SLOPE: f32 = 0.9;
 /// The most log-odds that the speed of one second contributes.
 pub(super) const DRIVE_LOG_ODDS_MAX: f32 = 1.8;
 
+/// The cost of staying and riding for each m/s above the fastest walk, up to [`RATE_COST_MAX`],
+/// where satellites show this speed without doubt. The claimed error of a receiver's speed outdoors is
+/// 0.1 to 0.5 m/s, so that 1 m/s is two of its deviations or more.
+pub(super) const CARRIED_SPEED_COST: f32 = 2.0;
+/// The share of a speed that the displacement in the same time must show to confirm it: a vehicle
+/// that starts evenly has gone half of the way.
+pub(super) const CONFIRMING_SHARE: f32 = 0.5;
 /// The speed that no pedestrian keeps up without steps, m/s (13 km/h); bicycles and scooters do.
 pub(super) const SHAKEN_MPS: f32 = 3.6;
 /// That speed if the step counter reports each second and has counted nothing for
@@ -275,9 +282,9 @@ pub(super) const RIDE_HEIGHT_M_MIN: f32 = 1.8;
 /// that reduce their motion smooth it away, and only a storm moves the air of a building by a
 /// storey (research 2.0: drift of 0.1 hPa in 10 min).
 pub(super) const RIDE_UNFELT_HEIGHT_M_MIN: f32 = 2.3;
-/// The smallest height of a ride where no body is measured and the phone keeps seeing the sky,
-/// metres. In a cabin it does not (of 37 rides in New York the best fix in one was of 50 m), and
-/// wind moves the pressure by more than a storey.
+/// The smallest height of a ride where the phone keeps seeing the sky and no push was felt, metres.
+/// In a cabin it does not (of 37 rides in New York the best fix in one was of 50 m), and wind moves
+/// the pressure by more than a storey.
 pub(super) const RIDE_UNDER_SKY_HEIGHT_M_MIN: f32 = 10.0;
 /// The fastest change of height on a ramp of a garage, m/s: 15 % (the limit of the German model
 /// regulation for garages, § 3) at 4 m/s.
@@ -363,6 +370,8 @@ pub(super) const SPEED_HOLDS_INTERVALS: f32 = 2.0;
 pub(super) const WALK_ACCURACY_M_MAX: f32 = 20.0;
 /// The speed that a pedestrian does not exceed for long, m/s.
 pub(super) const WALK_SPEED_MPS_MAX: f32 = 2.1;
+/// The speed that no courier runs, m/s (22 km/h, a sprint).
+pub(super) const RUN_SPEED_MPS_MAX: f32 = 6.0;
 /// The number of seconds of a slow move of which one faster second shows a vehicle (measured:
 /// queues creep and stop).
 pub(super) const FAST_SECONDS_SHARE: u32 = 6;

@@ -1,10 +1,11 @@
 //! Computes the evidence of one second for each state of the movement track.
 
 use super::constants::{
-    CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS, CLIMB_SLOW_MPS,
-    CLIMB_SPREAD_MPS, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE, DRIVE_SPEED_MPS, DRIVE_UNSEEN_LOG_ODDS,
-    LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE, REST_LOG_ODDS, RIDE_MPS,
-    RIDE_SLOW_COST, RIDE_USUAL_MPS, UNMEASURED_RIDE_COST, WALK_LEVEL_SPREAD_MPS,
+    CARRIED_SPEED_COST, CLIMB_FAST_MPS, CLIMB_GROUND_SPEED_COST, CLIMB_GROUND_SPEED_MPS,
+    CLIMB_SLOW_MPS, CLIMB_SPREAD_MPS, DRIVE_LOG_ODDS_MAX, DRIVE_SLOPE, DRIVE_SPEED_MPS,
+    DRIVE_UNSEEN_LOG_ODDS, LEVEL_MPS, LEVEL_SPREAD_MPS, RATE_COST_MAX, RATE_ERROR_SHARE,
+    REST_LOG_ODDS, RIDE_MPS, RIDE_SLOW_COST, RIDE_USUAL_MPS, UNMEASURED_RIDE_COST,
+    WALK_LEVEL_SPREAD_MPS, WALK_SPEED_MPS_MAX,
 };
 use super::cost::{cost, grade_cost, steep_cost, street_cost};
 use super::decode::Evidence;
@@ -68,6 +69,13 @@ pub(super) fn evidence_of(
         },
     };
     let on_foot = -drive.max(0.0);
+    // A passenger is at rest as somebody who stays is, but nobody who stays moves over ground.
+    let carried = match speed_mps {
+        Some(speed_mps) if frame.is_carried() => {
+            (CARRIED_SPEED_COST * (speed_mps - WALK_SPEED_MPS_MAX)).clamp(0.0, RATE_COST_MAX)
+        }
+        _ => 0.0,
+    };
     // On stairs the position hardly changes, as in a cabin. If no body is measured, a constant
     // position is evidence for both.
     let climb_gait = if frame.has_body() { gait } else { -gait };
@@ -87,10 +95,10 @@ pub(super) fn evidence_of(
         None => unseen() - gait.max(0.0),
     };
     [
-        -gait - level_stay + on_foot,
+        -gait - level_stay + on_foot - carried,
         gait - level_walk + on_foot,
         climb_gait - climb + on_foot - over_ground.max(street_cost(frame)),
-        -gait - ride + on_foot - over_ground,
+        -gait - ride + on_foot - over_ground.max(carried),
         driving,
     ]
 }

@@ -65,6 +65,7 @@ const IS_NON_SATELLITE: u16 = 1024;
 const BY_COUNTER: u16 = 2048;
 const HAS_JOINED: u16 = 4096;
 const IS_LOUD: u16 = 8192;
+const IS_CARRIED: u16 = 16384;
 
 /// The share of the step counter's evidence that counts in a second whose speed is known: the
 /// counter may be 10 s late, and the speed is not.
@@ -124,6 +125,11 @@ impl KeptFrame {
             } else {
                 0
             };
+    }
+
+    /// Records whether satellites show without doubt that the phone moves faster than a walk.
+    pub(super) fn put_carried(&mut self, is_carried: bool) {
+        self.flags = (self.flags & !IS_CARRIED) | if is_carried { IS_CARRIED } else { 0 };
     }
 
     /// Records that walking away from a vehicle would be seen.
@@ -280,6 +286,12 @@ impl KeptFrame {
     #[inline]
     pub(super) fn sees_sky(&self) -> bool {
         self.has(SEES_SKY)
+    }
+
+    /// Returns whether satellites show without doubt that the phone moves faster than a walk.
+    #[inline]
+    pub(super) fn is_carried(&self) -> bool {
+        self.has(IS_CARRIED)
     }
 
     /// Returns whether the speed is from the distance between fixes that are not from satellites.

@@ -322,6 +322,7 @@ impl MovementDetector {
             }
             if is_within {
                 kept.put_speed(leg.speed_mps, leg.is_non_satellite);
+                kept.put_carried(leg.is_carried);
                 if leg.sees_walk {
                     kept.put_sees_walk();
                 }

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::constants::{
-    DOPPLER_ACCURACY_M_MAX, DRIVE_SPEED_MPS, FIX_ACCURACY_M_MAX, FIX_BASELINE_MS_MAX,
-    FIX_BASELINE_MS_MIN, FIX_LEAP_ACCURACIES, FIX_LEAP_MPS, FIX_LEAPS_MAX, FIX_NOISE_SHARE,
-    GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, INTERVAL_NEW,
+    CONFIRMING_SHARE, DOPPLER_ACCURACY_M_MAX, DRIVE_SPEED_MPS, FIX_ACCURACY_M_MAX,
+    FIX_BASELINE_MS_MAX, FIX_BASELINE_MS_MIN, FIX_LEAP_ACCURACIES, FIX_LEAP_MPS, FIX_LEAPS_MAX,
+    FIX_NOISE_SHARE, GAIT_BY_POSITION_MAX, GAIT_BY_SPEED_MPS, GAIT_BY_SPEED_SLOPE, INTERVAL_NEW,
     NON_SATELLITE_NOISE_SHARE, REST_BASELINE_MS, REST_RADIUS_M, REST_SPEED_MPS,
-    SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX,
+    SPEED_ACCURACY_M_MAX, WALK_ACCURACY_M_MAX, WALK_SPEED_MPS_MAX,
 };
 use super::short_queue::ShortQueue;
 use crate::geo::Place;
@@ -56,6 +56,9 @@ pub(super) struct Leg {
     pub is_non_satellite: bool,
     /// Whether the speed is the phone's own and accurate enough to distinguish walking from rest.
     pub sees_walk: bool,
+    /// Whether satellites show without doubt that the phone moves faster than a walk: a speed of its
+    /// own that the displacement confirms, or a displacement beyond the error of the positions.
+    pub is_carried: bool,
     /// Log-odds: positive for walking, negative for staying. They apply to the middle of the last
     /// [`REST_BASELINE_MS`].
     pub gait: Option<f32>,
@@ -172,8 +175,20 @@ impl PositionTrack {
             is_reported_speed: true,
             is_non_satellite: false,
             sees_walk,
+            is_carried: speed_mps > WALK_SPEED_MPS_MAX
+                && fix.accuracy_m <= SPEED_ACCURACY_M_MAX
+                && self.confirms(fix, speed_mps),
             gait,
         }
+    }
+
+    /// Returns whether the distance to the newest crumb confirms a speed.
+    fn confirms(&self, fix: &Fix, speed_mps: f32) -> bool {
+        self.baseline(fix.t_ms, FIX_BASELINE_MS_MIN)
+            .is_some_and(|before| {
+                let sec = (fix.t_ms - before.t_ms) as f32 / 1_000.0;
+                fix.place.distance_m(before.place) >= CONFIRMING_SHARE * speed_mps * sec
+            })
     }
 
     /// Builds the leg of a fix with a poor position, if the phone's own speed is a vehicle's. A
@@ -193,6 +208,33 @@ impl PositionTrack {
     /// Builds the leg from the distance between the fix and an earlier one.
     fn displacement_leg(&self, fix: &Fix) -> Option<Leg> {
         let before = self.baseline(fix.t_ms, FIX_BASELINE_MS_MIN)?;
+        let is_non_satellite = self.reports_speed || !fix.accuracy_known;
+        let net_mps = self.net_speed_mps(fix, &before);
+        // Over a longer time the errors of the positions hide less of the speed. The newest part of
+        // that time confirms that the phone still moves.
+        let longer_mps = self
+            .crumbs
+            .iter()
+            .filter(|crumb| fix.t_ms.saturating_sub(crumb.t_ms) <= FIX_BASELINE_MS_MAX)
+            .filter(|crumb| crumb.t_ms < before.t_ms && !is_non_satellite)
+            .map(|crumb| self.net_speed_mps(fix, crumb))
+            .filter(|&mps| self.confirms(fix, mps))
+            .fold(0.0, f32::max);
+        let speed_mps = net_mps.max(longer_mps);
+        Some(Leg {
+            from_ms: before.t_ms,
+            to_ms: fix.t_ms,
+            speed_mps,
+            is_reported_speed: false,
+            is_non_satellite,
+            sees_walk: false,
+            is_carried: !is_non_satellite && speed_mps > WALK_SPEED_MPS_MAX,
+            gait: self.rest_evidence(fix),
+        })
+    }
+
+    /// Returns the speed from an earlier crumb to a fix, in m/s, less the error of both places.
+    fn net_speed_mps(&self, fix: &Fix, before: &Crumb) -> f32 {
         let noise_m = if fix.accuracy_known {
             let (a_m, b_m) = (fix.accuracy_m, before.accuracy_m);
             let share = if self.reports_speed {
@@ -205,15 +247,7 @@ impl PositionTrack {
             0.0
         };
         let apart_m = (fix.place.distance_m(before.place) - noise_m).max(0.0);
-        Some(Leg {
-            from_ms: before.t_ms,
-            to_ms: fix.t_ms,
-            speed_mps: apart_m * 1_000.0 / (fix.t_ms - before.t_ms) as f32,
-            is_reported_speed: false,
-            is_non_satellite: self.reports_speed || !fix.accuracy_known,
-            sees_walk: false,
-            gait: self.rest_evidence(fix),
-        })
+        apart_m * 1_000.0 / (fix.t_ms - before.t_ms).max(1) as f32
     }
 
     /// Returns whether no vehicle could have reached the fix: it jumped, like fixes from wrongly

@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::confidence::{self, RunMeasurements};
 use super::constants::{
     CLIMB_BY_STRIDE_MS_MIN, CLIMB_HEIGHT_M_MIN, CLIMB_MS_MIN, CLIMB_ROUGH_SEC, CLIMB_STRAIGHT_MIN,
-    DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE, LANDING_MS_MAX,
-    PARKED_MOVE_FIXES, PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN, PARKED_UNSTEADY_MS_MIN,
-    PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RAMP_MPS, RIDE_HEIGHT_M_MIN, RIDE_UNDER_SKY_HEIGHT_M_MIN,
-    RIDE_UNFELT_HEIGHT_M_MIN, STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN,
-    WALK_SPEED_MPS_MAX, WALK_UNSTEADY_SHARE, WALK_USUAL_MPS_MAX,
+    CREEP_SEC_MIN, DOOR_STOP_MS_MAX, DRIVE_LENGTH_M_MIN, DRIVE_MS_MIN, FAST_SECONDS_SHARE,
+    LANDING_MS_MAX, PARKED_MOVE_FIXES, PARKED_MOVE_MS_MIN, PARKED_SEEN_MS_MIN,
+    PARKED_UNSTEADY_MS_MIN, PARKED_WALK_MS_MIN, PAUSE_MS_MAX, RAMP_MPS, RIDE_HEIGHT_M_MIN,
+    RIDE_UNDER_SKY_HEIGHT_M_MIN, RIDE_UNFELT_HEIGHT_M_MIN, RUN_SPEED_MPS_MAX, SAME_WAY_M_MIN,
+    STOPPED_BY_POSITION_MS_MIN, STOPPED_MS_MIN, WALK_MS_MIN, WALK_SPEED_MPS_MAX,
+    WALK_UNSTEADY_SHARE, WALK_USUAL_MPS_MAX,
 };
 use super::decode::State;
 use super::frame::KeptFrame;
@@ -37,6 +38,11 @@ pub(super) struct Run {
     pub(super) loud_sec: u16,
     /// The number of seconds faster than any walk.
     pub(super) fast_sec: u16,
+    /// The number of its own seconds in which satellites show without doubt that the phone moves
+    /// faster than a walk.
+    pub(super) carried_sec: u16,
+    /// The number of those seconds that are faster than a run.
+    pub(super) faster_than_run_sec: u16,
     /// The sum of the squared speeds over ground, in m²/s².
     pub(super) speed_squared: f32,
     /// The height before the run; `height_after_m` is the height at its end or a little later.
@@ -85,6 +91,8 @@ impl Run {
             counter_sec: 0,
             loud_sec: 0,
             fast_sec: 0,
+            carried_sec: 0,
+            faster_than_run_sec: 0,
             speed_squared: 0.0,
             height_before_m: before_m,
             height_after_m: None,
@@ -116,6 +124,12 @@ impl Run {
         if let Some(speed_mps) = frame.speed_mps() {
             let is_fast = speed_mps > WALK_SPEED_MPS_MAX;
             self.fast_sec = self.fast_sec.saturating_add(u16::from(is_fast));
+            let is_carried = frame.is_carried();
+            let is_vehicle = is_carried && speed_mps >= RUN_SPEED_MPS_MAX;
+            self.carried_sec = self.carried_sec.saturating_add(u16::from(is_carried));
+            self.faster_than_run_sec = self
+                .faster_than_run_sec
+                .saturating_add(u16::from(is_vehicle));
             self.speed_squared += speed_mps * speed_mps;
             self.ground_m += speed_mps;
         }
@@ -193,11 +207,38 @@ impl Run {
             .is_some_and(|height_m| height_m.abs() >= needed_m)
     }
 
+    /// Returns whether the phone saw the sky in most of the run.
+    pub(super) fn is_under_sky(&self) -> bool {
+        u32::from(self.tally.of(Counted::Sky)) * 2 * WINDOW_MS >= self.duration_ms()
+    }
+
     /// Returns whether no body was measured under the sky, where wind changes the pressure by more
     /// than a storey.
     fn is_unfelt_under_sky(&self) -> bool {
-        !self.is_by_body()
-            && u32::from(self.tally.of(Counted::Sky)) * 2 * WINDOW_MS >= self.duration_ms()
+        !self.is_by_body() && self.is_under_sky()
+    }
+
+    /// Returns whether only the step counter measured the body in most of the run.
+    fn is_by_counter(&self) -> bool {
+        u32::from(self.counter_sec) * 2 * WINDOW_MS >= self.duration_ms()
+    }
+
+    /// Returns whether the steps of the run are those that some counters count in a vehicle: it is
+    /// faster than a run for seconds, and no acceleration shows a gait.
+    pub(super) fn has_false_steps(&self) -> bool {
+        self.is_by_counter() && self.faster_than_run_sec >= u16::from(CREEP_SEC_MIN)
+    }
+
+    /// Returns whether an apparent climb is a walk on the level: steps were felt, and the height
+    /// went back as much as forth. A pocket swings the air pressure with each step.
+    pub(super) fn is_level_walk(&self) -> bool {
+        self.state == State::Climb
+            && self.is_by_body()
+            && self.has_gait()
+            && self.duration_ms() >= WALK_MS_MIN
+            && self.height_m().is_some_and(|height_m| {
+                height_m.abs() < SAME_WAY_M_MIN.max(CLIMB_STRAIGHT_MIN * self.path_m)
+            })
     }
 
     /// Returns whether an apparent ride is the drive over a ramp: a vehicle shakes the phone in
@@ -245,14 +286,16 @@ impl Run {
             // A cabin pushes the body. Without a push the air caused the change, unless the way is
             // long.
             State::Ride => {
-                let min_m = if self.is_unfelt_under_sky() {
+                let is_felt = self.is_by_body() && self.tally.of(Counted::Push) > 0;
+                let min_m = if self.is_under_sky() && !is_felt {
                     RIDE_UNDER_SKY_HEIGHT_M_MIN
                 } else if self.tally.of(Counted::Push) > 0 {
                     RIDE_HEIGHT_M_MIN
                 } else {
                     RIDE_UNFELT_HEIGHT_M_MIN
                 };
-                self.is_straight(min_m) && !self.is_ramp()
+                let is_carried = self.carried_sec >= u16::from(CREEP_SEC_MIN);
+                self.is_straight(min_m) && !self.is_ramp() && !is_carried
             }
             State::Drive => duration_ms >= DRIVE_MS_MIN && self.ground_m >= DRIVE_LENGTH_M_MIN,
         }
@@ -322,6 +365,10 @@ impl Run {
             self.counter_sec = self.counter_sec.saturating_add(later.counter_sec);
             self.loud_sec = self.loud_sec.saturating_add(later.loud_sec);
             self.fast_sec = self.fast_sec.saturating_add(later.fast_sec);
+            self.carried_sec = self.carried_sec.saturating_add(later.carried_sec);
+            self.faster_than_run_sec = self
+                .faster_than_run_sec
+                .saturating_add(later.faster_than_run_sec);
         }
         self.tally.add(&later.tally, KINDS_OF_ANY_STATE);
         self.speed_squared += later.speed_squared;
@@ -366,7 +413,7 @@ impl Run {
             evidence: self.evidence / seconds,
             fix_sec: self.tally.of(Counted::Fix),
             by_body: self.is_by_body(),
-            by_counter: u32::from(self.counter_sec) * 2 * WINDOW_MS >= self.duration_ms(),
+            by_counter: self.is_by_counter(),
             has_height: self.height_after_m.is_some(),
             height_m: self.rise_m(),
             speed_mps: self.ground_m / f32::from(self.tally.of(Counted::Speed)).max(1.0),

@@ -171,7 +171,9 @@ impl Arbiter {
             .filter(|event| event.state == State::Still && event.is_by_body())
             .map_or(0, |event| event.start_ms + STOPPED_MS_MIN);
         let start_ms = ride.start_ms.max(stay.start_ms).max(reported_until_ms);
-        if start_ms >= end_ms {
+        // In a cabin the phone does not see the sky: moving hands pushed it.
+        let is_outside = frame.sees_sky() && stay.is_under_sky();
+        if start_ms >= end_ms || is_outside {
             return;
         }
         if let Some(mut event) = self.event.take() {
@@ -240,6 +242,9 @@ impl Arbiter {
     /// Appends a second; `before` is the newest heights before it.
     fn append(&mut self, frame: &KeptFrame, state: State, before: &[Option<f32>; 3]) {
         let last_ms = self.last_ms.unwrap_or(u32::MAX);
+        if state != State::Climb {
+            self.settle_climb();
+        }
         let newest = self.pending.last_mut().or(self.event.as_mut());
         if let Some(run) = newest.filter(|run| run.state == state) {
             let [.., before_m] = before;
@@ -264,6 +269,23 @@ impl Arbiter {
             }
         }
         self.pending.push(second);
+    }
+
+    /// Makes the newest waiting run a walk, if it was an apparent climb on the level and has ended.
+    /// It continues a walk before it.
+    fn settle_climb(&mut self) {
+        let Some((newest, before)) = self.pending.split_last_mut() else {
+            return;
+        };
+        if !newest.is_level_walk() {
+            return;
+        }
+        newest.state = State::Walk;
+        if let Some(walk) = before.last_mut().filter(|run| run.state == State::Walk) {
+            walk.absorb(newest);
+            self.pending.pop();
+        }
+        self.rejoin();
     }
 
     /// Absorbs a short slow move before or after a drive into the drive, if positions are the only
@@ -412,6 +434,7 @@ impl Arbiter {
             && self.has_stood
             && run.is_by_body()
             && run.has_gait()
+            && !run.has_false_steps()
             && run.duration_ms() < DRIVE_IN_GAIT_MS_MIN
         {
             return false;
