@@ -347,6 +347,7 @@ impl GateDetector {
             fixes: 1,
             onward: None,
             onward_accuracy_m: 0.0,
+            least_cosine: None,
             yaw_rad: None,
             has_pressure: observation.height_m.is_some(),
             has_swing: false,
@@ -355,6 +356,8 @@ impl GateDetector {
             is_inside: self.accuracy_m >= GATE_INSIDE_ACCURACY_M || self.is_silent(observation),
             is_arrived: false,
             has_swing_within: false,
+            came_sec: self.walk_sec,
+            leads_to_climb: false,
             from_vehicle_sec: log
                 .newest_event(EventType::Driving)
                 .map(|_| self.on_foot_sec),
@@ -407,7 +410,8 @@ impl GateDetector {
             self.approach.turn_back(pause);
             return;
         }
-        if pause.goes_back() {
+        let went_sec = self.is_resting.then_some(self.walk_sec);
+        if pause.goes_back() || pause.may_be_at_door(context, went_sec) {
             if wait_ms >= STOPPED_MS_MIN && is_visit {
                 self.approach.turn_back(pause);
             }

@@ -180,6 +180,9 @@ crate::parameters::table! {
         GATE_BACK_COSINE: f32 = -0.5;
         /// The minimum cosine that counts as going on, by positions: less than 72° to the side.
         GATE_ON_COSINE: f32 = 0.3;
+        /// A way on that is shorter than this share of the way there cannot be the way back: the
+        /// seconds of both are known to a few, and a way takes twenty or more.
+        GATE_SHORTER_SHARE: f32 = 0.7;
         /// Ways shorter than this have no direction, in metres.
         GATE_LEG_M: f32 = 8.0;
         /// The maximum log-odds without a door's pressure or a known gate: a confidence of 0.6

@@ -200,3 +200,49 @@ fn a_door_at_the_end_of_a_session_is_no_gate() {
     let events = found((0.0, 55.0), &script, |_| {});
     assert_gates(&events, &[]);
 }
+
+/// The van is parked in the street. The path of the house leads 14 m from it to the door, where
+/// nobody opens for half a minute. On the way back the courier turns into the street after 10 s, so
+/// that the last of the 20 s leads to the side.
+#[test]
+fn a_stay_at_the_front_door_is_no_gate() {
+    let west = Act::Walk { heading_deg: 270.0 };
+    let script = [
+        (Act::Stay, 20),
+        (EAST, 30),
+        (NORTH, 11),
+        (Act::Stay, 30),
+        (SOUTH, 11),
+        (west, 30),
+        (Act::Stay, 20),
+    ];
+    assert_gates(&found((39.0, 14.0), &script, |_| {}), &[]);
+}
+
+/// The courier stays at the door of the address for a while and walks back. The fixes of 30 m show no direction over
+/// 14 m, no sign of a passage follows, and the way on is as long as the way there.
+#[test]
+fn a_stay_with_coarse_fixes_at_the_address_is_no_gate() {
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 11),
+        (Act::Stay, 30),
+        (SOUTH, 11),
+        (Act::Stay, 30),
+    ];
+    let coarse = |owned: &mut Owned| {
+        if let Owned::Plain(Sample::Location(fix)) = owned {
+            fix.accuracy_m = Some(30.0);
+        }
+    };
+    assert_gates(&found((0.0, 14.0), &script, coarse), &[]);
+    // A short way on led through a gate to the door.
+    let script = [
+        (Act::Stay, 20),
+        (NORTH, 40),
+        (Act::Stay, 12),
+        (NORTH, 8),
+        (Act::Stay, 40),
+    ];
+    assert_gates(&found((0.0, 62.0), &script, coarse), &[60]);
+}

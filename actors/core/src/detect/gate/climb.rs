@@ -30,10 +30,11 @@ impl GateDetector {
 
     /// Judges the pauses before stairs. A pause that began on the stairs is one on a landing.
     fn judge_before_stairs(&mut self, context: &SessionContext, start_ms: u32, log: &mut EventLog) {
-        for pause in [self.earlier.take(), self.pause.take()]
+        for mut pause in [self.earlier.take(), self.pause.take()]
             .into_iter()
             .flatten()
         {
+            pause.leads_to_climb = true;
             let is_before = pause
                 .end_ms
                 .is_some_and(|end_ms| start_ms.saturating_add(GATE_STAIRS_EARLY_MS) >= end_ms);
@@ -76,7 +77,8 @@ impl GateDetector {
             pause.end_ms.is_some() || start_ms.saturating_sub(pause.start_ms) >= GATE_IN_CABIN_MS
         });
         for (pause, has_waited) in [(earlier, has_waited), (newest, false)] {
-            let Some(pause) = pause else { continue };
+            let Some(mut pause) = pause else { continue };
+            pause.leads_to_climb = true;
             let is_far_before = |end_ms: u32| start_ms >= end_ms.saturating_add(GATE_TO_CABIN_MS);
             if has_waited || pause.end_ms.is_some_and(is_far_before) {
                 self.judge(context, &pause, log);

@@ -12,7 +12,7 @@ use crate::detect::parameters::gate::{
     GATE_FIELD_LOG_ODDS, GATE_FIELD_UT, GATE_GAIT_LOG_ODDS, GATE_INSIDE_ACCURACY_M,
     GATE_INSIDE_LOG_ODDS, GATE_KNOWN_LOG_ODDS, GATE_KNOWN_M, GATE_LEG_M, GATE_NEAR_LOG_ODDS,
     GATE_NEAR_M, GATE_NEAR_VEHICLE_M, GATE_NEAR_VEHICLE_SEC, GATE_NO_SWING_LOG_ODDS,
-    GATE_ON_COSINE, GATE_ROUND_VEHICLE_SEC, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS,
+    GATE_ON_COSINE, GATE_ROUND_VEHICLE_SEC, GATE_SHORT_LOG_ODDS, GATE_SHORT_MS, GATE_SHORTER_SHARE,
     GATE_SWING_LOG_ODDS,
 };
 use crate::geo::Place;
@@ -33,6 +33,9 @@ pub(super) struct Pause {
     pub(super) onward: Option<Place>,
     /// The accuracy of `onward`.
     pub(super) onward_accuracy_m: f32,
+    /// The least cosine between the way to the pause and the way on, over all places of the way on.
+    /// `None` while no place shows a direction.
+    pub(super) least_cosine: Option<f32>,
     /// The turn about gravity since the pause began, in radians. `None` without a gyroscope.
     pub(super) yaw_rad: Option<f32>,
     pub(super) has_pressure: bool,
@@ -45,6 +48,10 @@ pub(super) struct Pause {
     pub(super) is_arrived: bool,
     /// Whether a door's pressure leap occurred during the pause.
     pub(super) has_swing_within: bool,
+    /// The seconds of walking before the pause, as far as they count.
+    pub(super) came_sec: u8,
+    /// Whether the way on led to stairs or a ride.
+    pub(super) leads_to_climb: bool,
     /// The seconds of walking between the vehicle and the pause. `None` if no vehicle was left.
     pub(super) from_vehicle_sec: Option<u8>,
     /// The place where the vehicle was left.
@@ -174,25 +181,48 @@ impl Pause {
             && place.distance_m(from) <= GATE_NEAR_M + WALK_SPEED_MPS_MAX * walked_sec
         {
             (self.onward, self.onward_accuracy_m) = (Some(place), accuracy_m);
+            let cosine = self.cosine();
+            self.least_cosine = self.least_cosine.into_iter().chain(cosine).reduce(f32::min);
         }
     }
 
     /// Returns whether the walk turned round. The pause is then the end of the way and not a
     /// passage. Positions decide if they show the direction clearly, and otherwise the gyroscope
-    /// does.
+    /// does. The last place need only lie behind the pause if an earlier one shows the way back:
+    /// the courier may have turned from the path of the house into the street.
     pub(super) fn goes_back(&self) -> bool {
-        let cosine = self.cosine();
+        let led_back = self
+            .least_cosine
+            .is_some_and(|cosine| cosine < GATE_BACK_COSINE);
+        if led_back && self.cosine().is_none_or(|cosine| cosine < 0.0) {
+            return true;
+        }
         if let Some(yaw_rad) = self.yaw_rad {
             let turned = yaw_rad.abs();
             let turns_back =
                 (GATE_BACK_RAD..2.0 * core::f32::consts::PI - GATE_BACK_RAD).contains(&turned);
-            return match cosine {
-                Some(cosine) if cosine < GATE_BACK_COSINE => true,
-                Some(cosine) if cosine > GATE_ON_COSINE => false,
-                _ => turns_back,
-            };
+            return turns_back && self.cosine().is_none_or(|cosine| cosine <= GATE_ON_COSINE);
         }
-        cosine.is_some_and(|cosine| cosine < GATE_BACK_COSINE)
+        false
+    }
+
+    /// Returns whether nothing distinguishes the pause from a stay at the door of the address: it
+    /// may have been there, neither positions nor the gyroscope show the direction of the way on,
+    /// there is no sign of a passage, and the way on was as long as a way back, of which
+    /// `went_sec` seconds are known. `None` stands for a way that has not ended.
+    pub(super) fn may_be_at_door(&self, context: &SessionContext, went_sec: Option<u8>) -> bool {
+        let is_at_address = self
+            .away_m(context)
+            .is_some_and(|away_m| away_m <= GATE_LEG_M.max(self.accuracy_m));
+        let has_direction = self.least_cosine.is_some() || self.yaw_rad.is_some();
+        let has_sign = self.has_swing
+            || self.leads_to_climb
+            || (self.has_decay && !self.is_inside)
+            || self.is_known(context);
+        // From a gate it is a shorter way to the door than it was from the vehicle to the gate.
+        let is_short = went_sec
+            .is_some_and(|sec| f32::from(sec) < GATE_SHORTER_SHARE * f32::from(self.came_sec));
+        is_at_address && !has_direction && !has_sign && !is_short
     }
 
     /// Returns whether the walk has led away from the pause, or other evidence shows a gate there.
