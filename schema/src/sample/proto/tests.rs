@@ -187,10 +187,16 @@ fn unusual_valid_encodings_are_read() {
     );
     // A varint with redundant bytes.
     assert_eq!(read(&with(&[0x08, 0x83, 0x00], &[], &[])), Ok((3, plain)));
-    // Unknown kinds are skipped; a missing kind is an error.
-    let decoded = decode_batch(&[0x08, 0, 0x12, 2, 0x08, 99]).unwrap();
+    // Samples of unknown kinds are skipped; a missing kind or time is an error.
+    let at_0 = [0x11, 0, 0, 0, 0, 0, 0, 0, 0];
+    let unknown = [&[0x08, 0, 0x12, 11, 0x08, 99][..], &at_0].concat();
+    let decoded = decode_batch(&unknown).unwrap();
     assert_eq!((decoded.batch.samples(), decoded.unknown_kinds), (0, 1));
-    for missing in [&[0x08, 0, 0x12, 0][..], &[0x08, 0, 0x12, 2, 0x08, 0]] {
+    for missing in [
+        &[0x08, 0, 0x12, 0][..],
+        &[0x08, 0, 0x12, 2, 0x08, 0],
+        &[0x08, 0, 0x12, 2, 0x08, 99],
+    ] {
         assert!(matches!(
             decode_batch(missing),
             Err(DecodeError::Invalid(_))
