@@ -84,13 +84,8 @@ pub(crate) struct ScoringContext<'a> {
 
 impl<'a> ScoringContext<'a> {
     pub(crate) fn new(input: &'a ScoreInput<'a>) -> Self {
-        let heard_ms = input
-            .windows
-            .iter()
-            .rev()
-            .find(|window| window.has_measurement)
-            .map_or(0, Window::end_ms);
-        let end_ms = input.duration_ms.max(heard_ms).min(super::END_MS_MAX);
+        let last_data_ms = last_data_ms(input);
+        let end_ms = input.duration_ms.max(last_data_ms).min(super::END_MS_MAX);
         let apparent_ride = handling::apparent_ride(input, end_ms);
         let mut timeline = timeline(input, end_ms);
         if apparent_ride.is_some() {
@@ -205,8 +200,8 @@ impl<'a> ScoringContext<'a> {
     }
 
     /// Estimates the position at `t_ms` from an earlier or later fix, and the distance walked
-    /// between. While no data was received, the courier may have walked, and between rare fixes he
-    /// may have driven. Returns `None` if a drive lies between.
+    /// between. While no data was received, the courier may have walked, and between rare fixes the
+    /// courier may have driven. Returns `None` if a drive lies between.
     fn estimate_from_anchor(&self, anchor: &Fix, t_ms: u32) -> Option<Estimate> {
         let unrecorded_m = if self.has_rare_fixes() {
             anchor.t_ms.abs_diff(t_ms) as f32 / 1_000.0 * TOWN_MPS
@@ -226,7 +221,7 @@ impl<'a> ScoringContext<'a> {
     /// on phones that report only significant changes.
     pub(crate) fn has_rare_fixes(&self) -> bool {
         let located_ms = (self.received_ms.len() as u32).saturating_mul(RARE_FIX_MS);
-        located_ms < self.end_ms
+        located_ms < last_data_ms(self.input)
     }
 
     /// Returns the height level at the start of a period on foot.
@@ -277,6 +272,14 @@ pub(crate) fn silences(windows: &[Window], from_ms: u32, to_ms: u32) -> Vec<(u32
         last_ms = last_ms.max(ended_ms);
     }
     silences
+}
+
+/// Returns the end of the last second with data.
+fn last_data_ms(input: &ScoreInput<'_>) -> u32 {
+    let mut windows = input.windows.iter();
+    windows
+        .rfind(|window| window.has_measurement)
+        .map_or(0, Window::end_ms)
 }
 
 /// Returns the time of the silences between two instants, in milliseconds.

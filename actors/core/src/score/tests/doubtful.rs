@@ -32,6 +32,26 @@ fn a_position_that_is_minutes_old_accuses_nobody() {
     }
 }
 
+/// The courier stays 125 m away from the address, with a position each second. The app reports the stop nine hours later.
+#[test]
+fn a_late_stop_does_not_make_positions_rare() {
+    for error in ERRORS {
+        let phone = Phone::new(error, 5).address("accuracyM", json!(5));
+        let phone = phone.drive(85.0, -30.0).stay(10).walk(125.0, -2.0).stay(35);
+        let mut phone = phone.walk(85.0, -30.0).stay(10).drive(500.0, -30.0);
+        phone.ends_after = 9.0 * 3_600.0;
+        let score = phone.score();
+        assert!(
+            score
+                .reason_codes
+                .contains(&ReasonCode::PossibleWrongAddress),
+            "{error:?}: {:?} {:#?}",
+            score.reason_codes,
+            score.evidence
+        );
+    }
+}
+
 /// The courier stays 125 m away from the address. In the middle of the walk, two positions have an
 /// accuracy of 58 m; those around them are exact, and show that the courier came no nearer.
 #[test]
