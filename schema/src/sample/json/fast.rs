@@ -128,7 +128,7 @@ struct WireSample<'a> {
 
 /// The place in which a field is stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Slot {
+pub(super) enum Slot {
     Kind,
     Number(usize),
     Text(usize),
@@ -137,8 +137,9 @@ enum Slot {
 }
 
 impl Slot {
+    /// Returns the slot of the member with this name, or `None` if no kind has the member.
     #[inline(always)]
-    fn of(key: &[u8]) -> Option<Self> {
+    pub(super) fn of(key: &[u8]) -> Option<Self> {
         Some(match key {
             b"t" => Self::Number(0),
             b"lat" => Self::Number(1),

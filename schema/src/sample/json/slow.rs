@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use serde::de::{MapAccess, SeqAccess};
 
+use super::fast::Slot;
 use super::shape::{Ignored, Number, Scalar, Shape, Shaped, Text};
 use super::{
     DecodeError, DecodedBatch, DecodedLine, FIELD_ERRORS_MAX, Fields, invalid_field, push,
@@ -14,39 +15,6 @@ use crate::sample::FieldError;
 use crate::sample::check::Field;
 use crate::sample::packed::BatchBuilder;
 
-/// The names of the members that a sample of some kind has.
-const MEMBERS: [&str; 30] = [
-    "t",
-    "kind",
-    "lat",
-    "lng",
-    "accuracyM",
-    "altitudeM",
-    "speedMps",
-    "bearingDeg",
-    "mock",
-    "provider",
-    "hPa",
-    "count",
-    "hz",
-    "ax",
-    "ay",
-    "az",
-    "gx",
-    "gy",
-    "gz",
-    "accelMean",
-    "accelStd",
-    "verticalMean",
-    "cadenceHz",
-    "yawRad",
-    "x",
-    "y",
-    "z",
-    "type",
-    "confidence",
-    "name",
-];
 /// Maximum number of values of an array that are kept: one more than a valid array has.
 const VALUES_KEPT_MAX: usize = IMU_VALUES_MAX + 1;
 
@@ -169,20 +137,16 @@ impl<'de> Shape<'de> for Option<Batch> {
     }
 }
 
-/// Returns the name of a list that equals the text of a key.
-fn known_name(scalar: Scalar<'_>, names: &[&'static str]) -> Option<&'static str> {
-    match scalar {
-        Scalar::Text(text) => names.iter().copied().find(|&name| name == text),
-        _ => None,
-    }
-}
-
 /// The name of a batch's member, or `None` if it is unknown.
 struct BatchMember(Option<&'static str>);
 
 impl<'de> Shape<'de> for BatchMember {
     fn scalar(scalar: Scalar<'_>) -> Self {
-        Self(known_name(scalar, &["sessionId", "seq", "samples"]))
+        let Scalar::Text(text) = scalar else {
+            return Self(None);
+        };
+        let names = ["sessionId", "seq", "samples"];
+        Self(names.into_iter().find(|&name| name == text))
     }
 
     fn other() -> Self {
@@ -240,7 +204,7 @@ impl<'de> Shape<'de> for Samples {
 }
 
 /// The members of a sample that some kind has; the last one of a name counts.
-struct Sample(Vec<(&'static str, Member)>);
+struct Sample(Vec<(Slot, Member)>);
 
 /// The value of a member.
 enum Member {
@@ -264,25 +228,28 @@ impl<'de> Shape<'de> for Option<Sample> {
 
     fn object<A: MapAccess<'de>>(mut members: A) -> Result<Self, A::Error> {
         let mut sample = Sample(Vec::new());
-        while let Some(Shaped(SampleMember(name))) = members.next_key()? {
-            let Some(name) = name else {
+        while let Some(Shaped(SampleMember(slot))) = members.next_key()? {
+            let Some(slot) = slot else {
                 members.next_value::<Shaped<Ignored>>()?;
                 continue;
             };
             let Shaped(member) = members.next_value()?;
-            sample.0.retain(|(present, _)| *present != name);
-            sample.0.push((name, member));
+            sample.0.retain(|(present, _)| *present != slot);
+            sample.0.push((slot, member));
         }
         Ok(Some(sample))
     }
 }
 
-/// The name of a sample's member, or `None` if no kind has it.
-struct SampleMember(Option<&'static str>);
+/// The slot of a sample's member, or `None` if no kind has the member.
+struct SampleMember(Option<Slot>);
 
 impl<'de> Shape<'de> for SampleMember {
     fn scalar(scalar: Scalar<'_>) -> Self {
-        Self(known_name(scalar, &MEMBERS))
+        Self(match scalar {
+            Scalar::Text(name) => Slot::of(name.as_bytes()),
+            _ => None,
+        })
     }
 
     fn other() -> Self {
@@ -322,7 +289,8 @@ impl<'de> Shape<'de> for Member {
 impl Sample {
     /// Returns the value under `name`; null counts as absent.
     fn present(&self, name: &str) -> Option<&Member> {
-        let member = self.0.iter().find(|(present, _)| *present == name);
+        let slot = Slot::of(name.as_bytes())?;
+        let member = self.0.iter().find(|(present, _)| *present == slot);
         member
             .map(|(_, member)| member)
             .filter(|member| !matches!(member, Member::Null))
