@@ -13,7 +13,7 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
-use super::bounded::{OwnPartition, merge};
+use super::bounded::merge;
 use super::db::{decode, encode, id_bytes};
 use super::relay::MessageHead;
 use super::slots::OutboxKind;
@@ -261,11 +261,9 @@ impl Inner {
         id: MessageId,
         is_failed: bool,
     ) -> StoreResult<i64> {
-        let (shared, own) = slot_owners(tenant, is_failed);
         let slot = slot_of(id.made_at(), SLOT_MS);
-        self.list_slots(&[(shared, slot)]).await?;
-        let own = self.choose_partition(own, slot, id.made_at()).await?;
-        Ok(own.map_or(slot, OwnPartition::key))
+        self.key_for_row(slot_owners(tenant, is_failed), slot, id.made_at())
+            .await
     }
 
     pub(super) async fn deliveries(

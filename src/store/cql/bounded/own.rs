@@ -129,6 +129,19 @@ impl Inner {
         }
         Ok(own)
     }
+
+    /// Lists a period, chooses the partition for a new row of it like [`Self::choose_partition`], and returns its key in a
+    /// table whose shared partitions have the period as their key.
+    pub(in crate::cql) async fn key_for_row(
+        &self,
+        (shared, own): (SlotOwner, SlotOwner),
+        period: i64,
+        created_at: TimestampMs,
+    ) -> StoreResult<i64> {
+        self.list_slots(&[(shared, period)]).await?;
+        let own = self.choose_partition(own, period, created_at).await?;
+        Ok(own.map_or(period, OwnPartition::key))
+    }
 }
 
 /// Removes the last period from a read that was full, because the read may lack some of its partitions. Returns that

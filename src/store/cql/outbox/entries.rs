@@ -11,7 +11,6 @@ use porchlight_schema::time::TimestampMs;
 
 use super::{Cursor, ExaminedEntries, OutboxId};
 use crate::cql::Inner;
-use crate::cql::bounded::OwnPartition;
 use crate::cql::db::{decode, id_bytes};
 use crate::cql::slots::{Direction, OutboxKind, SLOT_MS, SlotOwner, slot_of};
 
@@ -133,11 +132,9 @@ impl Inner {
         slot: i64,
     ) -> StoreResult<i64> {
         let shared = SlotOwner::Outbox(endpoint_id, kind);
-        self.list_slots(&[(shared, slot)]).await?;
         let own = SlotOwner::OwnOutbox(endpoint_id, kind);
         let begins_at = TimestampMs(slot.saturating_mul(SLOT_MS));
-        let own = self.choose_partition(own, slot, begins_at).await?;
-        Ok(own.map_or(slot, OwnPartition::key))
+        self.key_for_row((shared, own), slot, begins_at).await
     }
 
     /// Returns the slots of an outbox from `from` to `to`, both inclusive, in their order.
