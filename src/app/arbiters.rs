@@ -1,7 +1,7 @@
 //! The arbiters of the actors: threads that run the tasks of their actors one after the other.
 
 use actix_rt::{Arbiter, ArbiterHandle};
-use porchlight_schema::limits::SCORING_ACTORS_MAX;
+use porchlight_schema::limits::SCORING_ACTORS;
 
 /// The arbiters of this process. Each kind of actor has its own, because a task delays the tasks
 /// behind it: a customer with many webhooks to send must not delay the sessions of others.
@@ -28,7 +28,7 @@ impl Arbiters {
         Self {
             sessions: start(cores),
             webhooks: start(cores),
-            scoring: start(SCORING_ACTORS_MAX),
+            scoring: start(SCORING_ACTORS),
             all,
         }
     }

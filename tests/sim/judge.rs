@@ -206,7 +206,7 @@ fn insights_without_faults(world: &World, finals: &[Final]) -> Vec<StoredInsight
             Arc::new(|_, _| {}),
         );
         for found in finals {
-            pool.request(found.row.start.session_id);
+            pool.request(found.row.start.session_id, Some(found.row.start.tenant));
         }
         while pool.waiting() > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -31,6 +31,8 @@ mod phone;
 #[cfg(test)]
 mod plan;
 #[cfg(test)]
+mod scoring;
+#[cfg(test)]
 mod store;
 #[cfg(test)]
 mod world;

@@ -57,6 +57,7 @@ pub(crate) struct Place {
     engine: MemoryEngine,
     pub(crate) clock: Arc<SimClock>,
     max_ms: i64,
+    fault_rates: FaultRates,
 }
 
 impl Place {
@@ -65,7 +66,16 @@ impl Place {
             engine: MemoryEngine::new(),
             clock: Arc::new(SimClock::new(WALL_MS)),
             max_ms: 12 * 60 * MINUTE_MS,
+            fault_rates: NO_FAULTS,
         }
+    }
+
+    /// Creates a place whose store takes 1 to `slow_ms_max` milliseconds for each call.
+    pub(crate) fn with_slow_store(slow_ms_max: i64) -> Self {
+        let mut place = Self::new();
+        place.fault_rates.slow = 1_000;
+        place.fault_rates.slow_ms_max = slow_ms_max;
+        place
     }
 
     /// Runs one life of the service. At its end the process is killed: unsynced data is lost.
@@ -73,7 +83,7 @@ impl Place {
         let engine = self.engine.clone();
         let output = in_system(async {
             self.clock.run();
-            let node = Node::start(engine, &self.clock, self.max_ms).await;
+            let node = Node::start(engine, &self.clock, self.max_ms, self.fault_rates).await;
             let output = inside(node).await;
             self.clock.halt();
             output
@@ -86,18 +96,23 @@ impl Place {
 #[derive(Clone)]
 pub(crate) struct Node {
     pub(crate) service: Service,
-    /// A store that answers immediately: virtual time does not advance while it works.
+    /// The store. Unless it is slow, virtual time does not advance while it works.
     pub(crate) store: Arc<FaultyStore>,
 }
 
 impl Node {
-    async fn start(engine: MemoryEngine, clock: &Arc<SimClock>, max_ms: i64) -> Self {
+    async fn start(
+        engine: MemoryEngine,
+        clock: &Arc<SimClock>,
+        max_ms: i64,
+        fault_rates: FaultRates,
+    ) -> Self {
         let (sender, mut durable) = mpsc::unbounded_channel();
         let on_durable = Arc::new(move |session_id, seq, batch| {
             drop(sender.send((session_id, seq, batch)));
         });
         let real = MemoryStore::on(engine, on_durable, Arc::new(|_| {})).unwrap();
-        let store = Arc::new(FaultyStore::new(real, NO_FAULTS, 0, 0));
+        let store = Arc::new(FaultyStore::new(real, fault_rates, 0, 0));
         let arbiter = System::current().arbiter().clone();
         let clock: Arc<dyn Clock> = Arc::clone(clock) as _;
         let alone = SingleNode { generation: 1 };
@@ -136,9 +151,14 @@ impl Node {
     }
 
     pub(crate) async fn begin(&self, recording: usize) -> SessionStart {
+        self.begin_for(7, recording).await
+    }
+
+    /// Starts a session of the organization with this number.
+    pub(crate) async fn begin_for(&self, organization: u128, recording: usize) -> SessionStart {
         let command = StartCommand {
             tenant: Tenant {
-                organization_id: OrganizationId::new(TimestampMs(WALL_MS), 7),
+                organization_id: OrganizationId::new(TimestampMs(WALL_MS), organization),
                 env: Env::Sandbox,
             },
             delivery_id: "delivery".to_owned(),

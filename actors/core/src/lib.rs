@@ -19,6 +19,7 @@ pub mod privacy;
 pub mod recorder;
 pub mod retention;
 pub mod score;
+pub mod score_queue;
 pub mod session;
 pub mod shares;
 pub mod timeline;

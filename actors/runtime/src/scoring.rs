@@ -1,34 +1,37 @@
 //! The scoring pool takes an ended session and commits its insight together with the message that
 //! it causes.
 //!
-//! A session is requested by id, and its worker reads everything from the store. One session is
-//! never scored twice concurrently: it belongs to one worker, and a request that arrives in the
-//! meantime is served afterwards.
+//! A session is requested by id, and its score reads everything from the store.
+//! [`ScoreQueue`](porchlight_core::score_queue::ScoreQueue) decides which session is next, and an
+//! actor scores it.
 
+mod actor;
 mod job;
 mod knowledge;
 mod known;
 mod late;
 mod replay;
+mod row_locks;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use actix::prelude::*;
 use actix_rt::ArbiterHandle;
-use futures_util::FutureExt;
+use porchlight_core::score_queue::ScoreQueue;
 use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::{SCORES_AT_ONCE_MAX, TENANT_SCORES_AT_ONCE_MAX};
 use porchlight_schema::session::Tenant;
 
+use porchlight_observe::Metrics;
 use porchlight_observe::cluster::{ClusterMetrics, Stale};
-use porchlight_observe::{ActorKind, Fact, MessageKind, Metrics, Outcome, StopReason};
 use porchlight_ports::{Clock, Store, Wake};
 use tokio::sync::Notify;
 use tokio::time::Instant as TokioInstant;
 
+use actor::{Score, ScoringActor};
 pub use job::ScoreError;
 pub(crate) use job::is_settled;
 pub use knowledge::Contributions;
@@ -36,17 +39,9 @@ pub(crate) use knowledge::{contributions, forget, keys_of};
 use known::ReadLive;
 use late::{LateSessions, Step};
 pub(crate) use replay::replay;
+use row_locks::RowLocks;
 
-/// The first pause after a failure. Each further pause is twice as long, up to [`PAUSE_MAX`].
-const PAUSE_FIRST: Duration = Duration::from_millis(200);
-/// The longest pause after a failure; see [`PAUSE_FIRST`].
-const PAUSE_MAX: Duration = Duration::from_secs(30);
-
-/// The pause at which a session with unreadable rows is committed as failed: that of the fifth
-/// attempt.
-const GIVE_UP_PAUSE: Duration = Duration::from_millis(3_200);
-
-/// A pool of scoring workers. Clones share the pool.
+/// A pool of scoring actors. Clones share the pool.
 #[derive(Clone)]
 pub struct ScoringPool {
     inner: Arc<Inner>,
@@ -56,15 +51,16 @@ struct Inner {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     wake: Wake,
-    /// The sessions that wait or are being scored, and whether each was requested again meanwhile.
-    requested: Mutex<BTreeMap<SessionId, bool>>,
-    /// The sessions in `requested` that failed and wait for another attempt.
-    failing: Mutex<BTreeSet<SessionId>>,
+    /// The sessions that wait or are being scored, each with the time of its request.
+    queue: Mutex<ScoreQueue<Instant>>,
+    /// The rows of knowledge that the scores of this process read and are about to write.
+    row_locks: RowLocks,
     /// The ended sessions that have recently received telemetry.
     late: Mutex<BTreeMap<Tenant, LateTenant>>,
-    /// The arbiters of the workers.
+    /// The arbiters of the actors.
     arbiters: Vec<ArbiterHandle>,
-    workers: Mutex<Vec<Addr<ScoringActor>>>,
+    /// The actors; none after the pool was closed.
+    actors: Mutex<Vec<Addr<ScoringActor>>>,
     /// The callback for each session that the pool has finished.
     on_scored: OnceLock<Box<dyn Fn(SessionId) + Send + Sync>>,
     /// The callback that returns whether this process acts for a session.
@@ -82,7 +78,7 @@ impl fmt::Debug for ScoringPool {
 }
 
 impl ScoringPool {
-    /// Starts a pool with one worker on each arbiter.
+    /// Starts a pool with one actor on each arbiter.
     #[must_use]
     pub fn start(
         arbiters: &[ArbiterHandle],
@@ -90,16 +86,16 @@ impl ScoringPool {
         clock: Arc<dyn Clock>,
         wake: Wake,
     ) -> Self {
-        let (requested, workers) = (Mutex::default(), Mutex::default());
+        let queue = ScoreQueue::new(SCORES_AT_ONCE_MAX, TENANT_SCORES_AT_ONCE_MAX);
         let inner = Arc::new(Inner {
             store,
             clock,
             wake,
-            requested,
-            failing: Mutex::default(),
+            queue: Mutex::new(queue),
+            row_locks: RowLocks::default(),
             late: Mutex::default(),
             arbiters: arbiters.to_vec(),
-            workers,
+            actors: Mutex::default(),
             on_scored: OnceLock::new(),
             acts_for: OnceLock::new(),
             read_live: OnceLock::new(),
@@ -108,22 +104,15 @@ impl ScoringPool {
             let pool = Arc::downgrade(&inner);
             ScoringActor::start_in_arbiter(arbiter, move |_| ScoringActor { pool })
         };
-        *lock(&inner.workers) = arbiters.iter().map(start).collect();
+        *lock(&inner.actors) = arbiters.iter().map(start).collect();
         Self { inner }
     }
 
-    /// Scores this session as soon as a worker is free, if there is anything new to score.
-    pub fn request(&self, session_id: SessionId) {
-        {
-            let mut requested = lock(&self.inner.requested);
-            if let Some(again) = requested.get_mut(&session_id) {
-                *again = true;
-                return;
-            }
-            requested.insert(session_id, false);
-            Metrics::get().scoring_waiting.set(requested.len() as f64);
-        }
-        self.inner.dispatch(session_id, PAUSE_FIRST);
+    /// Scores a session when its turn comes, if there is anything new to score. `tenant` is `None` if
+    /// the caller does not know it.
+    pub fn request(&self, session_id: SessionId, tenant: Option<Tenant>) {
+        lock(&self.inner.queue).request(session_id, tenant, Instant::now());
+        self.inner.begin_scores();
     }
 
     /// Scores a session that has received telemetry after its end: at once, or together with the
@@ -151,7 +140,7 @@ impl ScoringPool {
     fn perform_late_steps(&self, tenant: Tenant) -> Option<TokioInstant> {
         loop {
             match self.inner.late_step(tenant) {
-                Step::Score(session_id) => self.request(session_id),
+                Step::Score(session_id) => self.request(session_id, Some(tenant)),
                 Step::Wait(until) => return Some(until),
                 Step::End => return None,
             }
@@ -179,20 +168,19 @@ impl ScoringPool {
     pub fn waiting(&self) -> usize {
         let late = lock(&self.inner.late);
         let late = late.values().map(|of_tenant| of_tenant.sessions.unscored());
-        late.sum::<usize>() + lock(&self.inner.requested).len()
+        late.sum::<usize>() + lock(&self.inner.queue).len()
     }
 
     /// Returns the number of sessions that wait for their first scoring. Sessions that wait for
     /// another attempt or for further late telemetry are excluded: a shutdown does not wait for
     /// them, and the next start takes them up again.
     pub(crate) fn waiting_for_first_attempt(&self) -> usize {
-        let failing = lock(&self.inner.failing).len();
-        lock(&self.inner.requested).len().saturating_sub(failing)
+        lock(&self.inner.queue).in_first_attempt()
     }
 
-    /// Stops accepting work. The workers end after their current work.
+    /// Stops accepting work. The actors end after their current work.
     pub(crate) fn close(&self) {
-        lock(&self.inner.workers).clear();
+        lock(&self.inner.actors).clear();
     }
 }
 
@@ -239,7 +227,18 @@ impl Inner {
         step
     }
 
-    /// Returns whether another node acts for the session; if so, removes it from the pool.
+    /// Begins the scores that the queue allows now.
+    fn begin_scores(&self) {
+        let actors = lock(&self.actors);
+        let mut queue = lock(&self.queue);
+        Metrics::get().scoring_waiting.set(queue.len() as f64);
+        while let Some(begun) = next(&actors, &mut queue) {
+            let (actor, score) = begun;
+            actor::admitted_send(actor, score);
+        }
+    }
+
+    /// Returns whether another node acts for the session; if so, the pool leaves it to that node.
     fn remove_if_remote(&self, session_id: SessionId) -> bool {
         let is_remote = self
             .acts_for
@@ -247,32 +246,10 @@ impl Inner {
             .is_some_and(|acts_for| !acts_for(session_id));
         if is_remote {
             ClusterMetrics::get().on_stale(Stale::Scoring);
-            lock(&self.failing).remove(&session_id);
-            let mut requested = lock(&self.requested);
-            requested.remove(&session_id);
-            Metrics::get().scoring_waiting.set(requested.len() as f64);
+            lock(&self.queue).drop_running(session_id);
+            self.begin_scores();
         }
         is_remote
-    }
-
-    /// Sends the session to its worker. If scoring fails, the next attempt waits for `pause`.
-    fn dispatch(&self, session_id: SessionId, pause: Duration) {
-        let workers = lock(&self.workers);
-        let index = usize::from(session_id.shard().0) % workers.len().max(1);
-        if let Some(worker) = workers.get(index) {
-            Metrics::get()
-                .actor(ActorKind::Scoring)
-                .mailbox
-                .increment(1.0);
-            admitted_send(
-                worker,
-                Score {
-                    session_id,
-                    pause,
-                    queued_at: Instant::now(),
-                },
-            );
-        }
     }
 
     /// Completes a session: wakes the webhooks of the tenant whose insight was committed, if any.
@@ -283,157 +260,37 @@ impl Inner {
         if let Some(on_scored) = self.on_scored.get() {
             on_scored(session_id);
         }
-        if self.complete(session_id) {
-            self.dispatch(session_id, PAUSE_FIRST);
-        }
+        lock(&self.queue).complete(session_id, Instant::now());
+        self.begin_scores();
     }
 
-    /// Marks a session as scored. Returns whether it must be scored again.
-    fn complete(&self, session_id: SessionId) -> bool {
-        lock(&self.failing).remove(&session_id);
-        let mut requested = lock(&self.requested);
-        let again = requested.remove(&session_id).unwrap_or(false);
-        if again {
-            requested.insert(session_id, false);
-        }
-        Metrics::get().scoring_waiting.set(requested.len() as f64);
-        again
+    /// Lets a session wait for another attempt, and begins the scores of others.
+    fn on_failed(&self, session_id: SessionId) {
+        lock(&self.queue).fail(session_id);
+        self.begin_scores();
     }
-}
 
-/// Commits a `failed` insight for a session with damaged rows in the store.
-async fn commit_failed(
-    pool: &Arc<Inner>,
-    session_id: SessionId,
-    pause: Duration,
-    error: &ScoreError,
-) {
-    Fact::Unreadable {
-        session_id,
-        what: "the data of its insight",
-        error,
-    }
-    .record();
-    let committing = job::commit_failed(&*pool.store, &*pool.clock, session_id);
-    match AssertUnwindSafe(committing).catch_unwind().await {
-        Ok(Ok(failed)) => pool.on_done(session_id, failed),
-        // Even the failure cannot be committed: the session's own rows are damaged.
-        Ok(Err(error)) if error.is_damage() => pool.on_done(session_id, None),
-        Ok(Err(_)) | Err(_) => retry_later(pool, session_id, pause),
+    /// Attempts the score of a session once more.
+    fn resume(&self, session_id: SessionId) {
+        lock(&self.queue).resume(session_id, Instant::now());
+        self.begin_scores();
     }
 }
 
-/// Sends an admitted message: at most one for each ended session that is not scored.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "`requested` has admitted it, once for each session"
-)]
-fn admitted_send(worker: &Addr<ScoringActor>, message: Score) {
-    worker.do_send(message);
-}
-
-/// The message to score a session.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Score {
-    session_id: SessionId,
-    pause: Duration,
-    queued_at: Instant,
-}
-
-/// One worker of the pool.
-struct ScoringActor {
-    pool: Weak<Inner>,
-}
-
-impl Actor for ScoringActor {
-    type Context = Context<Self>;
-
-    fn started(&mut self, _ctx: &mut Context<Self>) {
-        Metrics::get().actor(ActorKind::Scoring).on_started();
+/// Returns the next score that the queue allows, and its actor.
+fn next<'a>(
+    actors: &'a [Addr<ScoringActor>],
+    queue: &mut ScoreQueue<Instant>,
+) -> Option<(&'a Addr<ScoringActor>, Score)> {
+    if actors.is_empty() {
+        return None;
     }
-
-    fn stopped(&mut self, _ctx: &mut Context<Self>) {
-        Metrics::get()
-            .actor(ActorKind::Scoring)
-            .on_stopped(StopReason::Shutdown);
-    }
-}
-
-impl Handler<Score> for ScoringActor {
-    type Result = AtomicResponse<Self, ()>;
-
-    fn handle(&mut self, message: Score, _ctx: &mut Context<Self>) -> Self::Result {
-        let Score {
-            session_id,
-            pause,
-            queued_at,
-        } = message;
-        let metrics = Metrics::get().actor(ActorKind::Scoring);
-        let started_at = Instant::now();
-        metrics.mailbox.decrement(1.0);
-        metrics
-            .wait
-            .record(started_at.duration_since(queued_at).as_secs_f64());
-        let pool = self.pool.clone();
-        let scoring = async move {
-            let Some(pool) = pool.upgrade() else { return };
-            if pool.remove_if_remote(session_id) {
-                return;
-            }
-            let read_live = pool.read_live.get().map(|read_live| &**read_live);
-            let job = job::score(&*pool.store, &*pool.clock, session_id, read_live);
-            // The pure part catches its own panics; a panic caught here is a fault of the shell.
-            let outcome = match AssertUnwindSafe(job).catch_unwind().await {
-                Ok(Ok(scored)) => {
-                    pool.on_done(session_id, scored);
-                    Outcome::Ok
-                }
-                Ok(Err(error)) if error.is_damage() && pause >= GIVE_UP_PAUSE => {
-                    commit_failed(&pool, session_id, pause, &error).await;
-                    Outcome::Error
-                }
-                Ok(Err(error)) => {
-                    let fact = Fact::StoreFailed {
-                        actor: ActorKind::Scoring,
-                        session_id,
-                        doing: "scoring a session",
-                        error: &error,
-                    };
-                    fact.record();
-                    retry_later(&pool, session_id, pause);
-                    Outcome::Error
-                }
-                Err(_panic) => {
-                    Fact::ActorPanicked {
-                        actor: ActorKind::Scoring,
-                        session_id,
-                        seq: None,
-                        restarts: 0,
-                    }
-                    .record();
-                    retry_later(&pool, session_id, pause);
-                    Outcome::Panic
-                }
-            };
-            metrics.on_handled(
-                MessageKind::Score,
-                outcome,
-                started_at.elapsed().as_secs_f64(),
-            );
-        };
-        AtomicResponse::new(Box::pin(scoring.into_actor(self)))
-    }
-}
-
-/// Retries a session after a pause, without delaying the others.
-fn retry_later(pool: &Arc<Inner>, session_id: SessionId, pause: Duration) {
-    lock(&pool.failing).insert(session_id);
-    let pool = Arc::downgrade(pool);
-    actix_rt::spawn(async move {
-        tokio::time::sleep(pause).await;
-        if let Some(pool) = pool.upgrade() {
-            pool.dispatch(session_id, (pause * 2).min(PAUSE_MAX));
-        }
-    });
+    let begun = queue.begin()?;
+    let index = usize::from(begun.session_id.shard().0) % actors.len();
+    let score = Score {
+        session_id: begun.session_id,
+        failures: begun.failures,
+        queued_at: begun.attached,
+    };
+    Some((actors.get(index)?, score))
 }

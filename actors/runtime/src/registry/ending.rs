@@ -47,7 +47,7 @@ impl Registry {
         }
         self.inner.directory.end(session_id);
         self.wake_watchers(session_id);
-        self.inner.scoring.request(session_id);
+        self.queue_score(session_id);
         self.settle_later(session_id);
     }
 
@@ -57,8 +57,18 @@ impl Registry {
             // This node was not notified of the end.
             return self.on_ended(session_id);
         }
-        self.inner.scoring.request(session_id);
+        self.queue_score(session_id);
         self.settle_later(session_id);
+    }
+
+    /// Queues the score of a session, under its tenant if this node knows it.
+    fn queue_score(&self, session_id: SessionId) {
+        let directory = &self.inner.directory;
+        let handle = directory
+            .ending(session_id)
+            .or_else(|| self.handle(session_id));
+        let tenant = handle.map(|handle| handle.tenant);
+        self.inner.scoring.request(session_id, tenant);
     }
 
     /// Requests the insight of a session that has received telemetry after its end.
@@ -73,7 +83,7 @@ impl Registry {
     /// Requests that the node that acts for a session computes or recomputes its insight.
     pub fn request_score(&self, session_id: SessionId) {
         if self.acts_for(session_id) {
-            self.inner.scoring.request(session_id);
+            self.queue_score(session_id);
         } else {
             self.inner.ports.peers.nudge(Nudge::Session(session_id));
         }

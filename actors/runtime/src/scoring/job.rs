@@ -17,6 +17,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::knowledge::{self, Learned};
 use super::known::{self, ReadLive};
+use super::row_locks::{RowKey, RowLocks};
 use crate::messages;
 
 /// The error message that customers see if an insight could not be computed.
@@ -62,11 +63,8 @@ pub(super) async fn commit_failed(
     {
         return Ok(None);
     }
-    let record = record(stored.as_ref(), None, None, clock.now());
-    let revision = record.revision;
-    let message = messages::insight_updated(&start, &record);
     let insight = StoredInsight {
-        record,
+        record: record(stored.as_ref(), None, None, clock.now()),
         covered: Covered::default(),
         dropped: DroppedSamples::default(),
         known: stored.map_or_else(
@@ -74,19 +72,35 @@ pub(super) async fn commit_failed(
             |stored| stored.known,
         ),
     };
-    if !store
-        .commit_insight(session_id, insight, message, Vec::new())
-        .await?
-    {
+    commit(store, &start, insight, Vec::new()).await?;
+    Ok(Some(start.tenant))
+}
+
+/// Commits an insight together with the message that it causes and the learned rows.
+async fn commit(
+    store: &dyn Store,
+    start: &SessionStart,
+    insight: StoredInsight,
+    learned: Vec<(RowKey, Vec<u8>)>,
+) -> Result<(), ScoreError> {
+    let session_id = start.session_id;
+    let message = messages::insight_updated(start, &insight.record);
+    let revision = insight.record.revision;
+    let outcome = match insight.record.score {
+        Some(_) => InsightOutcome::Ready,
+        None => InsightOutcome::Failed,
+    };
+    let committing = store.commit_insight(session_id, insight, message, learned);
+    if !committing.await? {
         return Err(ScoreError::RevisionConflict);
     }
     Fact::InsightCommitted {
         session_id,
         revision,
-        outcome: InsightOutcome::Failed,
+        outcome,
     }
     .record();
-    Ok(Some(start.tenant))
+    Ok(())
 }
 
 /// Returns a session's insight. An unreadable insight counts as missing and is computed again from
@@ -109,14 +123,21 @@ async fn stored_insight(
     }
 }
 
-/// Scores a session if it has ended and its insight does not cover everything. `read_live` reads
-/// the events of its machine. Returns the tenant whose webhooks may have something new.
-pub(super) async fn score(
+/// An ended session whose insight does not cover everything.
+struct Outdated {
+    start: SessionStart,
+    end: SessionEnd,
+    stored: Option<StoredInsight>,
+    pod: Option<PodRow>,
+    /// The data to cover.
+    covered: Covered,
+}
+
+/// Reads a session. Returns `None` if it has not ended, or if its insight covers everything.
+async fn outdated(
     store: &dyn Store,
-    clock: &dyn Clock,
     session_id: SessionId,
-    read_live: Option<&ReadLive>,
-) -> Result<Option<Tenant>, ScoreError> {
+) -> Result<Option<Outdated>, StoreError> {
     let Some(SessionRow {
         start,
         end: Some(end),
@@ -127,23 +148,67 @@ pub(super) async fn score(
     let stored = stored_insight(store, session_id).await?;
     let pod = store.pod(session_id).await?;
     let covered = data_to_cover(store, session_id, &end, pod.as_ref()).await?;
-    if stored
+    let is_covered = stored
         .as_ref()
-        .is_some_and(|stored| stored.covered == covered)
-    {
+        .is_some_and(|stored| stored.covered == covered);
+    let outdated = Outdated {
+        start,
+        end,
+        stored,
+        pod,
+        covered,
+    };
+    Ok((!is_covered).then_some(outdated))
+}
+
+/// The parts of the process that a score uses.
+pub(super) struct Surroundings<'a> {
+    pub(super) store: &'a dyn Store,
+    pub(super) clock: &'a dyn Clock,
+    pub(super) row_locks: &'a RowLocks,
+    /// Reads the events of the machine of an ended session.
+    pub(super) read_live: Option<&'a ReadLive>,
+}
+
+/// Scores a session if it has ended and its insight does not cover everything. Returns the tenant
+/// whose webhooks may have something new.
+pub(super) async fn score(
+    surroundings: Surroundings<'_>,
+    session_id: SessionId,
+) -> Result<Option<Tenant>, ScoreError> {
+    let Surroundings {
+        store,
+        clock,
+        row_locks,
+        read_live,
+    } = surroundings;
+    let Some(Outdated {
+        start,
+        end,
+        stored,
+        pod,
+        covered,
+    }) = outdated(store, session_id).await?
+    else {
         return Ok(None);
-    }
+    };
     let context = SessionContext::new(&start);
     let replayed = known::replayed(store, &context, session_id, covered.batches, read_live).await?;
     let fingerprint = replayed
         .as_ref()
         .and_then(|replayed| trace_fingerprint(&replayed.windows));
     // The knowledge is fixed when the session is first scored (contract 4).
-    let first = stored.is_none();
+    let is_first = stored.is_none();
+    let trace_rows = knowledge::trace_keys(&start, fingerprint.as_ref().filter(|_| is_first));
+    let mut locked = vec![row_locks.lock(trace_rows).await];
     let recalled = match &stored {
         Some(stored) => knowledge::read(session_id, &stored.known).into(),
         None => knowledge::recall(store, (&start, &end), fingerprint.as_ref()).await?,
     };
+    if !recalled.has_free_trace_row(&start, fingerprint.as_ref()) {
+        // This score writes no row of its trace, so other copies of it need not wait.
+        locked.clear();
+    }
     let known = &recalled.known;
     // The note is written before anything is removed, so a replay of a part of the journal is
     // followed by a read that finds it.
@@ -154,45 +219,25 @@ pub(super) async fn score(
     let scored = replayed
         .and_then(|replayed| compute(&context, &replayed, &start, &end, pod.as_ref(), known));
     let learned = match &scored {
-        Some(scored) if first => {
+        Some(scored) if is_first => {
             let learned = Learned {
                 place: scored.learned,
                 fingerprint: fingerprint.as_ref(),
             };
+            locked.push(row_locks.lock(learned.place_keys(&start)).await);
             knowledge::learned(store, &start, learned, &recalled).await?
         }
         _ => Vec::new(),
     };
-    let outcome = outcome(scored.as_ref());
-    let record = record(stored.as_ref(), scored, pod, clock.now());
-    let revision = record.revision;
-    let message = messages::insight_updated(&start, &record);
     let insight = StoredInsight {
-        record,
+        record: record(stored.as_ref(), scored, pod, clock.now()),
         covered,
         known: knowledge::write(known),
         dropped: dropped.unwrap_or_default(),
     };
-    if !store
-        .commit_insight(session_id, insight, message, learned)
-        .await?
-    {
-        return Err(ScoreError::RevisionConflict);
-    }
-    Fact::InsightCommitted {
-        session_id,
-        revision,
-        outcome,
-    }
-    .record();
+    commit(store, &start, insight, learned).await?;
+    drop(locked);
     Ok(Some(start.tenant))
-}
-
-fn outcome(scored: Option<&Scored>) -> InsightOutcome {
-    match scored {
-        Some(_) => InsightOutcome::Ready,
-        None => InsightOutcome::Failed,
-    }
 }
 
 /// Returns whether a part of the session was removed because its retention has passed. Its insight

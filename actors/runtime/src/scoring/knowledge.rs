@@ -23,6 +23,14 @@ pub(super) struct Learned<'a> {
     pub(super) fingerprint: Option<&'a Fingerprint>,
 }
 
+impl Learned<'_> {
+    /// Returns the key of the row of the place, if there is anything to write to it.
+    pub(super) fn place_keys(&self, start: &SessionStart) -> Vec<[u8; 32]> {
+        let place = self.place.as_ref();
+        place.map(|_| place_row(start)).into_iter().collect()
+    }
+}
+
 /// A trace seen before. [`porchlight_core::retention::belongs_to_session`] reads the session.
 #[derive(Serialize, Deserialize)]
 struct SeenTrace {
@@ -36,6 +44,19 @@ pub(super) struct Recalled {
     pub(super) known: Knowledge,
     /// The keys of the trace under which the store has another session's trace.
     taken: BTreeSet<[u8; 32]>,
+}
+
+impl Recalled {
+    /// Returns whether a row is free under which the trace will be stored.
+    pub(super) fn has_free_trace_row(
+        &self,
+        start: &SessionStart,
+        fingerprint: Option<&Fingerprint>,
+    ) -> bool {
+        let stored = fingerprint.map(Fingerprint::stored_keys);
+        let mut rows = stored.into_iter().flatten();
+        rows.any(|key| !self.taken.contains(&trace_row(start.tenant, key)))
+    }
 }
 
 impl From<Knowledge> for Recalled {
@@ -227,6 +248,11 @@ pub(crate) async fn contributions(
 pub(crate) fn keys_of(start: &SessionStart, fingerprint: Option<&Fingerprint>) -> Vec<[u8; 32]> {
     let traces = trace_rows(start.tenant, fingerprint);
     std::iter::once(place_row(start)).chain(traces).collect()
+}
+
+/// Returns the keys of the rows under which a trace is looked up and stored.
+pub(super) fn trace_keys(start: &SessionStart, fingerprint: Option<&Fingerprint>) -> Vec<[u8; 32]> {
+    trace_rows(start.tenant, fingerprint).collect()
 }
 
 fn day_of(start: &SessionStart) -> u32 {

@@ -1,0 +1,166 @@
+//! The actors that score sessions: each runs several scores on one thread.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use actix::prelude::*;
+use futures_util::FutureExt;
+use porchlight_observe::{ActorKind, Fact, MessageKind, Metrics, Outcome, StopReason};
+use porchlight_schema::ids::SessionId;
+
+use super::Inner;
+use super::job::{self, ScoreError, Surroundings};
+
+/// The first pause after a failure. Each further pause is twice as long, up to [`PAUSE_MAX`].
+const PAUSE_FIRST: Duration = Duration::from_millis(200);
+/// The longest pause after a failure; see [`PAUSE_FIRST`].
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// The number of attempts after which a session with unreadable rows is committed as failed.
+const DAMAGED_ATTEMPTS_MAX: u32 = 5;
+
+/// The message to score a session.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Score {
+    pub(super) session_id: SessionId,
+    /// The number of attempts that failed before.
+    pub(super) failures: u32,
+    pub(super) queued_at: Instant,
+}
+
+/// One actor of the pool.
+pub(super) struct ScoringActor {
+    pub(super) pool: Weak<Inner>,
+}
+
+/// Sends the score of a session to an actor.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the queue has admitted it, at most `SCORES_AT_ONCE_MAX` at the same time"
+)]
+pub(super) fn admitted_send(actor: &Addr<ScoringActor>, score: Score) {
+    let metrics = Metrics::get().actor(ActorKind::Scoring);
+    metrics.mailbox.increment(1.0);
+    actor.do_send(score);
+}
+
+impl Actor for ScoringActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, _ctx: &mut Context<Self>) {
+        Metrics::get().actor(ActorKind::Scoring).on_started();
+    }
+
+    fn stopped(&mut self, _ctx: &mut Context<Self>) {
+        Metrics::get()
+            .actor(ActorKind::Scoring)
+            .on_stopped(StopReason::Shutdown);
+    }
+}
+
+impl Handler<Score> for ScoringActor {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, score: Score, _ctx: &mut Context<Self>) -> Self::Result {
+        let pool = self.pool.clone();
+        let metrics = Metrics::get().actor(ActorKind::Scoring);
+        let started_at = Instant::now();
+        metrics.mailbox.decrement(1.0);
+        let waited = started_at.duration_since(score.queued_at);
+        metrics.wait.record(waited.as_secs_f64());
+        Box::pin(async move {
+            let Some(pool) = pool.upgrade() else { return };
+            if pool.remove_if_remote(score.session_id) {
+                return;
+            }
+            let outcome = attempt(&pool, &score).await;
+            let took = started_at.elapsed();
+            metrics.on_handled(MessageKind::Score, outcome, took.as_secs_f64());
+        })
+    }
+}
+
+/// Attempts to score a session, and plans the next attempt if this one fails.
+async fn attempt(pool: &Arc<Inner>, score: &Score) -> Outcome {
+    let session_id = score.session_id;
+    let read_live = pool.read_live.get();
+    let surroundings = Surroundings {
+        store: &*pool.store,
+        clock: &*pool.clock,
+        row_locks: &pool.row_locks,
+        read_live: read_live.map(|read_live| &**read_live),
+    };
+    let job = job::score(surroundings, session_id);
+    // The pure part catches its own panics; a panic caught here is a fault of the shell.
+    match AssertUnwindSafe(job).catch_unwind().await {
+        Ok(Ok(scored)) => {
+            pool.on_done(session_id, scored);
+            Outcome::Ok
+        }
+        Ok(Err(error)) if error.is_damage() && score.failures + 1 >= DAMAGED_ATTEMPTS_MAX => {
+            commit_failed(pool, score, &error).await;
+            Outcome::Error
+        }
+        Ok(Err(error)) => {
+            let fact = Fact::StoreFailed {
+                actor: ActorKind::Scoring,
+                session_id,
+                doing: "scoring a session",
+                error: &error,
+            };
+            fact.record();
+            retry_later(pool, score);
+            Outcome::Error
+        }
+        Err(_panic) => {
+            Fact::ActorPanicked {
+                actor: ActorKind::Scoring,
+                session_id,
+                seq: None,
+                restarts: 0,
+            }
+            .record();
+            retry_later(pool, score);
+            Outcome::Panic
+        }
+    }
+}
+
+/// Commits a `failed` insight for a session with damaged rows in the store.
+async fn commit_failed(pool: &Arc<Inner>, score: &Score, error: &ScoreError) {
+    let session_id = score.session_id;
+    Fact::Unreadable {
+        session_id,
+        what: "the data of its insight",
+        error,
+    }
+    .record();
+    let committing = job::commit_failed(&*pool.store, &*pool.clock, session_id);
+    match AssertUnwindSafe(committing).catch_unwind().await {
+        Ok(Ok(failed)) => pool.on_done(session_id, failed),
+        // Even the failure cannot be committed: the session's own rows are damaged.
+        Ok(Err(error)) if error.is_damage() => pool.on_done(session_id, None),
+        Ok(Err(_)) | Err(_) => retry_later(pool, score),
+    }
+}
+
+/// Retries a session after a pause, without delaying the others.
+fn retry_later(pool: &Arc<Inner>, score: &Score) {
+    let session_id = score.session_id;
+    pool.on_failed(session_id);
+    let pause = pause_after(score.failures);
+    let pool = Arc::downgrade(pool);
+    actix_rt::spawn(async move {
+        tokio::time::sleep(pause).await;
+        if let Some(pool) = pool.upgrade() {
+            pool.resume(session_id);
+        }
+    });
+}
+
+/// Returns the pause after an attempt that `failures` failed ones preceded.
+fn pause_after(failures: u32) -> Duration {
+    let factor = 2_u32.saturating_pow(failures);
+    PAUSE_FIRST.saturating_mul(factor).min(PAUSE_MAX)
+}

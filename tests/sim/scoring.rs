@@ -1,0 +1,66 @@
+//! Tests in which order and how fast ended sessions are scored if each call to the store takes time.
+
+use std::time::Duration;
+
+use porchlight_ports::Insights;
+use porchlight_schema::session::SessionStart;
+use tokio::time::Instant;
+
+use crate::offline::{Node, Place};
+use crate::store::at_once;
+
+/// The number of sessions that end at the same time.
+const SESSIONS: u32 = 64;
+/// The longest time before a call to the store, and again after it.
+const CALL_MS_MAX: i64 = 10;
+/// The fewest calls to the store for a score, each of which waits for the one before.
+const CALLS_MIN: u32 = 8;
+
+/// Starts sessions of an organization, and stops all of them at the same time.
+async fn end_together(node: &Node, organization: u128) {
+    let begin = |_| node.begin_for(organization, 0);
+    let starts = futures_util::future::join_all((0..SESSIONS).map(begin)).await;
+    let stop = |start: &SessionStart| node.stop(start.session_id, None);
+    futures_util::future::join_all(starts.iter().map(stop)).await;
+}
+
+/// Waits until no session has to be scored, and returns the virtual time until then.
+async fn time_to_score_all(node: &Node) -> Duration {
+    let began = Instant::now();
+    while node.service.scoring_waiting() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    began.elapsed()
+}
+
+#[test]
+fn sessions_that_end_together_do_not_wait_for_each_others_calls_to_the_store() {
+    let took = Place::with_slow_store(CALL_MS_MAX).life(async |node: Node| {
+        end_together(&node, 7).await;
+        time_to_score_all(&node).await
+    });
+    // One after the other, with half of the longest time before and after each call.
+    let in_turn_ms = SESSIONS * CALLS_MIN * CALL_MS_MAX as u32;
+    assert!(
+        took < Duration::from_millis(u64::from(in_turn_ms / 4)),
+        "{took:?} of virtual time"
+    );
+}
+
+#[test]
+fn a_session_does_not_wait_for_all_sessions_of_another_tenant() {
+    let left = Place::with_slow_store(CALL_MS_MAX).life(async |node: Node| {
+        end_together(&node, 7).await;
+        let start = node.begin_for(8, 0).await;
+        end_together(&node, 7).await;
+        node.stop(start.session_id, None).await;
+        while at_once(node.store.real.insight(start.session_id))
+            .unwrap()
+            .is_none()
+        {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        node.service.scoring_waiting()
+    });
+    assert!(left as u32 > SESSIONS / 2, "{left} sessions still wait");
+}
