@@ -8,7 +8,6 @@
 mod job;
 mod knowledge;
 mod known;
-mod late;
 mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +19,8 @@ use std::time::{Duration, Instant};
 use actix::prelude::*;
 use actix_rt::ArbiterHandle;
 use futures_util::FutureExt;
+use porchlight_core::backoff::Backoff;
+use porchlight_core::late_scores::{LateSessions, Step};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;
 
@@ -34,17 +35,12 @@ pub(crate) use job::is_settled;
 pub use knowledge::Contributions;
 pub(crate) use knowledge::{contributions, forget, keys_of};
 use known::ReadLive;
-use late::{LateSessions, Step};
 pub(crate) use replay::replay;
 
-/// The first pause after a failure. Each further pause is twice as long, up to [`PAUSE_MAX`].
-const PAUSE_FIRST: Duration = Duration::from_millis(200);
-/// The longest pause after a failure; see [`PAUSE_FIRST`].
-const PAUSE_MAX: Duration = Duration::from_secs(30);
-
-/// The pause at which a session with unreadable rows is committed as failed: that of the fifth
-/// attempt.
-const GIVE_UP_PAUSE: Duration = Duration::from_millis(3_200);
+/// The pauses between attempts at scoring a session: from 0.2 s to 30 s.
+const BACKOFF: Backoff = Backoff::new(200, 30_000);
+/// The number of failed attempts after which a session with unreadable rows is committed as failed.
+const FAILURES_MAX: u32 = 5;
 
 /// A pool of scoring workers. Clones share the pool.
 #[derive(Clone)]
@@ -62,6 +58,8 @@ struct Inner {
     failing: Mutex<BTreeSet<SessionId>>,
     /// The ended sessions that have recently received telemetry.
     late: Mutex<BTreeMap<Tenant, LateTenant>>,
+    /// The origin of the times in `late`.
+    began: TokioInstant,
     /// The arbiters of the workers.
     arbiters: Vec<ArbiterHandle>,
     workers: Mutex<Vec<Addr<ScoringActor>>>,
@@ -98,6 +96,7 @@ impl ScoringPool {
             requested,
             failing: Mutex::default(),
             late: Mutex::default(),
+            began: TokioInstant::now(),
             arbiters: arbiters.to_vec(),
             workers,
             on_scored: OnceLock::new(),
@@ -123,7 +122,7 @@ impl ScoringPool {
             requested.insert(session_id, false);
             Metrics::get().scoring_waiting.set(requested.len() as f64);
         }
-        self.inner.dispatch(session_id, PAUSE_FIRST);
+        self.inner.dispatch(session_id, BACKOFF);
     }
 
     /// Scores a session that has received telemetry after its end: at once, or together with the
@@ -132,7 +131,9 @@ impl ScoringPool {
         let mut late = lock(&self.inner.late);
         let is_first = !late.contains_key(&tenant);
         let of_tenant = late.entry(tenant).or_default();
-        of_tenant.sessions.arrive(session_id, TokioInstant::now());
+        of_tenant
+            .sessions
+            .arrive(session_id, self.inner.elapsed_ms());
         of_tenant.arrived.notify_one();
         let arrived = Arc::clone(&of_tenant.arrived);
         drop(late);
@@ -152,7 +153,9 @@ impl ScoringPool {
         loop {
             match self.inner.late_step(tenant) {
                 Step::Score(session_id) => self.request(session_id),
-                Step::Wait(until) => return Some(until),
+                Step::Wait(until_ms) => {
+                    return Some(self.inner.began + Duration::from_millis(until_ms));
+                }
                 Step::End => return None,
             }
         }
@@ -227,11 +230,16 @@ struct LateTenant {
 }
 
 impl Inner {
+    /// Returns the time since the start of the pool.
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Returns the next step of the tenant's sessions with late telemetry.
     fn late_step(&self, tenant: Tenant) -> Step {
         let mut late = lock(&self.late);
         let step = late.get_mut(&tenant).map_or(Step::End, |of_tenant| {
-            of_tenant.sessions.step(TokioInstant::now())
+            of_tenant.sessions.step(self.elapsed_ms())
         });
         if step == Step::End {
             late.remove(&tenant);
@@ -255,8 +263,8 @@ impl Inner {
         is_remote
     }
 
-    /// Sends the session to its worker. If scoring fails, the next attempt waits for `pause`.
-    fn dispatch(&self, session_id: SessionId, pause: Duration) {
+    /// Sends the session to its worker. `backoff` has the failures so far.
+    fn dispatch(&self, session_id: SessionId, backoff: Backoff) {
         let workers = lock(&self.workers);
         let index = usize::from(session_id.shard().0) % workers.len().max(1);
         if let Some(worker) = workers.get(index) {
@@ -268,7 +276,7 @@ impl Inner {
                 worker,
                 Score {
                     session_id,
-                    pause,
+                    backoff,
                     queued_at: Instant::now(),
                 },
             );
@@ -284,7 +292,7 @@ impl Inner {
             on_scored(session_id);
         }
         if self.complete(session_id) {
-            self.dispatch(session_id, PAUSE_FIRST);
+            self.dispatch(session_id, BACKOFF);
         }
     }
 
@@ -305,7 +313,7 @@ impl Inner {
 async fn commit_failed(
     pool: &Arc<Inner>,
     session_id: SessionId,
-    pause: Duration,
+    backoff: Backoff,
     error: &ScoreError,
 ) {
     Fact::Unreadable {
@@ -319,7 +327,7 @@ async fn commit_failed(
         Ok(Ok(failed)) => pool.on_done(session_id, failed),
         // Even the failure cannot be committed: the session's own rows are damaged.
         Ok(Err(error)) if error.is_damage() => pool.on_done(session_id, None),
-        Ok(Err(_)) | Err(_) => retry_later(pool, session_id, pause),
+        Ok(Err(_)) | Err(_) => retry_later(pool, session_id, backoff),
     }
 }
 
@@ -337,7 +345,7 @@ fn admitted_send(worker: &Addr<ScoringActor>, message: Score) {
 #[rtype(result = "()")]
 struct Score {
     session_id: SessionId,
-    pause: Duration,
+    backoff: Backoff,
     queued_at: Instant,
 }
 
@@ -366,7 +374,7 @@ impl Handler<Score> for ScoringActor {
     fn handle(&mut self, message: Score, _ctx: &mut Context<Self>) -> Self::Result {
         let Score {
             session_id,
-            pause,
+            backoff,
             queued_at,
         } = message;
         let metrics = Metrics::get().actor(ActorKind::Scoring);
@@ -389,8 +397,8 @@ impl Handler<Score> for ScoringActor {
                     pool.on_done(session_id, scored);
                     Outcome::Ok
                 }
-                Ok(Err(error)) if error.is_damage() && pause >= GIVE_UP_PAUSE => {
-                    commit_failed(&pool, session_id, pause, &error).await;
+                Ok(Err(error)) if error.is_damage() && backoff.failures() + 1 >= FAILURES_MAX => {
+                    commit_failed(&pool, session_id, backoff, &error).await;
                     Outcome::Error
                 }
                 Ok(Err(error)) => {
@@ -401,7 +409,7 @@ impl Handler<Score> for ScoringActor {
                         error: &error,
                     };
                     fact.record();
-                    retry_later(&pool, session_id, pause);
+                    retry_later(&pool, session_id, backoff);
                     Outcome::Error
                 }
                 Err(_panic) => {
@@ -412,7 +420,7 @@ impl Handler<Score> for ScoringActor {
                         restarts: 0,
                     }
                     .record();
-                    retry_later(&pool, session_id, pause);
+                    retry_later(&pool, session_id, backoff);
                     Outcome::Panic
                 }
             };
@@ -427,13 +435,14 @@ impl Handler<Score> for ScoringActor {
 }
 
 /// Retries a session after a pause, without delaying the others.
-fn retry_later(pool: &Arc<Inner>, session_id: SessionId, pause: Duration) {
+fn retry_later(pool: &Arc<Inner>, session_id: SessionId, mut backoff: Backoff) {
     lock(&pool.failing).insert(session_id);
     let pool = Arc::downgrade(pool);
+    let pause = backoff.on_failure();
     actix_rt::spawn(async move {
         tokio::time::sleep(pause).await;
         if let Some(pool) = pool.upgrade() {
-            pool.dispatch(session_id, (pause * 2).min(PAUSE_MAX));
+            pool.dispatch(session_id, backoff);
         }
     });
 }
