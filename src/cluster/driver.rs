@@ -90,6 +90,10 @@ impl Driver {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "each task of the driver has at most one input on its way"
+        )]
         let (inputs, received) = mpsc::unbounded_channel();
         let (left_sender, left) = oneshot::channel();
         let leave = inputs.clone();

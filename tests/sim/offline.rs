@@ -92,6 +92,7 @@ pub(crate) struct Node {
 
 impl Node {
     async fn start(engine: MemoryEngine, clock: &Arc<SimClock>, max_ms: i64) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the test bounds what is sent")]
         let (sender, mut durable) = mpsc::unbounded_channel();
         let on_durable = Arc::new(move |session_id, seq, batch| {
             drop(sender.send((session_id, seq, batch)));
