@@ -449,9 +449,7 @@ async fn start_claimed(
             match workload.start(shards).await {
                 Ok(sessions) => {
                     let metrics = ClusterMetrics::get();
-                    metrics
-                        .accept_forwarded
-                        .record(began.elapsed().as_secs_f64());
+                    metrics.failover.record(began.elapsed().as_secs_f64());
                     metrics.sessions_taken.increment(sessions as u64);
                     let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
                     tracing::info!(shards = shards.len(), sessions, ms, "shards acquired");
