@@ -86,7 +86,7 @@ pub fn run(
         stopped.await;
         notify::send(notify::STOPPING);
         app.drain().await?;
-        tracing::info!("stopped");
+        tracing::info!("the service has stopped");
         Ok(())
     })
 }
@@ -434,7 +434,7 @@ pub fn with_temporary_service<T>(
     configure(&mut config)?;
 
     let (stop, stopped) = oneshot::channel();
-    let (ready, is_ready) = mpsc::channel();
+    let (ready, is_ready) = mpsc::sync_channel(1);
     let serving = config.clone();
     let server = std::thread::Builder::new()
         .name("porchlight".into())

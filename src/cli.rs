@@ -168,7 +168,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::CheckConfig(arguments) => {
             check::check_files(&arguments.load()?)?;
-            say!("good")
+            say!("the configuration is valid")
         }
         Command::PrintConfig(arguments) => {
             // The configuration contains names of files, never secrets.

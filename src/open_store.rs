@@ -16,10 +16,10 @@ use crate::config::{Config, StoreKind};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreOpenError {
     /// An error of the embedded store.
-    #[error("the store cannot be opened")]
+    #[error("the embedded store cannot be opened")]
     Embedded(#[from] OpenError),
     /// An error of the CQL store.
-    #[error("the store cannot be opened")]
+    #[error("the CQL store cannot be opened")]
     Cql(#[from] CqlOpenError),
     /// A file that the configuration names cannot be read.
     #[error(transparent)]

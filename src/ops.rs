@@ -41,6 +41,7 @@ use porchlight_actors::service::Service;
 use porchlight_http::middleware::plain_edge;
 use porchlight_http::problem::Problem;
 use porchlight_http::route::{at, get};
+use porchlight_http::serve::STOP_TIMEOUT_SEC;
 use porchlight_keys::KeyAdmin;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
@@ -204,6 +205,7 @@ pub fn serve(
             .configure(configure(state.clone()))
     })
     .workers(1)
+    .shutdown_timeout(STOP_TIMEOUT_SEC)
     .disable_signals()
     .listen(listener)?
     .run();

@@ -69,11 +69,11 @@ pub const INGEST_BATCHES_MIN: u32 = 64;
 /// Number of batches between last byte and acknowledgement that a node admits before it has
 /// measured its speed.
 pub const INGEST_BATCHES_START: u32 = 256;
-/// Maximum number of batches between last byte and acknowledgement: the store's writer accepts no
-/// more.
+/// Maximum of the adaptive limit on batches between last byte and acknowledgement. Together with
+/// the room for light tenants ([`LIGHT_TENANT_ROOM_PARTS`]), it stays below [`COMMIT_QUEUE_MAX`].
 pub const INGEST_BATCHES_MAX: u32 = 2_048;
 /// Maximum number of acknowledged batches, about 1 KB each, that wait for their sessions' actors on
-/// a node.
+/// a node. The batches of light tenants may exceed it by one part in [`LIGHT_TENANT_ROOM_PARTS`].
 pub const NODE_MAILBOX_MAX: u32 = 16_384;
 /// Maximum number of batches in one session's mailbox; beyond it the session reads them from the
 /// journal.

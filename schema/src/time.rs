@@ -5,6 +5,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+/// An hour in milliseconds.
+pub const HOUR_MS: i64 = 3_600_000;
+/// A day in milliseconds.
+pub const DAY_MS: i64 = 24 * HOUR_MS;
+
 /// A point in time: milliseconds since 1970-01-01T00:00:00Z.
 ///
 /// On the wire it is RFC 3339 in UTC with exactly three decimals (`2026-11-20T10:55:00.000Z`).

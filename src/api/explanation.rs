@@ -1,15 +1,12 @@
 //! `GET /v1/sessions/{id}/explanation` and `PUT /v1/sessions/{id}/review`.
 
 use actix_web::HttpResponse;
-use porchlight_actors::service::InsightState;
 use porchlight_core::score::explanation::{PlainParameter, explain_plainly};
 use porchlight_http::auth::Caller;
 use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
-use porchlight_http::problem::{Code, Problem};
-use porchlight_http::request_context::{self, RequestContext, session_not_found};
-use porchlight_ports::SessionRow;
-use porchlight_schema::insight::Score;
+use porchlight_http::problem::Problem;
+use porchlight_http::request_context::{self, RequestContext, score_of, session_not_found};
 use porchlight_schema::limits::{REVIEW_NOTE_CHARS_MAX, TEXT_CHARS_MAX};
 use porchlight_schema::review::{Review, ReviewState, ReviewView};
 use serde::Serialize;
@@ -22,19 +19,6 @@ struct ExplanationView<'a> {
     review: Option<ReviewView<'a>>,
 }
 
-async fn score(call: &RequestContext, row: &SessionRow) -> Result<Score, Problem> {
-    let score = match call.state.service.insight(row).await? {
-        InsightState::Scored(stored) => stored.record.score,
-        InsightState::Processing { .. } => None,
-    };
-    score.ok_or_else(|| {
-        Problem::new(
-            Code::NotScored,
-            "The session has no scores: it is not scored yet, or scoring failed.",
-        )
-    })
-}
-
 /// Explains the decision about a session in plain sentences. 200 `{decision, parameters, review}`.
 ///
 /// # Errors
@@ -44,7 +28,7 @@ pub(super) async fn explanation(call: RequestContext) -> Result<HttpResponse, Pr
     let caller = call.caller().await?;
     let tenant = caller.require_secret_key()?;
     let row = call.session(&caller, call.session_id()).await?;
-    let score = score(&call, &row).await?;
+    let score = score_of(&call.state.service, &row).await?;
     call.check_accept_json()?;
     call.reject_parameters()?;
     let explanation = explain_plainly(&score);
@@ -71,7 +55,7 @@ pub(super) async fn review(mut call: RequestContext) -> Result<HttpResponse, Pro
         return Err(Problem::internal("a secret key is a key"));
     };
     let row = call.session_to_change(&caller, call.session_id()).await?;
-    score(&call, &row).await?;
+    score_of(&call.state.service, &row).await?;
     call.check_accept_json()?;
     let body = call.body(Limits::REQUEST).await?;
     let value = fields::parse(&body)?;

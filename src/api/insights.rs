@@ -1,7 +1,7 @@
 //! `GET /v1/sessions/{id}/insights` and `GET /v1/sessions/{id}/evidence`.
 
 use actix_web::HttpResponse;
-use actix_web::http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
+use actix_web::http::header::{AGE, CONTENT_TYPE, HeaderValue};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use porchlight_actors::service::InsightState;
@@ -9,16 +9,14 @@ use porchlight_schema::insight::{DroppedSamples, Evidence, InsightView};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use porchlight_http::etag::names;
-use porchlight_http::problem::{Code, Problem};
-use porchlight_http::request_context::{self, RequestContext};
+use porchlight_http::etag::{PRIVATE, conditional};
+use porchlight_http::problem::Problem;
+use porchlight_http::request_context::{self, RequestContext, not_scored};
 
 use super::path_image;
 
 /// Bytes of the body's SHA-256 in its tag: 96 bits distinguish the bodies of one session.
 const TAG_BYTES: usize = 12;
-/// A private cache may store it but must revalidate.
-const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
 /// The evidence for an insight, and the number of samples that it leaves out.
 #[derive(Serialize)]
@@ -64,15 +62,7 @@ pub(super) async fn insight(call: RequestContext) -> Result<HttpResponse, Proble
         "\"{}\"",
         URL_SAFE_NO_PAD.encode(&Sha256::digest(&body)[..TAG_BYTES])
     );
-    let is_known = names(call.headers(), &tag);
-    let mut response = if is_known {
-        HttpResponse::NotModified()
-    } else {
-        HttpResponse::Ok()
-    };
-    response
-        .insert_header((ETAG, tag))
-        .insert_header((CACHE_CONTROL, PRIVATE));
+    let (mut response, is_known) = conditional(call.headers(), &tag, PRIVATE);
     if let Some(age_sec) = age_sec {
         response.insert_header((AGE, age_sec));
     }
@@ -102,12 +92,7 @@ pub(super) async fn evidence(call: RequestContext) -> Result<HttpResponse, Probl
             .map(|score| (score, stored.dropped)),
         InsightState::Processing { .. } => None,
     };
-    let (score, dropped_samples) = scored.ok_or_else(|| {
-        Problem::new(
-            Code::NotScored,
-            "The session has no scores: it is not scored yet, or scoring failed.",
-        )
-    })?;
+    let (score, dropped_samples) = scored.ok_or_else(not_scored)?;
     call.check_accept_json()?;
     call.reject_parameters()?;
     request_context::json(

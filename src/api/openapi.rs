@@ -14,8 +14,9 @@ mod tests;
 
 use std::sync::LazyLock;
 
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
+use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, Resource};
+use porchlight_http::etag::conditional;
 use porchlight_observe::http::Route;
 use serde_json::Value;
 
@@ -49,15 +50,8 @@ pub(super) fn resource() -> Resource {
 async fn serve(request: HttpRequest) -> HttpResponse {
     static TAG: LazyLock<String> =
         LazyLock::new(|| format!("\"{:08x}\"", crc32fast::hash(text().as_bytes())));
-    let is_known = porchlight_http::etag::names(request.headers(), &TAG);
-    let mut response = if is_known {
-        HttpResponse::NotModified()
-    } else {
-        HttpResponse::Ok()
-    };
-    response
-        .insert_header((ETAG, TAG.as_str()))
-        .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-cache")));
+    let shared = HeaderValue::from_static("no-cache");
+    let (mut response, is_known) = conditional(request.headers(), &TAG, shared);
     if is_known {
         return response.finish();
     }

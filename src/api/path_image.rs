@@ -8,8 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use actix_web::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, HeaderValue,
-    X_CONTENT_TYPE_OPTIONS,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
 };
 use actix_web::web::{Bytes, Data, Query};
 use actix_web::{HttpRequest, HttpResponse, Resource};
@@ -26,7 +25,7 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 
 use porchlight_http::audit;
-use porchlight_http::etag::names;
+use porchlight_http::etag::{PRIVATE, conditional};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::request_context::{RequestContext, session_not_found};
 use porchlight_http::route::{at, get};
@@ -37,8 +36,6 @@ use porchlight_picture::{self as picture, Ground, svg};
 /// An SVG may style itself, and nothing else.
 const SVG_POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; sandbox");
-/// A private cache may store the image but must revalidate.
-const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 /// Forbids browsers to send the link as a referrer.
 const REFERRER_POLICY: (HeaderName, HeaderValue) = (
     HeaderName::from_static("referrer-policy"),
@@ -257,15 +254,7 @@ async fn path_image(
     }
     let drawings = drawings(&call.http)?;
     let tag = drawings.tag(form, revision);
-    let is_known = names(call.headers(), &tag);
-    let mut response = if is_known {
-        HttpResponse::NotModified()
-    } else {
-        HttpResponse::Ok()
-    };
-    response
-        .insert_header((ETAG, tag))
-        .insert_header((CACHE_CONTROL, PRIVATE));
+    let (mut response, is_known) = conditional(call.headers(), &tag, PRIVATE);
     if is_known {
         return Ok(response.finish());
     }

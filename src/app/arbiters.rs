@@ -59,11 +59,11 @@ mod tests {
         // Each arbiter of webhooks runs a task that lasts until the end of the test.
         let mut occupied = Vec::new();
         for arbiter in &arbiters.webhooks {
-            let (end, ended) = mpsc::channel::<()>();
+            let (end, ended) = mpsc::sync_channel::<()>(1);
             assert!(arbiter.spawn_fn(move || assert!(ended.recv().is_err())));
             occupied.push(end);
         }
-        let (answer, answers) = mpsc::channel();
+        let (answer, answers) = mpsc::sync_channel(64);
         let others = arbiters.sessions.iter().chain(&arbiters.scoring);
         for arbiter in others.clone() {
             let answer = answer.clone();

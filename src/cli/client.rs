@@ -114,7 +114,7 @@ impl Client {
             session[name]
                 .as_str()
                 .map(str::to_owned)
-                .with_context(|| format!("no {name}"))
+                .with_context(|| format!("the answer contains no {name}"))
         };
         Ok(StartedSession {
             session_id: text("sessionId")?,
@@ -219,7 +219,9 @@ impl Client {
         let body = json!({ "url": url }).to_string();
         let created = self.json(Method::POST, "/v1/webhooks", &self.key, Some(body));
         let created = created.await?;
-        let secret = created["secret"].as_str().context("no secret")?;
+        let secret = created["secret"]
+            .as_str()
+            .context("the answer contains no secret")?;
         Ok(secret.to_owned())
     }
 

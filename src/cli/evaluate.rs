@@ -169,7 +169,8 @@ fn names(folder: &Path, prefix: &str) -> anyhow::Result<Vec<String>> {
 }
 
 fn read(folder: &Path, name: &str) -> anyhow::Result<Recording> {
-    let labels = std::fs::read(folder.join(format!("{name}{LABELS}"))).context("its labels")?;
+    let labels = std::fs::read(folder.join(format!("{name}{LABELS}")))
+        .context("the labels cannot be read")?;
     let file = std::fs::File::open(folder.join(format!("{name}{RECORDING}")))?;
     let mut lines = Vec::new();
     MultiGzDecoder::new(file).read_to_end(&mut lines)?;

@@ -39,7 +39,10 @@ async fn migrate_and_erase(
     to: &Arc<CqlStore>,
 ) -> anyhow::Result<(Migrated, u64)> {
     let done = migrate(from, to, |done| {
-        tracing::info!(sessions = done.sessions + done.were_there, "migrating");
+        tracing::info!(
+            sessions = done.sessions + done.were_there,
+            "sessions are being migrated"
+        );
     });
     let done = done.await?;
     // The import has added the entries of the embedded store.

@@ -57,7 +57,9 @@ async fn create(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.json {
         return say!("{recorder}");
     }
-    let url = recorder["url"].as_str().context("no url")?;
+    let url = recorder["url"]
+        .as_str()
+        .context("the answer contains no url")?;
     let code = QrCode::new(url)?;
     // The picture is light on dark, like most terminals; a camera also reads the reverse.
     let picture = code.render::<Dense1x2>().quiet_zone(true).build();

@@ -90,6 +90,10 @@ impl Driver {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "each task of the driver has at most one input on its way"
+        )]
         let (inputs, received) = mpsc::unbounded_channel();
         let (left_sender, left) = oneshot::channel();
         let leave = inputs.clone();
@@ -445,9 +449,7 @@ async fn start_claimed(
             match workload.start(shards).await {
                 Ok(sessions) => {
                     let metrics = ClusterMetrics::get();
-                    metrics
-                        .accept_forwarded
-                        .record(began.elapsed().as_secs_f64());
+                    metrics.failover.record(began.elapsed().as_secs_f64());
                     metrics.sessions_taken.increment(sessions as u64);
                     let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
                     tracing::info!(shards = shards.len(), sessions, ms, "shards acquired");

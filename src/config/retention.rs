@@ -4,11 +4,10 @@ use porchlight_core::retention::RetentionBounds;
 use porchlight_schema::limits::{
     AUDIT_DAYS_MAX, AUDIT_DAYS_MIN, AUDIT_SHORTEST_DAYS_DEFAULT, RETENTION_SHORTEST_DAYS_MIN,
 };
+use porchlight_schema::time::DAY_MS;
 use serde::{Deserialize, Serialize};
 
 use super::HumanDuration;
-
-const DAY_MS: i64 = 24 * 3_600_000;
 
 /// The bounds of the retention that organizations choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -49,18 +49,18 @@ fn parse_place(text: &str) -> Option<Place> {
     })
 }
 
-async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let mut query = Query::of(visit.http.query_string());
+async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let mut query = Query::of(request.http.query_string());
     let filter = Filter {
         action: query.read("action", "", Action::of_name),
         object: query.text("object", TEXT_CHARS_MAX),
         ..Filter::default()
     };
     let after = query.read("after", "", parse_place);
-    let log = visit.state.service.audit();
+    let log = request.state.service.audit();
     let log = log.ok_or_else(|| Problem::internal("the service has no audit log"))?;
-    let page = log.page(visit.tenant(), &filter, ROWS, after).await?;
-    let frame = visit.frame();
+    let page = log.page(request.tenant(), &filter, ROWS, after).await?;
+    let frame = request.frame();
     let body = html! {
         header.title { h1 { "Audit log" } }
         p.help { "Every read, change and erasure of data by people and systems, except the requests of recording phones. A hash chain protects the entries against changes." }

@@ -18,14 +18,14 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     page(config, "/board/live", stream::stream);
 }
 
-async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let frame = visit.frame();
+async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let frame = request.frame();
     let stream = format!("{ROOT}/board/live");
     let body = html! {
         header.title { h1 { "Live board" } span.faint #freshness role="status" { "connecting" } }
         noscript { p.help { "The board needs JavaScript. " a href={ (ROOT) "/sessions?status=recording" } { "The list of sessions in progress" } " does not." } }
         section.card aria-label="Map of the sessions in progress" {
-            (street_map::viewer(&visit.console, "Map of the sessions in progress", Some(&stream)))
+            (street_map::viewer(&request.console, "Map of the sessions in progress", Some(&stream)))
             ul.legend.map-legend hidden {
                 li { span.swatch.live-dot {} "Data received within the last minute" }
                 li { span.swatch.late-dot {} "No data for more than a minute" }

@@ -40,10 +40,10 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     action(config, "/deliveries/{id}/retry", detail::retry);
 }
 
-async fn list(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let webhooks = visit.webhooks()?;
-    let query = filter::parse(visit.http.query_string());
-    let webhooks = webhooks.of(visit.tenant());
+async fn list(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let webhooks = request.webhooks()?;
+    let query = filter::parse(request.http.query_string());
+    let webhooks = webhooks.of(request.tenant());
     let current = webhooks.endpoint().await?.map(|endpoint| endpoint.id);
     let rows = match filter::read(&query) {
         Ok(filter) => {
@@ -52,7 +52,7 @@ async fn list(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
         }
         Err(fault) => Err(fault),
     };
-    let frame = visit.frame();
+    let frame = request.frame();
     let body = html! {
         header.title {
             h1 { "Webhook deliveries" }
@@ -136,7 +136,7 @@ fn table(
             div.table { table {
                 caption.hidden { "Webhook deliveries, newest first" }
                 thead { tr {
-                    th scope="col" { "Status" } th scope="col" { "Message" } th.opt scope="col" { "Created (" (zone()) ")" }
+                    th scope="col" { "Status" } th scope="col" { "Event" } th.opt scope="col" { "Created (" (zone()) ")" }
                     th.num.opt scope="col" { "Attempts" } th scope="col" { "Last result" } th.opt scope="col" { "Next attempt" }
                 } }
                 tbody { @for row in &page.rows { (line(frame, row, current)) } }
@@ -154,9 +154,9 @@ pub(super) fn session_table(
 ) -> Markup {
     html! {
         div.table { table {
-            caption.hidden { "Webhook messages of this session, in order" }
+            caption.hidden { "Webhook deliveries of this session, in order" }
             thead { tr {
-                th scope="col" { "Status" } th scope="col" { "Message" } th.opt scope="col" { "Created (" (zone()) ")" }
+                th scope="col" { "Status" } th scope="col" { "Event" } th.opt scope="col" { "Created (" (zone()) ")" }
                 th.num.opt scope="col" { "Attempts" } th scope="col" { "Last result" } th.opt scope="col" { "Next attempt" }
             } }
             tbody { @for row in rows { (line(frame, row, current)) } }

@@ -12,6 +12,7 @@ use porchlight_http::query::Query;
 use porchlight_keys::{KeyAdmin, KeyAdminError};
 use porchlight_schema::ids::KeyId;
 use porchlight_schema::key::{KeyKind, KeyRecord, Role};
+use porchlight_schema::time::DAY_MS;
 
 use super::guard;
 use super::layout::{Frame, Icon, Notice, Section, copy, icon, notice, time};
@@ -19,7 +20,6 @@ use super::route::{ROOT, action, page};
 use super::signed_in::SignedInRequest;
 use super::words;
 
-const DAY_MS: i64 = 24 * 3_600_000;
 /// The key lifetimes to choose from: days and label; 0 means valid until revoked.
 const LIFETIMES: [(i64, &str); 4] = [
     (0, "never"),
@@ -61,8 +61,8 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     action(config, "/keys/{id}/revoke", revoke);
 }
 
-fn key_admin(visit: &SignedInRequest) -> &KeyAdmin {
-    &visit.state.key_admin
+fn key_admin(request: &SignedInRequest) -> &KeyAdmin {
+    &request.state.key_admin
 }
 
 fn problem_of(error: KeyAdminError) -> Problem {
@@ -73,25 +73,25 @@ fn problem_of(error: KeyAdminError) -> Problem {
     }
 }
 
-async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let revoked = Query::of(visit.http.query_string()).text("revoked", 8);
+async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let revoked = Query::of(request.http.query_string()).text("revoked", 8);
     let message = revoked.map(|last4| {
         format!("The key ending in {last4} is revoked. All nodes refuse it within 30 seconds.")
     });
-    render(&visit, message, None).await
+    render(&request, message, None).await
 }
 
 async fn render(
-    visit: &SignedInRequest,
+    request: &SignedInRequest,
     message: Option<String>,
     created: Option<&str>,
 ) -> Result<HttpResponse, Problem> {
-    let mut keys = key_admin(visit)
-        .list_of(visit.tenant())
+    let mut keys = key_admin(request)
+        .list_of(request.tenant())
         .await
         .map_err(problem_of)?;
     keys.reverse();
-    let frame = visit.frame();
+    let frame = request.frame();
     let body = html! {
         header.title { h1 { "Keys" } }
         @if let Some(message) = &message { (notice(Notice::Good, message)) }
@@ -103,7 +103,7 @@ async fn render(
             }
         }
         @if frame.may_change() { (create_form(&frame)) }
-        (table(visit, &frame, &keys))
+        (table(request, &frame, &keys))
     };
     Ok(guard::ok(frame.page(Section::Keys, "Keys", body)))
 }
@@ -122,12 +122,12 @@ fn create_form(frame: &Frame<'_>) -> Markup {
     }
 }
 
-fn table(visit: &SignedInRequest, frame: &Frame<'_>, keys: &[KeyRecord]) -> Markup {
+fn table(request: &SignedInRequest, frame: &Frame<'_>, keys: &[KeyRecord]) -> Markup {
     html! {
         div.table { table {
             caption.hidden { "Keys, newest first" }
             thead { tr { th scope="col" { "Key" } th scope="col" { "State" } th.opt scope="col" { "Created" } th.opt scope="col" { "Expires" } th.opt scope="col" { "Last used" } th scope="col" { span.hidden { "Actions" } } } }
-            tbody { @for key in keys { (line(frame, key, key.id == visit.key.id)) } }
+            tbody { @for key in keys { (line(frame, key, key.id == request.key.id)) } }
         } }
     }
 }
@@ -171,8 +171,8 @@ fn revoke_form(frame: &Frame<'_>, key: &KeyRecord, is_own: bool) -> Markup {
     }
 }
 
-async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let form = visit.form().await?;
+async fn create(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let form = request.form().await?;
     let choice = CHOICES.iter().find(|(word, ..)| *word == form.get("kind"));
     // A choice that is not offered gets the key that may do least.
     let (_, kind, role, _) = *choice.unwrap_or(&CHOICES[0]);
@@ -180,25 +180,28 @@ async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
         .iter()
         .find(|(days, _)| days.to_string() == form.get("days"));
     let days = days.map_or(0, |(days, _)| *days);
-    let now = visit.now();
+    let now = request.now();
     let expires_at = (days > 0).then(|| now.plus_ms(days * DAY_MS));
-    let created = key_admin(&visit)
-        .create_for(visit.tenant(), kind, role, None, expires_at, now)
+    let created = key_admin(&request)
+        .create_for(request.tenant(), kind, role, None, expires_at, now)
         .await;
     let created = created.map_err(problem_of)?;
-    audit::created(&visit.http, &created.id);
-    render(&visit, None, Some(&created.key)).await
+    audit::created(&request.http, &created.id);
+    render(&request, None, Some(&created.key)).await
 }
 
-async fn revoke(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    visit.form().await?;
+async fn revoke(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    request.form().await?;
     let not_found = || problem_of(KeyAdminError::NotFound);
-    let id: KeyId = visit.path_segment("id").parse().map_err(|_| not_found())?;
-    let key = key_admin(&visit)
-        .revoke_of(visit.tenant(), id, visit.now())
+    let id: KeyId = request
+        .path_segment("id")
+        .parse()
+        .map_err(|_| not_found())?;
+    let key = key_admin(&request)
+        .revoke_of(request.tenant(), id, request.now())
         .await
         .map_err(problem_of)?;
-    visit.state.auth.forget();
+    request.state.auth.forget();
     Ok(guard::redirect(&format!(
         "{ROOT}/keys?revoked={}",
         key.last4

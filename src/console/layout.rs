@@ -104,7 +104,7 @@ impl Frame<'_> {
     ) -> Markup {
         let (class, name, meaning) = match self.env {
             Env::Sandbox => ("sandbox", "Sandbox", "Test data. No real deliveries."),
-            Env::Production => ("live", "Live", "Real deliveries and real webhooks."),
+            Env::Production => ("live", "Production", "Real deliveries and real webhooks."),
         };
         document(
             &format!("{title} · {name}"),

@@ -41,12 +41,12 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     page(config, "", show);
 }
 
-async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let counts = counts::count(&visit).await?;
-    let webhooks = visit.webhooks()?;
+async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let counts = counts::count(&request).await?;
+    let webhooks = request.webhooks()?;
     let endpoint = counts.endpoint.as_ref();
     let ends_at = endpoint.and_then(|endpoint| webhooks.certificate_ends_at(endpoint));
-    let frame = visit.frame();
+    let frame = request.frame();
     let body = html! {
         header.title { h1 { "Overview" } span.faint { "the last 24 hours, until " (layout::clock(frame.now)) " " (layout::zone()) } }
         (figures(&counts))

@@ -34,26 +34,26 @@ fn not_found() -> Problem {
 }
 
 /// Returns the request in the path.
-async fn request_in_path(visit: &SignedInRequest) -> Result<PrivacyRequest, Problem> {
-    let privacy = visit.state.service.privacy(visit.tenant());
-    let request = privacy.find(visit.path_segment("id")).await?;
-    request.ok_or_else(not_found)
+async fn request_in_path(request: &SignedInRequest) -> Result<PrivacyRequest, Problem> {
+    let privacy = request.state.service.privacy(request.tenant());
+    let found = privacy.find(request.path_segment("id")).await?;
+    found.ok_or_else(not_found)
 }
 
 /// Submits a confirmed request. An erasure must repeat the identifier of its subject.
-async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let form = visit.form().await?;
+async fn create(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let form = request.form().await?;
     let entered = Entered::of(&form);
     let new = match entered.request() {
         Ok(new) => new,
-        Err(message) => return list::render(&visit, Some(&message), &entered).await,
+        Err(message) => return list::render(&request, Some(&message), &entered).await,
     };
     if !entered.is_confirmed(&form) {
         let message = "Nothing was erased: the identifier that you entered again does not match.";
-        return confirm::confirmation(&visit, &entered, &new, Some(message)).await;
+        return confirm::confirmation(&request, &entered, &new, Some(message)).await;
     }
-    audit::created(&visit.http, &new.request_id);
-    let privacy = visit.state.service.privacy(visit.tenant());
+    audit::created(&request.http, &new.request_id);
+    let privacy = request.state.service.privacy(request.tenant());
     match privacy.submit(new).await? {
         Submitted::New(_) | Submitted::Repeated(_) => {
             Ok(guard::redirect(&format!("{ROOT}/privacy?done=created")))
@@ -69,10 +69,10 @@ async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
     }
 }
 
-async fn cancel(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    visit.form().await?;
-    let privacy = visit.state.service.privacy(visit.tenant());
-    match privacy.cancel(visit.path_segment("id")).await? {
+async fn cancel(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    request.form().await?;
+    let privacy = request.state.service.privacy(request.tenant());
+    match privacy.cancel(request.path_segment("id")).await? {
         Some(Ok(())) => Ok(guard::redirect(&format!("{ROOT}/privacy?done=cancelled"))),
         Some(Err(_not_pending)) => Err(Problem::new(
             Code::NotPending,
@@ -83,9 +83,9 @@ async fn cancel(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
 }
 
 /// Downloads the receipt of a completed erasure.
-async fn receipt(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let request = request_in_path(&visit).await?;
-    let receipt = request.receipt.ok_or_else(|| {
+async fn receipt(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let found = request_in_path(&request).await?;
+    let receipt = found.receipt.ok_or_else(|| {
         Problem::new(
             Code::PrivacyRequestNotFound,
             "The request has no receipt: only a completed erasure has one.",

@@ -67,7 +67,7 @@ impl Entered {
     }
 
     /// Returns the order, or the error message for the first invalid field.
-    fn order(&self, visit: &SignedInRequest) -> Result<RecorderOrder, String> {
+    fn order(&self, request: &SignedInRequest) -> Result<RecorderOrder, String> {
         let texts = [&self.rider, &self.delivery, &self.street, &self.city];
         if texts
             .iter()
@@ -95,7 +95,7 @@ impl Entered {
             .find(|(sec, _)| sec.to_string() == self.expires);
         let lifetime_sec = chosen.map_or(LIFETIME_SEC_DEFAULT, |(sec, _)| *sec);
         Ok(RecorderOrder {
-            tenant: visit.tenant(),
+            tenant: request.tenant(),
             external_rider_id: self.rider.clone(),
             delivery_id: Some(self.delivery.clone()).filter(|delivery| !delivery.is_empty()),
             address: Address {
@@ -110,8 +110,8 @@ impl Entered {
                 entrance: None,
                 gates: Vec::new(),
             },
-            created_at: visit.now(),
-            expires_at: visit.now().plus_ms(lifetime_sec * 1_000),
+            created_at: request.now(),
+            expires_at: request.now().plus_ms(lifetime_sec * 1_000),
         })
     }
 }
@@ -124,24 +124,24 @@ fn position(text: &str) -> Option<Point> {
     is_on_earth.then_some(Point { lat, lng })
 }
 
-async fn form_page(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let revoked = Query::of(visit.http.query_string())
+async fn form_page(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let revoked = Query::of(request.http.query_string())
         .text("revoked", 1)
         .is_some();
     let message = revoked.then_some("The link is revoked. Phones that still use it are refused.");
     Ok(render(
-        &visit,
+        &request,
         message.map(|message| (Notice::Good, message)),
         &Entered::default(),
     ))
 }
 
 fn render(
-    visit: &SignedInRequest,
+    request: &SignedInRequest,
     message: Option<(Notice, &str)>,
     entered: &Entered,
 ) -> HttpResponse {
-    let frame = visit.frame();
+    let frame = request.frame();
     let body = html! {
         header.title { h1 { "Try it with a phone" } }
         p.lead { "Record a delivery with your own phone: create a link, scan its QR code, and walk to a door. The linked page \
@@ -187,14 +187,14 @@ fn input(name: &str, label: &str, value: &str, example: &str, is_required: bool)
     }
 }
 
-async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let entered = Entered::of(&visit.form().await?);
-    let order = match entered.order(&visit) {
+async fn create(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let entered = Entered::of(&request.form().await?);
+    let order = match entered.order(&request) {
         Ok(order) => order,
-        Err(message) => return Ok(render(&visit, Some((Notice::Bad, &message)), &entered)),
+        Err(message) => return Ok(render(&request, Some((Notice::Bad, &message)), &entered)),
     };
-    let recorder = visit.state.service.create_recorder(order).await?;
-    audit::created(&visit.http, recorder.id);
+    let recorder = request.state.service.create_recorder(order).await?;
+    audit::created(&request.http, recorder.id);
     Ok(guard::redirect(&format!(
         "{ROOT}/recorders/{}",
         recorder.id
@@ -202,19 +202,19 @@ async fn create(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
 }
 
 /// Returns the recorder in the path, if it is the tenant's.
-async fn recorder_in_path(visit: &SignedInRequest) -> Result<Recorder, Problem> {
+async fn recorder_in_path(request: &SignedInRequest) -> Result<Recorder, Problem> {
     let not_found = || Problem::new(Code::RecorderNotFound, "The recorder does not exist.");
-    let id = RecorderId::from_str(visit.path_segment("id")).map_err(|_| not_found())?;
-    let recorder = visit.state.service.recorder(id).await?;
+    let id = RecorderId::from_str(request.path_segment("id")).map_err(|_| not_found())?;
+    let recorder = request.state.service.recorder(id).await?;
     recorder
-        .filter(|recorder| recorder.order.tenant == visit.tenant())
+        .filter(|recorder| recorder.order.tenant == request.tenant())
         .ok_or_else(not_found)
 }
 
-async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let recorder = recorder_in_path(&visit).await?;
-    let activity = recorder::activity(&visit.state, &recorder).await?;
-    let frame = visit.frame();
+async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let recorder = recorder_in_path(&request).await?;
+    let activity = recorder::activity(&request.state, &recorder).await?;
+    let frame = request.frame();
     let is_valid = frame.now < recorder.order.expires_at;
     let head = html! { noscript { meta http-equiv="refresh" content="10"; } };
     let body = html! {
@@ -223,7 +223,7 @@ async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
         (status(&frame, &recorder, activity))
         @if !is_valid { (notice(Notice::Note, "This link has expired.")) }
         // The link is a credential, so only a key that may create one sees it.
-        @if is_valid && frame.may_change() { (links(&visit, &recorder)?) }
+        @if is_valid && frame.may_change() { (links(&request, &recorder)?) }
         (about(&frame, &recorder))
         @if frame.may_change() { (revoke_form(&frame, &recorder)) }
     };
@@ -256,8 +256,8 @@ fn status(frame: &Frame<'_>, recorder: &Recorder, activity: Activity) -> Markup 
     }
 }
 
-fn links(visit: &SignedInRequest, recorder: &Recorder) -> Result<Markup, Problem> {
-    let url = recorder::link(&visit.state, &visit.http, recorder.id);
+fn links(request: &SignedInRequest, recorder: &Recorder) -> Result<Markup, Problem> {
+    let url = recorder::link(&request.state, &request.http, recorder.id);
     let code = recorder::qr_svg(&url)?;
     // An SVG inside a page has no XML declaration.
     let code = code.find("<svg").and_then(|start| code.get(start..));
@@ -311,10 +311,10 @@ fn revoke_form(frame: &Frame<'_>, recorder: &Recorder) -> Markup {
     }
 }
 
-async fn revoke(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    visit.form().await?;
-    let recorder = recorder_in_path(&visit).await?;
-    visit.state.service.remove_recorder(recorder.id).await?;
+async fn revoke(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    request.form().await?;
+    let recorder = recorder_in_path(&request).await?;
+    request.state.service.remove_recorder(recorder.id).await?;
     Ok(guard::redirect(&format!("{ROOT}/recorders?revoked=1")))
 }
 

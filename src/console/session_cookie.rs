@@ -8,7 +8,7 @@ use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use dashmap::DashMap;
 use hmac::{Hmac, Mac};
-use porchlight_schema::time::TimestampMs;
+use porchlight_schema::time::{HOUR_MS, TimestampMs};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
@@ -19,7 +19,7 @@ const PURPOSE: &str = "console ticket, version 1";
 /// The purpose for which the keys of CSRF tokens are derived.
 const CSRF_PURPOSE: &str = "console form word, version 1";
 /// The maximum duration of a console session.
-const LIFE_MS: i64 = 12 * 3_600_000;
+const LIFE_MS: i64 = 12 * HOUR_MS;
 /// The maximum idle time of a session.
 const IDLE_MS: i64 = 30 * 60_000;
 /// The age of a ticket's last renewal after which it is renewed again.

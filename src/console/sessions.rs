@@ -133,17 +133,17 @@ fn filter(query: &ListQuery) -> Result<(SessionFilter, Option<OutcomeFilter>), S
     Ok((filter, chosen))
 }
 
-async fn list(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let query = ListQuery::of(visit.http.query_string(), &FIELDS);
+async fn list(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let query = ListQuery::of(request.http.query_string(), &FIELDS);
     // A session id in this field leads to its session.
     if let Ok(id) = query.get("deliveryId").parse::<SessionId>() {
         return Ok(guard::redirect(&format!("{ROOT}/sessions/{id}")));
     }
     let rows = match filter(&query) {
-        Ok((filter, chosen)) => Ok(read(&visit, &filter, chosen, query.after()).await?),
+        Ok((filter, chosen)) => Ok(read(&request, &filter, chosen, query.after()).await?),
         Err(fault) => Err(fault),
     };
-    let frame = visit.frame();
+    let frame = request.frame();
     let body = html! {
         header.title { h1 { "Sessions" } }
         (tabs(&query))
@@ -159,13 +159,13 @@ async fn list(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
 /// Reads the sessions of one page. With a reason code, it selects those whose insight has that
 /// code, among a bounded number of sessions.
 async fn read(
-    visit: &SignedInRequest,
+    request: &SignedInRequest,
     filter: &SessionFilter,
     chosen: Option<OutcomeFilter>,
     after: Option<SessionId>,
 ) -> Result<Rows, Problem> {
     let limit = if chosen.is_some() { EXAMINED_MAX } else { ROWS };
-    let own = visit.sessions();
+    let own = request.sessions();
     let page: Page<SessionRow, SessionId> = own.list(filter, limit as u32, after).await?;
     let found = outcomes(own, &page.rows).await?;
     let has = |outcome: &Option<Outcome>| {

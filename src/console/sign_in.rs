@@ -136,12 +136,12 @@ async fn sign_in(http: HttpRequest, payload: Payload) -> Result<HttpResponse, Pr
     Ok(response)
 }
 
-async fn sign_out(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    visit.form().await?;
-    visit.console.tickets.sign_out(&visit.ticket);
+async fn sign_out(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    request.form().await?;
+    request.console.tickets.sign_out(&request.ticket);
     let mut response = guard::redirect(&format!("{ROOT}/sign-in?why=out"));
     response
         .headers_mut()
-        .insert(SET_COOKIE, signed_in::unset_cookie(&visit.http)?);
+        .insert(SET_COOKIE, signed_in::unset_cookie(&request.http)?);
     Ok(response)
 }

@@ -22,17 +22,17 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 }
 
 /// Answers with one square of the map. It shows no data of the customer.
-async fn square(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let map = visit.console.map.clone().ok_or_else(Problem::not_found)?;
-    let number = |name| visit.path_segment(name).parse::<u32>().ok();
+async fn square(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let map = request.console.map.clone().ok_or_else(Problem::not_found)?;
+    let number = |name| request.path_segment(name).parse::<u32>().ok();
     let id = || {
         let zoom = u8::try_from(number("zoom")?).ok()?;
         TileId::new(zoom, number("x")?, number("y")?)
     };
-    let id = id().filter(|_| visit.path_segment("version") == map.version());
+    let id = id().filter(|_| request.path_segment("version") == map.version());
     let id = id.ok_or_else(Problem::not_found)?;
-    let is_dark = visit.path_segment("theme") == "dark";
-    let painting = &visit.console.painting;
+    let is_dark = request.path_segment("theme") == "dark";
+    let painting = &request.console.painting;
     let busy = |_| {
         Problem::new(
             Code::Overloaded,

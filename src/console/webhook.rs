@@ -38,11 +38,11 @@ impl Done {
 
     fn words(self) -> &'static str {
         match self {
-            Self::Changed => "The URL was changed. Pending messages will be sent to the new URL.",
+            Self::Changed => "The URL was changed. Pending deliveries will be sent to the new URL.",
             Self::Paused => "The webhook is paused. Events are queued and held until you resume.",
-            Self::Resumed => "The webhook is active again. Held messages are being sent now.",
+            Self::Resumed => "The webhook is active again. Held deliveries are being sent now.",
             Self::OverlapEnded => "The previous secret is no longer valid.",
-            Self::Deleted => "The webhook was deleted. Pending messages were cancelled.",
+            Self::Deleted => "The webhook was deleted. Pending deliveries were cancelled.",
         }
     }
 }
@@ -82,20 +82,20 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 
 /// Returns the endpoint, if there is one.
 pub(super) async fn endpoint(
-    visit: &SignedInRequest,
+    request: &SignedInRequest,
     webhooks: &Webhooks,
 ) -> Result<Option<Endpoint>, Problem> {
-    match webhooks.endpoint(visit.tenant()).await {
+    match webhooks.endpoint(request.tenant()).await {
         Ok(endpoint) => Ok(Some(endpoint)),
         Err(ConfigureError::None) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-async fn answer(visit: &SignedInRequest, feedback: Feedback) -> Result<HttpResponse, Problem> {
-    let webhooks = visit.webhooks()?;
-    let endpoint = endpoint(visit, &webhooks).await?;
-    let frame = visit.frame();
+async fn answer(request: &SignedInRequest, feedback: Feedback) -> Result<HttpResponse, Problem> {
+    let webhooks = request.webhooks()?;
+    let endpoint = endpoint(request, &webhooks).await?;
+    let frame = request.frame();
     let body = match &endpoint {
         Some(endpoint) => {
             let ends_at = webhooks.certificate_ends_at(endpoint);
@@ -106,13 +106,13 @@ async fn answer(visit: &SignedInRequest, feedback: Feedback) -> Result<HttpRespo
     Ok(guard::ok(frame.page(Section::Webhook, "Webhook", body)))
 }
 
-async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let mut query = Query::of(visit.http.query_string());
+async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let mut query = Query::of(request.http.query_string());
     let feedback = match query.closed("done", &Done::ALL) {
         Some(done) => Feedback::notice(Notice::Good, done.words()),
         None => Feedback::default(),
     };
-    answer(&visit, feedback).await
+    answer(&request, feedback).await
 }
 
 /// Returns the explanation of a refused action; an internal fault stays an error.
@@ -142,10 +142,14 @@ fn done(word: &str) -> HttpResponse {
     guard::redirect(&format!("{ROOT}/webhook?done={word}"))
 }
 
-async fn register(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let form = visit.form().await?;
+async fn register(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let form = request.form().await?;
     let url = form.get("url").trim().to_owned();
-    let feedback = match visit.webhooks()?.register(visit.tenant(), &url, None).await {
+    let feedback = match request
+        .webhooks()?
+        .register(request.tenant(), &url, None)
+        .await
+    {
         Ok(created) => Feedback {
             secret: Some((created.secret.to_string(), None)),
             ..Feedback::notice(Notice::Good, "The webhook is registered.")
@@ -155,15 +159,15 @@ async fn register(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
             ..Feedback::notice(Notice::Bad, refused(error)?)
         },
     };
-    answer(&visit, feedback).await
+    answer(&request, feedback).await
 }
 
-async fn change(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let form = visit.form().await?;
+async fn change(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let form = request.form().await?;
     let url = form.get("url").trim().to_owned();
-    match visit
+    match request
         .webhooks()?
-        .change(visit.tenant(), Some(&url), None)
+        .change(request.tenant(), Some(&url), None)
         .await
     {
         Ok(_) => Ok(done("changed")),
@@ -172,41 +176,41 @@ async fn change(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
                 typed: Some(url),
                 ..Feedback::notice(Notice::Bad, refused(error)?)
             };
-            answer(&visit, feedback).await
+            answer(&request, feedback).await
         }
     }
 }
 
-async fn pause(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    enable(visit, false).await
+async fn pause(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    enable(request, false).await
 }
 
-async fn resume(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    enable(visit, true).await
+async fn resume(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    enable(request, true).await
 }
 
-async fn enable(mut visit: SignedInRequest, enabled: bool) -> Result<HttpResponse, Problem> {
-    visit.form().await?;
-    match visit
+async fn enable(mut request: SignedInRequest, enabled: bool) -> Result<HttpResponse, Problem> {
+    request.form().await?;
+    match request
         .webhooks()?
-        .change(visit.tenant(), None, Some(enabled))
+        .change(request.tenant(), None, Some(enabled))
         .await
     {
         Ok(_) => Ok(done(if enabled { "resumed" } else { "paused" })),
-        Err(error) => answer(&visit, Feedback::notice(Notice::Bad, refused(error)?)).await,
+        Err(error) => answer(&request, Feedback::notice(Notice::Bad, refused(error)?)).await,
     }
 }
 
-async fn rotate(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let form = visit.form().await?;
+async fn rotate(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let form = request.form().await?;
     let overlap_sec = form
         .get("overlapSec")
         .parse()
         .unwrap_or(SECRET_OVERLAP_SEC_DEFAULT);
     let overlap_sec = overlap_sec.min(SECRET_OVERLAP_SEC_MAX);
-    let feedback = match visit
+    let feedback = match request
         .webhooks()?
-        .rotate(visit.tenant(), overlap_sec, None)
+        .rotate(request.tenant(), overlap_sec, None)
         .await
     {
         Ok(created) => Feedback {
@@ -215,35 +219,35 @@ async fn rotate(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
         },
         Err(error) => Feedback::notice(Notice::Bad, refused(error)?),
     };
-    answer(&visit, feedback).await
+    answer(&request, feedback).await
 }
 
-async fn end_overlap(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    visit.form().await?;
-    match visit.webhooks()?.end_overlap(visit.tenant()).await {
+async fn end_overlap(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    request.form().await?;
+    match request.webhooks()?.end_overlap(request.tenant()).await {
         Ok(()) => Ok(done("ended")),
-        Err(error) => answer(&visit, Feedback::notice(Notice::Bad, refused(error)?)).await,
+        Err(error) => answer(&request, Feedback::notice(Notice::Bad, refused(error)?)).await,
     }
 }
 
-async fn delete(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    visit.form().await?;
-    match visit.webhooks()?.remove(visit.tenant()).await {
+async fn delete(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    request.form().await?;
+    match request.webhooks()?.remove(request.tenant()).await {
         Ok(()) => Ok(done("deleted")),
-        Err(error) => answer(&visit, Feedback::notice(Notice::Bad, refused(error)?)).await,
+        Err(error) => answer(&request, Feedback::notice(Notice::Bad, refused(error)?)).await,
     }
 }
 
-async fn test(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let form = visit.form().await?;
+async fn test(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let form = request.form().await?;
     let event = MessageEvent::ALL
         .into_iter()
         .find(|event| event.as_str() == form.get("event"));
     let event = event.unwrap_or(MessageEvent::InsightUpdated);
-    let tested = visit.webhooks()?.test(visit.tenant(), event).await?;
+    let tested = request.webhooks()?.test(request.tenant(), event).await?;
     let feedback = Feedback {
         tested: Some((event, tested)),
         ..Feedback::default()
     };
-    answer(&visit, feedback).await
+    answer(&request, feedback).await
 }

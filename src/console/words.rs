@@ -56,7 +56,9 @@ pub(super) fn status(status: DeliveryStatus) -> &'static str {
         DeliveryStatus::Delivered => "Your endpoint accepted it.",
         DeliveryStatus::Failed => "All six attempts failed. It will not be retried automatically.",
         DeliveryStatus::Superseded => "Replaced by a newer insight for this session.",
-        DeliveryStatus::Cancelled => "The webhook was deleted before this was sent.",
+        DeliveryStatus::Cancelled => {
+            "The webhook was deleted before this was sent, or it was held for more than 7 days."
+        }
     }
 }
 

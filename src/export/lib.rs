@@ -23,11 +23,11 @@ pub enum ExportError {
     /// There are more sessions than an archive may contain.
     #[error("there are more than {ACCESS_ARCHIVE_SESSIONS_MAX} sessions")]
     TooManySessions,
-    /// The ZIP archive cannot be written.
-    #[error("the archive cannot be written")]
+    /// The parts of the ZIP archive cannot be written.
+    #[error("the parts of the ZIP archive cannot be written")]
     Zip(#[from] zip::result::ZipError),
-    /// The archive cannot be written.
-    #[error("the archive cannot be written")]
+    /// The contents of the archive cannot be written.
+    #[error("the contents of the archive cannot be written")]
     Io(#[from] std::io::Error),
     /// A value cannot be serialized as JSON.
     #[error("a value cannot be written as JSON")]

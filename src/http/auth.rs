@@ -287,7 +287,7 @@ impl Authenticator {
     ///
     /// # Errors
     ///
-    /// Like [`Authenticator::caller`].
+    /// Like [`Authenticator::identify`].
     pub async fn signed_in(
         &self,
         hash: [u8; 32],

@@ -1,11 +1,34 @@
 //! Entity tags for conditional requests (RFC 9110, section 13.1.2).
 
-use actix_web::http::header::{HeaderMap, IF_NONE_MATCH};
+use actix_web::http::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH};
+use actix_web::{HttpResponse, HttpResponseBuilder};
+
+/// A private cache may store the answer but must revalidate it.
+pub const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
+
+/// Begins the answer to a conditional request for the content with this tag. Returns true beside it
+/// if the client has the content: the answer is then 304 and has no body.
+#[must_use]
+pub fn conditional(
+    headers: &HeaderMap,
+    tag: &str,
+    cache_control: HeaderValue,
+) -> (HttpResponseBuilder, bool) {
+    let is_known = names(headers, tag);
+    let mut response = if is_known {
+        HttpResponse::NotModified()
+    } else {
+        HttpResponse::Ok()
+    };
+    response
+        .insert_header((ETAG, tag))
+        .insert_header((CACHE_CONTROL, cache_control));
+    (response, is_known)
+}
 
 /// Returns whether `If-None-Match` contains `tag` (a strong tag with its quotes), by the weak
 /// comparison that RFC 9110 section 13.1.2 requires.
-#[must_use]
-pub fn names(headers: &HeaderMap, tag: &str) -> bool {
+fn names(headers: &HeaderMap, tag: &str) -> bool {
     headers
         .get_all(IF_NONE_MATCH)
         .any(|value| value.to_str().is_ok_and(|text| list_names(text, tag)))

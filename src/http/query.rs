@@ -11,7 +11,7 @@ use super::problem::{Fault, Problem};
 /// The maximum number of characters of an unknown name that an error repeats.
 const UNKNOWN_NAME_CHARS_MAX: usize = 64;
 
-/// The parameters of one request. [`Query::done`] refuses every parameter that was not read.
+/// The parameters of one request. [`Query::finish`] refuses every parameter that was not read.
 #[derive(Debug)]
 pub struct Query {
     pairs: Vec<(String, String)>,

@@ -10,11 +10,12 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use actix_web::web::{Bytes, Data};
 use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse};
-use porchlight_actors::service::{ShareExceeded, SharePermit, TenantUsage};
+use porchlight_actors::service::{InsightState, Service, ShareExceeded, SharePermit, TenantUsage};
 use porchlight_core::privacy::SessionAccess;
 use porchlight_observe::shares::Share;
-use porchlight_ports::SessionRow;
+use porchlight_ports::{RetryOutcome, SessionRow};
 use porchlight_schema::ids::SessionId;
+use porchlight_schema::insight::Score;
 use porchlight_schema::session::Tenant;
 use serde::Serialize;
 
@@ -322,6 +323,51 @@ pub fn restricted() -> Problem {
         Code::Restricted,
         "A privacy request has frozen the session, its courier or its delivery until it is released.",
     )
+}
+
+/// Returns the problem for a webhook delivery that does not exist or is invisible to the caller.
+#[must_use]
+pub fn delivery_not_found() -> Problem {
+    Problem::new(Code::DeliveryNotFound, "The delivery does not exist.")
+}
+
+/// Returns whether a person's retry was requested, or else the problem.
+///
+/// # Errors
+///
+/// Returns 404, or 409 for a delivery that is restricted or cannot be retried.
+pub fn check_retry(outcome: RetryOutcome) -> Result<(), Problem> {
+    match outcome {
+        RetryOutcome::Asked => Ok(()),
+        RetryOutcome::Unknown => Err(delivery_not_found()),
+        RetryOutcome::Restricted => Err(restricted()),
+        RetryOutcome::Refused => Err(Problem::new(
+            Code::NotRetryable,
+            "The delivery was superseded or cancelled, or no webhook is registered.",
+        )),
+    }
+}
+
+/// Returns the problem for a session without scores.
+#[must_use]
+pub fn not_scored() -> Problem {
+    Problem::new(
+        Code::NotScored,
+        "The session has no scores: it is not scored yet, or scoring failed.",
+    )
+}
+
+/// Returns the scores of a session.
+///
+/// # Errors
+///
+/// Returns 404 until the session is scored.
+pub async fn score_of(service: &Service, row: &SessionRow) -> Result<Score, Problem> {
+    let score = match service.insight(row).await? {
+        InsightState::Scored(stored) => stored.record.score,
+        InsightState::Processing { .. } => None,
+    };
+    score.ok_or_else(not_scored)
 }
 
 /// Returns a JSON answer that must not be cached.

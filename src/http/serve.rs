@@ -34,8 +34,8 @@ const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const CONNECTIONS_QUEUED_MAX: i32 = 2_048;
 /// The maximum number of connections per worker.
 const WORKER_CONNECTIONS_MAX: usize = 20_000;
-/// The maximum time for requests in flight when the listener stops.
-const STOP_TIMEOUT_SEC: u64 = 10;
+/// The maximum time for requests in flight when a listener stops.
+pub const STOP_TIMEOUT_SEC: u64 = 10;
 /// The interval at which a stopping listener checks for open connections.
 const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 

@@ -214,7 +214,7 @@ impl EmbeddedStore {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Unavailable`] if the engine fails.
+    /// Returns [`porchlight_ports::StoreError::Unavailable`] if the engine fails.
     pub fn flush_tables(&self) -> StoreResult<()> {
         Ok(self.engine.inner().flush()?)
     }
@@ -313,7 +313,7 @@ fn remove_cut_off_start(path: &Path) -> io::Result<()> {
 /// Writes and syncs a group of markers only and returns its number. It runs on its own thread,
 /// because a hanging write cannot be cancelled.
 fn probe(path: &Path, engine: &Arc<SealedEngine<FjallEngine>>, log: u64) -> Result<u64, OpenError> {
-    let (done, wait) = mpsc::channel();
+    let (done, wait) = mpsc::sync_channel(1);
     let writer = Arc::clone(engine);
     std::thread::Builder::new()
         .name("store-probe".to_owned())

@@ -81,7 +81,7 @@ async fn excess_batches_are_refused_before_the_body_is_read() {
         sessions.push(server.start_session().await);
     }
     // The store's writer waits for a signal.
-    let (release, released) = mpsc::channel::<()>();
+    let (release, released) = mpsc::sync_channel::<()>(1);
     let store = Arc::clone(&server.store);
     let writing = actix_rt::spawn(async move {
         let writer = store.committer();

@@ -136,7 +136,7 @@ async fn a_panic_in_an_operation_is_fatal() {
 async fn a_store_held_only_by_its_own_hook_ends_with_its_writer() {
     let engine = MemoryEngine::new();
     let held = Arc::new(Mutex::new(None::<Arc<MemoryStore>>));
-    let (hook, (gone, wait)) = (Arc::clone(&held), std::sync::mpsc::channel());
+    let (hook, (gone, wait)) = (Arc::clone(&held), std::sync::mpsc::sync_channel(1));
     let on_durable = Arc::new(move |_, _, _| {
         // Keeps the hook's state alive as long as the writer has the hook.
         drop(hook.lock());

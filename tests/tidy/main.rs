@@ -4,6 +4,7 @@
 mod comments;
 mod imports;
 mod names;
+mod numbers;
 mod readmes;
 mod walls;
 
@@ -270,39 +271,4 @@ fn links_between_documents_resolve() {
         }
     }
     none("links lead somewhere", &found);
-}
-
-/// Scoring reads its numbers from its tables, whose content determines the version stored with each
-/// insight.
-#[test]
-fn scoring_has_no_numbers_outside_its_tables() {
-    let kinds = [
-        "f32", "f64", "u8", "u16", "u32", "u64", "usize", "i16", "i32",
-    ];
-    let is_number = |line: &str| {
-        let Some((_, rest)) = line.split_once("const ") else {
-            return false;
-        };
-        let Some((_, kind)) = rest.split_once(": ") else {
-            return false;
-        };
-        !line.contains("fn ")
-            && kinds
-                .iter()
-                .any(|number| kind.starts_with(&format!("{number} =")))
-    };
-    let sources = files(&["actors/core/src/score", "actors/core/src/floors"], ".rs");
-    let found: Vec<String> = sources
-        .iter()
-        .filter(|(file, _)| !file.contains("parameters") && !file.contains("/tests"))
-        .flat_map(|(file, text)| {
-            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-            let numbers = code.lines().filter(|line| is_number(line));
-            numbers.map(move |line| format!("{file}: {}", line.trim()))
-        })
-        // The memory of a place is a limit, and the resolution of a prior is no parameter of a
-        // score.
-        .filter(|line| !line.contains("PLACE_SESSIONS_MAX") && !line.contains("SIDE"))
-        .collect();
-    none("scoring's numbers are in a table of parameters", &found);
 }

@@ -37,6 +37,45 @@ fn every_crate_is_documented_by_its_readme() {
     none("a crate's README is its documentation", &found);
 }
 
+/// Returns the modules of a library that its README does not name. A README names a module as
+/// `name`, or by its path, such as `src/name.rs` or `src/name/`.
+fn unnamed(readme: &str, library: &str) -> Vec<String> {
+    let quotes: Vec<&str> = readme.split('`').skip(1).step_by(2).collect();
+    let is_named = |module: &str| {
+        quotes.iter().any(|quote| {
+            let path = quote.trim_start_matches("src/").trim_end_matches('/');
+            path.trim_end_matches(".rs") == module
+        })
+    };
+    let declared = library.lines().filter_map(|line| {
+        let (before, module) = line.strip_suffix(';')?.split_once("mod ")?;
+        let is_module = before.is_empty() || before.starts_with("pub");
+        is_module.then(|| module.to_owned())
+    });
+    let modules = declared.filter(|module| module != "tests" && !is_named(module));
+    modules.collect()
+}
+
+#[test]
+fn every_module_is_named_by_the_readme_of_its_crate() {
+    let mut found = Vec::new();
+    for folder in crate_folders() {
+        let read = |file: &str| fs::read_to_string(root().join(&folder).join(file));
+        let library = read("lib.rs").or_else(|_| read("src/lib.rs")).unwrap();
+        let unnamed = unnamed(&read("README.md").unwrap_or_default(), &library).into_iter();
+        found.extend(unnamed.map(|module| format!("{folder}/README.md does not name `{module}`")));
+    }
+    none("a README describes every module of its crate", &found);
+}
+
+#[test]
+fn a_module_that_a_readme_lacks_is_found() {
+    let library =
+        "//! Text.\n\npub mod one;\nmod two;\npub(crate) mod three;\n#[cfg(test)]\nmod tests;\n";
+    let readme = "| `one` | text |\n| `src/two.rs`, `src/four/` | two |\n";
+    assert_eq!(unnamed(readme, library), ["three"]);
+}
+
 #[test]
 fn the_repository_has_a_readme() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();

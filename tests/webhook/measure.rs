@@ -105,7 +105,7 @@ fn counting(authority: Arc<Authority>, origin: Instant, manner: Manner) -> Count
     };
     let (count, log) = (Arc::clone(&counting.seen), Arc::clone(&counting.lags));
     let disorder = Arc::clone(&counting.disorder);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, told) = std::sync::mpsc::sync_channel(1);
     std::thread::Builder::new()
         .name("receiver".to_owned())
         .spawn(move || {

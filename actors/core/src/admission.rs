@@ -20,7 +20,31 @@
 
 use porchlight_schema::limits::{
     INGEST_BATCHES_MAX, INGEST_BATCHES_MIN, INGEST_BATCHES_START, INGEST_DELAY_US_TARGET,
+    LIGHT_TENANT_PARTS, LIGHT_TENANT_ROOM_MIN, LIGHT_TENANT_ROOM_PARTS, NODE_MAILBOX_MAX,
 };
+
+/// Returns whether a tenant is light: it has `batches` in flight, which is a small part of the
+/// node's `limit`. A tenant that fills the node leaves room for light ones.
+#[must_use]
+pub fn is_light(batches: u32, limit: u32) -> bool {
+    batches < limit / LIGHT_TENANT_PARTS
+}
+
+/// Returns whether a node with `under_way` batches in flight admits another one. The batches of a
+/// light tenant may exceed the `limit` a little.
+#[must_use]
+pub fn has_batch_room(under_way: u32, limit: u32, is_light: bool) -> bool {
+    let room = (limit / LIGHT_TENANT_ROOM_PARTS).max(LIGHT_TENANT_ROOM_MIN);
+    under_way < limit || is_light && under_way < limit.saturating_add(room)
+}
+
+/// Returns whether a node with `waiting` acknowledged batches in the mailboxes of its sessions
+/// admits another one. The batches of a light tenant may exceed the maximum a little.
+#[must_use]
+pub fn has_mailbox_room(waiting: u32, is_light: bool) -> bool {
+    let room = NODE_MAILBOX_MAX / LIGHT_TENANT_ROOM_PARTS;
+    waiting < NODE_MAILBOX_MAX || is_light && waiting < NODE_MAILBOX_MAX + room
+}
 
 /// The target as a multiple of the shortest recent mean delay, if that exceeds
 /// [`INGEST_DELAY_US_TARGET`]: a slow disk is not an overloaded one.
@@ -140,6 +164,31 @@ mod tests {
                 was_full: offered >= limit.limit(),
             });
         }
+    }
+
+    #[test]
+    fn a_light_tenant_has_less_than_its_part_of_the_limit() {
+        assert!(is_light(15, 64) && !is_light(16, 64));
+        assert!(
+            !is_light(0, 0),
+            "a node without a limit has no light tenant"
+        );
+    }
+
+    #[test]
+    fn only_light_tenants_use_the_room_beyond_the_limit() {
+        for limit in [INGEST_BATCHES_MIN, INGEST_BATCHES_START, INGEST_BATCHES_MAX] {
+            let room = (limit / LIGHT_TENANT_ROOM_PARTS).max(LIGHT_TENANT_ROOM_MIN);
+            assert!(has_batch_room(limit - 1, limit, false));
+            assert!(!has_batch_room(limit, limit, false));
+            assert!(has_batch_room(limit, limit, true));
+            assert!(has_batch_room(limit + room - 1, limit, true));
+            assert!(!has_batch_room(limit + room, limit, true));
+        }
+        let most = NODE_MAILBOX_MAX + NODE_MAILBOX_MAX / LIGHT_TENANT_ROOM_PARTS;
+        assert!(has_mailbox_room(NODE_MAILBOX_MAX - 1, false));
+        assert!(!has_mailbox_room(NODE_MAILBOX_MAX, false));
+        assert!(has_mailbox_room(most - 1, true) && !has_mailbox_room(most, true));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 mod backtracking;
 mod confidence;
-mod constants;
+pub(crate) mod constants;
 mod cost;
 mod counter_lag;
 mod decode;

@@ -63,7 +63,7 @@ const MARKS_MAX: usize = 2 * ACTIVITIES_MAX;
 
 /// The greatest number of steps in a second. Walking takes about 2, running 3; a sprint does not
 /// exceed 5. A counter may also report the steps of one lag at once.
-const STEPS_PER_SEC_MOST: u32 = 5;
+const STEPS_PER_SEC_MAX: u32 = 5;
 
 /// The time up to which a kind has reported, in milliseconds since the session's start, plus one; 0
 /// if it has not reported.
@@ -311,7 +311,7 @@ impl Intake {
     fn take_steps(&mut self, steps: Steps, since_ms: Option<u32>) {
         let before = self.last_count.replace(steps.count);
         let apart_ms = steps.t_ms.saturating_sub(since_ms.unwrap_or(steps.t_ms));
-        let most = apart_ms.saturating_add(KIND_LAG_MS_MAX) / 1_000 * STEPS_PER_SEC_MOST;
+        let most = apart_ms.saturating_add(KIND_LAG_MS_MAX) / 1_000 * STEPS_PER_SEC_MAX;
         // The first count covers the time since the phone was started; a lower count is a restart,
         // from 0, or a correction if nobody takes as many steps since the count before.
         let risen = match before {

@@ -2,6 +2,7 @@
 
 pub mod admission;
 pub mod audit;
+pub mod backoff;
 pub mod confidence;
 pub mod context;
 pub mod detect;
@@ -11,6 +12,7 @@ pub mod floors;
 pub mod gait;
 pub mod geo;
 pub mod intake;
+pub mod late_scores;
 pub mod mark;
 pub mod ownership;
 mod parameters;
@@ -22,6 +24,7 @@ pub mod score;
 pub mod score_queue;
 pub mod session;
 pub mod shares;
+pub mod supervision;
 pub mod timeline;
 pub mod webhook;
 pub mod window;

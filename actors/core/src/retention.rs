@@ -89,11 +89,11 @@ pub fn sessions_max(completed: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use porchlight_schema::time::DAY_MS;
     use proptest::prelude::*;
 
     use super::*;
 
-    const DAY_MS: i64 = 86_400_000;
     const NOW: TimestampMs = TimestampMs(1_800_000_000_000);
 
     #[test]

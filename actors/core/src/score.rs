@@ -43,7 +43,7 @@ use crate::context::SessionContext;
 pub use crate::mark::MarkName;
 use crate::window::{WINDOW_MS, Window};
 use evidence_log::{EvidenceLog, EvidenceText, rounded};
-use parameters::door::learning::FRAUD_MOST;
+use parameters::door::learning::FRAUD_MAX;
 use place::Places;
 use scoring_context::ScoringContext;
 
@@ -284,7 +284,7 @@ fn learned(
         && doorstep.vertical == doorstep::Vertical::Unclear
         && drop_off.source == place::DropOffSource::Mark;
     let is_seen = visibility_score >= parameters::weights::visibility::GOOD;
-    if !(doorstep.is_right || is_likely) || fraud_score > FRAUD_MOST || !is_seen {
+    if !(doorstep.is_right || is_likely) || fraud_score > FRAUD_MAX || !is_seen {
         return None;
     }
     let frame = ctx.input.context.frame;

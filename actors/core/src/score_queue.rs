@@ -5,9 +5,12 @@
 //! mostly waits for the store; one session is never scored twice at the same time.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;
+
+use crate::backoff::Backoff;
 
 /// The sessions to score. `T` is a value that the caller attaches to each request, such as its time.
 #[derive(Debug)]
@@ -16,6 +19,8 @@ pub struct ScoreQueue<T> {
     at_once_max: usize,
     /// The maximum number of these that belong to one tenant.
     tenant_at_once_max: usize,
+    /// The backoff of a session without failures.
+    backoff: Backoff,
     sessions: BTreeMap<SessionId, Request>,
     /// The waiting sessions of each tenant, in the order of their requests.
     waiting: BTreeMap<Option<Tenant>, VecDeque<(SessionId, T)>>,
@@ -28,7 +33,7 @@ pub struct ScoreQueue<T> {
 #[derive(Debug)]
 struct Request {
     tenant: Option<Tenant>,
-    failures: u32,
+    backoff: Backoff,
     state: State,
 }
 
@@ -56,12 +61,13 @@ pub struct Begun<T> {
 
 impl<T> ScoreQueue<T> {
     /// Creates an empty queue that lets `at_once_max` sessions be scored at the same time, of which
-    /// `tenant_at_once_max` may belong to one tenant.
+    /// `tenant_at_once_max` may belong to one tenant. The pauses after failures follow `backoff`.
     #[must_use]
-    pub fn new(at_once_max: usize, tenant_at_once_max: usize) -> Self {
+    pub fn new(at_once_max: usize, tenant_at_once_max: usize, backoff: Backoff) -> Self {
         Self {
             at_once_max,
             tenant_at_once_max,
+            backoff,
             sessions: BTreeMap::new(),
             waiting: BTreeMap::new(),
             turns: VecDeque::new(),
@@ -82,7 +88,7 @@ impl<T> ScoreQueue<T> {
             None => {
                 let request = Request {
                     tenant,
-                    failures: 0,
+                    backoff: self.backoff,
                     state: State::Waiting,
                 };
                 self.sessions.insert(session_id, request);
@@ -117,7 +123,7 @@ impl<T> ScoreQueue<T> {
         request.state = State::Running { again: false };
         Some(Begun {
             session_id,
-            failures: request.failures,
+            failures: request.backoff.failures(),
             attached,
         })
     }
@@ -132,16 +138,18 @@ impl<T> ScoreQueue<T> {
         }
     }
 
-    /// Pauses a session whose score has failed, until [`ScoreQueue::resume`].
-    pub fn fail(&mut self, session_id: SessionId) {
-        if let Some(request) = self.sessions.get_mut(&session_id)
-            && matches!(request.state, State::Running { .. })
-        {
-            request.state = State::Paused;
-            request.failures = request.failures.saturating_add(1);
-            let tenant = request.tenant;
-            self.release(tenant);
+    /// Pauses a session whose score has failed. Returns the time after which the caller calls
+    /// [`ScoreQueue::resume`], or `None` if the session is not being scored.
+    pub fn fail(&mut self, session_id: SessionId) -> Option<Duration> {
+        let request = self.sessions.get_mut(&session_id)?;
+        if !matches!(request.state, State::Running { .. }) {
+            return None;
         }
+        request.state = State::Paused;
+        let pause = request.backoff.on_failure();
+        let tenant = request.tenant;
+        self.release(tenant);
+        Some(pause)
     }
 
     /// Lets a paused session wait for its next attempt.
@@ -173,7 +181,8 @@ impl<T> ScoreQueue<T> {
     #[must_use]
     pub fn in_first_attempt(&self) -> usize {
         let all = self.sessions.values();
-        all.filter(|request| request.failures == 0).count()
+        all.filter(|request| request.backoff.failures() == 0)
+            .count()
     }
 
     fn enqueue(&mut self, session_id: SessionId, attached: T) {
@@ -234,13 +243,17 @@ mod tests {
         SessionId::new(TimestampMs(0), u128::from(number))
     }
 
+    fn queue_of(at_once_max: usize, tenant_at_once_max: usize) -> ScoreQueue<()> {
+        ScoreQueue::new(at_once_max, tenant_at_once_max, Backoff::new(200, 30_000))
+    }
+
     fn begun(queue: &mut ScoreQueue<()>) -> Vec<SessionId> {
         std::iter::from_fn(|| queue.begin().map(|begun| begun.session_id)).collect()
     }
 
     #[test]
     fn a_tenant_with_many_sessions_delays_another_tenant_by_one_session() {
-        let mut queue = ScoreQueue::new(1, 1);
+        let mut queue = queue_of(1, 1);
         for number in 0..100 {
             queue.request(session(number), tenant(1), ());
         }
@@ -254,7 +267,7 @@ mod tests {
 
     #[test]
     fn one_tenant_uses_a_part_of_the_scores_at_the_same_time() {
-        let mut queue = ScoreQueue::new(4, 2);
+        let mut queue = queue_of(4, 2);
         for number in 0..10 {
             queue.request(session(number), tenant(1), ());
         }
@@ -267,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_session_that_is_requested_during_its_score_is_scored_once_more() {
-        let mut queue = ScoreQueue::new(4, 4);
+        let mut queue = queue_of(4, 4);
         queue.request(session(1), tenant(1), ());
         queue.request(session(1), tenant(1), ());
         assert_eq!(begun(&mut queue), [session(1)]);
@@ -282,12 +295,13 @@ mod tests {
 
     #[test]
     fn a_failed_session_waits_for_its_pause_and_counts_its_failures() {
-        let mut queue = ScoreQueue::new(4, 4);
+        let mut queue = queue_of(4, 4);
         queue.request(session(1), tenant(1), ());
         for failures in 0..3 {
             let begun = queue.begin().unwrap();
             assert_eq!(begun.failures, failures);
-            queue.fail(session(1));
+            let pause = Duration::from_millis(200 << failures);
+            assert_eq!(queue.fail(session(1)), Some(pause));
             assert_eq!(queue.in_first_attempt(), 0);
             queue.request(session(1), tenant(1), ());
             assert_eq!(queue.begin(), None);
@@ -326,7 +340,7 @@ mod tests {
         /// scored after its last request.
         #[test]
         fn every_request_is_followed_by_a_score(steps in prop::collection::vec(step(), 0..200)) {
-            let mut queue = ScoreQueue::new(4, 2);
+            let mut queue = queue_of(4, 2);
             let owner = |number: u8| tenant(number % 3);
             let (mut running, mut paused) = (BTreeSet::new(), BTreeSet::new());
             let mut unscored = BTreeSet::new();
@@ -345,7 +359,7 @@ mod tests {
                         queue.complete(session(number), ());
                     }
                     Step::Fail(number) if running.remove(&session(number)) => {
-                        queue.fail(session(number));
+                        prop_assert!(queue.fail(session(number)).is_some());
                         paused.insert(session(number));
                         unscored.insert(session(number));
                     }

@@ -6,6 +6,7 @@
 //! input returns the one next step, so its shell is a loop.
 
 pub mod feed;
+pub mod idle;
 pub mod lifetime;
 pub mod replay;
 mod snapshot;
@@ -28,7 +29,7 @@ pub use snapshot::{RestoreError, SNAPSHOT_FORMAT};
 pub enum Step {
     /// Wait for the next batch.
     Wait,
-    /// Read the journal from this `seq` on, pass each batch to [`SessionMachine::arrive`] in order,
+    /// Read the journal from this `seq` on, pass each batch to [`SessionMachine::receive`] in order,
     /// and then call [`SessionMachine::on_journal_read`].
     Read {
         /// The first `seq` to read.
@@ -131,7 +132,7 @@ impl SessionMachine {
     }
 
     /// Reports that the journal was read to its end, and that every batch was passed to
-    /// [`SessionMachine::arrive`].
+    /// [`SessionMachine::receive`].
     pub fn on_journal_read(&mut self) -> Step {
         self.is_journal_read = true;
         self.next_step()

@@ -96,7 +96,7 @@ pub struct ClusterMetrics {
     /// Seconds since the start of the last successful heartbeat.
     pub heartbeat_age: Gauge,
     /// Time from the claim of shards until their work runs.
-    pub accept_forwarded: Histogram,
+    pub failover: Histogram,
     /// Sessions that were started with claimed shards.
     pub sessions_taken: Counter,
     /// Whether this node does not join because its clock is wrong: 1 or 0.
@@ -132,7 +132,7 @@ impl ClusterMetrics {
             shards_owned: metrics::gauge!(name::CLUSTER_SHARDS_OWNED),
             members: metrics::gauge!(name::CLUSTER_MEMBERS),
             heartbeat_age: metrics::gauge!(name::CLUSTER_HEARTBEAT_AGE_SECONDS),
-            accept_forwarded: metrics::histogram!(name::CLUSTER_TAKE_OVER_SECONDS),
+            failover: metrics::histogram!(name::CLUSTER_TAKE_OVER_SECONDS),
             sessions_taken: metrics::counter!(name::CLUSTER_SESSIONS_TAKEN_TOTAL),
             join_refused: metrics::gauge!(name::CLUSTER_CLOCK_REFUSED),
             clock_differences: ClockDirection::ALL.iter().map(clock).collect(),

@@ -124,7 +124,8 @@ label! {
         Conflict = "conflict",
         /// The batch is new and arrived after the session's end.
         Late = "late",
-        /// The batch arrived after the time for late telemetry.
+        /// The session takes no telemetry: its time for late telemetry is over, or it is restricted
+        /// or erased.
         Closed = "closed",
         /// The body is malformed or invalid.
         Invalid = "invalid",

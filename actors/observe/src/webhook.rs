@@ -213,7 +213,7 @@ impl WebhookMetrics {
                 let cause = update.report.as_ref().and_then(|report| report.cause);
                 tracing::warn!(organization = %tenant.organization_id, env = tenant.env.as_str(),
                     session = %after.session_id, message = %after.id, attempts = after.attempts,
-                    cause = cause.map(Cause::as_str), "webhook failed permanently");
+                    cause = cause.map(Cause::as_str), "webhook delivery failed permanently");
             }
             State::Superseded => finished(Finished::Superseded),
             State::Cancelled => finished(Finished::Cancelled),

@@ -9,6 +9,5 @@ pub mod service;
 pub mod session;
 mod shards;
 pub mod shares;
-pub mod supervision;
 pub mod timers;
 pub mod webhook;

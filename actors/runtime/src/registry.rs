@@ -4,18 +4,18 @@
 //! A handle exists for every session in progress, an actor only for a session that was active
 //! recently. Deadlines are armed for handles, so a silent session ends in time without an actor.
 //!
-//! Each concept has its own type: `directory` the handles, `admission` the work in flight, `lanes`
-//! the arbiters and deadlines, `watch` the watchers, `remote_sessions` the sessions of other nodes.
-//! `Registry` connects them.
+//! Each concept has its own type: `directory` the handles, `admission` the work in flight,
+//! `arbiters` the arbiters and deadlines, `watch` the watchers, `remote_sessions` the sessions of
+//! other nodes. `Registry` connects them.
 
 mod actors;
 mod admission;
+mod arbiters;
 mod deferral;
 mod directory;
 mod ending;
 mod erased;
 mod ingest_limiter;
-mod lanes;
 mod passivation;
 mod reconcile_queue;
 mod remote_sessions;
@@ -40,13 +40,13 @@ use crate::shards::OwnShards;
 
 pub(crate) use admission::{Admission, Counted};
 pub use admission::{AdmitError, Permit};
+use arbiters::SessionArbiters;
 pub use deferral::DEFER_FROM_BATCHES_PER_SEC;
 pub(crate) use remote_sessions::RemoteSession;
 pub use watch::Watch;
 
 use deferral::BatchRate;
 use directory::Directory;
-use lanes::Lanes;
 use reconcile_queue::ReconcileQueue;
 use remote_sessions::RemoteSessions;
 use watch::Watchers;
@@ -64,7 +64,7 @@ struct Inner {
     ports: Ports,
     admission: Arc<Admission>,
     directory: Directory,
-    lanes: Lanes,
+    arbiters: SessionArbiters,
     scoring: ScoringPool,
     shards: Arc<OwnShards>,
     watchers: Arc<Watchers>,
@@ -124,7 +124,7 @@ impl Registry {
             ports: parts.ports,
             admission: Arc::new(Admission::new(parts.shares)),
             directory: Directory::default(),
-            lanes: Lanes::default(),
+            arbiters: SessionArbiters::default(),
             scoring: parts.scoring,
             watchers: Arc::default(),
             remote: RemoteSessions::default(),
@@ -135,7 +135,7 @@ impl Registry {
         });
         // The wheels must not keep the registry alive, or neither would ever be dropped.
         let weak = Arc::downgrade(&inner);
-        inner.lanes.start(parts.arbiters, move |session_id| {
+        inner.arbiters.start(parts.arbiters, move |session_id| {
             let Some(inner) = weak.upgrade() else { return };
             let registry = Self { inner };
             if let Some(handle) = registry.handle(session_id) {

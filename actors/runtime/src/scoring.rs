@@ -9,17 +9,18 @@ mod actor;
 mod job;
 mod knowledge;
 mod known;
-mod late;
 mod replay;
 mod row_locks;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use actix_rt::ArbiterHandle;
+use porchlight_core::backoff::Backoff;
+use porchlight_core::late_scores::{LateSessions, Step};
 use porchlight_core::score_queue::ScoreQueue;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{SCORES_AT_ONCE_MAX, TENANT_SCORES_AT_ONCE_MAX};
@@ -37,9 +38,11 @@ pub(crate) use job::is_settled;
 pub use knowledge::Contributions;
 pub(crate) use knowledge::{contributions, forget, keys_of};
 use known::ReadLive;
-use late::{LateSessions, Step};
 pub(crate) use replay::replay;
 use row_locks::RowLocks;
+
+/// The pauses between attempts at scoring a session: from 0.2 s to 30 s.
+const BACKOFF: Backoff = Backoff::new(200, 30_000);
 
 /// A pool of scoring actors. Clones share the pool.
 #[derive(Clone)]
@@ -57,6 +60,8 @@ struct Inner {
     row_locks: RowLocks,
     /// The ended sessions that have recently received telemetry.
     late: Mutex<BTreeMap<Tenant, LateTenant>>,
+    /// The origin of the times in `late`.
+    began: TokioInstant,
     /// The arbiters of the actors.
     arbiters: Vec<ArbiterHandle>,
     /// The actors; none after the pool was closed.
@@ -86,7 +91,7 @@ impl ScoringPool {
         clock: Arc<dyn Clock>,
         wake: Wake,
     ) -> Self {
-        let queue = ScoreQueue::new(SCORES_AT_ONCE_MAX, TENANT_SCORES_AT_ONCE_MAX);
+        let queue = ScoreQueue::new(SCORES_AT_ONCE_MAX, TENANT_SCORES_AT_ONCE_MAX, BACKOFF);
         let inner = Arc::new(Inner {
             store,
             clock,
@@ -94,6 +99,7 @@ impl ScoringPool {
             queue: Mutex::new(queue),
             row_locks: RowLocks::default(),
             late: Mutex::default(),
+            began: TokioInstant::now(),
             arbiters: arbiters.to_vec(),
             actors: Mutex::default(),
             on_scored: OnceLock::new(),
@@ -121,7 +127,8 @@ impl ScoringPool {
         let mut late = lock(&self.inner.late);
         let is_first = !late.contains_key(&tenant);
         let of_tenant = late.entry(tenant).or_default();
-        of_tenant.sessions.arrive(session_id, TokioInstant::now());
+        let now_ms = self.inner.elapsed_ms();
+        of_tenant.sessions.arrive(session_id, now_ms);
         of_tenant.arrived.notify_one();
         let arrived = Arc::clone(&of_tenant.arrived);
         drop(late);
@@ -141,7 +148,9 @@ impl ScoringPool {
         loop {
             match self.inner.late_step(tenant) {
                 Step::Score(session_id) => self.request(session_id, Some(tenant)),
-                Step::Wait(until) => return Some(until),
+                Step::Wait(until_ms) => {
+                    return Some(self.inner.began + Duration::from_millis(until_ms));
+                }
                 Step::End => return None,
             }
         }
@@ -215,11 +224,16 @@ struct LateTenant {
 }
 
 impl Inner {
+    /// Returns the time since the start of the pool.
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Returns the next step of the tenant's sessions with late telemetry.
     fn late_step(&self, tenant: Tenant) -> Step {
         let mut late = lock(&self.late);
         let step = late.get_mut(&tenant).map_or(Step::End, |of_tenant| {
-            of_tenant.sessions.step(TokioInstant::now())
+            of_tenant.sessions.step(self.elapsed_ms())
         });
         if step == Step::End {
             late.remove(&tenant);
@@ -264,10 +278,12 @@ impl Inner {
         self.begin_scores();
     }
 
-    /// Lets a session wait for another attempt, and begins the scores of others.
-    fn on_failed(&self, session_id: SessionId) {
-        lock(&self.queue).fail(session_id);
+    /// Lets a session wait for another attempt, and begins the scores of others. Returns the pause
+    /// before the attempt.
+    fn on_failed(&self, session_id: SessionId) -> Option<Duration> {
+        let pause = lock(&self.queue).fail(session_id);
         self.begin_scores();
+        pause
     }
 
     /// Attempts the score of a session once more.

@@ -14,8 +14,8 @@ use tokio_util::time::{DelayQueue, delay_queue};
 /// A handle to a timer wheel.
 #[derive(Debug, Clone)]
 pub struct Wheel<K> {
-    // Not bounded: there is at most one armed deadline for each key, and a key is a session or a
-    // tenant, which are bounded where they are admitted.
+    // Without a capacity. The senders are sessions and tenants, which are bounded where they are
+    // admitted; each arms its key once for each input, and the wheel only inserts into a map.
     arms: mpsc::UnboundedSender<(K, Duration)>,
 }
 
@@ -23,6 +23,7 @@ impl<K: Hash + Eq + Clone + Send + 'static> Wheel<K> {
     /// Runs a wheel on `arbiter`; `fire` is called there with each key that is due. It ends when
     /// the last handle to it is gone.
     pub fn start(arbiter: &ArbiterHandle, fire: impl Fn(K) + Send + 'static) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "see the field `arms`")]
         let (arms, armed) = mpsc::unbounded_channel();
         // An arbiter that is gone takes no wheel; the process is ending then.
         let _started = arbiter.spawn(run(armed, fire));
@@ -79,6 +80,7 @@ mod tests {
             .build()
             .unwrap();
         runtime.block_on(async {
+            #[expect(clippy::disallowed_methods, reason = "the test bounds what is sent")]
             let (arms, armed) = mpsc::unbounded_channel();
             let wheel = Wheel { arms };
             let start = tokio::time::Instant::now();

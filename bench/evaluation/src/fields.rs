@@ -40,21 +40,21 @@ pub struct Facts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Field {
     /// The number of sessions with a reported value and a known truth.
-    pub told: u32,
+    pub reported: u32,
     /// The number of sessions with a correct value.
     pub right: u32,
     /// The number of sessions with a null value and a known truth.
-    pub untold: u32,
+    pub unreported: u32,
 }
 
 impl Field {
-    fn add<T: PartialEq>(&mut self, told: Option<T>, truth: Option<T>) {
-        match (told, truth) {
+    fn add<T: PartialEq>(&mut self, reported: Option<T>, truth: Option<T>) {
+        match (reported, truth) {
             (_, None) => {}
-            (None, Some(_)) => self.untold += 1,
-            (Some(told), Some(truth)) => {
-                self.told += 1;
-                self.right += u32::from(told == truth);
+            (None, Some(_)) => self.unreported += 1,
+            (Some(reported), Some(truth)) => {
+                self.reported += 1;
+                self.right += u32::from(reported == truth);
             }
         }
     }
@@ -73,8 +73,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    fn add(&mut self, told: bool, truth: bool) {
-        match (told, truth) {
+    fn add(&mut self, reported: bool, truth: bool) {
+        match (reported, truth) {
             (true, true) => self.right += 1,
             (true, false) => self.wrong += 1,
             (false, true) => self.missed += 1,
@@ -88,13 +88,13 @@ impl Claim {
 #[serde(rename_all = "camelCase")]
 pub struct Floors {
     /// The number of sessions with a reported value and a known truth.
-    pub told: u32,
+    pub reported: u32,
     /// The number of exact values.
     pub exact: u32,
     /// The number of values that are off by at most one floor.
     pub within_one: u32,
     /// The number of sessions with a null value and a known truth.
-    pub untold: u32,
+    pub unreported: u32,
 }
 
 /// The counts and errors of a time against the truth.
@@ -157,10 +157,10 @@ impl Fields {
                 &mut self.floors_unknown
             };
             match summary.floors_climbed {
-                None => floors.untold += 1,
-                Some(told) => {
-                    let off = (f64::from(told) - truth).abs();
-                    floors.told += 1;
+                None => floors.unreported += 1,
+                Some(reported) => {
+                    let off = (f64::from(reported) - truth).abs();
+                    floors.reported += 1;
                     floors.exact += u32::from(off < 0.5);
                     floors.within_one += u32::from(off < 1.5);
                 }
@@ -183,9 +183,9 @@ impl Fields {
         }
     }
 
-    fn add_codes(&mut self, facts: &Facts, told: &[ReasonCode]) {
+    fn add_codes(&mut self, facts: &Facts, reported: &[ReasonCode]) {
         let is_outcome = |code: &ReasonCode| *code <= ReasonCode::InsufficientData;
-        let outcome = told.iter().copied().find(is_outcome);
+        let outcome = reported.iter().copied().find(is_outcome);
         self.outcome.add(outcome, facts.outcome);
         for code in ReasonCode::ALL {
             let truth = if is_outcome(&code) {
@@ -195,7 +195,7 @@ impl Fields {
             };
             if let Some(truth) = truth {
                 let claim = self.codes.entry(code).or_default();
-                claim.add(told.contains(&code), truth);
+                claim.add(reported.contains(&code), truth);
             }
         }
     }
@@ -212,14 +212,18 @@ impl Fields {
         }
         let knows_all = facts.right_doorstep.is_some();
         match (facts.entrance_at_sec, scored.entrance_ms.map(sec)) {
-            (Some(truth), Some(told)) => self.entrance.errors_sec.push((told - truth).abs()),
+            (Some(truth), Some(reported)) => {
+                self.entrance.errors_sec.push((reported - truth).abs())
+            }
             (Some(_), None) => self.entrance.missed += 1,
             (None, Some(_)) if knows_all => self.entrance.invented += 1,
             (None, _) => {}
         }
         let stay = facts.door_from_sec.zip(facts.door_to_sec);
         match (stay, scored.at_door_ms.map(sec)) {
-            (Some((from, to)), Some(told)) => self.door.errors_sec.push((told - (to - from)).abs()),
+            (Some((from, to)), Some(reported)) => {
+                self.door.errors_sec.push((reported - (to - from)).abs())
+            }
             (Some(_), None) => self.door.missed += 1,
             (None, Some(_)) if knows_all => self.door.invented += 1,
             (None, _) => {}

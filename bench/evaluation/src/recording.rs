@@ -16,7 +16,7 @@ use porchlight_core::timeline::Timeline;
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The labels are invalid.
-    #[error("its labels: {0}")]
+    #[error("the labels are invalid: {0}")]
     Labels(#[from] serde_json::Error),
     /// A line is not a sample.
     #[error("line {line}: {error}")]

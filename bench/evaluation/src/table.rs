@@ -132,9 +132,9 @@ fn field_line(name: &str, field: Field) -> String {
     format!(
         "{name:<28} right {:>5} of {:>5} given ({:>5}), unknown {:>4}\n",
         field.right,
-        field.told,
-        percent(field.right, field.told),
-        field.untold
+        field.reported,
+        percent(field.right, field.reported),
+        field.unreported
     )
 }
 
@@ -153,10 +153,10 @@ fn floors_line(name: &str, floors: Floors) -> String {
     format!(
         "{name:<28} exact {:>5} of {:>5} ({:>5}), within one {:>5}, unknown {:>4}\n",
         floors.exact,
-        floors.told,
-        percent(floors.exact, floors.told),
-        percent(floors.within_one, floors.told),
-        floors.untold
+        floors.reported,
+        percent(floors.exact, floors.reported),
+        percent(floors.within_one, floors.reported),
+        floors.unreported
     )
 }
 
@@ -180,7 +180,7 @@ fn time_line(name: &str, time: &Time) -> String {
 pub fn fields_text(fields: &Fields) -> String {
     let mut out = String::new();
     let claims = |claim: Claim| claim.right + claim.wrong + claim.missed > 0;
-    if fields.outcome.told + fields.outcome.untold > 0 {
+    if fields.outcome.reported + fields.outcome.unreported > 0 {
         out += &field_line("outcome", fields.outcome);
     }
     for (code, claim) in fields.codes.iter().filter(|(_, claim)| claims(**claim)) {
@@ -193,14 +193,14 @@ pub fn fields_text(fields: &Fields) -> String {
         ("floors, storey known", fields.floors_known),
         ("floors, storey unknown", fields.floors_unknown),
     ] {
-        if floors.told + floors.untold > 0 {
+        if floors.reported + floors.unreported > 0 {
             out += &floors_line(name, floors);
         }
     }
-    if fields.elevator_used.told + fields.elevator_used.untold > 0 {
+    if fields.elevator_used.reported + fields.elevator_used.unreported > 0 {
         out += &field_line("elevatorUsed", fields.elevator_used);
     }
-    if fields.attempt_cycles.told > 0 {
+    if fields.attempt_cycles.reported > 0 {
         out += &field_line("attemptCycles", fields.attempt_cycles);
     }
     for (name, time) in [

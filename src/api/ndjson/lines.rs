@@ -6,7 +6,7 @@ use memchr::{memchr, memrchr};
 /// The size of the buffer that is kept for the next line.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// A line splitter. Fill it ([`Lines::room`]), then take lines until no complete one is left.
+/// A line splitter. Fill its [`Lines::buffer`], then take lines until no complete one is left.
 #[derive(Debug)]
 pub(super) struct Lines {
     buffer: Vec<u8>,

@@ -16,7 +16,7 @@ use porchlight_schema::insight::{InsightView, Score};
 use porchlight_schema::limits::ACCESS_ARCHIVE_BYTES_MAX;
 use porchlight_schema::review::ReviewView;
 use porchlight_schema::session::{Address, Point, SessionView, Tenant};
-use porchlight_schema::time::TimestampMs;
+use porchlight_schema::time::{DAY_MS, TimestampMs};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -26,8 +26,6 @@ use super::{not_found, samples};
 
 /// Batches that are read at once.
 const BATCHES_AT_ONCE: usize = 256;
-/// Milliseconds of a day.
-const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
 /// The data of one tenant, for an archive.
 pub(super) struct Source {

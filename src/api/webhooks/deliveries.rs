@@ -8,12 +8,10 @@ use actix_web::HttpResponse;
 use porchlight_core::webhook::wire::request_headers;
 use porchlight_core::webhook::{AttemptResult, Cause, Queued, State};
 use porchlight_http::fields::{Faults, Fields};
-use porchlight_http::problem::{Code, Problem};
+use porchlight_http::problem::Problem;
 use porchlight_http::query::{self, Query};
-use porchlight_http::request_context::{self, RequestContext, restricted};
-use porchlight_ports::{
-    DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, RetryOutcome,
-};
+use porchlight_http::request_context::{self, RequestContext, check_retry, delivery_not_found};
+use porchlight_ports::{DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint};
 use porchlight_schema::ids::{MessageId, SessionId};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::time::TimestampMs;
@@ -250,14 +248,10 @@ pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> 
     request_context::json(HttpResponse::Ok(), &view)
 }
 
-fn not_found() -> Problem {
-    Problem::new(Code::DeliveryNotFound, "The delivery does not exist.")
-}
-
 fn id_in_path(call: &RequestContext) -> Result<MessageId, Problem> {
     let id = call.http.match_info().get("id");
     id.and_then(|text| MessageId::from_str(text).ok())
-        .ok_or_else(not_found)
+        .ok_or_else(delivery_not_found)
 }
 
 /// Returns one delivery. 200 with row, payload and attempts.
@@ -270,7 +264,7 @@ pub(super) async fn show(call: RequestContext) -> Result<HttpResponse, Problem> 
     let webhooks = webhooks(&call)?;
     let webhooks = webhooks.of(tenant);
     let detail = webhooks.delivery(id_in_path(&call)?).await?;
-    let detail = detail.ok_or_else(not_found)?;
+    let detail = detail.ok_or_else(delivery_not_found)?;
     call.check_accept_json()?;
     call.reject_parameters()?;
     let endpoint = webhooks.endpoint().await?;
@@ -291,7 +285,7 @@ pub(super) async fn retry(mut call: RequestContext) -> Result<HttpResponse, Prob
     let id = id_in_path(&call)?;
     let webhooks = webhooks.of(tenant);
     if !webhooks.has_delivery(id).await? {
-        return Err(not_found());
+        return Err(delivery_not_found());
     }
     call.check_accept_json()?;
     let (_, value) = optional_body(&mut call).await?;
@@ -299,17 +293,7 @@ pub(super) async fn retry(mut call: RequestContext) -> Result<HttpResponse, Prob
     Fields::root(&value)?.only(&[], &mut faults);
     call.reject_parameters()?;
     faults.into_result(Some(()))?;
-    match webhooks.retry(id).await? {
-        RetryOutcome::Asked => {}
-        RetryOutcome::Unknown => return Err(not_found()),
-        RetryOutcome::Restricted => return Err(restricted()),
-        RetryOutcome::Refused => {
-            return Err(Problem::new(
-                Code::NotRetryable,
-                "The delivery was superseded or cancelled, or no webhook is registered.",
-            ));
-        }
-    }
+    check_retry(webhooks.retry(id).await?)?;
     let view = AskedView {
         count: 1,
         truncated: None,

@@ -250,7 +250,7 @@ impl Simulated {
             let doorstep = fields.right_doorstep;
             let floors = (
                 fields.floors_known.exact + fields.floors_unknown.exact,
-                fields.floors_known.told + fields.floors_unknown.told,
+                fields.floors_known.reported + fields.floors_unknown.reported,
             );
             let highest = fields
                 .fraud_honest
@@ -260,16 +260,16 @@ impl Simulated {
             let _ = writeln!(
                 out,
                 "{kind:<20} {:>9} {:>10} {:>9} {:>9} {:>9} {:>10} {highest:>7.2}",
-                format!("{}/{}", fields.outcome.right, fields.outcome.told),
+                format!("{}/{}", fields.outcome.right, fields.outcome.reported),
                 format!("{}+{}−{}", doorstep.right, doorstep.wrong, doorstep.missed),
                 format!("{}/{}", floors.0, floors.1),
                 format!(
                     "{}/{}",
-                    fields.elevator_used.right, fields.elevator_used.told
+                    fields.elevator_used.right, fields.elevator_used.reported
                 ),
                 format!(
                     "{}/{}",
-                    fields.attempt_cycles.right, fields.attempt_cycles.told
+                    fields.attempt_cycles.right, fields.attempt_cycles.reported
                 ),
                 format!(
                     "{}/{}",

@@ -51,16 +51,16 @@ struct BoardStream {
     _share: SharePermit,
 }
 
-pub(super) async fn stream(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let tenant = visit.tenant();
-    let usage = visit.state.service.usage(tenant);
+pub(super) async fn stream(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let tenant = request.tenant();
+    let usage = request.state.service.usage(tenant);
     let share = usage.hold(Share::EventStreams).map_err(share_exceeded)?;
-    let permit = visit.console.streams.open()?;
+    let permit = request.console.streams.open()?;
     let board = BoardStream {
         tenant,
-        key_hash: visit.ticket.key_hash,
-        state: visit.state,
-        console: visit.console,
+        key_hash: request.ticket.key_hash,
+        state: request.state,
+        console: request.console,
         sent: HashMap::new(),
         refreshes: 0,
         _permit: permit,

@@ -3,10 +3,10 @@
 use actix_web::HttpResponse;
 use maud::{Markup, html};
 use porchlight_core::webhook::{AttemptResult, Queued, State};
-use porchlight_http::problem::{Code, Problem};
+use porchlight_http::problem::Problem;
 use porchlight_http::query::Query;
-use porchlight_http::request_context::restricted;
-use porchlight_ports::{DeliveryDetail, DeliveryStatus, RetryOutcome};
+use porchlight_http::request_context::{check_retry, delivery_not_found};
+use porchlight_ports::{DeliveryDetail, DeliveryStatus};
 use porchlight_schema::ids::MessageId;
 use porchlight_schema::key::Permission;
 use porchlight_schema::limits::ATTEMPTS_MAX;
@@ -24,26 +24,23 @@ use super::{curl, failure_notice};
 /// commit.
 const POLL_MS_MAX: i64 = 15_000;
 
-fn not_found() -> Problem {
-    Problem::new(Code::DeliveryNotFound, "The delivery does not exist.")
+fn id(request: &SignedInRequest) -> Result<MessageId, Problem> {
+    let id = request.path_segment("id").parse();
+    id.map_err(|_| delivery_not_found())
 }
 
-fn id(visit: &SignedInRequest) -> Result<MessageId, Problem> {
-    visit.path_segment("id").parse().map_err(|_| not_found())
-}
-
-pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let webhooks = visit.webhooks()?;
-    let webhooks = webhooks.of(visit.tenant());
-    let detail = webhooks.delivery(id(&visit)?).await?;
-    let detail = detail.ok_or_else(not_found)?;
+pub(super) async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let webhooks = request.webhooks()?;
+    let webhooks = webhooks.of(request.tenant());
+    let detail = webhooks.delivery(id(&request)?).await?;
+    let detail = detail.ok_or_else(delivery_not_found)?;
     let endpoint = webhooks.endpoint().await?;
     let before = webhooks.before(endpoint.as_ref(), std::slice::from_ref(&detail.row));
     let before = before.await?.into_iter().next().flatten();
     let url = endpoint.as_ref().map(|endpoint| endpoint.url.as_ref());
-    let mut query = Query::of(visit.http.query_string());
+    let mut query = Query::of(request.http.query_string());
     let requested_at = query.read("asked", "", |text| text.parse().ok().map(TimestampMs));
-    let frame = visit.frame();
+    let frame = request.frame();
     let body = page(&frame, &detail, (url, before.as_ref()), requested_at);
     Ok(guard::ok(frame.page(
         Section::Deliveries,
@@ -52,21 +49,11 @@ pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem
     )))
 }
 
-pub(super) async fn retry(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    visit.form().await?;
-    let webhooks = visit.webhooks()?;
-    let (id, now) = (id(&visit)?, visit.now());
-    match webhooks.of(visit.tenant()).retry(id).await? {
-        RetryOutcome::Asked => {}
-        RetryOutcome::Unknown => return Err(not_found()),
-        RetryOutcome::Restricted => return Err(restricted()),
-        RetryOutcome::Refused => {
-            return Err(Problem::new(
-                Code::NotRetryable,
-                "The delivery was superseded or cancelled, or no webhook is registered.",
-            ));
-        }
-    }
+pub(super) async fn retry(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    request.form().await?;
+    let webhooks = request.webhooks()?;
+    let (id, now) = (id(&request)?, request.now());
+    check_retry(webhooks.of(request.tenant()).retry(id).await?)?;
     Ok(guard::redirect(&format!(
         "{ROOT}/deliveries/{id}?asked={}",
         now.0

@@ -47,13 +47,16 @@ fn count_text(retry: BulkRetry) -> String {
     }
 }
 
-pub(super) async fn preview(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let query = filter::parse(visit.http.query_string());
+pub(super) async fn preview(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let query = filter::parse(request.http.query_string());
     let filter = chosen_filter(&query)?;
-    let webhooks = visit.webhooks()?;
-    let counted = webhooks.of(visit.tenant()).retry_all(&filter, true).await?;
+    let webhooks = request.webhooks()?;
+    let counted = webhooks
+        .of(request.tenant())
+        .retry_all(&filter, true)
+        .await?;
     let back = format!("{ROOT}/deliveries?{}", retry_query(&query));
-    let frame = visit.frame();
+    let frame = request.frame();
     let body = html! {
         p.crumbs { a href=(back) { "Webhook deliveries" } }
         header.title { h1 { "Retry all that match" } }
@@ -81,12 +84,12 @@ pub(super) async fn preview(visit: SignedInRequest) -> Result<HttpResponse, Prob
     )))
 }
 
-pub(super) async fn run(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let query = filter::parse(&visit.form().await?.query());
+pub(super) async fn run(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let query = filter::parse(&request.form().await?.query());
     let filter = chosen_filter(&query)?;
-    let webhooks = visit.webhooks()?;
+    let webhooks = request.webhooks()?;
     let done = webhooks
-        .of(visit.tenant())
+        .of(request.tenant())
         .retry_all(&filter, false)
         .await?;
     let query = retry_query(&query);
@@ -96,15 +99,15 @@ pub(super) async fn run(mut visit: SignedInRequest) -> Result<HttpResponse, Prob
     )))
 }
 
-pub(super) async fn progress(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let mut parameters = Query::of(visit.http.query_string());
+pub(super) async fn progress(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let mut parameters = Query::of(request.http.query_string());
     let requested: usize = parameters
         .read("count", "", |text| text.parse().ok())
         .unwrap_or_default();
-    let query = filter::parse(visit.http.query_string());
+    let query = filter::parse(request.http.query_string());
     let filter = chosen_filter(&query)?;
-    let webhooks = visit.webhooks()?;
-    let webhooks = webhooks.of(visit.tenant());
+    let webhooks = request.webhooks()?;
+    let webhooks = webhooks.of(request.tenant());
     let endpoint = webhooks.endpoint().await?;
     let waiting = webhooks.retries_waiting().await?;
     let is_paused = endpoint.is_some_and(|endpoint| !endpoint.enabled);
@@ -115,7 +118,7 @@ pub(super) async fn progress(visit: SignedInRequest) -> Result<HttpResponse, Pro
     );
     let list = format!("{ROOT}/deliveries?{}", retry_query(&query));
     let is_running = waiting > 0 && !is_paused;
-    let frame = visit.frame();
+    let frame = request.frame();
     let body = html! {
         p.crumbs { a href=(list) { "Webhook deliveries" } }
         header.title { h1 { @if is_running { "Retrying" } @else if waiting > 0 { "Waiting" } @else { "Done" } } }

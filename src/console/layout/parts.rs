@@ -2,12 +2,10 @@
 
 use maud::{Markup, PreEscaped, html};
 use porchlight_ports::DeliveryStatus;
-use porchlight_schema::time::TimestampMs;
+use porchlight_schema::time::{DAY_MS, HOUR_MS, TimestampMs};
 
 const SECOND_MS: i64 = 1_000;
 const MINUTE_MS: i64 = 60 * SECOND_MS;
-const HOUR_MS: i64 = 60 * MINUTE_MS;
-const DAY_MS: i64 = 24 * HOUR_MS;
 const YEAR_MS: i64 = 365 * DAY_MS;
 
 /// A drawing of 16 by 16 units.

@@ -8,13 +8,11 @@ use porchlight_ports::{
     DeliveryFilter, DeliveryRow, DeliveryStatus, Endpoint, SessionFilter, SessionRow,
 };
 use porchlight_schema::insight::ReasonCode;
-use porchlight_schema::time::TimestampMs;
+use porchlight_schema::time::{DAY_MS, TimestampMs};
 
 use super::super::sessions::outcomes;
 use super::super::signed_in::SignedInRequest;
 
-/// The period that the overview covers.
-const DAY_MS: i64 = 24 * 3_600_000;
 /// The maximum number of sessions that are read, each with its insight.
 const SESSIONS_MAX: u32 = 500;
 /// The maximum number of deliveries that are read.
@@ -81,22 +79,22 @@ impl Deliveries {
 }
 
 /// Reads and counts everything for the overview.
-pub(super) async fn count(visit: &SignedInRequest) -> Result<OverviewCounts, Problem> {
-    let from = visit.now().plus_ms(-DAY_MS);
-    let (live, is_live_truncated) = visit.sessions().live(LIVE_MAX).await?;
-    let webhooks = visit.webhooks()?;
-    let endpoint = webhooks.of(visit.tenant()).endpoint().await?;
+pub(super) async fn count(request: &SignedInRequest) -> Result<OverviewCounts, Problem> {
+    let from = request.now().plus_ms(-DAY_MS);
+    let (live, is_live_truncated) = request.sessions().live(LIVE_MAX).await?;
+    let webhooks = request.webhooks()?;
+    let endpoint = webhooks.of(request.tenant()).endpoint().await?;
     Ok(OverviewCounts {
         live,
         is_live_truncated,
-        sessions: sessions(visit, from).await?,
-        deliveries: deliveries(visit, from, endpoint.as_ref()).await?,
+        sessions: sessions(request, from).await?,
+        deliveries: deliveries(request, from, endpoint.as_ref()).await?,
         endpoint,
     })
 }
 
-async fn sessions(visit: &SignedInRequest, from: TimestampMs) -> Result<Sessions, Problem> {
-    let own = visit.sessions();
+async fn sessions(request: &SignedInRequest, from: TimestampMs) -> Result<Sessions, Problem> {
+    let own = request.sessions();
     let filter = SessionFilter {
         from: Some(from),
         ..SessionFilter::default()
@@ -129,12 +127,12 @@ async fn sessions(visit: &SignedInRequest, from: TimestampMs) -> Result<Sessions
 }
 
 async fn deliveries(
-    visit: &SignedInRequest,
+    request: &SignedInRequest,
     from: TimestampMs,
     endpoint: Option<&Endpoint>,
 ) -> Result<Deliveries, Problem> {
-    let webhooks = visit.webhooks()?;
-    let webhooks = webhooks.of(visit.tenant());
+    let webhooks = request.webhooks()?;
+    let webhooks = webhooks.of(request.tenant());
     let current = endpoint.map(|endpoint| endpoint.id);
     let of_day = |status| DeliveryFilter {
         status,

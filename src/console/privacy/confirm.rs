@@ -20,23 +20,23 @@ use super::list;
 const SESSIONS_COUNTED_MAX: u32 = 200;
 
 /// Shows the page, or the form again if it is incomplete.
-pub(super) async fn confirm(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let entered = Entered::of(&visit.form().await?);
+pub(super) async fn confirm(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let entered = Entered::of(&request.form().await?);
     match entered.request() {
-        Ok(new) => confirmation(&visit, &entered, &new, None).await,
-        Err(message) => list::render(&visit, Some(&message), &entered).await,
+        Ok(new) => confirmation(&request, &entered, &new, None).await,
+        Err(message) => list::render(&request, Some(&message), &entered).await,
     }
 }
 
 /// Renders the effect of the request, and the form that submits it.
 pub(super) async fn confirmation(
-    visit: &SignedInRequest,
+    request: &SignedInRequest,
     entered: &Entered,
     new: &NewRequest,
     message: Option<&str>,
 ) -> Result<HttpResponse, Problem> {
-    let sessions = sessions(visit, &new.subject).await?;
-    let frame = visit.frame();
+    let sessions = sessions(request, &new.subject).await?;
+    let frame = request.frame();
     let is_erasure = new.request_type == RequestType::Erasure;
     let body = html! {
         p.crumbs { a href={ (ROOT) "/privacy" } { "Privacy requests" } }
@@ -72,7 +72,7 @@ pub(super) async fn confirmation(
 fn effect(request_type: RequestType) -> &'static str {
     match request_type {
         RequestType::Erasure => {
-            "All data of the subject is removed: sessions, telemetry, insights, messages and recorders. This cannot be undone. \
+            "All data of the subject is removed: sessions, telemetry, insights, webhook deliveries and recorders. This cannot be undone. \
              The request can be cancelled for a few seconds."
         }
         RequestType::Access => {
@@ -88,17 +88,17 @@ fn effect(request_type: RequestType) -> &'static str {
 }
 
 /// Counts the sessions of a subject that the visitor can see, as text.
-async fn sessions(visit: &SignedInRequest, subject: &Subject) -> Result<String, Problem> {
+async fn sessions(request: &SignedInRequest, subject: &Subject) -> Result<String, Problem> {
     let mut filter = SessionFilter::default();
     match subject {
         Subject::ExternalRiderId(id) => filter.external_rider_id = Some(id.clone()),
         Subject::DeliveryId(id) => filter.delivery_id = Some(id.clone()),
         Subject::SessionId(id) => {
-            let found = visit.sessions().find(*id).await?;
+            let found = request.sessions().find(*id).await?;
             return Ok(u8::from(found.is_some()).to_string());
         }
     }
-    let sessions = visit.sessions();
+    let sessions = request.sessions();
     let page = sessions.list(&filter, SESSIONS_COUNTED_MAX, None).await?;
     Ok(match page.next {
         Some(_) => format!("{} or more", page.rows.len()),

@@ -27,8 +27,8 @@ struct Selected {
 }
 
 impl Selected {
-    fn of(visit: &SignedInRequest) -> Self {
-        let mut query = Query::of(visit.http.query_string());
+    fn of(request: &SignedInRequest) -> Self {
+        let mut query = Query::of(request.http.query_string());
         Self {
             status: query.closed("status", &RequestStatus::ALL),
             after: query.read("after", "", |text| {
@@ -49,27 +49,27 @@ impl Selected {
     }
 }
 
-pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    render(&visit, None, &Entered::default()).await
+pub(super) async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    render(&request, None, &Entered::default()).await
 }
 
 /// Renders the page with the entered texts and, if they are invalid, an error message.
 pub(super) async fn render(
-    visit: &SignedInRequest,
+    request: &SignedInRequest,
     message: Option<&str>,
     entered: &Entered,
 ) -> Result<HttpResponse, Problem> {
-    let selected = Selected::of(visit);
-    let privacy = visit.state.service.privacy(visit.tenant());
+    let selected = Selected::of(request);
+    let privacy = request.state.service.privacy(request.tenant());
     let page = privacy.page(selected.status, ROWS, selected.after.clone());
     let page = page.await?;
-    let done = Query::of(visit.http.query_string()).text("done", 16);
+    let done = Query::of(request.http.query_string()).text("done", 16);
     let done = done.and_then(|done| match done.as_str() {
         "created" => Some("The request was submitted."),
         "cancelled" => Some("The request was cancelled. Nothing was changed."),
         _ => None,
     });
-    let frame = visit.frame();
+    let frame = request.frame();
     let older = page
         .next
         .as_deref()
@@ -84,7 +84,7 @@ pub(super) async fn render(
         (filter(selected.status))
         @if page.requests.is_empty() {
             (empty("No requests", html! { "Requests that match will be listed here." }))
-        } @else { (table(visit, &frame, &page.requests)) }
+        } @else { (table(request, &frame, &page.requests)) }
         (next_page(older, newest))
     };
     let status = message.map_or(StatusCode::OK, |_| StatusCode::UNPROCESSABLE_ENTITY);
@@ -104,30 +104,30 @@ fn filter(status: Option<RequestStatus>) -> Markup {
     }
 }
 
-fn table(visit: &SignedInRequest, frame: &Frame<'_>, requests: &[PrivacyRequest]) -> Markup {
+fn table(request: &SignedInRequest, frame: &Frame<'_>, requests: &[PrivacyRequest]) -> Markup {
     html! {
         div.table { table {
             caption.hidden { "Privacy requests, newest first" }
             thead { tr { th scope="col" { "Request" } th scope="col" { "Subject" } th scope="col" { "Status" } th scope="col" { "Received" } th.opt scope="col" { "Affected" } th scope="col" { span.hidden { "Actions" } } } }
-            tbody { @for request in requests { (row(visit, frame, request)) } }
+            tbody { @for privacy_request in requests { (row(request, frame, privacy_request)) } }
         } }
     }
 }
 
-fn row(visit: &SignedInRequest, frame: &Frame<'_>, request: &PrivacyRequest) -> Markup {
+fn row(request: &SignedInRequest, frame: &Frame<'_>, privacy_request: &PrivacyRequest) -> Markup {
     html! { tr {
-        td { (form::type_name(request.request_type)) span.sub.mono.break { (request.request_id) } }
-        td.break { (subject(request)) }
-        td { (status(request.status)) @if let Some(at) = request.completed_at { span.sub { (time(at, frame.now)) } } }
-        td { (time(request.received_at, frame.now)) }
-        td.opt { (counts(&request.counts)) }
-        td { (actions(visit, frame, request)) }
+        td { (form::type_name(privacy_request.request_type)) span.sub.mono.break { (privacy_request.request_id) } }
+        td.break { (subject(privacy_request)) }
+        td { (status(privacy_request.status)) @if let Some(at) = privacy_request.completed_at { span.sub { (time(at, frame.now)) } } }
+        td { (time(privacy_request.received_at, frame.now)) }
+        td.opt { (counts(&privacy_request.counts)) }
+        td { (actions(request, frame, privacy_request)) }
     } }
 }
 
-fn subject(request: &PrivacyRequest) -> Markup {
+fn subject(privacy_request: &PrivacyRequest) -> Markup {
     html! {
-        @match &request.subject {
+        @match &privacy_request.subject {
             RecordedSubject::Clear(subject) => {
                 @let (kind, id) = subject.parts();
                 (form::subject_label(kind)) " " span.mono { (id) }
@@ -144,7 +144,7 @@ fn counts(counts: &Counts) -> Markup {
         ("batches of telemetry", counts.telemetry),
         ("insights", counts.insights),
         ("path images", counts.images),
-        ("messages", counts.messages),
+        ("webhook deliveries", counts.messages),
         ("observations of places", counts.places),
         ("keys", counts.keys),
     ];
@@ -152,15 +152,19 @@ fn counts(counts: &Counts) -> Markup {
     html! { @for (class, count) in affected { span.sub { (class) ": " (count) } } }
 }
 
-fn actions(visit: &SignedInRequest, frame: &Frame<'_>, request: &PrivacyRequest) -> Markup {
+fn actions(
+    request: &SignedInRequest,
+    frame: &Frame<'_>,
+    privacy_request: &PrivacyRequest,
+) -> Markup {
     let archive = || {
-        let expires_at = request.archive_expires_at()?;
+        let expires_at = privacy_request.archive_expires_at()?;
         let link = ArchiveLink {
-            tenant: visit.tenant(),
-            request_id: &request.request_id,
+            tenant: request.tenant(),
+            request_id: &privacy_request.request_id,
             expires_at,
         };
-        let images = visit
+        let images = request
             .state
             .images
             .as_ref()
@@ -169,12 +173,12 @@ fn actions(visit: &SignedInRequest, frame: &Frame<'_>, request: &PrivacyRequest)
         Some(url.get(url.find("/v1/")?..)?.to_owned())
     };
     html! {
-        @if request.receipt.is_some() { a.button.quiet href={ (ROOT) "/privacy/" (request.request_id) "/receipt" } download="receipt.jws" { "Receipt" } }
+        @if privacy_request.receipt.is_some() { a.button.quiet href={ (ROOT) "/privacy/" (privacy_request.request_id) "/receipt" } download="receipt.jws" { "Receipt" } }
         @if let Some(archive) = archive() { a.button.quiet href=(archive) { "Download the archive" } }
-        @if request.status == RequestStatus::Pending && frame.may_change() {
-            form method="post" action={ (ROOT) "/privacy/" (request.request_id) "/cancel" } {
+        @if privacy_request.status == RequestStatus::Pending && frame.may_change() {
+            form method="post" action={ (ROOT) "/privacy/" (privacy_request.request_id) "/cancel" } {
                 (frame.field())
-                button { "Cancel" span.hidden { " the request " (request.request_id) } }
+                button { "Cancel" span.hidden { " the request " (privacy_request.request_id) } }
             }
         }
     }

@@ -2,11 +2,10 @@
 
 use actix_web::HttpResponse;
 use maud::{Markup, html};
-use porchlight_actors::service::InsightState;
 use porchlight_core::score::explanation::{PlainExplanation, explain_plainly};
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_context::score_of;
 use porchlight_ports::SessionRow;
-use porchlight_schema::insight::Score;
 use porchlight_schema::limits::{REVIEW_NOTE_CHARS_MAX, TEXT_CHARS_MAX};
 use porchlight_schema::review::{Review, ReviewState};
 
@@ -27,25 +26,12 @@ const NAMES: [(&str, &str); 8] = [
     ("attemptCycles", "Visits to the door"),
 ];
 
-async fn score(visit: &SignedInRequest, row: &SessionRow) -> Result<Score, Problem> {
-    let score = match visit.state.service.insight(row).await? {
-        InsightState::Scored(stored) => stored.record.score,
-        InsightState::Processing { .. } => None,
-    };
-    score.ok_or_else(|| {
-        Problem::new(
-            Code::NotScored,
-            "The session has no scores: it is not scored yet, or scoring failed.",
-        )
-    })
-}
-
-pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let row = visit.session().await?;
-    let score = score(&visit, &row).await?;
+pub(super) async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let row = request.session().await?;
+    let score = score_of(&request.state.service, &row).await?;
     let explanation = explain_plainly(&score);
-    let review = visit.sessions().review(&row).await?;
-    let frame = visit.frame();
+    let review = request.sessions().review(&row).await?;
+    let frame = request.frame();
     let body = page(&frame, &row, &explanation, review.as_ref());
     Ok(guard::ok(frame.page(
         Section::Sessions,
@@ -141,10 +127,10 @@ fn form(frame: &Frame<'_>, row: &SessionRow, review: Option<&Review>) -> Markup 
     }
 }
 
-pub(super) async fn review(mut visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let form = visit.form().await?;
-    let row = visit.session().await?;
-    score(&visit, &row).await?;
+pub(super) async fn review(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let form = request.form().await?;
+    let row = request.session().await?;
+    score_of(&request.state.service, &row).await?;
     let text = |name: &str, chars_max: usize| {
         let text: String = form.get(name).trim().chars().take(chars_max).collect();
         (!text.is_empty()).then_some(text)
@@ -158,10 +144,10 @@ pub(super) async fn review(mut visit: SignedInRequest) -> Result<HttpResponse, P
         })?,
         note: text("note", REVIEW_NOTE_CHARS_MAX),
         by: text("by", TEXT_CHARS_MAX),
-        reviewed_at: visit.now(),
-        key_id: visit.key.id,
+        reviewed_at: request.now(),
+        key_id: request.key.id,
     };
-    visit.sessions().put_review(&row, review).await?;
+    request.sessions().put_review(&row, review).await?;
     let id = row.start.session_id;
     Ok(guard::redirect(&format!(
         "{ROOT}/sessions/{id}/explanation"

@@ -12,18 +12,18 @@ use super::super::layout::Frame;
 use super::super::route::ROOT;
 use super::super::signed_in::SignedInRequest;
 
-pub(super) async fn place(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    set(visit, true).await
+pub(super) async fn place(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    set(request, true).await
 }
 
-pub(super) async fn release(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    set(visit, false).await
+pub(super) async fn release(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    set(request, false).await
 }
 
-async fn set(mut visit: SignedInRequest, held: bool) -> Result<HttpResponse, Problem> {
-    visit.form().await?;
-    let row = visit.session().await?;
-    let privacy = visit.state.service.privacy(visit.tenant());
+async fn set(mut request: SignedInRequest, held: bool) -> Result<HttpResponse, Problem> {
+    request.form().await?;
+    let row = request.session().await?;
+    let privacy = request.state.service.privacy(request.tenant());
     if !privacy.set_hold(&row.start, held).await? {
         return Err(session_not_found());
     }

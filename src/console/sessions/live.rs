@@ -48,13 +48,13 @@ struct LivePoll {
     _permit: StreamPermit,
 }
 
-pub(super) async fn stream(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let row = visit.session().await?;
-    let permit = visit.console.streams.open()?;
+pub(super) async fn stream(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let row = request.session().await?;
+    let permit = request.console.streams.open()?;
     let poll = LivePoll {
         session_id: row.start.session_id,
-        key_hash: visit.ticket.key_hash,
-        state: visit.state,
+        key_hash: request.ticket.key_hash,
+        state: request.state,
         last: None,
         quiet: 0,
         polls: 0,

@@ -72,11 +72,11 @@ impl PageContent {
     }
 }
 
-pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem> {
-    let content = read(&visit).await?;
-    let frame = visit.frame();
-    let body = page(&frame, &visit.console, &content);
-    let head = html! { @if visit.console.map.is_some() { (street_map::head()) } @if !content.has_result() { noscript { (PreEscaped(r#"<meta http-equiv="refresh" content="5">"#)) } } };
+pub(super) async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
+    let content = read(&request).await?;
+    let frame = request.frame();
+    let body = page(&frame, &request.console, &content);
+    let head = html! { @if request.console.map.is_some() { (street_map::head()) } @if !content.has_result() { noscript { (PreEscaped(r#"<meta http-equiv="refresh" content="5">"#)) } } };
     let title = &content.row.start.delivery_id;
     Ok(guard::ok(frame.page_with(
         Section::Sessions,
@@ -86,9 +86,9 @@ pub(super) async fn show(visit: SignedInRequest) -> Result<HttpResponse, Problem
     )))
 }
 
-async fn read(visit: &SignedInRequest) -> Result<PageContent, Problem> {
-    let row = visit.session().await?;
-    let service = &visit.state.service;
+async fn read(request: &SignedInRequest) -> Result<PageContent, Problem> {
+    let row = request.session().await?;
+    let service = &request.state.service;
     let (record, events, pod, age_sec, dropped, known) = match service.insight(&row).await? {
         InsightState::Processing {
             events,
@@ -119,12 +119,12 @@ async fn read(visit: &SignedInRequest) -> Result<PageContent, Problem> {
     let score = record.as_ref().and_then(|record| record.score.as_ref());
     let images = score
         .filter(|score| score.has_path)
-        .and(visit.state.images.as_ref());
+        .and(request.state.images.as_ref());
     let image = images.and_then(|images| images.url(session_id));
     let image = image.and_then(|url| Some(url.get(url.find("/v1/")?..)?.to_owned()));
-    let trace = trace::read(visit.sessions(), &row).await?;
-    let webhooks = visit.webhooks()?;
-    let webhooks = webhooks.of(visit.tenant());
+    let trace = trace::read(request.sessions(), &row).await?;
+    let webhooks = request.webhooks()?;
+    let webhooks = webhooks.of(request.tenant());
     let filter = DeliveryFilter {
         session_id: Some(session_id),
         ..DeliveryFilter::default()
@@ -132,7 +132,7 @@ async fn read(visit: &SignedInRequest) -> Result<PageContent, Problem> {
     let mut messages = webhooks.deliveries(&filter, MESSAGES, None).await?.rows;
     messages.reverse();
     let endpoint = webhooks.endpoint().await?.map(|endpoint| endpoint.id);
-    let held = service.privacy(visit.tenant()).is_held(session_id);
+    let held = service.privacy(request.tenant()).is_held(session_id);
     let has_expired = row.end.is_some() && service.has_expired_telemetry(session_id).await?;
     Ok(PageContent {
         row,
@@ -180,7 +180,7 @@ fn page(frame: &Frame<'_>, console: &Console, content: &PageContent) -> Markup {
             (event_table(&content.events, length_ms, console.map.is_some()))
         }
         @if let Some(score) = score { section.card aria-labelledby="why" { h2 #why { "Evidence" } (scores::evidence(score)) p { a href={ (ROOT) "/sessions/" (row.start.session_id) "/explanation" } { "Explanation for the courier, and human review" } } } }
-        section.card #part-messages data-part="" aria-labelledby="messages" { h2 #messages { "Webhook messages" } (messages(frame, content)) }
+        section.card #part-messages data-part="" aria-labelledby="messages" { h2 #messages { "Webhook deliveries" } (messages(frame, content)) }
         details.card { summary { "Phone and telemetry" }
             (insight::device(row))
             p.faint { (counted(usize::try_from(content.trace.samples).unwrap_or(usize::MAX), "sample")) " in " (content.trace.batches) " " (if content.trace.batches == 1 { "batch" } else { "batches" }) ", of which " (counted(content.trace.fixes.len(), "position")) "." }
@@ -266,7 +266,7 @@ fn image(address: Option<&str>) -> Markup {
 
 fn messages(frame: &Frame<'_>, content: &PageContent) -> Markup {
     html! {
-        @if content.messages.is_empty() { p.faint { "No messages: no webhook was registered when the events occurred." } } @else {
+        @if content.messages.is_empty() { p.faint { "No deliveries: no webhook was registered when the events occurred." } } @else {
             (deliveries::session_table(frame, &content.messages, content.endpoint))
         }
     }

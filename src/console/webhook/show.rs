@@ -195,7 +195,7 @@ fn acts(frame: &Frame<'_>, endpoint: &Endpoint, feedback: &Feedback) -> Markup {
                 (url_field(feedback.typed.as_deref().unwrap_or(&endpoint.url)))
                 button { "Change URL" }
             }
-            p.help #url-help { "Pending messages will be sent to the new URL." }
+            p.help #url-help { "Pending deliveries will be sent to the new URL." }
             hr;
             @if endpoint.enabled {
                 form.act method="post" action={ (ROOT) "/webhook/pause" } {
@@ -206,7 +206,7 @@ fn acts(frame: &Frame<'_>, endpoint: &Endpoint, feedback: &Feedback) -> Markup {
             } @else {
                 form.act method="post" action={ (ROOT) "/webhook/resume" } {
                     (frame.field())
-                    div { strong { "Resume" } p.help { "Held messages are sent immediately, in order." } }
+                    div { strong { "Resume" } p.help { "Held deliveries are sent immediately, in order." } }
                     button.primary { "Resume" }
                 }
             }
@@ -239,7 +239,7 @@ fn acts(frame: &Frame<'_>, endpoint: &Endpoint, feedback: &Feedback) -> Markup {
                 summary { "Delete the webhook" }
                 form.act method="post" action={ (ROOT) "/webhook/delete" } {
                     (frame.field())
-                    p { "Pending messages are cancelled permanently, and nothing is sent until you register another URL. This cannot be undone." }
+                    p { "Pending deliveries are cancelled permanently, and nothing is sent until you register another URL. This cannot be undone." }
                     button.bad { "Delete webhook" }
                 }
             }

@@ -5,9 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use porchlight_schema::key::KeyRecord;
 use porchlight_schema::limits::KEY_USES_WRITTEN_MAX;
-use porchlight_schema::time::TimestampMs;
-
-const HOUR_MS: i64 = 3_600_000;
+use porchlight_schema::time::{HOUR_MS, TimestampMs};
 
 /// Uses that are not written yet, by the key's SHA-256.
 #[derive(Default)]

@@ -83,7 +83,7 @@ fn a_tenant_never_opens_a_page_of_another_tenant() {
             live.page("/console")
                 .await
                 .text
-                .contains("<strong>Live</strong>")
+                .contains("<strong>Production</strong>")
         );
         assert!(
             own.page("/console")

@@ -87,6 +87,7 @@ impl Server {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        #[expect(clippy::disallowed_methods, reason = "the server writes few lines")]
         let (told, ready) = mpsc::channel();
         let lines = Arc::new(Mutex::new(Vec::new()));
         let read = Arc::clone(&lines);

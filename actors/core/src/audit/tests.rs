@@ -1,4 +1,5 @@
 use porchlight_schema::limits::AUDIT_KEPT_MS;
+use porchlight_schema::time::DAY_MS;
 use proptest::prelude::*;
 
 use super::*;
@@ -106,7 +107,6 @@ fn missing_groups_are_found_unless_they_expired() {
 
 #[test]
 fn a_sweep_removes_a_bounded_part_of_the_expired_time() {
-    const DAY_MS: i64 = 86_400_000;
     let until = |oldest_days: i64, kept_days: i64| {
         expires_until(NOW.plus_ms(-oldest_days * DAY_MS), kept_days * DAY_MS, NOW)
             .map(|until| NOW.since_ms(until) / DAY_MS)

@@ -2,6 +2,7 @@
 
 use porchlight_schema::event::Confidence;
 
+use super::constants::{DENSE_SEC, MIDDLING_SEC, SELDOM_SEC};
 use super::decode::State;
 use crate::confidence::{Confidences, SensorSet};
 
@@ -26,13 +27,6 @@ pub(super) struct RunMeasurements {
     /// The mean speed over ground, m/s.
     pub(super) speed_mps: f32,
 }
-
-/// The longest mean interval between fixes that can follow a walk, seconds.
-const DENSE_SEC: f32 = 3.0;
-/// The longest mean interval between fixes that can follow a drive, seconds.
-const MIDDLING_SEC: f32 = 7.0;
-/// The mean interval between fixes beyond which they add nothing to a measured body, seconds.
-const SELDOM_SEC: f32 = 20.0;
 
 impl RunMeasurements {
     /// Returns the sensors that showed the run.

@@ -110,16 +110,16 @@ impl Estimate {
     /// Compares a claimed floor with its neighbours by the measurement. The claim itself is no
     /// evidence; if the measurement fits two floors equally, neither is confirmed. Returns the
     /// verdict and the probability of the claimed floor against its neighbours.
-    pub(crate) fn compare(&self, told: i16) -> (FloorMatch, f64) {
+    pub(crate) fn compare(&self, claimed: i16) -> (FloorMatch, f64) {
         let floors = self.as_goal.as_ref().unwrap_or(&self.floors);
         let of = |floor: i16| chance_of(floors, floor).map_or(0.0, |chance| chance.likelihood);
-        let likelihood = of(told);
-        let beside = of(told.saturating_sub(1)) + of(told.saturating_add(1));
+        let likelihood = of(claimed);
+        let beside = of(claimed.saturating_sub(1)) + of(claimed.saturating_add(1));
         let probability =
             likelihood / (likelihood + beside * decision::BESIDE).max(f64::MIN_POSITIVE);
         // A floor is wrong only if no view of the building makes it likely.
         let is_beaten = |floors: &[FloorChance]| {
-            let likelihood = chance_of(floors, told).map_or(0.0, |chance| chance.likelihood);
+            let likelihood = chance_of(floors, claimed).map_or(0.0, |chance| chance.likelihood);
             floors
                 .iter()
                 .any(|chance| likelihood * decision::WRONG_TIMES < chance.likelihood)
@@ -151,7 +151,7 @@ fn chances(building: &Building, measured: &Measured) -> Option<Vec<FloorChance>>
     let reach = ((rise_m.abs() / lowest_m.max(1.0)) as i32).saturating_add(2);
     let reach = i16::try_from(reach)
         .ok()
-        .filter(|&reach| reach <= count::MOST + 2)?;
+        .filter(|&reach| reach <= count::FLOORS_MAX + 2)?;
     let range = if rise_m < 0.0 { -reach..=1 } else { -1..=reach };
     let likelihoods: Vec<(i16, f64)> = range
         .map(|floor| (floor, likelihood(&candidates, measured, floor)))
@@ -187,8 +187,11 @@ fn with_stops(mut candidates: Vec<Candidate>, measured: &Measured) -> Vec<Candid
             } else {
                 (above_m / candidate.storey_m).max(1.0)
             };
-            let (floor_m, spread_m) =
-                candidate.floor_m(nearest.round().clamp(-200.0, 200.0) as i16);
+            let (floor_m, spread_m) = candidate.floor_m(
+                nearest
+                    .round()
+                    .clamp(-count::STOP_FLOORS_MAX, count::STOP_FLOORS_MAX) as i16,
+            );
             let sigma_m = libm::hypot(air::STOP_SIGMA_M, spread_m);
             let off = (stop_m - floor_m) / sigma_m;
             candidate.weight *= air::STOP_ELSEWHERE_SHARE
@@ -212,7 +215,7 @@ fn likelihood(candidates: &[Candidate], measured: &Measured, floor: i16) -> f64 
             let (floor_m, spread_m) = candidate.floor_m(floor);
             let sigma_m = libm::sqrt(own_m * own_m + spread_m * spread_m);
             let off_m = rise_m - floor_m;
-            if off_m.abs() > 4.0 * air::WILD_SIGMAS * sigma_m {
+            if off_m.abs() > air::IGNORED_SIGMAS * air::WILD_SIGMAS * sigma_m {
                 return 0.0;
             }
             let wild = air::WILD_SHARE * normal(off_m, air::WILD_SIGMAS * sigma_m);
@@ -243,18 +246,18 @@ fn by_flights(counts: &[u16], floor: i16) -> f64 {
                 .sum();
             share * libm::exp(-0.5 * squares)
         });
-    count::FLIGHTS_ELSEWISE + by_kind.sum::<f64>()
+    count::FLIGHTS_OTHERWISE + by_kind.sum::<f64>()
 }
 
 /// Returns the likelihood of the measured number of turns on the way to a floor.
 fn turned(measured: &Measured, floor: i16) -> f64 {
     let turns = measured.turns.map(|turns| f64::from(turns).abs());
-    let Some(turns) = turns.filter(|&turns| turns >= count::TURNS_LEAST) else {
+    let Some(turns) = turns.filter(|&turns| turns >= count::TURNS_MIN) else {
         return 1.0;
     };
     let usual = f64::from(floor.unsigned_abs()) - count::TURNS_LACK;
     let off = (turns - usual) / count::TURNS_SIGMA;
-    count::TURNS_ELSEWISE + libm::exp(-0.5 * off * off)
+    count::TURNS_OTHERWISE + libm::exp(-0.5 * off * off)
 }
 
 #[cfg(test)]
@@ -315,11 +318,11 @@ mod tests {
     #[test]
     fn high_floors_of_an_unknown_building_are_unclear() {
         let high = estimate(&with_elevator(), 37.0);
-        for told in 9..=11 {
+        for claimed in 9..=11 {
             assert_eq!(
-                high.compare(told).0,
+                high.compare(claimed).0,
                 FloorMatch::Unclear,
-                "{told}: {high:?}"
+                "{claimed}: {high:?}"
             );
         }
         assert!(high.probability(high.best()) < 0.5);
@@ -333,11 +336,11 @@ mod tests {
         let sixth = estimate(&with_elevator(), 17.5);
         assert_eq!(sixth.best(), 5);
         assert_eq!(sixth.compare(6).0, FloorMatch::Right, "{sixth:?}");
-        for told in [5, 7] {
+        for claimed in [5, 7] {
             assert_ne!(
-                sixth.compare(told).0,
+                sixth.compare(claimed).0,
                 FloorMatch::Right,
-                "{told}: {sixth:?}"
+                "{claimed}: {sixth:?}"
             );
         }
         // The tenth floor of a tower with storeys of 3.9 m and a hall of 5.4 m is not refused,
@@ -477,7 +480,7 @@ mod tests {
         fn at_most_one_floor_is_confirmed(rise_m in -12.0_f32..80.0, storey_m in 2.3_f32..5.0) {
             let found = estimate(&storeys_of(storey_m), rise_m);
             let right: Vec<i16> = (-6..40)
-                .filter(|&told| found.compare(told).0 == FloorMatch::Right)
+                .filter(|&claimed| found.compare(claimed).0 == FloorMatch::Right)
                 .collect();
             prop_assert!(right.windows(2).all(|two| two[1] - two[0] > 1) && right.len() <= 2, "{:?}", right);
         }

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::parameters::{air, count, ground, learned, storey};
 
 /// The range of plausible storey heights, metres.
-pub(crate) const STOREY_M: core::ops::RangeInclusive<f32> = storey::LEAST_M..=storey::MOST_M;
+pub(crate) const STOREY_M: core::ops::RangeInclusive<f32> =
+    storey::HEIGHT_M_MIN..=storey::HEIGHT_M_MAX;
 
 /// The kind of place that an address indicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -156,7 +157,7 @@ impl Building {
             }
         }
         let most = all.iter().fold(0.0, |most: f64, one| most.max(one.weight));
-        all.retain(|candidate| candidate.weight > most * 1e-5);
+        all.retain(|candidate| candidate.weight > most * storey::CANDIDATE_SHARE_MIN);
         let sum: f64 = all.iter().map(|candidate| candidate.weight).sum();
         for candidate in &mut all {
             candidate.weight /= sum;
@@ -199,7 +200,10 @@ impl Building {
     /// Returns the storey heights as the barometer measures them, each with the probabilities of a
     /// dwelling and of another building with that height.
     fn storeys(&self, dwelling: f64) -> Vec<(f64, f64, f64)> {
-        let (least_m, most_m) = (f64::from(storey::LEAST_M), f64::from(storey::MOST_M));
+        let (least_m, most_m) = (
+            f64::from(storey::HEIGHT_M_MIN),
+            f64::from(storey::HEIGHT_M_MAX),
+        );
         let count = ((most_m - least_m) / storey::STEP_M) as u32;
         let heights = (0..=count).map(|step| least_m + f64::from(step) * storey::STEP_M);
         let given = self.storey_m.filter(|metres| STOREY_M.contains(metres));
@@ -236,12 +240,11 @@ impl Building {
     }
 }
 
-/// Returns storey heights around a given one, evenly over three standard deviations, each with its
-/// share.
+/// Returns storey heights around a given one, evenly over [`storey::GIVEN_SIGMAS`], each
+/// with its share.
 fn given_heights(middle_m: f64, sigma_m: f64) -> Vec<(f64, f64)> {
-    const SIDE: i32 = 12;
-    let all = (-SIDE..=SIDE).map(|step| {
-        let off = 3.0 * f64::from(step) / f64::from(SIDE);
+    let all = (-storey::GIVEN_STEPS..=storey::GIVEN_STEPS).map(|step| {
+        let off = storey::GIVEN_SIGMAS * f64::from(step) / f64::from(storey::GIVEN_STEPS);
         (middle_m + off * sigma_m, normal(off, 1.0))
     });
     all.collect()
@@ -250,7 +253,7 @@ fn given_heights(middle_m: f64, sigma_m: f64) -> Vec<(f64, f64)> {
 /// Returns the extra heights of ground storeys, metres, each with its share among dwellings and
 /// among other buildings; the shares of each add up to 1.
 fn ground_storeys() -> Vec<(f64, f64, f64)> {
-    let count = (ground::EXTRA_MOST_M / ground::EXTRA_STEP_M) as u32;
+    let count = (ground::EXTRA_M_MAX / ground::EXTRA_STEP_M) as u32;
     let extras = (0..=count).map(|step| f64::from(step) * ground::EXTRA_STEP_M);
     let all: Vec<(f64, f64, f64, f64)> = extras
         .map(|extra_m| {
@@ -278,7 +281,7 @@ fn ground_storeys() -> Vec<(f64, f64, f64)> {
 /// The air of both days counts.
 fn agrees_with(candidate: &Candidate, floor: &LearnedFloor) -> f64 {
     let (height_m, spread_m) = candidate.floor_m(floor.floor);
-    let weight = f64::from(floor.weight.max(0.1));
+    let weight = f64::from(floor.weight.max(learned::WEIGHT_MIN));
     let air_m = air::SIGMA * height_m;
     let air_m2 = air_m * air_m * (1.0 + 1.0 / weight.max(1.0));
     let sigma_m = libm::sqrt(learned::SIGMA_M * learned::SIGMA_M + spread_m * spread_m + air_m2);

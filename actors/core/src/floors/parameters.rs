@@ -5,9 +5,9 @@ crate::parameters::table! {
     pub(crate) mod storey {
         /// The smallest plausible storey height, metres: 2.7 m is the smallest measured, 2.5 m the
         /// smallest that building codes allow, and air at 35 °C takes 7 % off.
-        LEAST_M: f32 = 2.2;
+        HEIGHT_M_MIN: f32 = 2.2;
         /// The greatest plausible storey height, metres: offices reach 4.9 m (measured), malls 6 m.
-        MOST_M: f32 = 6.5;
+        HEIGHT_M_MAX: f32 = 6.5;
         /// The step between compared storey heights, metres: a third of the narrowest prior's
         /// standard deviation.
         STEP_M: f64 = 0.07;
@@ -51,13 +51,21 @@ crate::parameters::table! {
         /// The standard deviation of the storey height of an address, metres: it is given to a
         /// decimetre.
         GIVEN_SIGMA_M: f64 = 0.03;
+        /// The number of standard deviations on each side over which the heights around a given one
+        /// are compared.
+        GIVEN_SIGMAS: f64 = 3.0;
+        /// The number of compared heights on each side of a given one.
+        GIVEN_STEPS: i32 = 12;
+        /// The share of the likeliest building's weight below which a building is not compared.
+        /// Judgement.
+        CANDIDATE_SHARE_MIN: f64 = 1e-5;
     }
 
     /// The ground storey and the floors below it.
     pub(crate) mod ground {
         /// The maximum extra height of a ground storey, metres: 1.5 to 3 m in the five buildings
         /// measured.
-        EXTRA_MOST_M: f64 = 3.0;
+        EXTRA_M_MAX: f64 = 3.0;
         /// The step between compared extra heights, metres.
         EXTRA_STEP_M: f64 = 0.25;
         /// The share of dwellings whose ground storey is as tall as the others. Judgement.
@@ -106,12 +114,14 @@ crate::parameters::table! {
         /// The share of intermediate stops that are not on a floor: a landing between two floors, a
         /// waiting cabin.
         STOP_ELSEWHERE_SHARE: f64 = 0.2;
+        /// The number of standard deviations of a wild rise beyond which a floor has no likelihood.
+        IGNORED_SIGMAS: f64 = 4.0;
     }
 
     /// The evidence for the number of floors other than the height.
     pub(crate) mod count {
         /// The maximum plausible number of floors: the tallest buildings have 160.
-        MOST: i16 = 170;
+        FLOORS_MAX: i16 = 170;
         /// The scale of the floor prior: of floors n and n + this, the lower is e times as likely
         /// before any measurement, since most buildings are low. Judgement.
         FEWER_SCALE: f64 = 8.0;
@@ -124,10 +134,10 @@ crate::parameters::table! {
         /// The standard deviation of the number of turns.
         TURNS_SIGMA: f64 = 0.35;
         /// The number of turns below which they are no evidence: a straight flight has no turns.
-        TURNS_LEAST: f64 = 0.8;
+        TURNS_MIN: f64 = 0.8;
         /// The likelihood of any number of turns for any number of floors, relative to the right
         /// one: straight flights, a phone that is turned in the hand. Judgement.
-        TURNS_ELSEWISE: f64 = 0.3;
+        TURNS_OTHERWISE: f64 = 0.3;
         /// The shares of staircases with one, two and three flights per storey. Building codes
         /// limit a flight to about 3.7 m, and two flights beside each other need the least floor.
         /// Judgement.
@@ -136,7 +146,9 @@ crate::parameters::table! {
         FLIGHTS_SIGMA: f64 = 0.45;
         /// The likelihood of any number of flights for any number of floors, relative to the right
         /// one: half-storeys, miscounts. Judgement.
-        FLIGHTS_ELSEWISE: f64 = 0.1;
+        FLIGHTS_OTHERWISE: f64 = 0.1;
+        /// The maximum floor of an intermediate stop: beyond any building.
+        STOP_FLOORS_MAX: f64 = 200.0;
     }
 
     /// The parameters of the heights learned in earlier sessions.
@@ -150,7 +162,9 @@ crate::parameters::table! {
         /// The standard deviation of the height in that case, metres: one storey.
         ELSEWHERE_SIGMA_M: f64 = 3.0;
         /// The weight of a height that was stored without a weight: two fresh sessions.
-        UNTOLD_WEIGHT: f32 = 2.0;
+        MISSING_WEIGHT: f32 = 2.0;
+        /// The minimum weight with which a learned height counts. Judgement.
+        WEIGHT_MIN: f32 = 0.1;
     }
 
     /// The limits for reporting a floor.

@@ -8,6 +8,8 @@ use porchlight_schema::sample::json::Scalar;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::message::PayloadError;
+
 /// A number, or a text that contains a number; `None` for everything else.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Number(pub(super) Option<f64>);
@@ -168,6 +170,12 @@ pub(super) fn text_of(scalar: Scalar<'_>) -> Option<&str> {
         Scalar::Text(text) => Some(text),
         _ => None,
     }
+}
+
+/// Parses a payload that a scanner does not read: with escapes, or with values of unexpected types.
+pub(super) fn parsed(payload: &[u8]) -> Result<Value, PayloadError> {
+    PayloadError::check_values(payload)?;
+    serde_json::from_slice(payload).map_err(|error| PayloadError::Malformed(error.to_string()))
 }
 
 /// Returns a number of a parsed object, even if it is written as a text.

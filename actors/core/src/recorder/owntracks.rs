@@ -9,7 +9,7 @@ mod scan;
 use porchlight_schema::sample::{ActivityType, Location};
 use serde_json::Value;
 
-use super::json::{number, text};
+use super::json::{number, parsed, text};
 use super::message::{Measurement, Message, PayloadError, activity, fix, not_negative};
 use super::time::time_of;
 
@@ -38,9 +38,7 @@ pub(super) fn read_lenient(payload: &[u8]) -> Result<Message, PayloadError> {
     if payload.iter().all(u8::is_ascii_whitespace) {
         return Ok(Message::of(payload));
     }
-    PayloadError::check_values(payload)?;
-    let value: Value = serde_json::from_slice(payload)
-        .map_err(|error| PayloadError::Malformed(error.to_string()))?;
+    let value = parsed(payload)?;
     if !value.is_object() {
         return Err(PayloadError::Missing("_type"));
     }

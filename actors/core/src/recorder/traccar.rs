@@ -10,7 +10,7 @@ mod scan;
 use porchlight_schema::sample::Location;
 use serde_json::Value;
 
-use super::json::{number, text};
+use super::json::{number, parsed, text};
 use super::message::{
     Measurement, Message, PayloadError, activity, fix, is_end_word, not_negative,
 };
@@ -90,9 +90,7 @@ pub fn read_json(payload: &[u8]) -> Result<Message, PayloadError> {
 
 /// Reads a payload that [`scan`] does not read: with escapes, or with values of unexpected types.
 pub(super) fn read_lenient(payload: &[u8]) -> Result<Message, PayloadError> {
-    PayloadError::check_values(payload)?;
-    let value: Value = serde_json::from_slice(payload)
-        .map_err(|error| PayloadError::Malformed(error.to_string()))?;
+    let value = parsed(payload)?;
     let mut message = Message::of(payload);
     match &value {
         Value::Array(positions) => positions

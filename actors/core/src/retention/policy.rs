@@ -8,10 +8,8 @@ use porchlight_schema::limits::{
     AUDIT_DAYS_MAX, AUDIT_KEPT_MS, RETENTION_MESSAGES_DAYS_MIN, RETENTION_SESSION_LIFE_MS,
     SWEEP_SESSIONS_PARTS,
 };
-use porchlight_schema::time::TimestampMs;
+use porchlight_schema::time::{DAY_MS, TimestampMs};
 use serde::{Deserialize, Serialize};
-
-const DAY_MS: i64 = 24 * 3_600_000;
 
 /// The field of the audit log's retention in the API.
 pub const AUDIT_FIELD: &str = "auditDays";

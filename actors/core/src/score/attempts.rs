@@ -12,6 +12,7 @@ use super::place::{Places, arrival};
 use super::scoring_context::{ScoringContext, event_end_ms};
 use crate::score::parameters::door::attempts::{
     ASIDE_M, BESIDE_CLEAR_M, BESIDE_CLEAR_SIGMAS, LEFT_HEIGHT_M, LEFT_M, LEFT_SECONDS, LEFT_WALK_M,
+    PARKED_BEFORE_MS, SAME_DOOR_MARKED_SIGMAS, SAME_DOOR_SIGMAS,
 };
 use crate::score::parameters::place::stays::SAME_FLOOR_M;
 
@@ -182,9 +183,9 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
     // A stay that the courier reported may be a little farther from the door: its position is then
     // more likely off.
     let within_m = if stay.has_arrival_mark || stay.is_marked {
-        3.0
+        SAME_DOOR_MARKED_SIGMAS
     } else {
-        2.0
+        SAME_DOOR_SIGMAS
     } * uncertain_m.min(2.0 * LEFT_M);
     if apart_m > LEFT_M.max(within_m) {
         return false;
@@ -195,7 +196,8 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
         return false;
     }
     let parked = super::place::foot_period_at(ctx, stay.from_ms).and_then(|foot| foot.parked_ms);
-    let vehicle = parked.and_then(|at_ms| ctx.estimate(at_ms.saturating_sub(5_000), at_ms));
+    let vehicle =
+        parked.and_then(|at_ms| ctx.estimate(at_ms.saturating_sub(PARKED_BEFORE_MS), at_ms));
     // After the drop-off the courier returns to the vehicle; a stay that may be there is not
     // another visit.
     let after_m = if stay.from_ms > door.to_ms && !stay.is_marked {

@@ -24,7 +24,7 @@ use super::place::{DropOffSource, Places};
 use super::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
 use crate::floors::{Building, Estimate, Measured, PlaceKind, STOREY_M};
 use crate::score::parameters::door::climb::{
-    AGREE_M, CLIMB_SIGMA_M, CONFIDENCE_LEAST, INSTANT_MS, PRESSURE_GOES_ON_MS,
+    AGREE_M, CLIMB_SIGMA_M, CONFIDENCE_MIN, INSTANT_MS, PRESSURE_GOES_ON_MS, RUNNERS_UP,
 };
 use crate::score::parameters::place::stays::SAME_FLOOR_M;
 
@@ -309,7 +309,7 @@ fn measure_by_events(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Opti
     ctx.height
         .level(ended_ms, ended_ms.saturating_add(PRESSURE_GOES_ON_MS))?;
     let rise_m = climbs.iter().try_fold(0.0, |sum, event| {
-        let is_likely = event.confidence.as_probability() >= CONFIDENCE_LEAST;
+        let is_likely = event.confidence.as_probability() >= CONFIDENCE_MIN;
         Some(sum + signed_height_m(event).filter(|_| is_likely)?)
     })?;
     Some(Measured {
@@ -391,7 +391,7 @@ fn floor_probabilities(estimate: &Estimate) -> String {
         "{best} {plural} ({:.0} %)",
         percent(estimate.probability(best))
     );
-    for (floor, probability) in estimate.runners_up(3) {
+    for (floor, probability) in estimate.runners_up(RUNNERS_UP) {
         // Writing to a string cannot fail.
         let _ = write!(text, ", {floor} ({:.0} %)", percent(probability));
     }

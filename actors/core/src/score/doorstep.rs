@@ -7,9 +7,10 @@ use super::position::Estimate;
 use super::scoring_context::ScoringContext;
 use crate::floors::{Estimate as FloorEstimate, FloorMatch};
 use crate::score::parameters::door::doorstep::{
-    ACROSS_LEAST_M, ACROSS_SIGMAS, DOUBT_SCORE, FULL_SIGMA_M, LEARNED_WEIGHT_LEAST, RIGHT_SIGMA_M,
-    WRONG_LEAST_M, WRONG_SIGMAS,
+    ACROSS_M_MIN, ACROSS_SIGMAS, DOUBT_SCORE, FULL_SIGMA_M, LEARNED_WEIGHT_MIN, RIGHT_SIGMA_M,
+    WRONG_M_MIN, WRONG_SIGMAS,
 };
+use crate::score::parameters::weights::doorstep as weights;
 
 /// The horizontal position of a stay relative to the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub(crate) fn compare_horizontally(ctx: &ScoringContext<'_>, estimate: Estimate)
         .input
         .known
         .drop_off
-        .filter(|learned| learned.weight >= LEARNED_WEIGHT_LEAST);
+        .filter(|learned| learned.weight >= LEARNED_WEIGHT_MIN);
     let learned_m = learned.map(|learned| {
         let place = ctx.input.context.frame.place(learned.point);
         let sigma_m =
@@ -63,7 +64,7 @@ pub(crate) fn compare_horizontally(ctx: &ScoringContext<'_>, estimate: Estimate)
         (estimate.place.distance_m(place), sigma_m)
     });
     let within = |(distance_m, sigma_m): (f32, f32)| {
-        distance_m <= (ACROSS_SIGMAS * sigma_m).max(ACROSS_LEAST_M)
+        distance_m <= (ACROSS_SIGMAS * sigma_m).max(ACROSS_M_MIN)
     };
     if within((distance_m, sigma_m)) || learned_m.is_some_and(within) {
         return match estimate.sigma_m {
@@ -72,7 +73,7 @@ pub(crate) fn compare_horizontally(ctx: &ScoringContext<'_>, estimate: Estimate)
             _ => Horizontal::Unknown,
         };
     }
-    if distance_m >= WRONG_LEAST_M && distance_m > WRONG_SIGMAS * sigma_m {
+    if distance_m >= WRONG_M_MIN && distance_m > WRONG_SIGMAS * sigma_m {
         return Horizontal::Elsewhere;
     }
     Horizontal::Off
@@ -166,27 +167,27 @@ fn explain_horizontal(
     let (signal, points, text) = match horizontal {
         Horizontal::At => (
             "at_address",
-            1.0,
+            weights::AT,
             format!("The drop-off was at the address{far}."),
         ),
         Horizontal::Perhaps => (
             "near_address",
-            0.3,
+            weights::PERHAPS,
             format!("The drop-off may have been at the address, but the position was poor{far}."),
         ),
         Horizontal::Off => (
             "beside_address",
-            -0.5,
+            weights::BESIDE,
             format!("The drop-off was near the address, but not at the address{far}."),
         ),
         Horizontal::Elsewhere => (
             "elsewhere",
-            -1.0,
+            weights::ELSEWHERE,
             format!("The drop-off was not at the address{far}."),
         ),
         Horizontal::Unknown => (
             "place_unknown",
-            0.0,
+            weights::UNKNOWN,
             "No drop-off on foot with a sufficiently accurate position was found.".to_owned(),
         ),
     };
@@ -216,21 +217,21 @@ fn explain_vertical(
     let (signal, points, text) = match vertical {
         Vertical::Right => (
             "right_floor",
-            0.5,
+            weights::RIGHT_FLOOR,
             format!(
                 "The address is on floor {address_floor}, and the measured height fits that floor clearly better than any other ({percent:.0} %)."
             ),
         ),
         Vertical::Wrong => (
             "wrong_floor",
-            -1.0,
+            weights::WRONG_FLOOR,
             format!(
                 "The address is on floor {address_floor}, but the measured height is that of floor {found} ({percent:.0} % for floor {address_floor})."
             ),
         ),
         Vertical::Unclear => (
             "floor_unclear",
-            -0.5,
+            weights::UNCLEAR_FLOOR,
             format!(
                 "The address is on floor {address_floor}, but the measured height may as well be that of another floor ({percent:.0} % for floor {address_floor})."
             ),

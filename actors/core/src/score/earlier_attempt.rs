@@ -4,7 +4,7 @@ use super::doorstep::{self, Doorstep, Horizontal, Vertical};
 use super::place::Places;
 use super::place::stays::Stay;
 use super::scoring_context::ScoringContext;
-use crate::score::parameters::door::attempts::ATTEMPT_LEAST_MS;
+use crate::score::parameters::door::attempts::ATTEMPT_MS_MIN;
 use crate::score::parameters::place::stays::SAME_FLOOR_M;
 
 /// Returns the stay at the address's door if the drop-off was at another door, because nobody
@@ -27,7 +27,7 @@ pub(crate) fn earlier_attempt<'p>(
     let is_attempt = |stay: &&Stay| {
         !stay.is_before_ride
             && stay.from_ms != door.from_ms
-            && stay.length_ms() >= ATTEMPT_LEAST_MS
+            && stay.length_ms() >= ATTEMPT_MS_MIN
             && is_on_floor(stay)
             && stay.estimate.is_some_and(|estimate| {
                 doorstep::compare_horizontally(ctx, estimate) == Horizontal::At

@@ -21,8 +21,8 @@ mod course;
 use serde::{Deserialize, Serialize};
 
 use crate::score::parameters::door::fingerprint::{
-    CHANNEL_KEYS, CHANNEL_KEYS_STORED, CHANNELS_LEAST, COPY_SHARE, DIFFERENT_LEAST, GRID_M, PIECE,
-    PIECE_LEAST_M, PIECES_LEAST, POSITION_KEYS, POSITION_KEYS_STORED, RUN, SLOTS, STEP_MOST_M,
+    CHANNEL_KEYS, CHANNEL_KEYS_STORED, CHANNELS_MIN, COPY_SHARE, DIFFERENT_MIN, GRID_M, PIECE,
+    PIECE_M_MIN, PIECES_MIN, POSITION_KEYS, POSITION_KEYS_STORED, RUN, SLOTS, STEP_M_MAX,
 };
 use crate::window::{Fix, Window};
 use course::Course;
@@ -69,7 +69,7 @@ impl Fingerprint {
             .map(|(own, others)| share(own, others))
             .collect();
         channels.sort_by(|a, b| b.total_cmp(a));
-        let measured = channels.get(CHANNELS_LEAST - 1).copied().unwrap_or(0.0);
+        let measured = channels.get(CHANNELS_MIN - 1).copied().unwrap_or(0.0);
         Some(positions.max(measured)).filter(|&similarity| similarity >= COPY_SHARE)
     }
 
@@ -150,7 +150,7 @@ fn smallest_hashes(pieces: &[u64], count: usize) -> Vec<u64> {
 
 /// Returns whether there are enough pieces to compare traces.
 fn are_enough(pieces: &[u64]) -> bool {
-    pieces.len() >= PIECES_LEAST as usize
+    pieces.len() >= PIECES_MIN as usize
 }
 
 /// Returns the fingerprint of a session, or `None` if too few of its positions move. Fixes that are
@@ -246,7 +246,7 @@ fn is_varied(run: &[u64; RUN]) -> bool {
         let is_repeated = before.fold(false, |is_repeated, one| is_repeated | (one == value));
         different += usize::from(!is_repeated);
     }
-    different >= DIFFERENT_LEAST
+    different >= DIFFERENT_MIN
 }
 
 /// Returns the pieces of the positions: the hashes of successive displacements.
@@ -267,7 +267,7 @@ fn position_pieces(windows: &[Window]) -> Vec<u64> {
             continue;
         }
         last = Some(fix);
-        if step.0.abs().max(step.1.abs()) > STEP_MOST_M {
+        if step.0.abs().max(step.1.abs()) > STEP_M_MAX {
             recent.clear();
             continue;
         }
@@ -290,7 +290,7 @@ fn piece_hash(steps: &[(f32, f32)]) -> Option<u64> {
     let (east, north) = steps
         .iter()
         .fold((0.0, 0.0), |sum, step| (sum.0 + step.0, sum.1 + step.1));
-    if (east * east + north * north).sqrt() < PIECE_LEAST_M {
+    if (east * east + north * north).sqrt() < PIECE_M_MIN {
         return None;
     }
     let quantised = steps
@@ -351,7 +351,7 @@ mod tests {
             run.iter_mut()
                 .zip(values)
                 .for_each(|(to, value)| *to = value);
-            assert_eq!(is_varied(&run), different >= DIFFERENT_LEAST, "{run:?}");
+            assert_eq!(is_varied(&run), different >= DIFFERENT_MIN, "{run:?}");
         }
     }
 }

@@ -2,9 +2,11 @@
 //! groups of evidence.
 //!
 //! `logit = prior + Σ over groups of min(Σ signals, cap) − reduction by poor visibility + evidence
-//! at the door`. Poor visibility reduces every inferred signal, so that missing data alone cannot
-//! make a session suspicious. It does not reduce facts: flags of the platform, and an exact copy of
-//! a trace. Every term is an entry of the evidence, and the entries add up to the logit.
+//! at the door`. An inferred group alone stays below a score of 0.5, except the body group and a
+//! kinematics group with several far jumps, whose caps are higher. Poor visibility reduces every
+//! inferred signal except far jumps, so that missing data alone cannot make a session suspicious.
+//! It does not reduce facts: flags of the platform, and an exact copy of a trace. Every term is an
+//! entry of the evidence, and the entries add up to the logit.
 
 mod body;
 mod claim;
@@ -25,7 +27,7 @@ use super::place::DropOffSource;
 use super::scoring_context::ScoringContext;
 
 use crate::score::parameters::fraud::signals::{
-    MOCK_PERSISTING, MOCK_PERSISTING_MS, MOCK_PERSISTING_SHARE, MOCK_SEVERAL,
+    MOCK_PERSISTING, MOCK_PERSISTING_MS, MOCK_PERSISTING_SHARE, MOCK_SEVERAL, WALKED_SEC_MIN,
 };
 use crate::window::Fix;
 
@@ -62,7 +64,7 @@ impl Group {
             Self::Body => "body against position",
             Self::Turns => "gyroscope against course",
             Self::Time => "time",
-            Self::CopiedTrace => "replay",
+            Self::CopiedTrace => "copied trace",
             Self::Outcome => "claim",
         }
     }
@@ -354,7 +356,7 @@ fn copied_trace_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     Some(Signal {
         group: Group::CopiedTrace,
         name: "replayed_trace",
-        points: weights::REPLAY,
+        points: weights::COPIED_TRACE,
         span: None,
         text,
     })
@@ -376,7 +378,7 @@ fn has_door_evidence(ctx: &ScoringContext<'_>, findings: &Findings<'_>) -> bool 
                     == super::scoring_context::BodyState::Moving
             })
             .count()
-            >= 5
+            >= WALKED_SEC_MIN
     });
     let level = findings.doorstep.vertical == Vertical::Right
         || (findings.doorstep.vertical == Vertical::Unknown

@@ -35,7 +35,7 @@ impl FrictionTotal<'_> {
         text: String,
         explanation: &'static str,
     ) {
-        if points >= 0.0005 {
+        if points >= weights::POINTS_MIN {
             self.points += self.evidence.add(
                 "frictionScore",
                 signal,
@@ -148,7 +148,7 @@ fn add_paths(
             retraced_m = retraced_m.saturating_add(metres);
         }
     }
-    let points = (f64::from(retraced_m) / 50.0 * weights::BACKTRACKING_PER_50_M)
+    let points = (f64::from(retraced_m) / weights::BACKTRACKING_M * weights::BACKTRACKING)
         .min(weights::BACKTRACKING_CAP);
     total.add(
         "backtracking",

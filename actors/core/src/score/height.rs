@@ -1,8 +1,8 @@
 //! Computes heights from air pressure.
 
 use crate::score::parameters::door::height::{
-    BRIDGE_MS, COARSE_SECONDS_LEAST, COMPARABLE_MS, DRIFT_M_PER_MIN, LEVEL_SIGMA_M, SCALE_HEIGHT_M,
-    SECONDS_LEAST, WHOLE_HPA,
+    BRIDGE_MS, COARSE_SECONDS_MIN, COARSE_SHARE, COMPARABLE_MS, DRIFT_M_PER_MIN, LEVEL_SIGMA_M,
+    SCALE_HEIGHT_M, SECONDS_MIN, WHOLE_HPA,
 };
 use crate::window::{WINDOW_MS, Window};
 
@@ -54,7 +54,7 @@ impl HeightTrack {
     /// Returns the median level of `from_ms..to_ms`: doors and gusts affect only a few seconds.
     pub(crate) fn level(&self, from_ms: u32, to_ms: u32) -> Option<Level> {
         let mut levels = self.levels(from_ms, to_ms).to_vec();
-        if levels.len() < SECONDS_LEAST {
+        if levels.len() < SECONDS_MIN {
             return None;
         }
         levels.sort_by(|a, b| a.height_m.total_cmp(&b.height_m));
@@ -103,8 +103,8 @@ fn is_coarse(readings: &[(u32, f32)]) -> bool {
         .iter()
         .zip(readings.iter().skip(1))
         .any(|(a, b)| is_whole(a.1) && is_whole(b.1) && a.1.round() != b.1.round());
-    readings.len() >= COARSE_SECONDS_LEAST
-        && whole * 5 >= readings.len() * 4
+    readings.len() >= COARSE_SECONDS_MIN
+        && whole * COARSE_SHARE.1 >= readings.len() * COARSE_SHARE.0
         && (has_leap || whole == readings.len())
 }
 

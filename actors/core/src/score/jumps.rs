@@ -4,8 +4,9 @@ use porchlight_schema::sample::Provider;
 
 use crate::geo::Place;
 use crate::score::parameters::place::jumps::{
-    FAR_ACCURACY_M, FAR_M, JUMP_MPS, JUMP_SIGMAS, REST_ACCEL_STD, RETURN_M, RETURN_MPS,
-    SETTLING_MS, STAYS_FIXES, STAYS_MS, UNKNOWN_ACCURACY_M,
+    ACCURACY_M_MIN, FAR_ACCURACY_M, FAR_M, JUMP_MPS, JUMP_SIGMAS, REST_ACCEL_STD, REST_HEARD_SHARE,
+    REST_SEC_MIN, REST_SHARE, RETURN_M, RETURN_MPS, SETTLING_MS, STAYS_FIXES, STAYS_MS,
+    UNKNOWN_ACCURACY_M,
 };
 use crate::window::{Fix, WINDOW_MS, Window, windows_between};
 
@@ -39,7 +40,7 @@ pub(crate) fn distinct(fixes: &[Fix]) -> Vec<Fix> {
 /// Returns the accuracy of a fix by which a jump is judged, metres.
 fn accuracy_m(fix: &Fix) -> f32 {
     if fix.accuracy_known {
-        fix.accuracy_m.max(5.0)
+        fix.accuracy_m.max(ACCURACY_M_MIN)
     } else {
         fix.accuracy_m.max(UNKNOWN_ACCURACY_M)
     }
@@ -145,10 +146,10 @@ fn is_at_rest(windows: &[Window], (from_ms, to_ms): (u32, u32)) -> bool {
         .collect();
     spreads.sort_by(f32::total_cmp);
     let seconds = (to_ms.saturating_sub(from_ms) / WINDOW_MS) as usize;
-    spreads.len() >= 3
-        && spreads.len() * 5 >= seconds * 4
+    spreads.len() >= REST_SEC_MIN
+        && spreads.len() * REST_HEARD_SHARE.1 >= seconds * REST_HEARD_SHARE.0
         && spreads
-            .get(spreads.len() * 9 / 10)
+            .get(spreads.len() * REST_SHARE.0 / REST_SHARE.1)
             .is_some_and(|&spread| spread < REST_ACCEL_STD)
 }
 

@@ -10,12 +10,12 @@ use porchlight_schema::session::{Address, Point, SessionEnd, SessionStart, Tenan
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::floors::parameters::learned::UNTOLD_WEIGHT;
+use crate::floors::parameters::learned::MISSING_WEIGHT;
 use crate::floors::{LearnedFloor, STOREY_M};
 use crate::geo::{LocalFrame, Place};
 use crate::score::parameters::door::knowledge::{
-    FLOOR_WEIGHT_LEAST, HALF_LIFE_DAYS, ONE_COURIER_SHARE, PLACE_MOST_M, PLACE_SIGMA_LEAST_M,
-    REGION_DEG, REGION_SHIFT, WEIGHT_LEAST,
+    FLOOR_WEIGHT_MIN, HALF_LIFE_DAYS, ONE_COURIER_SHARE, PLACE_M_MAX, PLACE_SIGMA_M_MIN,
+    REGION_DEG, REGION_SHIFT, WEIGHT_MIN,
 };
 
 /// The number of sessions that a place remembers.
@@ -89,7 +89,7 @@ impl Knowledge {
             .map(|(&(floor, height_m), weight)| LearnedFloor {
                 floor,
                 height_m,
-                weight: weight.unwrap_or(UNTOLD_WEIGHT),
+                weight: weight.unwrap_or(MISSING_WEIGHT),
             })
             .take(PLACE_SESSIONS_MAX)
             .collect()
@@ -248,7 +248,7 @@ impl PlaceKnowledge {
                     .map(|known| known.1)
             });
             let weight: f64 = of_floor.iter().map(|(_, weight)| weight).sum();
-            let height_m = median(of_floor, FLOOR_WEIGHT_LEAST)?;
+            let height_m = median(of_floor, FLOOR_WEIGHT_MIN)?;
             Some((floor, height_m, weight as f32))
         };
         floors.into_iter().filter_map(height).collect()
@@ -263,15 +263,15 @@ impl PlaceKnowledge {
         let near = |facts: &PlaceFacts| {
             let (point, sigma_m) = place(facts)?;
             let place = frame.place(point);
-            (place.distance_m(Place::default()) <= PLACE_MOST_M).then_some((place, sigma_m))
+            (place.distance_m(Place::default()) <= PLACE_M_MAX).then_some((place, sigma_m))
         };
         let east_m = median(
             self.values(weights, |facts| Some(near(facts)?.0.east_m)),
-            WEIGHT_LEAST,
+            WEIGHT_MIN,
         )?;
         let north_m = median(
             self.values(weights, |facts| Some(near(facts)?.0.north_m)),
-            WEIGHT_LEAST,
+            WEIGHT_MIN,
         )?;
         let middle = Place { east_m, north_m };
         let apart_m = median(
@@ -279,14 +279,14 @@ impl PlaceKnowledge {
                 let (place, sigma_m) = near(facts)?;
                 Some(place.distance_m(middle).max(sigma_m / 2.0))
             }),
-            WEIGHT_LEAST,
+            WEIGHT_MIN,
         )?;
         let weight: f64 = self
             .values(weights, |facts| Some(near(facts)?.1))
             .iter()
             .map(|(_, weight)| weight)
             .sum();
-        let sigma_m = apart_m.max(PLACE_SIGMA_LEAST_M);
+        let sigma_m = apart_m.max(PLACE_SIGMA_M_MIN);
         Some(LearnedPoint {
             point: frame.point(middle),
             sigma_m,

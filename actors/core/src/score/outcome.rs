@@ -12,13 +12,13 @@ use super::evidence_log::{EvidenceLog, EvidenceText, Span};
 use super::explanation::NO_EXPLANATION;
 use super::parameters::weights::visibility as thresholds;
 use super::place::{self, DropOffSource, Places, arrival};
-use super::position::SIGMA_LEAST_M;
+use super::position::SIGMA_M_MIN;
 use super::scoring_context::{FootPeriod, ScoringContext, event_end_ms};
 
 use crate::geo::Place;
 use crate::score::parameters::door::outcome::{
     BESIDE_SIGMAS, BETTER_FIX_MS, BETTER_FIX_TIMES, DOOR_STAY_M, DOOR_STAY_MS, LEVEL_M, LOBBY_M,
-    LOCATED_MS, NEAR_ACCURACY_M, NEAR_LEAST_MS, RUN_MPS, SESSION_LEAST_MS, SURROUNDINGS_M,
+    LOCATED_MS, NEAR_ACCURACY_M, NEAR_MS_MIN, RUN_MPS, SESSION_MS_MIN, SURROUNDINGS_M,
 };
 use crate::window::Fix;
 
@@ -283,7 +283,7 @@ pub(crate) fn insufficient(
     ctx: &ScoringContext<'_>,
     visibility: f64,
 ) -> Option<(&'static str, String)> {
-    if ctx.end_ms < SESSION_LEAST_MS {
+    if ctx.end_ms < SESSION_MS_MIN {
         return Some((
             "session_too_short",
             "The session lasted less than 20 s.".to_owned(),
@@ -348,7 +348,7 @@ fn least_away_m(ctx: &ScoringContext<'_>, fix: &Fix) -> f32 {
     let better = ctx
         .fixes(from_ms, fix.t_ms.saturating_add(BETTER_FIX_MS))
         .iter()
-        .filter(|other| other.accuracy_m.max(SIGMA_LEAST_M) * BETTER_FIX_TIMES <= fix.accuracy_m);
+        .filter(|other| other.accuracy_m.max(SIGMA_M_MIN) * BETTER_FIX_TIMES <= fix.accuracy_m);
     better
         .map(|other| {
             let walked_m = RUN_MPS * other.t_ms.abs_diff(fix.t_ms) as f32 / 1_000.0;
@@ -382,7 +382,7 @@ fn near_somehow(ctx: &ScoringContext<'_>) -> Option<(u32, u32)> {
     });
     let first = near.next()?;
     let last = near.next_back()?;
-    (last.t_ms.saturating_sub(first.t_ms) >= NEAR_LEAST_MS).then_some((first.t_ms, last.t_ms))
+    (last.t_ms.saturating_sub(first.t_ms) >= NEAR_MS_MIN).then_some((first.t_ms, last.t_ms))
 }
 
 /// Detects a drop-off near the entrance although the address is on an upper floor: the height was

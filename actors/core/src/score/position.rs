@@ -1,8 +1,8 @@
 //! Estimates a position from several sources that may contradict each other.
 
 use crate::geo::Place;
-pub(crate) use crate::score::parameters::place::position::SIGMA_LEAST_M;
-use crate::score::parameters::place::position::{CONTRADICT_SIGMAS, FUSED_LEAST};
+pub(crate) use crate::score::parameters::place::position::SIGMA_M_MIN;
+use crate::score::parameters::place::position::{CONTRADICT_SIGMAS, FUSED_MIN};
 use crate::window::Fix;
 
 /// An estimated position with its accuracy (68 % radius).
@@ -17,7 +17,7 @@ pub(crate) struct Estimate {
 pub(crate) fn mean_of(fixes: &[Fix]) -> Option<Estimate> {
     let (mut weights, mut east, mut north) = (0.0_f64, 0.0_f64, 0.0_f64);
     for fix in fixes {
-        let accuracy_m = f64::from(fix.accuracy_m.max(SIGMA_LEAST_M));
+        let accuracy_m = f64::from(fix.accuracy_m.max(SIGMA_M_MIN));
         let weight = 1.0 / (accuracy_m * accuracy_m);
         weights += weight;
         east += weight * f64::from(fix.place.east_m);
@@ -93,6 +93,6 @@ fn mean_estimate(sources: &[Estimate]) -> Option<Estimate> {
     };
     Some(Estimate {
         place,
-        sigma_m: (1.0 / weights.sqrt()).max(FUSED_LEAST * best_m),
+        sigma_m: (1.0 / weights.sqrt()).max(FUSED_MIN * best_m),
     })
 }

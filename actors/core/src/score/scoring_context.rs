@@ -10,12 +10,13 @@ use super::ScoreInput;
 use super::handling;
 use super::height::{HeightTrack, Level};
 use super::jumps::{self, Jump};
-use super::position::{Estimate, SIGMA_LEAST_M, fused, mean_of};
+use super::position::{Estimate, SIGMA_M_MIN, fused, mean_of};
 use crate::geo::Place;
 use crate::score::parameters::place::scene::{
-    ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, COUNTED_SHARE, DOUBTFUL_DRIVE_MS, GAIT_HZ,
-    INDOOR_FACTOR, INDOOR_NEAR_MS, NO_PAUSE_MS, RARE_FIX_MS, SILENCE_MS, STAIRS_SHARE, STEP_M,
-    STEP_OF_DRIVE_MS, STILL_ACCEL_STD, TOWN_MPS, USABLE_ACCURACY_M, WALK_MPS, WAY_TO_DISTANCE,
+    ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, CADENCE_HZ_MAX, COUNTED_SHARE, DOUBTFUL_DRIVE_MS,
+    GAIT_HZ, INDOOR_FACTOR, INDOOR_NEAR_MS, NO_PAUSE_MS, RARE_FIX_MS, SILENCE_MS, STAIRS_SHARE,
+    STEP_M, STEP_OF_DRIVE_MS, STILL_ACCEL_STD, TOWN_MPS, USABLE_ACCURACY_M, WALK_MPS,
+    WAY_TO_DISTANCE,
 };
 use crate::score::parameters::place::stays::BEFORE_MS;
 use crate::window::{Fix, WINDOW_MS, Window, windows_between};
@@ -209,7 +210,7 @@ impl<'a> ScoringContext<'a> {
             silent_ms(self.input.windows, anchor.t_ms, t_ms) as f32 / 1_000.0 * WALK_MPS
         };
         let strayed_m = (self.walked_m(anchor.t_ms, t_ms)? + unrecorded_m) * WAY_TO_DISTANCE;
-        let accuracy_m = anchor.accuracy_m.max(SIGMA_LEAST_M);
+        let accuracy_m = anchor.accuracy_m.max(SIGMA_M_MIN);
         let sigma_m = (accuracy_m * accuracy_m + strayed_m * strayed_m).sqrt();
         Some(Estimate {
             place: anchor.place,
@@ -341,7 +342,7 @@ fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32
             .filter(|cadence_hz| *cadence_hz >= GAIT_HZ);
         let way_m = match (counted, cadence_hz) {
             (true, _) => f32::from(window.steps.unwrap_or(0)) * STEP_M,
-            (false, Some(cadence_hz)) => cadence_hz.min(3.0) * STEP_M,
+            (false, Some(cadence_hz)) => cadence_hz.min(CADENCE_HZ_MAX) * STEP_M,
             (false, None) if !reports_cadence(window) && is_in(&walking, window.t_ms) => WALK_MPS,
             (false, None) => 0.0,
         };

@@ -16,7 +16,7 @@ use super::place::Places;
 use super::scoring_context::ScoringContext;
 use crate::geo::Place;
 use crate::score::parameters::door::visibility::{
-    BIN_MS, CRITICAL_BEFORE_MS, CRITICAL_MARGIN_MS, SILENT_END_MS,
+    BIN_MS, CRITICAL_BEFORE_MS, CRITICAL_MARGIN_MS, SILENT_END_MS, USUAL_SHARE,
 };
 
 /// The coverage of the whole session and around the drop-off.
@@ -345,7 +345,7 @@ impl Bins {
             .filter(|sampled_sec| *sampled_sec > 0)
             .collect();
         sampled_sec.sort_unstable();
-        let place = sampled_sec.len() * 9 / 10;
+        let place = sampled_sec.len() * USUAL_SHARE.0 / USUAL_SHARE.1;
         sampled_sec
             .get(place.min(sampled_sec.len().saturating_sub(1)))
             .copied()
@@ -469,7 +469,7 @@ fn most_favourable(parts: Vec<ChannelCoverage>) -> Vec<ChannelCoverage> {
         };
         parts.iter().enumerate().map(place).collect()
     };
-    let readings = (0..(1_u32 << parts.len().min(8))).map(reading);
+    let readings = (0..(1_u32 << parts.len().min(Channel::ALL.len()))).map(reading);
     readings.fold(parts.clone(), |best, other| {
         if coverage_of(&other) > coverage_of(&best) {
             other

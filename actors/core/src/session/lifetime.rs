@@ -9,11 +9,11 @@ use porchlight_schema::limits::{
     RECONCILE_SILENT_FACTOR, RECONCILE_SILENT_MS, RECONCILE_SILENT_MS_MAX, RECONCILE_USUAL_FACTOR,
 };
 use porchlight_schema::session::{EndReason, SessionEnd};
-use porchlight_schema::time::TimestampMs;
+use porchlight_schema::time::{DAY_MS, TimestampMs};
 
 /// The greatest time beyond the maximum length at which the age of an adopted session is trusted,
 /// milliseconds: no outage is as long, but a wrong wall clock is often off by months or years.
-const OUTAGE_MS_MAX: i64 = 7 * 24 * 3_600_000;
+const OUTAGE_MS_MAX: i64 = 7 * DAY_MS;
 
 /// Limits on the length of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -154,9 +154,8 @@ impl Writer {
                 }
                 Err(error @ StoreError::Corrupt(_)) => {
                     if !self.unreadable_chains.has(tenant) {
-                        let organization_id = tenant.organization_id;
                         tracing::error!(
-                            %organization_id,
+                            organization = %tenant.organization_id,
                             %error,
                             "the audit log of an organization has an unreadable row: its requests are refused"
                         );

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
+use porchlight_core::backoff::Backoff;
+use porchlight_core::session::idle::PASSIVATE_AFTER_MS;
+use porchlight_core::supervision::Verdict;
 use porchlight_core::timeline::NumberedChange;
 use porchlight_observe::{ActorKind, Fact, Metrics, StopReason};
 use porchlight_ports::{Note, Store};
@@ -12,18 +15,19 @@ use porchlight_schema::limits::SESSION_MAILBOX_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-use super::passivation::PASSIVATE_AFTER_MS;
 use super::{Inner, Registry};
 use crate::session::{
     BatchDurable, Handle, Host, LiveEvents, PassivatedState, ReadChanges, ReadEvents, SessionActor,
     Slot, send, store_failed,
 };
-use crate::supervision::Verdict;
 
 /// The time that a caller waits for a session's events before it must retry.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// The delay before a read is retried on an actor that could not answer.
 const READ_RETRY_DELAY: Duration = Duration::from_millis(20);
+
+/// The pauses between attempts at quarantining a batch: from 0.1 s to 5 s.
+const QUARANTINE_BACKOFF: Backoff = Backoff::new(100, 5_000);
 
 /// The error if a session's events cannot be read now.
 #[derive(Debug, thiserror::Error)]
@@ -80,10 +84,10 @@ impl Registry {
         // No actor is built for a lost shard. A shard that is being released may still have to
         // write.
         self.generation(handle.session_id)?;
-        let lane = self.inner.lanes.of(handle.session_id)?;
+        let of_session = self.inner.arbiters.of(handle.session_id)?;
         let passivated = slot.passivated.take();
         let actor = SessionActor::spawn(
-            &lane.arbiter,
+            &of_session.arbiter,
             Arc::<Inner>::clone(&self.inner),
             Arc::clone(handle),
             passivated,
@@ -94,7 +98,7 @@ impl Registry {
         // The actor is passivated again if it receives nothing.
         let left_ms = self.left_ms(handle);
         self.inner
-            .lanes
+            .arbiters
             .arm(handle.session_id, left_ms.min(PASSIVATE_AFTER_MS));
         Some(actor)
     }
@@ -170,10 +174,10 @@ impl Registry {
         }
         .record();
         let (registry, handle) = (self.clone(), Arc::clone(handle));
-        let Some(lane) = self.inner.lanes.of(handle.session_id) else {
+        let Some(of_session) = self.inner.arbiters.of(handle.session_id) else {
             return;
         };
-        lane.arbiter.spawn(async move {
+        of_session.arbiter.spawn(async move {
             match (verdict, seq) {
                 (Verdict::Restart(pause), _) => tokio::time::sleep(pause).await,
                 (Verdict::Quarantine, Some(seq)) => {
@@ -193,7 +197,7 @@ impl Registry {
     }
 
     async fn quarantine(&self, session_id: SessionId, seq: u32) {
-        let mut pause = Duration::from_millis(100);
+        let mut backoff = QUARANTINE_BACKOFF;
         loop {
             match self
                 .inner
@@ -205,8 +209,7 @@ impl Registry {
                 Ok(()) => return Fact::BatchQuarantined { session_id, seq }.record(),
                 Err(error) => store_failed(session_id, "quarantining a batch", &error),
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(5));
+            tokio::time::sleep(backoff.on_failure()).await;
         }
     }
 }

@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
+use porchlight_core::admission::has_mailbox_room;
 use porchlight_core::shares::ShareLimits;
 use porchlight_observe::{BatchOutcome, Metrics};
 use porchlight_schema::ids::SessionId;
-use porchlight_schema::limits::{
-    LIGHT_TENANT_ROOM_PARTS, NODE_IN_FLIGHT_BYTES_MAX, NODE_MAILBOX_MAX, SESSION_IN_FLIGHT_MAX,
-};
+use porchlight_schema::limits::{NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX};
 
 use super::ingest_limiter::{InFlightBatch, IngestLimiter};
 use super::remote_sessions::RemoteState;
@@ -29,7 +28,7 @@ pub enum AdmitError {
     TenantFull(#[from] ShareExceeded),
     /// This node has too much in flight: bytes, batches that wait for their acknowledgement, or
     /// batches that wait for their sessions' actors.
-    #[error("too much is in flight")]
+    #[error("too many batches or bytes of this node are in flight")]
     NodeFull,
     /// This node unpacks and decodes large bodies of other tenants.
     #[error("too many large bodies are in flight")]
@@ -180,12 +179,8 @@ impl Admission {
 
     /// Returns whether the limits of the node admit another batch of this tenant.
     pub(crate) fn has_room(&self, usage: &TenantUsage) -> bool {
-        let limiter = &self.limiter;
         let waiting = self.mailboxes.load(Ordering::Relaxed);
-        let has_mailboxes = waiting < NODE_MAILBOX_MAX
-            || waiting < NODE_MAILBOX_MAX + NODE_MAILBOX_MAX / LIGHT_TENANT_ROOM_PARTS
-                && limiter.is_light(usage);
-        has_mailboxes && limiter.has_room(usage)
+        has_mailbox_room(waiting, self.limiter.is_light(usage)) && self.limiter.has_room(usage)
     }
 
     /// Counts a batch whose last byte has arrived, or another write that takes a batch's place,

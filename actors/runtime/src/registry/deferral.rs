@@ -10,17 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use actix::Addr;
+use porchlight_core::session::idle::{may_defer, must_read_deferred};
 
 use super::Registry;
 use crate::session::{Handle, SessionActor, Slot, send};
-
-/// The number of deferred batches of a session from which on its actor reads them, so that a later
-/// request finds at most this many: an hour of a phone that sends every 15 s, or two milliseconds
-/// of work.
-const DEFERRED_BATCHES_MAX: u32 = 256;
-/// The events of a session are needed for this long after they were last requested, in
-/// milliseconds: a page or a program that shows a session asks again.
-const NEEDED_AFTER_REQUEST_MS: i64 = 15 * 1000;
 
 /// A node defers from this many batches per second on. Below it, every session gets each batch at
 /// once, which takes at most half a percent of a core: 20 µs for each batch
@@ -59,8 +52,9 @@ impl Registry {
     /// a node of several always keeps up with the journal.
     pub(super) fn may_defer(&self, handle: &Handle) -> bool {
         let uptime_ms = self.inner.ports.clock.uptime_ms();
-        self.inner.rate.count(uptime_ms) >= self.inner.defer_from_per_sec
-            && handle.since_request_ms(uptime_ms) >= NEEDED_AFTER_REQUEST_MS
+        let rate = self.inner.rate.count(uptime_ms);
+        let since_request_ms = handle.since_request_ms(uptime_ms);
+        may_defer(rate, self.inner.defer_from_per_sec, since_request_ms)
             && !self.is_shared()
             && !self.inner.watchers.watches(handle.session_id)
     }
@@ -69,7 +63,7 @@ impl Registry {
     /// many, and passivates an actor that nobody needs any more.
     pub(super) fn defer(&self, slot: &mut Slot, handle: &Arc<Handle>) {
         slot.is_new = false;
-        if handle.defer() >= DEFERRED_BATCHES_MAX {
+        if must_read_deferred(handle.defer()) {
             self.current_actor(slot, handle);
         } else if handle.queued() == 0
             && let Some(actor) = slot.actor.take()

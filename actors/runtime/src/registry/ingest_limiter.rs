@@ -12,11 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
-use porchlight_core::admission::{AdmissionLimit, Interval};
+use porchlight_core::admission::{AdmissionLimit, Interval, has_batch_room, is_light};
 use porchlight_observe::Metrics;
-use porchlight_schema::limits::{
-    LIGHT_TENANT_PARTS, LIGHT_TENANT_ROOM_MIN, LIGHT_TENANT_ROOM_PARTS,
-};
 use tokio::time::Instant;
 
 use crate::shares::TenantUsage;
@@ -25,7 +22,7 @@ use crate::shares::TenantUsage;
 /// load that rises within a second.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The admission gate, as described in the module documentation.
+/// The limiter of admission, as described in the module documentation.
 #[derive(Debug)]
 pub(super) struct IngestLimiter {
     limit: AtomicU32,
@@ -45,9 +42,9 @@ struct Learning {
 
 /// A batch in flight, until this guard is dropped.
 #[derive(Debug)]
-pub(crate) struct InFlightBatch<'g> {
-    gate: &'g IngestLimiter,
-    usage: &'g TenantUsage,
+pub(crate) struct InFlightBatch<'l> {
+    limiter: &'l IngestLimiter,
+    usage: &'l TenantUsage,
     since: Instant,
 }
 
@@ -69,35 +66,32 @@ impl Default for IngestLimiter {
 }
 
 impl IngestLimiter {
-    /// Returns whether there is room for another batch of this tenant. A tenant that fills the node
-    /// leaves room for the others: the batches of a light tenant may exceed the limit a little.
+    /// Returns whether there is room for another batch of this tenant (see [`has_batch_room`]).
     pub(super) fn has_room(&self, usage: &TenantUsage) -> bool {
         let limit = self.limit.load(Relaxed);
         let under_way = self.under_way.load(Relaxed);
-        if under_way < limit {
-            return true;
+        if under_way >= limit {
+            self.was_full.store(true, Relaxed);
         }
-        self.was_full.store(true, Relaxed);
-        let room = (limit / LIGHT_TENANT_ROOM_PARTS).max(LIGHT_TENANT_ROOM_MIN);
-        self.is_light(usage) && under_way < limit + room
+        has_batch_room(under_way, limit, self.is_light(usage))
     }
 
-    /// Returns whether a tenant has only a small part of the node's batches in flight.
+    /// Returns whether a tenant is light (see [`is_light`]).
     pub(super) fn is_light(&self, usage: &TenantUsage) -> bool {
-        usage.batches().load(Relaxed) < self.limit.load(Relaxed) / LIGHT_TENANT_PARTS
+        is_light(usage.batches().load(Relaxed), self.limit.load(Relaxed))
     }
 
     /// Counts a batch whose last byte has arrived and whose queue delay was `waited`.
-    pub(super) fn begin<'g>(
-        &'g self,
-        usage: &'g TenantUsage,
+    pub(super) fn begin<'l>(
+        &'l self,
+        usage: &'l TenantUsage,
         waited: Duration,
-    ) -> InFlightBatch<'g> {
+    ) -> InFlightBatch<'l> {
         self.under_way.fetch_add(1, Relaxed);
         usage.batches().fetch_add(1, Relaxed);
         let now = Instant::now();
         InFlightBatch {
-            gate: self,
+            limiter: self,
             usage,
             since: now.checked_sub(waited).unwrap_or(now),
         }
@@ -147,13 +141,13 @@ impl IngestLimiter {
 impl InFlightBatch<'_> {
     /// Acknowledges a batch that is durable, newly or already.
     pub(crate) fn acknowledge(self) {
-        self.gate.acknowledge(self.since);
+        self.limiter.acknowledge(self.since);
     }
 }
 
 impl Drop for InFlightBatch<'_> {
     fn drop(&mut self) {
-        self.gate.under_way.fetch_sub(1, Relaxed);
+        self.limiter.under_way.fetch_sub(1, Relaxed);
         self.usage.batches().fetch_sub(1, Relaxed);
     }
 }

@@ -3,18 +3,13 @@
 
 use std::sync::Arc;
 
+use porchlight_core::session::idle::{Reaction, Rest, Silence};
 use porchlight_observe::cluster::{ClusterMetrics, Stale};
 use porchlight_ports::SessionRow;
 use porchlight_schema::time::TimestampMs;
 
 use super::{OnDue, Registry};
 use crate::session::{Adopted, Handle, PassivatedState, send};
-
-/// An actor that received nothing for this long is passivated. Its state stays in memory as bytes.
-pub(super) const PASSIVATE_AFTER_MS: i64 = 15 * 1000;
-/// The passivated state of a session that received nothing for this long is evicted: only the store
-/// has it.
-pub(super) const EVICT_AFTER_MS: i64 = 15 * 60 * 1000;
 
 impl Registry {
     /// Returns the time and the age of a session that is adopted now.
@@ -32,22 +27,22 @@ impl Registry {
         self.inner.ports.lifetime.left_ms(elapsed)
     }
 
+    /// Returns the silence of a session at `uptime_ms`.
+    fn silence(&self, handle: &Handle, uptime_ms: i64) -> Silence {
+        let elapsed = handle.elapsed(uptime_ms);
+        Silence {
+            left_ms: self.inner.ports.lifetime.left_ms(elapsed),
+            silent_ms: elapsed.silent_ms,
+            reconcile_after_ms: self.is_shared().then(|| handle.reconcile_after_ms()),
+        }
+    }
+
     /// Arms the deadline of a session: its end if nothing more arrives, or the next check if that
     /// is earlier.
     pub(crate) fn arm(&self, handle: &Handle) {
-        let elapsed = handle.elapsed(self.inner.ports.clock.uptime_ms());
-        let mut due_ms = self.inner.ports.lifetime.left_ms(elapsed);
-        let (has_actor, is_passivated) = handle.holds();
-        if has_actor {
-            // An actor that is still busy is checked again a little later.
-            due_ms = due_ms.min((PASSIVATE_AFTER_MS - elapsed.silent_ms).max(1_000));
-        } else if is_passivated {
-            due_ms = due_ms.min(EVICT_AFTER_MS - elapsed.silent_ms);
-        }
-        if self.is_shared() {
-            due_ms = due_ms.min((handle.reconcile_after_ms() - elapsed.silent_ms).max(1_000));
-        }
-        self.inner.lanes.arm(handle.session_id, due_ms);
+        let silence = self.silence(handle, self.inner.ports.clock.uptime_ms());
+        let due_ms = silence.next_check_ms(handle.residence());
+        self.inner.arbiters.arm(handle.session_id, due_ms);
     }
 
     /// Adopts a session in progress whose last batch is not known. It has the full idle timeout
@@ -64,7 +59,7 @@ impl Registry {
             true => due_ms.min(handle.reconcile_after_ms()),
             false => due_ms,
         };
-        self.inner.lanes.arm(handle.session_id, due_ms);
+        self.inner.arbiters.arm(handle.session_id, due_ms);
         handle
     }
 
@@ -76,20 +71,20 @@ impl Registry {
             return;
         }
         let uptime_ms = self.inner.ports.clock.uptime_ms();
-        let elapsed = handle.elapsed(uptime_ms);
-        if self.inner.ports.lifetime.left_ms(elapsed) <= 0 {
-            on_due(self.clone(), handle);
-            return;
+        let (rest, reconciles) = match self.silence(&handle, uptime_ms).reaction() {
+            Reaction::End => return on_due(self.clone(), handle),
+            Reaction::Continue { rest, reconciles } => (rest, reconciles),
+        };
+        match rest {
+            Rest::Stay => {}
+            Rest::Passivate => {
+                if let Some(actor) = handle.take_idle_actor() {
+                    send::send_passivate(&actor);
+                }
+            }
+            Rest::Evict => self.evict(&handle),
         }
-        let silent_ms = elapsed.silent_ms;
-        if silent_ms >= EVICT_AFTER_MS {
-            self.evict(&handle);
-        } else if silent_ms >= PASSIVATE_AFTER_MS
-            && let Some(actor) = handle.take_idle_actor()
-        {
-            send::send_passivate(&actor);
-        }
-        if self.is_shared() && silent_ms >= handle.reconcile_after_ms() {
+        if reconciles {
             handle.note_reconciled(uptime_ms);
             self.reconcile_silent(Arc::clone(&handle));
         }
@@ -130,7 +125,7 @@ impl Registry {
     pub(crate) async fn drain(&self) -> usize {
         let handles = self.inner.directory.all_live();
         let drained = self.drain_handles(&handles).await;
-        self.inner.lanes.stop();
+        self.inner.arbiters.stop();
         drained
     }
 }

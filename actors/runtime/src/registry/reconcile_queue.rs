@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use porchlight_core::backoff::Backoff;
 use porchlight_observe::peer::PeerMetrics;
 use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::ids::SessionId;
@@ -15,10 +15,8 @@ use tokio::sync::Semaphore;
 use super::Registry;
 use crate::session::store_failed;
 
-/// The first pause after a failure. Each further pause is twice as long, up to [`PAUSE_MAX`].
-const PAUSE_FIRST: Duration = Duration::from_millis(200);
-/// The longest pause after a failure; see [`PAUSE_FIRST`].
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// The pauses between attempts at a reconciliation: from 0.2 s to 5 s.
+const BACKOFF: Backoff = Backoff::new(200, 5_000);
 
 /// The sessions to reconcile. The value is true if a reconciliation was requested again while one
 /// is in progress.
@@ -70,22 +68,21 @@ impl Registry {
     /// Compares a session with the store and acts on the result: a session in progress is adopted,
     /// and for an ended session the insight is computed. Never waits.
     pub(crate) fn queue_reconcile(&self, session_id: SessionId) {
-        let Some(lane) = self.inner.lanes.of(session_id) else {
+        let Some(of_session) = self.inner.arbiters.of(session_id) else {
             return;
         };
         if !self.acts_for(session_id) || !self.inner.reconciles.request(session_id) {
             return;
         }
         let registry = self.clone();
-        lane.arbiter.spawn(async move {
-            let mut pause = PAUSE_FIRST;
+        of_session.arbiter.spawn(async move {
+            let mut backoff = BACKOFF;
             while let Err(error) = registry.reconcile(session_id).await {
                 store_failed(session_id, "reconciling a session", &error);
                 if registry.is_draining() {
                     break;
                 }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(PAUSE_MAX);
+                tokio::time::sleep(backoff.on_failure()).await;
             }
             if registry.inner.reconciles.complete(session_id) {
                 registry.queue_reconcile(session_id);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use porchlight_core::session::idle::EVICT_AFTER_MS;
 use porchlight_observe::StopReason;
 use porchlight_observe::cluster::{ClusterMetrics, Found};
 use porchlight_ports::StoreResult;
@@ -11,7 +12,6 @@ use porchlight_schema::limits::END_SETTLES_MS;
 use porchlight_schema::time::TimestampMs;
 
 use super::Registry;
-use super::passivation::EVICT_AFTER_MS;
 use crate::session::{Drain, Handle, send, store_failed};
 
 /// The number of actors that write their last snapshot at a time.
@@ -180,11 +180,11 @@ impl Registry {
         if !self.is_shared() {
             return;
         }
-        let Some(lane) = self.inner.lanes.of(session_id) else {
+        let Some(of_session) = self.inner.arbiters.of(session_id) else {
             return;
         };
         let registry = self.clone();
-        lane.arbiter.spawn(async move {
+        of_session.arbiter.spawn(async move {
             tokio::time::sleep(Duration::from_millis(END_SETTLES_MS)).await;
             if !registry.acts_for(session_id) {
                 // The new owner finds the session by its mark.

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use actix::prelude::*;
 use futures_util::FutureExt;
@@ -12,10 +12,6 @@ use porchlight_schema::ids::SessionId;
 use super::Inner;
 use super::job::{self, ScoreError, Surroundings};
 
-/// The first pause after a failure. Each further pause is twice as long, up to [`PAUSE_MAX`].
-const PAUSE_FIRST: Duration = Duration::from_millis(200);
-/// The longest pause after a failure; see [`PAUSE_FIRST`].
-const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// The number of attempts after which a session with unreadable rows is committed as failed.
 const DAMAGED_ATTEMPTS_MAX: u32 = 5;
 
@@ -99,7 +95,7 @@ async fn attempt(pool: &Arc<Inner>, score: &Score) -> Outcome {
             Outcome::Ok
         }
         Ok(Err(error)) if error.is_damage() && score.failures + 1 >= DAMAGED_ATTEMPTS_MAX => {
-            commit_failed(pool, score, &error).await;
+            commit_failed(pool, session_id, &error).await;
             Outcome::Error
         }
         Ok(Err(error)) => {
@@ -110,7 +106,7 @@ async fn attempt(pool: &Arc<Inner>, score: &Score) -> Outcome {
                 error: &error,
             };
             fact.record();
-            retry_later(pool, score);
+            retry_later(pool, session_id);
             Outcome::Error
         }
         Err(_panic) => {
@@ -121,15 +117,14 @@ async fn attempt(pool: &Arc<Inner>, score: &Score) -> Outcome {
                 restarts: 0,
             }
             .record();
-            retry_later(pool, score);
+            retry_later(pool, session_id);
             Outcome::Panic
         }
     }
 }
 
 /// Commits a `failed` insight for a session with damaged rows in the store.
-async fn commit_failed(pool: &Arc<Inner>, score: &Score, error: &ScoreError) {
-    let session_id = score.session_id;
+async fn commit_failed(pool: &Arc<Inner>, session_id: SessionId, error: &ScoreError) {
     Fact::Unreadable {
         session_id,
         what: "the data of its insight",
@@ -141,15 +136,15 @@ async fn commit_failed(pool: &Arc<Inner>, score: &Score, error: &ScoreError) {
         Ok(Ok(failed)) => pool.on_done(session_id, failed),
         // Even the failure cannot be committed: the session's own rows are damaged.
         Ok(Err(error)) if error.is_damage() => pool.on_done(session_id, None),
-        Ok(Err(_)) | Err(_) => retry_later(pool, score),
+        Ok(Err(_)) | Err(_) => retry_later(pool, session_id),
     }
 }
 
 /// Retries a session after a pause, without delaying the others.
-fn retry_later(pool: &Arc<Inner>, score: &Score) {
-    let session_id = score.session_id;
-    pool.on_failed(session_id);
-    let pause = pause_after(score.failures);
+fn retry_later(pool: &Arc<Inner>, session_id: SessionId) {
+    let Some(pause) = pool.on_failed(session_id) else {
+        return;
+    };
     let pool = Arc::downgrade(pool);
     actix_rt::spawn(async move {
         tokio::time::sleep(pause).await;
@@ -157,10 +152,4 @@ fn retry_later(pool: &Arc<Inner>, score: &Score) {
             pool.resume(session_id);
         }
     });
-}
-
-/// Returns the pause after an attempt that `failures` failed ones preceded.
-fn pause_after(failures: u32) -> Duration {
-    let factor = 2_u32.saturating_pow(failures);
-    PAUSE_FIRST.saturating_mul(factor).min(PAUSE_MAX)
 }

@@ -10,12 +10,11 @@ use porchlight_core::score::{
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
+use porchlight_schema::time::DAY_MS;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use porchlight_observe::Fact;
 use porchlight_ports::{Store, StoreResult};
-
-const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// The knowledge gained from a first scoring.
 pub(super) struct Learned<'a> {

@@ -70,8 +70,8 @@ pub enum RecordError {
     /// The courier, the delivery or the session is restricted.
     #[error("the recorder's sessions are restricted")]
     Restricted,
-    /// Too much is in flight.
-    #[error("too much is in flight")]
+    /// The batch was not admitted.
+    #[error(transparent)]
     Busy(AdmitError),
     /// The node is stopping.
     #[error("the service is stopping")]

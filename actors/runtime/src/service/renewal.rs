@@ -49,7 +49,7 @@ impl Service {
         }
         for tenant in self.privacy.marks.keeping_tenants() {
             if let Err(error) = self.renew_kept_of(tenant, &mut renewed).await {
-                tracing::warn!(%error, "sessions under a restriction or a legal hold cannot be renewed");
+                tracing::warn!(organization = %tenant.organization_id, %error, "sessions under a restriction or a legal hold cannot be renewed");
             }
         }
         renewed
@@ -85,7 +85,7 @@ impl Service {
     pub(super) async fn renew_readable(&self, session_id: SessionId) -> StoreResult<bool> {
         match self.store().renew_session(session_id).await {
             Err(StoreError::Corrupt(error)) => {
-                tracing::error!(%error, %session_id, "a session with an unreadable row cannot be renewed and will expire");
+                tracing::error!(%error, session = %session_id, "a session with an unreadable row cannot be renewed and will expire");
                 Ok(false)
             }
             renewed => renewed,

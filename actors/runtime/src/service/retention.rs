@@ -279,7 +279,7 @@ impl TenantRetention<'_> {
         match audit::expire(store, self.tenant, kept_ms, now).await {
             // The check of the log reports it.
             Err(StoreError::Corrupt(error)) => {
-                tracing::warn!(%error, "an audit log with an unreadable row does not expire");
+                tracing::warn!(organization = %self.tenant.organization_id, %error, "an audit log with an unreadable row does not expire");
                 Ok(0)
             }
             expired => expired,
@@ -411,8 +411,7 @@ fn keep_first<T>(
     match result {
         Ok(value) => Some(value),
         Err(error) => {
-            let organization_id = tenant.organization_id;
-            tracing::error!(%organization_id, %error, "retention could not be applied to an organization");
+            tracing::error!(organization = %tenant.organization_id, %error, "retention could not be applied to an organization");
             first.get_or_insert(error);
             None
         }

@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::Addr;
+use porchlight_core::session::idle::Residence;
 use porchlight_core::session::lifetime::{
     Elapsed, RecordedTimes, reconcile_after_ms, usual_silence_ms,
 };
+use porchlight_core::supervision::Budget;
 use porchlight_observe::shares::Share;
 use porchlight_observe::{ActorKind, Metrics};
 use porchlight_schema::ids::SessionId;
@@ -16,7 +18,6 @@ use porchlight_schema::time::TimestampMs;
 use super::seq_window::SeqWindow;
 use super::{PassivatedState, SessionActor};
 use crate::shares::{SharePermit, TenantUsage};
-use crate::supervision::Budget;
 
 /// A session in progress.
 #[derive(Debug)]
@@ -179,10 +180,16 @@ impl Handle {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether there is an actor, and whether there is a passivated state.
-    pub(crate) fn holds(&self) -> (bool, bool) {
+    /// Returns the place of the session's state in this process.
+    pub(crate) fn residence(&self) -> Residence {
         let slot = self.slot();
-        (slot.actor.is_some(), slot.passivated.is_some())
+        if slot.actor.is_some() {
+            Residence::Actor
+        } else if slot.passivated.is_some() {
+            Residence::Passivated
+        } else {
+            Residence::Store
+        }
     }
 
     /// Takes the actor out if no message waits for it. After that, nothing can be sent to it.

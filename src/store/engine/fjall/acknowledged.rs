@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ impl Acknowledged {
         self: &Arc<Self>,
         on_failure: impl Fn(&io::Error) + Send + 'static,
     ) -> io::Result<Syncing> {
-        let (stop, stopped) = channel();
+        let (stop, stopped) = sync_channel(1);
         let acknowledged = Arc::clone(self);
         let thread = std::thread::Builder::new()
             .name("store-acknowledged".to_owned())
@@ -151,7 +151,7 @@ impl Acknowledged {
 
 /// Keeps the file synced until it is dropped.
 pub(crate) struct Syncing {
-    stop: Option<Sender<()>>,
+    stop: Option<SyncSender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 

@@ -35,7 +35,7 @@ pub(super) fn only(message: &Message) -> &Reading {
 }
 
 #[test]
-fn traccar_form() {
+fn a_traccar_form_is_read_in_its_units() {
     let text = "id=123456&timestamp=1698501144&lat=52.52&lon=13.405&speed=10&bearing=90.5&altitude=34&accuracy=7&batt=80&mock=true";
     let message = traccar::read_form(text.as_bytes(), &fields(text)).unwrap();
     let reading = only(&message);
@@ -72,7 +72,7 @@ fn traccar_form() {
 }
 
 #[test]
-fn traccar_json() {
+fn traccar_positions_in_json_are_read_by_time() {
     let sdk = br#"[{"id":"1","lat":52.52,"lon":13.405,"timestamp":1698501144,"accuracy":7,"altitude":34,"speed":10,"bearing":90,
         "batt":80,"charge":true,"event":"delivered"},{"id":"1","lat":52.6,"lon":13.5,"timestamp":1698501140}]"#;
     let message = traccar::read_json(sdk).unwrap();
@@ -123,7 +123,7 @@ fn traccar_json() {
 }
 
 #[test]
-fn owntracks_location() {
+fn an_owntracks_location_is_read_with_its_sensors() {
     let text = br#"{"_type":"location","lat":52.52,"lon":13.405,"tst":1698501144,"acc":8,"alt":34,"vac":3,"vel":36,"cog":270,"p":101.325,
         "batt":80,"bs":1,"t":"u","tid":"ab","conn":"m","motionactivities":["walking"],"created_at":1698501145,"poi":"delivered"}"#;
     let message = owntracks::read(text).unwrap();
@@ -153,7 +153,7 @@ fn owntracks_location() {
 }
 
 #[test]
-fn owntracks_other_types() {
+fn other_owntracks_types_are_read_or_skipped() {
     let steps =
         br#"{"_type":"steps","tst":1698501200,"steps":120,"from":1698501144,"to":1698501194}"#;
     let message = owntracks::read(steps).unwrap();
@@ -201,7 +201,7 @@ fn owntracks_other_types() {
 }
 
 #[test]
-fn overland_positions_and_trips() {
+fn overland_positions_are_read_and_an_ended_trip_ends_the_session() {
     let text = br#"{"locations":[{"type":"Feature","geometry":{"type":"Point","coordinates":[-122.030581,37.3318]},
         "properties":{"timestamp":"2023-10-28T06:52:24-0700","altitude":12,"speed":4,"course":33,"horizontal_accuracy":30,
         "vertical_accuracy":-1,"motion":["driving","stationary"],"pauses":false,"activity":"other_navigation","desired_accuracy":100,
@@ -243,7 +243,7 @@ fn overland_positions_and_trips() {
 }
 
 #[test]
-fn gpslogger_url() {
+fn gpslogger_names_of_parameters_are_read_in_every_form() {
     for (text, at_ms) in [
         (
             "lat=52.52&lon=13.405&timestamp=1698501144&spd=1.5&alt=34&acc=7&dir=12&prov=gps&sat=9&batt=80&desc=",

@@ -13,7 +13,7 @@ fn sensor(name: &str, values: &str) -> Message {
 }
 
 #[test]
-fn sensor_logger_position() {
+fn a_sensor_logger_position_is_read_without_unknown_values() {
     let message = sensor(
         "location",
         r#"{"latitude":52.52,"longitude":13.405,"altitude":34.5,"altitudeAboveMeanSeaLevel":0.1,"speed":1.25,"bearing":271.5,
@@ -39,7 +39,7 @@ fn sensor_logger_position() {
 }
 
 #[test]
-fn sensor_logger_other_sensors() {
+fn other_sensors_of_sensor_logger_are_read_or_skipped() {
     let pressure = sensor(
         "barometer",
         r#"{"pressure":1013.25,"relativeAltitude":0.4}"#,

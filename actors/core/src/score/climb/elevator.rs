@@ -5,8 +5,8 @@ use porchlight_schema::event::{Event, EventType, seconds};
 use super::signed_height_m;
 use crate::score::evidence_log::{EvidenceLog, EvidenceText};
 use crate::score::parameters::door::climb::{
-    CONFIDENCE_LEAST, DRIVE_AT_ONCE_MS, HEARD_LEAST_SEC, HEARD_SHARE, LEVEL_MS, PRESSURE_GAP_MS,
-    RIDE_LEAST_M, STAIRS_MPS, UNEXPLAINED_M, UNEXPLAINED_MS,
+    CONFIDENCE_MIN, DRIVE_AT_ONCE_MS, HEARD_SEC_MIN, HEARD_SHARE, LEVEL_MS, PRESSURE_GAP_MS,
+    RIDE_M_MIN, STAIRS_MPS, UNEXPLAINED_M, UNEXPLAINED_MS, UNEXPLAINED_TIMES,
 };
 use crate::score::place::Places;
 use crate::score::scoring_context::{ScoringContext, event_end_ms, overlap_ms};
@@ -29,7 +29,7 @@ pub(super) fn is_used(
         })
     };
     let ride = ctx.events(EventType::Elevator).find(|event| {
-        event.confidence.as_probability() >= CONFIDENCE_LEAST
+        event.confidence.as_probability() >= CONFIDENCE_MIN
             && within(event)
             && !may_be_stairs(ctx, event)
             && !is_of_vehicle(ctx, event)
@@ -58,7 +58,7 @@ pub(super) fn is_used(
             .is_some_and(|motion| motion.vertical_mean.is_some())
     });
     let vertical = vertical.count() as f64 / seconds_in;
-    let is_long = seconds_in >= HEARD_LEAST_SEC;
+    let is_long = seconds_in >= HEARD_SEC_MIN;
     let is_unexplained = pressure >= HEARD_SHARE && has_unexplained_rise(ctx, (from_ms, to_ms));
     let is_height_measured =
         is_long && ((pressure >= HEARD_SHARE && !is_unexplained) || vertical >= HEARD_SHARE);
@@ -105,7 +105,7 @@ fn explain_unknown(is_unexplained: bool, span: (u32, u32), evidence: &mut Eviden
 /// off at once. Pressure swings in a vehicle that starts.
 fn is_of_vehicle(ctx: &ScoringContext<'_>, ride: &Event) -> bool {
     let ended_ms = event_end_ms(ride, ctx.end_ms);
-    let is_low = signed_height_m(ride).is_some_and(|height_m| height_m.abs() < RIDE_LEAST_M);
+    let is_low = signed_height_m(ride).is_some_and(|height_m| height_m.abs() < RIDE_M_MIN);
     let drives_off = ctx.events(EventType::Driving).any(|drive| {
         drive.t_start_ms >= ride.t_start_ms
             && drive.t_start_ms <= ended_ms.saturating_add(DRIVE_AT_ONCE_MS)
@@ -160,7 +160,7 @@ fn has_unexplained_rise(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) 
         });
         // Outdoors a walk of a minute over a hill changes the level as well; half a floor more is
         // allowed for it.
-        if high - low > UNEXPLAINED_M * 1.5
+        if high - low > UNEXPLAINED_M * UNEXPLAINED_TIMES
             && !stairs.iter().any(|stairs| overlap_ms(*stairs, span) > 0)
         {
             return true;

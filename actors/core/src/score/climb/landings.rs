@@ -8,8 +8,8 @@ use porchlight_schema::event::{Event, EventType};
 
 use crate::score::height::Level;
 use crate::score::parameters::door::landings::{
-    CHANGE_COST, COST_MAX, FLIGHT_M_MAX, FLIGHT_M_MIN, MARGIN_MS, NOISE_M_MAX, RATE_MPS_MIN,
-    RATE_SHARE, SECONDS_MIN, STRIDE_SIGMA_MPS,
+    BEND_VARIANCES, CHANGE_COST, COST_MAX, FLIGHT_M_MAX, FLIGHT_M_MIN, MARGIN_MS, MEDIAN_SIGMAS,
+    NOISE_M_MAX, RATE_MPS_MIN, RATE_SHARE, SECONDS_MIN, STRIDE_SIGMA_MPS,
 };
 use crate::score::scoring_context::{ScoringContext, event_end_ms};
 use crate::window::WINDOW_MS;
@@ -89,9 +89,7 @@ fn quantile(mut values: Vec<f32>, share: f32) -> Option<f32> {
 fn noise_m(heights_m: &[f32]) -> Option<f32> {
     let gains: Vec<f32> = pairs(heights_m).map(|(a, b)| b - a).collect();
     let bends = pairs(&gains).map(|(a, b)| (b - a).abs()).collect();
-    // The median of the absolute value is 0.6745 standard deviations, and a second difference has
-    // six times the variance of a height.
-    Some(quantile(bends, 0.5)? / (0.6745 * 6.0_f32.sqrt()))
+    Some(quantile(bends, 0.5)? / (MEDIAN_SIGMAS * BEND_VARIANCES.sqrt()))
 }
 
 /// Returns the slopes over two seconds: a landing lasts at least that long, and a longer span

@@ -5,7 +5,7 @@
 
 use crate::score::height::Level;
 use crate::score::parameters::door::leap::{
-    AROUND_MS, CORE_MS, CORE_SHARE, LEAP_M, MOVING_LEAST, PASSED_MS, SIDE_MS, SIDE_SHARE,
+    AROUND_MS, CORE_MS, CORE_SHARE, LEAP_M, MOVING_MIN, PASSED_MS, SIDE_MS, SIDE_SHARE,
 };
 use crate::score::scoring_context::{BodyState, ScoringContext, body_state};
 use crate::window::WINDOW_MS;
@@ -37,7 +37,7 @@ fn is_passed(ctx: &ScoringContext<'_>, before_ms: u32) -> bool {
         .iter()
         .filter(|window| body_state(window) != BodyState::Still)
         .count();
-    moving >= MOVING_LEAST.min(windows.len())
+    moving >= MOVING_MIN.min(windows.len())
 }
 
 /// Returns the end of the last leap whose start and end are accepted.

@@ -7,7 +7,7 @@ use porchlight_schema::event::{Direction, Event, Metadata};
 
 use super::leap;
 use crate::score::parameters::door::lost::{
-    BLOCK_MS, EDGE_MS, GRADE, METRES_LEAST, PACE_MPS, RISE_MPS, SPEEDS_LEAST,
+    BLOCK_MS, EDGE_MS, GRADE, LOST_M_MIN, PACE_MPS, RISE_MPS, SPEEDS_MIN,
 };
 use crate::score::parameters::place::scene::ANCHOR_ACCURACY_M;
 use crate::score::scoring_context::{FootPeriod, ScoringContext};
@@ -45,7 +45,7 @@ pub(super) fn undetected_before(
         }
     }
     let metres = rise_m(ctx, (from_ms, first.t_start_ms))?;
-    (sign * metres >= METRES_LEAST).then_some(UndetectedClimb { from_ms, metres })
+    (sign * metres >= LOST_M_MIN).then_some(UndetectedClimb { from_ms, metres })
 }
 
 /// Returns the rise between two instants.
@@ -84,7 +84,7 @@ fn by_speed_m(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<
         .collect();
     let mean_mps = speeds.iter().sum::<f32>() / speeds.len() as f32;
     let sec = (to_ms - from_ms) as f32 / 1_000.0;
-    (speeds.len() >= SPEEDS_LEAST).then_some(sec * mean_mps)
+    (speeds.len() >= SPEEDS_MIN).then_some(sec * mean_mps)
 }
 
 /// Returns the length of the path by the steps, as if it was on level ground, metres.

@@ -5,7 +5,7 @@ use porchlight_schema::event::{Event, EventType};
 
 use super::climbs;
 use crate::score::height::{Level, Rise};
-use crate::score::parameters::door::stops::{END_M, LEVEL_M, STOP_SECONDS, STOPS_MOST, TURN_SHARE};
+use crate::score::parameters::door::stops::{END_M, LEVEL_M, STOP_SECONDS, STOPS_MAX, TURN_SHARE};
 use crate::score::place::Places;
 use crate::score::scoring_context::{ScoringContext, event_end_ms};
 
@@ -46,7 +46,7 @@ pub(super) fn heights_m(
         .into_iter()
         .map(|height_m| height_m - ground_m)
         .filter(|above_m| above_m.abs() >= END_M && (above_m - rise.metres).abs() >= END_M)
-        .take(STOPS_MOST)
+        .take(STOPS_MAX)
         .collect()
 }
 

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{hash_of, smallest_hashes};
 use crate::score::parameters::door::course::{
-    BLOCK_MS, BLOCKS, COARSE_MOST_M, COPY_RESIDUAL_M, FITS, FIX_GAP_MS, GRID_M, JUMP_M,
-    KNOT_APART_M, KNOT_APART_MS, KNOTS_LEAST, KNOTS_MOST, OVERLAP_LEAST_SEC, OVERLAP_SHARE,
-    PIECE_LEAST_M, PIECES_LEAST, PROBES, PROBES_LEAST, SHAPE_KEYS,
+    BLOCK_MS, BLOCKS, COARSE_M_MAX, COPY_RESIDUAL_M, FITS, FIX_GAP_MS, GRID_M, JUMP_M,
+    KNOT_APART_M, KNOT_APART_MS, KNOTS_MAX, KNOTS_MIN, OVERLAP_SEC_MIN, OVERLAP_SHARE, PIECE_M_MIN,
+    PIECES_MIN, PROBES, PROBES_MIN, SHAPE_KEYS,
 };
 use crate::window::Fix;
 
@@ -114,7 +114,7 @@ impl Course {
     pub(super) fn of<'f>(fixes: impl Iterator<Item = &'f Fix>) -> Self {
         let fixes: Vec<&Fix> = fixes.collect();
         let pieces = pieces(&fixes);
-        let shape = if pieces.iter().all(|grid| grid.len() >= PIECES_LEAST) {
+        let shape = if pieces.iter().all(|grid| grid.len() >= PIECES_MIN) {
             let hashes = pieces.iter().map(|grid| smallest_hashes(grid, SHAPE_KEYS));
             hashes.collect::<Vec<_>>().concat()
         } else {
@@ -129,7 +129,7 @@ impl Course {
 
     /// Returns whether a later trace can be compared with this course.
     pub(super) fn is_comparable(&self) -> bool {
-        !self.shape.is_empty() && self.knots.len() >= KNOTS_LEAST
+        !self.shape.is_empty() && self.knots.len() >= KNOTS_MIN
     }
 
     /// Returns the keys under which a store may find candidates.
@@ -152,11 +152,11 @@ impl Course {
         let shorter_sec = self.way.span_sec().min(last - first);
         let others = OtherKnots {
             knots: &knots,
-            overlap_sec: OVERLAP_LEAST_SEC.max(OVERLAP_SHARE * shorter_sec),
+            overlap_sec: OVERLAP_SEC_MIN.max(OVERLAP_SHARE * shorter_sec),
         };
         let to = self.way.length_sec();
         let shifts = (first - to).floor() as i64..=last.ceil() as i64;
-        let mut least_m = COARSE_MOST_M;
+        let mut least_m = COARSE_M_MAX;
         let mut best_sec = None;
         for shift_sec in shifts.map(|shift| shift as f64) {
             if let Some(mean_m) = self.coarse_difference_m(others, shift_sec, least_m) {
@@ -205,7 +205,7 @@ impl Course {
         let last = knots.partition_point(|knot| knot.sec - shift_sec < to);
         let within = knots.get(first..last)?;
         let overlap_sec = within.last()?.sec - within.first()?.sec;
-        (within.len() >= KNOTS_LEAST && overlap_sec >= others.overlap_sec).then_some(within)
+        (within.len() >= KNOTS_MIN && overlap_sec >= others.overlap_sec).then_some(within)
     }
 
     /// Compares some knots with this trace after a shift by `shift_sec`. Returns the mean
@@ -238,7 +238,7 @@ impl Course {
             }
         }
         let mean_m = sum_m / count.max(1) as f64;
-        (count >= PROBES_LEAST && mean_m < least_m).then_some(mean_m)
+        (count >= PROBES_MIN && mean_m < least_m).then_some(mean_m)
     }
 
     /// Fits a shift in space, and a further shift in time, by least squares.
@@ -251,7 +251,7 @@ impl Course {
                 Some(([here[0] - knot.east_m, here[1] - knot.north_m], speed))
             })
             .collect();
-        if pairs.len() < KNOTS_LEAST {
+        if pairs.len() < KNOTS_MIN {
             return None;
         }
         let count = pairs.len() as f64;
@@ -309,8 +309,8 @@ fn knots(fixes: &[&Fix]) -> Vec<[i32; 3]> {
             apart.push(fix);
         }
     }
-    let count = apart.len().min(KNOTS_MOST);
-    if count < KNOTS_LEAST {
+    let count = apart.len().min(KNOTS_MAX);
+    if count < KNOTS_MIN {
         return Vec::new();
     }
     let mut before = [0; 3];
@@ -391,7 +391,7 @@ fn steps(sums: &[(f64, f64)], edges: &[usize; BLOCKS + 1]) -> Option<[[f64; 2]; 
         }
         way_m += (step[0] * step[0] + step[1] * step[1]).sqrt();
     }
-    (way_m >= PIECE_LEAST_M).then_some(steps)
+    (way_m >= PIECE_M_MIN).then_some(steps)
 }
 
 /// Returns the hash of displacements on a grid that is shifted by a share of a cell.

@@ -8,11 +8,12 @@ use crate::geo::Place;
 use crate::score::evidence_log::EvidenceText;
 use crate::score::height::rise;
 use crate::score::parameters::fraud::body::{
-    AGREES_M, ALTITUDE_M, ALTITUDE_MIDDLE_MS, ALTITUDE_MS, ALTITUDE_STEP_M, APART_M,
-    AT_REST_ACCEL_STD, CREEPS_MPS, DRIFT_SIGMAS, DRIVES_MS, FIDGETS_MOST, FIXES_LEAST, FOOT_MPS,
-    FROZEN_ACCURACY_M, FROZEN_STEPS, GAIT_LEAST, GOOD_ACCURACY_M, HEARD_LEAST, MOVED_MPS,
-    MOVED_SIGMAS, NEARLY_AT_REST_ACCEL_STD, NEXT_MS, NO_GAIT_ACCEL_STD, PIECE_MS, ROAD_MPS,
-    STEPS_MOST, UNTOLD_SHARE, WALKS_FAR_M, WALKS_M, WALKS_UNCOUNTED_M,
+    AGREES_M, ALTITUDE_M, ALTITUDE_MIDDLE_MS, ALTITUDE_MS, ALTITUDE_STEP_M, ALTITUDES_MIN, APART_M,
+    AT_REST_ACCEL_STD, CREEPS_MPS, DRIFT_SIGMAS, DRIVES_MS, FIDGETS_MAX, FIXES_MIN, FOOT_MPS,
+    FROZEN_ACCURACY_M, FROZEN_AWAY_M, FROZEN_STEPS, GAIT_MIN, GOOD_ACCURACY_M, HEARD_MIN,
+    MOVED_MPS, MOVED_SIGMAS, NEARLY_AT_REST_ACCEL_STD, NEXT_MS, NO_GAIT_ACCEL_STD, NO_SPEED_SHARE,
+    PIECE_MS, PIECE_SEC_MIN, PRESSURE_ERROR_SHARE, ROAD_MPS, STEPS_MAX, WALKS_FAR_M, WALKS_M,
+    WALKS_UNCOUNTED_M,
 };
 use crate::score::parameters::weights::fraud as weights;
 use crate::score::scoring_context::{ScoringContext, event_end_ms, median};
@@ -102,7 +103,7 @@ fn piece(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
         .collect();
     let (first, last) = (fixes.first()?, fixes.last()?);
     let seconds = last.t_ms.saturating_sub(first.t_ms) as f32 / 1000.0;
-    if fixes.len() < FIXES_LEAST || seconds < 10.0 {
+    if fixes.len() < FIXES_MIN || seconds < PIECE_SEC_MIN {
         return None;
     }
     let way_m = first.place.distance_m(last.place);
@@ -115,7 +116,7 @@ fn piece(ctx: &ScoringContext<'_>, from_ms: u32, to_ms: u32) -> Option<Piece> {
     };
     let is_way = way_m > sigmas * first.accuracy_m.max(last.accuracy_m);
     let share = match is_way && !ctx.is_indoors(from_ms, to_ms) {
-        true if reported_mps.is_empty() => UNTOLD_SHARE,
+        true if reported_mps.is_empty() => NO_SPEED_SHARE,
         true => 1.0,
         false => 0.0,
     };
@@ -173,18 +174,15 @@ fn rest(ctx: &ScoringContext<'_>, windows: &[Window]) -> (BodyRest, f32) {
             .filter(|window| window.steps.is_some())
             .count()
     };
-    let moves = steps > STEPS_MOST
-        || gait > FIDGETS_MOST
-        || windows.iter().any(|window| in_vehicle(&window));
+    let moves =
+        steps > STEPS_MAX || gait > FIDGETS_MAX || windows.iter().any(|window| in_vehicle(&window));
     let rest = match median {
         _ if moves => BodyRest::Unproven,
-        Some(median) if spreads.len() >= HEARD_LEAST && median < NO_GAIT_ACCEL_STD => {
-            BodyRest::Still
-        }
-        None if counted() >= HEARD_LEAST || counts_on_change(ctx) => BodyRest::Uncounted,
+        Some(median) if spreads.len() >= HEARD_MIN && median < NO_GAIT_ACCEL_STD => BodyRest::Still,
+        None if counted() >= HEARD_MIN || counts_on_change(ctx) => BodyRest::Uncounted,
         _ => BodyRest::Unproven,
     };
-    let heard = spreads.len() >= HEARD_LEAST;
+    let heard = spreads.len() >= HEARD_MIN;
     (rest, median.filter(|_| heard).unwrap_or(f32::INFINITY))
 }
 
@@ -286,12 +284,12 @@ fn walked_along_m(ctx: &ScoringContext<'_>) -> f32 {
         let gait = ctx.windows(from_ms, to_ms).iter().filter(has_gait);
         let fixes = ctx.fixes(from_ms, to_ms);
         if let (Some(first), Some(last)) = (fixes.first(), fixes.last())
-            && gait.count() >= GAIT_LEAST
+            && gait.count() >= GAIT_MIN
         {
             let way_m = first.place.distance_m(last.place);
             let seconds = last.t_ms.saturating_sub(first.t_ms) as f32 / 1000.0;
             let is_exact = first.accuracy_m.max(last.accuracy_m) <= GOOD_ACCURACY_M;
-            if is_exact && seconds >= 10.0 && FOOT_MPS.contains(&(way_m / seconds)) {
+            if is_exact && seconds >= PIECE_SEC_MIN && FOOT_MPS.contains(&(way_m / seconds)) {
                 sum_m += way_m;
             }
         }
@@ -389,7 +387,7 @@ fn is_outdoors(ctx: &ScoringContext<'_>, start: Fix, until_ms: u32) -> bool {
         EventType::GpsLost,
         EventType::GpsDegraded,
     ];
-    start.place.distance_m(Place::default()) > 150.0 && !building.into_iter().any(inside)
+    start.place.distance_m(Place::default()) > FROZEN_AWAY_M && !building.into_iter().any(inside)
 }
 
 /// Returns whether altitudes change from fix to fix as those of a receiver do. Some phones fill
@@ -410,7 +408,7 @@ fn altitude_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
             .iter()
             .filter(|fix| fix.accuracy_m <= GOOD_ACCURACY_M);
         let mut altitudes: Vec<f32> = good.filter_map(|fix| fix.altitude_m).collect();
-        if altitudes.len() < 5 || !is_steady(&altitudes) {
+        if altitudes.len() < ALTITUDES_MIN || !is_steady(&altitudes) {
             None
         } else {
             altitudes.sort_by(f32::total_cmp);
@@ -428,7 +426,7 @@ fn altitude_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
         let by_pressure_m = rise(early.0, late.0)?.metres;
         let apart_m = (late.1 - early.1 - by_pressure_m).abs();
         // Pressure follows the real temperature, which moves it by a tenth of the height.
-        (apart_m > ALTITUDE_M + 0.15 * by_pressure_m.abs()).then(|| {
+        (apart_m > ALTITUDE_M + PRESSURE_ERROR_SHARE * by_pressure_m.abs()).then(|| {
             let text = format!("During a drive, the height from GPS and the height from air pressure diverged by {apart_m:.0} m.");
             let text = EvidenceText::new(text, "A tunnel, strong wind, or a change of weather.");
             Signal { group: Group::Body, name: "altitude_contradicts_pressure", points: weights::ALTITUDE, span: Some((from_ms, to_ms)), text }

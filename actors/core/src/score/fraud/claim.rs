@@ -159,8 +159,8 @@ fn driving_signal(
 ) -> Option<Signal> {
     ctx.driving_at(claimed.at_ms)?;
     let around = ctx.fixes(
-        claimed.at_ms.saturating_sub(3_000),
-        claimed.at_ms.saturating_add(3_000),
+        claimed.at_ms.saturating_sub(SAID_MS),
+        claimed.at_ms.saturating_add(SAID_MS),
     );
     let at_speed = around.iter().any(|fix| {
         fix.speed_mps

@@ -5,7 +5,7 @@
 use super::{Group, Signal};
 use crate::score::evidence_log::EvidenceText;
 use crate::score::parameters::fraud::doppler::{
-    ACCURACY_M, CHANGES_LEAST, FOOT_MPS, SAME_MPS, SAME_SHARE, STEP_SEC,
+    ACCURACY_M, CHANGES_MIN, FOOT_MPS, SAME_MPS, SAME_SHARE, STEP_SEC,
 };
 use crate::score::parameters::weights::fraud as weights;
 use crate::window::Fix;
@@ -32,7 +32,7 @@ pub(super) fn signal(fixes: &[Fix]) -> Option<Signal> {
             span = Some((span.map_or(from.t_ms, |span: (u32, u32)| span.0), to.t_ms));
         }
     }
-    if changes < CHANGES_LEAST || (same as f32) < SAME_SHARE * changes as f32 {
+    if changes < CHANGES_MIN || (same as f32) < SAME_SHARE * changes as f32 {
         return None;
     }
     let text = format!(

@@ -7,8 +7,8 @@ use super::{Group, Signal};
 use crate::score::evidence_log::EvidenceText;
 use crate::score::parameters::fraud::noise::{
     AROUND, CHORD, EVEN_MPS, EVEN_OF, EVEN_ON_FOOT, EVEN_ON_ROAD, FOOT_MPS, PIECE, REST_CHANGES,
-    REST_CORRELATION, REST_LEAST_MPS, REST_MPS, ROAD_MPS, STEP_SEC, WHITE_CORRELATION,
-    WHITE_LEAST_MPS, WHITE_PIECES,
+    REST_CORRELATION, REST_MPS, REST_MPS_MIN, ROAD_MPS, STEP_SEC, WHITE_CORRELATION, WHITE_MPS_MIN,
+    WHITE_PIECES, WHITE_SHARE,
 };
 use crate::score::parameters::weights::fraud as weights;
 use crate::score::scoring_context::{ScoringContext, event_end_ms};
@@ -196,12 +196,12 @@ fn white_noise_signal(pieces: &[Piece]) -> Option<Signal> {
         .iter()
         .filter(|piece| {
             !piece.on_road
-                && piece.rest_mps >= WHITE_LEAST_MPS
+                && piece.rest_mps >= WHITE_MPS_MIN
                 && piece.correlation <= WHITE_CORRELATION
         })
         .collect();
     let walked = pieces.iter().filter(|piece| !piece.on_road).count();
-    if white.len() < WHITE_PIECES || white.len() * 3 < walked * 2 {
+    if white.len() < WHITE_PIECES || white.len() * WHITE_SHARE.1 < walked * WHITE_SHARE.0 {
         return None;
     }
     let (first, last) = (white.first()?, white.last()?);
@@ -244,7 +244,7 @@ pub(super) fn rest_signal(fixes: &[Fix]) -> Option<Signal> {
         }
         before = Some(change);
     }
-    let leaps = squares >= REST_LEAST_MPS * REST_LEAST_MPS * changes as f32;
+    let leaps = squares >= REST_MPS_MIN * REST_MPS_MIN * changes as f32;
     if pairs < REST_CHANGES || !leaps || products > REST_CORRELATION * norms {
         return None;
     }

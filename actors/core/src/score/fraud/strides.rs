@@ -9,7 +9,7 @@ use super::{Group, Signal};
 use crate::score::evidence_log::EvidenceText;
 use crate::score::parameters::fraud::strides::{
     ACCURACY_M, BROKEN_SHARE, CHORD_MS, COUNTED_SHARE, FOOT_MPS, GAIT_ACCEL_STD, GAIT_HZ,
-    GAIT_SHARE, GAP_MS, HEARD_SHARE, LATE_MS, STRIDE_M, WALKS_M, WAY_LEAST_M, WAY_MS, WAY_SIGMAS,
+    GAIT_SHARE, GAP_MS, HEARD_SHARE, LATE_MS, STRIDE_M, WALKS_M, WAY_M_MIN, WAY_MS, WAY_SIGMAS,
 };
 use crate::score::parameters::weights::fraud as weights;
 use crate::score::scoring_context::{ScoringContext, event_end_ms};
@@ -133,7 +133,7 @@ fn way(ctx: &ScoringContext<'_>, run: &[Fix]) -> Option<(u32, u32, f32)> {
         .iter()
         .map(|fix| fix.place.distance_m(first.place))
         .fold(0.0_f32, f32::max);
-    let least_m = WAY_LEAST_M.max(WAY_SIGMAS * first.accuracy_m.max(last.accuracy_m));
+    let least_m = WAY_M_MIN.max(WAY_SIGMAS * first.accuracy_m.max(last.accuracy_m));
     if last.t_ms.saturating_sub(first.t_ms) < WAY_MS
         || farthest_m < least_m
         || ctx.is_indoors(first.t_ms, last.t_ms)

@@ -6,8 +6,8 @@ use super::{Group, Signal, body};
 use crate::score::evidence_log::EvidenceText;
 use crate::score::parameters::fraud::turns::{
     ACCURACY_M, ALIVE_RAD, CORNER_RAD, CORNERS, CORNERS_MANY, FELT_RAD, HEARD_SHARE, LATE_MS,
-    LEG_LEAST_M, LEG_MPS, LEG_MS, LEG_SIGMAS, LEG_SIGMAS_UNTOLD, PIECE_MS, STREET_M, STREET_SIGMAS,
-    TURNED_SHARE, WAYS_LEAST,
+    LEG_M_MIN, LEG_MPS, LEG_MS, LEG_SIGMAS, LEG_SIGMAS_NO_SPEED, PIECE_MS, STREET_M, STREET_SIGMAS,
+    TURNED_SHARE, WAYS_MIN,
 };
 use crate::score::parameters::weights::fraud as weights;
 use crate::score::scoring_context::{ScoringContext, median};
@@ -25,8 +25,7 @@ pub(super) fn signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
     // positions. One corner is enough if it is a street corner and the phone never turned on a path
     // of minutes.
     let is_frequent = missed.len() >= CORNERS && felt * 2 <= missed.len();
-    let is_certain =
-        felt == 0 && ways >= WAYS_LEAST && missed.iter().any(|corner| corner.of_street);
+    let is_certain = felt == 0 && ways >= WAYS_MIN && missed.iter().any(|corner| corner.of_street);
     if !(is_frequent || is_certain) {
         return None;
     }
@@ -163,9 +162,9 @@ fn way(fixes: &[Fix]) -> Option<(f32, f32)> {
     let sigmas = match median(&mut reported_mps) {
         Some(mps) if mps >= LEG_MPS => LEG_SIGMAS,
         Some(_) => return None,
-        None => LEG_SIGMAS_UNTOLD,
+        None => LEG_SIGMAS_NO_SPEED,
     };
-    let least_m = LEG_LEAST_M.max(sigmas * from.accuracy_m.max(to.accuracy_m));
+    let least_m = LEG_M_MIN.max(sigmas * from.accuracy_m.max(to.accuracy_m));
     (from.place.distance_m(to.place) >= least_m).then_some((
         to.place.east_m - from.place.east_m,
         to.place.north_m - from.place.north_m,

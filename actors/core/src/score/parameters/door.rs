@@ -26,12 +26,12 @@ crate::parameters::table! {
         /// The highest speed on stairs, m/s (research 2.0: 0.2 to 0.35, the quickest half a metre).
         STAIRS_MPS: f32 = 0.5;
         /// The least confidence at which an event counts.
-        CONFIDENCE_LEAST: f64 = 0.4;
+        CONFIDENCE_MIN: f64 = 0.4;
         /// The least share of recorded time for a "none" result.
         HEARD_SHARE: f64 = 0.8;
         /// The least time that can show a ride or its absence (contract 5: nothing is concluded
         /// from a session that short).
-        HEARD_LEAST_SEC: f64 = 20.0;
+        HEARD_SEC_MIN: f64 = 20.0;
         /// The longest interval between pressure samples that shows every climb: the slope of a
         /// height is taken over seven seconds.
         PRESSURE_GAP_MS: u32 = 2_000;
@@ -40,7 +40,7 @@ crate::parameters::table! {
         CLIMB_SIGMA_M: f32 = 0.8;
         /// The least height of a ride, metres: less than the lowest storey, and as much as the
         /// detector of rides requires at their start.
-        RIDE_LEAST_M: f32 = 1.8;
+        RIDE_M_MIN: f32 = 1.8;
         /// The time from the end of a ride within which nobody walks to a vehicle, gets in and
         /// drives off.
         DRIVE_AT_ONCE_MS: u32 = 5_000;
@@ -53,6 +53,11 @@ crate::parameters::table! {
         UNEXPLAINED_M: f32 = 2.2;
         /// The time for [`UNEXPLAINED_M`].
         UNEXPLAINED_MS: u32 = 60_000;
+        /// The factor on [`UNEXPLAINED_M`] for a change without a direction: outdoors, a walk of a
+        /// minute over a hill changes the level by half a floor.
+        UNEXPLAINED_TIMES: f32 = 1.5;
+        /// The number of less likely floors that the evidence names.
+        RUNNERS_UP: usize = 3;
     }
 
     /// Parameters of `score/climb/garage.rs`.
@@ -98,7 +103,7 @@ crate::parameters::table! {
         /// The time from the last second outside in which the courier walks.
         PASSED_MS: u32 = 4_000;
         /// The least number of seconds of walking in that time: two steps through the door.
-        MOVING_LEAST: usize = 2;
+        MOVING_MIN: usize = 2;
     }
 
     /// Parameters of `score/climb/lost.rs`.
@@ -116,9 +121,9 @@ crate::parameters::table! {
         /// (`STEEP_M`), stairs with their landings by one in four and more.
         GRADE: f32 = 0.12;
         /// The least rise that was lost, metres: half of a low storey, as `stops::END_M`.
-        METRES_LEAST: f32 = 1.5;
+        LOST_M_MIN: f32 = 1.5;
         /// The least number of speeds that show a pace.
-        SPEEDS_LEAST: usize = 3;
+        SPEEDS_MIN: usize = 3;
     }
 
     /// Parameters of `score/climb/street.rs`.
@@ -146,7 +151,7 @@ crate::parameters::table! {
         /// of a low storey.
         END_M: f32 = 1.5;
         /// The largest number of stops examined.
-        STOPS_MOST: usize = 12;
+        STOPS_MAX: usize = 12;
         /// The least share of the seconds on stairs with gyroscope data.
         TURN_SHARE: f32 = 0.8;
     }
@@ -188,6 +193,11 @@ crate::parameters::table! {
         FLIGHT_M_MAX: f32 = 4.2;
         /// The time before and after a climb that is looked at too: its ends are known to a second.
         MARGIN_MS: u32 = 1_000;
+        /// The median of the absolute value of a normal variable, in standard deviations
+        /// (textbook).
+        MEDIAN_SIGMAS: f32 = 0.6745;
+        /// The variance of a second difference, in that of a height: 1 + 4 + 1.
+        BEND_VARIANCES: f32 = 6.0;
     }
 
     /// Parameters of `score/height.rs`.
@@ -195,7 +205,7 @@ crate::parameters::table! {
         /// R·T/g of the standard atmosphere at 15 °C, metres: height = this · ln(p0 / p).
         SCALE_HEIGHT_M: f64 = 8_434.0;
         /// The least number of seconds of pressure for measuring a level.
-        SECONDS_LEAST: usize = 3;
+        SECONDS_MIN: usize = 3;
         /// The longest time between two readings of a barometer that are joined by a line, in
         /// milliseconds, for phones that report pressure rarely.
         BRIDGE_MS: u32 = 12_000;
@@ -211,7 +221,9 @@ crate::parameters::table! {
         /// reports hundredths has one such second in a hundred.
         WHOLE_HPA: f32 = 0.002;
         /// The least number of seconds of pressure for detecting a coarse barometer.
-        COARSE_SECONDS_LEAST: usize = 20;
+        COARSE_SECONDS_MIN: usize = 20;
+        /// The minimum share of whole hectopascals of a coarse barometer, as a fraction.
+        COARSE_SHARE: (usize, usize) = (4, 5);
     }
 
     /// Parameters of `score/doorstep.rs`.
@@ -220,19 +232,19 @@ crate::parameters::table! {
         /// address: 99 % of genuine ones are.
         ACROSS_SIGMAS: f32 = 2.0;
         /// The distance of a door from the middle of its roof, which geocoders return.
-        ACROSS_LEAST_M: f32 = 20.0;
+        ACROSS_M_MIN: f32 = 20.0;
         /// The largest uncertainty of a position that is evidence for the right door.
         RIGHT_SIGMA_M: f32 = 35.0;
         /// The largest uncertainty of a position that is evidence for a stay at the address at all.
         FULL_SIGMA_M: f32 = 60.0;
         /// The least distance of a stay at another address, which must also exceed three
         /// uncertainties (contract 5).
-        WRONG_LEAST_M: f32 = 50.0;
+        WRONG_M_MIN: f32 = 50.0;
         /// The least distance of a stay at another address, in uncertainties (contract 5).
         WRONG_SIGMAS: f32 = 3.0;
         /// The minimum weight at which a learned drop-off point counts in addition to the address:
         /// that of three fresh sessions.
-        LEARNED_WEIGHT_LEAST: f32 = 2.5;
+        LEARNED_WEIGHT_MIN: f32 = 2.5;
         /// The least fraud score at which positions are no evidence for the right door.
         DOUBT_SCORE: f64 = 0.5;
     }
@@ -241,7 +253,7 @@ crate::parameters::table! {
     pub(crate) mod learning {
         /// The highest fraud score of a session used for learning. Genuine sessions have 0.05 and
         /// less.
-        FRAUD_MOST: f64 = 0.1;
+        FRAUD_MAX: f64 = 0.1;
     }
 
     /// Parameters of `score/attempts.rs`.
@@ -260,13 +272,21 @@ crate::parameters::table! {
         BESIDE_CLEAR_SIGMAS: f32 = 4.0;
         /// The least time at the address's door that is an attempt, if the drop-off was at another
         /// door: longer than a look at the name plate.
-        ATTEMPT_LEAST_MS: u32 = 15_000;
+        ATTEMPT_MS_MIN: u32 = 15_000;
         /// The longest distance in metres of steps aside at a door: four steps; a garden gate is
         /// farther from the door.
         ASIDE_M: f32 = 3.0;
         /// The least number of seconds away on another level: doors and gusts move the pressure for
         /// a moment.
         LEFT_SECONDS: usize = 3;
+        /// The number of combined uncertainties within which a stay may be at the door.
+        SAME_DOOR_SIGMAS: f32 = 2.0;
+        /// The number of combined uncertainties within which a stay that the courier reported may
+        /// be at the door: its position is then more likely off.
+        SAME_DOOR_MARKED_SIGMAS: f32 = 3.0;
+        /// The time before the vehicle was parked from which its place is taken (as
+        /// `stays::PARKED_BEFORE_MS`).
+        PARKED_BEFORE_MS: u32 = 5_000;
     }
 
     /// Parameters of `score/outcome.rs`.
@@ -285,9 +305,9 @@ crate::parameters::table! {
         /// The largest accuracy radius of a fix that is evidence about the surroundings.
         NEAR_ACCURACY_M: f32 = 100.0;
         /// The least time near the address; a shorter one is passing by.
-        NEAR_LEAST_MS: u32 = 10_000;
+        NEAR_MS_MIN: u32 = 10_000;
         /// The least duration of a session that shows anything (research 5).
-        SESSION_LEAST_MS: u32 = 20_000;
+        SESSION_MS_MIN: u32 = 20_000;
         /// The silence that interrupts a stream, anywhere (contract 5).
         SILENCE_MS: u32 = 30_000;
         /// The silence that interrupts a stream around the drop-off (contract 5).
@@ -322,6 +342,9 @@ crate::parameters::table! {
         /// The critical time before the drop-off without an entrance: three minutes together with
         /// the margin.
         CRITICAL_BEFORE_MS: u32 = 150_000;
+        /// The share of a channel's bins that have no more seconds with a sample than usual, as a
+        /// fraction.
+        USUAL_SHARE: (usize, usize) = (9, 10);
     }
 
     /// Parameters of `score/visibility/silence.rs`.
@@ -339,16 +362,16 @@ crate::parameters::table! {
         /// The number of days after which a session counts half.
         HALF_LIFE_DAYS: f64 = 180.0;
         /// The least weight for learning a place: two fresh sessions.
-        WEIGHT_LEAST: f64 = 1.5;
+        WEIGHT_MIN: f64 = 1.5;
         /// The least weight for learning a height: a session of a year ago.
-        FLOOR_WEIGHT_LEAST: f64 = 0.25;
+        FLOOR_WEIGHT_MIN: f64 = 0.25;
         /// The largest weight of one courier, as a share of the weight of the others: less than
         /// half of all.
         ONE_COURIER_SHARE: f64 = 0.9;
         /// The largest distance of a learned place from the address.
-        PLACE_MOST_M: f32 = 150.0;
+        PLACE_M_MAX: f32 = 150.0;
         /// The least uncertainty of a learned place, metres.
-        PLACE_SIGMA_LEAST_M: f32 = 5.0;
+        PLACE_SIGMA_M_MIN: f32 = 5.0;
         /// The size of a region cell in degrees: towns of one name lie farther apart (11 km of
         /// latitude). A building on the line between two cells may be remembered twice, which costs
         /// it some sessions of learning.
@@ -368,11 +391,11 @@ crate::parameters::table! {
         /// noise of fixes.
         GRID_M: f32 = 0.25;
         /// The least length of a piece: standing still looks the same everywhere.
-        PIECE_LEAST_M: f32 = 3.0;
+        PIECE_M_MIN: f32 = 3.0;
         /// The longest displacement; a longer one is a gap or a jump.
-        STEP_MOST_M: f32 = 500.0;
+        STEP_M_MAX: f32 = 500.0;
         /// The least number of pieces for a fingerprint of the positions or a channel.
-        PIECES_LEAST: u32 = 40;
+        PIECES_MIN: u32 = 40;
         /// The share of equal pieces from which a trace is called a copy. Genuine traces share
         /// none: four quantised pairs match by chance once in about 10⁶ even when walking the same
         /// line at the same speed.
@@ -381,9 +404,9 @@ crate::parameters::table! {
         RUN: usize = 8;
         /// The least number of different values in a run: five steps of the last digit in eight
         /// values are noise.
-        DIFFERENT_LEAST: usize = 5;
+        DIFFERENT_MIN: usize = 5;
         /// The least number of channels that must repeat if positions do not.
-        CHANNELS_LEAST: usize = 2;
+        CHANNELS_MIN: usize = 2;
         /// The number of position hashes under which a store finds candidates. A copy shares at
         /// least nine in ten of the hashes, so that it is missed less than once in a thousand.
         POSITION_KEYS: usize = 6;
@@ -407,11 +430,11 @@ crate::parameters::table! {
         /// cells, and not above the difference of two trips (5 % of 16 s at 10 m/s are 8 m).
         GRID_M: f64 = 8.0;
         /// The least way in a piece, metres: standing still looks the same everywhere.
-        PIECE_LEAST_M: f64 = 40.0;
+        PIECE_M_MIN: f64 = 40.0;
         /// The longest displacement along an axis, metres; a longer one is a gap or a jump.
         JUMP_M: f64 = 1_000.0;
         /// The least number of pieces of a shape.
-        PIECES_LEAST: usize = 4;
+        PIECES_MIN: usize = 4;
         /// The number of hashes of the shape on each of two grids, under which a store keeps and
         /// finds a trace.
         SHAPE_KEYS: usize = 4;
@@ -420,24 +443,24 @@ crate::parameters::table! {
         /// The least distance between two knots, metres: they lie on the way, not at its stops.
         KNOT_APART_M: f32 = 8.0;
         /// The largest number of knots of a trace.
-        KNOTS_MOST: usize = 96;
+        KNOTS_MAX: usize = 96;
         /// The least number of knots that are compared.
-        KNOTS_LEAST: usize = 12;
+        KNOTS_MIN: usize = 12;
         /// The least time between the first and the last of them, seconds.
-        OVERLAP_LEAST_SEC: f64 = 60.0;
+        OVERLAP_SEC_MIN: f64 = 60.0;
         /// The least share of the shorter trace that this time is: one straight street that two
         /// couriers walk at one pace is no copy.
         OVERLAP_SHARE: f64 = 1.0 / 3.0;
         /// The mean difference of the displacements above which no shift in time is examined
         /// further, metres: a copy that is half a second off differs by 60 m at most, between ways
         /// in opposite directions at 60 m/s.
-        COARSE_MOST_M: f64 = 60.0;
+        COARSE_M_MAX: f64 = 60.0;
         /// The longest time between two fixes that are joined by a line, in milliseconds.
         FIX_GAP_MS: u32 = 15_000;
         /// The number of knots that are looked at for each shift in time.
         PROBES: usize = 16;
         /// The least number of displacements between them.
-        PROBES_LEAST: usize = 8;
+        PROBES_MIN: usize = 8;
         /// The number of fits of the shift in time.
         FITS: usize = 4;
         /// The root mean square distance up to which a trace is a copy, metres. A dither of 0.5 m

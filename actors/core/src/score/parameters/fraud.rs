@@ -13,6 +13,9 @@ crate::parameters::table! {
         MOCK_PERSISTING_MS: u32 = 10_000;
         /// The share of simulated fixes among all fixes from which the flag persists.
         MOCK_PERSISTING_SHARE: f64 = 0.2;
+        /// The minimum number of seconds in which the body walked to the door, for evidence at the
+        /// door: a few steps.
+        WALKED_SEC_MIN: usize = 5;
     }
 
     /// Parameters of `score/fraud/body.rs`.
@@ -27,7 +30,7 @@ crate::parameters::table! {
         MOVED_SIGMAS: f32 = 1.5;
         /// The share by which a distance counts without a reported speed: indoors, radio positions
         /// drift far and claim to be exact.
-        UNTOLD_SHARE: f32 = 0.5;
+        NO_SPEED_SHARE: f32 = 0.5;
         /// The least median reported speed of a path; hardly any fix of a stay reaches it.
         MOVED_MPS: f32 = 0.5;
         /// The accuracy at which a distance of some metres is trusted.
@@ -50,17 +53,17 @@ crate::parameters::table! {
         /// The speed in a vehicle over a piece.
         ROAD_MPS: f32 = 5.0;
         /// The least number of seconds of a piece with body data.
-        HEARD_LEAST: usize = 15;
+        HEARD_MIN: usize = 15;
         /// The least number of fixes in a piece: one each 5 s.
-        FIXES_LEAST: usize = 4;
+        FIXES_MIN: usize = 4;
         /// The step to the start of the next piece if a piece does not count.
         NEXT_MS: u32 = 4_000;
         /// The most seconds of a piece that may look like a gait, because people fidget with a
         /// phone in the hand. A walk of 20 s has 15 or more of them.
-        FIDGETS_MOST: usize = 4;
+        FIDGETS_MAX: usize = 4;
         /// The most steps that may be counted in a piece: late ones of an earlier walk. A walk of
         /// 20 s has 25 or more.
-        STEPS_MOST: u32 = 4;
+        STEPS_MAX: u32 = 4;
         /// The distance on foot without a moving body from which the signal counts.
         WALKS_M: f32 = 40.0;
         /// The distance on foot without a moving body from which the signal counts more.
@@ -71,7 +74,7 @@ crate::parameters::table! {
         /// to move together.
         AGREES_M: f32 = 50.0;
         /// The minimum seconds of gait in a piece in which body and position agree.
-        GAIT_LEAST: usize = 12;
+        GAIT_MIN: usize = 12;
         /// Below this common distance, body and position do not count as moving together: a piece
         /// at the slowest walk is longer.
         APART_M: f32 = 12.0;
@@ -90,6 +93,17 @@ crate::parameters::table! {
         ALTITUDE_MS: core::ops::RangeInclusive<u32> = 60_000..=1_200_000;
         /// Each of the two heights is the median over this time.
         ALTITUDE_MIDDLE_MS: u32 = 10_000;
+        /// The minimum time between the first and the last fix of a piece, seconds: half of its
+        /// length.
+        PIECE_SEC_MIN: f32 = 10.0;
+        /// The minimum distance from the address, metres, at which a frozen position is judged:
+        /// nearer, the courier may be indoors.
+        FROZEN_AWAY_M: f32 = 150.0;
+        /// The minimum number of altitudes whose median is a height: one in two seconds.
+        ALTITUDES_MIN: usize = 5;
+        /// The share of a height by pressure by which the temperature of the air may change it: a
+        /// tenth, with a margin.
+        PRESSURE_ERROR_SHARE: f32 = 0.15;
     }
 
     /// Parameters of `score/fraud/claim.rs`.
@@ -134,7 +148,7 @@ crate::parameters::table! {
         /// phone that coasts has 0.76 of 21.
         SAME_SHARE: f32 = 0.5;
         /// The minimum number of compared changes.
-        CHANGES_LEAST: u32 = 30;
+        CHANGES_MIN: u32 = 30;
     }
 
     /// Parameters of `score/fraud/kinematics.rs`.
@@ -176,7 +190,7 @@ crate::parameters::table! {
         /// The mean of this many changes of place on either side removes the wander.
         AROUND: usize = 3;
         /// Noise below this may come from rounding: five decimals of a degree make 0.64 m/s.
-        WHITE_LEAST_MPS: f32 = 0.8;
+        WHITE_MPS_MIN: f32 = 0.8;
         /// The correlation of the residuals of two successive changes of place. Independent noise
         /// for each fix gives −0.6, the wander of a receiver −0.1 to 0.4, and recorded phones on
         /// foot at least −0.33.
@@ -189,11 +203,13 @@ crate::parameters::table! {
         REST_CHANGES: u32 = 25;
         /// The minimum size of the changes of place at rest, in metres per second: rounding
         /// contributes to smaller ones.
-        REST_LEAST_MPS: f32 = 0.8;
+        REST_MPS_MIN: f32 = 0.8;
         /// The correlation of successive changes at rest: independent noise for each fix gives
         /// −0.5. A receiver's wander is zero or continues: −0.00 to 0.85 in 17 recordings with 15
         /// or more changes.
         REST_CORRELATION: f32 = -0.35;
+        /// The minimum share of the pieces on foot with such a correlation, as a fraction.
+        WHITE_SHARE: (usize, usize) = (2, 3);
     }
 
     /// Parameters of `score/fraud/strides.rs`.
@@ -208,7 +224,7 @@ crate::parameters::table! {
         WAY_MS: u32 = 10_000;
         /// The minimum distance that a path leads away: receivers measure speed independently of
         /// the position.
-        WAY_LEAST_M: f32 = 12.0;
+        WAY_M_MIN: f32 = 12.0;
         /// The minimum number of accuracies that a path leads away.
         WAY_SIGMAS: f32 = 1.5;
         /// The duration of the chords that make up the length of a path.
@@ -244,11 +260,11 @@ crate::parameters::table! {
         LEG_MS: u32 = 8_000;
         /// The minimum length of each of the two legs, so that a wander of a few metres cannot turn
         /// the course by 50°.
-        LEG_LEAST_M: f32 = 8.0;
+        LEG_M_MIN: f32 = 8.0;
         /// The minimum length of a leg in accuracies, if the phone reports a speed.
         LEG_SIGMAS: f32 = 1.0;
         /// The minimum length of a leg in accuracies, if the phone reports no speed.
-        LEG_SIGMAS_UNTOLD: f32 = 3.0;
+        LEG_SIGMAS_NO_SPEED: f32 = 3.0;
         /// The minimum reported speed on a leg, if the phone reports one.
         LEG_MPS: f32 = 0.7;
         /// The angle of a corner in radians: 50° to 130°. A courier may turn right round by
@@ -274,7 +290,7 @@ crate::parameters::table! {
         STREET_SIGMAS: f32 = 2.0;
         /// The number of pieces, one minute in total, without any turn of the phone for which one
         /// corner is enough.
-        WAYS_LEAST: usize = 5;
+        WAYS_MIN: usize = 5;
         /// The duration of the pieces in which the phone is checked for turns.
         PIECE_MS: u32 = 12_000;
         /// The minimum turn of the phone in a piece, radians (35°); drift and fidgeting turn it

@@ -32,10 +32,10 @@ crate::parameters::table! {
         /// usually exact.
         WORSENED_TIMES: f32 = 2.5;
         /// The lower limit of an accuracy that counts as worse than usual.
-        WORSENED_LEAST_M: f32 = 25.0;
+        WORSENED_M_MIN: f32 = 25.0;
         /// The least accuracy radius that walls cause, metres: under the open sky beside houses,
         /// phones claim up to 12 m (Merry and Bettinger 2019: errors of 7 to 13 m in towns).
-        WALL_LEAST_M: f32 = 12.0;
+        WALL_M_MIN: f32 = 12.0;
         /// The usual accuracy is taken over this time before.
         USUAL_MS: u32 = 60_000;
         /// The minimum number of fixes from which the usual accuracy under the open sky is known:
@@ -50,9 +50,9 @@ crate::parameters::table! {
         LAG_MS: u32 = 7_000;
         /// The part of a rest after which the courier has certainly come to a stop: the shortest
         /// pause at a door (contract 4).
-        REST_LEAST_MS: u32 = 3_000;
+        REST_MS_MIN: u32 = 3_000;
         /// The longest wait at a door (contract 4).
-        REST_MOST_MS: u32 = 90_000;
+        REST_MS_MAX: u32 = 90_000;
         /// The most by which the first worsened fix may precede the event.
         DECAY_LOOK_BACK_MS: u32 = 20_000;
         /// A known entrance counts as passed within this distance, plus half the fix's accuracy.
@@ -62,7 +62,7 @@ crate::parameters::table! {
         /// The time to cross a hall from the entrance to stairs or elevator (5 to 14 m, judgement).
         HALL_MS: u32 = 8_000;
         /// The longest part of a stay before an elevator that counts as the wait for it.
-        WAIT_MOST_MS: u32 = 30_000;
+        WAIT_MS_MAX: u32 = 30_000;
         /// The maximum accuracy of fixes at a gate under the open sky, metres: half of the value at
         /// a doorway ([`WORSENED_M`]).
         GATE_ACCURACY_M: f32 = 17.0;
@@ -70,6 +70,12 @@ crate::parameters::table! {
         GATE_FIXES: usize = 3;
         /// Signs this close to each other indicate the same door.
         AGREE_MS: u32 = 25_000;
+        /// The time before the first steps in which the entry may lie: the start of a period on
+        /// foot is known to some seconds.
+        BEFORE_FOOT_MS: u32 = 5_000;
+        /// The time from the last fix of a new place to the entry, if reception ended without a
+        /// warning: the usual interval.
+        AFTER_FIX_MS: u32 = 1_000;
     }
 
     /// Parameters of `score/place/entrance/doorway.rs`.
@@ -79,13 +85,13 @@ crate::parameters::table! {
         /// The typical error of reception and of a known place.
         PLACED_MS: f32 = 3_000.0;
         /// The maximum cost of reception and of a known place.
-        PLACED_MOST: f32 = 4.0;
+        PLACED_MAX: f32 = 4.0;
         /// The time to cross a hall.
         HALL_MS: f32 = 8_500.0;
         /// The standard deviation of the time to cross a hall.
         HALL_SPREAD_MS: f32 = 3_000.0;
         /// The maximum cost of an unusual time in the hall.
-        HALL_MOST: f32 = 3.0;
+        HALL_MAX: f32 = 3.0;
         /// The gain of a second close to the end of a passage.
         GATE_GAIN: f32 = 1.5;
         /// The time around the end of a passage in which a second gains.
@@ -101,7 +107,7 @@ crate::parameters::table! {
         /// The preceding seconds whose successive differences give the pressure noise.
         NOISE_SEC: u32 = 15;
         /// The minimum noise, metres: a hundredth of a hectopascal is 8 cm.
-        NOISE_LEAST_M: f32 = 0.017;
+        NOISE_M_MIN: f32 = 0.017;
         /// The change of the level during a walk on level ground, metres.
         LEVEL_CHANGE_M: f32 = 0.05;
         /// The number of deviations from which a change of pressure indicates a doorway.
@@ -109,14 +115,30 @@ crate::parameters::table! {
         /// The gain per deviation of a change of pressure.
         STEP_GAIN: f32 = 0.6;
         /// The maximum number of deviations that count for a change of pressure.
-        STEP_MOST: f32 = 4.0;
+        STEP_MAX: f32 = 4.0;
         /// The number of deviations from which a leap of pressure within a second indicates a
         /// doorway.
         LEAP_FROM: f32 = 3.0;
         /// The gain per deviation of a leap of pressure.
         LEAP_GAIN: f32 = 0.2;
         /// The maximum number of deviations that count for a leap of pressure.
-        LEAP_MOST: f32 = 6.0;
+        LEAP_MAX: f32 = 6.0;
+        /// The seconds before the first guess from which the usual gait is taken.
+        GAIT_BEFORE_SEC: u32 = 20;
+        /// The seconds after the first guess from which the usual gait is taken.
+        GAIT_AFTER_SEC: u32 = 10;
+        /// The minimum number of seconds of walking that show the usual gait.
+        GAIT_SEC_MIN: usize = 6;
+        /// The minimum number of differences that show the pressure noise.
+        NOISE_STEPS_MIN: usize = 5;
+        /// The median absolute difference of two normal values, in their standard deviations
+        /// (textbook).
+        NORMAL_MEDIAN: f32 = 0.95;
+        /// The standard deviation of the change between two levels, in that of one second's height:
+        /// the square root of two over the number of averaged seconds.
+        LEVEL_NOISE_SHARE: f32 = 0.7;
+        /// The minimum number of seconds whose mean is a level.
+        LEVEL_SEC_MIN: usize = 3;
     }
 
     /// Parameters of `score/handling.rs`.
@@ -151,7 +173,7 @@ crate::parameters::table! {
         /// The longest walk between two stops of one stay: four steps.
         MERGED_WALK_M: f32 = 3.0;
         /// The minimum length of a stay that is known from a mark and a body at rest.
-        MARKED_LEAST_MS: u32 = 3_000;
+        MARKED_MS_MIN: u32 = 3_000;
         /// The time around a mark that is searched for a stay.
         MARKED_SPAN_MS: u32 = 120_000;
         /// Steps for this long lead away from a door.
@@ -159,7 +181,7 @@ crate::parameters::table! {
         /// Steps of up to this time within a stay do not end it.
         FIDGET_MS: u32 = 2_000;
         /// The least confidence of a `GATE` whose pause is no stay at the door.
-        GATE_CONFIDENCE_LEAST: f64 = 0.3;
+        GATE_CONFIDENCE_MIN: f64 = 0.3;
         /// Levels closer than this are on the same floor.
         SAME_FLOOR_M: f32 = 1.6;
         /// The usual length of a stay at a door.
@@ -169,7 +191,7 @@ crate::parameters::table! {
         ELEVATOR_WAIT_MS: u32 = 16_000;
         /// The minimum length of a stay at a door before the wait for the elevator: nobody rings
         /// and gives a parcel in less (the lower limit of [`USUAL_MS`]).
-        DOOR_LEAST_MS: u32 = 5_000;
+        DOOR_MS_MIN: u32 = 5_000;
         /// The minimum time of walking from a door to the place where the elevator is waited for:
         /// four or five steps, past the reach of somebody who only steps aside at the door.
         WAY_TO_WAIT_MS: u32 = 3_000;
@@ -177,6 +199,24 @@ crate::parameters::table! {
         BEFORE_MS: u32 = 10_000;
         /// A courier who comes this much nearer to the vehicle is going back.
         REVERSAL_M: f32 = 8.0;
+        /// An event separates a stay from an instant if it overlaps the time between them by more
+        /// than this: event and stay are known to a second.
+        SEPARATED_MS: u32 = 1_000;
+        /// A ride may begin this much before the end of the wait for it, since both times are whole
+        /// seconds of different detectors.
+        RIDE_EARLY_MS: u32 = 2_000;
+        /// The maximum length of a stay that is longer than usual and may still be one at a door.
+        /// Judgement: ten minutes.
+        LONG_MS: u32 = 600_000;
+        /// The number of uncertainties from the address at which the points for being near fall to
+        /// 0.
+        NEAR_SIGMAS: f32 = 3.0;
+        /// The minimum distance in metres at which those points fall to 0: two houses and a garden.
+        NEAR_M_MIN: f32 = 50.0;
+        /// The time before the vehicle was parked from which its place is taken.
+        PARKED_BEFORE_MS: u32 = 5_000;
+        /// The time from the first steps on in which the vehicle's place is still the courier's.
+        PARKED_AFTER_MS: u32 = 2_000;
     }
 
     /// Parameters of `score/place/ascent.rs`.
@@ -192,15 +232,15 @@ crate::parameters::table! {
     pub(crate) mod upstairs {
         /// The minimum length of a stay: a shorter one may be a landing, or a cabin that turns
         /// back.
-        LEAST_MS: u32 = 10_000;
+        STAY_MS_MIN: u32 = 10_000;
         /// The minimum height difference of another floor, metres: the lowest storey (2.7 m), less
         /// the noise of two levels.
         FLOOR_M_MIN: f32 = 2.4;
         /// Levels farther apart in time than this belong to two stays.
         GAP_MS: u32 = 5_000;
         /// The shortest rest at a door from which the courier turns round: to put a parcel down
-        /// (as `MARKED_LEAST_MS`).
-        RESTS_LEAST_MS: u32 = 3_000;
+        /// (as `MARKED_MS_MIN`).
+        RESTS_MS_MIN: u32 = 3_000;
     }
 
     /// Parameters of `score/scoring_context.rs`.
@@ -243,7 +283,7 @@ crate::parameters::table! {
         STILL_ACCEL_STD: f32 = 0.45;
         /// Less time on foot between two drives means that the phone was moved about in the
         /// vehicle.
-        ON_FOOT_LEAST_MS: u32 = 8_000;
+        ON_FOOT_MS_MIN: u32 = 8_000;
         /// A time without data of this length may hide a walk (contract 5: an interruption near the
         /// drop-off).
         SILENCE_MS: u32 = 10_000;
@@ -263,16 +303,18 @@ crate::parameters::table! {
         NO_PAUSE_MS: u32 = 1_500;
         /// The minimum cadence of walking (textbook).
         GAIT_HZ: f32 = 1.0;
+        /// The maximum cadence of a courier, steps per second: a run.
+        CADENCE_HZ_MAX: f32 = 3.0;
     }
 
     /// Parameters of `score/position.rs`.
     pub(crate) mod position {
         /// A phone's error is rarely below this, regardless of the accuracy that it reports (Merry
         /// and Bettinger 2019: 7 to 13 m in towns).
-        SIGMA_LEAST_M: f32 = 8.0;
+        SIGMA_M_MIN: f32 = 8.0;
         /// The errors of two sources of one place are partly correlated: no mean of them is more
         /// exact than this part of the best one.
-        FUSED_LEAST: f32 = 0.75;
+        FUSED_MIN: f32 = 0.75;
         /// Sources that are this many common uncertainties apart contradict each other.
         CONTRADICT_SIGMAS: f32 = 2.5;
     }
@@ -306,5 +348,14 @@ crate::parameters::table! {
         /// Nine tenths of the seconds are below this spread of acceleration (m/s²) if a phone lies,
         /// or its bearer sits: the softest recorded car has 0.17 and more.
         REST_ACCEL_STD: f32 = 0.085;
+        /// The minimum accuracy by which a jump is judged, metres: receivers that claim less are
+        /// wrong.
+        ACCURACY_M_MIN: f32 = 5.0;
+        /// The minimum number of seconds with data of the body that show rest.
+        REST_SEC_MIN: usize = 3;
+        /// The minimum share of the seconds with such data, as a fraction.
+        REST_HEARD_SHARE: (usize, usize) = (4, 5);
+        /// The share of those seconds that must be below [`REST_ACCEL_STD`], as a fraction.
+        REST_SHARE: (usize, usize) = (9, 10);
     }
 }

@@ -11,10 +11,11 @@ crate::parameters::table! {
         /// report 2022).
         PRIOR: f64 = -4.6;
         /// The most that a group of correlated signals may add. Judgement: no single group of
-        /// statistical signals reaches 0.5, except the body.
+        /// inferred signals reaches 0.5, except the body (see [`BODY_CAP`]) and several far jumps
+        /// (see [`FAR_TELEPORTS`]).
         GROUP_CAP: f64 = 4.5;
-        /// The cap of the body group: two of its sensors, or one over walks and drives alike, show
-        /// that the body never moved.
+        /// The cap of the body group, instead of [`GROUP_CAP`]: [`GPS_WALKS_LYING`] alone, or
+        /// several signals together, show that the body never moved.
         BODY_CAP: f64 = 5.2;
         /// The most that platform flags and an exact copy of a trace may add: these are facts and
         /// not inferences, and a persisting one alone must be able to make a session suspicious
@@ -105,7 +106,7 @@ crate::parameters::table! {
         CLOCK_REPEATED: f64 = 2.0;
         /// Another session contains the same trace. Judgement: position noise does not repeat
         /// itself.
-        REPLAY: f64 = 5.5;
+        COPIED_TRACE: f64 = 5.5;
         /// The drop-off was far from the address.
         POD_FAR: f64 = 2.5;
         /// The drop-off was very far from the address.
@@ -182,8 +183,10 @@ crate::parameters::table! {
         GATE: f64 = 0.08;
         /// The maximum for controlled passages.
         GATE_CAP: f64 = 0.20;
-        /// The points for each 50 m of backtracking.
-        BACKTRACKING_PER_50_M: f64 = 0.10;
+        /// The points for each [`BACKTRACKING_M`] of backtracking.
+        BACKTRACKING: f64 = 0.10;
+        /// The metres of backtracking that make one difficulty.
+        BACKTRACKING_M: f64 = 50.0;
         /// The maximum for backtracking.
         BACKTRACKING_CAP: f64 = 0.20;
         /// The points for each storey on foot.
@@ -206,6 +209,8 @@ crate::parameters::table! {
         ATTEMPT: f64 = 0.20;
         /// The maximum for visits to the door.
         ATTEMPT_CAP: f64 = 0.40;
+        /// Fewer points than this are no evidence: they round to 0.000.
+        POINTS_MIN: f64 = 0.0005;
     }
 
     /// The points that select the stay at the door.
@@ -229,6 +234,28 @@ crate::parameters::table! {
         /// The stay is a wait for an elevator.
         ELEVATOR: f64 = -1.5;
         /// A stay with fewer points than this is not at a door.
-        LEAST: f64 = 1.5;
+        POINTS_MIN: f64 = 1.5;
+        /// The stay is longer than that, and at most ten minutes long.
+        LONG: f64 = 0.5;
+    }
+
+    /// The points of `rightDoorstep`. They rank its evidence; nothing is decided by their sum.
+    pub(crate) mod doorstep {
+        /// The drop-off was at the address.
+        AT: f64 = 1.0;
+        /// The drop-off may have been at the address.
+        PERHAPS: f64 = 0.3;
+        /// The drop-off was beside the address.
+        BESIDE: f64 = -0.5;
+        /// The drop-off was at another address.
+        ELSEWHERE: f64 = -1.0;
+        /// No position of the drop-off is known.
+        UNKNOWN: f64 = 0.0;
+        /// The height fits the address's floor clearly better than any other.
+        RIGHT_FLOOR: f64 = 0.5;
+        /// The height is that of another floor.
+        WRONG_FLOOR: f64 = -1.0;
+        /// The height may as well be that of another floor.
+        UNCLEAR_FLOOR: f64 = -0.5;
     }
 }

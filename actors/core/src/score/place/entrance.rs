@@ -8,9 +8,9 @@ use porchlight_schema::event::{Event, EventType};
 use super::{Places, ascent};
 use crate::geo::Place;
 use crate::score::parameters::place::entrance::{
-    AGREE_MS, DECAY_LOOK_BACK_MS, GATE_ACCURACY_M, GATE_FIXES, HALL_MS, LAG_MS, PASSED_M,
-    REST_LEAST_MS, REST_MOST_MS, STOOD_ACCURACY_M, STOOD_M, USUAL_FIXES, USUAL_MS, WAIT_MOST_MS,
-    WALL_LEAST_M, WINDOW_VIEW_MS, WORSENED_LEAST_M, WORSENED_M, WORSENED_TIMES,
+    AFTER_FIX_MS, AGREE_MS, BEFORE_FOOT_MS, DECAY_LOOK_BACK_MS, GATE_ACCURACY_M, GATE_FIXES,
+    HALL_MS, LAG_MS, PASSED_M, REST_MS_MAX, REST_MS_MIN, STOOD_ACCURACY_M, STOOD_M, USUAL_FIXES,
+    USUAL_MS, WAIT_MS_MAX, WALL_M_MIN, WINDOW_VIEW_MS, WORSENED_M, WORSENED_M_MIN, WORSENED_TIMES,
 };
 use crate::score::scoring_context::{
     BodyState, FootPeriod, ScoringContext, body_state, event_end_ms, median, overlap_ms,
@@ -52,7 +52,7 @@ pub(crate) fn find(ctx: &ScoringContext<'_>, places: &Places) -> Option<Entrance
     if !(foot.from_ms..=foot.to_ms).contains(&until_ms) {
         return None;
     }
-    let from_ms = foot.from_ms.saturating_sub(5_000);
+    let from_ms = foot.from_ms.saturating_sub(BEFORE_FOOT_MS);
     let since_ms = last_outdoors_ms(ctx, foot, from_ms, until_ms);
     // An earlier attempt upstairs has its own gates and climbs.
     let is_second = climbs(ctx, from_ms).any(|climb| climb.1 <= since_ms);
@@ -163,9 +163,9 @@ fn decay_start_ms(
     let at_ms = match worsened {
         Some(fix) => fix.t_ms.saturating_sub(LAG_MS),
         // Reception ended without a warning: the last fix of a new place is the nearest sign.
-        None => fixes
-            .last()
-            .map_or(began_ms, |fix| fix.t_ms.saturating_add(1_000).min(began_ms)),
+        None => fixes.last().map_or(began_ms, |fix| {
+            fix.t_ms.saturating_add(AFTER_FIX_MS).min(began_ms)
+        }),
     };
     Some(at_ms.clamp(from_ms, until_ms))
 }
@@ -182,9 +182,9 @@ fn end_of_rest_ms(ctx: &ScoringContext<'_>, places: &Places, decay_ms: u32, befo
         stays.any(|stay| overlap_ms((stay.from_ms, stay.to_ms), rest) > 0)
     };
     let rests = rests(ctx, decay_ms)
-        .filter(|rest| rest.1.saturating_sub(rest.0) <= REST_MOST_MS)
+        .filter(|rest| rest.1.saturating_sub(rest.0) <= REST_MS_MAX)
         .filter(|&rest| !waits_inside(rest) && is_body_measured(ctx, rest.0, rest.1))
-        .map(|(from_ms, to_ms)| (from_ms.saturating_add(REST_LEAST_MS), to_ms));
+        .map(|(from_ms, to_ms)| (from_ms.saturating_add(REST_MS_MIN), to_ms));
     gates
         .map(|gate| (gate.0.saturating_sub(LAG_MS), gate.1))
         .chain(rests)
@@ -198,8 +198,8 @@ fn end_of_rest_ms(ctx: &ScoringContext<'_>, places: &Places, decay_ms: u32, befo
 /// Returns the rests about `t_ms`: the stays, and the time in which the body was still.
 fn rests(ctx: &ScoringContext<'_>, t_ms: u32) -> impl Iterator<Item = (u32, u32)> {
     let is_still = |window: &&Window| body_state(window) == BodyState::Still;
-    let before = ctx.windows(t_ms.saturating_sub(REST_MOST_MS), t_ms);
-    let after = ctx.windows(t_ms, t_ms.saturating_add(REST_MOST_MS));
+    let before = ctx.windows(t_ms.saturating_sub(REST_MS_MAX), t_ms);
+    let after = ctx.windows(t_ms, t_ms.saturating_add(REST_MS_MAX));
     let since = before.iter().rev().take_while(is_still).last();
     let until = after.iter().take_while(is_still).last();
     let still = since
@@ -215,7 +215,7 @@ fn worsened_m(ctx: &ScoringContext<'_>, t_ms: u32) -> f32 {
     let before = ctx.fixes(t_ms.saturating_sub(USUAL_MS), t_ms);
     let mut claims: Vec<f32> = before.iter().map(|fix| fix.accuracy_m).collect();
     median(&mut claims).map_or(WORSENED_M, |usual_m| {
-        (WORSENED_TIMES * usual_m).clamp(WORSENED_LEAST_M, WORSENED_M)
+        (WORSENED_TIMES * usual_m).clamp(WORSENED_M_MIN, WORSENED_M)
     })
 }
 
@@ -267,7 +267,7 @@ fn bad_spans(ctx: &ScoringContext<'_>) -> Vec<(u32, u32)> {
 fn wall_ms(ctx: &ScoringContext<'_>, event: &Event) -> Option<u32> {
     let to_ms = event_end_ms(event, ctx.end_ms).saturating_add(1);
     let fixes = ctx.fixes(event.t_start_ms, to_ms);
-    match fixes.iter().position(|fix| fix.accuracy_m >= WALL_LEAST_M) {
+    match fixes.iter().position(|fix| fix.accuracy_m >= WALL_M_MIN) {
         Some(0) => Some(event.t_start_ms),
         Some(index) => fixes.get(index).map(|fix| fix.t_ms),
         None => fixes.is_empty().then_some(event.t_start_ms),
@@ -391,7 +391,7 @@ fn entry_before_climb(
         .filter(|&t_ms| t_ms < until_ms)
         .min()?;
     let waited_ms = elevator_wait_start_ms(places, began_ms)
-        .map(|from_ms| from_ms.max(began_ms.saturating_sub(WAIT_MOST_MS)));
+        .map(|from_ms| from_ms.max(began_ms.saturating_sub(WAIT_MS_MAX)));
     let hall_ms = waited_ms
         .unwrap_or(began_ms)
         .min(began_ms)

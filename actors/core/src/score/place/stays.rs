@@ -11,9 +11,10 @@ use crate::geo::Place;
 use crate::score::MarkName;
 use crate::score::height::{Level, rise};
 use crate::score::parameters::place::stays::{
-    DOOR_LEAST_MS, ELEVATOR_WAIT_MS, FIDGET_MS, GATE_CONFIDENCE_LEAST, MARKED_LEAST_MS,
-    MARKED_SPAN_MS, MERGED_MS, MERGED_WALK_M, REVERSAL_M, SAME_FLOOR_M, STEPS_AWAY_MS, USUAL_MS,
-    WAY_TO_WAIT_MS,
+    DOOR_MS_MIN, ELEVATOR_WAIT_MS, FIDGET_MS, GATE_CONFIDENCE_MIN, LONG_MS, MARKED_MS_MIN,
+    MARKED_SPAN_MS, MERGED_MS, MERGED_WALK_M, NEAR_M_MIN, NEAR_SIGMAS, PARKED_AFTER_MS,
+    PARKED_BEFORE_MS, REVERSAL_M, RIDE_EARLY_MS, SAME_FLOOR_M, SEPARATED_MS, STEPS_AWAY_MS,
+    USUAL_MS, WAY_TO_WAIT_MS,
 };
 use crate::score::parameters::weights::stay as points;
 use crate::score::position::Estimate;
@@ -148,7 +149,7 @@ fn split_before_wait(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> 
     let parts = [(from_ms, longest.0), (longest.1, to_ms)];
     let both = parts
         .iter()
-        .all(|part| part.1.saturating_sub(part.0) >= MARKED_LEAST_MS);
+        .all(|part| part.1.saturating_sub(part.0) >= MARKED_MS_MIN);
     if both && longest.1 - longest.0 >= STEPS_AWAY_MS {
         parts.to_vec()
     } else {
@@ -215,7 +216,8 @@ pub(crate) fn are_separated(
     let between = (stay.to_ms.min(t_ms), stay.from_ms.max(t_ms));
     ctx.timeline.iter().any(|event| {
         types.contains(&event.event_type)
-            && overlap_ms((event.t_start_ms, event_end_ms(event, ctx.end_ms)), between) > 1_000
+            && overlap_ms((event.t_start_ms, event_end_ms(event, ctx.end_ms)), between)
+                > SEPARATED_MS
     })
 }
 
@@ -227,7 +229,7 @@ pub(crate) fn best(ctx: &ScoringContext<'_>, stays: &[Stay]) -> Option<usize> {
         let candidates = stays
             .iter()
             .enumerate()
-            .filter(|(_, stay)| stay.points >= points::LEAST && is_candidate(stay));
+            .filter(|(_, stay)| stay.points >= points::POINTS_MIN && is_candidate(stay));
         let by_length = |a: &Stay, b: &Stay| a.length_ms().cmp(&b.length_ms());
         candidates
             .max_by(|(_, a), (_, b)| a.points.total_cmp(&b.points).then(by_length(a, b)))
@@ -279,7 +281,7 @@ fn is_passage(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bool {
     let span = (stay.from_ms, stay.to_ms);
     let gate = ctx.events(EventType::Gate).any(|event| {
         let overlap = overlap_ms((event.t_start_ms, event_end_ms(event, ctx.end_ms)), span);
-        let is_likely = event.confidence.as_probability() >= GATE_CONFIDENCE_LEAST;
+        let is_likely = event.confidence.as_probability() >= GATE_CONFIDENCE_MIN;
         is_likely && overlap > 0 && u64::from(overlap) * 2 >= u64::from(stay.length_ms())
     });
     (gate && !is_turning_point(ctx, stay, all)) || waits_for_elevator(ctx, stay, all)
@@ -329,7 +331,7 @@ fn waits_for_elevator(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> bo
         && all.iter().any(|other| {
             other.from_ms > ride_ms
                 && other.to_ms < stay.from_ms
-                && other.length_ms() >= DOOR_LEAST_MS
+                && other.length_ms() >= DOOR_MS_MIN
                 && (other.length_ms() > stay.length_ms()
                     || walked_ms(ctx, (other.to_ms, stay.from_ms)) >= WAY_TO_WAIT_MS)
         })
@@ -352,7 +354,7 @@ pub(crate) fn walked_ms(ctx: &ScoringContext<'_>, span: (u32, u32)) -> u32 {
 /// Returns whether a ride begins about `t_ms`.
 fn ends_in_ride(ctx: &ScoringContext<'_>, t_ms: u32) -> bool {
     ctx.events(EventType::Elevator).any(|ride| {
-        ride.t_start_ms.saturating_add(2_000) >= t_ms
+        ride.t_start_ms.saturating_add(RIDE_EARLY_MS) >= t_ms
             && ride.t_start_ms <= t_ms.saturating_add(ELEVATOR_WAIT_MS)
     })
 }
@@ -367,12 +369,13 @@ fn points_of(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> f64 {
     }
     if USUAL_MS.contains(&stay.length_ms()) {
         sum += points::LENGTH;
-    } else if stay.length_ms() <= 600_000 {
-        sum += points::LENGTH / 2.0;
+    } else if stay.length_ms() <= LONG_MS {
+        sum += points::LONG;
     }
     if let Some(estimate) = stay.estimate {
         let (distance_m, sigma_m) = ctx.offset_from_address(estimate);
-        sum += points::NEAR * (1.0 - f64::from(distance_m / (3.0 * sigma_m).max(50.0))).max(0.0);
+        sum += points::NEAR
+            * (1.0 - f64::from(distance_m / (NEAR_SIGMAS * sigma_m).max(NEAR_M_MIN))).max(0.0);
     }
     let foot = super::foot_period_at(ctx, stay.from_ms);
     let before = foot.and_then(|foot| ctx.level_before(foot));
@@ -399,8 +402,8 @@ fn points_of(ctx: &ScoringContext<'_>, stay: &Stay, all: &[Stay]) -> f64 {
 pub(crate) fn origin(ctx: &ScoringContext<'_>, foot: FootPeriod) -> Option<Place> {
     let parked_ms = foot.parked_ms.unwrap_or(foot.from_ms);
     let estimate = ctx.estimate(
-        parked_ms.saturating_sub(5_000),
-        foot.from_ms.saturating_add(2_000),
+        parked_ms.saturating_sub(PARKED_BEFORE_MS),
+        foot.from_ms.saturating_add(PARKED_AFTER_MS),
     )?;
     Some(estimate.place)
 }

@@ -5,7 +5,7 @@ use porchlight_schema::event::{Direction, EventType, Metadata};
 
 use super::ascent;
 use crate::score::parameters::place::stays::SAME_FLOOR_M;
-use crate::score::parameters::place::upstairs::{FLOOR_M_MIN, GAP_MS, LEAST_MS, RESTS_LEAST_MS};
+use crate::score::parameters::place::upstairs::{FLOOR_M_MIN, GAP_MS, RESTS_MS_MIN, STAY_MS_MIN};
 use crate::score::scoring_context::{
     BodyState, FootPeriod, ScoringContext, body_state, event_end_ms,
 };
@@ -47,7 +47,7 @@ pub(super) fn time_on_farthest_floor(
             span.0 = level.t_ms;
         }
     }
-    (span.1 - span.0 >= LEAST_MS).then_some(span)
+    (span.1 - span.0 >= STAY_MS_MIN).then_some(span)
 }
 
 /// Returns the longest rest between a climb and the next one in the other direction, on another
@@ -76,12 +76,12 @@ pub(super) fn rest_at_turn(ctx: &ScoringContext<'_>, foot: FootPeriod) -> Option
         .max_by_key(|rest| rest.1 - rest.0)
 }
 
-/// Returns the longest time in which the body was still, at least [`RESTS_LEAST_MS`].
+/// Returns the longest time in which the body was still, at least [`RESTS_MS_MIN`].
 fn longest_rest(ctx: &ScoringContext<'_>, (from_ms, to_ms): (u32, u32)) -> Option<(u32, u32)> {
     let windows = ctx.windows(from_ms, to_ms);
     let rests = windows.split(|window| body_state(window) != BodyState::Still);
     rests
         .filter_map(|rest| Some((rest.first()?.t_ms, rest.last()?.end_ms())))
-        .filter(|rest| rest.1 - rest.0 >= RESTS_LEAST_MS)
+        .filter(|rest| rest.1 - rest.0 >= RESTS_MS_MIN)
         .max_by_key(|rest| rest.1 - rest.0)
 }

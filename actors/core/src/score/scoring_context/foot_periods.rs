@@ -6,7 +6,7 @@ use super::{event_end_ms, overlap_ms, silences};
 use crate::score::ScoreInput;
 use crate::score::parameters::door::attempts::LEFT_M;
 use crate::score::parameters::place::scene::{
-    AT_DRIVE_MS, BEGIN_WALK_MS, MARKED_AWAY_M, ON_FOOT_LEAST_MS,
+    AT_DRIVE_MS, BEGIN_WALK_MS, MARKED_AWAY_M, ON_FOOT_MS_MIN,
 };
 use crate::score::position::{Estimate, mean_of};
 use crate::window::Fix;
@@ -91,7 +91,7 @@ fn foot_period_of(period: &Period<'_, '_>, end_ms: u32) -> Option<FootPeriod> {
         EventType::Walking => first.t_start_ms,
         _ => period.parked_ms.unwrap_or(0).min(first.t_start_ms),
     };
-    (total_ms >= ON_FOOT_LEAST_MS).then_some(FootPeriod {
+    (total_ms >= ON_FOOT_MS_MIN).then_some(FootPeriod {
         from_ms,
         to_ms,
         parked_ms: period.parked_ms,

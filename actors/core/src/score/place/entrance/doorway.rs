@@ -8,9 +8,10 @@
 //! with these.
 
 use crate::score::parameters::place::doorway::{
-    AROUND_MS, GATE_GAIN, GATE_NEAR_MS, HALL_MOST, HALL_MS, HALL_SPREAD_MS, LEAP_FROM, LEAP_GAIN,
-    LEAP_MOST, LEVEL_CHANGE_M, LEVEL_SEC, NOISE_LEAST_M, NOISE_SEC, PAUSE_GAIN, PAUSE_SHARE,
-    PLACED_MOST, PLACED_MS, RESUMED_SHARE, STEP_FROM, STEP_GAIN, STEP_MOST,
+    AROUND_MS, GAIT_AFTER_SEC, GAIT_BEFORE_SEC, GAIT_SEC_MIN, GATE_GAIN, GATE_NEAR_MS, HALL_MAX,
+    HALL_MS, HALL_SPREAD_MS, LEAP_FROM, LEAP_GAIN, LEAP_MAX, LEVEL_CHANGE_M, LEVEL_NOISE_SHARE,
+    LEVEL_SEC, LEVEL_SEC_MIN, NOISE_M_MIN, NOISE_SEC, NOISE_STEPS_MIN, NORMAL_MEDIAN, PAUSE_GAIN,
+    PAUSE_SHARE, PLACED_MAX, PLACED_MS, RESUMED_SHARE, STEP_FROM, STEP_GAIN, STEP_MAX,
 };
 use crate::score::scoring_context::{BodyState, ScoringContext, body_state, median};
 use crate::window::WINDOW_MS;
@@ -65,11 +66,11 @@ pub(super) fn likeliest_ms(
 fn sign_cost(signs: &Signs, t_ms: u32) -> f32 {
     let placed = signs.placed_ms.iter();
     let mut cost: f32 = placed
-        .map(|placed_ms| (placed_ms.abs_diff(t_ms) as f32 / PLACED_MS).min(PLACED_MOST))
+        .map(|placed_ms| (placed_ms.abs_diff(t_ms) as f32 / PLACED_MS).min(PLACED_MAX))
         .sum();
     if let Some(foot_ms) = signs.foot_of_climb_ms {
         let off = (foot_ms as f32 - t_ms as f32 - HALL_MS) / HALL_SPREAD_MS;
-        cost += (0.5 * off * off).min(HALL_MOST);
+        cost += (0.5 * off * off).min(HALL_MAX);
     }
     if signs.is_gate(t_ms) {
         cost -= GATE_GAIN;
@@ -80,15 +81,15 @@ fn sign_cost(signs: &Signs, t_ms: u32) -> f32 {
 /// Returns the usual spread of the acceleration on the walk around `t_ms`.
 fn usual_gait(ctx: &ScoringContext<'_>, t_ms: u32) -> Option<f32> {
     let windows = ctx.windows(
-        t_ms.saturating_sub(20 * WINDOW_MS),
-        t_ms.saturating_add(10 * WINDOW_MS),
+        t_ms.saturating_sub(GAIT_BEFORE_SEC * WINDOW_MS),
+        t_ms.saturating_add(GAIT_AFTER_SEC * WINDOW_MS),
     );
     let mut spreads: Vec<f32> = windows
         .iter()
         .filter(|window| body_state(window) == BodyState::Moving)
         .filter_map(|window| Some(window.motion?.accel_std))
         .collect();
-    (spreads.len() > 5).then(|| median(&mut spreads))?
+    (spreads.len() >= GAIT_SEC_MIN).then(|| median(&mut spreads))?
 }
 
 /// Returns the gain of a second in which a pause ends, or after the end of a pause in the second
@@ -130,24 +131,23 @@ fn air_gain(ctx: &ScoringContext<'_>, t_ms: u32) -> f32 {
         .zip(lately.iter().skip(1))
         .map(|(a, b)| (a - b).abs())
         .collect();
-    if steps.len() < 5 {
+    if steps.len() < NOISE_STEPS_MIN {
         return 0.0;
     }
     let Some(usual_m) = median(&mut steps) else {
         return 0.0;
     };
-    // The median absolute difference of two normal values is 0.95 of their standard deviation.
-    let noise_m = (usual_m / 0.95).max(NOISE_LEAST_M);
-    let step = (after_m - before_m).abs() / (noise_m * 0.7 + LEVEL_CHANGE_M);
+    let noise_m = (usual_m / NORMAL_MEDIAN).max(NOISE_M_MIN);
+    let step = (after_m - before_m).abs() / (noise_m * LEVEL_NOISE_SHARE + LEVEL_CHANGE_M);
     let leap_m = heights(t_ms, next_ms + WINDOW_MS)
         .iter()
         .map(|height_m| (height_m - before_m).abs())
         .fold(0.0, f32::max);
-    STEP_GAIN * (step - STEP_FROM).clamp(0.0, STEP_MOST)
-        + LEAP_GAIN * (leap_m / noise_m - LEAP_FROM).clamp(0.0, LEAP_MOST)
+    STEP_GAIN * (step - STEP_FROM).clamp(0.0, STEP_MAX)
+        + LEAP_GAIN * (leap_m / noise_m - LEAP_FROM).clamp(0.0, LEAP_MAX)
 }
 
-/// Returns the mean of at least three values.
+/// Returns the mean of at least [`LEVEL_SEC_MIN`] values.
 fn mean(values: &[f32]) -> Option<f32> {
-    (values.len() >= 3).then(|| values.iter().sum::<f32>() / values.len() as f32)
+    (values.len() >= LEVEL_SEC_MIN).then(|| values.iter().sum::<f32>() / values.len() as f32)
 }

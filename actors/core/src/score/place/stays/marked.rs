@@ -1,6 +1,6 @@
 //! Adds the stay at a mark of the drop-off, if no stop was detected there.
 
-use super::{FIDGET_MS, MARKED_LEAST_MS, MARKED_SPAN_MS, Stay, nearest, stay};
+use super::{FIDGET_MS, MARKED_MS_MIN, MARKED_SPAN_MS, Stay, nearest, stay};
 use crate::score::place::foot_period_at;
 use crate::score::scoring_context::{BodyState, ScoringContext, body_state, overlap_ms};
 use crate::window::WINDOW_MS;
@@ -45,7 +45,7 @@ pub(crate) fn add_marked(ctx: &ScoringContext<'_>, stays: &mut Vec<Stay>, at_ms:
     let is_known = stays
         .iter()
         .any(|stay| overlap_ms((stay.from_ms, stay.to_ms), (from_ms, to_ms)) > 0);
-    if !is_known && to_ms.saturating_sub(from_ms) >= MARKED_LEAST_MS {
+    if !is_known && to_ms.saturating_sub(from_ms) >= MARKED_MS_MIN {
         stays.push(stay(ctx, from_ms, to_ms));
         stays.sort_by_key(|stay| (stay.from_ms, stay.to_ms));
     }

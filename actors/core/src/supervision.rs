@@ -1,6 +1,5 @@
 //! Supervision of actors: after a panic the actor is rebuilt from the store after a pause, a
-//! limited number of times; then the batch at fault is quarantined. This module only decides; the
-//! registry acts.
+//! limited number of times; then the batch at fault is quarantined. The shell performs both.
 
 use std::time::Duration;
 

@@ -3,24 +3,27 @@
 //! A phone that was offline sends many batches of an ended session one after the other. A score
 //! after each of them would repeat nearly all of the work, and a tenant whose phones all do so
 //! would take the processors from the others.
+//!
+//! Times are milliseconds of a monotonic clock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
     LATE_SCORES_APART_MAX_MS, LATE_SCORES_APART_MS, LATE_SCORES_PER_TENANT_PER_SEC,
 };
-use tokio::time::Instant;
+
+/// The shortest time between two scores of one tenant.
+const SCORE_INTERVAL_MS: u64 = 1_000 / LATE_SCORES_PER_TENANT_PER_SEC as u64;
 
 /// The sessions of one tenant that have received telemetry late.
 #[derive(Debug, Default)]
-pub(super) struct LateSessions {
+pub struct LateSessions {
     sessions: BTreeMap<SessionId, Late>,
     /// The keys of `sessions`, by the time of their next step.
-    steps: BTreeSet<(Instant, SessionId)>,
-    /// The earliest time of the next score.
-    free_at: Option<Instant>,
+    steps: BTreeSet<(u64, SessionId)>,
+    /// The earliest time of the next score; 0 before the first.
+    free_at_ms: u64,
 }
 
 /// A session that has received telemetry late.
@@ -28,45 +31,45 @@ pub(super) struct LateSessions {
 struct Late {
     /// The time of its next step: it is scored, or forgotten if no batch has arrived since its last
     /// score.
-    step_at: Instant,
+    step_at_ms: u64,
     /// The time between its next score and the one after it.
-    apart: Duration,
+    apart_ms: u64,
     /// Whether a batch has arrived since the last score.
     is_unscored: bool,
 }
 
 /// The next step of a tenant's sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
     /// Score this session, then ask for the next step.
     Score(SessionId),
     /// There is nothing to do before this time, unless another batch arrives.
-    Wait(Instant),
+    Wait(u64),
     /// All late telemetry is scored.
     End,
 }
 
 impl LateSessions {
     /// Records that a batch of an ended session has arrived.
-    pub(super) fn arrive(&mut self, session_id: SessionId, now: Instant) {
+    pub fn arrive(&mut self, session_id: SessionId, now_ms: u64) {
         let late = self.sessions.entry(session_id).or_insert(Late {
-            step_at: now,
-            apart: Duration::from_millis(LATE_SCORES_APART_MS),
+            step_at_ms: now_ms,
+            apart_ms: LATE_SCORES_APART_MS,
             is_unscored: true,
         });
         late.is_unscored = true;
-        self.steps.insert((late.step_at, session_id));
+        self.steps.insert((late.step_at_ms, session_id));
     }
 
     /// Returns the next step.
-    pub(super) fn step(&mut self, now: Instant) -> Step {
-        while let Some((step_at, session_id)) = self.steps.first().copied() {
-            let step_at = step_at.max(self.free_at.unwrap_or(step_at));
-            if step_at > now {
-                return Step::Wait(step_at);
+    pub fn step(&mut self, now_ms: u64) -> Step {
+        while let Some((step_at_ms, session_id)) = self.steps.first().copied() {
+            let step_at_ms = step_at_ms.max(self.free_at_ms);
+            if step_at_ms > now_ms {
+                return Step::Wait(step_at_ms);
             }
             self.steps.pop_first();
-            if self.perform(session_id, now) {
+            if self.perform(session_id, now_ms) {
                 return Step::Score(session_id);
             }
         }
@@ -74,13 +77,14 @@ impl LateSessions {
     }
 
     /// Returns the number of sessions that have received telemetry since their last score.
-    pub(super) fn unscored(&self) -> usize {
+    #[must_use]
+    pub fn unscored(&self) -> usize {
         let is_unscored = |late: &&Late| late.is_unscored;
         self.sessions.values().filter(is_unscored).count()
     }
 
     /// Performs the step of a session. Returns whether it is to be scored; if not, it is forgotten.
-    fn perform(&mut self, session_id: SessionId, now: Instant) -> bool {
+    fn perform(&mut self, session_id: SessionId, now_ms: u64) -> bool {
         let Some(late) = self.sessions.get_mut(&session_id) else {
             return false;
         };
@@ -88,14 +92,13 @@ impl LateSessions {
             self.sessions.remove(&session_id);
             return false;
         }
-        let longest = Duration::from_millis(LATE_SCORES_APART_MAX_MS);
         *late = Late {
-            step_at: now + late.apart,
-            apart: (late.apart * 2).min(longest),
+            step_at_ms: now_ms + late.apart_ms,
+            apart_ms: (late.apart_ms * 2).min(LATE_SCORES_APART_MAX_MS),
             is_unscored: false,
         };
-        self.steps.insert((late.step_at, session_id));
-        self.free_at = Some(now + Duration::from_secs(1) / LATE_SCORES_PER_TENANT_PER_SEC);
+        self.steps.insert((late.step_at_ms, session_id));
+        self.free_at_ms = now_ms + SCORE_INTERVAL_MS;
         true
     }
 }
@@ -113,16 +116,14 @@ mod tests {
     /// Performs the steps for `seconds` while a batch of each session arrives every 100 ms. Returns
     /// the number of scores of each session.
     fn scores(late: &mut LateSessions, sessions: &[SessionId], seconds: u64) -> Vec<usize> {
-        let begin = Instant::now();
         let mut scored = Vec::new();
-        for ms in 0..seconds * 1_000 {
-            let now = begin + Duration::from_millis(ms);
-            if ms.is_multiple_of(100) {
+        for now_ms in 0..seconds * 1_000 {
+            if now_ms.is_multiple_of(100) {
                 for session_id in sessions {
-                    late.arrive(*session_id, now);
+                    late.arrive(*session_id, now_ms);
                 }
             }
-            while let Step::Score(session_id) = late.step(now) {
+            while let Step::Score(session_id) = late.step(now_ms) {
                 scored.push(session_id);
             }
         }
@@ -133,15 +134,14 @@ mod tests {
     #[test]
     fn one_late_batch_is_scored_at_once() {
         let mut late = LateSessions::default();
-        let now = Instant::now();
-        late.arrive(session(1), now);
-        assert_eq!(late.step(now), Step::Score(session(1)));
-        let Step::Wait(until) = late.step(now) else {
+        late.arrive(session(1), 7);
+        assert_eq!(late.step(7), Step::Score(session(1)));
+        let Step::Wait(until_ms) = late.step(7) else {
             panic!("the session is forgotten too early");
         };
-        assert_eq!(late.step(until), Step::End);
-        late.arrive(session(1), until);
-        assert_eq!(late.step(until), Step::Score(session(1)));
+        assert_eq!(late.step(until_ms), Step::End);
+        late.arrive(session(1), until_ms);
+        assert_eq!(late.step(until_ms), Step::Score(session(1)));
     }
 
     #[test]
@@ -149,12 +149,12 @@ mod tests {
         let mut late = LateSessions::default();
         // Scores at 0, 0.5, 1.5, 3.5, and then every 4 s.
         assert_eq!(scores(&mut late, &[session(1)], 60), [18]);
-        let mut now = Instant::now() + Duration::from_secs(3_600);
+        let mut now_ms = 3_600_000;
         let mut scored = 0;
         loop {
-            match late.step(now) {
+            match late.step(now_ms) {
                 Step::Score(_) => scored += 1,
-                Step::Wait(until) => now = until,
+                Step::Wait(until_ms) => now_ms = until_ms,
                 Step::End => break,
             }
         }

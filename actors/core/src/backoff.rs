@@ -1,0 +1,62 @@
+//! Computes the pauses between attempts at an operation that fails repeatedly.
+
+use std::time::Duration;
+
+/// The failures of one operation, and the pause that follows from their number. Each pause is twice
+/// as long as the previous one, up to a maximum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    first_ms: u64,
+    max_ms: u64,
+    failures: u32,
+}
+
+impl Backoff {
+    /// Returns a backoff without failures, whose first pause is `first_ms` and whose longest one is
+    /// `max_ms`.
+    #[must_use]
+    pub const fn new(first_ms: u64, max_ms: u64) -> Self {
+        Self {
+            first_ms,
+            max_ms,
+            failures: 0,
+        }
+    }
+
+    /// Returns the number of failures.
+    #[must_use]
+    pub const fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Records a failure, and returns the pause before the next attempt.
+    pub fn on_failure(&mut self) -> Duration {
+        let factor = 1_u64.checked_shl(self.failures).unwrap_or(u64::MAX);
+        self.failures = self.failures.saturating_add(1);
+        Duration::from_millis(self.first_ms.saturating_mul(factor).min(self.max_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pause_is_twice_as_long_up_to_the_maximum() {
+        let mut backoff = Backoff::new(200, 5_000);
+        let pauses_ms = [200, 400, 800, 1_600, 3_200, 5_000, 5_000];
+        for (failures, ms) in (1..).zip(pauses_ms) {
+            assert_eq!(backoff.on_failure(), Duration::from_millis(ms));
+            assert_eq!(backoff.failures(), failures);
+        }
+    }
+
+    #[test]
+    fn any_number_of_failures_has_a_pause() {
+        let mut backoff = Backoff::new(200, 30_000);
+        for _ in 0..1_000 {
+            assert!(backoff.on_failure() <= Duration::from_secs(30));
+        }
+        assert_eq!(backoff.on_failure(), Duration::from_secs(30));
+    }
+}
