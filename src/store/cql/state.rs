@@ -1,11 +1,14 @@
 //! A session's state: its end, its official insight, its number of messages. A change raises the
 //! state's version in one lightweight transaction and carries the copies that remain to be written.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use porchlight_ports::{Covered, MessageBody, StoreError, StoreResult};
+use porchlight_ports::{Covered, MessageBody, PodRow, StoreError, StoreResult};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::later;
 use porchlight_schema::message::Message;
@@ -162,6 +165,13 @@ impl State {
             change: random_tag(),
             changed_at: Some(now),
         }
+    }
+
+    /// Returns whether the session has ended and its insight does not cover this PoD.
+    pub(super) fn lacks_pod(&self, pod: &PodRow) -> bool {
+        let covered = self.insight.map(|official| official.covered);
+        let covered = covered.and_then(|covered| covered.pod_received_at);
+        self.end.is_some() && covered != Some(pod.received_at)
     }
 
     /// Returns the state without learned rows, which contain facts of other couriers' sessions, or

@@ -16,7 +16,7 @@ use crate::fixtures::{T0, end_at, insight, message, new_session, put_endpoint, s
 const PLACE: [u8; 32] = [9; 32];
 const OTHERS: &[u8] = b"an entrance that another courier used";
 
-async fn connect(keyspace: &str) -> Session {
+pub async fn connect(keyspace: &str) -> Session {
     let node = &CqlServer::get().unwrap().nodes[0];
     let session = SessionBuilder::new()
         .known_node(node)
