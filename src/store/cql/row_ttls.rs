@@ -22,6 +22,8 @@ const _: () = assert!(
 /// The shortest time after which the row of a slot is written again, in seconds. It applies if the database can keep
 /// no row as long as configured, so that slots outlive nothing.
 const SLOT_RENEWAL_SEC_MIN: i32 = 3_600;
+/// The time by which a row of a session outlives the session's own row if it is written again late, in seconds.
+const AFTER_SEC: i32 = 3_600;
 /// The shortest time to live of a row, in seconds.
 const TTL_SEC_MIN: i64 = 60;
 /// The longest time to live that both databases accept, in seconds: twenty years.
@@ -70,6 +72,12 @@ impl RowTtls {
             outbox: seconds(OUTBOX_TTL),
             idempotency: seconds(idempotency + EXTRA_TTL / 24),
         }
+    }
+
+    /// Returns the time to live of a row that must expire soon after one that has `left_sec` left; `None`: never.
+    pub(super) fn after(&self, left_sec: Option<i32>) -> i32 {
+        let left_sec = left_sec.unwrap_or(self.retained);
+        left_sec.saturating_add(AFTER_SEC).min(self.retained)
     }
 
     /// Returns the time after which a process that writes rows into a slot writes the slot's own row again: half of

@@ -1,6 +1,7 @@
 //! Tests of the decisions about a session's state.
 
-use porchlight_schema::session::{EndReason, Pod, PodType};
+use porchlight_schema::message::MessageEvent;
+use porchlight_schema::session::{EndReason, Env, Pod, PodType, Tenant};
 
 use super::*;
 
@@ -41,4 +42,27 @@ fn a_pod_that_no_insight_covers_leaves_an_ended_session_to_be_scored() {
     }
     assert!(!ended(covering(Some(pod.received_at))).lacks_pod(&pod));
     assert!(!State::imported(None, None, 1).lacks_pod(&pod));
+}
+
+#[test]
+fn a_removed_message_is_dropped_from_the_state_and_nothing_else_is() {
+    let session_id = SessionId::new(T0, 1);
+    let message = Message {
+        id: MessageId::derived(T0, session_id, 1),
+        tenant: Tenant {
+            organization_id: porchlight_schema::ids::OrganizationId::new(T0, 1),
+            env: Env::Sandbox,
+        },
+        session_id,
+        number: 1,
+        event: MessageEvent::InsightUpdated,
+        created_at: T0,
+        body: "{}".into(),
+    };
+    let mut state = ended(None);
+    state.pending.learned = vec![([7; 32], vec![7])];
+    let without = state.clone();
+    assert_eq!(state.clone().without_message(), None);
+    state.pending.message = Some((message, EndpointId::new(T0, 1)));
+    assert_eq!(state.without_message(), Some(without));
 }
