@@ -242,7 +242,7 @@ impl Inner {
         self.caches
             .journal_heads
             .change(&session_id, |head| head.ended = true);
-        self.perform_with_retries("a session's end", move |inner| {
+        self.perform_with_retries("a session's end", session_id, move |inner| {
             let state = state.clone();
             async move { inner.finish_end(session_id, &state).await }
         })
