@@ -383,6 +383,9 @@ pub const RECONCILES_AT_ONCE_MAX: usize = 64;
 /// Maximum number of sessions that a node restores at the same time after it has claimed their
 /// shards.
 pub const RESTORES_AT_ONCE_MAX: usize = 64;
+/// Maximum number of sessions whose end or insight is stored and whose copies a process still retries
+/// to write. The copies of further sessions are left to the scan for marks.
+pub const STORE_ACTIONS_RETRIED_MAX: usize = 4_096;
 /// Maximum number of sessions in progress that one statement looks up when a node claims shards.
 /// The database refuses statements that name far more rows, or warns of them.
 pub const LIVE_LOOKED_UP_TOGETHER_MAX: usize = 32;

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
 
 use porchlight_core::ownership::{MonotonicMs, NodeName};
 use porchlight_ports::Ownership;
 use porchlight_schema::ids::Shard;
 use porchlight_schema::limits::SHARDS;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Notify;
 
 /// The owners and members as last read from the store.
@@ -19,15 +19,26 @@ struct LastRead {
     members: Vec<NodeName>,
 }
 
+/// Returns the milliseconds since the machine started. Unlike [`std::time::Instant`], this clock also
+/// advances while the machine is suspended, during which other nodes may take over its shards.
+fn boot_ms() -> u64 {
+    let time = clock_gettime(ClockId::Boottime);
+    let (sec, ms) = (
+        time.tv_sec.unsigned_abs(),
+        time.tv_nsec.unsigned_abs() / 1_000_000,
+    );
+    sec.saturating_mul(1_000).saturating_add(ms)
+}
+
 /// This node's view of ownership.
 ///
 /// Actors check it before every action. Each check compares the lease's end with the clock, so a
-/// process that was suspended does not act after it resumes.
+/// process that was suspended, alone or with its machine, does not act after it resumes.
 #[derive(Debug)]
 pub struct OwnershipView {
     me: NodeName,
-    /// The origin of this process's monotonic clock.
-    origin: Instant,
+    /// The origin of [`Self::now`], in milliseconds since the machine started.
+    origin_ms: u64,
     /// The generation in which this node acts, indexed by shard; 0 if it does not act.
     acting: [AtomicU64; SHARDS],
     /// The end of the lease, in milliseconds of [`Self::now`].
@@ -42,7 +53,7 @@ impl OwnershipView {
     pub fn new(me: NodeName) -> Self {
         Self {
             me,
-            origin: Instant::now(),
+            origin_ms: boot_ms(),
             acting: [const { AtomicU64::new(0) }; SHARDS],
             lease_end_ms: AtomicU64::new(0),
             last_read: RwLock::default(),
@@ -56,11 +67,10 @@ impl OwnershipView {
         &self.me
     }
 
-    /// Returns the time on this process's monotonic clock.
+    /// Returns the time on this process's monotonic clock, which includes suspensions of the machine.
     #[must_use]
     pub fn now(&self) -> MonotonicMs {
-        let ms = self.origin.elapsed().as_millis();
-        MonotonicMs(u64::try_from(ms).unwrap_or(u64::MAX))
+        MonotonicMs(boot_ms().saturating_sub(self.origin_ms))
     }
 
     /// Returns the owner of a shard as far as this node knows, which may be this node. Returns
@@ -155,6 +165,25 @@ impl Ownership for OwnershipView {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lease_is_measured_by_the_clock_that_includes_suspensions() {
+        // The kernel reports the time since the start of the machine, suspensions included.
+        let uptime_ms = || {
+            let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+            let sec: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+            (sec * 1_000.0) as u64
+        };
+        let (before, read, after) = (uptime_ms(), boot_ms(), uptime_ms());
+        // It is reported in hundredths of a second.
+        assert!(
+            (before..=after + 10).contains(&read),
+            "{before} {read} {after}"
+        );
+        let view = OwnershipView::new(NodeName("a:1".to_owned()));
+        let first = view.now();
+        assert!(first.0 < 60_000 && view.now() >= first);
+    }
 
     #[test]
     fn a_node_acts_during_its_lease_and_knows_all_members() {

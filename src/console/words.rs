@@ -43,7 +43,7 @@ pub(super) fn cause(cause: Cause) -> (&'static str, &'static str) {
         ),
         Cause::Internal => (
             "Internal error",
-            "You need not do anything: this attempt does not count and will be repeated.",
+            "The fault is on our side, so this attempt does not count. It is repeated, unless the stored message is damaged.",
         ),
     }
 }
@@ -54,7 +54,9 @@ pub(super) fn status(status: DeliveryStatus) -> &'static str {
         DeliveryStatus::Pending => "Queued, not sent yet.",
         DeliveryStatus::Retrying => "Failed; will be retried automatically.",
         DeliveryStatus::Delivered => "Your endpoint accepted it.",
-        DeliveryStatus::Failed => "All six attempts failed. It will not be retried automatically.",
+        DeliveryStatus::Failed => {
+            "All six attempts failed, or the stored message is damaged. It will not be retried automatically."
+        }
         DeliveryStatus::Superseded => "Replaced by a newer insight for this session.",
         DeliveryStatus::Cancelled => {
             "The webhook was deleted before this was sent, or it was held for more than 7 days."

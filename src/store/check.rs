@@ -5,16 +5,19 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use porchlight_core::webhook::changes_without_body;
 use porchlight_ports::{StoreError, StoreResult};
+use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::CHECK_DAMAGED_ROWS_MAX;
 use porchlight_schema::privacy::hex;
 use serde::{Deserialize, Serialize};
 
+use super::damage::{readable, skipped};
 use super::engine::{Engine, EngineError, KeyRange, Order, Space};
 use super::local::LocalStore;
 use super::quarantine::{self, QUARANTINE_FILE};
 use super::record;
-use super::tables::{journal, kinds};
+use super::tables::{endpoints, journal, kinds, messages, outbox, sessions};
 use super::txn::Txn;
 
 /// The number of rows read from the engine per page.
@@ -249,13 +252,36 @@ fn remove_if_damaged(txn: &mut Txn<'_>, space: Space, key: Vec<u8>) -> StoreResu
         Ok(None) => return Ok(false),
         Ok(Some(payload)) => kinds::verify(space, &key, &payload).is_err(),
     };
-    if is_damaged {
-        match (space, kinds::session(&key)) {
-            (Space::Journal, Some(session_id)) => journal::remove_damaged(txn, session_id, key)?,
-            _ => txn.delete(space, key),
-        }
+    if !is_damaged {
+        return Ok(false);
     }
-    Ok(is_damaged)
+    if let (Space::State, Some((session_id, number))) = (space, messages::place_in(&key)) {
+        end_without_body(txn, session_id, number)?;
+    }
+    match (space, kinds::session(&key)) {
+        (Space::Journal, Some(session_id)) => journal::remove_damaged(txn, session_id, key)?,
+        _ => txn.delete(space, key),
+    }
+    Ok(true)
+}
+
+/// Ends a waiting message whose damaged body is removed, with all rows that list it. If the message
+/// cannot be found, its endpoint's machine ends it when its turn comes.
+fn end_without_body(txn: &mut Txn<'_>, session_id: SessionId, number: u32) -> StoreResult<()> {
+    let start = sessions::start_of(txn.as_read(), session_id);
+    let Some(start) = readable(start, session_id, "the session of a message")? else {
+        return Ok(());
+    };
+    let endpoint = endpoints::find(txn.as_read(), start.tenant);
+    let Some(endpoint) = skipped(endpoint, "a webhook")? else {
+        return Ok(());
+    };
+    let waiting = outbox::waiting(txn.as_read(), endpoint.id, session_id)?;
+    let message = waiting.iter().find(|message| message.number == number);
+    let Some(change) = message.map(|message| changes_without_body(&waiting, *message, None)) else {
+        return Ok(());
+    };
+    outbox::commit(txn, start.tenant, endpoint.id, session_id, change).map(drop)
 }
 
 /// Appends a damaged row durably to the file: kind, id, space, key, value and reason, separated by

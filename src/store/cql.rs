@@ -64,6 +64,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use porchlight_ports::{Clock, Ownership, SingleNode, StoreError, StoreResult};
+use porchlight_schema::limits::STORE_ACTIONS_RETRIED_MAX;
+use tokio::sync::Semaphore;
 
 pub use counts::StatementCounts;
 pub use import::{ImportedMessage, ImportedSession};
@@ -136,6 +138,8 @@ struct Inner {
     /// Deadline for operations of one session or message.
     operation_timeout: Duration,
     on_durable: OnDurable,
+    /// Permits for actions that failed and are being retried.
+    retry_permits: Arc<Semaphore>,
     closed: AtomicBool,
     in_flight: AtomicUsize,
 }
@@ -362,6 +366,7 @@ impl Inner {
             clock,
             operation_timeout: OPERATION_TIMEOUT.max(2 * options.ingest_within),
             on_durable,
+            retry_permits: Arc::new(Semaphore::new(STORE_ACTIONS_RETRIED_MAX)),
             closed: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
         };

@@ -3,6 +3,7 @@
 mod bounded;
 mod costs;
 mod doubts;
+mod marks;
 mod nodes;
 mod privacy;
 mod renewal;

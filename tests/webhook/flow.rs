@@ -4,9 +4,13 @@
 use std::time::Duration;
 
 use porchlight_core::webhook::signature::{secret_text, service_signature};
+use porchlight_core::webhook::{Cause, State};
 use porchlight_ports::{
     Clock, DeliveryFilter, DeliveryStatus, Outbox, PreviousSecret, RetryOutcome, SecretSeal,
 };
+use porchlight_schema::ids::SessionId;
+use porchlight_store::engine::Space;
+use porchlight_store::tables::messages;
 
 use crate::receiver::{OK, Receiver};
 use crate::world::{BAD, World};
@@ -200,6 +204,50 @@ fn after_six_attempts_a_message_is_failed_and_retryable() {
             page.rows.is_empty(),
             "a message delivered by a manual retry is not listed as failed"
         );
+    });
+}
+
+/// Damages the stored body of a session's first message, or removes it as a quarantine does.
+async fn lose_body(world: &World, session_id: SessionId, is_removed: bool) {
+    let key = messages::key(session_id, 0);
+    let losing = world.store.committer().write(move |txn| {
+        match is_removed {
+            true => txn.delete(Space::State, key),
+            false => txn.put(Space::State, key, vec![0xee; 40]),
+        }
+        Ok(())
+    });
+    losing.await.unwrap();
+}
+
+#[test]
+fn a_message_without_its_body_fails_and_holds_up_no_other() {
+    run(async {
+        for is_removed in [false, true] {
+            let mut world = World::new();
+            let receiver = Receiver::answering(&world.authority, vec![OK.to_owned()]).await;
+            let mut endpoint = world.endpoint(&receiver.url()).await;
+            world.enable(&mut endpoint, false).await;
+            let (lost, other) = (world.start_session().await, world.start_session().await);
+            world.stop_session(lost).await;
+            lose_body(&world, lost, is_removed).await;
+            world.restart();
+            world.enable(&mut endpoint, true).await;
+            let mut wanted = vec![(lost, Failed), (lost, Delivered), (other, Delivered)];
+            wanted.sort_by_key(|(session_id, _)| *session_id);
+            let wanted: Vec<_> = wanted.into_iter().map(|(_, status)| status).collect();
+            world.until("all but one are sent", &wanted).await;
+            assert_eq!(receiver.seen(), 2);
+            let rows = world.rows().await;
+            let failed = rows.iter().find(|row| row.queued.state == State::Failed);
+            let failed = failed.unwrap();
+            assert_eq!((failed.queued.session_id, failed.queued.number), (lost, 0));
+            assert_eq!(
+                (failed.queued.attempts, failed.cause),
+                (0, Some(Cause::Internal))
+            );
+            assert!(world.webhooks.drain(Duration::from_secs(60)).await);
+        }
     });
 }
 

@@ -7,10 +7,12 @@
 
 mod data_keys;
 mod mark;
+mod purges;
 mod request;
 mod step;
 
 pub use data_keys::DataKeys;
 pub use mark::{Mark, RunningErasure, SessionAccess};
+pub use purges::Purges;
 pub use request::{Begin, NotPending, PrivacyRequest, RecordedSubject, Stage};
 pub use step::{Outcome, Step};

@@ -28,6 +28,7 @@ pub mod wire;
 #[cfg(test)]
 mod model;
 
+pub use lane::changes_without_body;
 pub use machine::{EndpointMachine, Policy};
 
 use std::net::IpAddr;
@@ -104,7 +105,7 @@ pub enum State {
     Waiting,
     /// An attempt succeeded.
     Delivered,
-    /// The retry schedule is exhausted.
+    /// The retry schedule is exhausted, or the stored body of the message cannot be read.
     Failed,
     /// A newer `insight.updated` of the same session replaced the message.
     Superseded,
@@ -242,7 +243,8 @@ pub struct Update {
     pub before: Queued,
     /// The message as it is to be stored.
     pub after: Queued,
-    /// The attempt that changed the message, to be logged under number `after.attempts`.
+    /// The attempt that changed the message, to be logged under number `after.attempts`. A message
+    /// that fails without an attempt fails because its body cannot be read.
     pub report: Option<AttemptResult>,
 }
 
@@ -321,6 +323,9 @@ pub enum Input {
     Read(SessionId, Option<Lane>),
     /// Answers [`Effect::Send`]; `random` is any number and spreads retries.
     Attempted(SessionId, AttemptResult, u64),
+    /// Answers [`Effect::Send`]: the stored body of the message is missing or damaged, so that it can
+    /// never be sent.
+    Unreadable(SessionId),
     /// Answers [`Effect::Commit`] with the current lane; `None` if the store failed or may have
     /// failed.
     Committed(SessionId, Option<Vec<Queued>>),

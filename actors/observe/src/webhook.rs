@@ -210,7 +210,9 @@ impl WebhookMetrics {
             }
             State::Failed => {
                 finished(Finished::Failed);
-                let cause = update.report.as_ref().and_then(|report| report.cause);
+                // A message that fails without an attempt fails because its body cannot be read.
+                let cause = update.report.as_ref();
+                let cause = cause.map_or(Some(Cause::Internal), |report| report.cause);
                 tracing::warn!(organization = %tenant.organization_id, env = tenant.env.as_str(),
                     session = %after.session_id, message = %after.id, attempts = after.attempts,
                     cause = cause.map(Cause::as_str), "webhook delivery failed permanently");

@@ -128,7 +128,7 @@ pub enum DeliveryStatus {
     Retrying,
     /// An attempt succeeded.
     Delivered,
-    /// All attempts failed.
+    /// All attempts failed, or the body of the message cannot be read.
     Failed,
     /// A newer insight replaced the message.
     Superseded,
@@ -224,9 +224,14 @@ impl DeliveryRow {
     }
 
     /// Returns the row after the change that `report` caused. A failed manual attempt of a
-    /// delivered message does not change the outcome of its delivery.
+    /// delivered message does not change the outcome of its delivery. A message that fails without
+    /// an attempt fails because its body cannot be read.
     #[must_use]
     pub fn changed(mut self, after: Queued, report: Option<&AttemptResult>) -> Self {
+        if report.is_none() && self.queued.is_waiting() && after.state == State::Failed {
+            self.cause = Some(Cause::Internal);
+            self.status_code = None;
+        }
         self.queued = after;
         let undone =
             |report: &&AttemptResult| after.state == State::Delivered && report.cause.is_some();
@@ -367,7 +372,8 @@ pub trait Outbox: Send + Sync {
         manual: Option<ManualRetry>,
     ) -> StoreResult<Lane>;
 
-    /// Returns the body of a message, or `None` if its session was removed.
+    /// Returns the body of a message, or `None` if the message has no body any more: its session was
+    /// removed, or a damaged row was.
     async fn body(&self, session_id: SessionId, number: u32) -> StoreResult<Option<Arc<str>>>;
 
     /// Commits a change of a lane and returns the lane's waiting messages, which may lack those

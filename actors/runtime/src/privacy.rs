@@ -158,14 +158,20 @@ impl Marks {
 
     /// Changes the mark of a subject, for all nodes. May be repeated.
     ///
+    /// `may_change` is asked between the read of the mark and its replacement. A mark without effect is
+    /// removed, so a replacement cannot tell whether another process has made the same change and
+    /// undone it since the read.
+    ///
     /// # Errors
     ///
-    /// Returns an error if the store fails; the change may or may not have happened.
+    /// Returns an error if the store fails, in which case the change may or may not have happened, or
+    /// if it may not be made any more.
     pub async fn change(
         &self,
         store: &dyn Store,
         tenant: Tenant,
         subject: &Subject,
+        may_change: impl Fn() -> bool,
         change: impl Fn(&mut Mark),
     ) -> StoreResult<()> {
         let mut key = vec![MARK];
@@ -180,6 +186,11 @@ impl Marks {
                 .unwrap_or_default();
             change(&mut mark);
             let data = (!mark.is_empty()).then(|| encode(&mark)).transpose()?;
+            if !may_change() {
+                return Err(StoreError::unavailable(
+                    "another node acts for this tenant's shard now",
+                ));
+            }
             if data == stored
                 || store
                     .replace_document(collection(), key.clone(), stored, data)
@@ -270,5 +281,37 @@ impl Restrictions {
         }
         let row = self.store.find(session_id).await?;
         Ok(row.is_some_and(|row| self.marks.access(&row.start) != SessionAccess::Open))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use porchlight_schema::time::TimestampMs;
+    use porchlight_store::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stale_owner_does_not_repeat_a_change_that_was_undone() {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let tenant = Tenant {
+            organization_id: OrganizationId::new(TimestampMs(5), 9),
+            env: Env::Sandbox,
+        };
+        let subject = Subject::DeliveryId("d".to_owned());
+        let marks = Marks::default();
+        let set = async |restricted: bool, may_change: bool| {
+            let change = |mark: &mut Mark| mark.restricted = restricted;
+            let may_change = || may_change;
+            let changing = marks.change(&*store, tenant, &subject, may_change, change);
+            changing.await
+        };
+        set(true, true).await.unwrap();
+        assert!(marks.of(tenant, &subject).restricted);
+        set(false, true).await.unwrap();
+        // The first owner resumes: it read the mark before the restriction, when there was none.
+        set(true, false).await.unwrap_err();
+        marks.refresh(&*store).await.unwrap();
+        assert!(!marks.has_any(tenant));
     }
 }

@@ -3,6 +3,7 @@
 //! and when; all of its state is in the store, so that an actor can be discarded at any time.
 
 mod actor;
+mod attempt;
 mod configuration;
 mod operations;
 mod presence;
@@ -10,12 +11,13 @@ mod remembered;
 mod request;
 mod restricted;
 mod sample;
+mod scan;
 mod shards;
 mod tenant;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
@@ -29,7 +31,6 @@ use porchlight_ports::{
     StoreError, Transport,
 };
 use porchlight_schema::ids::{MessageId, SessionId, ShardSet};
-use porchlight_schema::limits::WHEEL_AHEAD_MS;
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
@@ -39,15 +40,10 @@ use crate::shards::OwnShards;
 use crate::timers::Wheel;
 use actor::WebhookActor;
 pub use configuration::{ConfigureError, Made};
-use porchlight_observe::webhook::WebhookMetrics;
-use presence::{NO_MESSAGE_DUE, Presence};
+use presence::Presence;
 pub use request::{EndpointSigner, OutgoingMessage};
 pub use tenant::TenantWebhooks;
 
-/// The interval at which the store is scanned for lost wakes and for retries that are soon due.
-const SCAN_INTERVAL: Duration = Duration::from_secs(60);
-/// The interval at which the age of the oldest message is reported.
-const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// The maximum number of concurrent test events and probes per tenant. They wait for the customer's
 /// receiver only.
 const PROBES_PER_TENANT_MAX: usize = 4;
@@ -225,8 +221,8 @@ impl Webhooks {
         *inner.lock_wheels() = arbiters.iter().map(wheel).collect();
         if let Some(arbiter) = arbiters.first() {
             // A stopped arbiter accepts nothing, but then the process is ending.
-            let _scanning = arbiter.spawn(scan(Arc::downgrade(&inner)));
-            let _spawned = arbiter.spawn(report_oldest(Arc::downgrade(&inner)));
+            let _scanning = arbiter.spawn(scan::scan(Arc::downgrade(&inner)));
+            let _spawned = arbiter.spawn(scan::report_oldest(Arc::downgrade(&inner)));
         }
         Self { inner }
     }
@@ -452,43 +448,6 @@ impl Inner {
 )]
 fn admitted_send(actor: &Addr<WebhookActor>, command: WebhookCommand) {
     actor.do_send(Envelope::now(command));
-}
-
-async fn scan(inner: Weak<Inner>) {
-    loop {
-        {
-            let Some(inner) = inner.upgrade() else { return };
-            if inner.is_draining() {
-                return;
-            }
-            let until = inner.clock.now().plus_ms(WHEEL_AHEAD_MS as i64);
-            match inner.outbox.work(inner.own(), until).await {
-                Ok(work) => {
-                    for work in work {
-                        inner.announce(work.tenant, None);
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "the outboxes could not be scanned"),
-            }
-            match inner.outbox.depth(inner.clock.now()).await {
-                Ok(depth) => WebhookMetrics::get().set_depth(&depth),
-                Err(error) => tracing::warn!(%error, "the outboxes could not be counted"),
-            }
-        }
-        tokio::time::sleep(SCAN_INTERVAL).await;
-    }
-}
-
-async fn report_oldest(inner: Weak<Inner>) {
-    loop {
-        tokio::time::sleep(REPORT_INTERVAL).await;
-        let Some(inner) = inner.upgrade() else { return };
-        let oldest = inner.actors.iter();
-        let oldest = oldest.map(|entry| entry.value().0.oldest.load(Ordering::Relaxed));
-        let oldest = oldest.min().filter(|&oldest| oldest != NO_MESSAGE_DUE);
-        let gauge = &WebhookMetrics::get().oldest_due;
-        gauge.set(oldest.map_or(0.0, |oldest| oldest as f64 / 1000.0));
-    }
 }
 
 impl Tested {

@@ -134,8 +134,9 @@ pub(super) struct Caches {
     /// Sessions' cursors with the generation in which each was read or written: only the owner
     /// writes them.
     pub(super) cursors: BoundedCache<SessionId, (u64, Arc<Cursor>)>,
-    /// Slots known to be listed.
-    pub(super) slots: BoundedCache<(Vec<u8>, i64), ()>,
+    /// Slots known to be listed, each with the time at which this process wrote its row, in milliseconds of the
+    /// monotonic clock.
+    pub(super) slots: BoundedCache<(Vec<u8>, i64), i64>,
     /// The slots up to which outboxes are empty.
     pub(super) marks: BoundedCache<EndpointId, i64>,
     /// The ready entries that the owner has examined, by outbox.

@@ -7,6 +7,7 @@ use porchlight_schema::session::Tenant;
 use super::Inner;
 use super::db::{Lwt, decode, encode};
 use super::slots::tenant_key;
+use crate::damage::skipped;
 
 fn version_cell(version: u64) -> i64 {
     i64::try_from(version).unwrap_or(i64::MAX)
@@ -28,12 +29,14 @@ impl Inner {
         Ok(endpoint.map(|endpoint| endpoint.id))
     }
 
-    /// Returns all endpoints.
+    /// Returns all endpoints that can be read: a damaged one must not stop the webhooks of other
+    /// tenants.
     pub(super) async fn endpoints(&self) -> StoreResult<Vec<Endpoint>> {
         let statement = &self.db.statements.endpoints_get;
         let rows: Vec<(Vec<u8>,)> = self.db.rows(statement, (), usize::MAX).await?;
         rows.iter()
-            .map(|(data,)| decode("endpoints", data))
+            .map(|(data,)| skipped(decode("endpoints", data).map(Some), "a webhook"))
+            .filter_map(StoreResult::transpose)
             .collect()
     }
 

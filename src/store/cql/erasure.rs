@@ -81,6 +81,8 @@ impl Inner {
     }
 
     async fn remove_messages(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
+        // First the copy from which a process that finds a mark would write the last message again.
+        self.drop_message(session_id).await?;
         for message in &self.messages(session_id).await? {
             self.erase_message(message).await?;
         }

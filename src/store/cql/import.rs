@@ -304,7 +304,9 @@ impl Inner {
         }
         if !session.messages.is_empty() {
             let shard = session.start.tenant.organization_id.shard();
-            self.put_cursor(shard, session.start.session_id, cursor)
+            // The keyspace has no cursor of the session yet, so that none is read.
+            let acting = self.ownership.generation(shard);
+            self.put_cursor(shard, session.start.session_id, acting, cursor)
                 .await?;
         }
         Ok(queued)

@@ -73,7 +73,7 @@ impl Inner {
         };
         let (committed, state) = self.change_state(&record, stored, decide).await?;
         if committed {
-            self.perform_with_retries("an insight's message", move |inner| {
+            self.perform_with_retries("an insight's message", session_id, move |inner| {
                 let state = state.clone();
                 async move {
                     inner.relay(session_id, &state).await?;

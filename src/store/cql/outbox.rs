@@ -21,6 +21,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::Inner;
 use super::slots::{AT_ONCE, OutboxKind, SLOT_MS, slot_of};
+use crate::damage::due_despite_damage;
 pub(super) use cursor::Cursor;
 use entries::{EntryQuery, OutboxEntry};
 pub(super) use examined::ExaminedEntries;
@@ -201,22 +202,7 @@ impl Inner {
             .map(|endpoint| {
                 let inner = Arc::clone(&self);
                 async move {
-                    let (first, all) = (TimestampMs(i64::MIN), Some((until, 1)));
-                    // While the endpoint is paused, only manual requests and messages that were
-                    // held for too long can be acted on.
-                    let held = match endpoint.enabled {
-                        true => TimestampMs(i64::MAX),
-                        false => until,
-                    };
-                    let outbox = OutboxId::new(&endpoint);
-                    let listing = inner
-                        .listing(outbox, Some((first, 1)), all, Some((held, 1)), 1)
-                        .await?;
-                    let at_once = !listing.manual.is_empty()
-                        || listing.ready.is_some_and(|ready| !ready.is_empty())
-                        || listing.held.is_some_and(|held| !held.is_empty());
-                    let due = listing.due.and_then(|due| Some(due.first()?.0));
-                    let due_at = if at_once { Some(TimestampMs(0)) } else { due };
+                    let due_at = due_despite_damage(inner.first_due(&endpoint, until).await)?;
                     StoreResult::Ok(due_at.filter(|&due_at| due_at < until).map(|due_at| Work {
                         tenant: endpoint.tenant,
                         due_at,
@@ -229,6 +215,31 @@ impl Inner {
             .try_collect()
             .await?;
         Ok(work.into_iter().flatten().collect())
+    }
+
+    /// Returns the time from which an endpoint has work before `until`; 0 if it can be done
+    /// immediately.
+    async fn first_due(
+        &self,
+        endpoint: &Endpoint,
+        until: TimestampMs,
+    ) -> StoreResult<Option<TimestampMs>> {
+        let (first, all) = (TimestampMs(i64::MIN), Some((until, 1)));
+        // While the endpoint is paused, only manual requests and messages that were held for too
+        // long can be acted on.
+        let held = match endpoint.enabled {
+            true => TimestampMs(i64::MAX),
+            false => until,
+        };
+        let outbox = OutboxId::new(endpoint);
+        let listing = self
+            .listing(outbox, Some((first, 1)), all, Some((held, 1)), 1)
+            .await?;
+        let at_once = !listing.manual.is_empty()
+            || listing.ready.is_some_and(|ready| !ready.is_empty())
+            || listing.held.is_some_and(|held| !held.is_empty());
+        let due = listing.due.and_then(|due| Some(due.first()?.0));
+        Ok(if at_once { Some(TimestampMs(0)) } else { due })
     }
 
     async fn depth(self: Arc<Self>, now: TimestampMs) -> StoreResult<Depth> {

@@ -18,7 +18,8 @@ use super::slots::{OutboxKind, SLOT_MS, slot_of, tenant_key};
 use super::state::State;
 use super::write_group::WriteGroup;
 
-/// The delays before the retries of a failed write; the last one repeats.
+/// The delays before the retries of a failed write. If a single process serves, the last one repeats; in a cluster, the
+/// owner then finds the work by its mark.
 const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_millis(250),
     Duration::from_secs(1),
@@ -228,35 +229,77 @@ impl Inner {
         Ok(())
     }
 
-    /// Performs a decided action now, and retries it in the background until it succeeds. If the process ends first,
-    /// the next process finds the action by its mark.
+    /// Performs a decided action of a session now, and retries it in the background if it fails. If the retries end first,
+    /// the owner of the session's shard finds the action by its mark.
     pub(super) async fn perform_with_retries<F>(
         self: &Arc<Self>,
         action: &'static str,
+        session_id: SessionId,
         work: impl Fn(Arc<Self>) -> F + Send + 'static,
     ) where
         F: Future<Output = StoreResult<()>> + Send + 'static,
     {
+        let decided_in = self.ownership.generation(session_id.shard());
         let Err(error) = work(Arc::clone(self)).await else {
+            return;
+        };
+        let Ok(permit) = Arc::clone(&self.retry_permits).try_acquire_owned() else {
+            tracing::warn!(%error, action, "a write failed and is left to its mark: too many are being retried");
             return;
         };
         tracing::warn!(%error, action, "a write failed and will be retried");
         let inner = Arc::clone(self);
         tokio::spawn(async move {
-            let mut pauses = RETRY_DELAYS.into_iter();
-            let mut pause = Duration::ZERO;
-            while inner.check_open().is_ok() {
-                pause = pauses.next().unwrap_or(pause);
-                tokio::time::sleep(pause).await;
+            let _permit = permit;
+            for delay in retry_delays(inner.ownership.is_shared()) {
+                tokio::time::sleep(delay).await;
+                match inner.may_retry(session_id, decided_in).await {
+                    Ok(true) => {}
+                    Ok(false) => return,
+                    Err(_) => continue,
+                }
                 if work(Arc::clone(&inner)).await.is_ok() {
                     return;
                 }
             }
+            tracing::warn!(action, "a write failed repeatedly and is left to its mark");
         });
     }
+
+    /// Returns whether a session's action may be retried that this process decided in a generation of the session's shard:
+    /// the store is open, no other process has taken over, and the session was not removed, because a removal does not find
+    /// the rows that are written after it.
+    async fn may_retry(&self, session_id: SessionId, decided_in: Option<u64>) -> StoreResult<bool> {
+        if self.check_open().is_err() || self.ownership.generation(session_id.shard()) != decided_in
+        {
+            return Ok(false);
+        }
+        Ok(self.record(session_id).await?.is_some())
+    }
+}
+
+/// Returns the delays before the retries of a failed write. A process that serves alone scans for marks only when it
+/// starts, so its retries do not end.
+fn retry_delays(is_shared: bool) -> impl Iterator<Item = Duration> {
+    let last = RETRY_DELAYS.last().copied().filter(|_| !is_shared);
+    let repeated = last.into_iter().flat_map(std::iter::repeat);
+    RETRY_DELAYS.into_iter().chain(repeated)
 }
 
 /// Returns a message's number as a cell.
 pub(super) fn number_cell(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retries_end_where_another_scan_finds_the_work() {
+        assert_eq!(retry_delays(true).collect::<Vec<_>>(), RETRY_DELAYS);
+        let alone: Vec<_> = retry_delays(false).take(100).collect();
+        assert_eq!(alone.len(), 100);
+        assert_eq!(alone.last(), RETRY_DELAYS.last());
+    }
 }

@@ -19,6 +19,11 @@ const _: () = assert!(
     OUTBOX_TTL.as_secs() * 1_000 >= HELD_MS_MAX as u64 + 86_400_000,
     "the row of a held message outlives the time for which it is held by a day"
 );
+/// The shortest time after which the row of a slot is written again, in seconds. It applies if the database can keep
+/// no row as long as configured, so that slots outlive nothing.
+const SLOT_RENEWAL_SEC_MIN: i32 = 3_600;
+/// The time by which a row of a session outlives the session's own row if it is written again late, in seconds.
+const AFTER_SEC: i32 = 3_600;
 /// The shortest time to live of a row, in seconds.
 const TTL_SEC_MIN: i64 = 60;
 /// The longest time to live that both databases accept, in seconds: twenty years.
@@ -68,6 +73,19 @@ impl RowTtls {
             idempotency: seconds(idempotency + EXTRA_TTL / 24),
         }
     }
+
+    /// Returns the time to live of a row that must expire soon after one that has `left_sec` left; `None`: never.
+    pub(super) fn after(&self, left_sec: Option<i32>) -> i32 {
+        let left_sec = left_sec.unwrap_or(self.retained);
+        left_sec.saturating_add(AFTER_SEC).min(self.retained)
+    }
+
+    /// Returns the time after which a process that writes rows into a slot writes the slot's own row again: half of
+    /// the time by which a slot outlives a row that is written together with it.
+    pub(super) fn slot_renewal_ms(&self) -> i64 {
+        let spare_sec = (self.slots - self.retained.max(self.live)) / 2;
+        i64::from(spare_sec.max(SLOT_RENEWAL_SEC_MIN)) * 1_000
+    }
 }
 
 #[cfg(test)]
@@ -96,6 +114,20 @@ mod tests {
     #[test]
     fn rows_are_kept_for_the_retention_the_longest_session_and_a_day() {
         assert_eq!(row_ttls(90).retained, 91 * 86_400 + 12 * 3_600);
+    }
+
+    #[test]
+    fn a_slot_that_is_written_again_in_time_outlives_its_rows() {
+        for retention_days in [1, 90, 3_650] {
+            let row_ttls = row_ttls(retention_days);
+            let written_sec = (row_ttls.slot_renewal_ms() / 1_000) as i32;
+            let left_sec = row_ttls.slots - written_sec;
+            assert!(written_sec >= 3_600);
+            assert!(left_sec >= row_ttls.retained, "{retention_days}");
+            assert!(left_sec >= row_ttls.live, "{retention_days}");
+        }
+        // Here nothing can outlive anything.
+        assert_eq!(row_ttls(36_500).slot_renewal_ms(), 3_600_000);
     }
 
     #[test]

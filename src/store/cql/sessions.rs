@@ -242,7 +242,7 @@ impl Inner {
         self.caches
             .journal_heads
             .change(&session_id, |head| head.ended = true);
-        self.perform_with_retries("a session's end", move |inner| {
+        self.perform_with_retries("a session's end", session_id, move |inner| {
             let state = state.clone();
             async move { inner.finish_end(session_id, &state).await }
         })
@@ -313,11 +313,7 @@ impl Inner {
         self.db.write(&self.db.statements.live_delete, values).await
     }
 
-    pub(super) async fn put_pod(
-        &self,
-        session_id: SessionId,
-        pod: &PodRow,
-    ) -> StoreResult<[u8; 32]> {
+    pub(super) async fn put_pod(&self, session_id: SessionId, pod: &PodRow) -> StoreResult<()> {
         let (key, data) = (session_id.to_bytes(), encode(pod)?);
         let hash: [u8; 32] = Sha256::digest(&data).into();
         let ttl = self.row_ttls.retained;
@@ -328,35 +324,33 @@ impl Inner {
             data.as_slice(),
             ttl,
         );
-        self.db.write(&self.db.statements.pod_put, values).await?;
-        Ok(hash)
+        self.db.write(&self.db.statements.pod_put, values).await
     }
 
-    /// Stores a PoD unless it is identical with the stored one. Returns its hash if it was stored.
-    async fn replace_pod(
-        &self,
-        session_id: SessionId,
-        pod: PodRow,
-    ) -> StoreResult<Option<[u8; 32]>> {
+    /// Stores a PoD unless it is identical with the stored one. Returns the PoD that is stored now, and whether it is
+    /// new.
+    async fn replace_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<(PodRow, bool)> {
         let stored = self.pod(session_id).await?;
-        match pod.replacing(stored.as_ref()) {
-            Some(pod) => self.put_pod(session_id, &pod).await.map(Some),
-            None => Ok(None),
+        let replacing = pod.clone().replacing(stored.as_ref());
+        if let Some(pod) = replacing {
+            self.put_pod(session_id, &pod).await?;
+            return Ok((pod, true));
         }
+        Ok((stored.unwrap_or(pod), false))
     }
 
     async fn attach_pod(&self, session_id: SessionId, pod: PodRow) -> StoreResult<bool> {
         if self.record(session_id).await?.is_none() {
             return Ok(false);
         }
-        let Some(hash) = self.replace_pod(session_id, pod).await? else {
-            return Ok(false);
-        };
+        let (stored, is_new) = self.replace_pod(session_id, pod).await?;
         let state = self.state(session_id).await?;
-        if state.is_some_and(|state| state.end.is_some()) {
-            self.mark_rescore(session_id, &hash).await?;
+        // An identical PoD is marked too: the first call may have failed between the PoD and its mark.
+        if state.is_some_and(|state| state.lacks_pod(&stored)) {
+            self.mark_rescore(session_id, &Sha256::digest(encode(&stored)?))
+                .await?;
         }
-        Ok(true)
+        Ok(is_new)
     }
 
     pub(super) async fn pod(&self, session_id: SessionId) -> StoreResult<Option<PodRow>> {

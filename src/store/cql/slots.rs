@@ -131,15 +131,18 @@ pub(super) enum Direction {
 }
 
 impl Inner {
-    /// Lists slots before rows are written into them.
+    /// Lists slots before rows are written into them. The row of a slot is written again in time, so that it does not
+    /// expire before the rows in the slot.
     pub(super) async fn list_slots(&self, slots: &[(SlotOwner, i64)]) -> StoreResult<()> {
+        let now_ms = self.clock.uptime_ms();
         let writing = slots.iter().map(|&(owner, slot)| async move {
             let entry = (owner.key(), slot);
-            if self.caches.slots.get(&entry).is_some() {
+            let written_ms = self.caches.slots.get(&entry);
+            if written_ms.is_some_and(|at_ms| now_ms - at_ms < self.row_ttls.slot_renewal_ms()) {
                 return Ok(());
             }
             self.put_slot(owner, slot).await?;
-            self.caches.slots.put(entry, ());
+            self.caches.slots.put(entry, now_ms);
             Ok(())
         });
         try_join_all(writing).await.map(drop)

@@ -1,11 +1,14 @@
 //! A session's state: its end, its official insight, its number of messages. A change raises the
 //! state's version in one lightweight transaction and carries the copies that remain to be written.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use porchlight_ports::{Covered, MessageBody, StoreError, StoreResult};
+use porchlight_ports::{Covered, MessageBody, PodRow, StoreError, StoreResult};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::later;
 use porchlight_schema::message::Message;
@@ -162,6 +165,18 @@ impl State {
             change: random_tag(),
             changed_at: Some(now),
         }
+    }
+
+    /// Returns whether the session has ended and its insight does not cover this PoD.
+    pub(super) fn lacks_pod(&self, pod: &PodRow) -> bool {
+        let covered = self.insight.map(|official| official.covered);
+        let covered = covered.and_then(|covered| covered.pod_received_at);
+        self.end.is_some() && covered != Some(pod.received_at)
+    }
+
+    /// Returns the state without its last message, or `None` if it has none.
+    fn without_message(mut self) -> Option<Self> {
+        self.pending.message.take().map(|_removed| self)
     }
 
     /// Returns the state without learned rows, which contain facts of other couriers' sessions, or
@@ -376,14 +391,59 @@ impl Inner {
         }
     }
 
+    /// Removes the last message from a session's state, so that nobody writes the message again after its removal. The
+    /// state expires after the session's own row, as before.
+    pub(super) async fn drop_message(&self, session_id: SessionId) -> StoreResult<()> {
+        let key = session_id.to_bytes();
+        let statement = &self.db.statements.session_ttl;
+        let _guard = self.caches.states.lock(&session_id).await;
+        for _ in 0..LWT_ATTEMPTS_MAX {
+            let left: Option<(Option<i32>,)> = self.db.row(statement, (key.as_slice(),)).await?;
+            let Some((left_sec,)) = left else {
+                return Ok(());
+            };
+            let stored = self.versioned_state(session_id, false).await?;
+            let next =
+                stored.and_then(|(version, state)| Some((version, state.without_message()?)));
+            let Some((version, next)) = next else {
+                return Ok(());
+            };
+            let ttl = self.row_ttls.after(left_sec);
+            match self
+                .write_state_for(session_id, version, &next, ttl)
+                .await?
+            {
+                Lwt::Applied => {
+                    self.caches.states_written.remove(&session_id);
+                    return Ok(());
+                }
+                Lwt::Refused => back_off().await,
+                Lwt::InDoubt(error) => return Err(error),
+            }
+        }
+        Err(StoreError::Overloaded)
+    }
+
     async fn write_state(
         &self,
         session_id: SessionId,
         version: i64,
         next: &State,
     ) -> StoreResult<Lwt> {
+        let ttl = self.row_ttls.retained;
+        self.write_state_for(session_id, version, next, ttl).await
+    }
+
+    /// Writes a state with this time to live, in seconds, unless another version is stored.
+    async fn write_state_for(
+        &self,
+        session_id: SessionId,
+        version: i64,
+        next: &State,
+        ttl: i32,
+    ) -> StoreResult<Lwt> {
         let (key, data) = (session_id.to_bytes(), encode(next)?);
-        let (key, data, ttl) = (key.as_slice(), data.as_slice(), self.row_ttls.retained);
+        let (key, data) = (key.as_slice(), data.as_slice());
         let statements = &self.db.statements;
         if version == 0 {
             let values = (key, 1_i64, data, ttl);

@@ -15,6 +15,13 @@ pub fn key(session_id: SessionId, number: u32) -> Vec<u8> {
     Key::of(b'm').session(session_id).number(number).build()
 }
 
+/// Returns the session and the number in the key of a message.
+pub(crate) fn place_in(key: &[u8]) -> Option<(SessionId, u32)> {
+    let (session, number) = key.strip_prefix(b"m")?.split_first_chunk::<16>()?;
+    let number = u32::from_be_bytes(*number.first_chunk::<4>()?);
+    Some((SessionId::from_bytes(*session), number))
+}
+
 /// Returns the key that maps a message's id to its session and number.
 #[must_use]
 pub fn id_key(id: MessageId) -> Vec<u8> {
@@ -29,7 +36,8 @@ pub fn range(session_id: SessionId) -> KeyRange {
 
 /// Returns the number of the next message of a session.
 pub(crate) fn next_number(read: &dyn Read, session_id: SessionId) -> StoreResult<u32> {
-    let last = read.rows(&Scan::state(range(session_id), 1).descending())?;
+    // The key is enough, and a damaged message must not keep the session from ending.
+    let last = read.rows(&Scan::keys(range(session_id), 1).descending())?;
     match last.first() {
         None => Ok(0),
         Some(row) => match row.key.last_chunk::<4>() {

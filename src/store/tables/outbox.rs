@@ -6,23 +6,25 @@
 //! the tenant's list of deliveries (`D`); permanently failed messages have an additional entry
 //! (`F`).
 
+mod node;
+
 use std::sync::Arc;
 
 use porchlight_core::webhook::{
-    AttemptResult, Change, Index, Lane, Listing, ManualRetry, Queued, State,
+    AttemptResult, Change, Index, Lane, Listing, ManualRetry, Queued, State, Update,
 };
 use porchlight_observe::webhook::WebhookMetrics;
-use porchlight_ports::{DeliveryRow, Depth, MessageBody, StoreError, StoreResult, Work};
-use porchlight_schema::ids::{EndpointId, MessageId, SessionId, ShardSet};
-use porchlight_schema::limits::DEPTH_COUNTED_MAX;
+use porchlight_ports::{DeliveryRow, MessageBody, StoreError, StoreResult};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::message::Message;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, endpoints, messages, session_at_end, time_from};
-use crate::damage::readable;
+use crate::damage::{readable, readable_rows, report, skipped};
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Row, Scan, Txn};
+pub use node::{depth, sweep, work};
 
 /// The maximum number of a lane's messages that are read together. More wait only if hundreds of
 /// insight updates arrived during one attempt; they are superseded in steps.
@@ -30,6 +32,12 @@ const LANE_READ_MAX: usize = 256;
 
 /// The table of messages that are held, by when they will have been held for too long.
 const HELD: u8 = b'z';
+/// The name of an unreadable row of a lane or of an index in the log.
+const LISTED: &str = "a row of an outbox";
+/// The name of an unreadable row of a session's lane in the log.
+const WAITING: &str = "a waiting message";
+/// The name of an unreadable row of the list of deliveries in the log.
+const DELIVERY: &str = "a delivery";
 
 fn of_endpoint(table: u8, endpoint_id: EndpointId) -> Key {
     Key::of(table).bytes(&endpoint_id.to_bytes())
@@ -206,13 +214,18 @@ pub fn listing(
     }
     let range = KeyRange::prefix(of_endpoint(b'b', endpoint_id).build());
     let rows = listed(read, &Scan::state(range, manual))?;
-    listing.manual = rows.iter().map(Row::decode).collect::<StoreResult<_>>()?;
+    let requests = rows
+        .iter()
+        .map(|row| skipped(row.decode().map(Some), LISTED));
+    listing.manual = requests
+        .filter_map(StoreResult::transpose)
+        .collect::<StoreResult<_>>()?;
     Ok(listing)
 }
 
-/// Reads rows for a listing and counts them.
+/// Reads rows for a listing, without damaged ones, and counts them.
 fn listed(read: &dyn Read, scan: &Scan) -> StoreResult<Vec<Row>> {
-    let rows = read.rows(scan)?;
+    let rows = readable_rows(read, scan, LISTED)?;
     WebhookMetrics::get().on_rows_listed(rows.len());
     Ok(rows)
 }
@@ -243,9 +256,9 @@ pub fn waiting(
     session_id: SessionId,
 ) -> StoreResult<Vec<Queued>> {
     let range = lane_range(endpoint_id, session_id);
-    read.rows(&Scan::state(range, LANE_READ_MAX))?
+    readable_rows(read, &Scan::state(range, LANE_READ_MAX), LISTED)?
         .iter()
-        .map(|row| readable(row.decode().map(Some), session_id, "a waiting message"))
+        .map(|row| readable(row.decode().map(Some), session_id, WAITING))
         .filter_map(StoreResult::transpose)
         .collect()
 }
@@ -265,7 +278,8 @@ pub fn lane(
     if let Some(request) = manual
         && read.has_state(&manual_key(endpoint_id, &request))?
     {
-        let row: Option<DeliveryRow> = read.state(&delivery_key(tenant, request.id))?;
+        let row = read.state::<DeliveryRow>(&delivery_key(tenant, request.id));
+        let row = readable(row, session_id, DELIVERY)?;
         // Messages for a deleted endpoint are cancelled.
         let row = row.filter(|row| !row.queued.is_waiting() || row.endpoint_id == endpoint_id);
         lane.manual = row.map(|row| row.queued);
@@ -292,7 +306,7 @@ pub fn commit(
     }
     for update in change.updates {
         let key = delivery_key(tenant, update.before.id);
-        let stored: Option<DeliveryRow> = txn.as_read().state(&key)?;
+        let stored = stored_delivery(txn.as_read(), &key, endpoint_id, &update)?;
         let Some(row) = stored.filter(|row| row.queued == update.before) else {
             // The message was removed with its session, or this commit was already made.
             remove_stale_rows(txn, endpoint_id, &update.before)?;
@@ -316,6 +330,37 @@ pub fn commit(
     waiting(txn.as_read(), endpoint_id, session_id)
 }
 
+/// Returns the row of a message that changes. If it is damaged, or was removed as damaged, it is made
+/// again from the lane: the change must not fail or be ignored, because it would be repeated for ever.
+fn stored_delivery(
+    read: &dyn Read,
+    key: &[u8],
+    endpoint_id: EndpointId,
+    update: &Update,
+) -> StoreResult<Option<DeliveryRow>> {
+    let before = &update.before;
+    match read.state(key) {
+        Err(StoreError::Corrupt(row)) => report(DELIVERY, &row),
+        Ok(None) => {
+            let waiting = read.state::<Queued>(&lane_key(endpoint_id, before));
+            let waiting = readable(waiting, before.session_id, WAITING)?;
+            if waiting.as_ref() != Some(before) || is_removed(read, before.id)? {
+                return Ok(None);
+            }
+        }
+        stored => return stored,
+    }
+    Ok(Some(DeliveryRow::new(*before, endpoint_id)))
+}
+
+/// Returns whether a message was removed with its session.
+fn is_removed(read: &dyn Read, id: MessageId) -> StoreResult<bool> {
+    match read.has_state(&messages::id_key(id)) {
+        Err(StoreError::Corrupt(_)) => Ok(false),
+        has_row => has_row.map(|has_row| !has_row),
+    }
+}
+
 /// Removes rows that may still list a message that has changed.
 fn remove_stale_rows(
     txn: &mut Txn<'_>,
@@ -323,8 +368,9 @@ fn remove_stale_rows(
     before: &Queued,
 ) -> StoreResult<()> {
     let lane_key = lane_key(endpoint_id, before);
-    let now: Option<Queued> = txn.as_read().state(&lane_key)?;
-    let removed = !txn.as_read().has_state(&messages::id_key(before.id))?;
+    let now = txn.as_read().state::<Queued>(&lane_key);
+    let now = readable(now, before.session_id, WAITING)?;
+    let removed = is_removed(txn.as_read(), before.id)?;
     if removed {
         txn.delete(Space::State, lane_key);
     }
@@ -357,107 +403,11 @@ pub fn attempts(read: &dyn Read, id: MessageId) -> StoreResult<Vec<(u32, Attempt
         .collect()
 }
 
-// --- Queries of the node -------------------------------------------------------------------------------------------
-
-/// Returns the pending work. See [`porchlight_ports::Outbox::work`].
-pub fn work(read: &dyn Read, shards: ShardSet, until: TimestampMs) -> StoreResult<Vec<Work>> {
-    let mut work = Vec::new();
-    for endpoint in endpoints::all(read)? {
-        if !shards.contains(endpoint.tenant.organization_id.shard()) {
-            continue;
-        }
-        let first = |table| {
-            let range = KeyRange::prefix(of_endpoint(table, endpoint.id).build());
-            let rows = read.rows(&Scan::state(range, 1));
-            rows.map(|rows| rows.into_iter().next())
-        };
-        let held = first(HELD)?;
-        // While the endpoint is paused, only manual requests and messages that were held for too
-        // long can be acted on.
-        let can_send = endpoint.enabled && held.is_some() || first(b'b')?.is_some();
-        let due_at = if can_send || first(b'q')?.is_some() {
-            Some(TimestampMs(0))
-        } else {
-            let due = first(b'u')?;
-            let due = due.as_ref().and_then(due_of).map(|(due_at, _)| due_at);
-            let held_until = held.as_ref().and_then(held_until_of);
-            due.into_iter().chain(held_until).min()
-        };
-        if let Some(due_at) = due_at.filter(|&due_at| due_at < until) {
-            work.push(Work {
-                tenant: endpoint.tenant,
-                due_at,
-            });
-        }
-    }
-    Ok(work)
-}
-
-/// Returns the queue depths. See [`porchlight_ports::Outbox::depth`].
-pub fn depth(read: &dyn Read, now: TimestampMs) -> StoreResult<Depth> {
-    let mut depth = Depth::default();
-    for endpoint in endpoints::all(read)? {
-        depth.overlaps += u64::from(endpoint.overlap(now).is_some());
-        let range = KeyRange::prefix(of_endpoint(b'o', endpoint.id).build());
-        visit(read, range, |row| {
-            match row.decode::<Queued>() {
-                Ok(queued) if queued.attempts == 0 => depth.pending += 1,
-                // Reading the lane reports a damaged row.
-                Ok(_) | Err(StoreError::Corrupt(_)) => depth.retrying += 1,
-                Err(error) => return Err(error),
-            }
-            Ok(depth.pending.max(depth.retrying) < DEPTH_COUNTED_MAX)
-        })?;
-    }
-    visit(read, KeyRange::prefix([b'F']), |_| {
-        depth.failed += 1;
-        Ok(depth.failed < DEPTH_COUNTED_MAX)
-    })?;
-    Ok(depth)
-}
-
-/// Reads a range in steps until `take` breaks.
-fn visit(
-    read: &dyn Read,
-    mut range: KeyRange,
-    mut take: impl FnMut(&Row) -> StoreResult<bool>,
-) -> StoreResult<()> {
-    const STEP_ROWS: usize = 1_000;
-    loop {
-        let rows = read.rows(&Scan::state(range.clone(), STEP_ROWS))?;
-        for row in &rows {
-            if !take(row)? {
-                return Ok(());
-            }
-        }
-        match rows.last() {
-            Some(last) if rows.len() == STEP_ROWS => range = range.after(&last.key),
-            _ => return Ok(()),
-        }
-    }
-}
-
-/// Removes up to `rows_max` rows of the outbox of a deleted endpoint. Returns `false` when no rows are left.
-pub fn sweep(txn: &mut Txn<'_>, endpoint_id: EndpointId, rows_max: usize) -> StoreResult<bool> {
-    for table in [b'o', b'q', b'u', HELD, b'b'] {
-        let range = KeyRange::prefix(of_endpoint(table, endpoint_id).build());
-        let rows = txn.rows(&Scan::state(range, rows_max))?;
-        if !rows.is_empty() {
-            for row in rows {
-                txn.delete(Space::State, row.key);
-            }
-            return Ok(true);
-        }
-    }
-    endpoints::swept(txn, endpoint_id);
-    Ok(false)
-}
-
 /// Removes all rows of a message whose session is removed.
 pub fn remove(txn: &mut Txn<'_>, message: &Message) -> StoreResult<()> {
     let key = delivery_key(message.tenant, message.id);
     let row = txn.as_read().state::<DeliveryRow>(&key);
-    if let Some(row) = readable(row, message.session_id, "a delivery of an old session")? {
+    if let Some(row) = readable(row, message.session_id, DELIVERY)? {
         let gone = Queued {
             state: State::Superseded,
             ..row.queued

@@ -16,7 +16,7 @@ use crate::fixtures::{T0, end_at, insight, message, new_session, put_endpoint, s
 const PLACE: [u8; 32] = [9; 32];
 const OTHERS: &[u8] = b"an entrance that another courier used";
 
-async fn connect(keyspace: &str) -> Session {
+pub async fn connect(keyspace: &str) -> Session {
     let node = &CqlServer::get().unwrap().nodes[0];
     let session = SessionBuilder::new()
         .known_node(node)
@@ -72,6 +72,38 @@ async fn a_settled_session_keeps_no_facts_of_others_and_never_writes_them_again(
     assert!(!contains(&settled, OTHERS), "{settled:?}");
     let insight = next.insight(id).await.unwrap().unwrap();
     assert_eq!(insight.record.revision, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_message_is_never_written_again() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(store) = node(&keyspace, 1, 0).await else {
+        return;
+    };
+    let tenant = tenant();
+    put_endpoint(&*store, tenant, true).await;
+    let start = start(tenant, T0);
+    let id = start.session_id;
+    store.start(new_session(&start)).await.unwrap();
+    let stopped = message(MessageEvent::SessionStopped);
+    store.end(id, end_at(T0), None, stopped).await.unwrap();
+    let mut updated = message(MessageEvent::InsightUpdated);
+    updated.body = "the score of a courier".into();
+    let committing = store.commit_insight(id, insight(0), updated, Vec::new());
+    assert!(committing.await.unwrap());
+    let session = connect(&keyspace).await;
+    let has_body = async || contains(&state(&session).await, b"the score of a courier");
+    assert!(has_body().await);
+    store.remove_messages(id).await.unwrap();
+    assert!(!has_body().await);
+    assert_eq!(store.messages(id).await.unwrap(), []);
+    // A process that finds a leftover mark settles the session.
+    let next = node(&keyspace, 2, 0).await.unwrap();
+    assert!(next.settle(id).await.unwrap());
+    assert_eq!(next.messages(id).await.unwrap(), []);
+    let row = next.find(id).await.unwrap().unwrap();
+    assert_eq!(row.end, Some(end_at(T0)));
+    store.remove_messages(id).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -137,15 +137,53 @@ pub(super) fn changes_after_attempt(
             None => State::Failed,
         };
     }
-    let is_head = waiting.first().is_some_and(|head| head.id == attempted.id);
     // Only a lane's first message is listed by its due time. A later message, attempted manually,
     // waits for those before it.
-    after.parked = after.state == State::Waiting && !is_head;
+    after.parked = after.state == State::Waiting && !is_head(waiting, &attempted);
+    let mut change = leaving(waiting, attempted, after, manual_retry);
+    push(&mut change, attempted, after, Some(report));
+    change
+}
+
+/// Returns the changes that end a message whose body cannot be read: the message itself fails
+/// without an attempt and, when it leaves the lane, the message behind it follows.
+///
+/// `waiting` is the lane as it was when the message was chosen.
+#[must_use]
+pub fn changes_without_body(
+    waiting: &[Queued],
+    message: Queued,
+    manual_retry: Option<ManualRetry>,
+) -> Change {
+    let mut after = message;
+    if message.is_waiting() {
+        after.state = State::Failed;
+        after.due_at = None;
+        after.parked = false;
+    }
+    let mut change = leaving(waiting, message, after, manual_retry);
+    push(&mut change, message, after, None);
+    change
+}
+
+/// Returns whether a message is the first of its lane.
+fn is_head(waiting: &[Queued], message: &Queued) -> bool {
+    waiting.first().is_some_and(|head| head.id == message.id)
+}
+
+/// Begins the change of a message from `before` to `after`: if the first message leaves the lane,
+/// the message behind it is no longer parked.
+fn leaving(
+    waiting: &[Queued],
+    before: Queued,
+    after: Queued,
+    manual_retry: Option<ManualRetry>,
+) -> Change {
     let mut change = Change {
         updates: Vec::with_capacity(1),
         manual_done: manual_retry,
     };
-    if is_head
+    if is_head(waiting, &before)
         && !after.is_waiting()
         && let Some(next) = waiting.get(1)
     {
@@ -155,7 +193,6 @@ pub(super) fn changes_after_attempt(
         };
         push(&mut change, *next, unparked, None);
     }
-    push(&mut change, attempted, after, Some(report));
     change
 }
 
@@ -249,6 +286,33 @@ mod tests {
             states,
             [(1, State::Waiting, false), (0, State::Delivered, false)]
         );
+    }
+
+    #[test]
+    fn a_message_without_its_body_fails_and_the_next_one_follows() {
+        let mut lane = lane();
+        lane[0].attempts = 2;
+        lane[0].due_at = Some(NOW);
+        lane[1].parked = true;
+        let change = changes_without_body(&lane, lane[0], None);
+        let after: Vec<_> = change.updates.iter().map(|update| update.after).collect();
+        let next = Queued {
+            parked: false,
+            ..lane[1]
+        };
+        let failed = Queued {
+            state: State::Failed,
+            due_at: None,
+            ..lane[0]
+        };
+        assert_eq!(after, [next, failed], "the attempts stay as counted");
+        assert!(change.updates.iter().all(|update| update.report.is_none()));
+        let delivered = Queued {
+            state: State::Delivered,
+            ..lane[0]
+        };
+        let change = changes_without_body(&lane[1..], delivered, None);
+        assert_eq!(change, Change::default(), "the outcome stays");
     }
 
     #[test]

@@ -254,6 +254,7 @@ impl EndpointMachine {
             Input::Attempted(lane, report, random) => {
                 self.attempted(now, lane, report, random, &mut effects);
             }
+            Input::Unreadable(lane) => self.unreadable(lane, &mut effects),
             Input::Committed(lane, waiting) => self.committed(now, lane, waiting),
         }
         self.advance(now, &mut effects);

@@ -26,6 +26,8 @@ enum Receiver {
 
 #[derive(Debug, Clone)]
 enum Op {
+    /// Damages the body of a message.
+    Damage(u8),
     Enqueue(u8),
     /// Like `Enqueue`, but the machine gets the lane.
     EnqueueKnown(u8),
@@ -47,6 +49,8 @@ struct World {
     /// Whether a commit reported as failed was made nevertheless.
     commit_in_doubt: bool,
     receiver: Receiver,
+    /// The messages whose body is damaged.
+    damaged: BTreeSet<MessageId>,
     /// The sessions on which the receiver hangs, regardless of the others.
     hanging: BTreeSet<SessionId>,
     /// The response time of a receiver that answers, in milliseconds.
@@ -82,6 +86,7 @@ impl World {
             store_up: true,
             commit_in_doubt: false,
             receiver: Receiver::Answers,
+            damaged: BTreeSet::new(),
             hanging: BTreeSet::new(),
             response_ms: 3..43,
             messages: BTreeMap::new(),
@@ -284,6 +289,11 @@ impl World {
                 assert!(waited_ms >= RETRY_DELAYS_MS[failed as usize - 1] as i64);
             }
         }
+        if self.damaged.contains(&message.id) {
+            let answer = Input::Unreadable(message.session_id);
+            self.answers.push_back((self.machine.generation(), answer));
+            return;
+        }
         self.counter += 1;
         let hangs = self.hanging.contains(&message.session_id);
         let receiver = if hangs {
@@ -352,6 +362,10 @@ impl World {
 
     fn apply(&mut self, op: Op) {
         match op {
+            Op::Damage(which) => {
+                let damaged = self.messages.keys().nth(usize::from(which)).copied();
+                self.damaged.extend(damaged);
+            }
             Op::Enqueue(session) => {
                 self.enqueue(session);
                 self.input(Input::Woken);
@@ -405,7 +419,9 @@ impl World {
             let newest = lane.last() == Some(id);
             match message.state {
                 State::Waiting => panic!("left behind: {message:?}"),
-                State::Failed => assert!(message.attempts >= ATTEMPTS_MAX),
+                State::Failed => {
+                    assert!(message.attempts >= ATTEMPTS_MAX || self.damaged.contains(id));
+                }
                 State::Superseded => {
                     assert!(message.event == MessageEvent::InsightUpdated && !newest);
                 }
@@ -439,6 +455,7 @@ fn op() -> impl Strategy<Value = Op> {
             Just(Op::Mode(Mode::Stopped)),
         ],
         1 => Just(Op::Pass(8 * 86_400_000)),
+        1 => any::<u8>().prop_map(|which| Op::Damage(which % 40)),
         2 => any::<u8>().prop_map(|which| Op::Manual(which % 40)),
     ]
 }

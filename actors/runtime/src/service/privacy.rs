@@ -10,10 +10,9 @@ mod requests;
 mod run;
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use porchlight_core::privacy::SessionAccess;
+use porchlight_core::privacy::{Purges, SessionAccess};
 use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::{SessionStart, Tenant};
@@ -39,7 +38,7 @@ pub(super) struct Privacy {
     running: Mutex<HashSet<Vec<u8>>>,
     wake: Notify,
     purging: tokio::sync::Mutex<()>,
-    purges_begun: AtomicU64,
+    purges: Mutex<Purges>,
 }
 
 impl std::fmt::Debug for Privacy {
@@ -58,6 +57,10 @@ impl Privacy {
     fn release(&self, key: &[u8]) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.remove(key);
+    }
+
+    fn purges(&self) -> MutexGuard<'_, Purges> {
+        self.purges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn running(&self) -> usize {
@@ -134,14 +137,16 @@ impl Service {
     }
 
     /// Makes removed rows unreadable in the files of the store. Requests that wait meanwhile share
-    /// the next call.
+    /// the next call that succeeds.
     async fn purge(&self) -> StoreResult<()> {
-        let begun_before = self.privacy.purges_begun.load(Ordering::SeqCst);
+        let begun_before = self.privacy.purges().begun();
         let _guard = self.privacy.purging.lock().await;
-        if self.privacy.purges_begun.load(Ordering::SeqCst) > begun_before {
+        if self.privacy.purges().succeeded_after(begun_before) {
             return Ok(());
         }
-        self.privacy.purges_begun.fetch_add(1, Ordering::SeqCst);
-        self.store().purge().await
+        let number = self.privacy.purges().begin();
+        self.store().purge().await?;
+        self.privacy.purges().succeed(number);
+        Ok(())
     }
 }

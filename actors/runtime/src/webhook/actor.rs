@@ -1,5 +1,4 @@
-//! The shell around one endpoint's machine: it reads, signs, sends and commits as the machine
-//! directs.
+//! The shell around one endpoint's machine: it reads, sends and commits as the machine directs.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -8,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use porchlight_core::webhook::{
-    AttemptDetails, AttemptResult, Cause, Change, Effect, EndpointMachine, Input, Lane,
-    ManualRetry, Mode, Policy, Queued,
+    Change, Effect, EndpointMachine, Input, Lane, ManualRetry, Mode, Policy, Queued,
 };
 use porchlight_observe::webhook::{StoreCall, WebhookMetrics};
 use porchlight_observe::{ActorKind, MessageKind, Metrics, Outcome, StopReason};
@@ -18,9 +16,10 @@ use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
+use super::attempt::{Attempted, attempt_once, read_endpoint, reload_endpoint};
 use super::operations::{Operating, Operations, ProcessResults};
 use super::presence::{NewMessages, Presence};
-use super::request::{EndpointSigner, OutgoingMessage, sent_body};
+use super::request::EndpointSigner;
 use super::{Envelope, Inner, WebhookCommand};
 
 /// The maximum age of an endpoint before an attempt reads it again, so that a change made on
@@ -307,13 +306,18 @@ impl WebhookActor {
             };
             attempt_once(&inner, armed, message, attempt).await
         };
-        let then = move |actor: &mut Self, ctx: &mut _, (report, ends_at)| {
-            WebhookMetrics::get().on_attempt(&report, attempt, message.id.made_at());
-            if let Some((url, ends_at)) = ends_at {
-                actor.inner.certificate_ends(actor.tenant, url, ends_at);
-            }
-            let random = actor.inner.entropy.random() as u64;
-            let input = Input::Attempted(lane, report, random);
+        let then = move |actor: &mut Self, ctx: &mut _, attempted| {
+            let input = match attempted {
+                Attempted::Ended(report, ends_at) => {
+                    WebhookMetrics::get().on_attempt(&report, attempt, message.id.made_at());
+                    if let Some((url, ends_at)) = ends_at {
+                        actor.inner.certificate_ends(actor.tenant, url, ends_at);
+                    }
+                    let random = actor.inner.entropy.random() as u64;
+                    Input::Attempted(lane, report, random)
+                }
+                Attempted::Unreadable => Input::Unreadable(lane),
+            };
             actor.feed(ctx, Some(generation), input);
         };
         self.operations.begin(sending, then);
@@ -353,83 +357,6 @@ impl WebhookActor {
             })
             .ok()
     }
-}
-
-async fn read_endpoint(inner: &Inner, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
-    WebhookMetrics::get().on_store_call(StoreCall::Endpoint);
-    inner.outbox.endpoint(tenant).await
-}
-
-/// Returns the endpoint as stored now, or `None` if this attempt must not be made: a pause that the
-/// machine knew holds no attempt that it chose.
-async fn reload_endpoint(inner: &Inner, armed: Arc<EndpointSigner>) -> Option<Arc<EndpointSigner>> {
-    let known = &armed.endpoint;
-    let endpoint = read_endpoint(inner, known.tenant).await.ok()??;
-    if endpoint.id != known.id || known.enabled && !endpoint.enabled {
-        return None;
-    }
-    if endpoint.version == known.version {
-        return Some(armed);
-    }
-    EndpointSigner::new(endpoint, inner.seal.as_ref()).map(Arc::new)
-}
-
-/// Makes one attempt and returns its report and the expiry of the receiver's certificate. If our
-/// own part fails, the cause says so.
-async fn attempt_once(
-    inner: &Inner,
-    armed: Option<Arc<EndpointSigner>>,
-    message: Queued,
-    attempt: u32,
-) -> (AttemptResult, Option<(Arc<str>, TimestampMs)>) {
-    let ours = || AttemptResult {
-        at: inner.clock.now(),
-        duration_ms: 0,
-        status_code: None,
-        cause: Some(Cause::Internal),
-        response: None,
-        details: AttemptDetails::default(),
-    };
-    WebhookMetrics::get().on_store_call(StoreCall::Body);
-    let body = inner.outbox.body(message.session_id, message.number).await;
-    let (Some(armed), Ok(Some(body))) = (armed, body) else {
-        return (ours(), None);
-    };
-    let tenant = armed.endpoint.tenant;
-    let body = sent_body(message.event, body);
-    if inner.hides(tenant, message.session_id).await {
-        return (ours(), None);
-    }
-    let saying = OutgoingMessage {
-        event: message.event,
-        session: message.session_id.to_string(),
-        id: message.id,
-        attempt,
-        sequence: message.number,
-        body,
-    };
-    let at = inner.clock.now();
-    let Ok(request) = armed.sign(&saying, at) else {
-        return (ours(), None);
-    };
-    // A process that was suspended and resumes here may have lost the tenant long ago.
-    if !inner.may_send(tenant) {
-        return (ours(), None);
-    }
-    let url = Arc::clone(&request.url);
-    let answer = inner.transport.send(request).await;
-    let report = AttemptResult {
-        at: at.plus_ms(i64::from(answer.waited_ms)),
-        duration_ms: answer.duration_ms,
-        status_code: answer.status_code,
-        cause: answer.cause,
-        response: answer.response,
-        details: answer.details,
-    };
-    (
-        report,
-        answer.certificate_ends_at.map(|ends_at| (url, ends_at)),
-    )
 }
 
 impl Operating for WebhookActor {

@@ -159,8 +159,12 @@ impl Cursor {
     }
 }
 
-fn shard_not_owned() -> StoreError {
-    StoreError::unavailable("another node acts for this tenant's shard now")
+/// Returns the generation in which a cursor may be written: that in which it was read, if this process still acts in it.
+/// In between, another owner may have written a cursor that the later generation would hide.
+fn generation_to_write(read_in: Option<u64>, acting: Option<u64>) -> StoreResult<u64> {
+    acting
+        .filter(|_| acting == read_in)
+        .ok_or_else(|| StoreError::unavailable("another node acts for this tenant's shard now"))
 }
 
 impl Inner {
@@ -174,7 +178,8 @@ impl Inner {
             return Ok(cursor);
         }
         let _guard = self.caches.lanes.lock(&session_id).await;
-        self.load_cursor(shard, session_id).await
+        let (_, cursor) = self.load_cursor(shard, session_id).await?;
+        Ok(cursor)
     }
 
     /// Returns the cached cursor of a session. It is valid only while this process owns the shard
@@ -182,20 +187,27 @@ impl Inner {
     /// written since.
     fn known_cursor(&self, shard: Shard, session_id: SessionId) -> Option<Arc<Cursor>> {
         let acting = self.ownership.generation(shard)?;
-        let (generation, cursor) = self.caches.cursors.get(&session_id)?;
-        (generation == acting).then_some(cursor)
+        self.cursor_of(acting, session_id)
     }
 
-    /// Reads a session's cursor for a caller that holds the lane's lock.
+    /// Returns the cursor that was cached in this generation.
+    fn cursor_of(&self, generation: u64, session_id: SessionId) -> Option<Arc<Cursor>> {
+        let (known_in, cursor) = self.caches.cursors.get(&session_id)?;
+        (known_in == generation).then_some(cursor)
+    }
+
+    /// Reads a session's cursor for a caller that holds the lane's lock. Also returns the generation in which this process
+    /// owned the shard before the read.
     pub(super) async fn load_cursor(
         &self,
         shard: Shard,
         session_id: SessionId,
-    ) -> StoreResult<Arc<Cursor>> {
-        if let Some(cursor) = self.known_cursor(shard, session_id) {
-            return Ok(cursor);
-        }
+    ) -> StoreResult<(Option<u64>, Arc<Cursor>)> {
         let acting = self.ownership.generation(shard);
+        let known = acting.and_then(|acting| self.cursor_of(acting, session_id));
+        if let Some(cursor) = known {
+            return Ok((acting, cursor));
+        }
         let key = session_id.to_bytes();
         let statement = &self.db.statements.cursor_get;
         let row: Option<(Vec<u8>,)> = self.db.row(statement, (key.as_slice(),)).await?;
@@ -208,23 +220,21 @@ impl Inner {
             let known = (acting, Arc::clone(&cursor));
             self.caches.cursors.put(session_id, known);
         }
-        Ok(cursor)
+        Ok((acting, cursor))
     }
 
     /// Writes a session's cursor under the generation in which this process owns `shard`, its
-    /// tenant's. A process that does not own the shard writes nothing: the row would sort below, or
-    /// be read while another process is writing.
+    /// tenant's. `read_in` is the generation in which the cursor was read. A process that does not own the shard in that
+    /// generation writes nothing: the row would sort below, or hide a change that another owner made since the read.
     pub(crate) async fn put_cursor(
         &self,
         shard: Shard,
         session_id: SessionId,
+        read_in: Option<u64>,
         cursor: Cursor,
     ) -> StoreResult<()> {
         let (key, data) = (session_id.to_bytes(), encode(&cursor)?);
-        let acting = self
-            .ownership
-            .generation(shard)
-            .ok_or_else(shard_not_owned)?;
+        let acting = generation_to_write(read_in, self.ownership.generation(shard))?;
         let generation = i64::try_from(acting).unwrap_or(i64::MAX);
         let values = (
             key.as_slice(),
@@ -274,6 +284,16 @@ mod tests {
         };
         assert!(cursor.change(&failed, delivered, None));
         assert_eq!(cursor.index(3), Index::None);
+    }
+
+    #[test]
+    fn a_cursor_is_written_only_in_the_generation_in_which_it_was_read() {
+        assert_eq!(generation_to_write(Some(3), Some(3)).unwrap(), 3);
+        // The shard went to another owner and came back between the read and the write.
+        assert!(generation_to_write(Some(3), Some(5)).is_err());
+        assert!(generation_to_write(None, Some(5)).is_err());
+        assert!(generation_to_write(Some(3), None).is_err());
+        assert!(generation_to_write(None, None).is_err());
     }
 
     #[test]

@@ -102,7 +102,8 @@ impl Inner {
         let shard = tenant.organization_id.shard();
         let cursor = {
             let _guard = self.caches.lanes.lock(&session_id).await;
-            let mut cursor = self.load_cursor(shard, session_id).await?.as_ref().clone();
+            let (read_in, cursor) = self.load_cursor(shard, session_id).await?;
+            let mut cursor = cursor.as_ref().clone();
             if let Some(request) = &change.manual_done {
                 cursor.finish_manual(request.id, request.asked_at);
             }
@@ -118,7 +119,8 @@ impl Inner {
                 .map(|update| self.put_changed_entry(endpoint_id, update));
             let applying = taken.iter().map(|update| self.apply_update(tenant, update));
             try_join(try_join_all(putting), try_join_all(applying)).await?;
-            self.put_cursor(shard, session_id, cursor.clone()).await?;
+            self.put_cursor(shard, session_id, read_in, cursor.clone())
+                .await?;
             cursor
         };
         match self.caches.lanes_read.remove(&session_id) {

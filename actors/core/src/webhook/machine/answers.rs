@@ -231,6 +231,19 @@ impl EndpointMachine {
         }
     }
 
+    /// Ends a message whose body cannot be read. This is no fault of the store: the other lanes
+    /// continue.
+    pub(super) fn unreadable(&mut self, lane: SessionId, effects: &mut Vec<Effect>) {
+        let commit = self.in_progress.update(lane, |busy| {
+            let Stage::Sending { attempted, .. } = busy.stage else {
+                return None;
+            };
+            let change = lane::changes_without_body(&busy.waiting, attempted, busy.manual_retry);
+            Some(busy.commit(lane, change))
+        });
+        effects.extend(commit.flatten());
+    }
+
     /// Processes the answer to a commit.
     pub(super) fn committed(
         &mut self,

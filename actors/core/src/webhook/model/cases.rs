@@ -34,6 +34,28 @@ fn internal_faults_do_not_use_up_attempts() {
 }
 
 #[test]
+fn a_damaged_message_fails_without_an_attempt_and_delays_no_other() {
+    let mut world = World::new(Policy::default());
+    for session in [1, 1, 2] {
+        world.enqueue(session);
+    }
+    let damaged = *world.messages.keys().next().unwrap();
+    world.damaged.insert(damaged);
+    world.input(Input::Woken);
+    world.run_until(START.plus_ms(1_000));
+    let states: Vec<_> = world.messages.values().map(|m| m.state).collect();
+    assert_eq!(states.iter().filter(|&&s| s == State::Delivered).count(), 2);
+    let ended = world.messages[&damaged];
+    assert_eq!((ended.state, ended.attempts), (State::Failed, 0));
+    // A requested retry of it ends as well.
+    world.request_retry(0);
+    world.input(Input::Woken);
+    world.run_until(START.plus_ms(2_000));
+    assert!(world.hand.is_empty());
+    assert_eq!(world.messages[&damaged], ended);
+}
+
+#[test]
 fn a_failing_lane_does_not_hold_up_the_others() {
     let mut world = World::new(Policy::default());
     world.receiver = Receiver::Fails;

@@ -52,7 +52,10 @@ impl TenantPrivacy<'_> {
         let subject = Subject::SessionId(session_id);
         let change = |mark: &mut Mark| mark.held = held;
         let marks = &self.service.privacy.marks;
-        marks.change(store, self.tenant, &subject, change).await
+        // Any node may place or release a hold, in the order of its calls.
+        marks
+            .change(store, self.tenant, &subject, || true, change)
+            .await
     }
 
     /// Returns whether a legal hold protects any session of the subject that was created up to

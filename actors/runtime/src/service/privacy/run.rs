@@ -123,15 +123,22 @@ impl Service {
         let shard = tenant.organization_id.shard();
         let ownership = &self.registry().ports().ownership;
         let has_room = self.privacy.running() < PRIVACY_REQUESTS_AT_ONCE_MAX;
-        if !has_room || ownership.generation(shard).is_none() || !self.privacy.reserve(&open.key) {
+        let Some(generation) = ownership.generation(shard).filter(|_| has_room) else {
+            return;
+        };
+        if !self.privacy.reserve(&open.key) {
             return;
         }
         let (service, key) = (self.clone(), open.key);
         actix_rt::spawn(async move {
-            let requests = service.privacy(tenant);
+            let requests = OwnedRequests {
+                service: &service,
+                tenant,
+                generation,
+            };
             while let Err(error) = requests.perform(hash, &key).await {
                 tracing::warn!(%error, "a step of a privacy request will be retried");
-                if service.is_draining() || ownership_lost(&service, tenant) {
+                if service.is_draining() || requests.is_lost() {
                     break;
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -141,34 +148,55 @@ impl Service {
     }
 }
 
-fn ownership_lost(service: &Service, tenant: Tenant) -> bool {
-    let ownership = &service.registry().ports().ownership;
-    ownership
-        .generation(tenant.organization_id.shard())
-        .is_none()
+/// The requests of a tenant whose shard this process owns in this generation.
+struct OwnedRequests<'s> {
+    service: &'s Service,
+    tenant: Tenant,
+    generation: u64,
 }
 
-impl TenantPrivacy<'_> {
+impl<'s> OwnedRequests<'s> {
+    fn requests(&self) -> TenantPrivacy<'s> {
+        self.service.privacy(self.tenant)
+    }
+
+    /// Returns whether another process may have taken over the tenant since, even if it was given back.
+    fn is_lost(&self) -> bool {
+        let ownership = &self.service.registry().ports().ownership;
+        let shard = self.tenant.organization_id.shard();
+        ownership.generation(shard) != Some(self.generation)
+    }
+
+    /// Changes the mark of a subject unless the tenant is lost.
+    async fn change_mark(&self, subject: &Subject, change: impl Fn(&mut Mark)) -> StoreResult<()> {
+        let store = self.service.store().as_ref();
+        let marks = &self.service.privacy.marks;
+        let may_change = || !self.is_lost();
+        marks
+            .change(store, self.tenant, subject, may_change, change)
+            .await
+    }
+
     /// Performs a request until it has ended or must wait.
     async fn perform(&self, hash: [u8; 32], open_key: &[u8]) -> StoreResult<()> {
         loop {
-            let Some(stored) = self.find_by(hash).await? else {
+            let Some(stored) = self.requests().find_by(hash).await? else {
                 // The request is still being submitted.
                 return Ok(());
             };
-            self.list(&stored).await?;
+            self.requests().list(&stored).await?;
             if stored.is_over() {
                 return self.close(&stored, open_key).await;
             }
             let service = self.service;
-            if service.is_draining() || ownership_lost(service, self.tenant) {
+            if service.is_draining() || self.is_lost() {
                 return Ok(());
             }
             let mut next = stored.clone();
             next.begin(service.now());
             if next != stored {
                 // This write decides whether the request was started or cancelled.
-                self.replace(&stored, &next).await?;
+                self.requests().replace(&stored, &next).await?;
                 continue;
             }
             let outcome = match stored.step(service.now()) {
@@ -184,7 +212,7 @@ impl TenantPrivacy<'_> {
                 let sign = service.privacy_settings().sign;
                 next.receipt = sign.and_then(|sign| sign(&next));
             }
-            self.replace(&stored, &next).await?;
+            self.requests().replace(&stored, &next).await?;
         }
     }
 
@@ -245,7 +273,7 @@ impl TenantPrivacy<'_> {
             Step::Mark(subject, until) => self.mark(request, &subject, until).await?,
             Step::Plan(subject, until) => self.plan(&subject, until).await?,
             Step::Erase(page) => {
-                self.note_erased(request, &page).await?;
+                self.requests().note_erased(request, &page).await?;
                 for session_id in page {
                     service.registry().drop_erased(session_id);
                     erase::session(store, session_id).await?;
@@ -258,7 +286,7 @@ impl TenantPrivacy<'_> {
             Step::Recorders(subject, until) => {
                 let is_covered = |subjects: &[Subject]| subjects.contains(&subject);
                 let keys = erase::recorders(store, tenant, until, is_covered).await?;
-                self.forget_in_requests(&subject).await?;
+                self.requests().forget_in_requests(&subject).await?;
                 Outcome::Removed(Counts {
                     keys,
                     ..Counts::default()
@@ -301,7 +329,7 @@ impl TenantPrivacy<'_> {
     async fn plan(&self, subject: &Subject, until: TimestampMs) -> StoreResult<Outcome> {
         let (store, marks) = (self.service.store().as_ref(), &self.service.privacy.marks);
         marks.refresh(store).await?;
-        let is_held = |session_id| self.is_held(session_id);
+        let is_held = |session_id| self.requests().is_held(session_id);
         let (tenant, limit) = (self.tenant, SESSIONS_AT_ONCE);
         let page = erase::first_free_page(store, tenant, subject, until, limit, is_held);
         let (rows, has_held) = page.await?;
@@ -324,10 +352,8 @@ impl TenantPrivacy<'_> {
         subject: &Subject,
         until: TimestampMs,
     ) -> StoreResult<()> {
-        let store = self.service.store().as_ref();
         let unmark = |mark: &mut Mark| mark.end_erasure(request.number(), until);
-        let marks = &self.service.privacy.marks;
-        marks.change(store, self.tenant, subject, unmark).await
+        self.change_mark(subject, unmark).await
     }
 
     /// Counts the data of a page of the subject's sessions. A restriction renews the time to live
@@ -366,12 +392,11 @@ impl TenantPrivacy<'_> {
     ) -> StoreResult<Outcome> {
         let (service, tenant) = (self.service, self.tenant);
         let store = service.store().as_ref();
-        let marks = &service.privacy.marks;
         if request.request_type == RequestType::Erasure {
             let begin = |mark: &mut Mark| mark.begin_erasure(request.number(), until);
-            marks.change(store, tenant, subject, begin).await?;
+            self.change_mark(subject, begin).await?;
             // The mark is written before the holds are read; see `hold`.
-            if self.has_hold(subject, until).await? {
+            if self.requests().has_hold(subject, until).await? {
                 self.unmark(request, subject, until).await?;
                 return Ok(Outcome::Held);
             }
@@ -392,7 +417,7 @@ impl TenantPrivacy<'_> {
             }
             RequestType::Access => {}
         };
-        marks.change(store, tenant, subject, change).await?;
+        self.change_mark(subject, change).await?;
         service.registry().wake_all_watchers();
         let settle_ms = if service.registry().is_shared() {
             PRIVACY_SETTLE_SHARED_MS

@@ -1,0 +1,124 @@
+//! One attempt of a message: it reads the body, signs the request and sends it.
+
+use std::sync::Arc;
+
+use porchlight_core::webhook::{AttemptDetails, AttemptResult, Cause, Queued};
+use porchlight_observe::Fact;
+use porchlight_observe::webhook::{StoreCall, WebhookMetrics};
+use porchlight_ports::{Endpoint, StoreError, StoreResult};
+use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
+
+use super::Inner;
+use super::request::{EndpointSigner, OutgoingMessage, sent_body};
+
+/// The outcome of an attempt.
+pub(super) enum Attempted {
+    /// The attempt ended, or the service could not make it, as the cause says. Carries the URL and the
+    /// expiry of the receiver's certificate if it is known.
+    Ended(AttemptResult, Option<(Arc<str>, TimestampMs)>),
+    /// The stored body of the message is missing or damaged.
+    Unreadable,
+}
+
+/// Reads a tenant's endpoint.
+pub(super) async fn read_endpoint(inner: &Inner, tenant: Tenant) -> StoreResult<Option<Endpoint>> {
+    WebhookMetrics::get().on_store_call(StoreCall::Endpoint);
+    inner.outbox.endpoint(tenant).await
+}
+
+/// Returns the endpoint as stored now, or `None` if this attempt must not be made: a pause that the
+/// machine knew holds no attempt that it chose.
+pub(super) async fn reload_endpoint(
+    inner: &Inner,
+    armed: Arc<EndpointSigner>,
+) -> Option<Arc<EndpointSigner>> {
+    let known = &armed.endpoint;
+    let endpoint = read_endpoint(inner, known.tenant).await.ok()??;
+    if endpoint.id != known.id || known.enabled && !endpoint.enabled {
+        return None;
+    }
+    if endpoint.version == known.version {
+        return Some(armed);
+    }
+    EndpointSigner::new(endpoint, inner.seal.as_ref()).map(Arc::new)
+}
+
+/// Reads the body of a message. `None` if it is missing or damaged, which is reported here.
+async fn read_body(inner: &Inner, message: &Queued) -> StoreResult<Option<Arc<str>>> {
+    WebhookMetrics::get().on_store_call(StoreCall::Body);
+    let (session_id, number) = (message.session_id, message.number);
+    let error = match inner.outbox.body(session_id, number).await {
+        Ok(None) => StoreError::Corrupt(format!("message {} has no body", message.id)),
+        Err(error @ StoreError::Corrupt(_)) => error,
+        read => return read,
+    };
+    Fact::Unreadable {
+        session_id,
+        what: "the body of a message",
+        error: &error,
+    }
+    .record();
+    Ok(None)
+}
+
+/// Makes one attempt. If our own part fails, the cause says so.
+pub(super) async fn attempt_once(
+    inner: &Inner,
+    armed: Option<Arc<EndpointSigner>>,
+    message: Queued,
+    attempt: u32,
+) -> Attempted {
+    let ours = || {
+        let report = AttemptResult {
+            at: inner.clock.now(),
+            duration_ms: 0,
+            status_code: None,
+            cause: Some(Cause::Internal),
+            response: None,
+            details: AttemptDetails::default(),
+        };
+        Attempted::Ended(report, None)
+    };
+    let Some(armed) = armed else {
+        return ours();
+    };
+    let tenant = armed.endpoint.tenant;
+    let Ok(body) = read_body(inner, &message).await else {
+        return ours();
+    };
+    if inner.hides(tenant, message.session_id).await {
+        return ours();
+    }
+    let Some(body) = body else {
+        return Attempted::Unreadable;
+    };
+    let saying = OutgoingMessage {
+        event: message.event,
+        session: message.session_id.to_string(),
+        id: message.id,
+        attempt,
+        sequence: message.number,
+        body: sent_body(message.event, body),
+    };
+    let at = inner.clock.now();
+    let Ok(request) = armed.sign(&saying, at) else {
+        return ours();
+    };
+    // A process that was suspended and resumes here may have lost the tenant long ago.
+    if !inner.may_send(tenant) {
+        return ours();
+    }
+    let url = Arc::clone(&request.url);
+    let answer = inner.transport.send(request).await;
+    let report = AttemptResult {
+        at: at.plus_ms(i64::from(answer.waited_ms)),
+        duration_ms: answer.duration_ms,
+        status_code: answer.status_code,
+        cause: answer.cause,
+        response: answer.response,
+        details: answer.details,
+    };
+    let ends_at = answer.certificate_ends_at.map(|ends_at| (url, ends_at));
+    Attempted::Ended(report, ends_at)
+}

@@ -1,0 +1,55 @@
+//! The periodic work of all webhooks: a scan of the store, and the age of the oldest message.
+
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use porchlight_observe::webhook::WebhookMetrics;
+use porchlight_schema::limits::WHEEL_AHEAD_MS;
+
+use super::Inner;
+use super::presence::NO_MESSAGE_DUE;
+
+/// The interval at which the store is scanned for lost wakes and for retries that are soon due.
+const SCAN_INTERVAL: Duration = Duration::from_secs(60);
+/// The interval at which the age of the oldest message is reported.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Scans the store for lost wakes and for retries that are soon due, until the process drains.
+pub(super) async fn scan(inner: Weak<Inner>) {
+    loop {
+        {
+            let Some(inner) = inner.upgrade() else { return };
+            if inner.is_draining() {
+                return;
+            }
+            let until = inner.clock.now().plus_ms(WHEEL_AHEAD_MS as i64);
+            match inner.outbox.work(inner.own(), until).await {
+                Ok(work) => {
+                    for work in work {
+                        inner.announce(work.tenant, None);
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "the outboxes could not be scanned"),
+            }
+            match inner.outbox.depth(inner.clock.now()).await {
+                Ok(depth) => WebhookMetrics::get().set_depth(&depth),
+                Err(error) => tracing::warn!(%error, "the outboxes could not be counted"),
+            }
+        }
+        tokio::time::sleep(SCAN_INTERVAL).await;
+    }
+}
+
+/// Reports the age of the oldest message that is due.
+pub(super) async fn report_oldest(inner: Weak<Inner>) {
+    loop {
+        tokio::time::sleep(REPORT_INTERVAL).await;
+        let Some(inner) = inner.upgrade() else { return };
+        let oldest = inner.actors.iter();
+        let oldest = oldest.map(|entry| entry.value().0.oldest.load(Ordering::Relaxed));
+        let oldest = oldest.min().filter(|&oldest| oldest != NO_MESSAGE_DUE);
+        let gauge = &WebhookMetrics::get().oldest_due;
+        gauge.set(oldest.map_or(0.0, |oldest| oldest as f64 / 1000.0));
+    }
+}
