@@ -21,12 +21,25 @@ pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
     parse_as(text, |text| serde_json::from_slice(text))
 }
 
-/// Parses a text with `parse`, which serde_json implements for some type.
+/// Parses a text of a phone with `parse`, which serde_json implements for some type. Half of a
+/// surrogate pair, which apps send that cut texts, is read as the replacement character U+FFFD.
 ///
 /// # Errors
 ///
 /// The error of `parse`.
-pub(crate) fn parse_as<T>(
+pub(crate) fn parse_of_phone<T>(
+    text: &[u8],
+    parse: impl Fn(&[u8]) -> Result<T, serde_json::Error>,
+) -> Result<T, serde_json::Error> {
+    parse_as(text, |text| {
+        parse(text).or_else(|error| match with_whole_pairs(text) {
+            Cow::Borrowed(_) => Err(error),
+            Cow::Owned(text) => parse(&text),
+        })
+    })
+}
+
+fn parse_as<T>(
     text: &[u8],
     parse: impl Fn(&[u8]) -> Result<T, serde_json::Error>,
 ) -> Result<T, serde_json::Error> {
@@ -34,6 +47,35 @@ pub(crate) fn parse_as<T>(
         Cow::Borrowed(_) => Err(error),
         Cow::Owned(text) => parse(&text),
     })
+}
+
+/// Replaces each escaped half of a surrogate pair without its other half by `\ufffd`; all other
+/// bytes keep their positions.
+fn with_whole_pairs(text: &[u8]) -> Cow<'_, [u8]> {
+    let mut whole = Cow::Borrowed(text);
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        let after = |length: usize| escaped_unit(text.get(at + length..).unwrap_or_default());
+        at += match (byte, after(0)) {
+            (b'\\', Some(0xd800..=0xdbff)) if matches!(after(6), Some(0xdc00..=0xdfff)) => 12,
+            (b'\\', Some(0xd800..=0xdfff)) => {
+                if let Some(half) = whole.to_mut().get_mut(at..at + 6) {
+                    half.copy_from_slice(b"\\ufffd");
+                }
+                6
+            }
+            (b'\\', _) => 2,
+            _ => 1,
+        };
+    }
+    whole
+}
+
+/// Returns the UTF-16 unit of an escape `\uXXXX` at the start, if there is one.
+fn escaped_unit(text: &[u8]) -> Option<u16> {
+    let digits = text.strip_prefix(b"\\u")?.get(..4)?;
+    let digits = std::str::from_utf8(digits).ok()?;
+    u16::from_str_radix(digits, 16).ok()
 }
 
 /// Replaces each number that no double can hold by [`BEYOND`]; all other bytes keep their
@@ -116,6 +158,29 @@ fn number_length(bytes: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn half_of_a_surrogate_pair_of_a_phone_is_read_as_the_replacement_character() {
+        let read =
+            |text: &str| parse_of_phone(text.as_bytes(), |text| serde_json::from_slice(text));
+        for (escaped, meant) in [
+            (r"a\ud83d", "a\u{fffd}"),
+            (r"\uDE00b", "\u{fffd}b"),
+            (r"\ud83d\ud83d\ude00", "\u{fffd}\u{1f600}"),
+            (r"\ud83d\u0041", "\u{fffd}A"),
+            (r"\\ud83d", r"\ud83d"),
+            (r"\ud83d\ude00 1", "\u{1f600} 1"),
+        ] {
+            let text = format!(r#"{{"a":"{escaped}","b":1e999}}"#);
+            let value: Value = read(&text).unwrap();
+            assert_eq!(
+                (value["a"].as_str(), value["b"].as_f64()),
+                (Some(meant), Some(1e308))
+            );
+        }
+        assert!(read(r#"{"a":"\ud83d"#).is_err() && read(r#"{"a":"\ud83"}"#).is_err());
+        assert!(parse(br#""\ud83d""#).is_err());
+    }
 
     #[test]
     fn a_number_beyond_the_doubles_is_parsed_as_a_number() {

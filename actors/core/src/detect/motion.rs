@@ -23,6 +23,9 @@ pub(super) struct MotionState {
     /// The number of consecutive seconds in which the counter reported without a rise, as far as
     /// they count.
     idle_sec: u8,
+    /// Whether the counter reports each second, also at rest. A second without a report then shows
+    /// nothing, because the report is missing.
+    reports_at_rest: bool,
     /// The usual time between two rises on a walk, in milliseconds; 0 before the first two.
     usual_ms: f32,
     /// The newest second in which the counter reported.
@@ -69,7 +72,8 @@ impl MotionState {
         match window.steps {
             Some(0) => {
                 self.idle_sec = self.idle_sec.saturating_add(1);
-                self.counts_steps |= self.idle_sec >= STEPS_IDLE_SEC_MIN;
+                self.reports_at_rest |= self.idle_sec >= STEPS_IDLE_SEC_MIN;
+                self.counts_steps |= self.reports_at_rest;
             }
             Some(_) => {
                 self.idle_sec = 0;
@@ -154,12 +158,16 @@ impl MotionState {
         let steps_lately = self.count_steps(window) && !self.is_coarse;
         let stepped = window.steps.is_some_and(|steps| steps > 0) && !self.is_coarse;
         let has_counter = self.counts_steps && !self.is_coarse;
-        let by_counter = if !has_counter {
-            0.0
-        } else if steps_lately {
+        // Where the counter is not heard, it is not silent.
+        let is_heard = has_counter
+            && window.has_measurement
+            && (window.steps.is_some() || !self.reports_at_rest);
+        let by_counter = if has_counter && steps_lately {
             STEPS_LOG_ODDS
-        } else {
+        } else if is_heard {
             STEPS_SILENT_LOG_ODDS
+        } else {
+            0.0
         };
         let expected = self.expected.take();
         let Some(motion) = window.motion else {
@@ -167,7 +175,7 @@ impl MotionState {
             let log_odds = by_counter * 2.0;
             return Gait {
                 log_odds,
-                is_measured: has_counter && window.has_measurement,
+                is_measured: is_heard,
                 has_steps: steps_lately,
                 climb: None,
                 before: None,

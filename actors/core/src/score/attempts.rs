@@ -164,7 +164,7 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
     if stay.from_ms == door.from_ms {
         return true;
     }
-    if stay.is_passage || stay.is_before_ride {
+    if stay.is_before_ride || (stay.is_passage && !is_left_for(ctx, door, stay)) {
         return false;
     }
     if !stay.is_marked && !stay.has_arrival_mark && arrival::is_driven_to(ctx, stay) {
@@ -187,6 +187,7 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
     } else {
         SAME_DOOR_SIGMAS
     } * uncertain_m.min(2.0 * LEFT_M);
+    let within_m = if stay.is_passage { 0.0 } else { within_m };
     if apart_m > LEFT_M.max(within_m) {
         return false;
     }
@@ -206,6 +207,17 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
         0.0
     };
     vehicle.is_none_or(|vehicle| b.place.distance_m(vehicle.place) >= apart_m + after_m)
+}
+
+/// Returns whether the courier went away between the door's stay and another one. A pause on the way
+/// to the door is followed by the door; a pause at the door itself, after which the courier left and
+/// came back, looks like one and is a visit.
+fn is_left_for(ctx: &ScoringContext<'_>, door: &Stay, stay: &Stay) -> bool {
+    if stay.from_ms < door.from_ms {
+        has_left(ctx, door, stay, door)
+    } else {
+        has_left(ctx, door, door, stay)
+    }
 }
 
 /// Returns whether the courier left the door between two stays there.

@@ -384,6 +384,19 @@ impl Phone {
         phone
     }
 
+    /// Performs `act` without sending data of these sensor kinds.
+    pub(super) fn without_during(
+        mut self,
+        kinds: &[&'static str],
+        act: impl FnOnce(Self) -> Self,
+    ) -> Self {
+        let before = self.without.clone();
+        self.without.extend(kinds);
+        let mut phone = act(self);
+        phone.without = before;
+        phone
+    }
+
     /// Continues the positions from another place.
     pub(super) fn leap(mut self, east: f64, north: f64) -> Self {
         self.at = (east, north);

@@ -1,6 +1,7 @@
 //! Tests couriers who turn round upstairs: their second attempts, and short rests at a door.
 
 use porchlight_schema::insight::ReasonCode;
+use serde_json::json;
 
 use super::acts::{arrive, leave};
 use super::errands::{come, floor, go};
@@ -35,6 +36,26 @@ fn a_second_attempt_upstairs_has_its_own_entrance() {
             "{elevator}: {found_sec:?} instead of {entrance_sec} {:#?}",
             scored.score.events
         );
+    }
+}
+
+/// Nobody opens. The courier goes away sideways or onward, not the way in, and returns: the short
+/// first stay at the door is a visit, not a gate on the way.
+#[test]
+fn a_short_stay_at_the_door_is_a_visit_whatever_the_way_back() {
+    for error in [Error::None, Error::Dice] {
+        for (east_m, north_m) in [(60.0, -1.0), (-60.0, -1.0), (0.0, 59.0), (30.0, -1.0)] {
+            let phone = come(Phone::new(error, 5).address("accuracyM", json!(5)));
+            let phone = phone.walk(0.0, -30.0).walk(0.0, -1.0).stay(30);
+            let phone = phone.walk(east_m, north_m).stay(12).walk(0.0, -1.0);
+            let phone = phone.stay(20).mark("left_at_door").stay(10);
+            let score = go(phone.walk(0.0, -30.0)).score();
+            assert_eq!(
+                score.summary.attempt_cycles, 2,
+                "{error:?}, {east_m} m, {north_m} m: {:#?}",
+                score.events
+            );
+        }
     }
 }
 

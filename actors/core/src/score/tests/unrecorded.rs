@@ -142,3 +142,34 @@ fn a_barometer_that_stops_on_the_stairs_shows_no_floor() {
         assert!(score.reason_codes.contains(&ReasonCode::FullAttempt));
     }
 }
+
+/// The courier walks straight past the address. For up to 28 s around it the phone sends nothing, or
+/// nothing but pressure: nobody stayed at the door.
+#[test]
+fn a_silence_on_a_walk_past_the_address_is_no_stay_there() {
+    let everything = ["location", "steps", "motion", "pressure"];
+    let positions_and_body = ["location", "steps", "motion"];
+    for error in ERRORS {
+        for kinds in [&everything[..], &positions_and_body] {
+            for half_m in [8.0, 14.0, 17.0, 19.0] {
+                for without in [&["motion"][..], &[]] {
+                    let phone = come(Phone::new(error, 5).without(without))
+                        .walk(-40.0, -1.0)
+                        .walk(-half_m, -1.0)
+                        .without_during(kinds, |phone| phone.walk(half_m, -1.0))
+                        .walk(60.0, -1.0)
+                        .walk(60.0, -30.0);
+                    let score = go(phone).score();
+                    let name = format!("{error:?}, {kinds:?}, {half_m} m, without {without:?}");
+                    assert!(
+                        !score.summary.right_doorstep
+                            && !score.reason_codes.contains(&ReasonCode::FullAttempt),
+                        "{name}: {:?} {:#?}",
+                        score.reason_codes,
+                        score.events
+                    );
+                }
+            }
+        }
+    }
+}
