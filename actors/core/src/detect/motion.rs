@@ -23,6 +23,8 @@ pub(super) struct MotionState {
     /// The number of consecutive seconds in which the counter reported without a rise, as far as
     /// they count.
     idle_sec: u8,
+    /// The number of reports without a rise in consecutive seconds.
+    idle_in_row: u8,
     /// Whether the counter reports each second, also at rest. A second without a report then shows
     /// nothing, because the report is missing.
     reports_at_rest: bool,
@@ -64,16 +66,14 @@ impl MotionState {
     fn count_steps(&mut self, window: &Window) -> bool {
         let since = |last_ms: u32| window.t_ms.saturating_sub(last_ms);
         let since_ms = self.last_step_ms.map(since);
-        if let Some(steps) = window.steps
-            && let Some(last_ms) = self.last_report_ms.replace(window.t_ms)
-        {
-            self.observe_report(u32::from(steps), since(last_ms));
+        if let Some(steps) = window.steps {
+            let last_ms = self.last_report_ms.replace(window.t_ms);
+            self.observe_report(u32::from(steps), last_ms.map(since));
         }
         match window.steps {
             Some(0) => {
                 self.idle_sec = self.idle_sec.saturating_add(1);
-                self.reports_at_rest |= self.idle_sec >= STEPS_IDLE_SEC_MIN;
-                self.counts_steps |= self.reports_at_rest;
+                self.counts_steps |= self.idle_sec >= STEPS_IDLE_SEC_MIN;
             }
             Some(_) => {
                 self.idle_sec = 0;
@@ -100,9 +100,17 @@ impl MotionState {
         since_ms.is_some_and(|since_ms| since_ms < within_ms)
     }
 
-    /// Learns from a report whether the counter reports rarely. A counter that reports on change is silent during a stay,
-    /// and few steps follow. A rare report has the steps of the whole time, or none.
-    fn observe_report(&mut self, steps: u32, since_ms: u32) {
+    /// Learns from a report, and from the time since the one before, whether the counter reports each second or rarely.
+    /// A counter that reports on change is silent during a stay, and few steps follow. A rare report has the steps of the
+    /// whole time, or none.
+    fn observe_report(&mut self, steps: u32, since_ms: Option<u32>) {
+        let Some(since_ms) = since_ms else { return };
+        self.idle_in_row = if steps == 0 && since_ms <= WINDOW_MS {
+            self.idle_in_row.saturating_add(1)
+        } else {
+            0
+        };
+        self.reports_at_rest |= self.idle_in_row >= STEPS_IDLE_SEC_MIN;
         let has_walked = steps as f32 * 1_000.0 >= STEPS_WALK_HZ_MIN * since_ms as f32;
         if since_ms >= STEPS_COARSE_MS && (steps == 0 || has_walked) {
             self.is_coarse = true;
@@ -175,7 +183,7 @@ impl MotionState {
             let log_odds = by_counter * 2.0;
             return Gait {
                 log_odds,
-                is_measured: is_heard,
+                is_measured: is_heard || (has_counter && steps_lately && window.has_measurement),
                 has_steps: steps_lately,
                 climb: None,
                 before: None,
