@@ -209,19 +209,27 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
     vehicle.is_none_or(|vehicle| b.place.distance_m(vehicle.place) >= apart_m + after_m)
 }
 
-/// Returns whether the courier went away between the door's stay and another one. A pause on the way
-/// to the door is followed by the door; a pause at the door itself, after which the courier left and
-/// came back, looks like one and is a visit.
+/// Returns whether the courier was seen away from the door between the door's stay and another one.
+/// A gate on the way is followed by the door. A short stay at the door itself looks like a gate, but
+/// the courier goes away after it and comes back.
 fn is_left_for(ctx: &ScoringContext<'_>, door: &Stay, stay: &Stay) -> bool {
     if stay.from_ms < door.from_ms {
-        has_left(ctx, door, stay, door)
+        is_seen_away(ctx, door, stay, door)
     } else {
-        has_left(ctx, door, door, stay)
+        is_seen_away(ctx, door, door, stay)
     }
 }
 
 /// Returns whether the courier left the door between two stays there.
 fn has_left(ctx: &ScoringContext<'_>, door: &Stay, before: &Stay, after: &Stay) -> bool {
+    let walked_m = ctx.walked_m(before.to_ms, after.from_ms);
+    walked_m.is_some_and(|walked_m| walked_m >= LEFT_WALK_M)
+        || is_seen_away(ctx, door, before, after)
+}
+
+/// Returns whether a drive, the height or a fix shows the courier away from the door between two
+/// stays.
+fn is_seen_away(ctx: &ScoringContext<'_>, door: &Stay, before: &Stay, after: &Stay) -> bool {
     let (from_ms, to_ms) = (before.to_ms, after.from_ms);
     let drove = ctx
         .events(EventType::Driving)
@@ -239,15 +247,11 @@ fn has_left(ctx: &ScoringContext<'_>, door: &Stay, before: &Stay, after: &Stay) 
             return true;
         }
     }
-    let walked_far = ctx
-        .walked_m(from_ms, to_ms)
-        .is_some_and(|walked_m| walked_m >= LEFT_WALK_M);
     let Some(estimate) = door.estimate else {
-        return walked_far;
+        return false;
     };
     let mut away = ctx.fixes(from_ms, to_ms).iter();
-    let is_seen_away = away.any(|fix| {
+    away.any(|fix| {
         fix.place.distance_m(estimate.place) > LEFT_M + fix.accuracy_m.max(estimate.sigma_m)
-    });
-    is_seen_away || walked_far
+    })
 }
