@@ -128,8 +128,8 @@ impl<T> ScoreQueue<T> {
         })
     }
 
-    /// Completes the score of a session. If the session was requested again meanwhile, it waits for
-    /// its next score, with `attached`.
+    /// Completes the score of a session, or ends it because another node scores the session. If the
+    /// session was requested again meanwhile, it waits for its next score, with `attached`.
     pub fn complete(&mut self, session_id: SessionId, attached: T) {
         if let Some(request) = self.remove(session_id)
             && request.state == (State::Running { again: true })
@@ -160,18 +160,13 @@ impl<T> ScoreQueue<T> {
         }
     }
 
-    /// Removes a session that is being scored, because another node scores it.
-    pub fn drop_running(&mut self, session_id: SessionId) {
-        self.remove(session_id);
-    }
-
-    /// Returns the number of sessions that wait or are being scored.
+    /// Returns the number of sessions that wait, are being scored or are paused.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Returns whether no session waits or is being scored.
+    /// Returns whether no session waits, is being scored or is paused.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
@@ -308,7 +303,7 @@ mod tests {
             queue.resume(session(1), ());
         }
         assert_eq!(queue.begin().map(|begun| begun.failures), Some(3));
-        queue.drop_running(session(1));
+        queue.complete(session(1), ());
         assert!(queue.is_empty());
         queue.resume(session(1), ());
         assert_eq!(queue.begin(), None);
@@ -321,7 +316,6 @@ mod tests {
         Complete(u8),
         Fail(u8),
         Resume(u8),
-        Drop(u8),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -331,7 +325,6 @@ mod tests {
             2 => (0..12_u8).prop_map(Step::Complete),
             1 => (0..12_u8).prop_map(Step::Fail),
             1 => (0..12_u8).prop_map(Step::Resume),
-            1 => (0..12_u8).prop_map(Step::Drop),
         ]
     }
 
@@ -367,11 +360,7 @@ mod tests {
                         queue.resume(session(number), ());
                         paused.remove(&session(number));
                     }
-                    Step::Drop(number) if running.remove(&session(number)) => {
-                        queue.drop_running(session(number));
-                        unscored.remove(&session(number));
-                    }
-                    Step::Complete(_) | Step::Fail(_) | Step::Drop(_) => {}
+                    Step::Complete(_) | Step::Fail(_) => {}
                 }
                 prop_assert!(running.len() <= 4);
                 for number in 0..3 {

@@ -187,7 +187,7 @@ impl ScoringPool {
         lock(&self.inner.queue).in_first_attempt()
     }
 
-    /// Stops accepting work. The actors end after their current work.
+    /// Begins no further scores. Those under way continue until their arbiters stop.
     pub(crate) fn close(&self) {
         lock(&self.inner.actors).clear();
     }
@@ -260,7 +260,7 @@ impl Inner {
             .is_some_and(|acts_for| !acts_for(session_id));
         if is_remote {
             ClusterMetrics::get().on_stale(Stale::Scoring);
-            lock(&self.queue).drop_running(session_id);
+            lock(&self.queue).complete(session_id, Instant::now());
             self.begin_scores();
         }
         is_remote

@@ -90,9 +90,12 @@ impl SessionActor {
             };
             let (row, snapshot, notes) =
                 try_join3(store.find(session_id), snapshot, store.notes(session_id)).await?;
-            if row.as_ref().is_some_and(|row| row.end.is_some()) && host.is_live(session_id) {
+            if let Some(row) = &row
+                && row.end.is_some()
+                && host.is_live(session_id)
+            {
                 // The session was adopted while it ended.
-                host.on_ended(session_id);
+                host.on_ended(session_id, row.start.tenant);
             }
             Ok(row.map(|row| (SessionContext::new(&row.start), snapshot, notes)))
         };

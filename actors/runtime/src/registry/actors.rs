@@ -13,6 +13,7 @@ use porchlight_ports::{Note, Store};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::SESSION_MAILBOX_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
+use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::{Inner, Registry};
@@ -241,9 +242,9 @@ impl Host for Inner {
         }
     }
 
-    fn on_ended(&self, session_id: SessionId) {
+    fn on_ended(&self, session_id: SessionId, tenant: Tenant) {
         if let Some(inner) = self.me.upgrade() {
-            Registry { inner }.on_ended(session_id);
+            Registry { inner }.on_ended(session_id, tenant);
         }
     }
 

@@ -40,35 +40,25 @@ impl Registry {
 
     /// Handles the end of a session: the node that acts for it computes the insight and then stops
     /// the actor.
-    pub(crate) fn on_ended(&self, session_id: SessionId) {
+    pub(crate) fn on_ended(&self, session_id: SessionId, tenant: Tenant) {
         if !self.acts_for(session_id) {
             self.leave_to_owner(session_id);
             return;
         }
         self.inner.directory.end(session_id);
         self.wake_watchers(session_id);
-        self.queue_score(session_id);
-        self.settle_later(session_id);
+        self.inner.scoring.request(session_id, Some(tenant));
+        self.settle_later(session_id, Some(tenant));
     }
 
     /// Requests the insight of a session that was acquired with its shard.
     pub(crate) fn score_marked_session(&self, session_id: SessionId) {
-        if self.handle(session_id).is_some() {
+        if let Some(handle) = self.handle(session_id) {
             // This node was not notified of the end.
-            return self.on_ended(session_id);
+            return self.on_ended(session_id, handle.tenant);
         }
-        self.queue_score(session_id);
-        self.settle_later(session_id);
-    }
-
-    /// Queues the score of a session, under its tenant if this node knows it.
-    fn queue_score(&self, session_id: SessionId) {
-        let directory = &self.inner.directory;
-        let handle = directory
-            .ending(session_id)
-            .or_else(|| self.handle(session_id));
-        let tenant = handle.map(|handle| handle.tenant);
-        self.inner.scoring.request(session_id, tenant);
+        self.inner.scoring.request(session_id, None);
+        self.settle_later(session_id, None);
     }
 
     /// Requests the insight of a session that has received telemetry after its end.
@@ -76,14 +66,15 @@ impl Registry {
         if self.acts_for(session_id) {
             self.inner.scoring.request_late(tenant, session_id);
         } else {
-            self.request_score(session_id);
+            self.request_score(session_id, Some(tenant));
         }
     }
 
-    /// Requests that the node that acts for a session computes or recomputes its insight.
-    pub fn request_score(&self, session_id: SessionId) {
+    /// Requests that the node that acts for a session computes or recomputes its insight. `tenant` is
+    /// `None` if the caller does not know it.
+    pub fn request_score(&self, session_id: SessionId, tenant: Option<Tenant>) {
         if self.acts_for(session_id) {
-            self.queue_score(session_id);
+            self.inner.scoring.request(session_id, tenant);
         } else {
             self.inner.ports.peers.nudge(Nudge::Session(session_id));
         }

@@ -109,7 +109,7 @@ impl Registry {
                 // Another node may have ended the session a moment ago.
                 let is_settling = self.is_shared() && age_ms < END_SETTLES_MS as i64;
                 if self.handle(session_id).is_some() || is_settling {
-                    self.on_ended(session_id);
+                    self.on_ended(session_id, start.tenant);
                 } else {
                     self.inner.scoring.request_late(start.tenant, session_id);
                 }

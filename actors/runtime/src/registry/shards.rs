@@ -9,6 +9,7 @@ use porchlight_observe::cluster::{ClusterMetrics, Found};
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{SessionId, ShardSet};
 use porchlight_schema::limits::END_SETTLES_MS;
+use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::Registry;
@@ -148,7 +149,7 @@ impl Registry {
         let row = store.find(session_id).await?;
         if row.is_none_or(|row| row.end.is_some()) {
             ClusterMetrics::get().on_found(Found::End);
-            self.on_ended(session_id);
+            self.on_ended(session_id, handle.tenant);
             return Ok(());
         }
         let Some((seq, received_at)) = store.newest(session_id).await? else {
@@ -176,7 +177,7 @@ impl Registry {
     /// Examines an ended session once more after its end has settled, and requests the insight
     /// again if it does not cover everything: for a moment after the end, other nodes may accept
     /// batches without reporting that they came late.
-    pub(super) fn settle_later(&self, session_id: SessionId) {
+    pub(super) fn settle_later(&self, session_id: SessionId, tenant: Option<Tenant>) {
         if !self.is_shared() {
             return;
         }
@@ -192,10 +193,10 @@ impl Registry {
             }
             match registry.inner.ports.store.settle(session_id).await {
                 Ok(true) => {}
-                Ok(false) => registry.request_score(session_id),
+                Ok(false) => registry.request_score(session_id, tenant),
                 Err(error) => {
                     store_failed(session_id, "examining an ended session", &error);
-                    registry.request_score(session_id);
+                    registry.request_score(session_id, tenant);
                 }
             }
         });

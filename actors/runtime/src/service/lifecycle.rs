@@ -180,7 +180,7 @@ impl Service {
             // The process that ended it may have died, or seen an error, before the registry knew.
             let (registry, session_id) = (self.registry(), row.start.session_id);
             if registry.handle(session_id).is_some() || !registry.acts_for(session_id) {
-                registry.on_ended(session_id);
+                registry.on_ended(session_id, row.start.tenant);
             }
             if let Some(pod) = command.pod {
                 self.attach_pod(row, pod).await?;
@@ -266,7 +266,8 @@ impl Service {
         }
         // Requested even if another stop came first: its process may have died before it requested
         // the score.
-        self.registry().request_score(session_id);
+        let tenant = Some(row.start.tenant);
+        self.registry().request_score(session_id, tenant);
         Ok(SessionRow {
             start: row.start.clone(),
             end: Some(outcome.end),
@@ -317,7 +318,7 @@ impl Service {
         // up only now because the session may have ended meanwhile.
         let registry = self.registry();
         if registry.handle(session_id).is_none() || !registry.acts_for(session_id) {
-            registry.request_score(session_id);
+            registry.request_score(session_id, Some(row.start.tenant));
         }
         Ok(pod)
     }
@@ -421,7 +422,7 @@ async fn end_session(
         }
         .record();
     }
-    registry.on_ended(session_id);
+    registry.on_ended(session_id, start.tenant);
     Ok(outcome)
 }
 
@@ -472,7 +473,7 @@ async fn time_out(registry: &Registry, handle: &Arc<Handle>) -> StoreResult<()> 
             (registry.ports().wake)(start.tenant, session_id);
         }
         // Another caller has ended it.
-        _ => registry.on_ended(session_id),
+        _ => registry.on_ended(session_id, handle.tenant),
     }
     Ok(())
 }

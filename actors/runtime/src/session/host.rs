@@ -5,6 +5,7 @@ use std::sync::Arc;
 use porchlight_observe::StopReason;
 use porchlight_ports::Store;
 use porchlight_schema::ids::SessionId;
+use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::{Handle, PassivatedState};
@@ -31,7 +32,7 @@ pub(crate) trait Host: Send + Sync {
     fn drain_reason(&self, session_id: SessionId) -> StopReason;
 
     /// Reports that the store holds the end of the session.
-    fn on_ended(&self, session_id: SessionId);
+    fn on_ended(&self, session_id: SessionId, tenant: Tenant);
 
     /// Reports that events of the session opened or closed.
     fn on_changed(&self, session_id: SessionId);
