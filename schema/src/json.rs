@@ -21,13 +21,13 @@ pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
     parse_as(text, |text| serde_json::from_slice(text))
 }
 
-/// Parses a text of a phone with `parse`, which serde_json implements for some type. Half of a
-/// surrogate pair, which apps send that cut texts, is read as the replacement character U+FFFD.
+/// Parses a text of a phone with `parse`, which serde_json implements for some type. Some apps cut a
+/// text within a surrogate pair; its half is read as the replacement character U+FFFD.
 ///
 /// # Errors
 ///
 /// The error of `parse`.
-pub(crate) fn parse_of_phone<T>(
+pub fn parse_of_phone<T>(
     text: &[u8],
     parse: impl Fn(&[u8]) -> Result<T, serde_json::Error>,
 ) -> Result<T, serde_json::Error> {

@@ -242,6 +242,15 @@ fn overland_positions_are_read_and_an_ended_trip_ends_the_session() {
     );
 }
 
+/// An app that cuts the name of the device within an emoji repeats its push until it is accepted.
+#[test]
+fn half_of_a_surrogate_pair_does_not_refuse_a_push() {
+    let text = br#"{"locations":[{"type":"Feature","geometry":{"type":"Point","coordinates":[-122.03,37.33]},
+        "properties":{"timestamp":"2023-10-28T13:52:24Z","horizontal_accuracy":5,"device_id":"bike \ud83d"}}]}"#;
+    let message = overland::read(text).unwrap();
+    assert_eq!(location(&message.readings[0]).lat, 37.33);
+}
+
 #[test]
 fn gpslogger_names_of_parameters_are_read_in_every_form() {
     for (text, at_ms) in [
