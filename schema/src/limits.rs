@@ -349,7 +349,7 @@ pub const SCORING_QUARANTINES_MAX: usize = 8;
 pub const SCORING_ACTORS: usize = 2;
 /// Maximum number of sessions that a node scores at the same time. A score waits for about sixteen
 /// answers of the store, one after the other, so a node whose database answers within 5 ms scores
-/// 200 sessions per second.
+/// 200 sessions per second of several tenants.
 pub const SCORES_AT_ONCE_MAX: usize = 16;
 /// Maximum number of these sessions that belong to one tenant.
 pub const TENANT_SCORES_AT_ONCE_MAX: usize = 8;
@@ -383,8 +383,9 @@ pub const RECONCILES_AT_ONCE_MAX: usize = 64;
 /// Maximum number of sessions that a node restores at the same time after it has claimed their
 /// shards.
 pub const RESTORES_AT_ONCE_MAX: usize = 64;
-/// Maximum number of sessions whose end or insight is stored and whose copies a process still retries
-/// to write. The copies of further sessions are left to the scan for marks.
+/// Maximum number of sessions whose end or insight is stored and whose copies a member of a cluster
+/// still tries to write. The copies of further sessions are left to the scan for marks. A process that
+/// serves alone retries all of them, because it scans for marks only when it starts.
 pub const STORE_ACTIONS_RETRIED_MAX: usize = 4_096;
 /// Maximum number of sessions in progress that one statement looks up when a node claims shards.
 /// The database refuses statements that name far more rows, or warns of them.

@@ -243,10 +243,12 @@ impl Inner {
         let Err(error) = work(Arc::clone(self)).await else {
             return;
         };
-        let Ok(permit) = Arc::clone(&self.retry_permits).try_acquire_owned() else {
+        let permit = Arc::clone(&self.retry_permits).try_acquire_owned().ok();
+        // A process that serves alone scans for marks only when it starts, so it retries all actions.
+        if permit.is_none() && self.ownership.is_shared() {
             tracing::warn!(%error, action, "a write failed and is left to its mark: too many are being retried");
             return;
-        };
+        }
         tracing::warn!(%error, action, "a write failed and will be retried");
         let inner = Arc::clone(self);
         tokio::spawn(async move {
