@@ -80,7 +80,8 @@ pub(crate) fn readable_rows(
 }
 
 /// Lets the tenant of an unreadable outbox count as having work now, because damage in one outbox
-/// must not stop the others. The tenant's actor then sends the messages that can be read.
+/// must not stop the others. On the embedded store, the actor of that tenant then sends the messages
+/// that can be read.
 pub(crate) fn due_despite_damage(
     first_due: StoreResult<Option<TimestampMs>>,
 ) -> StoreResult<Option<TimestampMs>> {

@@ -151,7 +151,7 @@ catalogue! {
         INSIGHTS_TOTAL = Counter, Count, "porchlight_insights_total"
             ["outcome": InsightOutcome::VALUES], "Committed insights, by outcome.";
         SCORING_WAITING_SESSIONS = Gauge, Count, "porchlight_scoring_waiting_sessions"
-            [], "Sessions that wait to be scored.";
+            [], "Sessions that wait to be scored, are being scored, or wait for another attempt.";
         SCORING_REPLAY_CHECKS_TOTAL = Counter, Count, "porchlight_scoring_replay_checks_total"
             ["outcome": ReplayCheck::VALUES], "Sampled sessions whose live events were compared with a replay, by outcome; `different` must stay 0.";
     }

@@ -46,7 +46,7 @@ pub enum Reaction {
     /// The session continues.
     Continue {
         /// The change of the place of its state.
-        rest: Rest,
+        state_move: StateMove,
         /// Whether it is reconciled with the store.
         reconciles: bool,
     },
@@ -54,7 +54,7 @@ pub enum Reaction {
 
 /// The change of the place of a silent session's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum StateMove {
     /// The state stays where it is.
     Stay,
     /// The actor is passivated, if there is one.
@@ -67,7 +67,7 @@ impl Silence {
     /// Returns the time until the next check of the session: its end, or an earlier reaction.
     #[must_use]
     pub fn next_check_ms(&self, residence: Residence) -> i64 {
-        let rest_ms = match residence {
+        let move_ms = match residence {
             // An actor that is still busy is checked again a little later.
             Residence::Actor => {
                 Some((PASSIVATE_AFTER_MS - self.silent_ms).max(CHECK_INTERVAL_MS_MIN))
@@ -78,7 +78,7 @@ impl Silence {
         let reconcile_ms = self
             .reconcile_after_ms
             .map(|after_ms| (after_ms - self.silent_ms).max(CHECK_INTERVAL_MS_MIN));
-        let earlier = rest_ms.into_iter().chain(reconcile_ms);
+        let earlier = move_ms.into_iter().chain(reconcile_ms);
         earlier.fold(self.left_ms, i64::min)
     }
 
@@ -88,14 +88,14 @@ impl Silence {
         if self.left_ms <= 0 {
             return Reaction::End;
         }
-        let rest = match self.silent_ms {
-            EVICT_AFTER_MS.. => Rest::Evict,
-            PASSIVATE_AFTER_MS.. => Rest::Passivate,
-            _ => Rest::Stay,
+        let state_move = match self.silent_ms {
+            EVICT_AFTER_MS.. => StateMove::Evict,
+            PASSIVATE_AFTER_MS.. => StateMove::Passivate,
+            _ => StateMove::Stay,
         };
         let reconcile_after_ms = self.reconcile_after_ms;
         Reaction::Continue {
-            rest,
+            state_move,
             reconciles: reconcile_after_ms.is_some_and(|after_ms| self.silent_ms >= after_ms),
         }
     }
@@ -129,19 +129,19 @@ mod tests {
         }
     }
 
-    fn rest(silence: Silence) -> Rest {
+    fn state_move(silence: Silence) -> StateMove {
         match silence.reaction() {
-            Reaction::Continue { rest, .. } => rest,
+            Reaction::Continue { state_move, .. } => state_move,
             Reaction::End => panic!("{silence:?} ends"),
         }
     }
 
     #[test]
     fn a_silent_session_is_passivated_then_evicted_and_then_ends() {
-        assert_eq!(rest(silent(14_999)), Rest::Stay);
-        assert_eq!(rest(silent(15_000)), Rest::Passivate);
-        assert_eq!(rest(silent(899_999)), Rest::Passivate);
-        assert_eq!(rest(silent(900_000)), Rest::Evict);
+        assert_eq!(state_move(silent(14_999)), StateMove::Stay);
+        assert_eq!(state_move(silent(15_000)), StateMove::Passivate);
+        assert_eq!(state_move(silent(899_999)), StateMove::Passivate);
+        assert_eq!(state_move(silent(900_000)), StateMove::Evict);
         assert_eq!(silent(HOUR_MS).reaction(), Reaction::End);
     }
 

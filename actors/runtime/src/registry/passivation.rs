@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use porchlight_core::session::idle::{Reaction, Rest, Silence};
+use porchlight_core::session::idle::{Reaction, Silence, StateMove};
 use porchlight_observe::cluster::{ClusterMetrics, Stale};
 use porchlight_ports::SessionRow;
 use porchlight_schema::time::TimestampMs;
@@ -71,18 +71,21 @@ impl Registry {
             return;
         }
         let uptime_ms = self.inner.ports.clock.uptime_ms();
-        let (rest, reconciles) = match self.silence(&handle, uptime_ms).reaction() {
+        let (state_move, reconciles) = match self.silence(&handle, uptime_ms).reaction() {
             Reaction::End => return on_due(self.clone(), handle),
-            Reaction::Continue { rest, reconciles } => (rest, reconciles),
+            Reaction::Continue {
+                state_move,
+                reconciles,
+            } => (state_move, reconciles),
         };
-        match rest {
-            Rest::Stay => {}
-            Rest::Passivate => {
+        match state_move {
+            StateMove::Stay => {}
+            StateMove::Passivate => {
                 if let Some(actor) = handle.take_idle_actor() {
                     send::send_passivate(&actor);
                 }
             }
-            Rest::Evict => self.evict(&handle),
+            StateMove::Evict => self.evict(&handle),
         }
         if reconciles {
             handle.note_reconciled(uptime_ms);

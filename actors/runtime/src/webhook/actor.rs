@@ -293,18 +293,18 @@ impl WebhookActor {
         let now = self.inner.clock.now();
         let age_ms = now.since_ms(loaded.read_at);
         let stale = !(0..=ENDPOINT_FRESH_MS).contains(&age_ms);
-        let (inner, armed) = (Arc::clone(&self.inner), Arc::clone(&loaded.signer));
+        let (inner, signer) = (Arc::clone(&self.inner), Arc::clone(&loaded.signer));
         let lane = message.session_id;
         if stale {
             self.read_endpoint();
         }
         let sending = async move {
-            let armed = if stale {
-                reload_endpoint(&inner, armed).await
+            let signer = if stale {
+                reload_endpoint(&inner, signer).await
             } else {
-                Some(armed)
+                Some(signer)
             };
-            attempt_once(&inner, armed, message, attempt).await
+            attempt_once(&inner, signer, message, attempt).await
         };
         let then = move |actor: &mut Self, ctx: &mut _, attempted| {
             let input = match attempted {

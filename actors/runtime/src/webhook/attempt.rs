@@ -31,15 +31,15 @@ pub(super) async fn read_endpoint(inner: &Inner, tenant: Tenant) -> StoreResult<
 /// machine knew holds no attempt that it chose.
 pub(super) async fn reload_endpoint(
     inner: &Inner,
-    armed: Arc<EndpointSigner>,
+    signer: Arc<EndpointSigner>,
 ) -> Option<Arc<EndpointSigner>> {
-    let known = &armed.endpoint;
+    let known = &signer.endpoint;
     let endpoint = read_endpoint(inner, known.tenant).await.ok()??;
     if endpoint.id != known.id || known.enabled && !endpoint.enabled {
         return None;
     }
     if endpoint.version == known.version {
-        return Some(armed);
+        return Some(signer);
     }
     EndpointSigner::new(endpoint, inner.seal.as_ref()).map(Arc::new)
 }
@@ -65,11 +65,11 @@ async fn read_body(inner: &Inner, message: &Queued) -> StoreResult<Option<Arc<st
 /// Makes one attempt. If our own part fails, the cause says so.
 pub(super) async fn attempt_once(
     inner: &Inner,
-    armed: Option<Arc<EndpointSigner>>,
+    signer: Option<Arc<EndpointSigner>>,
     message: Queued,
     attempt: u32,
 ) -> Attempted {
-    let ours = || {
+    let internal_fault = || {
         let report = AttemptResult {
             at: inner.clock.now(),
             duration_ms: 0,
@@ -80,20 +80,20 @@ pub(super) async fn attempt_once(
         };
         Attempted::Ended(report, None)
     };
-    let Some(armed) = armed else {
-        return ours();
+    let Some(signer) = signer else {
+        return internal_fault();
     };
-    let tenant = armed.endpoint.tenant;
+    let tenant = signer.endpoint.tenant;
     let Ok(body) = read_body(inner, &message).await else {
-        return ours();
+        return internal_fault();
     };
     if inner.hides(tenant, message.session_id).await {
-        return ours();
+        return internal_fault();
     }
     let Some(body) = body else {
         return Attempted::Unreadable;
     };
-    let saying = OutgoingMessage {
+    let outgoing = OutgoingMessage {
         event: message.event,
         session: message.session_id.to_string(),
         id: message.id,
@@ -102,12 +102,12 @@ pub(super) async fn attempt_once(
         body: sent_body(message.event, body),
     };
     let at = inner.clock.now();
-    let Ok(request) = armed.sign(&saying, at) else {
-        return ours();
+    let Ok(request) = signer.sign(&outgoing, at) else {
+        return internal_fault();
     };
     // A process that was suspended and resumes here may have lost the tenant long ago.
     if !inner.may_send(tenant) {
-        return ours();
+        return internal_fault();
     }
     let url = Arc::clone(&request.url);
     let answer = inner.transport.send(request).await;

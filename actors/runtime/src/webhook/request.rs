@@ -80,24 +80,24 @@ impl EndpointSigner {
     /// Returns an error if the stored secret is not a valid secret.
     pub fn sign(
         &self,
-        saying: &OutgoingMessage,
+        message: &OutgoingMessage,
         now: TimestampMs,
     ) -> Result<OutboundRequest, SecretError> {
-        let body = saying.body.as_bytes();
+        let body = message.body.as_bytes();
         let previous = self.previous.as_ref();
         let previous = previous.filter(|(_, expires_at)| now < *expires_at);
         let previous = previous.map(|(secret, _)| secret.as_str());
         let live = std::iter::once(self.secret.as_str()).chain(previous);
         let mut headers = request_headers(
-            saying.event,
-            &saying.session,
-            saying.id,
-            saying.sequence,
-            saying.attempt,
+            message.event,
+            &message.session,
+            message.id,
+            message.sequence,
+            message.attempt,
             now,
         );
         headers.push(("x-service-signature", service_signature(&self.secret, body)));
-        let standard = standard_signature(live, saying.id, now, body)?;
+        let standard = standard_signature(live, message.id, now, body)?;
         headers.push(("webhook-signature", standard));
         if let Some(previous) = previous {
             let signature = service_signature(previous, body);
@@ -107,7 +107,7 @@ impl EndpointSigner {
             tenant: self.endpoint.tenant,
             url: Arc::clone(&self.endpoint.url),
             headers,
-            body: Arc::clone(&saying.body),
+            body: Arc::clone(&message.body),
         })
     }
 }
