@@ -249,7 +249,7 @@ const steps = {
   async "the live environment says so, and shows nothing of the sandbox"() {
     const page = await visitor("light");
     await signIn(page, process.env.LIVE_KEY);
-    assert.match(await page.textContent(".env"), /Live/);
+    assert.match(await page.textContent(".env"), /Production/);
     for (const list of ["sessions", "deliveries", "webhook"]) {
       await page.goto(`${root}/console/${list}`);
       assert.match(await page.textContent("main"), /No sessions yet|No webhook is registered|No webhook yet/);
