@@ -139,6 +139,19 @@ async fn create_endpoint(store: &MemoryStore, number: u128) -> EndpointId {
     id
 }
 
+/// Returns the change of one message, without a report.
+fn change_of(before: Queued, after: Queued, manual_done: Option<ManualRetry>) -> Change {
+    let update = Update {
+        before,
+        after,
+        report: None,
+    };
+    Change {
+        updates: vec![update],
+        manual_done,
+    }
+}
+
 fn of_endpoint(table: u8, endpoint_id: EndpointId) -> Vec<u8> {
     let mut key = vec![table];
     key.extend_from_slice(&endpoint_id.to_bytes());
@@ -271,15 +284,7 @@ async fn queue_in_all_indexes(store: &MemoryStore, endpoint_id: EndpointId) {
             due_at,
             ..before
         };
-        let update = Update {
-            before,
-            after,
-            report: None,
-        };
-        let change = Change {
-            updates: vec![update],
-            manual_done: None,
-        };
+        let change = change_of(before, after, None);
         let committed = store.commit(tenant(1), endpoint_id, lane, change).await;
         assert_eq!(committed.unwrap(), [after]);
         let asked = store.request_retry(tenant(1), before.id, T0).await;
@@ -356,15 +361,7 @@ async fn the_result_of_an_attempt_replaces_a_damaged_delivery() {
             due_at: Some(T0.plus_ms(60_000)),
             ..before
         };
-        let update = Update {
-            before,
-            after,
-            report: None,
-        };
-        let change = Change {
-            updates: vec![update],
-            manual_done: Some(request),
-        };
+        let change = change_of(before, after, Some(request));
         let committed = store.commit(tenant(1), endpoint_id, session_id, change);
         assert_eq!(committed.await.unwrap(), [after]);
         let rows = deliveries(&store).await;

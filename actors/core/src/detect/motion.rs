@@ -66,9 +66,10 @@ impl MotionState {
     fn count_steps(&mut self, window: &Window) -> bool {
         let since = |last_ms: u32| window.t_ms.saturating_sub(last_ms);
         let since_ms = self.last_step_ms.map(since);
-        if let Some(steps) = window.steps {
-            let last_ms = self.last_report_ms.replace(window.t_ms);
-            self.observe_report(u32::from(steps), last_ms.map(since));
+        if let Some(steps) = window.steps
+            && let Some(last_ms) = self.last_report_ms.replace(window.t_ms)
+        {
+            self.observe_report(u32::from(steps), since(last_ms));
         }
         match window.steps {
             Some(0) => {
@@ -103,8 +104,7 @@ impl MotionState {
     /// Learns from a report, and from the time since the one before, whether the counter reports each second or rarely.
     /// A counter that reports on change is silent during a stay, and few steps follow. A rare report has the steps of the
     /// whole time, or none.
-    fn observe_report(&mut self, steps: u32, since_ms: Option<u32>) {
-        let Some(since_ms) = since_ms else { return };
+    fn observe_report(&mut self, steps: u32, since_ms: u32) {
         self.idle_in_row = if steps == 0 && since_ms <= WINDOW_MS {
             self.idle_in_row.saturating_add(1)
         } else {

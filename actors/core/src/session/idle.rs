@@ -109,7 +109,7 @@ pub fn may_defer(batches_per_sec: u32, from_per_sec: u32, since_request_ms: i64)
     batches_per_sec >= from_per_sec && since_request_ms >= NEEDED_AFTER_REQUEST_MS
 }
 
-/// Returns whether a session has so many deferred batches that its actor reads them.
+/// Returns whether the actor of a session reads its deferred batches, of which there are `batches`.
 #[must_use]
 pub fn must_read_deferred(batches: u32) -> bool {
     batches >= DEFERRED_BATCHES_MAX

@@ -205,7 +205,8 @@ pub(super) async fn score(
         Some(stored) => knowledge::read(session_id, &stored.known).into(),
         None => knowledge::recall(store, (&start, &end), fingerprint.as_ref()).await?,
     };
-    if !recalled.has_free_trace_row(&start, fingerprint.as_ref()) {
+    let trace = fingerprint.as_ref();
+    if !trace.is_some_and(|trace| recalled.has_free_trace_row(start.tenant, trace)) {
         // This score writes no row of its trace, so other copies of it need not wait.
         locked.clear();
     }

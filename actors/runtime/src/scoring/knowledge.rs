@@ -46,15 +46,21 @@ pub(super) struct Recalled {
 }
 
 impl Recalled {
-    /// Returns whether a row is free under which the trace will be stored.
-    pub(super) fn has_free_trace_row(
+    /// Returns whether any row is free under which a trace is to be stored.
+    pub(super) fn has_free_trace_row(&self, tenant: Tenant, trace: &Fingerprint) -> bool {
+        self.free_trace_rows(tenant, trace).next().is_some()
+    }
+
+    /// Returns the keys of the rows under which a trace is to be stored: those that no other session's
+    /// trace has.
+    fn free_trace_rows(
         &self,
-        start: &SessionStart,
-        fingerprint: Option<&Fingerprint>,
-    ) -> bool {
-        let stored = fingerprint.map(Fingerprint::stored_keys);
-        let mut rows = stored.into_iter().flatten();
-        rows.any(|key| !self.taken.contains(&trace_row(start.tenant, key)))
+        tenant: Tenant,
+        fingerprint: &Fingerprint,
+    ) -> impl Iterator<Item = [u8; 32]> {
+        let stored = fingerprint.stored_keys().into_iter();
+        let rows = stored.map(move |key| trace_row(tenant, key));
+        rows.filter(|row| !self.taken.contains(row))
     }
 }
 
@@ -140,9 +146,7 @@ pub(super) async fn learned(
             session_id: start.session_id,
             fingerprint: fingerprint.clone(),
         });
-        let kept = fingerprint.stored_keys().into_iter();
-        let kept = kept.map(|key| trace_row(start.tenant, key));
-        let free = kept.filter(|key| !recalled.taken.contains(key));
+        let free = recalled.free_trace_rows(start.tenant, fingerprint);
         rows.extend(free.map(|key| (key, seen.clone())));
     }
     Ok(rows)
