@@ -313,6 +313,11 @@ async fn late_data_changes_the_events_of_new_clients_only() {
     };
     assert_eq!(ends(&new), ends(&again));
     assert!(new.is_sorted_by(|one, next| one.id < next.id));
+    // The number of a message tells which of the two timelines its client knows.
+    for (place, message) in new.iter().enumerate().take(new.len() - 1) {
+        let rest = read(Some(message.id)).await;
+        assert_eq!(rest, new[place + 1..], "{}", message.id);
+    }
     server.stop().await;
 }
 

@@ -73,7 +73,11 @@ async fn a_retention_is_chosen_within_the_bounds() {
         refused.is_problem(422, "invalid_body");
         assert_eq!(refused.json["errors"][0]["pointer"], pointer, "{refused:?}");
     }
-    let chosen = choose(&server, json!({ "telemetryDays": 60, "messagesDays": 30 })).await;
+    let chosen = choose(
+        &server,
+        json!({ "telemetryDays": 60.0, "messagesDays": 30 }),
+    )
+    .await;
     assert_eq!(chosen.status, 200, "{chosen:?}");
     let shown = server.get(RETENTION, &server.keys.secret).await;
     assert_eq!(shown.json, chosen.json);

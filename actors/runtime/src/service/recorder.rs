@@ -20,6 +20,8 @@ use porchlight_ports::{Idempotency, RecorderRow, SessionRow, StoreError, StoreRe
 /// The maximum number of times a message is planned because another message of its recorder was
 /// faster.
 const ATTEMPTS_MAX: usize = 16;
+/// The maximum time between the plan of a session, which limits the age of its start, and its start.
+const PLAN_AGE_MS_MAX: i64 = 600_000;
 
 /// The order that a recorder was created with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -189,7 +191,7 @@ impl Service {
             address: order.address.clone(),
             device: None,
             started_at: Some(opening.begins_at),
-            started_at_back_ms_max: RECORDER_STARTED_AT_BACK_MS_MAX,
+            started_at_back_ms_max: RECORDER_STARTED_AT_BACK_MS_MAX + PLAN_AGE_MS_MAX,
             idempotency: Some(Idempotency {
                 key,
                 body_hash: [0; 32],
