@@ -16,6 +16,7 @@ use async_trait::async_trait;
 use dashmap::DashMap;
 use porchlight_core::ownership::NodeName;
 use porchlight_core::timeline::NumberedChange;
+use porchlight_observe::chain;
 use porchlight_observe::peer::{Forwarded, Nudged, PeerMetrics, PeerRoute};
 use porchlight_ports::{LiveAnswer, Nudge, PeerError, Peers};
 use porchlight_schema::ids::{SessionId, Shard};
@@ -266,7 +267,11 @@ impl PeerClient {
                 Ok(Reply::Unavailable) => Err(PeerError::Unreachable),
                 Err(error) => {
                     inner.refresh_owners();
-                    tracing::debug!(node = peer.name.0, %error, "a request to another node failed");
+                    tracing::debug!(
+                        node = peer.name.0,
+                        error = chain(&error),
+                        "a request to another node failed"
+                    );
                     Err(PeerError::Unreachable)
                 }
             }
@@ -418,7 +423,11 @@ impl Inner {
             Ok(_) => return metrics.on_forward(Forwarded::Failed, batches.len()),
             Err(error) => {
                 self.refresh_owners();
-                tracing::debug!(node = peer.name.0, %error, "batches could not be forwarded");
+                tracing::debug!(
+                    node = peer.name.0,
+                    error = chain(&error),
+                    "batches could not be forwarded"
+                );
                 return metrics.on_forward(Forwarded::Failed, batches.len());
             }
         };

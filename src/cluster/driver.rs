@@ -11,6 +11,7 @@ use porchlight_core::ownership::{
     CLOCK_REFUSE_MS, CLOCK_WARN_MS, Change, Effect, Input, MembersRead, MonotonicMs, NodeName,
     Outcome, OwnershipMachine, TICK_MS_MAX,
 };
+use porchlight_observe::chain;
 use porchlight_observe::cluster::{ChangeOutcome, ClusterMetrics, NodesChange, ShardMove};
 use porchlight_ports::{Clock, NodesTable};
 use porchlight_schema::ids::{Shard, ShardSet};
@@ -378,7 +379,10 @@ impl RunningDriver {
                 Ok(input) => {
                     let _sent = inputs.send(input);
                 }
-                Err(error) => tracing::warn!(%error, "the tables of the nodes cannot be read"),
+                Err(error) => tracing::warn!(
+                    error = chain(&error),
+                    "the tables of the nodes cannot be read"
+                ),
             }
         });
     }
@@ -455,7 +459,11 @@ async fn start_claimed(
                     tracing::info!(shards = shards.len(), sessions, ms, "shards acquired");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, shards = shards.len(), "shards cannot be acquired yet");
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        shards = shards.len(),
+                        "shards cannot be acquired yet"
+                    );
                     tokio::time::sleep(RETRY_DELAY).await;
                     shards.iter().for_each(|shard| claimed.add(shard));
                 }
@@ -480,7 +488,11 @@ async fn reconcile_shards(view: Arc<OwnershipView>, workload: Arc<dyn ShardWorkl
             }
             if let Err(error) = workload.reconcile_shards(owned, thoroughly).await {
                 let shards = owned.len();
-                tracing::warn!(%error, shards, "shards of this node cannot be reconciled");
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    shards,
+                    "shards of this node cannot be reconciled"
+                );
             }
             tokio::time::sleep(RECONCILE_PAUSE).await;
         }

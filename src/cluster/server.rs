@@ -163,7 +163,7 @@ async fn listen(listener: TcpListener, state: Arc<State>, mut stopped: watch::Re
         connections.spawn(async move {
             let _permit = permit;
             if let Err(error) = serve_connection(socket, &state).await {
-                tracing::debug!(%error, "a node's connection ended");
+                tracing::debug!(error = format!("{error:#}"), "a node's connection ended");
             }
         });
     }

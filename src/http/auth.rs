@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use porchlight_keys::{self as keys, SessionTokens};
+use porchlight_observe::chain;
 use porchlight_ports::Keys;
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::key::{KeyKind, KeyRecord};
@@ -268,7 +269,10 @@ impl Authenticator {
     pub async fn write_uses(&self) {
         for (hash, hour) in self.uses.take() {
             if let Err(error) = self.keys.note_key_use(hash, hour).await {
-                tracing::warn!(%error, "the last use of a key cannot be written");
+                tracing::warn!(
+                    error = chain(&error),
+                    "the last use of a key cannot be written"
+                );
                 return;
             }
         }

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use porchlight_observe::chain;
+
 use super::bookkeeping::{HAS_UNSEALED, NEXT, to_destroy_key};
 use super::data_keys::{DataKeys, FoundKey, next_file};
 use super::key_folder::Secret;
@@ -338,7 +340,10 @@ impl Sealing {
         let syncing = Arc::clone(sealing);
         let sync = move || {
             if let Err(error) = syncing.sync() {
-                tracing::error!(%error, "files of destroyed data keys cannot be synced");
+                tracing::error!(
+                    error = chain(&error),
+                    "files of destroyed data keys cannot be synced"
+                );
             }
             syncing.writer().is_syncing = false;
         };
@@ -346,7 +351,10 @@ impl Sealing {
         match thread.spawn(sync) {
             Ok(_) => true,
             Err(error) => {
-                tracing::error!(%error, "the thread that syncs destroyed data keys cannot start");
+                tracing::error!(
+                    error = chain(&error),
+                    "the thread that syncs destroyed data keys cannot start"
+                );
                 false
             }
         }

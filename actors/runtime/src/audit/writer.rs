@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use porchlight_core::audit::Line;
+use porchlight_observe::chain;
 use porchlight_ports::StoreError;
 use porchlight_schema::limits::{
     AUDIT_ASIDE_RETRY_MS, AUDIT_GATHER_MS, AUDIT_GROUP_LINES_MAX, AUDIT_QUEUE_LINES_MAX,
@@ -156,14 +157,14 @@ impl Writer {
                     if !self.unreadable_chains.has(tenant) {
                         tracing::error!(
                             organization = %tenant.organization_id,
-                            %error,
+                            error = chain(&error),
                             "the audit log of an organization has an unreadable row: its requests are refused"
                         );
                     }
                     return lines;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the audit log cannot be written");
+                    tracing::warn!(error = chain(&error), "the audit log cannot be written");
                     tokio::time::sleep(RETRY_AFTER).await;
                 }
             }
