@@ -96,8 +96,8 @@ pub const KEY_USES_WRITTEN_MAX: usize = 1_024;
 /// Maximum number of batches in one partition of a session's journal on a CQL cluster: 64 KB of
 /// batches of 1 KB, or 20 MB of batches of 300 KB.
 pub const JOURNAL_PARTITION_BATCHES_MAX: u32 = 64;
-/// Maximum number of older snapshots of a session that a process leaves beside its newest one on a
-/// CQL cluster.
+/// Maximum number of snapshots of a session that a process leaves on a CQL cluster, the newest one
+/// included.
 pub const SNAPSHOT_ROWS_MAX: u8 = 16;
 /// Maximum number of rows that one process writes into the shared partition of an organization's
 /// hour of sessions, or of its ten minutes of deliveries or outbox entries, on a CQL cluster. It writes further rows
