@@ -85,14 +85,14 @@ pub(super) struct Change {
     pub(super) removed: Vec<[u8; 16]>,
     pub(super) to_destroy: Vec<u64>,
     /// The number of the batch's group.
-    pub(super) log: u64,
+    pub(super) group_number: u64,
 }
 
 impl Change {
     fn put(&mut self, key: Vec<u8>, payload: Vec<u8>) {
         self.writes.push(Write {
             space: Space::State,
-            value: Some(record::seal(Space::State, &key, payload, self.log)),
+            value: Some(record::seal(Space::State, &key, payload, self.group_number)),
             key,
         });
     }
@@ -182,13 +182,15 @@ impl Sealing {
 
     fn sealed(&self, write: Write, number: u64, secret: &Secret) -> Result<Write, EngineError> {
         let Write { space, key, value } = write;
-        let sealed = value
-            .as_deref()
-            .and_then(record::parts)
-            .and_then(|(payload, log)| {
-                let payload = value::seal((space, &key), (number, secret), &self.nonces, payload)?;
-                Some(record::seal(space, &key, payload, log))
-            });
+        let sealed =
+            value
+                .as_deref()
+                .and_then(record::parts)
+                .and_then(|(payload, group_number)| {
+                    let payload =
+                        value::seal((space, &key), (number, secret), &self.nonces, payload)?;
+                    Some(record::seal(space, &key, payload, group_number))
+                });
         let value = Some(sealed.ok_or_else(|| failed(TooLong(number)))?);
         Ok(Write { space, key, value })
     }
@@ -261,7 +263,9 @@ impl Sealing {
     ) -> Result<Change, EngineError> {
         let first = writes.iter().find_map(|write| write.value.as_deref());
         let mut change = Change {
-            log: first.and_then(record::parts).map_or(0, |(_, log)| log),
+            group_number: first
+                .and_then(record::parts)
+                .map_or(0, |(_, group_number)| group_number),
             writes: Vec::with_capacity(writes.len() + 2),
             ..Change::default()
         };
