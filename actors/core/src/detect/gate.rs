@@ -60,7 +60,7 @@ impl ChangeEvidence {
 /// A detector that finds gates.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct GateDetector {
-    /// The number of seconds of walking before, as far as they count.
+    /// The number of seconds of walking before the newest rest, at most [`WALK_SEC_MAX`].
     walk_sec: u8,
     /// The evidence for rest while walking, or for walking while at rest.
     change: ChangeEvidence,
@@ -98,10 +98,10 @@ pub(super) struct GateDetector {
     approach: Approach,
     /// The number of seconds of walking since something moved faster than walking speed.
     on_foot_sec: u8,
-    /// The last place of the phone without a gait since such a movement, and the number of fixes of
-    /// which it is the mean.
+    /// The place at which the vehicle was last at rest, and the number of fixes of which it is the
+    /// mean.
     vehicle: Option<(Place, u8)>,
-    /// The largest distance from that place since then, in metres.
+    /// The largest distance from the vehicle since the courier left it, metres.
     from_vehicle_m: f32,
     /// Whether the phone has sent acceleration.
     has_acceleration: bool,
