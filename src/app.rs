@@ -138,10 +138,16 @@ impl App {
         let cores = available_parallelism().map_or(1, usize::from);
         let actors = Arbiters::start(cores);
         let mut node = Node::of(&config.cluster)?;
-        let receiver: Arc<OnceLock<Service>> = Arc::default();
-        let (store, secrets) = open_with_keys(&config, &receiver, node.as_ref()).await?;
-        let (service, webhooks) =
-            build_service(&config, &actors, &store, &secrets, node.as_ref(), &receiver)?;
+        let late_service: Arc<OnceLock<Service>> = Arc::default();
+        let (store, secrets) = open_with_keys(&config, &late_service, node.as_ref()).await?;
+        let (service, webhooks) = build_service(
+            &config,
+            &actors,
+            &store,
+            &secrets,
+            node.as_ref(),
+            &late_service,
+        )?;
         if node.is_none() {
             let sessions = service
                 .recover()
@@ -174,11 +180,6 @@ impl App {
                 retention,
             },
         )?;
-        let bound = BoundAddresses {
-            api: public.address,
-            ops: operators,
-        };
-        let servers = vec![public.handle, operators_handle];
         let drain_grace_ms = config.server.drain_grace.as_millis();
         if let (Some(node), Some(nodes)) = (&mut node, store.nodes()) {
             let on_replaced = || {
@@ -191,8 +192,11 @@ impl App {
             service,
             webhooks,
             store,
-            bound,
-            servers,
+            bound: BoundAddresses {
+                api: public.address,
+                ops: operators,
+            },
+            servers: vec![public.handle, operators_handle],
             connections: public.connections,
             drain_grace: Duration::from_millis(drain_grace_ms.unsigned_abs()),
             arbiters: actors,
@@ -242,10 +246,10 @@ impl App {
 /// Opens the store; durable batches are passed to the service once it exists.
 async fn open_store(
     config: &Config,
-    receiver: &Arc<OnceLock<Service>>,
+    late_service: &Arc<OnceLock<Service>>,
     node: Option<&Node>,
 ) -> anyhow::Result<OpenStore> {
-    let receiver = Arc::clone(receiver);
+    let late_service = Arc::clone(late_service);
     let exit_code = match config.store.kind {
         StoreKind::Embedded => EXIT_STORE_FATAL,
         StoreKind::Cql => EXIT_REPLACED,
@@ -253,7 +257,7 @@ async fn open_store(
     let opened = OpenStore::open_for_serving(
         config,
         Arc::new(move |session_id, seq, batch| {
-            if let Some(service) = receiver.get() {
+            if let Some(service) = late_service.get() {
                 service.deliver(session_id, seq, batch);
             }
         }),
@@ -273,7 +277,7 @@ async fn open_store(
 /// Opens the store and loads the secret keys that it depends on.
 async fn open_with_keys(
     config: &Config,
-    receiver: &Arc<OnceLock<Service>>,
+    late_service: &Arc<OnceLock<Service>>,
     node: Option<&Node>,
 ) -> anyhow::Result<(OpenStore, SecretKeys)> {
     if config.store.kind == StoreKind::Cql && node.is_none() {
@@ -284,7 +288,7 @@ async fn open_with_keys(
         store.close().await;
         keys?;
     }
-    let store = open_store(config, receiver, node).await?;
+    let store = open_store(config, late_service, node).await?;
     match secret_keys(config, &store).await {
         Ok(keys) => Ok((store, keys)),
         Err(refused) => {
@@ -341,7 +345,7 @@ fn build_service(
     store: &OpenStore,
     secrets: &SecretKeys,
     node: Option<&Node>,
-    receiver: &OnceLock<Service>,
+    late_service: &OnceLock<Service>,
 ) -> anyhow::Result<(Service, Webhooks)> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
@@ -386,7 +390,7 @@ fn build_service(
         defer_from_per_sec: DEFER_FROM_BATCHES_PER_SEC,
     });
     webhooks.restrict(service.restrictions());
-    receiver
+    late_service
         .set(service.clone())
         .map_err(|_| anyhow!("the service was built twice"))?;
     Ok((service, webhooks))

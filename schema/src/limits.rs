@@ -115,7 +115,7 @@ pub const AGREED_AFTER_MS: u64 = 10 * 60 * 1000;
 /// Time from the agreement on bounded partitions to their first use.
 pub const AGREED_AHEAD_MS: u64 = 10 * 60 * 1000;
 /// Interval at which a process reads the agreement on bounded partitions until it finds one.
-pub const LOOK_EVERY_MS: u64 = 60 * 1000;
+pub const AGREEMENT_READ_INTERVAL_MS: u64 = 60 * 1000;
 /// Maximum number of index rows that one page of a list may skip.
 pub const LIST_SCANNED_ROWS_MAX: usize = 10_000;
 /// Maximum number of insights that one page of a list of sessions reads to select by outcome.
@@ -409,7 +409,7 @@ pub const PEER_REQUEST_ITEMS_MAX: usize = 512;
 /// not forwarded; the node reads it from the journal.
 pub const PEER_REQUEST_BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// Maximum number of unanswered queries about live sessions to one node.
-pub const PEER_ASKED_MAX: usize = 256;
+pub const PEER_QUERIES_MAX: usize = 256;
 
 // --- Path images --------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ use porchlight_observe::chain;
 use porchlight_observe::peer::{Forwarded, Nudged, PeerMetrics, PeerRoute};
 use porchlight_ports::{LiveAnswer, Nudge, PeerError, Peers};
 use porchlight_schema::ids::{SessionId, Shard};
-use porchlight_schema::limits::{PEER_ASKED_MAX, PEER_BODY_BYTES_MAX, PEER_REQUEST_MS_MAX};
+use porchlight_schema::limits::{PEER_BODY_BYTES_MAX, PEER_QUERIES_MAX, PEER_REQUEST_MS_MAX};
 use porchlight_schema::privacy::hex;
 use porchlight_schema::sample::packed::PackedBatch;
 use serde::de::DeserializeOwned;
@@ -158,7 +158,7 @@ impl PeerClient {
     }
 
     /// Notifies the other members that this node has released shards. Never blocks.
-    pub fn released(&self) {
+    pub fn announce_release(&self) {
         for node in self.inner.view.members() {
             if node != *self.inner.view.me() {
                 self.inner.change_queue(node, Queue::note_release);
@@ -338,7 +338,7 @@ impl Inner {
                 wake: Notify::new(),
                 is_gone: AtomicBool::new(false),
                 is_busy: AtomicBool::new(false),
-                query_permits: Semaphore::new(PEER_ASKED_MAX),
+                query_permits: Semaphore::new(PEER_QUERIES_MAX),
             });
             self.handle
                 .spawn(nudges::send_queued(Arc::downgrade(self), Arc::clone(&peer)));

@@ -55,7 +55,7 @@ pub trait ShardWorkload: Send + Sync {
     async fn reconcile_shards(&self, shards: ShardSet, thoroughly: bool) -> anyhow::Result<()>;
 
     /// Notifies the other nodes that this node has released a shard.
-    fn released(&self);
+    fn announce_release(&self);
 }
 
 /// A handle to the running driver.
@@ -224,7 +224,7 @@ impl RunningDriver {
                 ..
             }
         ) {
-            self.workload.released();
+            self.workload.announce_release();
         }
         let effects = self.machine.handle(now, input);
         // Readers must see the machine's new state before any work starts, and before any work is
@@ -339,13 +339,13 @@ impl RunningDriver {
             ClockState::Refused => tracing::error!(
                 ahead_ms,
                 behind_ms,
-                most_ms = CLOCK_REFUSE_MS,
+                limit_ms = CLOCK_REFUSE_MS,
                 "this node does not join: its clock differs too much from those of the members"
             ),
             ClockState::Differs => tracing::warn!(
                 ahead_ms,
                 behind_ms,
-                most_ms = CLOCK_WARN_MS,
+                limit_ms = CLOCK_WARN_MS,
                 "the clock of this node differs from that of another node"
             ),
             ClockState::Agrees => tracing::info!("the clocks of the nodes agree again"),

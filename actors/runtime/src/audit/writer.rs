@@ -13,7 +13,7 @@ use porchlight_core::audit::Line;
 use porchlight_observe::chain;
 use porchlight_ports::StoreError;
 use porchlight_schema::limits::{
-    AUDIT_ASIDE_RETRY_MS, AUDIT_GATHER_MS, AUDIT_GROUP_LINES_MAX, AUDIT_QUEUE_LINES_MAX,
+    AUDIT_GATHER_MS, AUDIT_GROUP_LINES_MAX, AUDIT_QUEUE_LINES_MAX, AUDIT_SET_ASIDE_RETRY_MS,
 };
 use porchlight_schema::session::Tenant;
 use tokio::sync::{mpsc, oneshot};
@@ -25,7 +25,7 @@ use super::chain::{Chains, tenant_key};
 /// The pause before the writer retries a write that the store did not accept.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// The interval at which the writer retries chains with an unreadable row.
-const RETRY_ASIDE_EVERY: Duration = Duration::from_millis(AUDIT_ASIDE_RETRY_MS);
+const RETRY_ASIDE_EVERY: Duration = Duration::from_millis(AUDIT_SET_ASIDE_RETRY_MS);
 
 /// Lines by tenant, in the order of [`tenant_key`].
 type Lines = BTreeMap<Vec<u8>, (Tenant, Vec<Line>)>;

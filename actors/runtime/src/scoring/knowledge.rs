@@ -132,7 +132,7 @@ pub(super) async fn learned(
     if let Some(facts) = learned.place {
         let facts = PlaceFacts {
             day: day_of(start),
-            rider: rider_of(start),
+            rider: rider_hash(start),
             ..facts
         };
         // Another session's insight may have changed the row since it was recalled.
@@ -200,7 +200,7 @@ pub(crate) async fn forget(
             let Some(place) = decode::<PlaceKnowledge>(start.session_id, &row) else {
                 return Ok(0);
             };
-            let (left, removed) = place.without(rider_of(start), day_of(start));
+            let (left, removed) = place.without(rider_hash(start), day_of(start));
             let left = (!left.is_empty()).then(|| encode(&left)).transpose()?;
             (left, removed as u64)
         } else {
@@ -235,7 +235,7 @@ pub(crate) async fn contributions(
     for (key, row) in store.recall_all(keys).await? {
         if !is_of_one_session(&key) {
             let place: PlaceKnowledge = decode(start.session_id, &row).unwrap_or_default();
-            let theirs = place.contributions(rider_of(start), day_of(start));
+            let theirs = place.contributions(rider_hash(start), day_of(start));
             found.places.extend(theirs);
         } else {
             let seen: Option<SeenTrace> = decode(start.session_id, &row);
@@ -264,7 +264,7 @@ fn day_of(start: &SessionStart) -> u32 {
 
 /// Hashes the courier's id with FNV-1a, only to distinguish couriers. The hash must be the same on
 /// all machines and in all versions.
-fn rider_of(start: &SessionStart) -> u64 {
+fn rider_hash(start: &SessionStart) -> u64 {
     start
         .external_rider_id
         .bytes()
