@@ -3,11 +3,11 @@
 
 mod arbiters;
 mod logging;
+mod temporary;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use porchlight_actors::service::{Parts, Ports, PrivacySettings, Service};
 use porchlight_actors::webhook::{WebhookParts, Webhooks};
 use porchlight_core::session::lifetime::Lifetime;
 use porchlight_http::serve::Connections;
-use porchlight_keys::CreateKeyRequest;
 use porchlight_keys::keyring::SecretKeys;
 use porchlight_keys::secrets::SecretVault;
+use porchlight_observe::chain;
 use porchlight_ports::{Clock, Entropy, SingleNode, Wake};
 use porchlight_schema::limits::{ATTEMPT_MS_MAX, DRAIN_MS_MAX};
 use porchlight_world::{SystemClock, SystemEntropy};
@@ -33,12 +33,12 @@ use crate::config::{Config, StoreKind};
 use crate::key_guard::secret_keys;
 use crate::open_store::{OpenStore, StoreOpenError};
 use crate::ops::NodeHealth;
-use crate::ops::client::OpsClient;
 use crate::retention::{RetentionStatus, Sweeper};
 use crate::transport::{HttpTransport, TransportSettings};
 use crate::{listener, notify, ops, receipts, telemetry};
 use arbiters::Arbiters;
 pub use logging::Logging;
+pub use temporary::{TemporaryService, with_temporary_service};
 
 /// The exit code when the store cannot continue: acknowledged data is safe, and a restart recovers.
 const EXIT_STORE_FATAL: i32 = 70;
@@ -138,10 +138,16 @@ impl App {
         let cores = available_parallelism().map_or(1, usize::from);
         let actors = Arbiters::start(cores);
         let mut node = Node::of(&config.cluster)?;
-        let receiver: Arc<OnceLock<Service>> = Arc::default();
-        let (store, secrets) = open_with_keys(&config, &receiver, node.as_ref()).await?;
-        let (service, webhooks) =
-            build_service(&config, &actors, &store, &secrets, node.as_ref(), &receiver)?;
+        let late_service: Arc<OnceLock<Service>> = Arc::default();
+        let (store, secrets) = open_with_keys(&config, &late_service, node.as_ref()).await?;
+        let (service, webhooks) = build_service(
+            &config,
+            &actors,
+            &store,
+            &secrets,
+            node.as_ref(),
+            &late_service,
+        )?;
         if node.is_none() {
             let sessions = service
                 .recover()
@@ -174,11 +180,6 @@ impl App {
                 retention,
             },
         )?;
-        let bound = BoundAddresses {
-            api: public.address,
-            ops: operators,
-        };
-        let servers = vec![public.handle, operators_handle];
         let drain_grace_ms = config.server.drain_grace.as_millis();
         if let (Some(node), Some(nodes)) = (&mut node, store.nodes()) {
             let on_replaced = || {
@@ -191,8 +192,11 @@ impl App {
             service,
             webhooks,
             store,
-            bound,
-            servers,
+            bound: BoundAddresses {
+                api: public.address,
+                ops: operators,
+            },
+            servers: vec![public.handle, operators_handle],
             connections: public.connections,
             drain_grace: Duration::from_millis(drain_grace_ms.unsigned_abs()),
             arbiters: actors,
@@ -242,10 +246,10 @@ impl App {
 /// Opens the store; durable batches are passed to the service once it exists.
 async fn open_store(
     config: &Config,
-    receiver: &Arc<OnceLock<Service>>,
+    late_service: &Arc<OnceLock<Service>>,
     node: Option<&Node>,
 ) -> anyhow::Result<OpenStore> {
-    let receiver = Arc::clone(receiver);
+    let late_service = Arc::clone(late_service);
     let exit_code = match config.store.kind {
         StoreKind::Embedded => EXIT_STORE_FATAL,
         StoreKind::Cql => EXIT_REPLACED,
@@ -253,7 +257,7 @@ async fn open_store(
     let opened = OpenStore::open_for_serving(
         config,
         Arc::new(move |session_id, seq, batch| {
-            if let Some(service) = receiver.get() {
+            if let Some(service) = late_service.get() {
                 service.deliver(session_id, seq, batch);
             }
         }),
@@ -273,7 +277,7 @@ async fn open_store(
 /// Opens the store and loads the secret keys that it depends on.
 async fn open_with_keys(
     config: &Config,
-    receiver: &Arc<OnceLock<Service>>,
+    late_service: &Arc<OnceLock<Service>>,
     node: Option<&Node>,
 ) -> anyhow::Result<(OpenStore, SecretKeys)> {
     if config.store.kind == StoreKind::Cql && node.is_none() {
@@ -284,7 +288,7 @@ async fn open_with_keys(
         store.close().await;
         keys?;
     }
-    let store = open_store(config, receiver, node).await?;
+    let store = open_store(config, late_service, node).await?;
     match secret_keys(config, &store).await {
         Ok(keys) => Ok((store, keys)),
         Err(refused) => {
@@ -323,7 +327,10 @@ async fn start_retention(
     if let Some(store) = &embedded
         && let Err(error) = store.last_backup().await
     {
-        tracing::error!(%error, "the time of the last backup cannot be read");
+        tracing::error!(
+            error = chain(&error),
+            "the time of the last backup cannot be read"
+        );
     }
     let retention_ms = config.store.retention.as_millis();
     let service = service.clone();
@@ -338,7 +345,7 @@ fn build_service(
     store: &OpenStore,
     secrets: &SecretKeys,
     node: Option<&Node>,
-    receiver: &OnceLock<Service>,
+    late_service: &OnceLock<Service>,
 ) -> anyhow::Result<(Service, Webhooks)> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
@@ -383,98 +390,8 @@ fn build_service(
         defer_from_per_sec: DEFER_FROM_BATCHES_PER_SEC,
     });
     webhooks.restrict(service.restrictions());
-    receiver
+    late_service
         .set(service.clone())
         .map_err(|_| anyhow!("the service was built twice"))?;
     Ok((service, webhooks))
-}
-
-/// A service in a temporary folder, for a command.
-#[derive(Debug)]
-pub struct TemporaryService {
-    /// The URL of the public API.
-    pub url: String,
-    /// The URL of the operators' listener.
-    pub ops_url: String,
-    /// A secret key of the service's only organization, in the sandbox.
-    pub secret_key: String,
-    /// The folder of the service's store, which is removed at the end.
-    pub folder: PathBuf,
-    config: Config,
-}
-
-impl TemporaryService {
-    /// Creates a secret key of another organization, in the sandbox. Must be called outside of any
-    /// runtime.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error of the service.
-    pub fn create_key_for(&self, organization: &str) -> anyhow::Result<String> {
-        create_key(&self.config, organization)
-    }
-}
-
-/// Runs `work` against a temporary service on an empty store; `configure` may change its
-/// configuration.
-pub fn with_temporary_service<T>(
-    logging: Logging,
-    configure: impl FnOnce(&mut Config) -> anyhow::Result<()>,
-    work: impl FnOnce(&TemporaryService) -> anyhow::Result<T>,
-) -> anyhow::Result<T> {
-    let mut suffix = [0_u8; 8];
-    porchlight_world::fill(&mut suffix);
-    let folder =
-        std::env::temp_dir().join(format!("porchlight-{:016x}", u64::from_be_bytes(suffix)));
-    let mut config = Config::default();
-    config.store.path = folder.join("data");
-    config.server.listen.set_port(0);
-    config.server.ops_listen.set_port(0);
-    config.server.rate_limit_per_second = 0;
-    configure(&mut config)?;
-
-    let (stop, stopped) = oneshot::channel();
-    let (ready, is_ready) = mpsc::sync_channel(1);
-    let serving = config.clone();
-    let server = std::thread::Builder::new()
-        .name("porchlight".into())
-        .spawn(move || {
-            run(serving, logging, Shutdown::Channel(stopped), |bound| {
-                // The receiver is gone, because the command has already stopped.
-                let _sent = ready.send(*bound);
-            })
-        })?;
-    let outcome = match is_ready.recv() {
-        Ok(bound) => {
-            config.server.ops_listen = bound.ops;
-            create_key(&config, "demo").and_then(|secret_key| {
-                work(&TemporaryService {
-                    url: format!("http://{}", bound.api),
-                    ops_url: format!("http://{}", bound.ops),
-                    secret_key,
-                    folder: config.store.path.clone(),
-                    config,
-                })
-            })
-        }
-        Err(_ended) => Err(anyhow!("the service did not start")),
-    };
-    drop(stop);
-    let served = server
-        .join()
-        .map_err(|_panic| anyhow!("the service panicked"))?;
-    // The operating system cleans up a folder that cannot be removed.
-    let _removed = std::fs::remove_dir_all(&folder);
-    outcome.and_then(|value| served.map(|()| value))
-}
-
-/// Creates a sandbox secret key of an organization through the running service.
-fn create_key(config: &Config, organization: &str) -> anyhow::Result<String> {
-    let server = OpsClient::of(config)?.context("the service has no token for its operators")?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let request = CreateKeyRequest::new(organization, "sandbox", "secret");
-    let created = runtime.block_on(server.create_key(&request))?;
-    Ok(created.key)
 }

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use porchlight_observe::chain;
+
 /// The service accepts requests.
 pub(crate) const READY: &str = "READY=1";
 /// The service drains.
@@ -27,7 +29,7 @@ pub(crate) fn send(state: &str) {
     let sent = address
         .and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
     if let Err(error) = sent {
-        tracing::warn!(%error, state, "systemd cannot be notified");
+        tracing::warn!(error = chain(&error), state, "systemd cannot be notified");
     }
 }
 

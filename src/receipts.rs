@@ -14,7 +14,10 @@ use porchlight_keys::receipt::{
 /// Returns a function that signs receipts with the writing key of these secrets.
 pub(crate) fn signer(secrets: &SecretKeys) -> SignReceipt {
     let signer = ReceiptSigner::new(secrets);
-    Arc::new(move |request| signer.sign(&statement(request)?).ok())
+    Arc::new(move |request| {
+        let receipt = statement(request).map(|statement| signer.sign(&statement));
+        Ok(receipt.transpose()?)
+    })
 }
 
 /// Returns the statement about a completed erasure.

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use porchlight_actors::service::{Service, Swept};
 use porchlight_core::retention::{ClockDisagrees, RetentionGuard, sessions_max};
+use porchlight_observe::chain;
 use porchlight_observe::store::{ClockState, StoreMetrics};
 use porchlight_ports::{Clock, StoreResult};
 use porchlight_schema::limits::SWEEP_COUNTED_SESSIONS_MAX;
@@ -154,23 +155,22 @@ impl Sweeper {
         if let Some(store) = &self.store {
             self.sweep_store(store).await;
         }
-        match self.service.apply_retention().await {
-            Ok(swept) if swept == Swept::default() => {}
-            Ok(Swept {
-                telemetry,
-                messages,
-                sessions,
-                audit_groups,
-            }) => tracing::info!(
-                telemetry,
-                messages,
-                sessions,
-                audit_groups,
+        let mut swept = Swept::default();
+        let applied = self.service.apply_retention(&mut swept).await;
+        if swept.has_removed() {
+            tracing::info!(
+                telemetry = swept.telemetry,
+                messages = swept.messages,
+                sessions = swept.sessions,
+                audit_groups = swept.audit_groups,
                 "data older than its retention deleted, by number of sessions and of groups of audit lines"
-            ),
-            Err(error) => {
-                tracing::warn!(%error, "data older than the chosen retention cannot be deleted");
-            }
+            );
+        }
+        if let Err(error) = applied {
+            tracing::warn!(
+                error = chain(&error),
+                "data older than the chosen retention cannot be deleted"
+            );
         }
     }
 
@@ -178,17 +178,23 @@ impl Sweeper {
         match self.sweep_sessions(store).await {
             Ok(0) => {}
             Ok(sessions) => tracing::info!(sessions, "sessions older than the retention deleted"),
-            Err(error) => tracing::warn!(%error, "old sessions cannot be deleted"),
+            Err(error) => tracing::warn!(error = chain(&error), "old sessions cannot be deleted"),
         }
         let now = SystemClock.now();
         if let Err(error) = store.sweep_idempotency_keys(now).await {
-            tracing::warn!(%error, "old idempotency keys cannot be deleted");
+            tracing::warn!(
+                error = chain(&error),
+                "old idempotency keys cannot be deleted"
+            );
         }
         if let Err(error) = store.sweep_recorders(now).await {
-            tracing::warn!(%error, "expired recorders cannot be deleted");
+            tracing::warn!(error = chain(&error), "expired recorders cannot be deleted");
         }
         if let Err(error) = store.sweep_outboxes().await {
-            tracing::warn!(%error, "the outboxes of deleted webhooks cannot be deleted");
+            tracing::warn!(
+                error = chain(&error),
+                "the outboxes of deleted webhooks cannot be deleted"
+            );
         }
     }
 

@@ -96,8 +96,8 @@ pub const KEY_USES_WRITTEN_MAX: usize = 1_024;
 /// Maximum number of batches in one partition of a session's journal on a CQL cluster: 64 KB of
 /// batches of 1 KB, or 20 MB of batches of 300 KB.
 pub const JOURNAL_PARTITION_BATCHES_MAX: u32 = 64;
-/// Maximum number of older snapshots of a session that a process leaves beside its newest one on a
-/// CQL cluster.
+/// Maximum number of snapshots of a session that a process leaves on a CQL cluster, the newest one
+/// included.
 pub const SNAPSHOT_ROWS_MAX: u8 = 16;
 /// Maximum number of rows that one process writes into the shared partition of an organization's
 /// hour of sessions, or of its ten minutes of deliveries or outbox entries, on a CQL cluster. It writes further rows
@@ -115,7 +115,7 @@ pub const AGREED_AFTER_MS: u64 = 10 * 60 * 1000;
 /// Time from the agreement on bounded partitions to their first use.
 pub const AGREED_AHEAD_MS: u64 = 10 * 60 * 1000;
 /// Interval at which a process reads the agreement on bounded partitions until it finds one.
-pub const LOOK_EVERY_MS: u64 = 60 * 1000;
+pub const AGREEMENT_READ_INTERVAL_MS: u64 = 60 * 1000;
 /// Maximum number of index rows that one page of a list may skip.
 pub const LIST_SCANNED_ROWS_MAX: usize = 10_000;
 /// Maximum number of insights that one page of a list of sessions reads to select by outcome.
@@ -409,7 +409,7 @@ pub const PEER_REQUEST_ITEMS_MAX: usize = 512;
 /// not forwarded; the node reads it from the journal.
 pub const PEER_REQUEST_BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// Maximum number of unanswered queries about live sessions to one node.
-pub const PEER_ASKED_MAX: usize = 256;
+pub const PEER_QUERIES_MAX: usize = 256;
 
 // --- Path images --------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ use actix_web::web::{Bytes, Data};
 use porchlight_actors::service::{FeedChanges, FeedState, NumberedChange, SharePermit, Watch};
 use porchlight_core::privacy::SessionAccess;
 use porchlight_http::State;
-use porchlight_http::auth::Presented;
+use porchlight_http::auth::PresentedCredential;
 use porchlight_http::connections::ConnectionPermit;
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::request_context::{RequestContext, share_exceeded};
@@ -94,7 +94,7 @@ pub(super) async fn events(call: RequestContext) -> Result<HttpResponse, Problem
     let mut comments = interval_at(Instant::now() + every, every);
     comments.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stream = EventStream {
-        presented: Presented::of(call.headers())?,
+        presented: PresentedCredential::of(call.headers())?,
         image: path_image::link(&call, row.start.session_id),
         state: call.state.clone(),
         row,
@@ -131,7 +131,7 @@ fn last_event_id(headers: &HeaderMap) -> u32 {
 /// The state of one connection.
 struct EventStream {
     state: Data<State>,
-    presented: Presented,
+    presented: PresentedCredential,
     /// The link to the path image.
     image: Option<String>,
     row: SessionRow,

@@ -36,7 +36,7 @@ use actix_web::{HttpRequest, HttpResponse, rt};
 use futures_util::{FutureExt, StreamExt};
 use porchlight_actors::service::{Permit, SharePermit, Target, TenantUsage, Watch};
 use porchlight_http::State;
-use porchlight_http::auth::{Caller, Presented};
+use porchlight_http::auth::{Caller, PresentedCredential};
 use porchlight_http::connections::ConnectionPermit;
 use porchlight_http::observe::on_problem;
 use porchlight_http::problem::{Code, Problem};
@@ -94,7 +94,7 @@ pub(super) async fn upgrade(call: RequestContext) -> Result<HttpResponse, Proble
         StreamMetrics::get().on_ended(StreamKind::Websocket, StreamEnd::Full);
         share_exceeded(exceeded)
     })?;
-    let presented = Presented::of(call.headers())?;
+    let presented = PresentedCredential::of(call.headers())?;
     let (out, mut frames) = mpsc::channel(PIECES_WAITING_MAX);
     let socket = Socket {
         watch: service.watch(session_id),
@@ -150,7 +150,7 @@ fn accept(request: &HttpRequest) -> Result<HeaderValue, Problem> {
 struct Socket {
     state: Data<State>,
     caller: Caller,
-    presented: Presented,
+    presented: PresentedCredential,
     session_id: SessionId,
     /// The usage of this node by the session's tenant.
     usage: Arc<TenantUsage>,

@@ -16,10 +16,11 @@ use async_trait::async_trait;
 use dashmap::DashMap;
 use porchlight_core::ownership::NodeName;
 use porchlight_core::timeline::NumberedChange;
+use porchlight_observe::chain;
 use porchlight_observe::peer::{Forwarded, Nudged, PeerMetrics, PeerRoute};
 use porchlight_ports::{LiveAnswer, Nudge, PeerError, Peers};
 use porchlight_schema::ids::{SessionId, Shard};
-use porchlight_schema::limits::{PEER_ASKED_MAX, PEER_BODY_BYTES_MAX, PEER_REQUEST_MS_MAX};
+use porchlight_schema::limits::{PEER_BODY_BYTES_MAX, PEER_QUERIES_MAX, PEER_REQUEST_MS_MAX};
 use porchlight_schema::privacy::hex;
 use porchlight_schema::sample::packed::PackedBatch;
 use serde::de::DeserializeOwned;
@@ -157,7 +158,7 @@ impl PeerClient {
     }
 
     /// Notifies the other members that this node has released shards. Never blocks.
-    pub fn released(&self) {
+    pub fn announce_release(&self) {
         for node in self.inner.view.members() {
             if node != *self.inner.view.me() {
                 self.inner.change_queue(node, Queue::note_release);
@@ -266,7 +267,11 @@ impl PeerClient {
                 Ok(Reply::Unavailable) => Err(PeerError::Unreachable),
                 Err(error) => {
                     inner.refresh_owners();
-                    tracing::debug!(node = peer.name.0, %error, "a request to another node failed");
+                    tracing::debug!(
+                        node = peer.name.0,
+                        error = chain(&error),
+                        "a request to another node failed"
+                    );
                     Err(PeerError::Unreachable)
                 }
             }
@@ -333,7 +338,7 @@ impl Inner {
                 wake: Notify::new(),
                 is_gone: AtomicBool::new(false),
                 is_busy: AtomicBool::new(false),
-                query_permits: Semaphore::new(PEER_ASKED_MAX),
+                query_permits: Semaphore::new(PEER_QUERIES_MAX),
             });
             self.handle
                 .spawn(nudges::send_queued(Arc::downgrade(self), Arc::clone(&peer)));
@@ -418,7 +423,11 @@ impl Inner {
             Ok(_) => return metrics.on_forward(Forwarded::Failed, batches.len()),
             Err(error) => {
                 self.refresh_owners();
-                tracing::debug!(node = peer.name.0, %error, "batches could not be forwarded");
+                tracing::debug!(
+                    node = peer.name.0,
+                    error = chain(&error),
+                    "batches could not be forwarded"
+                );
                 return metrics.on_forward(Forwarded::Failed, batches.len());
             }
         };

@@ -11,6 +11,7 @@ use porchlight_core::ownership::{
     CLOCK_REFUSE_MS, CLOCK_WARN_MS, Change, Effect, Input, MembersRead, MonotonicMs, NodeName,
     Outcome, OwnershipMachine, TICK_MS_MAX,
 };
+use porchlight_observe::chain;
 use porchlight_observe::cluster::{ChangeOutcome, ClusterMetrics, NodesChange, ShardMove};
 use porchlight_ports::{Clock, NodesTable};
 use porchlight_schema::ids::{Shard, ShardSet};
@@ -54,7 +55,7 @@ pub trait ShardWorkload: Send + Sync {
     async fn reconcile_shards(&self, shards: ShardSet, thoroughly: bool) -> anyhow::Result<()>;
 
     /// Notifies the other nodes that this node has released a shard.
-    fn released(&self);
+    fn announce_release(&self);
 }
 
 /// A handle to the running driver.
@@ -223,7 +224,7 @@ impl RunningDriver {
                 ..
             }
         ) {
-            self.workload.released();
+            self.workload.announce_release();
         }
         let effects = self.machine.handle(now, input);
         // Readers must see the machine's new state before any work starts, and before any work is
@@ -338,13 +339,13 @@ impl RunningDriver {
             ClockState::Refused => tracing::error!(
                 ahead_ms,
                 behind_ms,
-                most_ms = CLOCK_REFUSE_MS,
+                limit_ms = CLOCK_REFUSE_MS,
                 "this node does not join: its clock differs too much from those of the members"
             ),
             ClockState::Differs => tracing::warn!(
                 ahead_ms,
                 behind_ms,
-                most_ms = CLOCK_WARN_MS,
+                limit_ms = CLOCK_WARN_MS,
                 "the clock of this node differs from that of another node"
             ),
             ClockState::Agrees => tracing::info!("the clocks of the nodes agree again"),
@@ -378,7 +379,10 @@ impl RunningDriver {
                 Ok(input) => {
                     let _sent = inputs.send(input);
                 }
-                Err(error) => tracing::warn!(%error, "the tables of the nodes cannot be read"),
+                Err(error) => tracing::warn!(
+                    error = chain(&error),
+                    "the tables of the nodes cannot be read"
+                ),
             }
         });
     }
@@ -455,7 +459,11 @@ async fn start_claimed(
                     tracing::info!(shards = shards.len(), sessions, ms, "shards acquired");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, shards = shards.len(), "shards cannot be acquired yet");
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        shards = shards.len(),
+                        "shards cannot be acquired yet"
+                    );
                     tokio::time::sleep(RETRY_DELAY).await;
                     shards.iter().for_each(|shard| claimed.add(shard));
                 }
@@ -480,7 +488,11 @@ async fn reconcile_shards(view: Arc<OwnershipView>, workload: Arc<dyn ShardWorkl
             }
             if let Err(error) = workload.reconcile_shards(owned, thoroughly).await {
                 let shards = owned.len();
-                tracing::warn!(%error, shards, "shards of this node cannot be reconciled");
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    shards,
+                    "shards of this node cannot be reconciled"
+                );
             }
             tokio::time::sleep(RECONCILE_PAUSE).await;
         }

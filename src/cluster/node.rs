@@ -62,7 +62,7 @@ impl Node {
         Arc::clone(&self.client) as _
     }
 
-    /// Listens for the other nodes, then joins the cluster. `replaced` is called when another
+    /// Listens for the other nodes, then joins the cluster. `on_replaced` is called when another
     /// process takes this node's name.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Node {
         nodes: Arc<dyn NodesTable>,
         service: &Service,
         webhooks: &Webhooks,
-        replaced: impl FnOnce() + Send + 'static,
+        on_replaced: impl FnOnce() + Send + 'static,
     ) -> anyhow::Result<()> {
         // Binding comes first: the process that holds the address is the only one with this name.
         let client = Arc::clone(&self.client);
@@ -86,9 +86,9 @@ impl Node {
             workload: Arc::new(NodeWorkload {
                 service: service.clone(),
                 webhooks: webhooks.clone(),
-                released: Box::new(move || client.released()),
+                announce_release: Box::new(move || client.announce_release()),
             }),
-            on_replaced: Box::new(replaced),
+            on_replaced: Box::new(on_replaced),
             salt: SystemEntropy.random() as u64,
             clock: Arc::new(SystemClock),
         });
@@ -113,7 +113,7 @@ impl Node {
 struct NodeWorkload {
     service: Service,
     webhooks: Webhooks,
-    released: Box<dyn Fn() + Send + Sync>,
+    announce_release: Box<dyn Fn() + Send + Sync>,
 }
 
 #[async_trait]
@@ -142,7 +142,7 @@ impl ShardWorkload for NodeWorkload {
         Ok(self.service.reconcile_shards(shards, thoroughly).await?)
     }
 
-    fn released(&self) {
-        (self.released)();
+    fn announce_release(&self) {
+        (self.announce_release)();
     }
 }

@@ -16,7 +16,7 @@ use porchlight_observe::peer::{PeerAnswer, PeerMetrics, PeerRoute};
 use porchlight_ports::{LiveAnswer, PeerError};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
-    EVENTS_PIECE_MESSAGES_MAX, PEER_ASKED_MAX, PEER_BODY_BYTES_MAX, PEER_REQUEST_MS_MAX,
+    EVENTS_PIECE_MESSAGES_MAX, PEER_BODY_BYTES_MAX, PEER_QUERIES_MAX, PEER_REQUEST_MS_MAX,
 };
 use porchlight_schema::privacy::hex;
 use porchlight_schema::sample::packed::PackedBatch;
@@ -34,7 +34,7 @@ use super::wire::{self, ChangesQuery, ForwardedBatch, Messages, Nudges, Reply, W
 /// not yet known to be dead.
 const CONNECTIONS_MAX: usize = 256;
 /// The maximum number of concurrent requests per connection: queries, plus some notifications.
-const STREAMS_MAX: u32 = PEER_ASKED_MAX as u32 + 16;
+const STREAMS_MAX: u32 = PEER_QUERIES_MAX as u32 + 16;
 /// The flow-control window in bytes, per request and per connection.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
@@ -163,7 +163,7 @@ async fn listen(listener: TcpListener, state: Arc<State>, mut stopped: watch::Re
         connections.spawn(async move {
             let _permit = permit;
             if let Err(error) = serve_connection(socket, &state).await {
-                tracing::debug!(%error, "a node's connection ended");
+                tracing::debug!(error = format!("{error:#}"), "a node's connection ended");
             }
         });
     }
@@ -338,7 +338,7 @@ impl State {
         let Nudges {
             sessions,
             tenants,
-            released,
+            has_released,
         } = nudges;
         for session_id in sessions {
             self.service.queue_reconcile(session_id);
@@ -346,7 +346,7 @@ impl State {
         for tenant in tenants {
             self.webhooks.on_nudge(tenant);
         }
-        if released {
+        if has_released {
             self.client.view().request_owner_read();
         }
     }

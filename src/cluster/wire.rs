@@ -56,7 +56,7 @@ pub(super) struct Nudges {
     pub(super) sessions: Vec<SessionId>,
     pub(super) tenants: Vec<Tenant>,
     /// Whether the sender released shards, so that the receiver should read the owners.
-    pub(super) released: bool,
+    pub(super) has_released: bool,
 }
 
 /// Sessions with a new message in the outbox of their tenant. The answer is empty.
@@ -177,7 +177,7 @@ mod tests {
         let nudges = Nudges {
             sessions: vec![session_id],
             tenants: vec![tenant],
-            released: true,
+            has_released: true,
         };
         assert_eq!(decode_owned(&encode(&nudges).unwrap()), Ok(nudges));
         let messages: Messages = vec![(tenant, session_id)];

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use porchlight_keys::{self as keys, SessionTokens};
+use porchlight_observe::chain;
 use porchlight_ports::Keys;
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::key::{KeyKind, KeyRecord};
@@ -142,9 +143,9 @@ impl Caller {
 
 /// The credential with which a connection was opened, for later checks.
 #[derive(Debug)]
-pub struct Presented(SecretString);
+pub struct PresentedCredential(SecretString);
 
-impl Presented {
+impl PresentedCredential {
     /// Extracts the credential from headers.
     ///
     /// # Errors
@@ -197,7 +198,7 @@ impl Authenticator {
     ///
     /// Returns 401: no credential, or an invalid one; 503: the store is unavailable.
     pub async fn identify(&self, headers: &HeaderMap, now: TimestampMs) -> Result<Caller, Problem> {
-        self.known(presented(headers)?, now).await
+        self.authenticate(presented(headers)?, now).await
     }
 
     /// Counts one request against the caller's rate. Returns the remaining rate, or `None` without
@@ -217,14 +218,17 @@ impl Authenticator {
 
     /// Returns whether an earlier credential is no longer valid. The call does not count against
     /// the rate limit. While the store is unavailable, the credential stays valid.
-    pub async fn is_revoked(&self, presented: &Presented, now: TimestampMs) -> bool {
-        let known = self.known(presented.0.expose_secret(), now).await;
-        known.is_err_and(|problem| problem.code() == Code::CredentialInvalid)
+    pub async fn is_revoked(&self, presented: &PresentedCredential, now: TimestampMs) -> bool {
+        let caller = self.authenticate(presented.0.expose_secret(), now).await;
+        caller.is_err_and(|problem| problem.code() == Code::CredentialInvalid)
     }
 
-    async fn known(&self, credential: &str, now: TimestampMs) -> Result<Caller, Problem> {
+    async fn authenticate(&self, credential: &str, now: TimestampMs) -> Result<Caller, Problem> {
         if SessionTokens::is_token(credential) {
-            let session_id = self.tokens.check(credential).map_err(|_| unknown())?;
+            let session_id = self
+                .tokens
+                .check(credential)
+                .map_err(|_| not_a_credential())?;
             Ok(Caller::Session(session_id))
         } else {
             self.key(credential, now).await
@@ -268,7 +272,10 @@ impl Authenticator {
     pub async fn write_uses(&self) {
         for (hash, hour) in self.uses.take() {
             if let Err(error) = self.keys.note_key_use(hash, hour).await {
-                tracing::warn!(%error, "the last use of a key cannot be written");
+                tracing::warn!(
+                    error = chain(&error),
+                    "the last use of a key cannot be written"
+                );
                 return;
             }
         }
@@ -300,10 +307,10 @@ impl Authenticator {
     }
 
     async fn key(&self, credential: &str, now: TimestampMs) -> Result<Caller, Problem> {
-        let read = keys::read(credential).ok_or_else(unknown)?;
+        let read = keys::read(credential).ok_or_else(not_a_credential)?;
         let record = self.record(read.hash, now).await?;
         if record.kind != read.kind || record.tenant.env != read.env {
-            return Err(unknown());
+            return Err(not_a_credential());
         }
         Ok(Caller::Key(record))
     }
@@ -321,7 +328,7 @@ impl Authenticator {
                 found
             }
         };
-        let record = found.ok_or_else(unknown)?;
+        let record = found.ok_or_else(not_a_credential)?;
         if !record.is_live(now) {
             return Err(invalid("The key was revoked, or has expired."));
         }
@@ -335,7 +342,7 @@ fn invalid(detail: &str) -> Problem {
 }
 
 /// Returns the one answer for every invalid credential, so that the answer reveals nothing.
-fn unknown() -> Problem {
+fn not_a_credential() -> Problem {
     invalid("The credential is not a key or token of this service.")
 }
 
@@ -369,7 +376,7 @@ fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h st
     if values.next().is_some() {
         return Err(invalid("A credential header appears twice."));
     }
-    value.to_str().map(Some).map_err(|_| unknown())
+    value.to_str().map(Some).map_err(|_| not_a_credential())
 }
 
 /// Returns the credential after the scheme, whose case does not matter (RFC 9110, section 11.1).

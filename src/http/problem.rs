@@ -11,6 +11,7 @@ use actix_web::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use actix_web::{HttpResponse, ResponseError};
+use porchlight_observe::chain;
 use porchlight_ports::StoreError;
 use porchlight_schema::limits::RETRY_AFTER_SEC;
 use porchlight_schema::sample::FieldError;
@@ -274,7 +275,7 @@ impl From<StoreError> for Problem {
             ),
             StoreError::Unavailable(source) => {
                 let mut problem = Self::new(Code::StoreUnavailable, "The store cannot be reached.");
-                problem.0.source = Some(source.to_string());
+                problem.0.source = Some(chain(&*source));
                 problem
             }
             StoreError::Corrupt(_) => Self::internal(error),

@@ -16,6 +16,7 @@ use porchlight_http::body::{self, Limits};
 use porchlight_http::problem::{Code, Fault, Problem};
 use porchlight_http::{Settings, request_context};
 use porchlight_keys::{CreateKeyRequest, KeyAdminError, ListedKey};
+use porchlight_observe::chain;
 use porchlight_store::BackupError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -244,7 +245,10 @@ async fn record(request: &AdminRequest, organization_id: &str, env: &str, line: 
     let from = request.http.peer_addr().map(|peer| peer.ip());
     match log.reserve(tenant).await {
         Ok(permit) => permit.record(Line { from, ..line }),
-        Err(error) => tracing::warn!(%error, "a change of a key is not in the audit log"),
+        Err(error) => tracing::warn!(
+            error = chain(&error),
+            "a change of a key is not in the audit log"
+        ),
     }
 }
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use porchlight_observe::chain;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -88,7 +89,7 @@ impl Drop for TokenFile {
         let is_ours = read(self.path.parent().unwrap_or(Path::new(".")))
             .is_ok_and(|entry| entry.is_some_and(|entry| self.matches(&entry.token)));
         if is_ours && let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "the operators' token cannot be removed");
+            tracing::warn!(path = %self.path.display(), error = chain(&error), "the operators' token cannot be removed");
         }
     }
 }

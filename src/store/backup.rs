@@ -44,7 +44,7 @@ pub struct BackupReport {
     /// Bytes of keys and values.
     pub bytes: u64,
     /// The number of the last group in the copy.
-    pub log: u64,
+    pub group_number: u64,
 }
 
 impl EmbeddedStore {
@@ -68,7 +68,7 @@ impl EmbeddedStore {
         }
         let copied = self.copy_to(folder, private_files, &mut |_| Ok(()));
         let report = copied.and_then(|report| {
-            verify(folder, report.log)?;
+            verify(folder, report.group_number)?;
             Ok(report)
         });
         if report.is_err() {
@@ -102,7 +102,7 @@ impl EmbeddedStore {
             report: BackupReport {
                 rows: 0,
                 bytes: 0,
-                log: 0,
+                group_number: 0,
             },
         };
         let from = self.folder.as_deref();
@@ -129,7 +129,7 @@ impl EmbeddedStore {
         // This file makes the copy openable, so it is replaced last, in one step: a copy that opens
         // has everything, also after a power cut.
         before(Step::MarkComplete).map_err(io)?;
-        Acknowledged::create(folder, report.log).map_err(io)?;
+        Acknowledged::create(folder, report.group_number).map_err(io)?;
         if let Some(parent) = folder.parent() {
             sync_folder(parent).map_err(io)?;
         }
@@ -179,8 +179,9 @@ struct CopyWriter<E> {
 
 impl<E: Engine> CopyWriter<E> {
     fn row(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<(), BackupError> {
-        let (_, log) = record::unseal(space, key, value.to_vec()).map_err(BackupError::Corrupt)?;
-        self.report.log = self.report.log.max(log);
+        let (_, group_number) =
+            record::unseal(space, key, value.to_vec()).map_err(BackupError::Corrupt)?;
+        self.report.group_number = self.report.group_number.max(group_number);
         self.report.rows += 1;
         self.report.bytes += (key.len() + value.len()) as u64;
         self.chunk_bytes += key.len() + value.len();
@@ -203,13 +204,14 @@ impl<E: Engine> CopyWriter<E> {
 }
 
 /// Opens the copy as a server would, and closes it.
-fn verify(folder: &Path, log: u64) -> Result<(), BackupError> {
+fn verify(folder: &Path, group_number: u64) -> Result<(), BackupError> {
     let unusable = |error| BackupError::Unusable(Box::new(error));
     let incomplete =
         |error: MissingGroups| unusable(OpenError::MissingGroups(folder.to_path_buf(), error));
     let (engine, acknowledged) = open_engine(folder, Background::Working).map_err(unusable)?;
-    let last = continuity::check(&engine, acknowledged.number().max(log)).map_err(incomplete)?;
-    if last > log {
+    let last =
+        continuity::check(&engine, acknowledged.number().max(group_number)).map_err(incomplete)?;
+    if last > group_number {
         return Err(unusable(OpenError::Unknown(
             folder.join(acknowledged::NAME),
         )));

@@ -53,7 +53,7 @@ const IDLE_MEASURE: Duration = Duration::from_secs(1);
 struct Queue {
     waiting: VecDeque<Box<dyn Operation>>,
     /// Whether the writer sleeps and must be woken.
-    idle: bool,
+    is_idle: bool,
     /// The reason why no operation is accepted any more.
     closed: Option<Closed>,
 }
@@ -79,10 +79,10 @@ pub struct Committer {
 }
 
 impl Committer {
-    /// Starts the writer of an engine whose last group is `log`.
+    /// Starts the writer of an engine whose last group has this number.
     pub(crate) fn start(
         engine: Arc<dyn Engine>,
-        log: u64,
+        group_number: u64,
         disk: Disk,
         on_durable: OnDurable,
         on_fatal: OnFatal,
@@ -91,7 +91,7 @@ impl Committer {
         let shared = Arc::new(Shared::default());
         let mut writer = Writer {
             engine,
-            log,
+            group_number,
             journal_heads: JournalHeads::default(),
             group: Group::default(),
             begun: Instant::now(),
@@ -190,8 +190,8 @@ impl Committer {
                 return Err(StoreError::Overloaded);
             }
             queue.waiting.push_back(operation);
-            if queue.idle {
-                queue.idle = false;
+            if queue.is_idle {
+                queue.is_idle = false;
                 self.shared.wake.notify_one();
             }
         }
@@ -256,7 +256,7 @@ impl Committer {
             if queue.closed.is_none() {
                 queue.closed = Some(Closed("the store is closed".into()));
             }
-            queue.idle = false;
+            queue.is_idle = false;
             self.shared.wake.notify_one();
         }
         let thread = self
@@ -284,7 +284,7 @@ impl Drop for Committer {
 
 struct Writer {
     engine: Arc<dyn Engine>,
-    log: u64,
+    group_number: u64,
     journal_heads: JournalHeads,
     group: Group,
     /// The time at which the last group started.
@@ -355,14 +355,14 @@ impl Writer {
             if queue.closed.is_some() {
                 return None;
             }
-            queue.idle = true;
+            queue.is_idle = true;
             let (woken, timeout) = self
                 .shared
                 .wake
                 .wait_timeout(queue, IDLE_MEASURE)
                 .unwrap_or_else(PoisonError::into_inner);
             queue = woken;
-            queue.idle = false;
+            queue.is_idle = false;
             if timeout.timed_out() && queue.waiting.is_empty() && queue.closed.is_none() {
                 return Some(Vec::new());
             }
@@ -422,19 +422,19 @@ impl Writer {
 
     fn write(&mut self, durability: Durability) -> Result<(), EngineError> {
         let begun = Instant::now();
-        let log = self.log + 1;
-        let mut writes = self.group.writes(log);
-        writes.extend(continuity::markers(log));
+        let group_number = self.group_number + 1;
+        let mut writes = self.group.writes(group_number);
+        writes.extend(continuity::markers(group_number));
         self.engine.apply(writes, durability)?;
-        self.log = log;
+        self.group_number = group_number;
         if durability == Durability::Synced {
-            self.engine.acknowledge(log)?;
+            self.engine.acknowledge(group_number)?;
         }
         StoreMetrics::get().groups.increment(1);
         StoreMetrics::get()
             .commit
             .record(begun.elapsed().as_secs_f64());
-        if log.is_multiple_of(continuity::ROTATE_GROUPS) {
+        if group_number.is_multiple_of(continuity::ROTATE_GROUPS) {
             self.engine.rotate()?;
         }
         Ok(())

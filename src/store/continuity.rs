@@ -56,20 +56,20 @@ impl From<EngineError> for MissingGroups {
     }
 }
 
-fn slot_key(log: u64) -> Vec<u8> {
-    let slot = (log % RING) as u32;
+fn slot_key(group_number: u64) -> Vec<u8> {
+    let slot = (group_number % RING) as u32;
     let mut key = vec![0];
     key.extend_from_slice(&slot.to_be_bytes());
     key
 }
 
 /// Returns the markers of a group.
-pub(crate) fn markers(log: u64) -> [Write; 2] {
+pub(crate) fn markers(group_number: u64) -> [Write; 2] {
     Space::ALL.map(|space| {
-        let key = slot_key(log);
+        let key = slot_key(group_number);
         Write {
             space,
-            value: Some(record::seal(space, &key, Vec::new(), log)),
+            value: Some(record::seal(space, &key, Vec::new(), group_number)),
             key,
         }
     })
@@ -84,9 +84,9 @@ fn ring(engine: &dyn Engine, space: Space) -> Result<Vec<u64>, MissingGroups> {
         &KeyRange::prefix([0]),
         Order::Ascending,
         &mut |key, value| match record::unseal(space, key, value.to_vec()) {
-            Ok((_, log)) => {
-                if let Some(slot) = ring.get_mut((log % RING) as usize) {
-                    *slot = log;
+            Ok((_, group_number)) => {
+                if let Some(slot) = ring.get_mut((group_number % RING) as usize) {
+                    *slot = group_number;
                 }
                 ControlFlow::Continue(())
             }
@@ -115,7 +115,8 @@ pub(crate) fn check(engine: &dyn Engine, acknowledged: u64) -> Result<u64, Missi
     let last = newest.max(acknowledged);
     let first = last.saturating_sub(RING - 1).max(1);
     for (space, ring) in &rings {
-        let is_missing = |log: &u64| ring.get((log % RING) as usize) != Some(log);
+        let is_missing =
+            |group_number: &u64| ring.get((group_number % RING) as usize) != Some(group_number);
         let Some(first_missing) = (first..=last).find(is_missing) else {
             continue;
         };

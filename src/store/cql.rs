@@ -2,22 +2,27 @@
 //! several nodes share (`schema/cql/`).
 //!
 //! ```text
-//! connect.rs       the session, TLS, and the limits of each kind of statement
+//! options.rs, open_error.rs    the settings of a connection, and the errors of opening the store
+//! connect.rs, tls.rs    the session, TLS, and the limits of each kind of statement
 //! topology.rs      refuses a database that is set up so that answers could be wrong
 //! row_ttls.rs      times to live of rows
 //! counts.rs        counts of statements by kind
 //! schema.rs        migrations, each applied once even if several nodes start at the same time
 //! statements.rs    all statements, prepared once
 //! db.rs            running statements: one row, many rows, a write, a lightweight transaction; mapping of errors
+//! write_group.rs    small rows of several partitions, written with one request
 //! state.rs         a session's state: all parts of a session that need a lightweight transaction
 //! relay.rs         copies that must follow a change: the message, its entries in lists and outboxes
 //! live_sessions.rs    sessions that an owner of shards starts: live sessions, and sessions that need scoring
-//! journal.rs, sessions.rs, lists.rs, insights.rs, keys.rs, endpoints.rs, outbox.rs, deliveries.rs    the ports
+//! journal.rs, sessions.rs, session_list.rs, lists.rs, insights.rs, reviews.rs    the ports of sessions
+//! endpoints.rs, outbox.rs, deliveries.rs    the port of webhooks
+//! keys.rs, key_check.rs, recorders.rs, documents.rs, erasure.rs    the other ports
 //! renewal.rs       giving the rows of one session their full time to live again
 //! serving.rs       which processes serve from the keyspace: a single process, or several nodes
 //! nodes.rs         members and owners of shards
 //! import.rs        importing the embedded store
 //! slots.rs         the slices of time in which a table has rows
+//! bounded.rs       the nodes' agreement to use partitions of bounded size
 //! caches.rs        bounded caches of this process
 //! ```
 //!

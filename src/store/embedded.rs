@@ -130,11 +130,11 @@ impl EmbeddedStore {
         let (engine, acknowledged) = open_engine(&path, background)?;
         // The engine syncs the content of new folders, but not their names.
         sync_folders(&path).map_err(io)?;
-        let mut log = continuity::check(&engine, acknowledged.number())
+        let mut group_number = continuity::check(&engine, acknowledged.number())
             .map_err(|error| OpenError::MissingGroups(path.clone(), error))?;
         let engine = Arc::new(SealedEngine::new(engine));
         if background == Background::Working {
-            log = probe(&path, &engine, log + 1)?;
+            group_number = probe(&path, &engine, group_number + 1)?;
         }
         let report = Arc::clone(&on_fatal);
         let syncing = acknowledged
@@ -142,8 +142,14 @@ impl EmbeddedStore {
                 report(&format!("the acknowledged group cannot be synced: {error}"));
             })
             .map_err(io)?;
-        let committer = Committer::start(Arc::clone(&engine) as _, log, disk, on_durable, on_fatal)
-            .map_err(io)?;
+        let committer = Committer::start(
+            Arc::clone(&engine) as _,
+            group_number,
+            disk,
+            on_durable,
+            on_fatal,
+        )
+        .map_err(io)?;
         Ok(Arc::new(Self {
             engine,
             committer,
@@ -312,21 +318,25 @@ fn remove_cut_off_start(path: &Path) -> io::Result<()> {
 
 /// Writes and syncs a group of markers only and returns its number. It runs on its own thread,
 /// because a hanging write cannot be cancelled.
-fn probe(path: &Path, engine: &Arc<SealedEngine<FjallEngine>>, log: u64) -> Result<u64, OpenError> {
+fn probe(
+    path: &Path,
+    engine: &Arc<SealedEngine<FjallEngine>>,
+    group_number: u64,
+) -> Result<u64, OpenError> {
     let (done, wait) = mpsc::sync_channel(1);
     let writer = Arc::clone(engine);
     std::thread::Builder::new()
         .name("store-probe".to_owned())
         .spawn(move || {
             let written = writer
-                .apply(continuity::markers(log).into(), Durability::Synced)
-                .and_then(|()| writer.acknowledge(log));
+                .apply(continuity::markers(group_number).into(), Durability::Synced)
+                .and_then(|()| writer.acknowledge(group_number));
             drop(writer);
             drop(done.send(written));
         })
         .map_err(|error| OpenError::Io(path.to_path_buf(), error))?;
     match wait.recv_timeout(PROBE_TIMEOUT) {
-        Ok(Ok(())) => Ok(log),
+        Ok(Ok(())) => Ok(group_number),
         Ok(Err(error)) => Err(OpenError::Engine(path.to_path_buf(), error)),
         Err(_) => Err(OpenError::WritesHalt(path.to_path_buf())),
     }

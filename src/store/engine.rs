@@ -156,8 +156,8 @@ pub trait Engine: Send + Sync + 'static {
     /// Applies a batch atomically. After an error the engine must not be used any more.
     fn apply(&self, writes: Vec<Write>, durability: Durability) -> Result<(), EngineError>;
 
-    /// Records that everything up to group `log` is synced, before any caller is answered.
-    fn acknowledge(&self, log: u64) -> Result<(), EngineError>;
+    /// Records that everything up to this group is synced, before any caller is answered.
+    fn acknowledge(&self, group_number: u64) -> Result<(), EngineError>;
 
     /// Starts flushing memory to tables, without waiting.
     fn rotate(&self) -> Result<(), EngineError>;

@@ -24,10 +24,10 @@ fn checksum(space: Space, key: &[u8], sealed: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Seals a payload written by group `log`.
-pub(crate) fn seal(space: Space, key: &[u8], mut payload: Vec<u8>, log: u64) -> Vec<u8> {
+/// Seals a payload written by this group.
+pub(crate) fn seal(space: Space, key: &[u8], mut payload: Vec<u8>, group_number: u64) -> Vec<u8> {
     payload.reserve_exact(SEAL_BYTES);
-    payload.extend_from_slice(&log.to_be_bytes());
+    payload.extend_from_slice(&group_number.to_be_bytes());
     let checksum = checksum(space, key, &payload);
     payload.extend_from_slice(&checksum.to_be_bytes());
     payload
@@ -56,20 +56,20 @@ pub(crate) fn unseal(space: Space, key: &[u8], mut value: Vec<u8>) -> StoreResul
     if checksum(space, key, sealed) != u32::from_be_bytes(*stored) {
         return Err(corrupt(space, key, "checksum does not match"));
     }
-    let (payload, log) = sealed
+    let (payload, group_number) = sealed
         .split_last_chunk::<8>()
         .ok_or_else(|| corrupt(space, key, "too short"))?;
-    let (length, log) = (payload.len(), u64::from_be_bytes(*log));
+    let (length, group_number) = (payload.len(), u64::from_be_bytes(*group_number));
     value.truncate(length);
-    Ok((value, log))
+    Ok((value, group_number))
 }
 
 /// Splits a value into its payload and the number of the group that wrote it, without verifying the
 /// checksum. Returns `None` if the value is too short.
 pub(crate) fn parts(value: &[u8]) -> Option<(&[u8], u64)> {
     let (rest, _) = value.split_last_chunk::<4>()?;
-    let (payload, log) = rest.split_last_chunk::<8>()?;
-    Some((payload, u64::from_be_bytes(*log)))
+    let (payload, group_number) = rest.split_last_chunk::<8>()?;
+    Some((payload, u64::from_be_bytes(*group_number)))
 }
 
 /// Encodes a payload: the number of the format, then postcard. The buffer has room for the seal.

@@ -217,9 +217,9 @@ impl<E: Engine> SealedEngine<E> {
             FoundKey::Damaged => None,
         };
         let opened = secret.and_then(|secret| {
-            let (payload, log) = record::parts(&value)?;
+            let (payload, group_number) = record::parts(&value)?;
             let payload = value::open((space, key), &secret, payload)?;
-            Some(record::seal(space, key, payload, log))
+            Some(record::seal(space, key, payload, group_number))
         });
         Ok(Opened::Value(opened.unwrap_or_else(|| {
             value.pop();
@@ -349,8 +349,8 @@ impl<E: Engine> Engine for SealedEngine<E> {
         Ok(())
     }
 
-    fn acknowledge(&self, log: u64) -> Result<(), EngineError> {
-        self.inner.acknowledge(log)
+    fn acknowledge(&self, group_number: u64) -> Result<(), EngineError> {
+        self.inner.acknowledge(group_number)
     }
 
     fn rotate(&self) -> Result<(), EngineError> {

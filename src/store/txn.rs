@@ -222,13 +222,13 @@ impl Group {
 
     /// Takes the group's writes for the engine, each row sealed with the group's number. `taken`
     /// stays.
-    pub(crate) fn writes(&mut self, log: u64) -> Vec<Write> {
+    pub(crate) fn writes(&mut self, group_number: u64) -> Vec<Write> {
         let mut writes = Vec::with_capacity(self.journal.len() + self.state.len() + 2);
         for space in Space::ALL {
             let rows = std::mem::take(self.overlay(space));
             writes.extend(rows.into_iter().map(|(key, payload)| Write {
                 space,
-                value: payload.map(|payload| record::seal(space, &key, payload, log)),
+                value: payload.map(|payload| record::seal(space, &key, payload, group_number)),
                 key,
             }));
         }

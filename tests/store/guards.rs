@@ -196,7 +196,10 @@ async fn a_backup_contains_all_data_and_opens() {
             .unwrap()
     };
     writing.await.unwrap();
-    assert!(report.rows > 1_000 && report.log >= 502, "{report:?}");
+    assert!(
+        report.rows > 1_000 && report.group_number >= 502,
+        "{report:?}"
+    );
     assert!(matches!(
         store.backup(&copy, &[KEY_FILE]),
         Err(BackupError::NotEmpty(_))

@@ -176,7 +176,7 @@ async fn run(place: Place, ops: &[Op]) {
                 let outcome = store.end(ids[*session], end, None, body).await.unwrap();
                 assert_eq!(outcome.is_some(), model.started[*session]);
                 if let Some(outcome) = outcome {
-                    assert_eq!(outcome.first, model.ended[*session].is_none());
+                    assert_eq!(outcome.is_first, model.ended[*session].is_none());
                     assert_eq!(outcome.end, *model.ended[*session].get_or_insert(end));
                 }
             }

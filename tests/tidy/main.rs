@@ -174,6 +174,20 @@ fn no_open_tasks_are_left() {
     none("nothing is left open", &found);
 }
 
+/// An error that is printed alone lacks its causes: `chain` of `actors/observe` adds them, and so does
+/// `{error:#}` for an `anyhow::Error`.
+#[test]
+fn log_lines_print_the_causes_of_errors() {
+    let (short, long) = (concat!("%", "error"), concat!("error = ", "%"));
+    let mut found = Vec::new();
+    for (path, text) in files(&["actors", "src"], ".rs") {
+        let lines = text.lines().enumerate();
+        let bare = lines.filter(|(_, line)| line.contains(short) || line.contains(long));
+        found.extend(bare.map(|(number, line)| format!("{path}:{}: {}", number + 1, line.trim())));
+    }
+    none("a log line prints an error with its causes", &found);
+}
+
 #[test]
 fn every_lint_exception_has_a_reason() {
     let (allow, expect) = (concat!("#[", "allow("), concat!("#[", "expect("));

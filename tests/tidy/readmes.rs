@@ -1,5 +1,6 @@
 //! Checks that each crate is documented by its README.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use crate::{crate_folders, none, root};
@@ -74,6 +75,28 @@ fn a_module_that_a_readme_lacks_is_found() {
         "//! Text.\n\npub mod one;\nmod two;\npub(crate) mod three;\n#[cfg(test)]\nmod tests;\n";
     let readme = "| `one` | text |\n| `src/two.rs`, `src/four/` | two |\n";
     assert_eq!(unnamed(readme, library), ["three"]);
+}
+
+/// Returns the modules of a file that its head does not name, and the files that it names without
+/// having such a module.
+fn differences(text: &str) -> Vec<String> {
+    let is_separator = |letter: char| letter == ' ' || letter == ',';
+    let head = text.lines().filter_map(|line| line.strip_prefix("//! "));
+    let words = head.flat_map(|line| line.split(is_separator));
+    let named: BTreeSet<&str> = words.filter_map(|word| word.strip_suffix(".rs")).collect();
+    let declared = text.lines().filter_map(|line| line.strip_suffix(';'));
+    let declared = declared.filter_map(|line| line.strip_prefix("mod "));
+    let declared: BTreeSet<&str> = declared.collect();
+    let differing = named.symmetric_difference(&declared);
+    differing.map(|module| format!("{module}.rs")).collect()
+}
+
+#[test]
+fn the_head_of_the_cql_store_names_its_files() {
+    let text = fs::read_to_string(root().join("src/store/cql.rs")).unwrap();
+    none("src/store/cql.rs lists its modules", &differences(&text));
+    let text = "//! one.rs, two.rs    text\n//! four.rs   text\n\nmod one;\nmod three;\nmod two;\n";
+    assert_eq!(differences(text), ["four.rs", "three.rs"]);
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub const DOUBT_RETRY_MS: u64 = 3_000;
 /// The time that a joined member waits before it claims shards, milliseconds. Nodes that start
 /// together see each other first, so that no shard is claimed and moved right away. It exceeds one
 /// heartbeat.
-pub const SETTLE_MS: u64 = 4_000;
+pub const NEWCOMER_WAIT_MS: u64 = 4_000;
 /// Time between two reads of all owners without a change, milliseconds. They find releases whose
 /// announcement was lost.
 pub const OWNERS_READ_MS: u64 = 10_000;
@@ -84,7 +84,7 @@ const _: () = assert!(
     LEASE_MS * 11 < DEAD_AFTER_MS * 9,
     "an owner stops before it is declared dead, even if its clock runs a tenth slow and the observer's a tenth fast"
 );
-const _: () = assert!(SETTLE_MS > HEARTBEAT_MS);
+const _: () = assert!(NEWCOMER_WAIT_MS > HEARTBEAT_MS);
 
 /// Milliseconds of this process's monotonic clock, which also counts while the process is
 /// suspended. The value has no meaning for other processes.

@@ -100,7 +100,7 @@ pub enum Fact<'a> {
         /// Number of sessions whose state was saved.
         snapshots: usize,
         /// Whether everything finished before the deadline.
-        in_time: bool,
+        was_in_time: bool,
     },
 }
 
@@ -122,6 +122,10 @@ fn on_replay_check(session_id: SessionId, check: ReplayCheck) {
     if check == ReplayCheck::Different {
         tracing::error!(session = %session_id, "a replay gives other events than the live session");
     }
+}
+
+fn on_drained(snapshots: usize, was_in_time: bool) {
+    tracing::info!(snapshots, in_time = was_in_time, "shutdown: drained");
 }
 
 /// Returns the end reason as the metric labels it.
@@ -189,8 +193,7 @@ impl Fact<'_> {
                 doing,
                 error,
             } => {
-                let error = chain(error);
-                tracing::warn!(request_id, actor = actor.as_str(), session = %session_id, doing, error, "store failed");
+                tracing::warn!(request_id, actor = actor.as_str(), session = %session_id, doing, error = chain(error), "store failed");
             }
             Fact::Unreadable {
                 session_id,
@@ -203,9 +206,10 @@ impl Fact<'_> {
             }
             Fact::ReplayChecked { session_id, check } => on_replay_check(session_id, check),
             Fact::Draining => tracing::info!("shutdown: draining"),
-            Fact::Drained { snapshots, in_time } => {
-                tracing::info!(snapshots, in_time, "shutdown: drained")
-            }
+            Fact::Drained {
+                snapshots,
+                was_in_time,
+            } => on_drained(snapshots, was_in_time),
         }
     }
 }

@@ -306,7 +306,7 @@ pub struct BulkRetry {
     /// The number of messages that will be retried, or would be.
     pub count: usize,
     /// Whether more messages match than one request may select.
-    pub truncated: bool,
+    pub is_truncated: bool,
 }
 
 /// A tenant with messages to send.

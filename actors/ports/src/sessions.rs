@@ -87,7 +87,27 @@ pub struct EndOutcome {
     /// The end that counts: this one, or an earlier one.
     pub end: SessionEnd,
     /// Whether this end counts.
-    pub first: bool,
+    pub is_first: bool,
+}
+
+impl EndOutcome {
+    /// Returns the outcome of an end that counts.
+    #[must_use]
+    pub fn first(end: SessionEnd) -> Self {
+        Self {
+            end,
+            is_first: true,
+        }
+    }
+
+    /// Returns the outcome of an end of a session that had ended before with `end`.
+    #[must_use]
+    pub fn later(end: SessionEnd) -> Self {
+        Self {
+            end,
+            is_first: false,
+        }
+    }
 }
 
 /// A PoD and its time.

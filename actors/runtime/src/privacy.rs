@@ -158,7 +158,7 @@ impl Marks {
 
     /// Changes the mark of a subject, for all nodes. May be repeated.
     ///
-    /// `may_change` is asked between the read of the mark and its replacement. A mark without effect is
+    /// `may_change` is called between the read of the mark and its replacement. A mark without effect is
     /// removed, so a replacement cannot tell whether another process has made the same change and
     /// undone it since the read.
     ///

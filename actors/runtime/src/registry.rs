@@ -35,7 +35,7 @@ use porchlight_schema::time::TimestampMs;
 use tokio::time::Instant;
 
 use crate::scoring::ScoringPool;
-use crate::session::Handle;
+use crate::session::SessionHandle;
 use crate::shards::OwnShards;
 
 pub(crate) use admission::{Admission, Counted};
@@ -52,7 +52,7 @@ use remote_sessions::RemoteSessions;
 use watch::Watchers;
 
 /// The callback for a deadline that is due, given by the service, which ends sessions.
-pub(crate) type OnDue = Arc<dyn Fn(Registry, Arc<Handle>) + Send + Sync>;
+pub(crate) type OnDue = Arc<dyn Fn(Registry, Arc<SessionHandle>) + Send + Sync>;
 
 /// The registry of sessions. Clones share the same state.
 #[derive(Clone)]
@@ -86,9 +86,9 @@ impl std::fmt::Debug for Registry {
 
 /// The adapters that sessions use, and the limits on their duration.
 pub struct Ports {
-    /// The store to use.
+    /// Holds sessions, journals and insights.
     pub store: Arc<dyn Store>,
-    /// The clock to use.
+    /// Measures time: the wall clock, and the uptime for silence and age.
     pub clock: Arc<dyn Clock>,
     /// The source of randomness for IDs.
     pub entropy: Arc<dyn Entropy>,
@@ -159,12 +159,12 @@ impl Registry {
 
     /// Returns the handle of a session in progress.
     #[must_use]
-    pub fn handle(&self, session_id: SessionId) -> Option<Arc<Handle>> {
+    pub fn handle(&self, session_id: SessionId) -> Option<Arc<SessionHandle>> {
         self.inner.directory.live(session_id)
     }
 
     /// Returns the handle of a session that has ended and waits for its insight.
-    pub(crate) fn ending(&self, session_id: SessionId) -> Option<Arc<Handle>> {
+    pub(crate) fn ending(&self, session_id: SessionId) -> Option<Arc<SessionHandle>> {
         self.inner.directory.ending(session_id)
     }
 
@@ -176,7 +176,7 @@ impl Registry {
 
     /// Adopts a session in progress. `heard_at` is when its last batch was received, or when it was
     /// created.
-    pub fn adopt(&self, row: &SessionRow, heard_at: TimestampMs) -> Arc<Handle> {
+    pub fn adopt(&self, row: &SessionRow, heard_at: TimestampMs) -> Arc<SessionHandle> {
         let handle = self.enter(&row.start, heard_at, false);
         self.arm(&handle);
         handle
@@ -190,10 +190,15 @@ impl Registry {
     }
 
     /// Returns the handle of a session in progress, and creates it if necessary.
-    fn enter(&self, start: &SessionStart, heard_at: TimestampMs, is_new: bool) -> Arc<Handle> {
+    fn enter(
+        &self,
+        start: &SessionStart,
+        heard_at: TimestampMs,
+        is_new: bool,
+    ) -> Arc<SessionHandle> {
         let admission = &self.inner.admission;
         self.inner.directory.enter(start.session_id, || {
-            let handle = Handle::new(
+            let handle = SessionHandle::new(
                 start,
                 heard_at,
                 self.adopted_now(start.created_at),

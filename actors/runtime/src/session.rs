@@ -30,7 +30,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-pub use handle::Handle;
+pub use handle::SessionHandle;
 pub(crate) use handle::{Adopted, Slot};
 pub(crate) use host::Host;
 pub use messages::LiveEvents;
@@ -46,7 +46,7 @@ const STORE_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// The actor of one session in progress.
 pub struct SessionActor {
     host: Arc<dyn Host>,
-    handle: Arc<Handle>,
+    handle: Arc<SessionHandle>,
     running: Option<Box<Running>>,
     /// Whether this node has just created the session: see [`Slot::is_new`].
     is_new: bool,
@@ -57,7 +57,7 @@ impl SessionActor {
     pub(crate) fn spawn(
         arbiter: &ArbiterHandle,
         host: Arc<dyn Host>,
-        handle: Arc<Handle>,
+        handle: Arc<SessionHandle>,
         passivated: Option<Box<PassivatedState>>,
         is_new: bool,
     ) -> Addr<Self> {
@@ -105,11 +105,10 @@ impl SessionActor {
                 Ok(Some((context, snapshot, notes))) => {
                     let machine = actor.restore(&context, snapshot, &notes);
                     let from_seq = machine.next_seq();
-                    let seen = 0;
                     let running = Running {
                         context,
                         machine,
-                        seen,
+                        change_count_checked: 0,
                         changed_at: None,
                         unsnapshotted_since: None,
                         is_caught_up: is_new,

@@ -25,6 +25,7 @@ use actix_rt::ArbiterHandle;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use porchlight_core::webhook::Cause;
+use porchlight_core::webhook::signature::SecretError;
 use porchlight_observe::{ActorKind, Metrics};
 use porchlight_ports::{
     Answer, Clock, Endpoint, Entropy, Nudge, OutboundRequest, Outbox, Ownership, Peers, SecretSeal,
@@ -179,6 +180,9 @@ pub enum TestError {
     /// The endpoint's secret cannot be decrypted with the available keys.
     #[error("the webhook's secret cannot be opened")]
     Secret,
+    /// The decrypted secret signs no request.
+    #[error("the test event cannot be signed")]
+    Sign(#[source] SecretError),
 }
 
 impl fmt::Debug for Webhooks {
@@ -308,7 +312,7 @@ impl Webhooks {
             sequence: 0,
             body: sample::body(tenant, event, now),
         };
-        let request = signer.sign(&message, now).map_err(|_| TestError::Secret)?;
+        let request = signer.sign(&message, now).map_err(TestError::Sign)?;
         let answer = inner.transport.send(request.clone()).await;
         if let Some(ends_at) = answer.certificate_ends_at {
             inner.certificate_ends(tenant, Arc::clone(&request.url), ends_at);

@@ -29,7 +29,7 @@ pub const AUDIT_GATHER_MS: u64 = 200;
 /// The maximum time that a request waits for room in the audit log before it is refused.
 pub const AUDIT_ROOM_MS_MAX: u64 = 5_000;
 /// The interval at which a node tries again to append to an audit log with an unreadable row.
-pub const AUDIT_ASIDE_RETRY_MS: u64 = 2_000;
+pub const AUDIT_SET_ASIDE_RETRY_MS: u64 = 2_000;
 /// Maximum number of groups that one page of the audit log reads.
 pub const AUDIT_PAGE_GROUPS_MAX: u64 = 2_048;
 /// Maximum length of the note of a review in characters.

@@ -22,7 +22,8 @@ pub const SECRET_OVERLAP_SEC_DEFAULT: u32 = 86_400;
 pub const ENDPOINT_IN_FLIGHT_MAX: usize = 32;
 /// Maximum number of slow attempts of one endpoint in flight, in addition to the quick ones.
 pub const ENDPOINT_SLOW_IN_FLIGHT_MAX: usize = 384;
-/// An attempt that has been in flight for this long is slow.
+/// Longest time after which an attempt in flight counts as slow; a shorter one applies while other
+/// messages wait.
 pub const ATTEMPT_SLOW_MS: u64 = 500;
 /// Maximum number of a node's attempts in flight.
 pub const NODE_ATTEMPTS_IN_FLIGHT_MAX: usize = 4_096;

@@ -204,7 +204,7 @@ impl<'a> DetailView<'a> {
 
 /// The number of messages that will be retried.
 #[derive(Serialize)]
-struct AskedView {
+struct RetriedView {
     count: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     truncated: Option<bool>,
@@ -294,7 +294,7 @@ pub(super) async fn retry(mut call: RequestContext) -> Result<HttpResponse, Prob
     call.reject_parameters()?;
     faults.into_result(Some(()))?;
     check_retry(webhooks.retry(id).await?)?;
-    let view = AskedView {
+    let view = RetriedView {
         count: 1,
         truncated: None,
     };
@@ -332,9 +332,9 @@ pub(super) async fn retry_many(mut call: RequestContext) -> Result<HttpResponse,
     let (filter, dry_run) = faults.into_result(Some((filter, dry_run.unwrap_or(false))))?;
     let _share = call.begin_list(tenant)?;
     let asked = webhooks.of(tenant).retry_all(&filter, dry_run).await?;
-    let view = AskedView {
+    let view = RetriedView {
         count: asked.count,
-        truncated: Some(asked.truncated),
+        truncated: Some(asked.is_truncated),
     };
     request_context::json(HttpResponse::Accepted(), &view)
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
+use porchlight_observe::chain;
 use porchlight_observe::peer::{Nudged, PeerMetrics, PeerRoute};
 use porchlight_ports::Nudge;
 
@@ -50,7 +51,11 @@ fn on_nudged(peer: &Peer, sent: Result<(), RequestError>, count: usize) {
     let outcome = match sent {
         Ok(()) => Nudged::Sent,
         Err(error) => {
-            tracing::debug!(node = peer.name.0, %error, "a node could not be nudged");
+            tracing::debug!(
+                node = peer.name.0,
+                error = chain(&error),
+                "a node could not be nudged"
+            );
             Nudged::Lost
         }
     };

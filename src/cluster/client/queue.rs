@@ -39,7 +39,7 @@ pub(super) struct Queue {
     sessions: BTreeSet<SessionId>,
     tenants: BTreeSet<Tenant>,
     messages: BTreeSet<(Tenant, SessionId)>,
-    released: bool,
+    has_released: bool,
 }
 
 impl Queue {
@@ -75,7 +75,7 @@ impl Queue {
 
     /// Records that the node should read the owners.
     pub(super) fn note_release(&mut self) {
-        self.released = true;
+        self.has_released = true;
     }
 
     /// Removes as many batches as fit into one request, in order.
@@ -98,7 +98,7 @@ impl Queue {
         let nudges = Nudges {
             sessions: take_some(&mut self.sessions),
             tenants: take_some(&mut self.tenants),
-            released: std::mem::take(&mut self.released),
+            has_released: std::mem::take(&mut self.has_released),
         };
         (nudges != Nudges::default()).then_some(nudges)
     }
@@ -113,7 +113,7 @@ impl Queue {
             && self.sessions.is_empty()
             && self.tenants.is_empty()
             && self.messages.is_empty()
-            && !self.released
+            && !self.has_released
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
         let nudges = Nudges {
             sessions: vec![session_id],
             tenants: vec![tenant],
-            released: true,
+            has_released: true,
         };
         assert_eq!(queue.take_nudges(), Some(nudges));
         assert_eq!(queue.take_nudges(), None);

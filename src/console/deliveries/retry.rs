@@ -40,7 +40,7 @@ fn describe(filter: &DeliveryFilter) -> Markup {
 
 fn count_text(retry: BulkRetry) -> String {
     let count = thousands(retry.count);
-    if retry.truncated {
+    if retry.is_truncated {
         format!("more than {count}")
     } else {
         count
@@ -63,7 +63,7 @@ pub(super) async fn preview(request: SignedInRequest) -> Result<HttpResponse, Pr
         section.card {
             p.figure { strong { (count_text(counted)) } " " (if counted.count == 1 { "delivery matches" } else { "deliveries match" }) }
             (describe(&filter))
-            @if counted.truncated {
+            @if counted.is_truncated {
                 (notice(Notice::Note, &format!("This retries the oldest {}. Repeat it for the rest when they are done.", thousands(RETRY_BY_FILTER_MAX))))
             }
             p.help { "Each delivery gets one immediate attempt outside its schedule. If the attempt fails, the delivery stays failed." }

@@ -44,7 +44,7 @@ struct PageContent {
     /// The samples that did not reach the detectors; `None` until the session is scored.
     dropped: Option<DroppedSamples>,
     /// Whether the session is under a legal hold.
-    held: bool,
+    is_held: bool,
     /// Whether the telemetry was removed after its retention.
     has_expired: bool,
 }
@@ -132,11 +132,11 @@ async fn read(request: &SignedInRequest) -> Result<PageContent, Problem> {
     let mut messages = webhooks.deliveries(&filter, MESSAGES, None).await?.rows;
     messages.reverse();
     let endpoint = webhooks.endpoint().await?.map(|endpoint| endpoint.id);
-    let held = service.privacy(request.tenant()).is_held(session_id);
+    let is_held = service.privacy(request.tenant()).is_held(session_id);
     let has_expired = row.end.is_some() && service.has_expired_telemetry(session_id).await?;
     Ok(PageContent {
         row,
-        held,
+        is_held,
         has_expired,
         record,
         events,
@@ -187,7 +187,7 @@ fn page(frame: &Frame<'_>, console: &Console, content: &PageContent) -> Markup {
             @if let Some(dropped) = content.dropped.filter(|dropped| dropped.total() > 0) { p.faint { (dropped_samples(dropped)) } }
             (audit::session_link(&row.start.session_id.to_string()))
         }
-        (hold::card(frame, row.start.session_id, content.held))
+        (hold::card(frame, row.start.session_id, content.is_held))
     }
 }
 

@@ -20,8 +20,8 @@ const STRIPES: usize = 1_024;
 const CURSORS_MAX: usize = 65_536;
 /// The maximum number of slots known to be listed.
 const SLOTS_MAX: usize = 65_536;
-/// The maximum number of endpoints with a cached mark.
-const MARKS_MAX: usize = 16_384;
+/// The maximum number of endpoints with a cached watermark.
+const WATERMARKS_MAX: usize = 16_384;
 
 /// The maximum number of buckets of live or marked sessions that are known to be empty: those of 256
 /// shards for two days.
@@ -138,7 +138,7 @@ pub(super) struct Caches {
     /// monotonic clock.
     pub(super) slots: BoundedCache<(Vec<u8>, i64), i64>,
     /// The slots up to which outboxes are empty.
-    pub(super) marks: BoundedCache<EndpointId, i64>,
+    pub(super) watermarks: BoundedCache<EndpointId, i64>,
     /// The ready entries that the owner has examined, by outbox.
     pub(super) examined_outboxes: BoundedCache<EndpointId, ExaminedEntries>,
     /// Hashes of batches whose write failed and may still have happened, by session and number.
@@ -147,7 +147,7 @@ pub(super) struct Caches {
     /// `None` after a write of this process.
     pub(super) empty_buckets: BoundedCache<(WorkTable, u8, i64), Option<EmptyRead>>,
     /// The hours up to which shards have no live or marked sessions.
-    pub(super) shard_marks: BoundedCache<(WorkTable, u8), i64>,
+    pub(super) shard_watermarks: BoundedCache<(WorkTable, u8), i64>,
     /// The times at which this process first saw the ends of sessions, in milliseconds of its monotonic clock.
     pub(super) ends_seen: BoundedCache<SessionId, i64>,
     /// Live sessions for which this process has completed the work that an earlier process may have left.
@@ -181,11 +181,11 @@ impl Default for Caches {
             journal_heads: BoundedCache::new(JOURNAL_HEADS_MAX),
             cursors: BoundedCache::new(CURSORS_MAX),
             slots: BoundedCache::new(SLOTS_MAX),
-            marks: BoundedCache::new(MARKS_MAX),
-            examined_outboxes: BoundedCache::new(MARKS_MAX),
+            watermarks: BoundedCache::new(WATERMARKS_MAX),
+            examined_outboxes: BoundedCache::new(WATERMARKS_MAX),
             in_doubt: BoundedCache::new(IN_DOUBT_MAX),
             empty_buckets: BoundedCache::new(EMPTY_BUCKETS_MAX),
-            shard_marks: BoundedCache::new(2_048),
+            shard_watermarks: BoundedCache::new(2_048),
             ends_seen: BoundedCache::new(ENDS_SEEN_MAX),
             examined: BoundedCache::new(EXAMINED_MAX),
             copied: BoundedCache::new(COPIED_MAX),

@@ -35,7 +35,7 @@ impl Inner {
     ) -> StoreResult<Appended> {
         let _guard = self.caches.batches.lock(&(session_id, seq)).await;
         let head = self.current_head(session_id, seq).await?;
-        if head.erased {
+        if head.is_erased {
             return Ok(Appended::Erased);
         }
         let in_doubt = self.caches.in_doubt.get(&(session_id, seq));
@@ -43,7 +43,7 @@ impl Inner {
         let bucket = self.journal_bucket(session_id, seq).await?;
         let row_key = (key.as_slice(), bucket, cell(seq));
         let is_above = head.highest.is_none_or(|highest| seq > highest);
-        if !is_above || head.ended || in_doubt.is_some() {
+        if !is_above || head.has_ended || in_doubt.is_some() {
             let statement = &self.db.statements.batch_hashes;
             let there: Vec<(Vec<u8>,)> = self.db.rows(statement, row_key, usize::MAX).await?;
             if !there.is_empty() {
@@ -117,7 +117,7 @@ impl Inner {
         head: JournalHead,
         hash: &[u8],
     ) -> StoreResult<()> {
-        if head.ended {
+        if head.has_ended {
             self.mark_rescore(session_id, hash).await?;
         }
         Ok(())

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use porchlight_core::ownership::{
     Change, Incarnation, Member, MemberRow, MemberStatus, NodeName, Outcome, OwnerRow,
 };
+use porchlight_observe::chain;
 use porchlight_ports::{NodesTable, StoreError, StoreResult};
 use porchlight_schema::ids::Shard;
 use porchlight_schema::time::TimestampMs;
@@ -70,7 +71,10 @@ impl Inner {
             Ok(Lwt::Refused) => Outcome::Refused,
             // A serial read is safe for any reason.
             Ok(Lwt::InDoubt(error)) | Err(error) => {
-                tracing::warn!(%error, "a change of the nodes' tables is in doubt");
+                tracing::warn!(
+                    error = chain(&error),
+                    "a change of the nodes' tables is in doubt"
+                );
                 Outcome::Unknown
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use porchlight_schema::limits::{AGREED_AFTER_MS, AGREED_AHEAD_MS, LOOK_EVERY_MS};
+use porchlight_schema::limits::{AGREED_AFTER_MS, AGREED_AHEAD_MS, AGREEMENT_READ_INTERVAL_MS};
 use secrecy::SecretString;
 
 use super::tls::CqlTls;
@@ -49,13 +49,13 @@ impl Default for Agreement {
         Self {
             after: Duration::from_millis(AGREED_AFTER_MS),
             ahead: Duration::from_millis(AGREED_AHEAD_MS),
-            read_interval: Duration::from_millis(LOOK_EVERY_MS),
+            read_interval: Duration::from_millis(AGREEMENT_READ_INTERVAL_MS),
         }
     }
 }
 
 // Each process reads the agreement several times between the agreement and its time.
-const _: () = assert!(AGREED_AHEAD_MS >= 5 * LOOK_EVERY_MS);
+const _: () = assert!(AGREED_AHEAD_MS >= 5 * AGREEMENT_READ_INTERVAL_MS);
 
 impl std::fmt::Debug for CqlOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -54,23 +54,23 @@ impl OutboxId {
 }
 
 impl Inner {
-    /// Returns the first slot of an outbox that may contain valid entries. Ignores a stored mark that is not in the
+    /// Returns the first slot of an outbox that may contain valid entries. Ignores a stored watermark that is not in the
     /// past: it comes from a clock that was ahead, and other nodes still write entries into the slots before it.
-    async fn mark(&self, endpoint_id: EndpointId) -> StoreResult<i64> {
+    async fn watermark(&self, endpoint_id: EndpointId) -> StoreResult<i64> {
         let settled = settled_slot(self.clock.now());
-        Ok(self.stored_mark(endpoint_id).await?.min(settled))
+        Ok(self.stored_watermark(endpoint_id).await?.min(settled))
     }
 
-    async fn stored_mark(&self, endpoint_id: EndpointId) -> StoreResult<i64> {
-        if let Some(mark) = self.caches.marks.get(&endpoint_id) {
-            return Ok(mark);
+    async fn stored_watermark(&self, endpoint_id: EndpointId) -> StoreResult<i64> {
+        if let Some(watermark) = self.caches.watermarks.get(&endpoint_id) {
+            return Ok(watermark);
         }
         let endpoint = endpoint_id.to_bytes();
         let statement = &self.db.statements.outbox_mark_get;
         let row: Option<(i64,)> = self.db.row(statement, (endpoint.as_slice(),)).await?;
-        let mark = row.map_or(0, |(slot,)| slot);
-        self.caches.marks.put(endpoint_id, mark);
-        Ok(mark)
+        let watermark = row.map_or(0, |(slot,)| slot);
+        self.caches.watermarks.put(endpoint_id, watermark);
+        Ok(watermark)
     }
 
     /// Returns the time by the clock of this process or of the database, whichever is earlier.
@@ -80,16 +80,16 @@ impl Inner {
         Ok(row.map_or(own, |(database_ms,)| own.min(TimestampMs(database_ms))))
     }
 
-    /// Advances the mark past settled slots without confirmed entries. Reads all entries of these slots. The
-    /// earlier clock applies, so that a clock that is ahead does not move the mark past entries that others write now.
+    /// Advances the watermark past settled slots without confirmed entries. Reads all entries of these slots. The
+    /// earlier clock applies, so that a clock that is ahead does not move the watermark past entries that others write now.
     async fn advance(&self, outbox: OutboxId) -> StoreResult<i64> {
         let endpoint_id = outbox.endpoint_id;
-        let mark = self.mark(endpoint_id).await?;
+        let watermark = self.watermark(endpoint_id).await?;
         let settled = settled_slot(self.earlier_clock().await?);
-        if settled <= mark {
-            return Ok(mark.min(settled));
+        if settled <= watermark {
+            return Ok(watermark.min(settled));
         }
-        let mut advanced = mark;
+        let mut advanced = watermark;
         let mut first_left = settled;
         for kind in [
             OutboxKind::Manual,
@@ -97,7 +97,7 @@ impl Inner {
             OutboxKind::Due,
             OutboxKind::Held,
         ] {
-            let slots = self.outbox_slots(outbox, kind, mark, first_left - 1);
+            let slots = self.outbox_slots(outbox, kind, watermark, first_left - 1);
             for slot in slots.await? {
                 advanced = settled;
                 let first = EntryQuery::all(kind, slot.slot, 1);
@@ -114,16 +114,16 @@ impl Inner {
                 break;
             }
         }
-        self.put_mark(endpoint_id, mark, advanced.min(first_left))
+        self.put_watermark(endpoint_id, watermark, advanced.min(first_left))
             .await
     }
 
-    async fn put_mark(&self, endpoint_id: EndpointId, from: i64, to: i64) -> StoreResult<i64> {
+    async fn put_watermark(&self, endpoint_id: EndpointId, from: i64, to: i64) -> StoreResult<i64> {
         if to > from {
             let endpoint = endpoint_id.to_bytes();
             let statement = &self.db.statements.outbox_mark_put;
             self.db.write(statement, (endpoint.as_slice(), to)).await?;
-            self.caches.marks.put(endpoint_id, to);
+            self.caches.watermarks.put(endpoint_id, to);
         }
         Ok(to)
     }
@@ -137,16 +137,16 @@ impl Inner {
         manual: usize,
     ) -> StoreResult<Listing> {
         // Complete listings are rare.
-        let mark = match due {
+        let watermark = match due {
             Some(_) => self.advance(outbox).await?,
-            None => self.mark(outbox.endpoint_id).await?,
+            None => self.watermark(outbox.endpoint_id).await?,
         };
-        let query = |kind, limit| EntryQuery::all(kind, mark, limit);
+        let query = |kind, limit| EntryQuery::all(kind, watermark, limit);
         let mut listing = Listing::default();
         if let Some((from, limit)) = ready {
             // A message's entry is in the slot of its creation or a later one.
             let query = EntryQuery {
-                from_slot: mark.max(slot_of(from, SLOT_MS) - 1),
+                from_slot: watermark.max(slot_of(from, SLOT_MS) - 1),
                 from,
                 ..query(OutboxKind::Ready, limit)
             };
@@ -251,8 +251,8 @@ impl Inner {
                 continue;
             }
             depth.overlaps += u64::from(endpoint.overlap(now).is_some());
-            let mark = self.mark(endpoint.id).await?;
-            let all = |kind| EntryQuery::all(kind, mark, DEPTH_WALKED_MAX);
+            let watermark = self.watermark(endpoint.id).await?;
+            let all = |kind| EntryQuery::all(kind, watermark, DEPTH_WALKED_MAX);
             let (ready, due, held) = try_join3(
                 self.entries(outbox, all(OutboxKind::Ready)),
                 self.entries(outbox, all(OutboxKind::Due)),

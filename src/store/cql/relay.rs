@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{try_join, try_join_all};
+use porchlight_observe::chain;
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::message::{Message, MessageEvent};
@@ -246,25 +247,42 @@ impl Inner {
         let permit = Arc::clone(&self.retry_permits).try_acquire_owned().ok();
         // A process that serves alone scans for marks only when it starts, so it retries all actions.
         if permit.is_none() && self.ownership.is_shared() {
-            tracing::warn!(%error, action, "a write failed and is left to its mark: too many are being retried");
+            tracing::warn!(
+                error = chain(&error),
+                action,
+                "a write failed and is left to its mark: too many are being retried"
+            );
             return;
         }
-        tracing::warn!(%error, action, "a write failed and will be retried");
+        tracing::warn!(
+            error = chain(&error),
+            action,
+            "a write failed and will be retried"
+        );
         let inner = Arc::clone(self);
         tokio::spawn(async move {
             let _permit = permit;
+            let mut last = error;
             for delay in retry_delays(inner.ownership.is_shared()) {
                 tokio::time::sleep(delay).await;
                 match inner.may_retry(session_id, decided_in).await {
                     Ok(true) => {}
                     Ok(false) => return,
-                    Err(_) => continue,
+                    Err(error) => {
+                        last = error;
+                        continue;
+                    }
                 }
-                if work(Arc::clone(&inner)).await.is_ok() {
-                    return;
+                match work(Arc::clone(&inner)).await {
+                    Ok(()) => return,
+                    Err(error) => last = error,
                 }
             }
-            tracing::warn!(action, "a write failed repeatedly and is left to its mark");
+            tracing::warn!(
+                error = chain(&last),
+                action,
+                "a write failed repeatedly and is left to its mark"
+            );
         });
     }
 

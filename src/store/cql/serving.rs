@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use futures_util::TryFutureExt;
 use porchlight_core::ownership::{Incarnation, NodeName};
+use porchlight_observe::chain;
 use porchlight_ports::{StoreError, StoreResult};
 use scylla::statement::prepared::PreparedStatement;
 
@@ -66,7 +67,10 @@ pub(super) async fn watch(inner: Weak<Inner>, on_fatal: OnFatal, alone: bool) {
             }
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(%error, "cannot read whether this process still serves")
+                tracing::warn!(
+                    error = chain(&error),
+                    "cannot read whether this process still serves"
+                )
             }
         }
     }

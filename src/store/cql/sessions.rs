@@ -224,10 +224,7 @@ impl Inner {
             }
         }
         let decide = |state: &State| match state.end {
-            Some(first) => Decision::Keep(EndOutcome {
-                end: first,
-                first: false,
-            }),
+            Some(first) => Decision::Keep(EndOutcome::later(first)),
             None => {
                 let change = Change {
                     end: Some(end),
@@ -235,13 +232,13 @@ impl Inner {
                     message: Some(message.clone()),
                     learned: Vec::new(),
                 };
-                Decision::Change(Box::new(change), EndOutcome { end, first: true })
+                Decision::Change(Box::new(change), EndOutcome::first(end))
             }
         };
         let (outcome, state) = self.change_state(&record, stored, decide).await?;
         self.caches
             .journal_heads
-            .change(&session_id, |head| head.ended = true);
+            .change(&session_id, |head| head.has_ended = true);
         self.perform_with_retries("a session's end", session_id, move |inner| {
             let state = state.clone();
             async move { inner.finish_end(session_id, &state).await }
@@ -270,10 +267,10 @@ impl Inner {
                     message: None,
                     learned: Vec::new(),
                 };
-                let outcome = EndOutcome { end, first: true };
+                let outcome = EndOutcome::first(end);
                 Decision::Change(Box::new(change), Some(outcome))
             }
-            stored => Decision::Keep(stored.map(|end| EndOutcome { end, first: false })),
+            stored => Decision::Keep(stored.map(EndOutcome::later)),
         };
         let stored = self.versioned_state(session_id, false).await?;
         let current_end = stored.as_ref().and_then(|(_, state)| state.end);
@@ -284,7 +281,7 @@ impl Inner {
             self.replace_pod(session_id, pod).await?;
         }
         let (outcome, _) = self.change_state(&record, stored, decide).await?;
-        if outcome.is_some_and(|outcome| outcome.first) {
+        if outcome.is_some_and(|outcome| outcome.is_first) {
             self.mark_rescore(session_id, LATE_STOP).await?;
         }
         Ok(outcome)
@@ -369,7 +366,7 @@ impl Inner {
             // Another node may have ended it, so further batches are late.
             self.caches
                 .journal_heads
-                .change(&session_id, |head| head.ended = true);
+                .change(&session_id, |head| head.has_ended = true);
         }
         let record = record.map(Arc::new);
         if let Some(record) = &record {

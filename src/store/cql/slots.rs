@@ -60,13 +60,13 @@ pub(super) enum SlotOwner {
     /// Shards with live sessions in this bucket.
     LiveShards(i64),
     /// The hour up to which a shard has no live sessions.
-    LiveMark(Shard),
+    LiveWatermark(Shard),
     /// Buckets with marked sessions.
     ToScoreBuckets,
     /// Shards with marked sessions in this bucket.
     ToScoreShards(i64),
     /// The hour up to which a shard has no marked sessions.
-    ToScoreMark(Shard),
+    ToScoreWatermark(Shard),
 }
 
 impl SlotOwner {
@@ -88,10 +88,10 @@ impl SlotOwner {
             Self::Journal(session_id) => (b'J', session_id.to_bytes().to_vec()),
             Self::LiveBuckets => (b'L', Vec::new()),
             Self::LiveShards(bucket) => (b'l', bucket.to_be_bytes().to_vec()),
-            Self::LiveMark(shard) => (b'm', vec![shard.0]),
+            Self::LiveWatermark(shard) => (b'm', vec![shard.0]),
             Self::ToScoreBuckets => (b'B', Vec::new()),
             Self::ToScoreShards(bucket) => (b'b', bucket.to_be_bytes().to_vec()),
-            Self::ToScoreMark(shard) => (b'n', vec![shard.0]),
+            Self::ToScoreWatermark(shard) => (b'n', vec![shard.0]),
         };
         let mut key = vec![letter];
         key.extend(rest);

@@ -315,9 +315,9 @@ impl Engine for FjallEngine {
         })
     }
 
-    fn acknowledge(&self, log: u64) -> Result<(), EngineError> {
+    fn acknowledge(&self, group_number: u64) -> Result<(), EngineError> {
         self.acknowledged
-            .note(log)
+            .note(group_number)
             .map_err(|error| EngineError::Failed(Box::new(error)))
     }
 

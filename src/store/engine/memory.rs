@@ -184,8 +184,8 @@ impl Engine for MemoryEngine {
         Ok(())
     }
 
-    fn acknowledge(&self, log: u64) -> Result<(), EngineError> {
-        self.lock().acknowledged = log;
+    fn acknowledge(&self, group_number: u64) -> Result<(), EngineError> {
+        self.lock().acknowledged = group_number;
         Ok(())
     }
 

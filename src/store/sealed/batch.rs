@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use porchlight_observe::chain;
+
 use super::bookkeeping::{HAS_UNSEALED, NEXT, to_destroy_key};
 use super::data_keys::{DataKeys, FoundKey, next_file};
 use super::key_folder::Secret;
@@ -83,14 +85,14 @@ pub(super) struct Change {
     pub(super) removed: Vec<[u8; 16]>,
     pub(super) to_destroy: Vec<u64>,
     /// The number of the batch's group.
-    pub(super) log: u64,
+    pub(super) group_number: u64,
 }
 
 impl Change {
     fn put(&mut self, key: Vec<u8>, payload: Vec<u8>) {
         self.writes.push(Write {
             space: Space::State,
-            value: Some(record::seal(Space::State, &key, payload, self.log)),
+            value: Some(record::seal(Space::State, &key, payload, self.group_number)),
             key,
         });
     }
@@ -180,13 +182,15 @@ impl Sealing {
 
     fn sealed(&self, write: Write, number: u64, secret: &Secret) -> Result<Write, EngineError> {
         let Write { space, key, value } = write;
-        let sealed = value
-            .as_deref()
-            .and_then(record::parts)
-            .and_then(|(payload, log)| {
-                let payload = value::seal((space, &key), (number, secret), &self.nonces, payload)?;
-                Some(record::seal(space, &key, payload, log))
-            });
+        let sealed =
+            value
+                .as_deref()
+                .and_then(record::parts)
+                .and_then(|(payload, group_number)| {
+                    let payload =
+                        value::seal((space, &key), (number, secret), &self.nonces, payload)?;
+                    Some(record::seal(space, &key, payload, group_number))
+                });
         let value = Some(sealed.ok_or_else(|| failed(TooLong(number)))?);
         Ok(Write { space, key, value })
     }
@@ -259,7 +263,9 @@ impl Sealing {
     ) -> Result<Change, EngineError> {
         let first = writes.iter().find_map(|write| write.value.as_deref());
         let mut change = Change {
-            log: first.and_then(record::parts).map_or(0, |(_, log)| log),
+            group_number: first
+                .and_then(record::parts)
+                .map_or(0, |(_, group_number)| group_number),
             writes: Vec::with_capacity(writes.len() + 2),
             ..Change::default()
         };
@@ -338,7 +344,10 @@ impl Sealing {
         let syncing = Arc::clone(sealing);
         let sync = move || {
             if let Err(error) = syncing.sync() {
-                tracing::error!(%error, "files of destroyed data keys cannot be synced");
+                tracing::error!(
+                    error = chain(&error),
+                    "files of destroyed data keys cannot be synced"
+                );
             }
             syncing.writer().is_syncing = false;
         };
@@ -346,7 +355,10 @@ impl Sealing {
         match thread.spawn(sync) {
             Ok(_) => true,
             Err(error) => {
-                tracing::error!(%error, "the thread that syncs destroyed data keys cannot start");
+                tracing::error!(
+                    error = chain(&error),
+                    "the thread that syncs destroyed data keys cannot start"
+                );
                 false
             }
         }

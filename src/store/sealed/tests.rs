@@ -70,8 +70,8 @@ fn key_row() -> (Space, Vec<u8>) {
     (Space::State, Key::of(b'k').bytes(&[9; 32]).build())
 }
 
-fn put((space, key): (Space, Vec<u8>), payload: &[u8], log: u64) -> Write {
-    let value = Some(record::seal(space, &key, payload.to_vec(), log));
+fn put((space, key): (Space, Vec<u8>), payload: &[u8], group_number: u64) -> Write {
+    let value = Some(record::seal(space, &key, payload.to_vec(), group_number));
     Write { space, key, value }
 }
 
@@ -146,8 +146,9 @@ fn rows_with_personal_data_are_sealed_and_read_back() {
         &range,
         Order::Descending,
         &mut |key, value| {
-            let (payload, log) = record::unseal(Space::Journal, key, value.to_vec()).unwrap();
-            assert_eq!((payload.as_slice(), log), (street.as_slice(), 1));
+            let (payload, group_number) =
+                record::unseal(Space::Journal, key, value.to_vec()).unwrap();
+            assert_eq!((payload.as_slice(), group_number), (street.as_slice(), 1));
             seen += 1;
             ControlFlow::Continue(())
         },
@@ -347,8 +348,8 @@ fn a_row_that_is_replaced_while_it_is_read_never_seems_absent() {
     };
     std::thread::scope(|threads| {
         let writing = threads.spawn(|| {
-            for log in 2..2_000 {
-                apply(&engine, vec![put(place_row(), b"next", log)]);
+            for group_number in 2..2_000 {
+                apply(&engine, vec![put(place_row(), b"next", group_number)]);
             }
         });
         while !writing.is_finished() {
@@ -394,8 +395,8 @@ fn a_recorder_keeps_its_key_until_it_is_removed() {
     let number = || key_number(&inner.get(recorder.0, &recorder.1).unwrap().unwrap()).unwrap();
     apply(&engine, vec![put(recorder.clone(), b"first", 1)]);
     let first = number();
-    for log in 2..100 {
-        apply(&engine, vec![put(recorder.clone(), b"next", log)]);
+    for group_number in 2..100 {
+        apply(&engine, vec![put(recorder.clone(), b"next", group_number)]);
         assert_eq!(number(), first);
     }
     assert_eq!(
@@ -440,10 +441,10 @@ proptest! {
         let folder = Folder::new();
         let (mut inner, mut model) = (MemoryEngine::new(), MemoryEngine::new());
         let mut engine = folder.open(&inner);
-        for (log, (act, is_synced)) in (1..).zip(acts) {
+        for (group_number, (act, is_synced)) in (1..).zip(acts) {
             let durability = if is_synced { Durability::Synced } else { Durability::Buffered };
             let write = match act {
-                Act::Put(row, byte) => put(table[row].clone(), &[byte; 20], log),
+                Act::Put(row, byte) => put(table[row].clone(), &[byte; 20], group_number),
                 Act::Delete(row) => delete(table[row].clone()),
                 Act::Reopen => {
                     engine = folder.open(&inner);

@@ -122,7 +122,7 @@ pub(crate) fn end(
         return Ok(None);
     };
     if let Some(end) = row.end {
-        return Ok(Some(EndOutcome { end, first: false }));
+        return Ok(Some(EndOutcome::later(end)));
     }
     txn.put_state(end_key(session_id), &end)?;
     txn.delete(Space::State, live_key(session_id));
@@ -134,7 +134,7 @@ pub(crate) fn end(
     outbox::queue_message(txn, row.start.tenant, session_id, message)?;
     to_score::mark(txn, session_id);
     txn.journal_heads.end(session_id);
-    Ok(Some(EndOutcome { end, first: true }))
+    Ok(Some(EndOutcome::first(end)))
 }
 
 /// Replaces the service's end of a session with the app's own stop. The retention row stays,
@@ -149,17 +149,14 @@ pub(crate) fn stop_after_timeout(
         return Ok(None);
     };
     if !stored.reason.is_timeout() {
-        return Ok(Some(EndOutcome {
-            end: stored,
-            first: false,
-        }));
+        return Ok(Some(EndOutcome::later(stored)));
     }
     txn.put_state(end_key(session_id), &end)?;
     if let Some(pod) = pod {
         put_pod(txn, session_id, pod)?;
     }
     to_score::mark(txn, session_id);
-    Ok(Some(EndOutcome { end, first: true }))
+    Ok(Some(EndOutcome::first(end)))
 }
 
 /// Attaches a PoD, which replaces the previous one.

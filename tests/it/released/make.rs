@@ -286,7 +286,7 @@ async fn leave_pending_work<S: Store + Outbox>(store: &S, tenant: Tenant, waitin
             .await
             .unwrap()
             .unwrap()
-            .first
+            .is_first
     );
     let gone = Note::Skipped {
         first: LOST_SEQ,

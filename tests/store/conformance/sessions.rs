@@ -150,12 +150,12 @@ pub async fn the_first_end_counts(subject: &dyn Subject) {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!((outcome.end, outcome.first), (first, true));
+    assert_eq!((outcome.end, outcome.is_first), (first, true));
     let later = store
         .end(id, second, Some(pod("https://b", 11)), stopped())
         .await;
     let later = later.unwrap().unwrap();
-    assert_eq!((later.end, later.first), (first, false));
+    assert_eq!((later.end, later.is_first), (first, false));
     let row = store.find(id).await.unwrap().unwrap();
     assert_eq!(row.end, Some(first));
     assert_eq!(store.pod(id).await.unwrap(), Some(proof));
@@ -190,7 +190,7 @@ pub async fn of_concurrent_ends_one_is_first(subject: &dyn Subject) {
     for task in tasks {
         let (asked, outcome) = task.await.unwrap();
         ends.push(outcome.end);
-        if outcome.first {
+        if outcome.is_first {
             assert_eq!(outcome.end, asked);
             firsts.push(asked);
         }
@@ -227,11 +227,11 @@ pub async fn the_first_stop_after_a_timeout_counts(subject: &dyn Subject) {
     let body = message(MessageEvent::SessionStopped);
     store.end(id, timeout, None, body).await.unwrap().unwrap();
     let first = stopped_at(stop(5)).await.unwrap();
-    assert_eq!((first.end, first.first), (stop(5), true));
+    assert_eq!((first.end, first.is_first), (stop(5), true));
     assert_eq!(store.pod(id).await.unwrap(), Some(pod("https://a", 5)));
     for end in [stop(7), stop(5)] {
         let later = stopped_at(end).await.unwrap();
-        assert_eq!((later.end, later.first), (stop(5), false));
+        assert_eq!((later.end, later.is_first), (stop(5), false));
     }
     assert_eq!(store.pod(id).await.unwrap(), Some(pod("https://a", 5)));
     let row = store.find(id).await.unwrap().unwrap();
@@ -250,7 +250,7 @@ pub async fn the_first_stop_after_a_timeout_counts(subject: &dyn Subject) {
     let kept = store.stop_after_timeout(id, stop(9), Some(pod("https://b", 9)));
     let kept = kept.await.unwrap().unwrap();
     assert_eq!(store.pod(id).await.unwrap(), None);
-    assert_eq!((kept.end, kept.first), (in_time, false));
+    assert_eq!((kept.end, kept.is_first), (in_time, false));
 }
 
 pub async fn a_pod_is_replaced_and_not_repeated(subject: &dyn Subject) {
@@ -270,7 +270,7 @@ pub async fn a_pod_is_replaced_and_not_repeated(subject: &dyn Subject) {
     let end = end_at(T0.plus_ms(5));
     let body = message(MessageEvent::SessionStopped);
     let with_pod = store.end(id, end, Some(pod("https://d", 1)), body);
-    assert!(with_pod.await.unwrap().unwrap().first);
+    assert!(with_pod.await.unwrap().unwrap().is_first);
     assert_eq!(store.pod(id).await.unwrap(), Some(pod("https://d", 5)));
 }
 

@@ -51,7 +51,7 @@ async fn an_end_in_doubt_is_decided_once() {
     let row = store.find(id).await.unwrap().unwrap();
     assert_eq!(row.end, Some(outcome.end));
     let repeated = end(3_000).await.unwrap().unwrap();
-    assert_eq!((repeated.end, repeated.first), (outcome.end, false));
+    assert_eq!((repeated.end, repeated.is_first), (outcome.end, false));
     let messages = store.messages(id).await.unwrap();
     let numbers: Vec<_> = messages.iter().map(|message| message.number).collect();
     assert_eq!(numbers, [0, 1]);

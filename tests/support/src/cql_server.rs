@@ -23,8 +23,8 @@ use scylla::client::session_builder::SessionBuilder;
 
 use crate::cql_site::{Site, write_files};
 
-/// The server's version, as in `pom.xml`.
-const FOLDER: &str = "cassandra-5.0.6";
+/// The folder of the server, named by its version as in `pom.xml`.
+const CASSANDRA_FOLDER: &str = "cassandra-5.0.6";
 /// The start timeout. Generous, for a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(600);
 /// The maximum number of starts of a node that ends by itself: after these the cause is permanent.
@@ -328,7 +328,7 @@ fn libraries() -> Result<&'static Path, &'static String> {
 }
 
 fn fetched_libraries() -> Result<PathBuf, String> {
-    let cache = crate::target::folder().join("tmp").join(FOLDER);
+    let cache = crate::target::folder().join("tmp").join(CASSANDRA_FOLDER);
     let (libraries, fetched) = (cache.join("lib"), cache.join("fetched"));
     if std::env::var_os("PATH").is_none() || !answers("java") {
         return Err("there is no Java".to_owned());

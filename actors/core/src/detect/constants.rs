@@ -64,7 +64,7 @@ crate::parameters::table! {
         /// 0.39 to 0.75; hand, arm, bag and neck 0.06 to 0.38 (and those swing little); a swinging
         /// hand below 0.1.
         POCKET_IMPACT_SHARE: f32 = 0.28;
-        /// The weight of a new second in that share.
+        /// The weight of a new second in the share of impacts.
         IMPACT_NEW: f32 = 0.25;
         /// The swing of the acceleration along gravity with the stride, as a share of the spread,
         /// at which stairs and level ground are equally likely in a trouser pocket. Measured
@@ -74,7 +74,7 @@ crate::parameters::table! {
         CLIMB_SWING_MPS2: f32 = 1.1;
         /// The log-odds for each factor of e in the relative or the absolute swing.
         CLIMB_SWING_SLOPE: f32 = 5.0;
-        /// The most log-odds that one second of swing contributes.
+        /// The maximum log-odds that one second of swing contributes.
         CLIMB_SWING_MAX: f32 = 1.0;
         /// The log-odds of the phone's recogniser at full confidence. It lags by tens of seconds
         /// (research 2), so it is a hint.
@@ -89,7 +89,7 @@ crate::parameters::table! {
         /// The height change in one second above which no person moves out of rest, metres: most
         /// elevators run up to 5 or 6 m/s, and accelerate at 1.5 m/s² at most (research 2.5).
         HEIGHT_LEAP_M: f32 = 6.0;
-        /// The height change in one second above which no person moves at all, metres: the
+        /// The largest height change in one second that is possible for a person, metres: the
         /// elevators of the Burj Khalifa run 10 m/s, with 20 % for the noise of pressure.
         HEIGHT_LEAP_M_MAX: f32 = 12.0;
         /// The height change in the second before from which a larger one is a cabin's: four times
@@ -113,8 +113,8 @@ crate::parameters::table! {
         /// The longest time between two readings of a barometer that are joined by a line, for
         /// phones that report pressure rarely. In a longer time an elevator can go and come back.
         HEIGHT_BRIDGE_MS: u32 = 12_000;
-        /// The usual time between two heights from which the seconds between them wait for the next
-        /// one.
+        /// The usual interval between two heights from which on a second waits for the next height,
+        /// milliseconds.
         SPARSE_HEIGHT_MS: f32 = 1_500.0;
         /// The weight of a new interval in the usual time between two heights.
         HEIGHT_INTERVAL_NEW: f32 = 0.2;
@@ -132,15 +132,15 @@ crate::parameters::table! {
         RIDE_BASE_NEW: f32 = 0.15;
         /// The number of quiet seconds after which the value at rest has settled.
         RIDE_SETTLE_SEC: u8 = 2;
-        /// The deviation from the value at rest that is a push in those seconds, m/s²: twice the
-        /// change by another grip.
+        /// The deviation from the value at rest that is a push while that value settles, m/s²:
+        /// twice the change by another grip.
         RIDE_SETTLE_MPS2: f32 = 0.3;
         /// The longest push: at 1 m/s² (research 2.5) it would give 7 m/s.
         RIDE_PUSH_MS_MAX: u32 = 7_000;
         /// The share of the speed after the first push at which a ride has ended.
         RIDE_STOPPED_SHARE: f32 = 0.45;
-        /// The share of the first push in the opposite direction beyond which it was no ride: an
-        /// elevator stops where it stops.
+        /// The largest opposite push, as a share of the first: an elevator stops and does not
+        /// reverse.
         RIDE_OVERSHOOT: f32 = 0.8;
         /// The longest ride detected by acceleration alone: the error of the speed grows.
         RIDE_ALONE_MS_MAX: u32 = 100_000;
@@ -171,14 +171,14 @@ crate::parameters::table! {
         INTERVAL_NEW: f32 = 0.15;
         /// The share of the accuracy of both fixes that is subtracted from a displacement.
         FIX_NOISE_SHARE: f32 = 0.7;
-        /// That share for fixes that are not from satellites, on a phone that reports speeds
-        /// otherwise. Two independent fixes at one place are farther apart than this in 5 % of the
-        /// cases, and than 0.7 in 57 %: the distance follows a Rayleigh distribution, and the
-        /// accuracy is its 68 % radius.
+        /// The share of the accuracy that is subtracted from a displacement between fixes that are
+        /// not from satellites, on a phone that reports speeds otherwise. Two independent fixes at
+        /// one place are farther apart than this in 5 % of the cases, and than 0.7 in 57 %: the
+        /// distance follows a Rayleigh distribution, and the accuracy is its 68 % radius.
         NON_SATELLITE_NOISE_SHARE: f32 = 1.6;
         /// The time over which rest by positions is judged.
         REST_BASELINE_MS: u32 = 14_000;
-        /// The speed over that time below which the phone stays, m/s: half of a walk.
+        /// The speed over [`REST_BASELINE_MS`] below which the phone stays, m/s: half of a walk.
         REST_SPEED_MPS: f32 = 0.6;
         /// The time before its end for which a displacement holds: up to the middle of the time
         /// over which it is taken.
@@ -188,10 +188,10 @@ crate::parameters::table! {
         GAIT_BY_SPEED_MPS: f32 = 0.5;
         /// The log-odds of gait for each further m/s.
         GAIT_BY_SPEED_SLOPE: f32 = 2.0;
-        /// The most log-odds that the positions of one second contribute to gait.
+        /// The maximum log-odds that the positions of one second contribute to gait.
         GAIT_BY_POSITION_MAX: f32 = 0.8;
-        /// The radius within which a phone at rest strays in that time, metres (research 2.2: max(8
-        /// m, 1.5 times the accuracy)).
+        /// The radius within which a phone at rest strays during [`REST_BASELINE_MS`], metres
+        /// (research 2.2: max(8 m, 1.5 times the accuracy)).
         REST_RADIUS_M: f32 = 8.0;
     }
 
@@ -222,10 +222,10 @@ crate::parameters::table! {
         /// The speed below which stairs are more likely where no body is measured, m/s: the slowest
         /// traction elevators run 0.63.
         RIDE_USUAL_MPS: f32 = 0.5;
-        /// The cost of a ride in each second below that speed. There are slow hydraulic elevators,
-        /// so it decides only where nothing else does.
+        /// The cost of a ride in each second below [`RIDE_USUAL_MPS`]. There are slow hydraulic
+        /// elevators, so it decides only where nothing else does.
         RIDE_SLOW_COST: f32 = 0.15;
-        /// The most that the height of one second contributes to the evidence.
+        /// The maximum that the height of one second contributes to the evidence.
         RATE_COST_MAX: f32 = 3.0;
         /// The vertical speed by acceleration that is a ride without a barometer, m/s.
         RIDE_ALONE_MPS: f32 = 0.40;
@@ -237,7 +237,7 @@ crate::parameters::table! {
         DRIVE_SPEED_MPS: f32 = 2.6;
         /// The log-odds of driving for each further m/s.
         DRIVE_SLOPE: f32 = 0.9;
-        /// The most log-odds that the speed of one second contributes.
+        /// The maximum log-odds that the speed of one second contributes.
         DRIVE_LOG_ODDS_MAX: f32 = 1.8;
         /// The cost of staying and riding for each m/s above the fastest walk, up to
         /// [`RATE_COST_MAX`], where satellites show this speed without doubt. The claimed error of
@@ -250,16 +250,16 @@ crate::parameters::table! {
         /// The speed that no pedestrian keeps up without steps, m/s (13 km/h); bicycles and
         /// scooters do.
         SHAKEN_MPS: f32 = 3.6;
-        /// That speed if the step counter reports each second and has counted nothing for
-        /// [`SHAKEN_SILENT_MS`], m/s: couriers walk up to 2.1 and jog from 2.5 on, and a counter
-        /// counts a jog.
+        /// The speed that no pedestrian keeps up without steps, if the step counter reports each
+        /// second and has counted nothing for [`SHAKEN_SILENT_MS`], m/s: couriers walk up to 2.1
+        /// and jog from 2.5 on, and a counter counts a jog.
         SHAKEN_SILENT_MPS: f32 = 2.5;
-        /// The number of consecutive fixes at that speed that show a vehicle.
+        /// The number of consecutive fixes at [`SHAKEN_MPS`] that show a vehicle.
         SHAKEN_FIXES: u8 = 3;
         /// The time without a rise after which the step counter is silent: counters run up to 10 s
         /// late (research 2).
         SHAKEN_SILENT_MS: u32 = 10_000;
-        /// The time for which such a fix holds.
+        /// The time for which a fix at [`SHAKEN_MPS`] holds.
         SHAKEN_HOLDS_MS: u32 = 15_000;
         /// The time over which the way shows the speed of a phone that reports none. A bicycle goes
         /// several accuracy radii in it.
@@ -322,7 +322,7 @@ crate::parameters::table! {
         RAMP_MPS: f32 = 0.6;
         /// The accuracy up to which a fix shows that the phone sees the sky, metres.
         SKY_ACCURACY_M: f32 = 12.0;
-        /// The time for which such a fix holds.
+        /// The time for which a fix under open sky holds.
         SKY_HOLDS_MS: u32 = 5_000;
         /// The shortest ride by acceleration alone that is an event.
         RIDE_ALONE_MS_MIN: u32 = 4_000;
@@ -395,14 +395,14 @@ crate::parameters::table! {
         /// The cost of stairs for each further m/s under the sky: a street of 15 % is not a
         /// staircase.
         STREET_SPEED_COST: f32 = 5.0;
-        /// The share of the slope's squared standard error that is added to those spreads: swings
-        /// of the air last some seconds, so neighbouring seconds are not independent.
+        /// The share of the slope's squared standard error that is added to the spreads of vertical
+        /// speed: swings of the air last some seconds, so neighbouring seconds are not independent.
         RATE_ERROR_SHARE: f32 = 4.0;
         /// The longest time for which a speed over ground counts against climbing.
         SPEED_HOLDS_MS: u32 = 12_000;
-        /// That time in usual intervals between fixes, and 2 s for the delay of a fix: when a
-        /// second fix is missing, the courier is behind a door, where the speed of the street says
-        /// nothing.
+        /// The longest time for which a speed counts against climbing, in usual intervals between
+        /// fixes, plus 2 s for the delay of a fix: when a second fix is missing, the courier is
+        /// behind a door, where the speed of the street says nothing.
         SPEED_HOLDS_INTERVALS: f32 = 2.0;
         /// The accuracy up to which the phone's own speed distinguishes walking from rest, metres.
         WALK_ACCURACY_M_MAX: f32 = 20.0;
@@ -437,7 +437,7 @@ crate::parameters::table! {
         /// The retrace distance as a multiple of the accuracy; each of the two paths has its own
         /// accuracy.
         RETRACE_ACCURACIES: f32 = 1.4;
-        /// The maximum of that distance, metres: the other side of the street.
+        /// The maximum retrace distance, metres: the other side of the street.
         RETRACE_NEAR_M_MAX: f32 = 18.0;
         /// The shortest return path that is an event where no body is measured, metres: positions
         /// wander.
@@ -459,8 +459,8 @@ crate::parameters::table! {
         VISIT_MS_MIN: u32 = 14_000;
         /// The usual time for walking from one crumb to the next: longer is a stay.
         VISIT_STRIDE_MS: u32 = 5_000;
-        /// The time by which the stay may end before the turn, or begin after it, as the path has
-        /// it.
+        /// The time by which the stay may end before the turn, or begin after it, as measured along
+        /// the path.
         VISIT_NEAR_MS: u32 = 12000;
         /// The distance to the address, metres, within which a stay may be the drop-off and the
         /// path after it the way to the vehicle.

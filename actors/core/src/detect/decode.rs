@@ -1,5 +1,5 @@
 //! Finds the most likely sequence of states for the evidence by Viterbi's algorithm, with a bounded
-//! look back. A second is settled as soon as all courses that are still possible agree on its
+//! look back. A second is decided as soon as all courses that are still possible agree on its
 //! state.
 //!
 //! Each change of state has a cost, which gives hysteresis: a pause is accepted only if its
@@ -166,7 +166,7 @@ const ALL_STATES: u8 = (1 << STATES) - 1;
 
 impl Decoder {
     /// Takes the next second; `is_unseen` means that nothing in it shows a moving vehicle. `commit`
-    /// receives, in order, the seconds whose state is now settled.
+    /// receives, in order, the seconds whose state is now decided.
     pub(super) fn observe(
         &mut self,
         frame: KeptFrame,
@@ -186,7 +186,7 @@ impl Decoder {
         let by_best = self.step_from_best(entry_cost);
         if by_best.is_some() {
             // All courses pass through the best state of the second before, so the open seconds are
-            // settled.
+            // decided.
             if let [second] = &*self.open {
                 commit(&second.frame, State::of(self.best));
                 self.open.clear();
@@ -265,7 +265,7 @@ impl Decoder {
         ([still, walk, climb, ride, drive], BackPointers::of(came))
     }
 
-    /// Settles all open seconds, because no later second follows them directly.
+    /// Decides all open seconds, because no later second follows them directly.
     pub(super) fn flush(&mut self, mut commit: impl FnMut(&KeptFrame, State)) {
         self.commit(self.open.len(), &mut commit);
         self.scores = [0.0; STATES];
@@ -293,7 +293,7 @@ impl Decoder {
         0
     }
 
-    /// Discards the courses that contradict the best one in the second that is settled next, if
+    /// Discards the courses that contradict the best one in the second that is decided next, if
     /// the courses do not agree on it.
     fn prune(&mut self) {
         let mut courses = [0_u8, 1, 2, 3, 4];
@@ -316,18 +316,18 @@ impl Decoder {
             .map_or(0, |second| second.back.before(state))
     }
 
-    /// Settles the oldest `count` seconds with their states on the best course.
+    /// Decides the oldest `count` seconds with their states on the best course.
     fn commit(&mut self, count: usize, commit: &mut impl FnMut(&KeptFrame, State)) {
         if count == 0 {
             return;
         }
         let mut state = self.best;
-        let mut settled = [0_u8; DEPTH];
-        for (settled, second) in settled.iter_mut().zip(self.open.iter()).rev() {
-            *settled = state;
+        let mut decided = [0_u8; DEPTH];
+        for (decided, second) in decided.iter_mut().zip(self.open.iter()).rev() {
+            *decided = state;
             state = second.back.before(state);
         }
-        for (second, &state) in self.open.iter().zip(&settled).take(count) {
+        for (second, &state) in self.open.iter().zip(&decided).take(count) {
             commit(&second.frame, State::of(state));
         }
         self.open.drop_first(count);
@@ -366,15 +366,15 @@ mod tests {
         }
 
         /// The remembered states of each open second are those of the courses to the newest, and
-        /// the second is settled as soon as only one state is left.
+        /// the second is decided as soon as only one state is left.
         #[test]
         fn cached_states_of_open_seconds_match_the_back_pointers(
             seconds in prop::collection::vec((prop::array::uniform5(-2.0_f32..2.0), any::<bool>()), 1..120),
         ) {
-            let (mut decoder, mut settled) = (Decoder::default(), 0);
+            let (mut decoder, mut decided) = (Decoder::default(), 0);
             for (taken, (evidence, is_unseen)) in (1..).zip(&seconds) {
-                decoder.observe(KeptFrame::default(), *is_unseen, evidence, |_, _| settled += 1);
-                prop_assert_eq!(settled + decoder.open.len(), taken);
+                decoder.observe(KeptFrame::default(), *is_unseen, evidence, |_, _| decided += 1);
+                prop_assert_eq!(decided + decoder.open.len(), taken);
                 let mut states = ALL_STATES;
                 for second in decoder.open.iter().rev() {
                     prop_assert_eq!(second.states, states);

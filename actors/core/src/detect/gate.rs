@@ -26,8 +26,15 @@ use crate::window::WINDOW_MS;
 use approach::Approach;
 use pause::{Pause, running_mean};
 
+/// The maximum number of seconds of walking that count.
+const WALK_SEC_MAX: u8 = 60;
 /// The number of places kept for the direction of the walk, some seconds apart.
 const PLACES: usize = 4;
+
+/// Returns the seconds of a walk, as far as they count.
+fn walk_sec(walk_ms: u32) -> u8 {
+    (walk_ms / WINDOW_MS).min(u32::from(WALK_SEC_MAX)) as u8
+}
 
 /// The evidence, added up since a second, that the courier has changed from walking to rest or
 /// back.
@@ -53,7 +60,7 @@ impl ChangeEvidence {
 /// A detector that finds gates.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct GateDetector {
-    /// The number of seconds of walking before, as far as they count.
+    /// The number of seconds of walking before the newest rest, at most [`WALK_SEC_MAX`].
     walk_sec: u8,
     /// The evidence for rest while walking, or for walking while at rest.
     change: ChangeEvidence,
@@ -91,10 +98,10 @@ pub(super) struct GateDetector {
     approach: Approach,
     /// The number of seconds of walking since something moved faster than walking speed.
     on_foot_sec: u8,
-    /// The last place of the phone without a gait since such a movement, and the number of fixes of
-    /// which it is the mean.
+    /// The place at which the vehicle was last at rest, and the number of fixes of which it is the
+    /// mean.
     vehicle: Option<(Place, u8)>,
-    /// The largest distance from that place since then, in metres.
+    /// The largest distance from the vehicle since the courier left it, metres.
     from_vehicle_m: f32,
     /// Whether the phone has sent acceleration.
     has_acceleration: bool,
@@ -135,7 +142,7 @@ impl Detector for GateDetector {
             self.on_foot_sec = self.on_foot_sec.saturating_add(1);
         }
         if gait > GATE_GAIT_LOG_ODDS && !self.is_resting {
-            self.walk_sec = self.walk_sec.saturating_add(1).min(60);
+            self.walk_sec = self.walk_sec.saturating_add(1).min(WALK_SEC_MAX);
         }
         if self.is_resting && self.change.sum >= GATE_RESUME_EVIDENCE {
             self.end_rest(observation);
@@ -212,11 +219,12 @@ impl GateDetector {
         self.change_before = ChangeEvidence::default();
         let since_ms = core::mem::take(&mut self.change).since_ms;
         // The seconds of gait by which the end of the rest was recognised count as walking.
-        self.walk_sec = (observation.window.end_ms().saturating_sub(since_ms) / WINDOW_MS) as u8;
+        self.walk_sec = walk_sec(observation.window.end_ms().saturating_sub(since_ms));
         let rest_ms = since_ms.saturating_sub(self.rest_ms);
         if rest_ms < GATE_PAUSE_MS_MIN {
             // The courier only hesitated: the walk before it counts on.
-            self.walk_sec = self.walk_sec.saturating_add(self.walked_sec).min(60);
+            let walked_sec = self.walk_sec.saturating_add(self.walked_sec);
+            self.walk_sec = walked_sec.min(WALK_SEC_MAX);
             let began_ms = self.rest_ms;
             if self
                 .pause
@@ -427,5 +435,16 @@ impl GateDetector {
             log.open(EventType::Gate, pause.start_ms, confidence, metadata);
             log.close(EventType::Gate, end_ms, confidence, metadata);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_that_is_recognised_late_counts_as_a_long_one() {
+        assert_eq!(walk_sec(4_999), 4);
+        assert_eq!(walk_sec(258_000), WALK_SEC_MAX);
     }
 }

@@ -60,7 +60,7 @@ pub(super) struct MovementDetector {
     newest_height: Option<(u32, f32)>,
     /// The usual time between two heights in milliseconds; 0 before the second one.
     height_interval_ms: f32,
-    /// A ride found without a barometer, and its last second, kept until that second is settled.
+    /// A ride found without a barometer, and its last second, kept until that second is decided.
     lone_ride: Option<(u32, LoneRide)>,
     decoder: Decoder,
     arbiter: Arbiter,

@@ -112,8 +112,8 @@ crate::parameters::table! {
         GATE_DECAY_M_MIN: f32 = 25.0;
         /// A position has also decayed if the phone sends no fix for this long.
         GATE_GPS_SILENT_MS: u32 = 8_000;
-        /// That time in usual intervals between fixes, if it is longer: two missing fixes of a
-        /// phone that reports rarely.
+        /// The silence that counts as decay, in usual intervals between fixes, if it is longer than
+        /// `GATE_GPS_SILENT_MS`: two missing fixes of a phone that reports rarely.
         GATE_SILENT_INTERVALS: f32 = 3.0;
         /// The log-odds of a different magnetic field behind the gate.
         GATE_FIELD_LOG_ODDS: f32 = 0.4;

@@ -1,6 +1,6 @@
 //! The arbiter of the movement track, which turns runs of states into events that never overlap.
 //!
-//! It holds one event and the later runs that are not settled. A run of another state ends the
+//! It holds one event and the later runs that are not decided. A run of another state ends the
 //! event once it is long enough to be an event itself and too long to belong to the preceding
 //! event: a halt in traffic belongs to the drive, a landing to the stairs, a stop at an
 //! intermediate floor to the ride, a short pause to the walk.
@@ -61,7 +61,7 @@ impl Arbiter {
         self.last_ms = Some(t_ms);
     }
 
-    /// Processes the next settled second, with a ride that acceleration alone showed and that ended
+    /// Processes the next decided second, with a ride that acceleration alone showed and that ended
     /// with this second, and the start of a ride that may be in progress.
     pub(super) fn observe(
         &mut self,

@@ -45,7 +45,7 @@ struct Lease {
     /// The time at which that heartbeat was requested.
     heartbeat_started: MonotonicMs,
     /// Whether the answer to that heartbeat is outstanding.
-    in_flight: bool,
+    is_in_flight: bool,
 }
 
 /// Decides which shards one node holds.
@@ -63,11 +63,11 @@ pub struct OwnershipMachine {
     /// State of each shard, indexed by shard.
     slots: Vec<Slot>,
     /// Whether all owners were read since the node joined.
-    owners_known: bool,
+    are_owners_known: bool,
     heartbeat_due: MonotonicMs,
     owners_due: MonotonicMs,
     members_due: MonotonicMs,
-    leaving: bool,
+    is_leaving: bool,
     /// Whether [`Change::Leave`] was requested.
     is_leave_requested: bool,
 }
@@ -85,11 +85,11 @@ impl OwnershipMachine {
             clocks: Clocks::default(),
             placement: Placement::default(),
             slots: vec![Slot::default(); SHARDS],
-            owners_known: false,
+            are_owners_known: false,
             heartbeat_due: MonotonicMs::default(),
             owners_due: MonotonicMs::default(),
             members_due: MonotonicMs::default(),
-            leaving: false,
+            is_leaving: false,
             is_leave_requested: false,
         }
     }
@@ -207,7 +207,7 @@ impl OwnershipMachine {
 
     /// Returns whether no heartbeat is in flight.
     fn has_no_heartbeat_in_flight(&self) -> bool {
-        matches!(&self.membership, MembershipState::In(lease) if !lease.in_flight)
+        matches!(&self.membership, MembershipState::In(lease) if !lease.is_in_flight)
     }
 
     /// Emits all effects that are due, independent of the input.
@@ -221,18 +221,18 @@ impl OwnershipMachine {
                 }
             }
             MembershipState::In(lease) => {
-                if now >= self.heartbeat_due && !lease.in_flight {
+                if now >= self.heartbeat_due && !lease.is_in_flight {
                     self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
                     // Only a heartbeat whose predecessor was applied has the next number: other
                     // nodes compare their clocks with such heartbeats.
                     let is_applied = lease.confirmed_at == lease.heartbeat_started;
                     lease.heartbeat += if is_applied { 1 } else { 2 };
                     lease.heartbeat_started = now;
-                    lease.in_flight = true;
+                    lease.is_in_flight = true;
                     effects.push(Effect::Change(Change::Heartbeat {
                         member: lease.member.clone(),
                         heartbeat: lease.heartbeat,
-                        status: if self.leaving {
+                        status: if self.is_leaving {
                             MemberStatus::Leaving
                         } else {
                             MemberStatus::Up
@@ -320,10 +320,10 @@ impl OwnershipMachine {
             confirmed_at,
             heartbeat: 0,
             heartbeat_started: confirmed_at,
-            in_flight: false,
+            is_in_flight: false,
         });
         self.heartbeat_due = now.plus_ms(HEARTBEAT_MS);
-        self.owners_known = false;
+        self.are_owners_known = false;
         self.owners_due = now;
         self.members_due = now;
     }
@@ -342,7 +342,7 @@ impl OwnershipMachine {
         if lease.member != *member || lease.heartbeat != heartbeat {
             return;
         }
-        lease.in_flight = false;
+        lease.is_in_flight = false;
         if outcome == Outcome::Applied {
             lease.confirmed_at = lease.heartbeat_started;
         }
@@ -384,7 +384,7 @@ impl OwnershipMachine {
                 } else if row.status == MemberStatus::Gone {
                     self.drop_all(effects);
                     self.join(now, effects);
-                } else if row.heartbeat == lease.heartbeat && !lease.in_flight {
+                } else if row.heartbeat == lease.heartbeat && !lease.is_in_flight {
                     // A heartbeat whose answer was lost was applied.
                     lease.confirmed_at = lease.confirmed_at.max(lease.heartbeat_started);
                 }
@@ -420,10 +420,10 @@ impl OwnershipMachine {
     }
 
     fn on_leave(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
-        if self.leaving {
+        if self.is_leaving {
             return;
         }
-        self.leaving = true;
+        self.is_leaving = true;
         match &mut self.membership {
             MembershipState::In(_) => self.heartbeat_due = now,
             _ => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     DEAD_AFTER_MS, DEAD_STAGGER_MS, Incarnation, Member, MemberRow, MemberStatus, MonotonicMs,
-    NodeName, SETTLE_MS,
+    NEWCOMER_WAIT_MS, NodeName,
 };
 
 /// A member as this node observed it.
@@ -79,9 +79,9 @@ impl Membership {
     }
 
     /// Returns the members of [`Self::up`] that joined long enough ago for every node to know them.
-    pub(super) fn settled(&self, now: MonotonicMs) -> impl Iterator<Item = &NodeName> + Clone {
+    pub(super) fn established(&self, now: MonotonicMs) -> impl Iterator<Item = &NodeName> + Clone {
         self.fresh(now)
-            .filter(move |(_, seen)| now.since_ms(seen.incarnation_seen_at) >= SETTLE_MS)
+            .filter(move |(_, seen)| now.since_ms(seen.incarnation_seen_at) >= NEWCOMER_WAIT_MS)
             .map(|(node, _)| node)
     }
 

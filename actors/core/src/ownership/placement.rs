@@ -21,10 +21,10 @@ pub fn best<'a>(
 pub(super) enum Target {
     /// The shard belongs at this node.
     ThisNode,
-    /// The shard belongs at another, settled node.
+    /// The shard belongs at another, established node.
     OtherNode,
     /// The shard belongs at a node that has just joined: it stays with its owner until that node
-    /// has settled.
+    /// is established.
     #[default]
     Undecided,
 }
@@ -33,33 +33,33 @@ pub(super) enum Target {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Placement {
     up: Vec<NodeName>,
-    settled: Vec<NodeName>,
+    established: Vec<NodeName>,
     /// The target of each shard, indexed by shard.
     targets: Vec<Target>,
 }
 
 impl Placement {
-    /// Recomputes the assignment from the members that are up and those of them that have settled.
+    /// Recomputes the assignment from the members that are up and those of them that are established.
     pub(super) fn update<'a>(
         &mut self,
         me: &NodeName,
         up: impl Iterator<Item = &'a NodeName> + Clone,
-        settled: impl Iterator<Item = &'a NodeName> + Clone,
+        established: impl Iterator<Item = &'a NodeName> + Clone,
     ) {
-        if self.up.iter().eq(up.clone()) && self.settled.iter().eq(settled.clone()) {
+        if self.up.iter().eq(up.clone()) && self.established.iter().eq(established.clone()) {
             return;
         }
         self.up = up.cloned().collect();
-        self.settled = settled.cloned().collect();
-        let is_settled = self.settled.contains(me);
+        self.established = established.cloned().collect();
+        let is_established = self.established.contains(me);
         let target_of = |shard| {
             // A shard waits for a joining node, so that it moves once, to its final place, instead
             // of being claimed now and moved again.
             let target = best(Shard(shard), &self.up);
-            if target == Some(me) && is_settled {
+            if target == Some(me) && is_established {
                 Target::ThisNode
             } else if target.is_some_and(|node| node != me)
-                && target == best(Shard(shard), &self.settled)
+                && target == best(Shard(shard), &self.established)
             {
                 Target::OtherNode
             } else {

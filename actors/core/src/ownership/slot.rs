@@ -51,7 +51,7 @@ pub(super) struct Slot {
     pub(super) known: Option<Known>,
     /// The time at which a serial read of the row was last requested, while its answer is
     /// outstanding.
-    pub(super) asked_at: Option<MonotonicMs>,
+    pub(super) read_requested_at: Option<MonotonicMs>,
 }
 
 impl Slot {

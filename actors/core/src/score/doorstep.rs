@@ -132,7 +132,7 @@ pub(crate) fn judge(
     climb: &Climb,
     evidence: &mut EvidenceLog,
 ) -> Doorstep {
-    let drop_off = places.drop_off.filter(|drop_off| drop_off.on_foot);
+    let drop_off = places.drop_off.filter(|drop_off| drop_off.is_on_foot);
     let estimate = drop_off.and_then(|drop_off| drop_off.estimate);
     let horizontal = estimate.map_or(Horizontal::Unknown, |estimate| {
         compare_horizontally(ctx, estimate)

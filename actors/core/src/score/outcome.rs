@@ -199,7 +199,7 @@ fn is_upstairs_nearby(ctx: &ScoringContext<'_>, findings: &Findings<'_>) -> bool
     let estimate = findings
         .places
         .drop_off
-        .filter(|drop_off| drop_off.on_foot && drop_off.source != DropOffSource::Stay)
+        .filter(|drop_off| drop_off.is_on_foot && drop_off.source != DropOffSource::Stay)
         .and_then(|drop_off| drop_off.estimate);
     horizontal == Horizontal::Off
         && vertical == Vertical::Right
@@ -396,7 +396,7 @@ fn lobby_hand_off(
     let drop_off = findings
         .places
         .drop_off
-        .filter(|drop_off| drop_off.on_foot)?;
+        .filter(|drop_off| drop_off.is_on_foot)?;
     let rise = findings.climb.rise?;
     let elsewhere = matches!(
         findings.doorstep.horizontal,
@@ -460,7 +460,7 @@ fn wrong_address(
     findings
         .places
         .drop_off
-        .filter(|drop_off| drop_off.on_foot)?;
+        .filter(|drop_off| drop_off.is_on_foot)?;
     let door = findings.places.door_stay()?;
     let (distance_m, sigma_m) = ctx.offset_from_address(door.estimate?);
     let horizontal = findings.doorstep.horizontal;

@@ -38,7 +38,7 @@ pub(crate) struct DropOff {
     pub(crate) stay: Option<usize>,
     pub(crate) estimate: Option<Estimate>,
     /// Whether the courier was on foot.
-    pub(crate) on_foot: bool,
+    pub(crate) is_on_foot: bool,
     /// The time of the app's mark, if it was made elsewhere, before or after the stay.
     pub(crate) claimed_ms: Option<u32>,
 }
@@ -151,10 +151,10 @@ fn drop_off(
             source,
             stay: stay.filter(|_| !driving),
             estimate: ctx.estimate(from_ms, to_ms),
-            on_foot: !driving && foot_period_at(ctx, at_ms).is_some(),
+            is_on_foot: !driving && foot_period_at(ctx, at_ms).is_some(),
             claimed_ms: None,
         };
-        let tapped_elsewhere = match (claimed.on_foot, claimed.stay) {
+        let tapped_elsewhere = match (claimed.is_on_foot, claimed.stay) {
             (true, Some(_)) => None,
             (true, None) => tap_on_the_way_back(ctx, stays, at_ms)
                 .or_else(|| tap_on_the_way_there(ctx, stays, at_ms)),
@@ -173,7 +173,7 @@ fn drop_off(
         source: DropOffSource::Stay,
         stay: Some(best),
         estimate: stay.estimate,
-        on_foot: true,
+        is_on_foot: true,
         claimed_ms: None,
     })
 }
@@ -277,7 +277,7 @@ fn best_of(
         source: DropOffSource::Mark,
         stay: Some(index),
         estimate: stay.estimate,
-        on_foot: true,
+        is_on_foot: true,
         claimed_ms: None,
     })
 }
@@ -294,7 +294,7 @@ fn may_be_at_address(ctx: &ScoringContext<'_>, stay: &Stay) -> bool {
 /// last on foot.
 fn reached_ms(ctx: &ScoringContext<'_>, places: &Places) -> Option<u32> {
     match places.drop_off {
-        Some(drop_off) => drop_off.on_foot.then_some(drop_off.at_ms),
+        Some(drop_off) => drop_off.is_on_foot.then_some(drop_off.at_ms),
         None => places
             .foot
             .filter(|foot| foot.to_ms >= ctx.end_ms)

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use porchlight_core::audit::{Group, Head, Line};
+use porchlight_observe::chain;
 use porchlight_ports::{Collection, Document, DocumentKind, Store, StoreError, StoreResult};
 use porchlight_schema::limits::AUDIT_PART_GROUPS;
 use porchlight_schema::session::{Env, Tenant};
@@ -187,7 +188,10 @@ impl Chains {
         }
         self.heads.insert(key, head);
         if let Err(error) = self.write_head(tenant, head).await {
-            tracing::warn!(%error, "the end of an audit log cannot be saved");
+            tracing::warn!(
+                error = chain(&error),
+                "the end of an audit log cannot be saved"
+            );
         }
     }
 

@@ -10,9 +10,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use porchlight_core::audit::Line;
+use porchlight_observe::chain;
 use porchlight_ports::StoreError;
 use porchlight_schema::limits::{
-    AUDIT_ASIDE_RETRY_MS, AUDIT_GATHER_MS, AUDIT_GROUP_LINES_MAX, AUDIT_QUEUE_LINES_MAX,
+    AUDIT_GATHER_MS, AUDIT_GROUP_LINES_MAX, AUDIT_QUEUE_LINES_MAX, AUDIT_SET_ASIDE_RETRY_MS,
 };
 use porchlight_schema::session::Tenant;
 use tokio::sync::{mpsc, oneshot};
@@ -24,7 +25,7 @@ use super::chain::{Chains, tenant_key};
 /// The pause before the writer retries a write that the store did not accept.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// The interval at which the writer retries chains with an unreadable row.
-const RETRY_ASIDE_EVERY: Duration = Duration::from_millis(AUDIT_ASIDE_RETRY_MS);
+const RETRY_ASIDE_EVERY: Duration = Duration::from_millis(AUDIT_SET_ASIDE_RETRY_MS);
 
 /// Lines by tenant, in the order of [`tenant_key`].
 type Lines = BTreeMap<Vec<u8>, (Tenant, Vec<Line>)>;
@@ -156,14 +157,14 @@ impl Writer {
                     if !self.unreadable_chains.has(tenant) {
                         tracing::error!(
                             organization = %tenant.organization_id,
-                            %error,
+                            error = chain(&error),
                             "the audit log of an organization has an unreadable row: its requests are refused"
                         );
                     }
                     return lines;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the audit log cannot be written");
+                    tracing::warn!(error = chain(&error), "the audit log cannot be written");
                     tokio::time::sleep(RETRY_AFTER).await;
                 }
             }

@@ -1,4 +1,4 @@
-//! The actors of sessions: starting, asking and restarting them.
+//! Starts, queries and restarts the actors of sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use porchlight_schema::time::TimestampMs;
 
 use super::{Inner, Registry};
 use crate::session::{
-    BatchDurable, Handle, Host, LiveEvents, PassivatedState, ReadChanges, ReadEvents, SessionActor,
-    Slot, send, store_failed,
+    BatchDurable, Host, LiveEvents, PassivatedState, ReadChanges, ReadEvents, SessionActor,
+    SessionHandle, Slot, send, store_failed,
 };
 
 /// The time that a caller waits for a session's events before it must retry.
@@ -36,10 +36,10 @@ const QUARANTINE_BACKOFF: Backoff = Backoff::new(100, 5_000);
 pub struct AskError;
 
 impl Registry {
-    pub(super) fn send_batch(&self, handle: &Arc<Handle>, seq: u32, batch: PackedBatch) {
+    pub(super) fn send_batch(&self, handle: &Arc<SessionHandle>, seq: u32, batch: PackedBatch) {
         let mut slot = handle.slot();
         slot.notified.insert(seq);
-        if slot.restarting {
+        if slot.is_restarting {
             return;
         }
         if self.may_defer(handle) {
@@ -75,7 +75,7 @@ impl Registry {
     pub(super) fn actor_in(
         &self,
         slot: &mut Slot,
-        handle: &Arc<Handle>,
+        handle: &Arc<SessionHandle>,
     ) -> Option<Addr<SessionActor>> {
         if let Some(actor) = slot.actor.as_ref().filter(|actor| actor.connected()) {
             return Some(actor.clone());
@@ -105,16 +105,16 @@ impl Registry {
     }
 
     /// Returns the session's actor, and starts it if necessary. Returns `None` while it restarts.
-    pub(super) fn actor_of(&self, handle: &Arc<Handle>) -> Option<Addr<SessionActor>> {
+    pub(super) fn actor_of(&self, handle: &Arc<SessionHandle>) -> Option<Addr<SessionActor>> {
         let mut slot = handle.slot();
-        if slot.restarting {
+        if slot.is_restarting {
             return None;
         }
         self.current_actor(&mut slot, handle)
     }
 
     /// Returns the events of a session in progress.
-    pub async fn events(&self, handle: &Arc<Handle>) -> Result<LiveEvents, AskError> {
+    pub async fn events(&self, handle: &Arc<SessionHandle>) -> Result<LiveEvents, AskError> {
         self.ask(
             handle,
             |actor| async move { actor.send(ReadEvents).await.ok() },
@@ -125,7 +125,7 @@ impl Registry {
     /// Returns at most `limit` changes of a session in progress, from number `number` on.
     pub(crate) async fn numbered_changes_since(
         &self,
-        handle: &Arc<Handle>,
+        handle: &Arc<SessionHandle>,
         number: u32,
         limit: usize,
     ) -> Result<Vec<NumberedChange>, AskError> {
@@ -138,7 +138,7 @@ impl Registry {
     /// Sends a request to the session's actor until it answers, for at most [`READ_TIMEOUT`].
     async fn ask<T, F: Future<Output = Option<T>>>(
         &self,
-        handle: &Arc<Handle>,
+        handle: &Arc<SessionHandle>,
         request: impl Fn(Addr<SessionActor>) -> F,
     ) -> Result<T, AskError> {
         let answer = async {
@@ -158,12 +158,12 @@ impl Registry {
     }
 
     /// Handles a panic of a session's actor. `seq` is the batch at which it panicked, if any.
-    fn restart(&self, handle: &Arc<Handle>, seq: Option<u32>) {
+    fn restart(&self, handle: &Arc<SessionHandle>, seq: Option<u32>) {
         let verdict = {
             let mut slot = handle.slot();
             slot.actor = None;
             slot.passivated = None;
-            slot.restarting = true;
+            slot.is_restarting = true;
             slot.budget.on_panic(self.inner.ports.clock.now())
         };
         let restarts = handle.slot().budget.panics();
@@ -189,7 +189,7 @@ impl Registry {
                 (Verdict::Quarantine, None) => tokio::time::sleep(Duration::from_secs(1)).await,
             }
             let mut slot = handle.slot();
-            slot.restarting = false;
+            slot.is_restarting = false;
             let waits = registry.ending(handle.session_id).is_some();
             if waits || registry.handle(handle.session_id).is_some() {
                 registry.actor_in(&mut slot, &handle);
@@ -252,13 +252,13 @@ impl Host for Inner {
         self.watchers.wake(session_id);
     }
 
-    fn on_panicked(&self, handle: &Arc<Handle>, seq: Option<u32>) {
+    fn on_panicked(&self, handle: &Arc<SessionHandle>, seq: Option<u32>) {
         if let Some(inner) = self.me.upgrade() {
             Registry { inner }.restart(handle, seq);
         }
     }
 
-    fn on_passivated(&self, handle: &Arc<Handle>, passivated: Option<Box<PassivatedState>>) {
+    fn on_passivated(&self, handle: &Arc<SessionHandle>, passivated: Option<Box<PassivatedState>>) {
         if let Some(inner) = self.me.upgrade() {
             Registry { inner }.keep_passivated(handle, passivated);
         }

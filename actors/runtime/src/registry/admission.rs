@@ -14,7 +14,7 @@ use porchlight_schema::limits::{NODE_IN_FLIGHT_BYTES_MAX, SESSION_IN_FLIGHT_MAX}
 
 use super::ingest_limiter::{InFlightBatch, IngestLimiter};
 use super::remote_sessions::RemoteState;
-use crate::session::Handle;
+use crate::session::SessionHandle;
 use crate::shares::{LargeBodyPermit, LargeBodyRefused, ShareExceeded, TenantShares, TenantUsage};
 
 /// The reason why a batch was not admitted. The client may retry.
@@ -54,7 +54,7 @@ pub struct Permit {
 #[derive(Debug, Clone)]
 pub(crate) enum Counted {
     /// The session is in progress, and this node acts for it.
-    Local(Arc<Handle>),
+    Local(Arc<SessionHandle>),
     /// The session is in progress, and another node acts for it.
     Remote(Arc<RemoteState>),
     /// The session has ended.

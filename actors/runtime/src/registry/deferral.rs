@@ -13,7 +13,7 @@ use actix::Addr;
 use porchlight_core::session::idle::{may_defer, must_read_deferred};
 
 use super::Registry;
-use crate::session::{Handle, SessionActor, Slot, send};
+use crate::session::{SessionActor, SessionHandle, Slot, send};
 
 /// A node defers from this many batches per second on. Below it, every session gets each batch at
 /// once, which takes at most half a percent of a core: 20 µs for each batch
@@ -50,7 +50,7 @@ impl Registry {
     /// Returns whether a batch may wait in the journal: the node is busy, and nobody needs the
     /// events of its session at present. Other nodes answer from snapshots while a node is away, so
     /// a node of several always keeps up with the journal.
-    pub(super) fn may_defer(&self, handle: &Handle) -> bool {
+    pub(super) fn may_defer(&self, handle: &SessionHandle) -> bool {
         let uptime_ms = self.inner.ports.clock.uptime_ms();
         let rate = self.inner.rate.count(uptime_ms);
         let since_request_ms = handle.since_request_ms(uptime_ms);
@@ -61,7 +61,7 @@ impl Registry {
 
     /// Leaves a durable batch in the journal. Lets the actor read the deferred batches if there are
     /// many, and passivates an actor that nobody needs any more.
-    pub(super) fn defer(&self, slot: &mut Slot, handle: &Arc<Handle>) {
+    pub(super) fn defer(&self, slot: &mut Slot, handle: &Arc<SessionHandle>) {
         slot.is_new = false;
         if must_read_deferred(handle.defer()) {
             self.current_actor(slot, handle);
@@ -77,7 +77,7 @@ impl Registry {
     pub(super) fn current_actor(
         &self,
         slot: &mut Slot,
-        handle: &Arc<Handle>,
+        handle: &Arc<SessionHandle>,
     ) -> Option<Addr<SessionActor>> {
         let actor = self.actor_in(slot, handle)?;
         if handle.take_deferred() {

@@ -99,7 +99,7 @@ impl Registry {
         let handle = self.inner.directory.ending(session_id)?;
         let actor = {
             let mut slot = handle.slot();
-            if slot.restarting {
+            if slot.is_restarting {
                 return None;
             }
             match (&slot.actor, &slot.passivated) {

@@ -9,7 +9,7 @@ use porchlight_ports::SessionRow;
 use porchlight_schema::time::TimestampMs;
 
 use super::{OnDue, Registry};
-use crate::session::{Adopted, Handle, PassivatedState, send};
+use crate::session::{Adopted, PassivatedState, SessionHandle, send};
 
 impl Registry {
     /// Returns the time and the age of a session that is adopted now.
@@ -22,13 +22,13 @@ impl Registry {
     }
 
     /// Returns how long a session has left if nothing more arrives, in milliseconds.
-    pub(super) fn left_ms(&self, handle: &Handle) -> i64 {
+    pub(super) fn left_ms(&self, handle: &SessionHandle) -> i64 {
         let elapsed = handle.elapsed(self.inner.ports.clock.uptime_ms());
         self.inner.ports.lifetime.left_ms(elapsed)
     }
 
     /// Returns the silence of a session at `uptime_ms`.
-    fn silence(&self, handle: &Handle, uptime_ms: i64) -> Silence {
+    fn silence(&self, handle: &SessionHandle, uptime_ms: i64) -> Silence {
         let elapsed = handle.elapsed(uptime_ms);
         Silence {
             left_ms: self.inner.ports.lifetime.left_ms(elapsed),
@@ -39,7 +39,7 @@ impl Registry {
 
     /// Arms the deadline of a session: its end if nothing more arrives, or the next check if that
     /// is earlier.
-    pub(crate) fn arm(&self, handle: &Handle) {
+    pub(crate) fn arm(&self, handle: &SessionHandle) {
         let silence = self.silence(handle, self.inner.ports.clock.uptime_ms());
         let due_ms = silence.next_check_ms(handle.residence());
         self.inner.arbiters.arm(handle.session_id, due_ms);
@@ -49,7 +49,7 @@ impl Registry {
     /// from now on, but not beyond its maximum length. The ends of the sessions found at a start
     /// are spread over a further thirtieth of the timeout, because the journal of each is read
     /// first, and thousands must not be read at the same time.
-    pub(crate) fn adopt_without_activity(&self, row: &SessionRow) -> Arc<Handle> {
+    pub(crate) fn adopt_without_activity(&self, row: &SessionRow) -> Arc<SessionHandle> {
         let handle = self.enter(&row.start, row.start.created_at, false);
         let [.., high, low] = handle.session_id.to_bytes();
         let offset = i64::from(u16::from_be_bytes([high, low]));
@@ -64,7 +64,7 @@ impl Registry {
     }
 
     /// Handles the deadline of a session: ends, passivates, evicts or reconciles it.
-    pub(super) fn on_deadline(&self, handle: Arc<Handle>, on_due: &OnDue) {
+    pub(super) fn on_deadline(&self, handle: Arc<SessionHandle>, on_due: &OnDue) {
         if !self.acts_for(handle.session_id) {
             ClusterMetrics::get().on_stale(Stale::Deadline);
             self.forget(&handle);
@@ -96,7 +96,7 @@ impl Registry {
 
     /// Writes the state of an idle session's actor, running or passivated, to the store, and drops
     /// it from memory.
-    fn evict(&self, handle: &Arc<Handle>) {
+    fn evict(&self, handle: &Arc<SessionHandle>) {
         if handle.slot().passivated.is_some() {
             let mut slot = handle.slot();
             self.actor_in(&mut slot, handle);
@@ -110,12 +110,12 @@ impl Registry {
     /// and has read the state again.
     pub(super) fn keep_passivated(
         &self,
-        handle: &Arc<Handle>,
+        handle: &Arc<SessionHandle>,
         passivated: Option<Box<PassivatedState>>,
     ) {
         {
             let mut slot = handle.slot();
-            if slot.actor.is_none() && !slot.restarting {
+            if slot.actor.is_none() && !slot.is_restarting {
                 slot.passivated = passivated;
             }
         }

@@ -13,7 +13,7 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::Registry;
-use crate::session::{Drain, Handle, send, store_failed};
+use crate::session::{Drain, SessionHandle, send, store_failed};
 
 /// The number of actors that write their last snapshot at a time.
 const CONCURRENT_DRAINS_MAX: usize = 256;
@@ -42,7 +42,7 @@ impl Registry {
 
     /// Removes the sessions of these shards and stops adopting new ones. Returns the handles of the
     /// sessions in progress.
-    fn close_shards(&self, shards: ShardSet) -> Vec<Arc<Handle>> {
+    fn close_shards(&self, shards: ShardSet) -> Vec<Arc<SessionHandle>> {
         self.inner.shards.set_releasing(shards, true);
         let (handles, ending) = self.inner.directory.remove_shards(shards);
         // The actors are stopped after the iteration, because a holder of a handle's slot may be
@@ -78,7 +78,7 @@ impl Registry {
 
     /// Writes the state of every actor and every passivated state of these handles. Returns the
     /// number of written states.
-    pub(super) async fn drain_handles(&self, handles: &[Arc<Handle>]) -> usize {
+    pub(super) async fn drain_handles(&self, handles: &[Arc<SessionHandle>]) -> usize {
         let mut drained = 0;
         for handles in handles.chunks(CONCURRENT_DRAINS_MAX) {
             let drains = handles
@@ -102,7 +102,7 @@ impl Registry {
     }
 
     /// Forgets a session that this process no longer acts for.
-    pub(super) fn forget(&self, handle: &Arc<Handle>) {
+    pub(super) fn forget(&self, handle: &Arc<SessionHandle>) {
         self.inner.directory.remove_live(handle.session_id);
         if let Some(actor) = handle.slot().actor.take() {
             send::send_finish(&actor, StopReason::LostOwnership);
@@ -111,7 +111,7 @@ impl Registry {
 
     /// Brings the actor of a session that was acquired with its shard up to date if the session was
     /// active recently. The state of other sessions stays in the store.
-    pub(crate) async fn restore(&self, handle: &Arc<Handle>) -> StoreResult<()> {
+    pub(crate) async fn restore(&self, handle: &Arc<SessionHandle>) -> StoreResult<()> {
         let newest = self.inner.ports.store.newest(handle.session_id).await?;
         if let Some((_, received_at)) = newest {
             self.touch_found(handle, received_at);
@@ -129,13 +129,13 @@ impl Registry {
     }
 
     /// Records that the store has a batch of the session, received at `received_at`.
-    pub(crate) fn touch_found(&self, handle: &Handle, received_at: TimestampMs) {
+    pub(crate) fn touch_found(&self, handle: &SessionHandle, received_at: TimestampMs) {
         let clock = &self.inner.ports.clock;
         handle.touch_found(received_at, clock.now(), clock.uptime_ms());
     }
 
     /// Checks whether a silent session has ended, or has batches, without this node being notified.
-    pub(super) fn reconcile_silent(&self, handle: Arc<Handle>) {
+    pub(super) fn reconcile_silent(&self, handle: Arc<SessionHandle>) {
         let registry = self.clone();
         actix_rt::spawn(async move {
             if let Err(error) = registry.reconcile_tail(&handle).await {
@@ -144,7 +144,7 @@ impl Registry {
         });
     }
 
-    async fn reconcile_tail(&self, handle: &Arc<Handle>) -> StoreResult<()> {
+    async fn reconcile_tail(&self, handle: &Arc<SessionHandle>) -> StoreResult<()> {
         let (store, session_id) = (&self.inner.ports.store, handle.session_id);
         let row = store.find(session_id).await?;
         if row.is_none_or(|row| row.end.is_some()) {
@@ -163,7 +163,7 @@ impl Registry {
         handle.mark_known(seq);
         let actor = {
             let mut slot = handle.slot();
-            if slot.restarting {
+            if slot.is_restarting {
                 return Ok(());
             }
             self.actor_in(&mut slot, handle)

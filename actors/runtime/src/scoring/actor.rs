@@ -99,28 +99,36 @@ async fn attempt(pool: &Arc<Inner>, score: &Score) -> Outcome {
             Outcome::Error
         }
         Ok(Err(error)) => {
-            let fact = Fact::StoreFailed {
-                actor: ActorKind::Scoring,
-                session_id,
-                doing: "scoring a session",
-                error: &error,
-            };
-            fact.record();
+            record_store_failure(session_id, "scoring a session", &error);
             retry_later(pool, session_id);
             Outcome::Error
         }
         Err(_panic) => {
-            Fact::ActorPanicked {
-                actor: ActorKind::Scoring,
-                session_id,
-                seq: None,
-                restarts: 0,
-            }
-            .record();
+            record_panic(session_id);
             retry_later(pool, session_id);
             Outcome::Panic
         }
     }
+}
+
+fn record_store_failure(session_id: SessionId, doing: &'static str, error: &ScoreError) {
+    Fact::StoreFailed {
+        actor: ActorKind::Scoring,
+        session_id,
+        doing,
+        error,
+    }
+    .record();
+}
+
+fn record_panic(session_id: SessionId) {
+    Fact::ActorPanicked {
+        actor: ActorKind::Scoring,
+        session_id,
+        seq: None,
+        restarts: 0,
+    }
+    .record();
 }
 
 /// Commits a `failed` insight for a session with damaged rows in the store.
@@ -136,7 +144,14 @@ async fn commit_failed(pool: &Arc<Inner>, session_id: SessionId, error: &ScoreEr
         Ok(Ok(failed)) => pool.on_done(session_id, failed),
         // Even the failure cannot be committed: the session's own rows are damaged.
         Ok(Err(error)) if error.is_damage() => pool.on_done(session_id, None),
-        Ok(Err(_)) | Err(_) => retry_later(pool, session_id),
+        Ok(Err(error)) => {
+            record_store_failure(session_id, "committing a failed insight", &error);
+            retry_later(pool, session_id);
+        }
+        Err(_panic) => {
+            record_panic(session_id);
+            retry_later(pool, session_id);
+        }
     }
 }
 

@@ -69,8 +69,8 @@ pub(super) async fn commit_failed(
         dropped: DroppedSamples::default(),
         known: stored.map_or_else(
             || knowledge::write(&Knowledge::default()),
-            |stored| stored.known,
-        ),
+            |stored| Ok(stored.known),
+        )?,
     };
     commit(store, &start, insight, Vec::new()).await?;
     Ok(Some(start.tenant))
@@ -233,7 +233,7 @@ pub(super) async fn score(
     let insight = StoredInsight {
         record: record(stored.as_ref(), scored, pod, clock.now()),
         covered,
-        known: knowledge::write(known),
+        known: knowledge::write(known)?,
         dropped: dropped.unwrap_or_default(),
     };
     commit(store, &start, insight, learned).await?;

@@ -14,7 +14,7 @@ use porchlight_schema::time::DAY_MS;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use porchlight_observe::Fact;
-use porchlight_ports::{Store, StoreResult};
+use porchlight_ports::{Store, StoreError, StoreResult};
 
 /// The knowledge gained from a first scoring.
 pub(super) struct Learned<'a> {
@@ -132,20 +132,20 @@ pub(super) async fn learned(
     if let Some(facts) = learned.place {
         let facts = PlaceFacts {
             day: day_of(start),
-            rider: rider_of(start),
+            rider: rider_hash(start),
             ..facts
         };
         // Another session's insight may have changed the row since it was recalled.
         let row = store.recall(place_row(start)).await?;
         let place = row.and_then(|row| decode::<PlaceKnowledge>(start.session_id, &row));
         let place = learn(&place.unwrap_or_default(), facts);
-        rows.push((place_row(start), encode(&place)));
+        rows.push((place_row(start), encode(&place)?));
     }
     if let Some(fingerprint) = learned.fingerprint {
         let seen = encode(&SeenTrace {
             session_id: start.session_id,
             fingerprint: fingerprint.clone(),
-        });
+        })?;
         let free = recalled.free_trace_rows(start.tenant, fingerprint);
         rows.extend(free.map(|key| (key, seen.clone())));
     }
@@ -153,7 +153,7 @@ pub(super) async fn learned(
 }
 
 /// Encodes the knowledge that is stored with an insight.
-pub(super) fn write(known: &Knowledge) -> Vec<u8> {
+pub(super) fn write(known: &Knowledge) -> StoreResult<Vec<u8>> {
     encode(known)
 }
 
@@ -162,10 +162,9 @@ pub(super) fn read(session_id: SessionId, bytes: &[u8]) -> Knowledge {
     decode(session_id, bytes).unwrap_or_default()
 }
 
-fn encode(value: &impl Serialize) -> Vec<u8> {
-    // Serializing plain data to JSON cannot fail, and JSON can read data written by an earlier
-    // version.
-    serde_json::to_vec(value).unwrap_or_default()
+/// Encodes a row as JSON, which can read rows that an earlier version wrote.
+fn encode(value: &impl Serialize) -> StoreResult<Vec<u8>> {
+    serde_json::to_vec(value).map_err(StoreError::unavailable)
 }
 
 fn decode<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T> {
@@ -201,8 +200,9 @@ pub(crate) async fn forget(
             let Some(place) = decode::<PlaceKnowledge>(start.session_id, &row) else {
                 return Ok(0);
             };
-            let (left, removed) = place.without(rider_of(start), day_of(start));
-            ((!left.is_empty()).then(|| encode(&left)), removed as u64)
+            let (left, removed) = place.without(rider_hash(start), day_of(start));
+            let left = (!left.is_empty()).then(|| encode(&left)).transpose()?;
+            (left, removed as u64)
         } else {
             let seen: Option<SeenTrace> = decode(start.session_id, &row);
             let is_theirs = seen.is_some_and(|seen| seen.session_id == start.session_id);
@@ -235,7 +235,7 @@ pub(crate) async fn contributions(
     for (key, row) in store.recall_all(keys).await? {
         if !is_of_one_session(&key) {
             let place: PlaceKnowledge = decode(start.session_id, &row).unwrap_or_default();
-            let theirs = place.contributions(rider_of(start), day_of(start));
+            let theirs = place.contributions(rider_hash(start), day_of(start));
             found.places.extend(theirs);
         } else {
             let seen: Option<SeenTrace> = decode(start.session_id, &row);
@@ -264,7 +264,7 @@ fn day_of(start: &SessionStart) -> u32 {
 
 /// Hashes the courier's id with FNV-1a, only to distinguish couriers. The hash must be the same on
 /// all machines and in all versions.
-fn rider_of(start: &SessionStart) -> u64 {
+fn rider_hash(start: &SessionStart) -> u64 {
     start
         .external_rider_id
         .bytes()

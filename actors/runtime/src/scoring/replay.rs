@@ -61,8 +61,8 @@ async fn replay_without<'c>(
                 replay.batch(entry.seq, &entry.batch);
             }
         });
-        if let Err(poisonous) = applied {
-            return Ok(Err(poisonous));
+        if let Err(panicking) = applied {
+            return Ok(Err(panicking));
         }
     }
 }

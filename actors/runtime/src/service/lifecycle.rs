@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::{AttachPodError, Service, StartCommand, StartError, StopCommand, StopError};
 use crate::messages;
 use crate::registry::Registry;
-use crate::session::{Handle, store_failed};
+use crate::session::{SessionHandle, store_failed};
 
 /// The interval at which a draining service checks whether it is done.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -210,7 +210,7 @@ impl Service {
             start: row.start.clone(),
             end: Some(outcome.end),
         };
-        if outcome.first {
+        if outcome.is_first {
             return Ok(row);
         }
         if outcome.end.is_replaced_by_stop_at(now) {
@@ -259,7 +259,7 @@ impl Service {
         // The PoD is stored in the same call, so that an error leaves no PoD without the end.
         let stopped = self.store().stop_after_timeout(session_id, end, pod);
         let outcome = stopped.await?.ok_or_else(without_start)?;
-        if outcome.first {
+        if outcome.is_first {
             Fact::StoppedAfterTimeout { session_id }.record();
         } else if let Some(pod) = command.pod {
             self.attach_pod(row, pod).await?;
@@ -377,7 +377,7 @@ impl Service {
         let scored = tokio::time::timeout_at(deadline, scoring).await;
         self.scoring.close();
         Fact::Drained {
-            in_time: snapshots.is_ok() && scored.is_ok(),
+            was_in_time: snapshots.is_ok() && scored.is_ok(),
             snapshots: snapshots.unwrap_or(0),
         }
         .record();
@@ -415,7 +415,7 @@ async fn end_session(
         .end(session_id, end, pod, message)
         .await?;
     let outcome = outcome.ok_or_else(without_start)?;
-    if outcome.first {
+    if outcome.is_first {
         Fact::SessionEnded {
             session_id,
             reason: outcome.end.reason,
@@ -428,7 +428,7 @@ async fn end_session(
 
 /// Handles a session's expired deadline: checks the time of the last received batch again, and ends
 /// the session if it has ended.
-pub(super) fn on_due(registry: Registry, handle: Arc<Handle>) {
+pub(super) fn on_due(registry: Registry, handle: Arc<SessionHandle>) {
     actix_rt::spawn(async move {
         // Losing a deadline would leave the session without an end.
         let timed_out = AssertUnwindSafe(time_out(&registry, &handle)).catch_unwind();
@@ -443,7 +443,7 @@ pub(super) fn on_due(registry: Registry, handle: Arc<Handle>) {
     });
 }
 
-async fn time_out(registry: &Registry, handle: &Arc<Handle>) -> StoreResult<()> {
+async fn time_out(registry: &Registry, handle: &Arc<SessionHandle>) -> StoreResult<()> {
     let (store, session_id) = (&registry.ports().store, handle.session_id);
     match store.newest(session_id).await {
         Ok(newest) => {

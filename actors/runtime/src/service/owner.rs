@@ -12,7 +12,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::sample::packed::PackedBatch;
 
 use super::{Live, Service};
-use crate::session::Handle;
+use crate::session::SessionHandle;
 
 impl Service {
     /// Takes a batch that another node has made durable. Returns `false` if this node does not act
@@ -78,7 +78,10 @@ impl Service {
 
     /// Returns the handle of a session that this node acts for, and takes the session on if
     /// necessary. Returns `None` if the session has ended and its actor is gone.
-    async fn own_handle(&self, session_id: SessionId) -> Result<Option<Arc<Handle>>, PeerError> {
+    async fn own_handle(
+        &self,
+        session_id: SessionId,
+    ) -> Result<Option<Arc<SessionHandle>>, PeerError> {
         let registry = self.registry();
         if !registry.acts_for(session_id) {
             return Err(PeerError::NotOwner);

@@ -10,9 +10,10 @@ mod requests;
 mod run;
 
 use std::collections::HashSet;
+use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use porchlight_core::privacy::{Purges, SessionAccess};
+use porchlight_core::privacy::{PrivacyRequest, Purges, SessionAccess};
 use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::{SessionStart, Tenant};
@@ -25,9 +26,10 @@ pub use log::{LoggedErasure, apply_erasures, logged_erasures};
 pub use requests::{NewRequest, RequestPage, Submitted, TenantPrivacy, is_position};
 pub use run::PrivacySettings;
 
-/// Signs the receipt of a completed erasure. Returns `None` if the process has no key to sign with.
-pub type SignReceipt =
-    Arc<dyn Fn(&porchlight_core::privacy::PrivacyRequest) -> Option<String> + Send + Sync>;
+/// Signs the receipt of a completed erasure. Returns `None` for a request that gets no receipt.
+pub type SignReceipt = Arc<
+    dyn Fn(&PrivacyRequest) -> Result<Option<String>, Box<dyn Error + Send + Sync>> + Send + Sync,
+>;
 
 /// The state of privacy requests in this process.
 #[derive(Default)]

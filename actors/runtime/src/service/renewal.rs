@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use porchlight_observe::chain;
 use porchlight_ports::{SessionFilter, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::RENEWAL_PASS_EVERY_MS;
@@ -49,7 +50,7 @@ impl Service {
         }
         for tenant in self.privacy.marks.keeping_tenants() {
             if let Err(error) = self.renew_kept_of(tenant, &mut renewed).await {
-                tracing::warn!(organization = %tenant.organization_id, %error, "sessions under a restriction or a legal hold cannot be renewed");
+                tracing::warn!(organization = %tenant.organization_id, error = chain(&error), "sessions under a restriction or a legal hold cannot be renewed");
             }
         }
         renewed
@@ -84,8 +85,8 @@ impl Service {
     /// does not stop the renewal of others.
     pub(super) async fn renew_readable(&self, session_id: SessionId) -> StoreResult<bool> {
         match self.store().renew_session(session_id).await {
-            Err(StoreError::Corrupt(error)) => {
-                tracing::error!(%error, session = %session_id, "a session with an unreadable row cannot be renewed and will expire");
+            Err(error @ StoreError::Corrupt(_)) => {
+                tracing::error!(error = chain(&error), session = %session_id, "a session with an unreadable row cannot be renewed and will expire");
                 Ok(false)
             }
             renewed => renewed,

@@ -8,7 +8,7 @@ use porchlight_core::privacy::SessionAccess;
 use porchlight_core::retention::{
     DataClass, PolicyRefused, RetentionBounds, RetentionPolicy, SweepProgress, next_span,
 };
-use porchlight_observe::Fact;
+use porchlight_observe::{Fact, chain};
 use porchlight_ports::{
     Collection, DocumentKind, Note, SessionFilter, SessionRow, StoreError, StoreResult,
 };
@@ -42,7 +42,7 @@ struct StoredPolicy {
 }
 
 /// The work of a sweep: the number of sessions from which it removed data, by class, and of groups
-/// of audit lines.
+/// of audit lines; and its failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Swept {
     /// Sessions whose telemetry was removed.
@@ -53,9 +53,29 @@ pub struct Swept {
     pub sessions: u64,
     /// Groups of lines that were removed from audit logs.
     pub audit_groups: u64,
+    /// Failures of parts of the sweep that concern one organization. Each is in the log.
+    pub failures: u64,
 }
 
 impl Swept {
+    /// Returns whether the sweep removed anything.
+    #[must_use]
+    pub fn has_removed(&self) -> bool {
+        let removed = [
+            self.telemetry,
+            self.messages,
+            self.sessions,
+            self.audit_groups,
+        ];
+        removed.iter().any(|&count| count > 0)
+    }
+
+    /// Logs and counts an error that keeps the sweep from data of one tenant.
+    fn on_failure(&mut self, tenant: Tenant, error: &StoreError) {
+        tracing::error!(organization = %tenant.organization_id, error = chain(error), "retention could not be applied to an organization");
+        self.failures = self.failures.saturating_add(1);
+    }
+
     fn count(&mut self, class: DataClass) {
         let counter = match class {
             DataClass::Telemetry => &mut self.telemetry,
@@ -185,11 +205,10 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Returns the first error of the store; removed data stays removed. An error of one
+    /// Returns an error if the store fails as a whole; removed data stays removed. An error of one
     /// organization does not keep the sweep from the others.
-    pub async fn apply_retention(&self) -> StoreResult<Swept> {
+    pub async fn apply_retention(&self, swept: &mut Swept) -> StoreResult<()> {
         self.note_sweep().await?;
-        let (mut swept, mut first) = (Swept::default(), None);
         let mut after = Some(LAST_SWEEP_KEY.to_vec());
         loop {
             let page = self
@@ -203,22 +222,21 @@ impl Service {
                     continue;
                 };
                 for class in DataClass::ALL {
-                    let result = self.retention(tenant).sweep(class, &mut swept).await;
-                    keep_first(&mut first, tenant, result);
+                    if let Err(error) = self.retention(tenant).sweep(class, swept).await {
+                        swept.on_failure(tenant, &error);
+                    }
                 }
             }
             if is_last {
                 break;
             }
         }
-        swept.audit_groups = self.expire_audit_logs(&mut first).await?;
-        first.map_or(Ok(swept), Err)
+        self.expire_audit_logs(swept).await
     }
 
     /// Removes the lines of audit logs that are older than their retention, of organizations that
     /// this node owns.
-    async fn expire_audit_logs(&self, first: &mut Option<StoreError>) -> StoreResult<u64> {
-        let mut removed = 0_u64;
+    async fn expire_audit_logs(&self, swept: &mut Swept) -> StoreResult<()> {
         for organization in self.store().organizations().await? {
             for env in Env::ALL {
                 let tenant = Tenant {
@@ -229,11 +247,13 @@ impl Service {
                 if !retention.may_sweep() {
                     continue;
                 }
-                let groups = keep_first(first, tenant, retention.expire_audit_log().await);
-                removed = removed.saturating_add(groups.unwrap_or(0));
+                match retention.expire_audit_log().await {
+                    Ok(groups) => swept.audit_groups = swept.audit_groups.saturating_add(groups),
+                    Err(error) => swept.on_failure(tenant, &error),
+                }
             }
         }
-        Ok(removed)
+        Ok(())
     }
 
     async fn note_sweep(&self) -> StoreResult<()> {
@@ -278,8 +298,8 @@ impl TenantRetention<'_> {
         let kept_ms = self.policy().await?.audit_kept_ms();
         match audit::expire(store, self.tenant, kept_ms, now).await {
             // The check of the log reports it.
-            Err(StoreError::Corrupt(error)) => {
-                tracing::warn!(organization = %self.tenant.organization_id, %error, "an audit log with an unreadable row does not expire");
+            Err(error @ StoreError::Corrupt(_)) => {
+                tracing::warn!(organization = %self.tenant.organization_id, error = chain(&error), "an audit log with an unreadable row does not expire");
                 Ok(0)
             }
             expired => expired,
@@ -399,22 +419,6 @@ impl TenantRetention<'_> {
             store.remove_messages(session_id).await?;
         }
         Ok(true)
-    }
-}
-
-/// Logs the error of a tenant, and keeps it if it is the first.
-fn keep_first<T>(
-    first: &mut Option<StoreError>,
-    tenant: Tenant,
-    result: StoreResult<T>,
-) -> Option<T> {
-    match result {
-        Ok(value) => Some(value),
-        Err(error) => {
-            tracing::error!(organization = %tenant.organization_id, %error, "retention could not be applied to an organization");
-            first.get_or_insert(error);
-            None
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use porchlight_schema::limits::RESTORES_AT_ONCE_MAX;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use super::Service;
-use crate::session::{Handle, store_failed};
+use crate::session::{SessionHandle, store_failed};
 
 /// The number of sessions read per page when this node acquires shards.
 const ACQUIRED_PAGE_SESSIONS: usize = 1_000;
@@ -87,7 +87,7 @@ impl Service {
         Ok(sessions)
     }
 
-    async fn restore(&self, handle: Arc<Handle>) {
+    async fn restore(&self, handle: Arc<SessionHandle>) {
         let _permit = self.restore_scheduler.acquire().await;
         let session_id = handle.session_id;
         // The shard may have been lost while the session waited.
@@ -105,7 +105,7 @@ impl Service {
     /// # Errors
     ///
     /// Returns an error if the store cannot be read.
-    async fn adopt_live(&self, shards: ShardSet) -> StoreResult<Vec<Arc<Handle>>> {
+    async fn adopt_live(&self, shards: ShardSet) -> StoreResult<Vec<Arc<SessionHandle>>> {
         let registry = self.registry();
         let known = registry.clone();
         let is_known: IsKnown = Arc::new(move |session_id| known.handle(session_id).is_some());

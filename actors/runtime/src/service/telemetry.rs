@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::Service;
 use crate::registry::{AdmitError, Counted, Permit, RemoteSession};
-use crate::session::Handle;
+use crate::session::SessionHandle;
 use crate::shares::TenantUsage;
 
 /// The session that telemetry is addressed to.
@@ -33,7 +33,7 @@ pub struct Target {
 #[derive(Debug, Clone)]
 pub(super) enum Owner {
     /// This node acts for the session, which is in progress.
-    Local(Arc<Handle>),
+    Local(Arc<SessionHandle>),
     /// Another node acts for the session, which was in progress a moment ago.
     Remote(RemoteSession),
     /// The session has ended.
@@ -126,7 +126,7 @@ impl Service {
     }
 
     /// Takes on a session in progress of a shard that this node acts for.
-    pub(super) async fn adopt_session(&self, row: &SessionRow) -> StoreResult<Arc<Handle>> {
+    pub(super) async fn adopt_session(&self, row: &SessionRow) -> StoreResult<Arc<SessionHandle>> {
         let (session_id, created_at) = (row.start.session_id, row.start.created_at);
         let newest = self.store().newest(session_id).await?;
         let heard_at = newest.map_or(created_at, |(_, received_at)| received_at);

@@ -21,7 +21,7 @@ use crate::shares::{SharePermit, TenantUsage};
 
 /// A session in progress.
 #[derive(Debug)]
-pub struct Handle {
+pub struct SessionHandle {
     /// The ID of the session.
     pub session_id: SessionId,
     /// The tenant of the session.
@@ -74,7 +74,7 @@ pub(crate) struct Slot {
     pub(crate) actor: Option<Addr<SessionActor>>,
     /// Whether the actor panicked and will be rebuilt. It will read batches that arrive meanwhile
     /// from the journal.
-    pub(crate) restarting: bool,
+    pub(crate) is_restarting: bool,
     /// The state of the last actor when it was passivated. It is `None` while there is an actor.
     pub(crate) passivated: Option<Box<PassivatedState>>,
     /// Whether this node created the session and has not started an actor for it, so that it has no
@@ -85,7 +85,7 @@ pub(crate) struct Slot {
     pub(crate) notified: SeqWindow,
 }
 
-impl Handle {
+impl SessionHandle {
     pub(crate) fn new(
         start: &SessionStart,
         heard_at: TimestampMs,
@@ -295,7 +295,7 @@ impl Handle {
     }
 }
 
-impl Drop for Handle {
+impl Drop for SessionHandle {
     fn drop(&mut self) {
         // An actor that died may have left messages, and a session that has ended gets no new
         // actor.

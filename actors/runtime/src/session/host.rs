@@ -8,7 +8,7 @@ use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
-use super::{Handle, PassivatedState};
+use super::{PassivatedState, SessionHandle};
 
 /// The owner of session actors: it answers their requests and receives their reports.
 ///
@@ -38,8 +38,8 @@ pub(crate) trait Host: Send + Sync {
     fn on_changed(&self, session_id: SessionId);
 
     /// Reports a panic of the actor. `seq` is the batch at which it panicked, if any.
-    fn on_panicked(&self, handle: &Arc<Handle>, seq: Option<u32>);
+    fn on_panicked(&self, handle: &Arc<SessionHandle>, seq: Option<u32>);
 
     /// Takes the state of an actor that stops because it was idle.
-    fn on_passivated(&self, handle: &Arc<Handle>, passivated: Option<Box<PassivatedState>>);
+    fn on_passivated(&self, handle: &Arc<SessionHandle>, passivated: Option<Box<PassivatedState>>);
 }

@@ -26,7 +26,7 @@ pub(crate) struct Running {
     pub(super) context: SessionContext,
     pub(super) machine: SessionMachine,
     /// The machine's change count when it was last checked.
-    pub(super) seen: u32,
+    pub(super) change_count_checked: u32,
     pub(super) changed_at: Option<TimestampMs>,
     pub(super) unsnapshotted_since: Option<Instant>,
     /// Whether the journal was read to its end once.
@@ -46,11 +46,11 @@ impl Running {
     /// of it.
     pub(crate) fn activate(passivated: &PassivatedState) -> Option<Box<Self>> {
         let (context, machine) = SessionMachine::activate(&passivated.state).ok()?;
-        let seen = machine.change_count();
+        let change_count_checked = machine.change_count();
         Some(Box::new(Self {
             context,
             machine,
-            seen,
+            change_count_checked,
             changed_at: passivated.changed_at,
             unsnapshotted_since: passivated.unsnapshotted_since,
             is_caught_up: true,
@@ -67,9 +67,9 @@ impl Running {
     /// opened or closed.
     pub(super) fn note_change(&mut self, received_at: TimestampMs) -> bool {
         let change_count = self.machine.change_count();
-        let has_changed = self.seen != change_count;
+        let has_changed = self.change_count_checked != change_count;
         if has_changed {
-            self.seen = change_count;
+            self.change_count_checked = change_count;
             self.changed_at = Some(received_at);
         }
         if self.machine.has_unsnapshotted() {

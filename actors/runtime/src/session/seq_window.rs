@@ -4,7 +4,7 @@
 use porchlight_observe::peer::PeerMetrics;
 use porchlight_ports::JournalEntry;
 
-use super::Handle;
+use super::SessionHandle;
 
 /// A set of batch numbers, exact for the highest and the 63 before it. Lower numbers count as
 /// known.
@@ -34,7 +34,7 @@ impl SeqWindow {
     }
 }
 
-impl Handle {
+impl SessionHandle {
     /// Records a page of the journal that was read by an actor that expects `next_seq`. If the
     /// actor had caught up before, the batches without a notification are counted.
     pub(crate) fn note_read(&self, page: &[JournalEntry], next_seq: u32, had_caught_up: bool) {

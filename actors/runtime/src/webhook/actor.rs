@@ -345,7 +345,7 @@ impl WebhookActor {
                         WebhookMetrics::get().on_update(tenant, update);
                     }
                 }
-                let waiting = actor.ok(waiting, "committing a try");
+                let waiting = actor.ok(waiting, "committing an attempt");
                 actor.feed(ctx, Some(generation), Input::Committed(lane, waiting));
             });
     }

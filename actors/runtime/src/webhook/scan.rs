@@ -4,6 +4,7 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use porchlight_observe::chain;
 use porchlight_observe::webhook::WebhookMetrics;
 use porchlight_schema::limits::WHEEL_AHEAD_MS;
 
@@ -30,11 +31,15 @@ pub(super) async fn scan(inner: Weak<Inner>) {
                         inner.announce(work.tenant, None);
                     }
                 }
-                Err(error) => tracing::warn!(%error, "the outboxes could not be scanned"),
+                Err(error) => {
+                    tracing::warn!(error = chain(&error), "the outboxes could not be scanned")
+                }
             }
             match inner.outbox.depth(inner.clock.now()).await {
                 Ok(depth) => WebhookMetrics::get().set_depth(&depth),
-                Err(error) => tracing::warn!(%error, "the outboxes could not be counted"),
+                Err(error) => {
+                    tracing::warn!(error = chain(&error), "the outboxes could not be counted")
+                }
             }
         }
         tokio::time::sleep(SCAN_INTERVAL).await;

@@ -171,10 +171,10 @@ impl TenantWebhooks<'_> {
         filter: &DeliveryFilter,
         dry_run: bool,
     ) -> StoreResult<BulkRetry> {
-        let (chosen, truncated) = self.retryable(filter).await?;
+        let (chosen, is_truncated) = self.retryable(filter).await?;
         let mut asked = BulkRetry {
             count: chosen.len(),
-            truncated,
+            is_truncated,
         };
         if !dry_run && !chosen.is_empty() {
             let now = self.webhooks.now();
@@ -208,9 +208,9 @@ impl TenantWebhooks<'_> {
                 }
             }
         }
-        let truncated = chosen.len() > RETRY_BY_FILTER_MAX;
+        let is_truncated = chosen.len() > RETRY_BY_FILTER_MAX;
         chosen.truncate(RETRY_BY_FILTER_MAX);
-        Ok((chosen, truncated))
+        Ok((chosen, is_truncated))
     }
 
     /// Returns, for each of these rows, the message directly before it in its session, if the row

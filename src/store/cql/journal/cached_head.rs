@@ -52,7 +52,7 @@ impl Inner {
     ) -> StoreResult<JournalHead> {
         let head = self.cached_head(session_id).await?;
         let generation = self.generation_of(session_id);
-        if head.erased || !self.ownership.is_shared() || head.is_current(generation) {
+        if head.is_erased || !self.ownership.is_shared() || head.is_current(generation) {
             return Ok(head);
         }
         let read_at = Instant::now();
@@ -89,20 +89,20 @@ impl Inner {
         let owned_in = self.generation_of(session_id);
         let head = JournalHead {
             highest: self.highest(session_id).await?,
-            ended: false,
+            has_ended: false,
             read_at,
             owned_in,
             snapshots: 0,
-            erased: false,
+            is_erased: false,
         };
         self.caches.journal_heads.put(session_id, head);
         // The state is read after the head is cached, so that a later end finds the head and updates it.
         let state = self.state(session_id).await?;
-        let ended = state.is_some_and(|state| state.end.is_some());
+        let has_ended = state.is_some_and(|state| state.end.is_some());
         self.caches
             .journal_heads
-            .change(&session_id, |head| head.ended |= ended);
-        Ok(JournalHead { ended, ..head })
+            .change(&session_id, |head| head.has_ended |= has_ended);
+        Ok(JournalHead { has_ended, ..head })
     }
 
     pub(super) async fn highest(&self, session_id: SessionId) -> StoreResult<Option<u32>> {

@@ -10,7 +10,7 @@ pub(in super::super) struct JournalHead {
     /// The highest number, or `None` while there is no batch.
     pub(super) highest: Option<u32>,
     /// Whether the session has ended, so that further batches are late.
-    pub(in super::super) ended: bool,
+    pub(in super::super) has_ended: bool,
     /// The time of the last read of the journal; `None` if it was not read yet.
     pub(super) read_at: Option<Instant>,
     /// The generation in which this process owned the session's shard when it last read the journal.
@@ -18,14 +18,14 @@ pub(in super::super) struct JournalHead {
     /// The snapshots that this process has written since it last deleted older ones.
     pub(super) snapshots: u8,
     /// Whether this process has erased the session.
-    pub(super) erased: bool,
+    pub(super) is_erased: bool,
 }
 
 impl JournalHead {
     /// Returns the head of a session that this process has erased. Its journal accepts no batches.
     pub(in super::super) fn of_erased() -> Self {
         Self {
-            erased: true,
+            is_erased: true,
             ..Self::default()
         }
     }

@@ -1,8 +1,8 @@
 //! The partitions of live and of marked sessions: a shard's sessions of one hour.
 //!
-//! An owner reads a shard from its **mark** on: the hour up to which the shard has nothing left. The
-//! mark is an hour that both the process's and the database's clock have left long ago, and a row
-//! that is written for a session created so long ago goes into the bucket [`OLD`], which the mark
+//! An owner reads a shard from its **watermark** on: the hour up to which the shard has nothing left. The
+//! watermark is an hour that both the process's and the database's clock have left long ago, and a row
+//! that is written for a session created so long ago goes into the bucket [`OLD`], which the watermark
 //! does not hide. So the clocks of two nodes may differ by hours, and no row is missed.
 
 #[cfg(test)]
@@ -26,9 +26,9 @@ const FIRST_HOUR: i64 = 100_000;
 /// The age of a session, in milliseconds, from which its rows go into [`OLD`]. Most sessions end
 /// before.
 const OLD_AFTER_MS: i64 = 14 * HOUR_MS;
-/// The time that must pass after the end of an hour before a mark passes it, milliseconds. The
+/// The time that must pass after the end of an hour before a watermark passes it, milliseconds. The
 /// difference from [`OLD_AFTER_MS`] allows clocks that differ.
-const MARK_AFTER_MS: i64 = 18 * HOUR_MS;
+const WATERMARK_AFTER_MS: i64 = 18 * HOUR_MS;
 /// The time that must pass after the end of an hour before a read that found it empty is
 /// remembered, milliseconds.
 const CLOSED_AFTER_MS: i64 = HOUR_MS;
@@ -64,10 +64,10 @@ impl WorkTable {
         }
     }
 
-    fn mark(self, shard: Shard) -> SlotOwner {
+    fn watermark(self, shard: Shard) -> SlotOwner {
         match self {
-            Self::Live => SlotOwner::LiveMark(shard),
-            Self::ToScore => SlotOwner::ToScoreMark(shard),
+            Self::Live => SlotOwner::LiveWatermark(shard),
+            Self::ToScore => SlotOwner::ToScoreWatermark(shard),
         }
     }
 }
@@ -224,9 +224,12 @@ impl Inner {
             limit,
             now,
         };
-        let marks = self.shard_marks(table, of).await?;
-        let first_mark = marks.values().min().copied().unwrap_or(0);
-        let from = after.map_or(0, hour_of).max(first_mark).max(FIRST_HOUR);
+        let watermarks = self.shard_watermarks(table, of).await?;
+        let first_watermark = watermarks.values().min().copied().unwrap_or(0);
+        let from = after
+            .map_or(0, hour_of)
+            .max(first_watermark)
+            .max(FIRST_HOUR);
         let (early, hours) = futures_util::future::try_join(
             self.slots(
                 table.buckets(),
@@ -239,12 +242,12 @@ impl Inner {
         .await?;
         let early = early
             .into_iter()
-            .filter(|&bucket| end_ms(bucket) > first_mark.saturating_mul(HOUR_MS));
+            .filter(|&bucket| end_ms(bucket) > first_watermark.saturating_mul(HOUR_MS));
         let early: Vec<_> = early.collect();
-        // Without buckets before it, a new mark would save nothing.
+        // Without buckets before it, a new watermark would save nothing.
         let has_days = early.iter().any(|&bucket| bucket != OLD);
         let passed = match hours.first() {
-            _ if has_days => first_mark,
+            _ if has_days => first_watermark,
             Some(&hour) => hour,
             None => i64::MAX,
         };
@@ -253,7 +256,7 @@ impl Inner {
         let mut first_nonempty: BTreeMap<u8, i64> = BTreeMap::new();
         for bucket in early {
             found.join(
-                self.read_bucket(query, bucket, &marks, &mut first_nonempty)
+                self.read_bucket(query, bucket, &watermarks, &mut first_nonempty)
                     .await?,
             );
         }
@@ -271,14 +274,14 @@ impl Inner {
                 break;
             }
             let some = self
-                .read_bucket(query, hour, &marks, &mut first_nonempty)
+                .read_bucket(query, hour, &watermarks, &mut first_nonempty)
                 .await?;
             found_in_hours += some.entries.len();
             is_cut = some.cut.is_some();
             found.join(some);
         }
         if after.is_none() {
-            self.advance_marks(query, &marks, &first_nonempty, passed)
+            self.advance_watermarks(query, &watermarks, &first_nonempty, passed)
                 .await?;
         }
         Ok(found.in_order(limit))
@@ -289,7 +292,7 @@ impl Inner {
         &self,
         query: BucketQuery,
         bucket: i64,
-        marks: &BTreeMap<u8, i64>,
+        watermarks: &BTreeMap<u8, i64>,
         first_nonempty: &mut BTreeMap<u8, i64>,
     ) -> StoreResult<EntryPage> {
         let BucketQuery {
@@ -308,15 +311,15 @@ impl Inner {
                 uptime_ms - read.at_ms < empty_ttl_ms && generation(shard) == Some(read.generation)
             })
         };
-        if marks.keys().all(|&shard| is_empty(shard)) {
+        if watermarks.keys().all(|&shard| is_empty(shard)) {
             return Ok(EntryPage::default());
         }
         let slots = self.slots(owner, 0, i64::from(u8::MAX), Direction::Ascending);
         let shards = slots.await?.into_iter();
         let shards = shards.filter_map(|shard| u8::try_from(shard).ok());
         let shards = shards.filter(|&shard| {
-            let mark = marks.get(&shard);
-            mark.is_some_and(|mark| end_ms(bucket) > mark.saturating_mul(HOUR_MS))
+            let watermark = watermarks.get(&shard);
+            watermark.is_some_and(|watermark| end_ms(bucket) > watermark.saturating_mul(HOUR_MS))
                 && !is_empty(shard)
         });
         let shards: Vec<u8> = shards.collect();
@@ -385,41 +388,47 @@ impl Inner {
             .collect()
     }
 
-    /// Returns the mark of each of these shards.
-    async fn shard_marks(&self, table: WorkTable, of: ShardSet) -> StoreResult<BTreeMap<u8, i64>> {
+    /// Returns the watermark of each of these shards.
+    async fn shard_watermarks(
+        &self,
+        table: WorkTable,
+        of: ShardSet,
+    ) -> StoreResult<BTreeMap<u8, i64>> {
         let reading = of.iter().map(|shard| async move {
             let entry = (table, shard.0);
-            if let Some(mark) = self.caches.shard_marks.get(&entry) {
-                return Ok((shard.0, mark));
+            if let Some(watermark) = self.caches.shard_watermarks.get(&entry) {
+                return Ok((shard.0, watermark));
             }
-            let mark = self.last_slot(table.mark(shard)).await?.unwrap_or(0);
-            self.caches.shard_marks.put(entry, mark);
-            Ok((shard.0, mark))
+            let watermark = self.last_slot(table.watermark(shard)).await?.unwrap_or(0);
+            self.caches.shard_watermarks.put(entry, watermark);
+            Ok((shard.0, watermark))
         });
         let reading: Vec<_> = reading.collect();
-        let marks = stream::iter(reading).buffer_unordered(AT_ONCE);
-        marks.try_collect().await
+        let watermarks = stream::iter(reading).buffer_unordered(AT_ONCE);
+        watermarks.try_collect().await
     }
 
-    /// Moves marks of this process's own shards past hours in which nothing is left. `passed` is the
-    /// first listed hour: below it a new mark would save nothing.
-    async fn advance_marks(
+    /// Moves watermarks of this process's own shards past hours in which nothing is left. `passed` is the
+    /// first listed hour: below it a new watermark would save nothing.
+    async fn advance_watermarks(
         &self,
         query: BucketQuery,
-        marks: &BTreeMap<u8, i64>,
+        watermarks: &BTreeMap<u8, i64>,
         first_nonempty: &BTreeMap<u8, i64>,
         passed: i64,
     ) -> StoreResult<()> {
-        let latest = slot_of(query.now.plus_ms(-MARK_AFTER_MS), HOUR_MS);
-        for (&shard, &mark) in marks {
-            let mark_to = first_nonempty
+        let latest = slot_of(query.now.plus_ms(-WATERMARK_AFTER_MS), HOUR_MS);
+        for (&shard, &watermark) in watermarks {
+            let watermark_to = first_nonempty
                 .get(&shard)
                 .map_or(latest, |&hour| hour.min(latest));
             let is_own = self.ownership.generation(Shard(shard)).is_some();
-            if mark_to > mark.max(passed) && is_own {
-                let owner = query.table.mark(Shard(shard));
-                self.list_slots(&[(owner, mark_to)]).await?;
-                self.caches.shard_marks.put((query.table, shard), mark_to);
+            if watermark_to > watermark.max(passed) && is_own {
+                let owner = query.table.watermark(Shard(shard));
+                self.list_slots(&[(owner, watermark_to)]).await?;
+                self.caches
+                    .shard_watermarks
+                    .put((query.table, shard), watermark_to);
             }
         }
         Ok(())

@@ -27,11 +27,11 @@ const MAGIC: [u8; 4] = *b"PLAK";
 
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-fn slot(log: u64) -> [u8; SLOT_BYTES] {
+fn slot(group_number: u64) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];
     let (head, checksum) = slot.split_at_mut(12);
     head[..4].copy_from_slice(&MAGIC);
-    head[4..].copy_from_slice(&log.to_be_bytes());
+    head[4..].copy_from_slice(&group_number.to_be_bytes());
     checksum.copy_from_slice(&crc32fast::hash(head).to_be_bytes());
     slot
 }
@@ -44,8 +44,8 @@ fn read_slot(file: &File, place: u64) -> io::Result<Option<u64>> {
     }
     let mut number = [0; 8];
     number.copy_from_slice(&bytes[4..12]);
-    let log = u64::from_be_bytes(number);
-    Ok((slot(log) == bytes).then_some(log))
+    let group_number = u64::from_be_bytes(number);
+    Ok((slot(group_number) == bytes).then_some(group_number))
 }
 
 /// The open file.
@@ -57,10 +57,10 @@ pub(crate) struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Creates the file durably with `log`, or replaces it. The file appears under its name
+    /// Creates the file durably with this number, or replaces it. The file appears under its name
     /// together with its content, so a process that is killed meanwhile leaves the previous file,
     /// or no file.
-    pub(crate) fn create(folder: &Path, log: u64) -> io::Result<Self> {
+    pub(crate) fn create(folder: &Path, group_number: u64) -> io::Result<Self> {
         let unfinished = folder.join(format!("{NAME}.new"));
         let file = OpenOptions::new()
             .read(true)
@@ -69,12 +69,12 @@ impl Acknowledged {
             .truncate(true)
             .open(&unfinished)?;
         for place in 0..2 {
-            file.write_all_at(&slot(log), place * SLOT_DISTANCE)?;
+            file.write_all_at(&slot(group_number), place * SLOT_DISTANCE)?;
         }
         file.sync_all()?;
         std::fs::rename(&unfinished, folder.join(NAME))?;
         sync_folder(folder)?;
-        Ok(Self::of(file, log, 0))
+        Ok(Self::of(file, group_number, 0))
     }
 
     /// Opens the file of a store. `None`: it exists, but neither slot can be read.
@@ -86,16 +86,16 @@ impl Acknowledged {
         let slots = [read_slot(&file, 0)?, read_slot(&file, 1)?];
         let notes = u64::from(slots[0] >= slots[1]);
         let newest = slots.into_iter().max().flatten();
-        Ok(newest.map(|log| Self::of(file, log, notes)))
+        Ok(newest.map(|group_number| Self::of(file, group_number, notes)))
     }
 
     /// Creates the state of an opened file. The next slot to write is `notes` modulo two.
-    fn of(file: File, log: u64, notes: u64) -> Self {
+    fn of(file: File, group_number: u64, notes: u64) -> Self {
         Self {
             file,
-            noted: AtomicU64::new(log),
+            noted: AtomicU64::new(group_number),
             notes: AtomicU64::new(notes),
-            synced: Mutex::new(log),
+            synced: Mutex::new(group_number),
         }
     }
 
@@ -105,11 +105,11 @@ impl Acknowledged {
     }
 
     /// Writes a higher number. Only one thread may call it at a time.
-    pub(crate) fn note(&self, log: u64) -> io::Result<()> {
+    pub(crate) fn note(&self, group_number: u64) -> io::Result<()> {
         let slot_index = self.notes.fetch_add(1, Ordering::Relaxed) % 2;
         self.file
-            .write_all_at(&slot(log), slot_index * SLOT_DISTANCE)?;
-        self.noted.store(log, Ordering::Release);
+            .write_all_at(&slot(group_number), slot_index * SLOT_DISTANCE)?;
+        self.noted.store(group_number, Ordering::Release);
         Ok(())
     }
 
@@ -173,8 +173,8 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("acknowledged-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let file = Acknowledged::create(&folder, 0).unwrap();
-        for log in [1, 3, 5, 7] {
-            file.note(log).unwrap();
+        for group_number in [1, 3, 5, 7] {
+            file.note(group_number).unwrap();
         }
         file.sync().unwrap();
         let open = || Acknowledged::open(&folder).unwrap();

@@ -105,8 +105,8 @@ impl Engine for Damaged {
         self.0.apply(writes, durability)
     }
 
-    fn acknowledge(&self, log: u64) -> Result<(), EngineError> {
-        self.0.acknowledge(log)
+    fn acknowledge(&self, group_number: u64) -> Result<(), EngineError> {
+        self.0.acknowledge(group_number)
     }
 
     fn rotate(&self) -> Result<(), EngineError> {

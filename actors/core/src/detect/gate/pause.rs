@@ -48,7 +48,7 @@ pub(super) struct Pause {
     pub(super) is_arrived: bool,
     /// Whether a door's pressure leap occurred during the pause.
     pub(super) has_swing_within: bool,
-    /// The seconds of walking before the pause, as far as they count.
+    /// The seconds of walking before the pause, at most 60.
     pub(super) came_sec: u8,
     /// Whether the way on led to stairs or a ride.
     pub(super) leads_to_climb: bool,

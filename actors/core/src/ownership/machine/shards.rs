@@ -34,7 +34,7 @@ impl OwnershipMachine {
                 effects.push(Effect::Drop(shard, generation));
             }
             slot.hold = Hold::None;
-            slot.asked_at = None;
+            slot.read_requested_at = None;
         }
     }
 
@@ -42,10 +42,10 @@ impl OwnershipMachine {
     pub(super) fn retry_doubt_reads(&mut self, now: MonotonicMs, effects: &mut Vec<Effect>) {
         for (shard, slot) in shards().zip(&mut self.slots) {
             if slot
-                .asked_at
+                .read_requested_at
                 .is_some_and(|at| now.since_ms(at) >= DOUBT_RETRY_MS)
             {
-                slot.asked_at = Some(now);
+                slot.read_requested_at = Some(now);
                 effects.push(Effect::ReadOwner(shard));
             }
         }
@@ -57,15 +57,15 @@ impl OwnershipMachine {
         let Some(me) = self.member().cloned().filter(|_| self.may_act(now)) else {
             return;
         };
-        if !self.owners_known {
+        if !self.are_owners_known {
             return;
         }
-        if self.leaving {
+        if self.is_leaving {
             self.plan_leaving(&me, effects);
             return;
         }
-        let (up, settled) = (self.members.up(now), self.members.settled(now));
-        self.placement.update(&self.node, up, settled);
+        let (up, established) = (self.members.up(now), self.members.established(now));
+        self.placement.update(&self.node, up, established);
         let mut claims = self.count(|hold| matches!(hold, Hold::Claiming(_) | Hold::InDoubt(_)));
         let mut drains = self.count(|hold| matches!(hold, Hold::Draining(_) | Hold::Releasing(_)));
         for shard in shards() {
@@ -144,7 +144,7 @@ impl OwnershipMachine {
     }
 
     pub(super) fn on_owners(&mut self, rows: Vec<OwnerRow>, effects: &mut Vec<Effect>) {
-        self.owners_known |= self.member().is_some();
+        self.are_owners_known |= self.member().is_some();
         for slot in &mut self.slots {
             slot.known.get_or_insert((0, None));
         }
@@ -164,7 +164,7 @@ impl OwnershipMachine {
                 effects.push(Effect::Drop(shard, held));
             }
             slot.hold = Hold::None;
-            slot.asked_at = None;
+            slot.read_requested_at = None;
         }
     }
 
@@ -182,7 +182,7 @@ impl OwnershipMachine {
             return;
         };
         let Some(slot) = self.slot(shard) else { return };
-        if slot.asked_at.take().is_none() {
+        if slot.read_requested_at.take().is_none() {
             return;
         }
         let is_mine = slot.holder() == Some(&me);
@@ -230,12 +230,12 @@ impl OwnershipMachine {
             Outcome::Refused => {
                 slot.hold = Hold::None;
                 slot.known = None;
-                slot.asked_at = Some(now);
+                slot.read_requested_at = Some(now);
                 effects.push(Effect::ReadOwner(shard));
             }
             Outcome::Unknown => {
                 slot.hold = Hold::InDoubt(from);
-                slot.asked_at = Some(now);
+                slot.read_requested_at = Some(now);
                 effects.push(Effect::ReadOwner(shard));
             }
         }
@@ -272,7 +272,7 @@ impl OwnershipMachine {
             slot.hold = Hold::None;
             slot.known = Some((generation, None));
         } else {
-            slot.asked_at = Some(now);
+            slot.read_requested_at = Some(now);
             effects.push(Effect::ReadOwner(shard));
         }
     }

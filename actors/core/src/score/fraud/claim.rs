@@ -59,7 +59,7 @@ fn far_proof_signal(ctx: &ScoringContext<'_>) -> Option<Signal> {
         source: DropOffSource::Pod,
         stay: None,
         estimate: estimate_at(ctx, at_ms),
-        on_foot: false,
+        is_on_foot: false,
         claimed_ms: None,
     };
     far_signal(ctx, claimed).filter(|signal| signal.name == NEVER_NEAR)

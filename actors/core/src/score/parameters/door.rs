@@ -108,7 +108,7 @@ crate::parameters::table! {
 
     /// Parameters of `score/climb/lost.rs`.
     pub(crate) mod lost {
-        /// The length of the parts that are looked at: a flight and its landing.
+        /// The length of the parts that are examined: a flight and its landing.
         BLOCK_MS: u32 = 10_000;
         /// The time around an instant from which its level is taken.
         EDGE_MS: u32 = 2_000;
@@ -191,7 +191,7 @@ crate::parameters::table! {
         /// The greatest mean height of a flight, metres: building codes require a landing after 3.7
         /// m at most.
         FLIGHT_M_MAX: f32 = 4.2;
-        /// The time before and after a climb that is looked at too: its ends are known to a second.
+        /// The time before and after a climb that is examined too: its ends are known to a second.
         MARGIN_MS: u32 = 1_000;
         /// The median of the absolute value of a normal variable, in standard deviations
         /// (textbook).
@@ -457,7 +457,7 @@ crate::parameters::table! {
         COARSE_M_MAX: f64 = 60.0;
         /// The longest time between two fixes that are joined by a line, in milliseconds.
         FIX_GAP_MS: u32 = 15_000;
-        /// The number of knots that are looked at for each shift in time.
+        /// The number of knots that are examined for each shift in time.
         PROBES: usize = 16;
         /// The least number of displacements between them.
         PROBES_MIN: usize = 8;

@@ -29,7 +29,7 @@ pub(super) fn not_carried(ctx: &ScoringContext<'_>, places: &Places) -> Option<(
         distance_m <= FENCE_M + sigma_m
     };
     // A phone that was at the door on foot was carried; the halt was in traffic.
-    let at_door = places.drop_off.filter(|drop_off| drop_off.on_foot);
+    let at_door = places.drop_off.filter(|drop_off| drop_off.is_on_foot);
     if at_door
         .and_then(|drop_off| drop_off.estimate)
         .is_some_and(is_near)

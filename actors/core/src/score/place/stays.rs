@@ -92,7 +92,7 @@ pub(crate) fn find(ctx: &ScoringContext<'_>) -> Vec<Stay> {
 }
 
 /// Adds a stay that only the height shows, if no stop was detected at that time, and a short rest
-/// where the courier turned round upstairs, if he stayed nowhere else there.
+/// where the courier turned round upstairs, if the courier stayed nowhere else there.
 fn add_upstairs(ctx: &ScoringContext<'_>, stays: &mut Vec<Stay>) {
     for &foot in &ctx.foot_periods {
         let is_there = |stay: &Stay| {
@@ -111,10 +111,10 @@ fn add_upstairs(ctx: &ScoringContext<'_>, stays: &mut Vec<Stay>) {
         .iter()
         .filter_map(|&foot| super::upstairs::time_on_farthest_floor(ctx, foot))
     {
-        let is_seen = stays
+        let is_covered = stays
             .iter()
             .any(|stay| overlap_ms((stay.from_ms, stay.to_ms), (from_ms, to_ms)) > 0);
-        if !is_seen {
+        if !is_covered {
             stays.push(Stay {
                 is_by_height: true,
                 ..stay(ctx, from_ms, to_ms)

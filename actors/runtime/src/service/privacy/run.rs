@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use porchlight_core::audit::{Action, Actor, ActorKind, Line};
 use porchlight_core::privacy::{Mark, Outcome, PrivacyRequest, Step};
 use porchlight_core::retention::RetentionBounds;
+use porchlight_observe::chain;
 use porchlight_ports::{Document, StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{
@@ -87,7 +88,7 @@ impl Service {
                 self.start_open_requests().await
             };
             if let Err(error) = seen.await {
-                tracing::warn!(%error, "the privacy requests cannot be read");
+                tracing::warn!(error = chain(&error), "the privacy requests cannot be read");
             }
             let woken = self.privacy.wake.notified();
             // A request that arrived during the scan has left a permit behind.
@@ -137,7 +138,10 @@ impl Service {
                 generation,
             };
             while let Err(error) = requests.perform(hash, &key).await {
-                tracing::warn!(%error, "a step of a privacy request will be retried");
+                tracing::warn!(
+                    error = chain(&error),
+                    "a step of a privacy request will be retried"
+                );
                 if service.is_draining() || requests.is_lost() {
                     break;
                 }
@@ -209,11 +213,19 @@ impl<'s> OwnedRequests<'s> {
             };
             next.record(outcome, service.now());
             if next.is_over() && next.request_type == RequestType::Erasure {
-                let sign = service.privacy_settings().sign;
-                next.receipt = sign.and_then(|sign| sign(&next));
+                next.receipt = self.signed_receipt(&next);
             }
             self.requests().replace(&stored, &next).await?;
         }
+    }
+
+    /// Returns the receipt of a completed erasure, which completes without one if it cannot be signed.
+    fn signed_receipt(&self, request: &PrivacyRequest) -> Option<String> {
+        let sign = self.service.privacy_settings().sign?;
+        sign(request).unwrap_or_else(|error| {
+            tracing::error!(organization = %self.tenant.organization_id, error = chain(&*error), "the receipt of an erasure cannot be signed");
+            None
+        })
     }
 
     async fn wait_until(&self, at: TimestampMs) {

@@ -42,8 +42,8 @@ fn a_mark_never_passes_an_hour_into_which_rows_are_still_written() {
         let bucket = bucket_of(id, written_at);
         assert_ne!(bucket, OLD);
         let ahead = written_at.plus_ms(3 * HOUR_MS);
-        let mark = slot_of(ahead.plus_ms(-MARK_AFTER_MS), HOUR_MS);
-        assert!(end_ms(bucket) > mark * HOUR_MS, "{minutes}");
+        let watermark = slot_of(ahead.plus_ms(-WATERMARK_AFTER_MS), HOUR_MS);
+        assert!(end_ms(bucket) > watermark * HOUR_MS, "{minutes}");
     }
 }
 
