@@ -338,7 +338,7 @@ pub fn delivery_not_found() -> Problem {
 /// Returns 404, or 409 for a delivery that is restricted or cannot be retried.
 pub fn check_retry(outcome: RetryOutcome) -> Result<(), Problem> {
     match outcome {
-        RetryOutcome::Asked => Ok(()),
+        RetryOutcome::Requested => Ok(()),
         RetryOutcome::Unknown => Err(delivery_not_found()),
         RetryOutcome::Restricted => Err(restricted()),
         RetryOutcome::Refused => Err(Problem::new(

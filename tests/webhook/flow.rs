@@ -176,7 +176,7 @@ fn after_six_attempts_a_message_is_failed_and_retryable() {
                 .request_retry(world.tenant, id, world.clock.now())
                 .await
                 .unwrap();
-            assert_eq!(asked, RetryOutcome::Asked);
+            assert_eq!(asked, RetryOutcome::Requested);
             for _ in 0..200 {
                 world.webhooks.wake(world.tenant);
                 tokio::time::sleep(Duration::from_millis(20)).await;

@@ -291,7 +291,7 @@ pub struct DeliveryDetail {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryOutcome {
     /// The message will be retried.
-    Asked,
+    Requested,
     /// The delivery does not exist.
     Unknown,
     /// The delivery is superseded or cancelled, or there is no endpoint.

@@ -345,7 +345,7 @@ impl Inner {
         match current {
             Some(endpoint_id) if row.may_be_retried(current) => {
                 self.queue_retry(tenant, endpoint_id, &row, at).await?;
-                Ok(RetryOutcome::Asked)
+                Ok(RetryOutcome::Requested)
             }
             _ => Ok(RetryOutcome::Refused),
         }

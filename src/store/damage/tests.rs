@@ -288,7 +288,7 @@ async fn queue_in_all_indexes(store: &MemoryStore, endpoint_id: EndpointId) {
         let committed = store.commit(tenant(1), endpoint_id, lane, change).await;
         assert_eq!(committed.unwrap(), [after]);
         let asked = store.request_retry(tenant(1), before.id, T0).await;
-        assert_eq!(asked.unwrap(), porchlight_ports::RetryOutcome::Asked);
+        assert_eq!(asked.unwrap(), porchlight_ports::RetryOutcome::Requested);
     }
 }
 

@@ -217,7 +217,7 @@ pub fn request_retry(
     match current {
         Some(endpoint_id) if row.may_be_retried(current) => {
             queue_retry(txn, endpoint_id, &row, at)?;
-            Ok(RetryOutcome::Asked)
+            Ok(RetryOutcome::Requested)
         }
         _ => Ok(RetryOutcome::Refused),
     }

@@ -154,7 +154,7 @@ impl TenantWebhooks<'_> {
         }
         let now = self.webhooks.now();
         let outcome = self.outbox().request_retry(self.tenant, id, now).await?;
-        if outcome == RetryOutcome::Asked {
+        if outcome == RetryOutcome::Requested {
             self.webhooks.wake(self.tenant);
         }
         Ok(outcome)
