@@ -343,7 +343,7 @@ pub fn check_retry(outcome: RetryOutcome) -> Result<(), Problem> {
         RetryOutcome::Restricted => Err(restricted()),
         RetryOutcome::Refused => Err(Problem::new(
             Code::NotRetryable,
-            "The delivery was superseded or cancelled, or no webhook is registered.",
+            "The delivery was superseded or cancelled, its payload is lost, or no webhook is registered.",
         )),
     }
 }
