@@ -338,12 +338,12 @@ pub fn delivery_not_found() -> Problem {
 /// Returns 404, or 409 for a delivery that is restricted or cannot be retried.
 pub fn check_retry(outcome: RetryOutcome) -> Result<(), Problem> {
     match outcome {
-        RetryOutcome::Asked => Ok(()),
+        RetryOutcome::Requested => Ok(()),
         RetryOutcome::Unknown => Err(delivery_not_found()),
         RetryOutcome::Restricted => Err(restricted()),
         RetryOutcome::Refused => Err(Problem::new(
             Code::NotRetryable,
-            "The delivery was superseded or cancelled, or no webhook is registered.",
+            "The delivery was superseded or cancelled, its payload is lost, or no webhook is registered.",
         )),
     }
 }

@@ -2,6 +2,7 @@
 
 mod bounded;
 mod costs;
+mod damage;
 mod doubts;
 mod marks;
 mod nodes;
