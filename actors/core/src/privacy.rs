@@ -8,11 +8,13 @@
 mod data_keys;
 mod mark;
 mod purges;
+mod recent_changes;
 mod request;
 mod step;
 
 pub use data_keys::DataKeys;
 pub use mark::{Mark, RunningErasure, SessionAccess};
 pub use purges::Purges;
+pub use recent_changes::{Change, RecentChanges, Seen};
 pub use request::{Begin, NotPending, PrivacyRequest, RecordedSubject, Stage};
 pub use step::{Outcome, Step};

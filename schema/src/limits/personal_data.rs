@@ -48,6 +48,9 @@ pub const PRIVACY_SETTLE_ALONE_MS: i64 = 500;
 pub const PRIVACY_SETTLE_SHARED_MS: i64 = 10_000;
 /// Maximum number of privacy requests that one node performs at the same time.
 pub const PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 4;
+/// The number of changes of marks that are listed for other nodes, of 25 bytes each. A node that has
+/// missed more than half as many reads all marks.
+pub const PRIVACY_CHANGES_KEPT: usize = 128;
 /// Maximum number of privacy requests read per query when all of a tenant are examined, of at most
 /// about 64 KiB each.
 pub const PRIVACY_REQUESTS_SCANNED_MAX: usize = 100;
