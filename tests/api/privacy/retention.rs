@@ -152,6 +152,19 @@ async fn a_held_session_keeps_everything_until_the_hold_is_released() {
     server.stop().await;
 }
 
+#[actix::test]
+async fn a_sweep_keeps_a_session_that_another_node_holds_since_just_now() {
+    // This server reads marks only when it needs them.
+    let server = Server::with(config()).await;
+    let session = server.scored_session().await;
+    choose(&server, json!({ "telemetryDays": 1, "insightDays": 9 })).await;
+    server.clock.advance_min(30 * DAY_MIN);
+    hold::hold_unseen(&server, &session.id).await;
+    assert_eq!(sweep(&server).await, Swept::default());
+    assert_eq!(read(&server, &session.id).await, 200);
+    server.stop().await;
+}
+
 /// Returns the number of lines of the audit log, and checks its chain.
 async fn audit_lines(server: &Server) -> usize {
     let log = server.service.audit().unwrap();
