@@ -50,6 +50,7 @@ statements! {
     idempotency_after: Scan = "SELECT token(tenant, key), tenant, key, data FROM idempotency WHERE token(tenant, key) > ? LIMIT ?";
     idempotency_delete: Lwt = "DELETE FROM idempotency WHERE tenant = ? AND key = ? IF data = ?";
     review_put: Write = "INSERT INTO reviews (session, data) VALUES (?, ?) USING TTL ?";
+    review_time: Read = "SELECT WRITETIME(data) FROM reviews WHERE session = ?";
     review_get: Read = "SELECT data FROM reviews WHERE session = ?";
     pod_put: Write = "INSERT INTO pods (session, received_at, hash, data) VALUES (?, ?, ?, ?) USING TTL ?";
     pod_get: Read = "SELECT data FROM pods WHERE session = ? LIMIT 1";
@@ -86,6 +87,7 @@ statements! {
     learned_put: Write = "INSERT INTO learned (key, data) VALUES (?, ?)";
     trace_put: Write = "INSERT INTO learned (key, data) VALUES (?, ?) USING TTL ?";
     learned_get: Read = "SELECT data FROM learned WHERE key = ?";
+    learned_get_time: Read = "SELECT data, WRITETIME(data) FROM learned WHERE key = ?";
     learned_get_all: Read = "SELECT key, data FROM learned WHERE key IN ?";
 
     // Lists.
