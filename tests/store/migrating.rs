@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use porchlight_core::webhook::{AttemptDetails, AttemptResult, Change, State, Update};
 use porchlight_ports::{
-    Collection, DocumentKind, Documents, Insights, Journal, Keys, Note, Organization, Outbox,
-    PodRow, Recorders, Sessions,
+    Clock, Collection, DocumentKind, Documents, Insights, Journal, Keys, Note, Organization,
+    Outbox, PodRow, Recorders, Sessions,
 };
 use porchlight_schema::ids::{EndpointId, KeyId, RecorderId, SessionId, ShardSet};
 use porchlight_schema::key::{KeyKind, KeyRecord, Role as KeyRole};
@@ -135,11 +135,12 @@ async fn everything_moves_once_and_the_sessions_continue() {
     let to = CqlStore::open(options, Role::Command, Arc::new(SystemClock))
         .await
         .unwrap();
-    let recorder = RecorderId::new(T0, u128::from(fresh()));
-    let created = from.create_recorder(recorder, b"first".to_vec()).await;
+    let now = SystemClock.now();
+    let recorder = RecorderId::new(now, u128::from(fresh()));
+    let created = from.create_recorder(recorder, b"first".to_vec(), T0).await;
     created.unwrap();
-    let changed = from.change_recorder(recorder, 1, b"changed".to_vec()).await;
-    assert!(changed.unwrap());
+    let changed = from.change_recorder(recorder, 1, b"changed".to_vec(), T0);
+    assert!(changed.await.unwrap());
     assert!(from.put_review(ids[3], review()).await.unwrap());
     for kind in [DocumentKind::PrivacyMark, DocumentKind::ErasureLog] {
         let (collection, data) = (Collection::of_service(kind), Some(b"document".to_vec()));

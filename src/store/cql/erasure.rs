@@ -18,20 +18,21 @@ use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::limits::PRIVACY_SETTLE_SHARED_MS;
 use porchlight_schema::message::Message;
 use porchlight_schema::session::{SessionStart, Tenant};
+use porchlight_schema::time::TimestampMs;
 
-use super::db::{Lwt, decode, id_bytes};
 use super::connect::next_timestamp_us;
+use super::db::{Lwt, decode, id_bytes};
 use super::journal::JournalHead;
 use super::live_sessions::all_buckets;
 use super::sessions::IdempotencyRecord;
 use super::slots::{AT_ONCE, tenant_key};
 use super::{CqlStore, Inner};
 
-/// A row of `recorders`: id, version, data.
 /// The distance of the time of a write that removes facts about a place ahead of the clock, in microseconds. It is the
 /// longest time that a score takes from its read of the row to its insight, and as much again for clocks that
 /// differ. Until then, scores add nothing to the place.
 const FORGOTTEN_AHEAD_US: i64 = 2 * PRIVACY_SETTLE_SHARED_MS * 1_000;
+/// A row of `recorders`: id, version, data.
 type StoredRecorder = (Vec<u8>, Option<i64>, Option<Vec<u8>>);
 /// A row of `idempotency`: token, tenant, key, data.
 type StoredIdempotencyKey = (i64, Vec<u8>, Vec<u8>, Vec<u8>);
@@ -118,12 +119,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Deletes the tenant's idempotency keys whose session no longer exists, among the next `limit`
-    /// keys of all tenants: the table has no index by tenant. `after` is the token of the last
-    /// examined partition.
+    /// Deletes the tenant's idempotency keys that were stored up to `until` and whose session no longer
+    /// exists, among the next `limit` keys of all tenants: the table has no index by tenant. `after`
+    /// is the token of the last examined partition.
     async fn erase_idempotency_keys(
         self: Arc<Self>,
         tenant: Tenant,
+        until: TimestampMs,
         after: Option<Vec<u8>>,
         limit: usize,
     ) -> StoreResult<Removed<Vec<u8>>> {
@@ -143,7 +145,8 @@ impl Inner {
                 continue;
             }
             let there: IdempotencyRecord = decode("idempotency", &data)?;
-            if self.record(there.record.start.session_id).await?.is_some() {
+            let start = &there.record.start;
+            if start.created_at > until || self.record(start.session_id).await?.is_some() {
                 continue;
             }
             let values = (tenant.as_slice(), key.as_slice(), data.as_slice());
@@ -277,22 +280,41 @@ impl Inner {
         Ok(true)
     }
 
-    /// The table's key has no order that a page could continue in, and recorders expire, so that one read returns all.
-    async fn recorders(&self) -> StoreResult<Vec<(RecorderId, RecorderRow)>> {
-        let statement = &self.db.statements.recorders_get;
-        let rows: Vec<StoredRecorder> = self.db.rows(statement, (), usize::MAX).await?;
-        let mut recorders = Vec::new();
+    /// Returns a page of recorders in the order of the tokens of their partitions.
+    async fn recorders(
+        &self,
+        after: Option<RecorderId>,
+        limit: usize,
+    ) -> StoreResult<RecorderPage> {
+        let statements = &self.db.statements;
+        let rows_max = i32::try_from(limit).unwrap_or(i32::MAX);
+        let rows: Vec<StoredRecorder> = match after {
+            Some(after) => {
+                let after = after.to_bytes();
+                let values = (after.as_slice(), rows_max);
+                let statement = &statements.recorders_after;
+                self.db.rows(statement, values, limit).await?
+            }
+            None => {
+                let statement = &statements.recorders_first;
+                self.db.rows(statement, (rows_max,), limit).await?
+            }
+        };
+        let has_more = rows.len() >= limit;
+        let (mut recorders, mut last) = (Vec::new(), None);
         for (id, version, data) in rows {
+            let id = RecorderId::from_bytes(id_bytes("recorders", &id)?);
+            last = Some(id);
+            // The row's key may live longer than its cells.
             if let (Some(version), Some(data)) = (version, data) {
                 let row = RecorderRow {
                     version: version.unsigned_abs(),
                     data: decode("recorders", &data)?,
                 };
-                recorders.push((RecorderId::from_bytes(id_bytes("recorders", &id)?), row));
+                recorders.push((id, row));
             }
         }
-        recorders.sort_by_key(|(id, _)| *id);
-        Ok(recorders)
+        Ok((recorders, last.filter(|_| has_more)))
     }
 }
 
@@ -338,24 +360,20 @@ impl Erasure for CqlStore {
     async fn recorders(
         &self,
         after: Option<RecorderId>,
-        _limit: usize,
+        limit: usize,
     ) -> StoreResult<RecorderPage> {
-        let all = self
-            .run_without_deadline(|inner| async move { inner.recorders().await })
-            .await?;
-        let later = all
-            .into_iter()
-            .filter(|(id, _)| after.is_none_or(|after| *id > after));
-        Ok((later.collect(), None))
+        self.run_without_deadline(|inner| async move { inner.recorders(after, limit).await })
+            .await
     }
 
     async fn erase_idempotency_keys(
         &self,
         tenant: Tenant,
+        until: TimestampMs,
         after: Option<Vec<u8>>,
         limit: usize,
     ) -> StoreResult<Removed<Vec<u8>>> {
-        self.run_without_deadline(|inner| inner.erase_idempotency_keys(tenant, after, limit))
+        self.run_without_deadline(|inner| inner.erase_idempotency_keys(tenant, until, after, limit))
             .await
     }
 

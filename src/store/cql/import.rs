@@ -9,6 +9,7 @@ use porchlight_ports::{
     DeliveryRow, Endpoint, JournalEntry, Note, Outbox, PodRow, RecorderRow, StoreError,
     StoreResult, StoredInsight,
 };
+use porchlight_schema::limits::RECORDER_STARTED_AT_BACK_MS_MAX;
 use porchlight_schema::ids::{EndpointId, RecorderId, SessionId};
 use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::{SessionEnd, SessionStart};
@@ -171,13 +172,15 @@ impl CqlStore {
         self.inner.put_idempotency(hash, record).await.map(drop)
     }
 
-    /// Imports a recorder. An existing one is from an earlier run, or has changed since.
+    /// Imports a recorder unless it exists. The expiry is part of data that only the service reads, so the
+    /// row lives as long as a recorder may until the next push writes it again.
     ///
     /// # Errors
     ///
     /// Returns an error if the store cannot be written.
     pub async fn import_recorder(&self, id: RecorderId, row: RecorderRow) -> StoreResult<()> {
-        self.run_without_deadline(|inner| async move { inner.import_recorder(id, &row).await })
+        let latest = id.made_at().plus_ms(RECORDER_STARTED_AT_BACK_MS_MAX);
+        self.run_without_deadline(|inner| async move { inner.put_recorder(id, &row, latest).await })
             .await
     }
 

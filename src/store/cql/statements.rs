@@ -173,7 +173,8 @@ statements! {
     learned_by_get: Scan = "SELECT key FROM learned_by_session WHERE session = ?";
     learned_by_delete: Write = "DELETE FROM learned_by_session WHERE session = ?";
     reviews_delete: Write = "DELETE FROM reviews WHERE session = ?";
-    recorders_get: Scan = "SELECT recorder, version, data FROM recorders";
+    recorders_first: Scan = "SELECT recorder, version, data FROM recorders LIMIT ?";
+    recorders_after: Scan = "SELECT recorder, version, data FROM recorders WHERE token(recorder) > token(?) LIMIT ?";
 
     // Renewal. A copy has the columns of the row's insert in their order; a copy of a row that may
     // change has the time of its write after them.
