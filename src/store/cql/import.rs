@@ -6,11 +6,10 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::retention::is_of_one_session;
 use porchlight_core::webhook::{AttemptResult, Index, ManualRetry, State as MessageState};
 use porchlight_ports::{
-    DeliveryRow, Endpoint, JournalEntry, Note, Outbox, PodRow, RecorderRow, StoreError,
-    StoreResult, StoredInsight,
+    DeliveryRow, Endpoint, JournalEntry, Note, PodRow, RecorderRow, StoreResult, StoredInsight,
 };
-use porchlight_schema::limits::RECORDER_STARTED_AT_BACK_MS_MAX;
 use porchlight_schema::ids::{EndpointId, RecorderId, SessionId};
+use porchlight_schema::limits::RECORDER_STARTED_AT_BACK_MS_MAX;
 use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::{SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
@@ -84,25 +83,6 @@ impl CqlStore {
     pub async fn import_session(&self, session: ImportedSession) -> StoreResult<()> {
         self.run_without_deadline(|inner| async move { inner.import(&session).await })
             .await
-    }
-
-    /// Imports an endpoint. An existing one must be equal.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the store cannot be written, or the tenant has another endpoint.
-    pub async fn import_endpoint(&self, endpoint: Endpoint) -> StoreResult<()> {
-        let tenant = endpoint.tenant;
-        if self.create_endpoint(endpoint.clone()).await? {
-            return Ok(());
-        }
-        let there = self.endpoint(tenant).await?;
-        if there.is_some_and(|there| there.id == endpoint.id) {
-            return Ok(());
-        }
-        Err(StoreError::Corrupt(
-            "a tenant has another webhook in the cluster already".to_owned(),
-        ))
     }
 
     /// Imports which learned rows a session wrote.

@@ -199,6 +199,7 @@ statements! {
     document_make: Lwt = "INSERT INTO documents (collection, key, data) VALUES (?, ?, ?) IF NOT EXISTS";
     document_change: Lwt = "UPDATE documents SET data = ? WHERE collection = ? AND key = ? IF data = ?";
     document_delete: Lwt = "DELETE FROM documents WHERE collection = ? AND key = ? IF data = ?";
+    documents_all: Scan = "SELECT collection, key, data FROM documents";
     documents_after: Scan = "SELECT key, data FROM documents WHERE collection = ? AND key > ?";
 
     // Members and owners.
