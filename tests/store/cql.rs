@@ -7,6 +7,7 @@ mod doubts;
 mod marks;
 mod nodes;
 mod privacy;
+mod recorders;
 mod renewal;
 mod shards;
 

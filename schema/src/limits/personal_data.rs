@@ -26,6 +26,15 @@ pub const AUDIT_PART_GROUPS: u64 = 256;
 pub const AUDIT_QUEUE_LINES_MAX: usize = 4_096;
 /// The time for which the audit log gathers lines before it commits them.
 pub const AUDIT_GATHER_MS: u64 = 200;
+/// Maximum number of these lines that belong to one tenant, including those that are being committed.
+pub const AUDIT_TENANT_LINES_MAX: usize = 1_024;
+/// Maximum number of tenants whose lines a node commits at the same time.
+pub const AUDIT_COMMITS_AT_ONCE_MAX: usize = 8;
+/// The first pause before a node tries again to append to an audit log, milliseconds. Each further one is twice
+/// as long, up to [`AUDIT_RETRY_MS_MAX`].
+pub const AUDIT_RETRY_FIRST_MS: u64 = 20;
+/// The longest pause before a node tries again to append to an audit log, milliseconds.
+pub const AUDIT_RETRY_MS_MAX: u64 = 500;
 /// The maximum time that a request waits for room in the audit log before it is refused.
 pub const AUDIT_ROOM_MS_MAX: u64 = 5_000;
 /// The interval at which a node tries again to append to an audit log with an unreadable row.

@@ -90,7 +90,8 @@ impl Service {
         let id = RecorderId::new(order.created_at, random);
         let state = RecorderState::default();
         let data = encode(&order, &state)?;
-        self.store().create_recorder(id, data).await?;
+        let expires_at = order.expires_at;
+        self.store().create_recorder(id, data, expires_at).await?;
         Ok(Recorder {
             id,
             order,
@@ -136,8 +137,9 @@ impl Service {
                     .mark_created(opening.ordinal, session_id, started_at_ms);
             }
             let data = encode(&recorder.order, &recorder.state)?;
-            let store = self.store();
-            if store.change_recorder(id, recorder.version, data).await? {
+            let (version, expires_at) = (recorder.version, recorder.order.expires_at);
+            let changing = self.store().change_recorder(id, version, data, expires_at);
+            if changing.await? {
                 return self.execute(&recorder.state, plan).await;
             }
         }

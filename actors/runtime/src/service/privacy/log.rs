@@ -133,11 +133,13 @@ pub async fn apply_erasures(store: &dyn Store, entries: &[LoggedErasure]) -> Sto
             .filter(|entry| entry.tenant == tenant)
             .collect();
         erased += apply_to_sessions(store, tenant, &of_tenant).await?;
-        for entry in of_tenant {
+        for entry in &of_tenant {
             let is_covered = |subjects: &[_]| subjects.iter().any(|one| entry.subject.is_of(one));
             erase::recorders(store, tenant, entry.until, is_covered).await?;
         }
-        erase::idempotency_keys(store, tenant).await?;
+        if let Some(until) = of_tenant.iter().map(|entry| entry.until).max() {
+            erase::idempotency_keys(store, tenant, until).await?;
+        }
     }
     if !entries.is_empty() {
         store.purge().await?;

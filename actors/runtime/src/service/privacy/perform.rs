@@ -181,7 +181,8 @@ impl<'s> OwnedRequest<'s> {
                 })
             }
             Step::IdempotencyKeys => {
-                let keys = erase::idempotency_keys(store, tenant).await?;
+                let until = request.began_at.unwrap_or(request.received_at);
+                let keys = erase::idempotency_keys(store, tenant, until).await?;
                 Outcome::Removed(Counts {
                     keys,
                     ..Counts::default()
