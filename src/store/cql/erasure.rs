@@ -21,7 +21,7 @@ use super::db::{Lwt, decode, id_bytes};
 use super::journal::JournalHead;
 use super::live_sessions::all_buckets;
 use super::sessions::IdempotencyRecord;
-use super::slots::tenant_key;
+use super::slots::{DeliveryList, tenant_key};
 use super::{CqlStore, Inner};
 
 /// A row of `recorders`: id, version, data.
@@ -154,7 +154,7 @@ impl Inner {
         self.caches.bodies.remove(&body_key);
         let statements = &self.db.statements;
         let (tenant, id) = (tenant_key(message.tenant), message.id.to_bytes());
-        let keys = self.delivery_keys(message.tenant, message.id, false);
+        let keys = self.delivery_keys(message.tenant, message.id, DeliveryList::All);
         for key in keys.await? {
             let listed = (tenant.as_slice(), key, id.as_slice());
             self.db.erase(&statements.delivery_delete, listed).await?;
