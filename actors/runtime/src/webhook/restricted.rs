@@ -146,8 +146,10 @@ impl Inner {
 
     /// Returns the mode in which the machine works on an endpoint.
     pub(super) fn mode_of(&self, endpoint: &Endpoint) -> Mode {
+        if self.is_ending(endpoint.tenant) {
+            return Mode::Stopped;
+        }
         match endpoint.paused_since() {
-            _ if self.is_ending(endpoint.tenant) => Mode::Stopped,
             Some(paused_at) => Mode::Paused(paused_at),
             None => Mode::Sending,
         }
