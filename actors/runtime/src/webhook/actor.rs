@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use porchlight_core::webhook::{
-    Change, Effect, EndpointMachine, Input, Lane, ManualRetry, Mode, Policy, Queued,
+    Change, Effect, EndpointMachine, Input, Lane, ListingRequest, ManualRetry, Mode, Policy, Queued,
 };
 use porchlight_observe::webhook::{StoreCall, WebhookMetrics};
 use porchlight_observe::{ActorKind, MessageKind, Metrics, Outcome, StopReason};
@@ -211,12 +211,7 @@ impl WebhookActor {
             self.idle_since = None;
         }
         match effect {
-            Effect::Load {
-                ready,
-                due,
-                held,
-                manual,
-            } => self.load(ready, due, held, manual),
+            Effect::List(request) => self.list(request),
             Effect::Read(lane, manual) => self.read(lane, manual),
             Effect::Send(message, attempt) => self.send(message, attempt),
             Effect::Commit(lane, change) => self.commit(lane, change),
@@ -250,30 +245,24 @@ impl WebhookActor {
         Some((loaded.machine.generation(), loaded.signer.endpoint.id))
     }
 
-    fn load(
-        &mut self,
-        ready: Option<(TimestampMs, usize)>,
-        due: Option<(TimestampMs, usize)>,
-        held: Option<(TimestampMs, usize)>,
-        manual: usize,
-    ) {
+    fn list(&mut self, request: ListingRequest) {
         let Some((generation, endpoint_id)) = self.endpoint_in_generation() else {
             return;
         };
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
-        let loading = async move {
+        let reading = async move {
             let endpoint = read_endpoint(&inner, tenant).await;
             WebhookMetrics::get().on_store_call(StoreCall::Listing);
-            let listing = inner.shown_listing(tenant, endpoint_id, ready, due, held, manual);
+            let listing = inner.shown_listing(tenant, endpoint_id, request);
             (endpoint, listing.await)
         };
         let then = move |actor: &mut Self, ctx: &mut _, (endpoint, listing)| {
             if actor.take_endpoint(ctx, endpoint) {
                 let listing = actor.ok(listing, "listing an outbox");
-                actor.feed(ctx, Some(generation), Input::Loaded(listing));
+                actor.feed(ctx, Some(generation), Input::Listed(listing));
             }
         };
-        self.operations.begin(loading, then);
+        self.operations.begin(reading, then);
     }
 
     fn read(&mut self, lane: SessionId, manual: Option<ManualRetry>) {
