@@ -4,6 +4,8 @@
 mod arbiters;
 mod logging;
 mod temporary;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -12,6 +14,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use futures_util::future::join_all;
 use porchlight_actors::registry::DEFER_FROM_BATCHES_PER_SEC;
 use porchlight_actors::scoring::ScoringPool;
 use porchlight_actors::service::{Parts, Ports, PrivacySettings, Service};
@@ -206,7 +209,7 @@ impl App {
 
     /// Refuses new work, finishes requests in flight, lets every session save its state, and closes
     /// the store. Connected clients are answered until then, because closing an idle connection may
-    /// race with a request.
+    /// race with a request. Each step has a limit, and the tests of this module add them up.
     async fn drain(mut self) -> anyhow::Result<()> {
         let grace_ends = Instant::now() + self.drain_grace;
         if let Some(node) = &mut self.node {
@@ -229,9 +232,8 @@ impl App {
             Some(_) => sleep_until(grace_ends).await,
             None => self.connections.wait_until_none_open(grace_ends).await,
         }
-        for server in &self.servers {
-            server.stop(true).await;
-        }
+        let stopping = self.servers.iter().map(|server| server.stop(true));
+        join_all(stopping).await;
         if let Some(audit) = self.service.audit()
             && !audit.flush().await
         {

@@ -190,11 +190,13 @@ ALERTS = [
     ),
     dict(
         name="PorchlightMailboxesWait",
-        expr="histogram_quantile(0.99, sum by (job, instance, actor, le) (rate(porchlight_actor_mailbox_wait_seconds_bucket[5m]))) > 1",
+        # The time of a session in the queue of scores is recorded as its time in a mailbox, and PorchlightScoringBehind reports
+        # such a backlog.
+        expr='histogram_quantile(0.99, sum by (job, instance, actor, le) (rate(porchlight_actor_mailbox_wait_seconds_bucket{actor!="scoring"}[5m]))) > 1',
         wait="10m",
         severity="ticket",
         summary="Messages wait too long in mailboxes.",
-        description="One message in a hundred waits longer than a second for its actor: events are detected late.",
+        description="One message in a hundred waits longer than a second for its actor: events are detected late, or webhooks are sent late.",
         runbook="mailboxes-wait",
         dashboard="porchlight-actors",
         fires=[
@@ -211,7 +213,13 @@ ALERTS = [
             [
                 series("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="session", le="1"'),
                 series("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="session", le="+Inf"'),
-            ]
+            ],
+            # A backlog of scores.
+            [
+                series("porchlight_actor_mailbox_wait_seconds_bucket", "0x40", 'actor="scoring", le="1"'),
+                series("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="scoring", le="2.5"'),
+                series("porchlight_actor_mailbox_wait_seconds_bucket", "0+60x40", 'actor="scoring", le="+Inf"'),
+            ],
         ],
     ),
     dict(

@@ -288,6 +288,8 @@ pub const RECORDER_EXPIRES_SEC_MIN: u32 = 60;
 pub const RECORDER_EXPIRES_SEC_MAX: u32 = 2_592_000;
 /// Default lifetime of a recorder's link, in seconds (contract 12).
 pub const RECORDER_EXPIRES_SEC_DEFAULT: u32 = 86_400;
+/// The time for which an expired recorder is kept, so that it can still be shown, in milliseconds.
+pub const RECORDER_KEPT_BEYOND_MS: i64 = 24 * 3_600 * 1_000;
 /// Maximum age of the start of a recorder's session: a phone may have kept its recordings for as
 /// long as a link works.
 pub const RECORDER_STARTED_AT_BACK_MS_MAX: i64 = RECORDER_EXPIRES_SEC_MAX as i64 * 1_000;

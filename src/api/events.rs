@@ -6,7 +6,8 @@
 //! same sequence is computed from stored data. A client is therefore described by its
 //! `Last-Event-ID` alone: it gets the following messages on any node, after any restart. If batches
 //! came too late to be detected live, a client without a `Last-Event-ID` gets the timeline that was
-//! computed from all batches instead, which is the insight's.
+//! computed from all batches instead, which is the insight's. Its messages are numbered after those
+//! of the detected timeline ([`FeedChanges::after`]).
 //!
 //! A client that already received the end is answered with 204, which makes an `EventSource` stop
 //! reconnecting.
@@ -153,21 +154,11 @@ struct Ended {
 }
 
 impl Ended {
-    /// A client that has received nothing gets the timeline of the insight. A client that goes on gets the events as
-    /// they were detected, because the numbers that it knows are theirs.
     fn of(changes: FeedChanges, last_sent: u32) -> Self {
-        let recomputed = changes.recomputed.as_ref().map_or(0, Vec::len);
-        let count = changes.detected.len().max(recomputed);
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        let all = match changes.recomputed {
-            Some(recomputed) if last_sent == 0 => recomputed,
-            _ => changes.detected,
-        };
-        let remaining = all
-            .into_iter()
-            .filter(|change| change.number >= last_sent)
-            .collect();
-        Self { count, remaining }
+        Self {
+            count: changes.count(),
+            remaining: changes.after(last_sent).into(),
+        }
     }
 
     fn insight_id(&self) -> u32 {

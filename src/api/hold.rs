@@ -2,8 +2,11 @@
 //! retention and erasure.
 
 use actix_web::{HttpResponse, Resource, web};
+use porchlight_actors::service::HoldOutcome;
 use porchlight_http::problem::Problem;
-use porchlight_http::request_context::{self, RequestContext, session_not_found};
+use porchlight_http::request_context::{
+    self, RequestContext, privacy_limit_reached, session_not_found,
+};
 use porchlight_http::route::{get, resource};
 use porchlight_observe::http::Route;
 use serde::Serialize;
@@ -55,8 +58,10 @@ async fn set(call: RequestContext, held: bool) -> Result<HttpResponse, Problem> 
     call.reject_parameters()?;
     call.check_may_change(&row)?;
     let privacy = call.state.service.privacy(tenant);
-    if !privacy.set_hold(&row.start, held).await? {
-        return Err(session_not_found());
+    match privacy.set_hold(&row.start, held).await? {
+        HoldOutcome::Done => {}
+        HoldOutcome::Erased => return Err(session_not_found()),
+        HoldOutcome::NoRoom => return Err(privacy_limit_reached()),
     }
     request_context::json(HttpResponse::Ok(), &HoldView { held })
 }

@@ -13,7 +13,7 @@ use porchlight_http::body::Limits;
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::{Code, Problem};
 use porchlight_http::query::{Query, cursor_bytes, cursor_of};
-use porchlight_http::request_context::{self, RequestContext};
+use porchlight_http::request_context::{self, RequestContext, privacy_limit_reached};
 use porchlight_http::route::{get, resource};
 use porchlight_observe::http::Route;
 use porchlight_schema::ids::SessionId;
@@ -117,6 +117,7 @@ async fn submit(mut call: RequestContext) -> Result<HttpResponse, Problem> {
             Code::RequestIdReused,
             "Another privacy request has this requestId.",
         )),
+        Submitted::NoRoom => Err(privacy_limit_reached()),
         Submitted::Held => Err(Problem::new(
             Code::LegalHold,
             "A legal hold protects a session of the subject.",

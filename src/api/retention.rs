@@ -78,11 +78,7 @@ async fn choose(mut call: RequestContext) -> Result<HttpResponse, Problem> {
     let mut faults = Faults::default();
     let [telemetry, messages, insight] = DataClass::ALL.map(DataClass::field);
     root.only(&[telemetry, messages, insight, AUDIT_FIELD], &mut faults);
-    let mut days = |field: &str| {
-        let detail = "must be a whole number of days";
-        let read = |value: &Value| value.as_u64().and_then(|days| u32::try_from(days).ok());
-        root.read(field, detail, &mut faults, read)
-    };
+    let mut days = |field: &str| root.whole(field, 0..=u32::MAX, &mut faults);
     let policy = RetentionPolicy {
         telemetry_days: days(telemetry),
         messages_days: days(messages),

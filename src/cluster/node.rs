@@ -16,7 +16,7 @@ use crate::config::Cluster;
 
 /// The maximum time for announcing a released shard; after that, the other nodes find it at their
 /// next read.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// This process as a node of a cluster.
 pub struct Node {

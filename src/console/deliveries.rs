@@ -67,11 +67,8 @@ async fn list(request: SignedInRequest) -> Result<HttpResponse, Problem> {
             Err(fault) => (notice(Notice::Bad, fault)),
         }
     };
-    Ok(guard::ok(frame.page(
-        Section::Deliveries,
-        "Webhook deliveries",
-        body,
-    )))
+    let page = frame.page(Section::Deliveries, "Webhook deliveries", body);
+    Ok(guard::form_page(rows.is_err(), page))
 }
 
 /// Renders one tab per state.

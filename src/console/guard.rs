@@ -142,6 +142,16 @@ pub(super) fn ok(page: maud::Markup) -> HttpResponse {
     html(StatusCode::OK, page)
 }
 
+/// Returns the page of a form: with status 422 if the texts that the visitor entered are refused,
+/// otherwise with 200.
+pub(super) fn form_page(is_refused: bool, page: maud::Markup) -> HttpResponse {
+    let status = match is_refused {
+        true => StatusCode::UNPROCESSABLE_ENTITY,
+        false => StatusCode::OK,
+    };
+    html(status, page)
+}
+
 /// Redirects the browser to another page, which it then loads with GET. Used after an action, so
 /// that a reload repeats nothing.
 pub(super) fn redirect(address: &str) -> HttpResponse {

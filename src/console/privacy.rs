@@ -12,6 +12,7 @@ use porchlight_actors::service::Submitted;
 use porchlight_core::privacy::PrivacyRequest;
 use porchlight_http::audit;
 use porchlight_http::problem::{Code, Problem};
+use porchlight_http::request_context::privacy_limit_reached;
 
 use super::guard;
 use super::route::{ROOT, action, page};
@@ -62,6 +63,7 @@ async fn create(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
             Code::RequestIdReused,
             "Another privacy request has this id. Go back and choose another one.",
         )),
+        Submitted::NoRoom => Err(privacy_limit_reached()),
         Submitted::Held => Err(Problem::new(
             Code::LegalHold,
             "A legal hold protects a session of the subject. Release the hold on the session's page first.",

@@ -129,18 +129,12 @@ async fn form_page(request: SignedInRequest) -> Result<HttpResponse, Problem> {
         .text("revoked", 1)
         .is_some();
     let message = revoked.then_some("The link is revoked. Phones that still use it are refused.");
-    Ok(render(
-        &request,
-        message.map(|message| (Notice::Good, message)),
-        &Entered::default(),
-    ))
+    let message = message.map(|message| (Notice::Good, message));
+    let page = render(&request, message, &Entered::default());
+    Ok(guard::form_page(false, page))
 }
 
-fn render(
-    request: &SignedInRequest,
-    message: Option<(Notice, &str)>,
-    entered: &Entered,
-) -> HttpResponse {
+fn render(request: &SignedInRequest, message: Option<(Notice, &str)>, entered: &Entered) -> Markup {
     let frame = request.frame();
     let body = html! {
         header.title { h1 { "Try it with a phone" } }
@@ -150,7 +144,7 @@ fn render(
         @if frame.may_change() { (create_form(&frame, entered)) }
         @else { p.faint { "Your key can only read. Ask a person whose key has the role admin for a link." } }
     };
-    guard::ok(frame.page(Section::Recorders, "Try it with a phone", body))
+    frame.page(Section::Recorders, "Try it with a phone", body)
 }
 
 fn create_form(frame: &Frame<'_>, entered: &Entered) -> Markup {
@@ -191,7 +185,10 @@ async fn create(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
     let entered = Entered::of(&request.form().await?);
     let order = match entered.order(&request) {
         Ok(order) => order,
-        Err(message) => return Ok(render(&request, Some((Notice::Bad, &message)), &entered)),
+        Err(message) => {
+            let page = render(&request, Some((Notice::Bad, &message)), &entered);
+            return Ok(guard::form_page(true, page));
+        }
     };
     let recorder = request.state.service.create_recorder(order).await?;
     audit::created(&request.http, recorder.id);

@@ -153,7 +153,8 @@ async fn list(request: SignedInRequest) -> Result<HttpResponse, Problem> {
             Err(fault) => (notice(Notice::Bad, fault)),
         }
     };
-    Ok(guard::ok(frame.page(Section::Sessions, "Sessions", body)))
+    let page = frame.page(Section::Sessions, "Sessions", body);
+    Ok(guard::form_page(rows.is_err(), page))
 }
 
 /// Reads the sessions of one page. With a reason code, it selects those whose insight has that

@@ -115,9 +115,14 @@ async fn show(request: SignedInRequest) -> Result<HttpResponse, Problem> {
     answer(&request, feedback).await
 }
 
-/// Returns the explanation of a refused action; an internal fault stays an error.
-fn refused(error: ConfigureError) -> Result<String, Problem> {
-    Ok(match error {
+/// Renders the page with the explanation of a refused action, under the status of the API. `typed` is
+/// the rejected input of the URL form. An internal fault stays an error.
+async fn refuse(
+    request: &SignedInRequest,
+    error: ConfigureError,
+    typed: Option<String>,
+) -> Result<HttpResponse, Problem> {
+    let words: String = match &error {
         ConfigureError::Url(refused) => format!("The URL was not accepted: {refused}."),
         ConfigureError::Exists => "A webhook already exists.".into(),
         ConfigureError::None => "The webhook was deleted.".into(),
@@ -125,17 +130,24 @@ fn refused(error: ConfigureError) -> Result<String, Problem> {
             "The previous secret is still valid. End the overlap first.".into()
         }
         ConfigureError::NoOverlap => "The previous secret has already expired.".into(),
-        ConfigureError::KeyReused | ConfigureError::TooManyRemembered => {
-            return Err(error.into());
-        }
         ConfigureError::Busy => {
             "Your organization has too many URL checks in progress. Try again.".into()
         }
         ConfigureError::Contended => {
             "The webhook was changed by someone else. Reload and try again.".into()
         }
-        other @ (ConfigureError::Store(_) | ConfigureError::Seal) => return Err(other.into()),
-    })
+        ConfigureError::KeyReused
+        | ConfigureError::TooManyRemembered
+        | ConfigureError::Store(_)
+        | ConfigureError::Seal => return Err(error.into()),
+    };
+    let feedback = Feedback {
+        typed,
+        ..Feedback::notice(Notice::Bad, words)
+    };
+    let mut page = answer(request, feedback).await?;
+    *page.status_mut() = Problem::from(error).code().status();
+    Ok(page)
 }
 
 fn done(word: &str) -> HttpResponse {
@@ -145,21 +157,17 @@ fn done(word: &str) -> HttpResponse {
 async fn register(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
     let form = request.form().await?;
     let url = form.get("url").trim().to_owned();
-    let feedback = match request
-        .webhooks()?
-        .register(request.tenant(), &url, None)
-        .await
-    {
-        Ok(created) => Feedback {
-            secret: Some((created.secret.to_string(), None)),
-            ..Feedback::notice(Notice::Good, "The webhook is registered.")
-        },
-        Err(error) => Feedback {
-            typed: Some(url),
-            ..Feedback::notice(Notice::Bad, refused(error)?)
-        },
-    };
-    answer(&request, feedback).await
+    let webhooks = request.webhooks()?;
+    match webhooks.register(request.tenant(), &url, None).await {
+        Ok(created) => {
+            let feedback = Feedback {
+                secret: Some((created.secret.to_string(), None)),
+                ..Feedback::notice(Notice::Good, "The webhook is registered.")
+            };
+            answer(&request, feedback).await
+        }
+        Err(error) => refuse(&request, error, Some(url)).await,
+    }
 }
 
 async fn change(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
@@ -171,13 +179,7 @@ async fn change(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
         .await
     {
         Ok(_) => Ok(done("changed")),
-        Err(error) => {
-            let feedback = Feedback {
-                typed: Some(url),
-                ..Feedback::notice(Notice::Bad, refused(error)?)
-            };
-            answer(&request, feedback).await
-        }
+        Err(error) => refuse(&request, error, Some(url)).await,
     }
 }
 
@@ -197,7 +199,7 @@ async fn enable(mut request: SignedInRequest, enabled: bool) -> Result<HttpRespo
         .await
     {
         Ok(_) => Ok(done(if enabled { "resumed" } else { "paused" })),
-        Err(error) => answer(&request, Feedback::notice(Notice::Bad, refused(error)?)).await,
+        Err(error) => refuse(&request, error, None).await,
     }
 }
 
@@ -208,25 +210,24 @@ async fn rotate(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
         .parse()
         .unwrap_or(SECRET_OVERLAP_SEC_DEFAULT);
     let overlap_sec = overlap_sec.min(SECRET_OVERLAP_SEC_MAX);
-    let feedback = match request
-        .webhooks()?
-        .rotate(request.tenant(), overlap_sec, None)
-        .await
-    {
-        Ok(created) => Feedback {
-            secret: Some((created.secret.to_string(), created.previous_expires_at)),
-            ..Feedback::notice(Notice::Good, "The webhook has a new secret.")
-        },
-        Err(error) => Feedback::notice(Notice::Bad, refused(error)?),
-    };
-    answer(&request, feedback).await
+    let webhooks = request.webhooks()?;
+    match webhooks.rotate(request.tenant(), overlap_sec, None).await {
+        Ok(created) => {
+            let feedback = Feedback {
+                secret: Some((created.secret.to_string(), created.previous_expires_at)),
+                ..Feedback::notice(Notice::Good, "The webhook has a new secret.")
+            };
+            answer(&request, feedback).await
+        }
+        Err(error) => refuse(&request, error, None).await,
+    }
 }
 
 async fn end_overlap(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
     request.form().await?;
     match request.webhooks()?.end_overlap(request.tenant()).await {
         Ok(()) => Ok(done("ended")),
-        Err(error) => answer(&request, Feedback::notice(Notice::Bad, refused(error)?)).await,
+        Err(error) => refuse(&request, error, None).await,
     }
 }
 
@@ -234,7 +235,7 @@ async fn delete(mut request: SignedInRequest) -> Result<HttpResponse, Problem> {
     request.form().await?;
     match request.webhooks()?.remove(request.tenant()).await {
         Ok(()) => Ok(done("deleted")),
-        Err(error) => answer(&request, Feedback::notice(Notice::Bad, refused(error)?)).await,
+        Err(error) => refuse(&request, error, None).await,
     }
 }
 

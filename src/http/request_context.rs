@@ -16,6 +16,7 @@ use porchlight_observe::shares::Share;
 use porchlight_ports::{RetryOutcome, SessionRow};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::Score;
+use porchlight_schema::limits::{PRIVACY_MARKS_MAX, PRIVACY_OPEN_REQUESTS_MAX};
 use porchlight_schema::session::Tenant;
 use serde::Serialize;
 
@@ -316,6 +317,15 @@ pub fn session_not_found() -> Problem {
     Problem::new(Code::SessionNotFound, "The session does not exist.")
 }
 
+/// Returns the problem for a privacy request or a legal hold beyond what an organization may have.
+#[must_use]
+pub fn privacy_limit_reached() -> Problem {
+    let detail = format!(
+        "At most {PRIVACY_OPEN_REQUESTS_MAX} privacy requests may be open, and at most {PRIVACY_MARKS_MAX} subjects restricted, suppressed or held."
+    );
+    Problem::new(Code::PrivacyLimit, detail)
+}
+
 /// Returns the problem for a session that a privacy request has frozen.
 #[must_use]
 pub fn restricted() -> Problem {
@@ -338,12 +348,12 @@ pub fn delivery_not_found() -> Problem {
 /// Returns 404, or 409 for a delivery that is restricted or cannot be retried.
 pub fn check_retry(outcome: RetryOutcome) -> Result<(), Problem> {
     match outcome {
-        RetryOutcome::Asked => Ok(()),
+        RetryOutcome::Requested => Ok(()),
         RetryOutcome::Unknown => Err(delivery_not_found()),
         RetryOutcome::Restricted => Err(restricted()),
         RetryOutcome::Refused => Err(Problem::new(
             Code::NotRetryable,
-            "The delivery was superseded or cancelled, or no webhook is registered.",
+            "The delivery was superseded or cancelled, its payload is lost, or no webhook is registered.",
         )),
     }
 }

@@ -223,6 +223,7 @@ fn verify(folder: &Path, group_number: u64) -> Result<(), BackupError> {
 mod tests {
     use porchlight_ports::{Erasure, Recorders};
     use porchlight_schema::ids::RecorderId;
+    use porchlight_schema::time::TimestampMs;
     use zeroize::Zeroizing;
 
     use super::*;
@@ -293,7 +294,7 @@ mod tests {
         let [kept, removed] = [1, 2].map(|number| RecorderId::from_bytes([number; 16]));
         for id in [kept, removed] {
             runtime
-                .block_on(store.create_recorder(id, b"courier".to_vec()))
+                .block_on(store.create_recorder(id, b"courier".to_vec(), TimestampMs(0)))
                 .unwrap();
         }
         let mut is_removed = false;

@@ -5,11 +5,13 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use porchlight_core::webhook::changes_without_body;
+use porchlight_core::webhook::{Update, changes_without_body};
+use porchlight_observe::webhook::WebhookMetrics;
 use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::CHECK_DAMAGED_ROWS_MAX;
 use porchlight_schema::privacy::hex;
+use porchlight_schema::session::Tenant;
 use serde::{Deserialize, Serialize};
 
 use super::damage::{readable, skipped};
@@ -17,7 +19,7 @@ use super::engine::{Engine, EngineError, KeyRange, Order, Space};
 use super::local::LocalStore;
 use super::quarantine::{self, QUARANTINE_FILE};
 use super::record;
-use super::tables::{endpoints, journal, kinds, messages, outbox, sessions};
+use super::tables::{endpoints, insights, journal, kinds, messages, outbox, sessions};
 use super::txn::Txn;
 
 /// The number of rows read from the engine per page.
@@ -214,7 +216,8 @@ impl<E: Engine> LocalStore<E> {
     }
 
     /// Quarantines the damaged rows of a report: appends each to `quarantined.tsv` in the folder of
-    /// the store, and then removes it from the store. A row that was replaced in the meantime stays.
+    /// the store, and then removes it from the store, or writes it again if other rows repeat it. A
+    /// row that was replaced in the meantime stays.
     ///
     /// # Errors
     ///
@@ -239,49 +242,81 @@ impl<E: Engine> LocalStore<E> {
             let removed = self
                 .committer
                 .write(move |txn| remove_if_damaged(txn, space, key));
-            report.quarantined += u64::from(removed.await?);
+            let Some(ended) = removed.await? else {
+                continue;
+            };
+            report.quarantined += 1;
+            for (tenant, update) in ended {
+                WebhookMetrics::get().on_update(tenant, &update);
+            }
         }
         Ok(())
     }
 }
 
-fn remove_if_damaged(txn: &mut Txn<'_>, space: Space, key: Vec<u8>) -> StoreResult<bool> {
+/// The changes of messages, each with the tenant of the message.
+type Changed = Vec<(Tenant, Update)>;
+
+/// Removes a row if it is damaged, or writes it again if other rows repeat it. Returns the changes of
+/// the messages that this ends, or `None` if the row is not damaged.
+fn remove_if_damaged(
+    txn: &mut Txn<'_>,
+    space: Space,
+    key: Vec<u8>,
+) -> StoreResult<Option<Changed>> {
     let is_damaged = match txn.as_read().get(space, &key) {
         Err(StoreError::Corrupt(_)) => true,
         Err(error) => return Err(error),
-        Ok(None) => return Ok(false),
+        Ok(None) => return Ok(None),
         Ok(Some(payload)) => kinds::verify(space, &key, &payload).is_err(),
     };
     if !is_damaged {
-        return Ok(false);
+        return Ok(None);
     }
-    if let (Space::State, Some((session_id, number))) = (space, messages::place_in(&key)) {
-        end_without_body(txn, session_id, number)?;
+    let mut changed = Changed::new();
+    match space {
+        Space::Journal => match kinds::session(&key) {
+            Some(session_id) => {
+                journal::remove_damaged(txn, session_id, key)?;
+                insights::mark_if_failed(txn, session_id)?;
+            }
+            None => txn.delete(space, key),
+        },
+        Space::State => {
+            if let Some((session_id, number)) = messages::place_in(&key) {
+                changed = end_without_body(txn, session_id, number)?;
+            }
+            match outbox::recovered(txn.as_read(), &key)? {
+                Some(payload) => txn.put(space, key, payload),
+                None => txn.delete(space, key),
+            }
+        }
     }
-    match (space, kinds::session(&key)) {
-        (Space::Journal, Some(session_id)) => journal::remove_damaged(txn, session_id, key)?,
-        _ => txn.delete(space, key),
-    }
-    Ok(true)
+    Ok(Some(changed))
 }
 
-/// Ends a waiting message whose damaged body is removed, with all rows that list it. If the message
-/// cannot be found, its endpoint's machine ends it when its turn comes.
-fn end_without_body(txn: &mut Txn<'_>, session_id: SessionId, number: u32) -> StoreResult<()> {
+/// Ends a waiting message whose damaged body is removed, with all rows that list it, and returns the
+/// changes. If the message cannot be found, its endpoint's machine ends it when its turn comes.
+fn end_without_body(txn: &mut Txn<'_>, session_id: SessionId, number: u32) -> StoreResult<Changed> {
     let start = sessions::start_of(txn.as_read(), session_id);
     let Some(start) = readable(start, session_id, "the session of a message")? else {
-        return Ok(());
+        return Ok(Changed::new());
     };
     let endpoint = endpoints::find(txn.as_read(), start.tenant);
     let Some(endpoint) = skipped(endpoint, "a webhook")? else {
-        return Ok(());
+        return Ok(Changed::new());
     };
     let waiting = outbox::waiting(txn.as_read(), endpoint.id, session_id)?;
     let message = waiting.iter().find(|message| message.number == number);
     let Some(change) = message.map(|message| changes_without_body(&waiting, *message, None)) else {
-        return Ok(());
+        return Ok(Changed::new());
     };
-    outbox::commit(txn, start.tenant, endpoint.id, session_id, change).map(drop)
+    let changed = change.updates.iter();
+    let changed = changed
+        .map(|update| (start.tenant, update.clone()))
+        .collect();
+    outbox::commit(txn, start.tenant, endpoint.id, session_id, change)?;
+    Ok(changed)
 }
 
 /// Appends a damaged row durably to the file: kind, id, space, key, value and reason, separated by

@@ -98,7 +98,7 @@ const PROCESSORS_PER_THREAD: usize = 4;
 const OPERATION_TIMEOUT: Duration = Duration::from_millis(4_500);
 /// The time for which a close waits for operations in flight: slightly longer than the longest
 /// statement.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(6);
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// The role in which a process opens the store.
 pub enum Role {

@@ -12,6 +12,9 @@ use porchlight_schema::time::TimestampMs;
 use super::engine::Order;
 use super::txn::{Read, Row, Scan};
 
+/// The name of an unreadable body of a message in the log.
+pub(crate) const BODY: &str = "the body of a message";
+
 /// Replaces an unreadable row of a session by `None`. Counts and logs it with the session's id.
 pub(crate) fn readable<T>(
     read: StoreResult<Option<T>>,
@@ -52,6 +55,17 @@ pub(crate) fn readable_rows(
     scan: &Scan,
     what: &'static str,
 ) -> StoreResult<Vec<Row>> {
+    recovered_rows(read, scan, what, |_key| Ok(None))
+}
+
+/// Reads rows like [`readable_rows`]. `recover` receives the key of each damaged row and returns its
+/// payload if other rows repeat it.
+pub(crate) fn recovered_rows(
+    read: &dyn Read,
+    scan: &Scan,
+    what: &'static str,
+    recover: impl Fn(&[u8]) -> StoreResult<Option<Vec<u8>>>,
+) -> StoreResult<Vec<Row>> {
     match read.rows(scan) {
         Err(StoreError::Corrupt(_)) => {}
         read => return read,
@@ -71,9 +85,14 @@ pub(crate) fn readable_rows(
             Order::Descending => keys.range.before(&last.key),
         };
         for Row { key, .. } in rows {
-            if let Some(payload) = skipped(read.get(scan.space, &key), what)? {
-                found.push(Row { key, payload });
-            }
+            let payload = match read.get(scan.space, &key) {
+                Err(StoreError::Corrupt(row)) => {
+                    report(what, &row);
+                    recover(&key)?
+                }
+                payload => payload?,
+            };
+            found.extend(payload.map(|payload| Row { key, payload }));
         }
     }
     Ok(found)

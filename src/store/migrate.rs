@@ -6,7 +6,8 @@ use std::sync::Arc;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::webhook::ManualRetry;
 use porchlight_ports::{
-    Collection, Erasure, Insights, Journal, Keys, Outbox, Sessions, StoreError, StoreResult,
+    Collection, Erasure, Insights, Journal, Keys, Outbox, Recorders, Sessions, StoreError,
+    StoreResult,
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::key::KeyRecord;
@@ -15,7 +16,7 @@ use serde::Serialize;
 
 use super::cql::{CqlStore, ImportedSession};
 use super::embedded::EmbeddedStore;
-use super::engine::KeyRange;
+use super::engine::{KeyRange, Space};
 use super::tables::{Key, idempotency, to_score};
 use super::txn::{Row, Scan};
 
@@ -69,6 +70,15 @@ pub enum MigrateError {
         /// The kind of data.
         what: &'static str,
     },
+    /// Data that belongs to no session differs from its original.
+    #[error(
+        "{what} in the cluster is not as in the embedded store: either the embedded store has changed since an earlier \
+         run of this command, or a server has been at work on the cluster. Use a new keyspace"
+    )]
+    CustomerDiffers {
+        /// The kind of data.
+        what: &'static str,
+    },
     /// The embedded store has rows of an unknown table.
     #[error(
         "the embedded store has rows that this version does not know (table {table:#04x}): use the version that wrote them"
@@ -99,8 +109,7 @@ pub async fn migrate(
     mut progress: impl FnMut(&Migrated),
 ) -> Result<Migrated, MigrateError> {
     check_tables(from).await?;
-    let mut done = import_customers(from, to).await?;
-    let mut after = None;
+    let (mut done, mut after) = (Migrated::default(), None);
     loop {
         let starts = starts_after(from, after).await?;
         let Some(last) = starts.last() else { break };
@@ -115,11 +124,14 @@ pub async fn migrate(
         done = moved.into_iter().fold(done, Migrated::plus);
         progress(&done);
     }
+    check_sessions(from, to).await?;
+    // Sessions that have ended do not change, but other data does. It comes last, so that a server may use the
+    // embedded store between a run that was interrupted and the next one.
+    let customers = import_customers(from, to).await?;
     import_requests(from, to).await?;
     import_recorders(from, to).await?;
     import_documents(from, to).await?;
-    check_sessions(from, to).await?;
-    Ok(done)
+    Ok(done.plus(customers))
 }
 
 /// The treatment of a table of the embedded store by a migration.
@@ -168,18 +180,39 @@ async fn check_tables(from: &EmbeddedStore) -> Result<(), MigrateError> {
     Ok(())
 }
 
-/// Imports the links by which apps on stock phones record deliveries.
+/// Returns an error if data that belongs to no session differs.
+fn same(is_same: bool, what: &'static str) -> Result<(), MigrateError> {
+    if is_same {
+        Ok(())
+    } else {
+        Err(MigrateError::CustomerDiffers { what })
+    }
+}
+
+/// Imports the links by which apps on stock phones record deliveries, and compares them.
 async fn import_recorders(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
     let mut after = None;
     loop {
         let (page, next) = from.recorders(after, PAGE_ROWS).await?;
         for (id, row) in page {
-            to.import_recorder(id, row).await?;
+            to.import_recorder(id, row.clone()).await?;
+            same(to.recorder(id).await? == Some(row), "a recorder")?;
         }
-        if next.is_none() {
-            return Ok(());
+        match next {
+            Some(next) => after = Some(next),
+            None => break,
         }
-        after = next;
+    }
+    let mut after = None;
+    loop {
+        let (page, next) = to.recorders(after, PAGE_ROWS).await?;
+        for (id, _) in page {
+            same(from.recorder(id).await?.is_some(), "a recorder")?;
+        }
+        match next {
+            Some(next) => after = Some(next),
+            None => return Ok(()),
+        }
     }
 }
 
@@ -206,23 +239,34 @@ fn hash_of(row: &Row) -> StoreResult<[u8; 32]> {
     hash.ok_or_else(|| StoreError::Corrupt("a key that is no hash".to_owned()))
 }
 
+/// Imports organizations, keys, webhooks and learned places, and compares all but the places, which sessions of other
+/// runs may have changed.
 async fn import_customers(from: &EmbeddedStore, to: &CqlStore) -> Result<Migrated, MigrateError> {
     let mut done = Migrated::default();
     for organization in from.organizations().await? {
-        to.organization(organization).await?;
+        let there = to.organization(organization.clone()).await?;
+        same(there == organization, "an organization")?;
         done.customers += 1;
     }
     for row in rows(from, vec![b'k']).await? {
         let record: KeyRecord = row.decode()?;
-        to.put_key(hash_of(&row)?, record.clone()).await?;
+        let hash = hash_of(&row)?;
+        to.put_key(hash, record.clone()).await?;
         if let Some(at) = record.revoked_at {
             to.revoke_key(record.id, at).await?;
         }
+        same(to.find_key(hash).await? == Some(record), "an API key")?;
         done.customers += 1;
     }
     for endpoint in from.endpoints().await? {
-        to.import_endpoint(endpoint).await?;
+        to.create_endpoint(endpoint.clone()).await?;
+        let there = to.endpoint(endpoint.tenant).await?;
+        same(there == Some(endpoint), "a webhook")?;
         done.customers += 1;
+    }
+    for there in to.endpoints().await? {
+        let here = from.endpoint(there.tenant).await?;
+        same(here.is_some(), "a webhook")?;
     }
     for row in rows(from, vec![b'w']).await? {
         to.import_learned(hash_of(&row)?, &row.payload).await?;
@@ -249,13 +293,19 @@ async fn import_requests(from: &EmbeddedStore, to: &CqlStore) -> Result<(), Migr
     Ok(())
 }
 
-/// Imports documents, such as the audit log.
+/// Imports documents, such as the audit log, and compares all documents of the cluster.
 async fn import_documents(from: &EmbeddedStore, to: &CqlStore) -> Result<(), MigrateError> {
     for row in rows(from, vec![b'#']).await? {
         let key = row.key.get(1..).unwrap_or_default();
         let (collection, key) = Collection::split_key(key)
             .ok_or_else(|| StoreError::Corrupt("a document of an unknown kind".to_owned()))?;
         to.import_document(collection, key, &row.payload).await?;
+    }
+    let mut documents = to.all_documents().await?;
+    while let Some((collection, key, data)) = documents.try_next().await? {
+        let key = Key::of(b'#').bytes(&collection).bytes(&key).build();
+        let here = from.read_rows(move |read| read.get(Space::State, &key));
+        same(here.await? == Some(data), "management data")?;
     }
     Ok(())
 }
@@ -353,8 +403,11 @@ async fn compare(
     let messages = from.messages(session_id).await?;
     same(messages == to.messages(session_id).await?, "a message")?;
     for message in &messages {
+        // Their status follows from these and from the webhook, which is imported and compared later.
         let there = to.delivery(message.tenant, message.id).await?;
+        let there = there.map(|detail| (detail.row, detail.attempts));
         let here = from.delivery(message.tenant, message.id).await?;
+        let here = here.map(|detail| (detail.row, detail.attempts));
         same(here == there, "the state of a message")?;
     }
     let mut done = Migrated {

@@ -11,7 +11,9 @@ use porchlight_http::audit::action_of;
 use porchlight_keys::CreateKeyRequest;
 use porchlight_observe::http::Route;
 use porchlight_ports::{Clock, Collection, DocumentKind, Documents, Keys};
-use porchlight_schema::session::Tenant;
+use porchlight_schema::ids::OrganizationId;
+use porchlight_schema::limits::AUDIT_QUEUE_LINES_MAX;
+use porchlight_schema::session::{Env, Tenant};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -375,5 +377,28 @@ async fn a_removed_line_is_found() {
         assert!(replace(None, data).await.unwrap());
         assert_eq!(broken().await, Vec::<String>::new());
     }
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_tenant_that_fills_its_share_of_the_queue_delays_no_other() {
+    let server = Server::start().await;
+    let log = server.service.audit().unwrap();
+    let [busy, other] = [1, 2].map(|number| Tenant {
+        organization_id: OrganizationId::new(server.clock.now(), number),
+        env: Env::Production,
+    });
+    let mut held = Vec::new();
+    while held.len() < AUDIT_QUEUE_LINES_MAX {
+        let reserving = tokio::time::timeout(Duration::from_millis(200), log.reserve(busy));
+        match reserving.await {
+            Ok(permit) => held.push(permit.unwrap()),
+            Err(_elapsed) => break,
+        }
+    }
+    assert!(log.reserve(other).await.is_ok(), "{} are held", held.len());
+    drop(held.pop());
+    assert!(log.reserve(busy).await.is_ok());
+    drop(held);
     server.stop().await;
 }

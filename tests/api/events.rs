@@ -186,9 +186,9 @@ async fn a_reconnecting_client_sees_the_same_as_a_connected_one() {
         .iter()
         .map(|message| message.event.as_str())
         .collect();
-    let (told, last) = names.split_at(stayed.len() - 2);
+    let (events, last) = names.split_at(stayed.len() - 2);
     assert!(
-        told.len() > 8 && told.iter().all(|name| *name == "event"),
+        events.len() > 8 && events.iter().all(|name| *name == "event"),
         "{names:?}"
     );
     assert_eq!(last, ["insight", "end"]);
@@ -202,11 +202,11 @@ async fn a_reconnecting_client_sees_the_same_as_a_connected_one() {
         (&json!(session.id), &json!("completed"))
     );
     // Each event is sent when it opens and when it closes, and together they are the insight's.
-    let mut last_told = BTreeMap::new();
+    let mut last_of = BTreeMap::new();
     for message in stayed.iter().filter(|message| message.event == "event") {
         let mut event = message.data.clone();
         let id = event.as_object_mut().unwrap().remove("eventId").unwrap();
-        let before = last_told.insert(id.to_string(), event.clone());
+        let before = last_of.insert(id.to_string(), event.clone());
         if let Some(before) = before {
             assert_eq!(
                 (&before["tEnd"], &before["type"]),
@@ -216,7 +216,7 @@ async fn a_reconnecting_client_sees_the_same_as_a_connected_one() {
             assert!(event["tEnd"].is_number(), "{event}");
         }
     }
-    let mut told: Vec<_> = last_told
+    let mut events: Vec<_> = last_of
         .into_values()
         .map(|event| event.to_string())
         .collect();
@@ -226,9 +226,9 @@ async fn a_reconnecting_client_sees_the_same_as_a_connected_one() {
         .iter()
         .map(ToString::to_string)
         .collect();
-    told.sort_unstable();
+    events.sort_unstable();
     expected.sort_unstable();
-    assert_eq!(told, expected);
+    assert_eq!(events, expected);
     // Afterwards the stream is the same from any position.
     for after in 0..count {
         let rest = Client::connect(&server, &session.id, Some(after))
@@ -313,6 +313,11 @@ async fn late_data_changes_the_events_of_new_clients_only() {
     };
     assert_eq!(ends(&new), ends(&again));
     assert!(new.is_sorted_by(|one, next| one.id < next.id));
+    // The number of a message tells which of the two timelines its client knows.
+    for (place, message) in new.iter().enumerate().take(new.len() - 1) {
+        let rest = read(Some(message.id)).await;
+        assert_eq!(rest, new[place + 1..], "{}", message.id);
+    }
     server.stop().await;
 }
 

@@ -6,6 +6,7 @@ mod hold;
 mod restricted;
 mod retention;
 mod trail;
+mod turns;
 
 use std::time::Duration;
 

@@ -125,6 +125,19 @@ impl Customer {
     }
 }
 
+/// Reads all deliveries of an organization, and returns the number of those without a payload.
+async fn lost_payloads(caller: &Caller) -> usize {
+    let list = caller.get("/v1/webhooks/deliveries").await;
+    let mut lost = 0;
+    for row in list.body["data"].as_array().unwrap() {
+        let id = row["id"].as_str().unwrap();
+        let shown = caller.get(&format!("/v1/webhooks/deliveries/{id}")).await;
+        assert_eq!(shown.status, 200, "{}", shown.body);
+        lost += usize::from(shown.body["payload"].is_null());
+    }
+    lost
+}
+
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -218,6 +231,10 @@ fn a_damaged_row_affects_only_its_owner() {
         if !KINDS_OF_THE_CALLER.contains(&kind.as_str()) {
             block_on(victim.assert_others_work(&caller, &kind));
         }
+        let is_message = kind == "message";
+        if is_message {
+            assert_eq!(block_on(lost_payloads(&caller)), 1);
+        }
         create_key(&damaged.store(), "third");
         // Rows whose key says everything have no payload that could be damaged in this way.
         let (code, stdout) = check(&damaged.store(), false);
@@ -226,6 +243,9 @@ fn a_damaged_row_affects_only_its_owner() {
         let (code, stdout) = check(&damaged.store(), true);
         assert_eq!(code, Some(0), "{kind}: {stdout}");
         block_on(other.assert_works(&server, 5, &kind));
+        if is_message {
+            assert_eq!(block_on(lost_payloads(&caller)), 1, "after the quarantine");
+        }
         server.stop();
         let server = Server::start(&damaged, &VARIABLES);
         block_on(other.assert_works(&server, 6, &kind));

@@ -68,27 +68,27 @@ fn a_stream_resumes_after_a_crash() {
     assert_eq!(status, 201, "{session}");
     let id = session["sessionId"].as_str().unwrap();
     let path = format!("/v1/sessions/{id}/telemetry");
-    let mut told = block_on(async {
+    let mut received = block_on(async {
         send(&client, &path, begin).await;
         messages(&server, &key, id, 0, QUIET).await
     });
-    assert!(!told.is_empty(), "half a delivery has events");
+    assert!(!received.is_empty(), "half a delivery has events");
     server.kill();
 
     let server = Server::start(&folder, &[]);
     place.write().unwrap().clone_from(&server.api);
     let stop = json!({ "sessionId": id }).to_string();
     block_on(async {
-        let after = told.len();
+        let after = received.len();
         let sending = async {
             send(&client, &path, rest).await;
             let (status, _) = client.request("/v1/sessions/stop", Some(&stop), None).await;
             assert_eq!(status, 200);
         };
         let (more, ()) = tokio::join!(messages(&server, &key, id, after, LOST), sending);
-        told.extend(more);
+        received.extend(more);
         let all = messages(&server, &key, id, 0, LOST).await;
-        assert_eq!(told, all);
+        assert_eq!(received, all);
         let ids: Vec<_> = (1..=all.len()).map(|id| format!("id: {id}\n")).collect();
         assert!(
             all.iter()

@@ -153,12 +153,12 @@ fn check_messages(world: &World, index: usize, store: &MemoryStore, id: SessionI
         && count(MessageEvent::InsightUpdated) == revision as usize
         && stopped < scored;
     if !holds {
-        let told: Vec<_> = sent
+        let numbered: Vec<_> = sent
             .iter()
             .map(|message| (message.number, message.event.as_str()))
             .collect();
         world.report(format!(
-            "I6: session {index}, revision {revision}: {told:?}"
+            "I6: session {index}, revision {revision}: {numbered:?}"
         ));
     }
 }

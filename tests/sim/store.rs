@@ -264,8 +264,13 @@ impl Documents for FaultyStore {
 
 #[async_trait]
 impl Recorders for FaultyStore {
-    async fn create_recorder(&self, id: RecorderId, data: Vec<u8>) -> StoreResult<()> {
-        let real = self.real.create_recorder(id, data);
+    async fn create_recorder(
+        &self,
+        id: RecorderId,
+        data: Vec<u8>,
+        expires_at: TimestampMs,
+    ) -> StoreResult<()> {
+        let real = self.real.create_recorder(id, data, expires_at);
         self.call(Call::Other, None, real).await
     }
 
@@ -278,8 +283,9 @@ impl Recorders for FaultyStore {
         id: RecorderId,
         version: u64,
         data: Vec<u8>,
+        expires_at: TimestampMs,
     ) -> StoreResult<bool> {
-        let real = self.real.change_recorder(id, version, data);
+        let real = self.real.change_recorder(id, version, data, expires_at);
         self.call(Call::Other, None, real).await
     }
 

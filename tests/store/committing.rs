@@ -79,8 +79,8 @@ async fn a_full_queue_refuses_and_keeps_accepted_operations() {
 #[tokio::test]
 async fn a_failed_write_is_fatal_and_reported_once() {
     let engine = MemoryEngine::new();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let hook = Arc::clone(&told);
+    let reasons = Arc::new(Mutex::new(Vec::new()));
+    let hook = Arc::clone(&reasons);
     let store = MemoryStore::on(
         engine.clone(),
         Arc::new(|_, _, _| {}),
@@ -103,9 +103,9 @@ async fn a_failed_write_is_fatal_and_reported_once() {
     let read = store.find(id).await;
     assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
     store.close().await;
-    let told = told.lock().unwrap().clone();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("an injected failure"), "{told:?}");
+    let reasons = reasons.lock().unwrap().clone();
+    assert_eq!(reasons.len(), 1, "{reasons:?}");
+    assert!(reasons[0].contains("an injected failure"), "{reasons:?}");
 
     let store = on(&engine.after_power_loss());
     assert_eq!(store.count(id).await.unwrap(), 1);
@@ -113,8 +113,8 @@ async fn a_failed_write_is_fatal_and_reported_once() {
 
 #[tokio::test]
 async fn a_panic_in_an_operation_is_fatal() {
-    let told = Arc::new(AtomicUsize::new(0));
-    let hook = Arc::clone(&told);
+    let reports = Arc::new(AtomicUsize::new(0));
+    let hook = Arc::clone(&reports);
     let store = MemoryStore::on(
         MemoryEngine::new(),
         Arc::new(|_, _, _| {}),
@@ -129,7 +129,7 @@ async fn a_panic_in_an_operation_is_fatal() {
         .await;
     assert!(matches!(answer, Err(StoreError::Unavailable(_))));
     store.close().await;
-    assert_eq!(told.load(Ordering::SeqCst), 1);
+    assert_eq!(reports.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]

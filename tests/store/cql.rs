@@ -2,10 +2,12 @@
 
 mod bounded;
 mod costs;
+mod damage;
 mod doubts;
 mod marks;
 mod nodes;
 mod privacy;
+mod recorders;
 mod renewal;
 mod shards;
 

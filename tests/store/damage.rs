@@ -2,14 +2,19 @@
 //! silently.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use porchlight_ports::{Journal, Note, StoreError};
+use porchlight_ports::{Journal, Note, Sessions, StoreError};
 use porchlight_schema::ids::SessionId;
 use porchlight_store::EmbeddedStore;
 use porchlight_store::engine::Space;
+use porchlight_store::tables::messages;
 
-use crate::fixtures::{Folder, T0, batch, open, session_id};
+use crate::fixtures::{
+    Folder, T0, batch, new_session, open, put_endpoint, session_id, start, tenant,
+};
 use crate::guards::copy;
 
 /// The outcome of opening a damaged store.
@@ -254,4 +259,50 @@ async fn a_damaged_table_is_refused_or_fails_to_read() {
         }
     }
     assert!(noticed > 10, "{noticed}");
+}
+
+/// The log of a test.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_a_quarantine_ends_is_logged_as_failed() {
+    let folder = Folder::new();
+    let store = open(folder.path()).unwrap();
+    let start = start(tenant(), T0);
+    put_endpoint(&*store, start.tenant, true).await;
+    store.start(new_session(&start)).await.unwrap();
+    let key = messages::key(start.session_id, 0);
+    let damaged = store.committer().write(move |txn| {
+        txn.put(Space::State, key, vec![0xee; 8]);
+        Ok(())
+    });
+    damaged.await.unwrap();
+    let mut report = store.check();
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone());
+    let guard = tracing::subscriber::set_default(subscriber.finish());
+    store.quarantine(&mut report).await.unwrap();
+    drop(guard);
+    assert_eq!(report.quarantined, 1);
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let failed = "webhook delivery failed permanently";
+    let mut lines = text.lines().filter(|line| line.contains(failed));
+    let id = start.session_id.to_string();
+    assert!(
+        lines.next().is_some_and(|line| line.contains(&id)),
+        "{text}"
+    );
+    assert_eq!(lines.next(), None);
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use porchlight_core::webhook::{AttemptDetails, AttemptResult, Change, State, Update};
 use porchlight_ports::{
-    Collection, DocumentKind, Documents, Insights, Journal, Keys, Note, Organization, Outbox,
-    PodRow, Recorders, Sessions,
+    Clock, Collection, DocumentKind, Documents, Insights, Journal, Keys, Note, Organization,
+    Outbox, PodRow, Recorders, Sessions,
 };
 use porchlight_schema::ids::{EndpointId, KeyId, RecorderId, SessionId, ShardSet};
 use porchlight_schema::key::{KeyKind, KeyRecord, Role as KeyRole};
@@ -13,9 +13,11 @@ use porchlight_schema::message::MessageEvent;
 use porchlight_schema::review::{Review, ReviewState};
 use porchlight_schema::session::{Pod, PodType, Tenant};
 use porchlight_schema::time::TimestampMs;
+use porchlight_store::EmbeddedStore;
 use porchlight_store::cql::{CqlStore, Role};
 use porchlight_store::migrate::{MigrateError, migrate};
 use porchlight_world::SystemClock;
+use tokio::sync::Notify;
 
 use crate::cql::options;
 use crate::cql_server::CqlServer;
@@ -51,7 +53,7 @@ fn review() -> Review {
 
 /// Fills an embedded store with five sessions: two live, one ended, one scored, and one scored and
 /// delivered.
-async fn fill(store: &porchlight_store::EmbeddedStore, tenant: Tenant) -> Vec<SessionId> {
+async fn fill(store: &EmbeddedStore, tenant: Tenant) -> Vec<SessionId> {
     let organization = Organization {
         id: tenant.organization_id,
         name: format!("moved-{}", fresh()),
@@ -135,11 +137,12 @@ async fn everything_moves_once_and_the_sessions_continue() {
     let to = CqlStore::open(options, Role::Command, Arc::new(SystemClock))
         .await
         .unwrap();
-    let recorder = RecorderId::new(T0, u128::from(fresh()));
-    let created = from.create_recorder(recorder, b"first".to_vec()).await;
+    let now = SystemClock.now();
+    let recorder = RecorderId::new(now, u128::from(fresh()));
+    let created = from.create_recorder(recorder, b"first".to_vec(), T0).await;
     created.unwrap();
-    let changed = from.change_recorder(recorder, 1, b"changed".to_vec()).await;
-    assert!(changed.unwrap());
+    let changed = from.change_recorder(recorder, 1, b"changed".to_vec(), T0);
+    assert!(changed.await.unwrap());
     assert!(from.put_review(ids[3], review()).await.unwrap());
     for kind in [DocumentKind::PrivacyMark, DocumentKind::ErasureLog] {
         let (collection, data) = (Collection::of_service(kind), Some(b"document".to_vec()));
@@ -212,4 +215,91 @@ async fn everything_moves_once_and_the_sessions_continue() {
         matches!(differs, Err(MigrateError::Differs { .. })),
         "{differs:?}"
     );
+}
+
+/// Opens an empty embedded store and a cluster without tables; `None` if there is no CQL server.
+async fn both(folder: &Folder) -> Option<(Arc<EmbeddedStore>, Arc<CqlStore>)> {
+    let options = options(CqlServer::fresh_keyspace())?;
+    let to = CqlStore::open(options, Role::Command, Arc::new(SystemClock));
+    Some((open(folder.path()).unwrap(), to.await.unwrap()))
+}
+
+async fn refused(from: &Arc<EmbeddedStore>, to: &Arc<CqlStore>, expected: &str) {
+    match migrate(from, to, |_| {}).await {
+        Err(MigrateError::CustomerDiffers { what }) => assert_eq!(what, expected),
+        other => panic!("{expected}: {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_that_changed_between_two_runs_is_not_silently_outdated() {
+    let collection = Collection::of_service(DocumentKind::PrivacyMark);
+    let (key, mark) = (b"key".to_vec(), Some(b"restricted".to_vec()));
+    for expected in ["a webhook", "a recorder", "management data"] {
+        let folder = Folder::new();
+        let Some((from, to)) = both(&folder).await else {
+            return;
+        };
+        let tenant = tenant();
+        put_endpoint(&*from, tenant, true).await;
+        let now = SystemClock.now();
+        let recorder = RecorderId::new(now, u128::from(fresh()));
+        let created = from.create_recorder(recorder, b"first".to_vec(), now);
+        created.await.unwrap();
+        let replaced = from.replace_document(collection, key.clone(), None, mark.clone());
+        assert!(replaced.await.unwrap());
+        migrate(&from, &to, |_| {}).await.unwrap();
+        migrate(&from, &to, |_| {}).await.unwrap();
+
+        // A server uses the embedded store again: something changes, and then it is removed.
+        match expected {
+            "a webhook" => put_endpoint(&*from, tenant, false).await,
+            "a recorder" => {
+                let changed = from.change_recorder(recorder, 1, b"second".to_vec(), now);
+                assert!(changed.await.unwrap());
+            }
+            _ => {
+                let released = Some(b"released".to_vec());
+                let before = mark.clone();
+                let replaced = from.replace_document(collection, key.clone(), before, released);
+                assert!(replaced.await.unwrap());
+            }
+        }
+        refused(&from, &to, expected).await;
+        match expected {
+            "a webhook" => assert!(from.delete_endpoint(tenant).await.unwrap()),
+            "a recorder" => assert!(from.remove_recorder(recorder).await.unwrap()),
+            _ => {
+                let released = Some(b"released".to_vec());
+                let replaced = from.replace_document(collection, key.clone(), released, None);
+                assert!(replaced.await.unwrap());
+            }
+        }
+        refused(&from, &to, expected).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_that_changed_after_an_interrupted_run_moves_as_it_is() {
+    let folder = Folder::new();
+    let Some((from, to)) = both(&folder).await else {
+        return;
+    };
+    let tenant = tenant();
+    put_endpoint(&*from, tenant, true).await;
+    for place in 0..2 {
+        let start = start(tenant, T0.plus_ms(place));
+        from.start(new_session(&start)).await.unwrap();
+    }
+    // The first run is interrupted when it has imported the sessions.
+    let imported = Notify::new();
+    tokio::select! {
+        done = migrate(&from, &to, |_| imported.notify_one()) => panic!("{done:?}"),
+        () = imported.notified() => {}
+    }
+    put_endpoint(&*from, tenant, false).await;
+    let done = migrate(&from, &to, |_| {}).await.unwrap();
+    assert_eq!((done.sessions, done.were_there), (0, 2));
+    let moved = to.endpoint(tenant).await.unwrap();
+    assert_eq!(moved, from.endpoint(tenant).await.unwrap());
 }

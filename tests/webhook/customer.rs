@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use porchlight_core::webhook::signature::service_signature;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::flow::header;
@@ -169,6 +170,35 @@ async fn a_manual_retry_is_sent_during_a_pause() {
     assert!(customer.stop(&session_id).await);
     customer.row(&rows, "pending").await;
     assert_eq!(receiver.seen(), 2);
+    server.stop();
+}
+
+/// A proxy may send an empty body as chunks, without a length and without a media type.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_body_in_chunks_is_empty() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority);
+    let customer = customer(&server);
+    let receiver = Receiver::answering(&authority, vec![OK.to_owned()]).await;
+    let url = json!({"url": receiver.local_url()});
+    assert_eq!(
+        customer.call("POST", "/v1/webhooks", Some(url)).await.0,
+        201
+    );
+    let address = customer.api.trim_start_matches("http://").to_owned();
+    for (chunks, status) in [("", "200"), ("2\r\n{}\r\n", "415")] {
+        let request = format!(
+            "POST /v1/webhooks/rotate HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\
+             Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n{chunks}0\r\n\r\n",
+            customer.key
+        );
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let expected = format!("HTTP/1.1 {status}");
+        assert!(answer.starts_with(&expected), "{chunks:?}: {answer}");
+    }
     server.stop();
 }
 

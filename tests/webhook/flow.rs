@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use porchlight_core::webhook::signature::{secret_text, service_signature};
 use porchlight_core::webhook::{Cause, State};
+use porchlight_observe::quarantine;
 use porchlight_ports::{
     Clock, DeliveryFilter, DeliveryStatus, Outbox, PreviousSecret, RetryOutcome, SecretSeal,
 };
 use porchlight_schema::ids::SessionId;
 use porchlight_store::engine::Space;
-use porchlight_store::tables::messages;
+use porchlight_store::tables::{messages, outbox};
 
 use crate::receiver::{OK, Receiver};
 use crate::world::{BAD, World};
@@ -176,7 +177,7 @@ fn after_six_attempts_a_message_is_failed_and_retryable() {
                 .request_retry(world.tenant, id, world.clock.now())
                 .await
                 .unwrap();
-            assert_eq!(asked, RetryOutcome::Asked);
+            assert_eq!(asked, RetryOutcome::Requested);
             for _ in 0..200 {
                 world.webhooks.wake(world.tenant);
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -246,8 +247,60 @@ fn a_message_without_its_body_fails_and_holds_up_no_other() {
                 (failed.queued.attempts, failed.cause),
                 (0, Some(Cause::Internal))
             );
+            let (id, webhooks) = (failed.queued.id, world.webhooks.of(world.tenant));
+            let shown = webhooks.delivery(id).await.unwrap().unwrap();
+            assert_eq!((shown.status, shown.body), (Failed, None));
+            let retried = webhooks.retry(id).await.unwrap();
+            assert_eq!(retried, RetryOutcome::Refused);
             assert!(world.webhooks.drain(Duration::from_secs(60)).await);
         }
+    });
+}
+
+/// Removes a session's first message as retention does after its lane was read.
+async fn remove_message(world: &World, session_id: SessionId) {
+    let rows = world.rows().await;
+    let row = rows.iter().find(|row| row.queued.session_id == session_id);
+    let (id, tenant) = (row.unwrap().queued.id, world.tenant);
+    let removing = world.store.committer().write(move |txn| {
+        for key in [
+            messages::key(session_id, 0),
+            messages::id_key(id),
+            outbox::delivery_key(tenant, id),
+        ] {
+            txn.delete(Space::State, key);
+        }
+        Ok(())
+    });
+    removing.await.unwrap();
+}
+
+#[test]
+fn a_message_that_retention_removes_before_its_attempt_is_not_reported_as_damaged() {
+    run(async {
+        let mut world = World::new();
+        let receiver = Receiver::answering(&world.authority, vec![OK.to_owned()]).await;
+        let mut endpoint = world.endpoint(&receiver.url()).await;
+        world.enable(&mut endpoint, false).await;
+        let (removed, other) = (world.start_session().await, world.start_session().await);
+        remove_message(&world, removed).await;
+        world.restart();
+        world.enable(&mut endpoint, true).await;
+        world.until("the other is sent", &[Delivered]).await;
+        assert_eq!(world.rows().await[0].queued.session_id, other);
+        for _ in 0..400 {
+            let lane = world.store.lane(world.tenant, endpoint.id, removed, None);
+            if lane.await.unwrap().waiting.is_empty() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        let lane = world.store.lane(world.tenant, endpoint.id, removed, None);
+        assert!(lane.await.unwrap().waiting.is_empty());
+        assert_eq!(receiver.seen(), 1);
+        let reported = quarantine::unreadable();
+        assert!(reported.iter().all(|row| row.session_id != removed));
+        assert!(world.webhooks.drain(Duration::from_secs(60)).await);
     });
 }
 

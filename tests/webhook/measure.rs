@@ -105,7 +105,7 @@ fn counting(authority: Arc<Authority>, origin: Instant, manner: Manner) -> Count
     };
     let (count, log) = (Arc::clone(&counting.seen), Arc::clone(&counting.lags));
     let disorder = Arc::clone(&counting.disorder);
-    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    let (send_url, receive_url) = std::sync::mpsc::sync_channel(1);
     std::thread::Builder::new()
         .name("receiver".to_owned())
         .spawn(move || {
@@ -150,13 +150,13 @@ fn counting(authority: Arc<Authority>, origin: Instant, manner: Manner) -> Count
                     }
                 })
                 .await;
-                tell.send(receiver.local_url()).unwrap();
+                send_url.send(receiver.local_url()).unwrap();
                 std::future::pending::<()>().await;
             });
         })
         .unwrap();
     Counting {
-        url: told.recv().unwrap(),
+        url: receive_url.recv().unwrap(),
         ..counting
     }
 }

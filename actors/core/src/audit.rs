@@ -9,6 +9,7 @@
 //! and the store takes each number once: of two nodes that append at the same time one is refused
 //! and appends behind the other.
 
+mod queue;
 mod verify;
 
 use std::net::IpAddr;
@@ -21,6 +22,7 @@ use porchlight_schema::time::TimestampMs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+pub use queue::{Flush, LineQueue};
 pub use verify::{Fault, Verified, Verifier};
 
 /// The hash of a line.

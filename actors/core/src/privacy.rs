@@ -1,4 +1,4 @@
-//! Decides the steps of a privacy request without performing them.
+//! Decides the steps of privacy requests, and which request begins, without performing them.
 //!
 //! After each step the request is stored with the step that follows. If a process is killed, the
 //! request repeats its current step: every step may be repeated. The sessions of a page and their
@@ -8,11 +8,17 @@
 mod data_keys;
 mod mark;
 mod purges;
+mod recent_changes;
 mod request;
+mod room;
+mod schedule;
 mod step;
 
 pub use data_keys::DataKeys;
 pub use mark::{Mark, RunningErasure, SessionAccess};
 pub use purges::Purges;
+pub use recent_changes::{Change, RecentChanges, Seen};
 pub use request::{Begin, NotPending, PrivacyRequest, RecordedSubject, Stage};
+pub use room::Room;
+pub use schedule::{OpenKey, Schedule};
 pub use step::{Outcome, Step};

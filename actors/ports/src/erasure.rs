@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
 
 use super::{RecorderRow, StoreResult};
 
@@ -73,16 +74,18 @@ pub trait Erasure: Send + Sync {
         data: Option<Vec<u8>>,
     ) -> StoreResult<bool>;
 
-    /// Returns at most `limit` recorders of all tenants after `after`, and the position after which
-    /// the next page begins.
+    /// Returns at most `limit` recorders of all tenants after `after`, in an order of the store, and
+    /// the position after which the next page begins. A page may be empty and still have a successor.
     async fn recorders(&self, after: Option<RecorderId>, limit: usize)
     -> StoreResult<RecorderPage>;
 
-    /// Removes the tenant's idempotency keys whose session no longer exists. It examines at most
-    /// `limit` keys after `after`, which may be keys of other tenants.
+    /// Removes the tenant's idempotency keys that were stored up to `until` and whose session no longer
+    /// exists. A later key may belong to a start under way, whose session is stored after its key. It
+    /// examines at most `limit` keys after `after`, which may be keys of other tenants.
     async fn erase_idempotency_keys(
         &self,
         tenant: Tenant,
+        until: TimestampMs,
         after: Option<Vec<u8>>,
         limit: usize,
     ) -> StoreResult<Removed<Vec<u8>>>;

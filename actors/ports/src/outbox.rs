@@ -281,8 +281,8 @@ pub struct DeliveryDetail {
     pub row: DeliveryRow,
     /// The status of the delivery.
     pub status: DeliveryStatus,
-    /// The exact body.
-    pub body: Arc<str>,
+    /// The exact body, or `None` if the stored body is damaged or was removed as damaged.
+    pub body: Option<Arc<str>>,
     /// The finished attempts, by number.
     pub attempts: Vec<(u32, AttemptResult)>,
 }
@@ -291,10 +291,10 @@ pub struct DeliveryDetail {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryOutcome {
     /// The message will be retried.
-    Asked,
+    Requested,
     /// The delivery does not exist.
     Unknown,
-    /// The delivery is superseded or cancelled, or there is no endpoint.
+    /// The delivery is superseded or cancelled, its body is lost, or there is no endpoint.
     Refused,
     /// The session of the message is restricted.
     Restricted,
@@ -378,7 +378,7 @@ pub trait Outbox: Send + Sync {
 
     /// Commits a change of a lane and returns the lane's waiting messages, which may lack those
     /// that were queued after the lane was last read. Messages that changed since they were read
-    /// stay as they are.
+    /// stay as they are. Rows that still list a removed message are removed.
     async fn commit(
         &self,
         tenant: Tenant,

@@ -1,10 +1,10 @@
 //! Writes and reads the audit log.
 //!
-//! [`AuditPermit::record`] puts a line into a bounded queue. One task gathers the queue for a fifth
-//! of a second, appends each tenant's lines to its chain in one commit, and retries until the store
-//! accepts them. A request is therefore answered without waiting for the store. A crash can lose
-//! the lines of its last second; a stop loses none. While the store accepts no lines, the queue
-//! fills. A request then waits for room and is refused after five seconds, so that nothing is shown
+//! [`AuditPermit::record`] puts a line into a bounded queue, of which each tenant has a share. One task
+//! gathers a tenant's lines for a fifth of a second, appends them to its chain in groups, for several
+//! tenants at the same time, and retries until the store accepts them. A request is therefore answered without waiting for the store. A crash can lose
+//! the lines of its last second; a stop loses none. While the store accepts no lines, or a tenant
+//! causes more than its chain takes, the queue or the tenant's share fills. A request then waits for room and is refused after five seconds, so that nothing is shown
 //! without being recorded. While the chain of a tenant has an unreadable row, its requests are
 //! refused immediately, and the writer continues with the lines of others.
 
@@ -17,11 +17,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_rt::ArbiterHandle;
+use dashmap::DashMap;
 use porchlight_core::audit::Line;
 use porchlight_ports::{Clock, Store, StoreResult};
-use porchlight_schema::limits::{AUDIT_GROUP_LINES_MAX, AUDIT_QUEUE_LINES_MAX, AUDIT_ROOM_MS_MAX};
+use porchlight_schema::limits::{
+    AUDIT_GROUP_LINES_MAX, AUDIT_QUEUE_LINES_MAX, AUDIT_ROOM_MS_MAX, AUDIT_TENANT_LINES_MAX,
+};
 use porchlight_schema::session::Tenant;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use chain::Chains;
 pub(crate) use expire::expire;
@@ -30,8 +33,8 @@ use writer::{UnreadableChains, Writer};
 
 /// A message to the writer.
 enum Message {
-    /// Appends this line to the tenant's chain.
-    Line(Tenant, Box<Line>),
+    /// Appends this line, with its room in the tenant's share, to the tenant's chain.
+    Line(Tenant, Box<(Line, OwnedSemaphorePermit)>),
     /// Requests an answer when everything before this message was taken up: whether all lines, or
     /// those of one tenant, are committed.
     Flush(Option<Tenant>, oneshot::Sender<bool>),
@@ -40,6 +43,7 @@ enum Message {
 /// A permit to record one line.
 pub struct AuditPermit {
     permit: mpsc::OwnedPermit<Message>,
+    room: OwnedSemaphorePermit,
     tenant: Tenant,
 }
 
@@ -52,7 +56,7 @@ impl std::fmt::Debug for AuditPermit {
 impl AuditPermit {
     /// Queues a line, which is committed within a second while the store answers.
     pub fn record(self, line: Line) {
-        let message = Message::Line(self.tenant, Box::new(line));
+        let message = Message::Line(self.tenant, Box::new((line, self.room)));
         self.permit.send(message);
     }
 }
@@ -63,10 +67,26 @@ impl AuditPermit {
 #[error("the audit log takes no more lines at the moment")]
 pub struct AuditFull;
 
+/// Each tenant's share of the queue: the room for lines that are not committed. The number of tenants is
+/// bounded by the organizations that operators created.
+#[derive(Debug, Default)]
+struct Rooms(DashMap<Tenant, Arc<Semaphore>>);
+
+impl Rooms {
+    fn of(&self, tenant: Tenant) -> Arc<Semaphore> {
+        if let Some(room) = self.0.get(&tenant) {
+            return Arc::clone(&room);
+        }
+        let share = || Arc::new(Semaphore::new(AUDIT_TENANT_LINES_MAX));
+        Arc::clone(&self.0.entry(tenant).or_insert_with(share))
+    }
+}
+
 /// The audit log. Clones share the same queue.
 #[derive(Clone)]
 pub struct AuditLog {
     queue: mpsc::Sender<Message>,
+    rooms: Arc<Rooms>,
     unreadable_chains: Arc<UnreadableChains>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -93,6 +113,7 @@ impl AuditLog {
         let _is_running = arbiter.spawn(writer.run());
         Self {
             queue,
+            rooms: Arc::default(),
             unreadable_chains,
             store,
             clock,
@@ -104,18 +125,25 @@ impl AuditLog {
     ///
     /// # Errors
     ///
-    /// Returns an error if there was no room for five seconds, or immediately if the tenant's chain
+    /// Returns an error if there was no room for five seconds in the queue or in the tenant's share of it, or immediately if the tenant's chain
     /// has an unreadable row.
     pub async fn reserve(&self, tenant: Tenant) -> Result<AuditPermit, AuditFull> {
         if self.unreadable_chains.has(tenant) {
             return Err(AuditFull);
         }
-        let room = Duration::from_millis(AUDIT_ROOM_MS_MAX);
-        let reserved = tokio::time::timeout(room, self.queue.clone().reserve_owned()).await;
-        match reserved {
-            Ok(Ok(permit)) => Ok(AuditPermit { permit, tenant }),
-            Ok(Err(_)) | Err(_) => Err(AuditFull),
-        }
+        let reserved = async {
+            // Whoever has no room in the tenant's share takes no place in the queue.
+            let room = self.rooms.of(tenant).acquire_owned().await.ok()?;
+            let permit = self.queue.clone().reserve_owned().await.ok()?;
+            Some(AuditPermit {
+                permit,
+                room,
+                tenant,
+            })
+        };
+        let patience = Duration::from_millis(AUDIT_ROOM_MS_MAX);
+        let reserved = tokio::time::timeout(patience, reserved).await;
+        reserved.ok().flatten().ok_or(AuditFull)
     }
 
     /// Waits at most five seconds until every line accepted so far is committed. Returns whether it
@@ -156,7 +184,7 @@ impl AuditLog {
 ///
 /// Returns an error if the store fails.
 pub async fn append(store: &Arc<dyn Store>, tenant: Tenant, lines: &[Line]) -> StoreResult<()> {
-    let mut chains = Chains::new(Arc::clone(store));
+    let chains = Chains::new(Arc::clone(store));
     for group in lines.chunks(AUDIT_GROUP_LINES_MAX) {
         chains.append(tenant, group).await?;
     }

@@ -1,29 +1,37 @@
 //! The marks of subjects (restricted, suppressed, held, being erased) that this process knows.
-//! Every request checks them, so they are kept in memory and read again when the stored marks have
-//! changed.
+//! Every request checks them, so they are kept in memory. A node reads the marks of a tenant again
+//! when they have changed.
+
+mod changes;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use porchlight_core::privacy::{Mark, SessionAccess};
+use porchlight_core::privacy::{Mark, Seen, SessionAccess};
 use porchlight_ports::{Collection, DocumentKind, Documents, Store, StoreError, StoreResult};
 use porchlight_schema::ids::{OrganizationId, SessionId};
 use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::{Env, SessionStart, Tenant};
 use tokio::sync::Mutex;
 
-/// The key of the document that counts changes of marks.
-const VERSION_KEY: [u8; 1] = [0];
+use changes::Stored;
+
 /// The first byte of the key of a mark.
 const MARK: u8 = 1;
 /// The interval at which a process that starts checks whether the marks were read.
 const LOAD_POLL: Duration = Duration::from_millis(10);
 /// The number of marks read per query.
 const PAGE: usize = 1_000;
+/// The pause before the list of changes is read again because it lacks a change, which another node
+/// has probably counted just now.
+const LIST_PAUSE: Duration = Duration::from_millis(100);
+/// The error of an owner that may not write any more.
+pub(crate) const OTHER_OWNER: &str = "another node acts for this tenant's shard now";
 
-type ByTenant = HashMap<Tenant, HashMap<[u8; 32], Mark>>;
+type OfTenant = HashMap<[u8; 32], Mark>;
+type ByTenant = HashMap<Tenant, OfTenant>;
 
 fn collection() -> Collection {
     Collection::of_service(DocumentKind::PrivacyMark)
@@ -60,10 +68,10 @@ pub(crate) fn tenant_of(bytes: &[u8]) -> Option<(Tenant, &[u8])> {
 #[derive(Debug, Default)]
 pub struct Marks {
     known: RwLock<ByTenant>,
-    /// The count of changes that `known` contains; `None` before the first read.
-    version: Mutex<Option<Option<Vec<u8>>>>,
-    /// Whether the marks were read once.
-    is_loaded: AtomicBool,
+    /// The changes that `known` contains; `None` before the first read.
+    seen: Mutex<Option<Seen>>,
+    /// The number of times that marks were read.
+    reads: AtomicU64,
 }
 
 impl Marks {
@@ -78,6 +86,18 @@ impl Marks {
     #[must_use]
     pub fn has_any(&self, tenant: Tenant) -> bool {
         self.known().contains_key(&tenant)
+    }
+
+    /// Returns the number of times that marks were read, because they had changed or for the first
+    /// time.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of the tenant's subjects that have a mark.
+    #[must_use]
+    pub fn count(&self, tenant: Tenant) -> usize {
+        self.known().get(&tenant).map_or(0, HashMap::len)
     }
 
     /// Returns whether a restriction or a legal hold keeps retention from deleting a session.
@@ -134,26 +154,47 @@ impl Marks {
         mark.cloned().unwrap_or_default()
     }
 
-    /// Reads the marks from the store if they have changed since the last call. Returns whether
-    /// they were read.
+    /// Reads the marks of the tenants whose marks have changed since the last call. Returns whether
+    /// any were read.
     ///
     /// # Errors
     ///
     /// Returns an error if the store fails; the known marks stay.
     pub async fn refresh(&self, store: &dyn Store) -> StoreResult<bool> {
-        let mut version = self.version.lock().await;
-        let stored = store.document(collection(), VERSION_KEY.to_vec()).await?;
-        if version.as_ref() == Some(&stored) {
+        let mut seen = self.seen.lock().await;
+        let mut stored = Stored::read(store).await?;
+        if *seen == Some(stored.seen()) {
             return Ok(false);
         }
-        let read = read_all(store).await?;
-        *self
-            .known
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = read;
-        *version = Some(stored);
-        self.is_loaded.store(true, Ordering::Release);
+        let mut changed = stored.changed_since(*seen);
+        if changed.is_none() && seen.is_some() {
+            tokio::time::sleep(LIST_PAUSE).await;
+            stored.read_list(store).await?;
+            changed = stored.changed_since(*seen);
+        }
+        match changed {
+            Some(tenants) => {
+                for tenant in tenants {
+                    let marks = read_marks(store, Some(tenant)).await?.remove(&tenant);
+                    let mut known = self.known_mut();
+                    known.remove(&tenant);
+                    known.extend(marks.map(|marks| (tenant, marks)));
+                }
+            }
+            None => {
+                let read = read_marks(store, None).await?;
+                *self.known_mut() = read;
+            }
+        }
+        *seen = Some(stored.seen());
+        self.reads.fetch_add(1, Ordering::Release);
         Ok(true)
+    }
+
+    fn known_mut(&self) -> RwLockWriteGuard<'_, ByTenant> {
+        self.known
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Changes the mark of a subject, for all nodes. May be repeated.
@@ -187,9 +228,7 @@ impl Marks {
             change(&mut mark);
             let data = (!mark.is_empty()).then(|| encode(&mark)).transpose()?;
             if !may_change() {
-                return Err(StoreError::unavailable(
-                    "another node acts for this tenant's shard now",
-                ));
+                return Err(StoreError::unavailable(OTHER_OWNER));
             }
             if data == stored
                 || store
@@ -201,36 +240,28 @@ impl Marks {
         }
         // The change is counted after it is made, even if it is repeated: the first attempt may
         // have been interrupted before the count.
-        count_change(store).await?;
+        changes::add(store, tenant).await?;
         self.refresh(store).await.map(drop)
     }
 }
 
-async fn count_change(store: &dyn Store) -> StoreResult<()> {
-    loop {
-        let key = VERSION_KEY.to_vec();
-        let stored = store.document(collection(), key.clone()).await?;
-        let count = stored
-            .as_deref()
-            .and_then(|bytes| Some(u64::from_be_bytes(bytes.try_into().ok()?)));
-        let next = count.unwrap_or(0).wrapping_add(1).to_be_bytes().to_vec();
-        if store
-            .replace_document(collection(), key, stored, Some(next))
-            .await?
-        {
-            return Ok(());
-        }
-    }
-}
-
-async fn read_all(store: &(impl Documents + ?Sized)) -> StoreResult<ByTenant> {
+/// Reads the marks of one tenant, or of all.
+async fn read_marks(
+    store: &(impl Documents + ?Sized),
+    only: Option<Tenant>,
+) -> StoreResult<ByTenant> {
     let mut known = ByTenant::new();
-    let mut after = Some(VERSION_KEY.to_vec());
+    let mut prefix = vec![MARK];
+    prefix.extend(only.map(tenant_key).unwrap_or_default());
+    let mut after = Some(prefix.clone());
     loop {
         let page = store.documents(collection(), after, PAGE).await?;
         let is_last = page.len() < PAGE;
         after = page.last().map(|document| document.key.clone());
         for document in page {
+            if !document.key.starts_with(&prefix) {
+                return Ok(known);
+            }
             let place = document.key.get(1..).and_then(tenant_of);
             let Some((tenant, rest)) = place else {
                 continue;
@@ -273,7 +304,7 @@ impl Restrictions {
     /// Returns an error if the store fails.
     pub async fn hides(&self, tenant: Tenant, session_id: SessionId) -> StoreResult<bool> {
         // A process that has just started must not send restricted data.
-        while !self.marks.is_loaded.load(Ordering::Acquire) {
+        while self.marks.reads() == 0 {
             tokio::time::sleep(LOAD_POLL).await;
         }
         if !self.marks.has_any(tenant) {
@@ -285,33 +316,4 @@ impl Restrictions {
 }
 
 #[cfg(test)]
-mod tests {
-    use porchlight_schema::time::TimestampMs;
-    use porchlight_store::MemoryStore;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_stale_owner_does_not_repeat_a_change_that_was_undone() {
-        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
-        let tenant = Tenant {
-            organization_id: OrganizationId::new(TimestampMs(5), 9),
-            env: Env::Sandbox,
-        };
-        let subject = Subject::DeliveryId("d".to_owned());
-        let marks = Marks::default();
-        let set = async |restricted: bool, may_change: bool| {
-            let change = |mark: &mut Mark| mark.restricted = restricted;
-            let may_change = || may_change;
-            let changing = marks.change(&*store, tenant, &subject, may_change, change);
-            changing.await
-        };
-        set(true, true).await.unwrap();
-        assert!(marks.of(tenant, &subject).restricted);
-        set(false, true).await.unwrap();
-        // The first owner resumes: it read the mark before the restriction, when there was none.
-        set(true, false).await.unwrap_err();
-        marks.refresh(&*store).await.unwrap();
-        assert!(!marks.has_any(tenant));
-    }
-}
+mod tests;

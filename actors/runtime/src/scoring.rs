@@ -2,8 +2,7 @@
 //! it causes.
 //!
 //! A session is requested by id, and its score reads everything from the store.
-//! [`ScoreQueue`](porchlight_core::score_queue::ScoreQueue) decides which session is next, and an
-//! actor scores it.
+//! [`TenantQueue`] decides which session is next, and an actor scores it.
 
 mod actor;
 mod job;
@@ -21,7 +20,7 @@ use actix::prelude::*;
 use actix_rt::ArbiterHandle;
 use porchlight_core::backoff::Backoff;
 use porchlight_core::late_scores::{LateSessions, Step};
-use porchlight_core::score_queue::ScoreQueue;
+use porchlight_core::tenant_queue::TenantQueue;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::{SCORES_AT_ONCE_MAX, TENANT_SCORES_AT_ONCE_MAX};
 use porchlight_schema::session::Tenant;
@@ -55,7 +54,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     wake: Wake,
     /// The sessions that wait or are being scored, each with the time of its request.
-    queue: Mutex<ScoreQueue<Instant>>,
+    queue: Mutex<TenantQueue<SessionId, Instant>>,
     /// The rows of knowledge that the scores of this process read and are about to write.
     row_locks: RowLocks,
     /// The ended sessions that have recently received telemetry.
@@ -91,7 +90,7 @@ impl ScoringPool {
         clock: Arc<dyn Clock>,
         wake: Wake,
     ) -> Self {
-        let queue = ScoreQueue::new(SCORES_AT_ONCE_MAX, TENANT_SCORES_AT_ONCE_MAX, BACKOFF);
+        let queue = TenantQueue::new(SCORES_AT_ONCE_MAX, TENANT_SCORES_AT_ONCE_MAX, BACKOFF);
         let inner = Arc::new(Inner {
             store,
             clock,
@@ -296,15 +295,15 @@ impl Inner {
 /// Returns the next score that the queue allows, and its actor.
 fn next<'a>(
     actors: &'a [Addr<ScoringActor>],
-    queue: &mut ScoreQueue<Instant>,
+    queue: &mut TenantQueue<SessionId, Instant>,
 ) -> Option<(&'a Addr<ScoringActor>, Score)> {
     if actors.is_empty() {
         return None;
     }
     let begun = queue.begin()?;
-    let index = usize::from(begun.session_id.shard().0) % actors.len();
+    let index = usize::from(begun.key.shard().0) % actors.len();
     let score = Score {
-        session_id: begun.session_id,
+        session_id: begun.key,
         failures: begun.failures,
         queued_at: begun.attached,
     };

@@ -97,7 +97,7 @@ impl Row {
             let hz = f64::from(value) / 1_000.0;
             if (1.1..=3.3).contains(&hz) { hz } else { 0.0 }
         });
-        let told = |hz: f64| f64::from(u8::from(hz > 0.0));
+        let stepping = |hz: f64| f64::from(u8::from(hz > 0.0));
         let slowest = before.min(own).min(after);
         let fastest = before.max(own).max(after);
         [
@@ -105,14 +105,14 @@ impl Row {
             imu[1],
             (imu[0] - 1.098_612_3).max(0.0),
             f64::from(self.mean_range) / 1_000.0,
-            (told(before) + told(own) + told(after)) / 3.0,
-            told(own),
+            (stepping(before) + stepping(own) + stepping(after)) / 3.0,
+            stepping(own),
             if slowest > 0.0 {
                 fastest - slowest
             } else {
                 0.0
             },
-            told(own) * (imu[0] + 1.203_972_8).max(0.0),
+            stepping(own) * (imu[0] + 1.203_972_8).max(0.0),
         ]
     }
 

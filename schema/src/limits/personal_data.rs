@@ -26,6 +26,15 @@ pub const AUDIT_PART_GROUPS: u64 = 256;
 pub const AUDIT_QUEUE_LINES_MAX: usize = 4_096;
 /// The time for which the audit log gathers lines before it commits them.
 pub const AUDIT_GATHER_MS: u64 = 200;
+/// Maximum number of these lines that belong to one tenant, including those that are being committed.
+pub const AUDIT_TENANT_LINES_MAX: usize = 1_024;
+/// Maximum number of tenants whose lines a node commits at the same time.
+pub const AUDIT_COMMITS_AT_ONCE_MAX: usize = 8;
+/// The first pause before a node tries again to append to an audit log, milliseconds. Each further one is twice
+/// as long, up to [`AUDIT_RETRY_MS_MAX`].
+pub const AUDIT_RETRY_FIRST_MS: u64 = 20;
+/// The longest pause before a node tries again to append to an audit log, milliseconds.
+pub const AUDIT_RETRY_MS_MAX: u64 = 500;
 /// The maximum time that a request waits for room in the audit log before it is refused.
 pub const AUDIT_ROOM_MS_MAX: u64 = 5_000;
 /// The interval at which a node tries again to append to an audit log with an unreadable row.
@@ -46,8 +55,30 @@ pub const PRIVACY_SETTLE_ALONE_MS: i64 = 500;
 /// The time that a request waits after its mark was written, so that all nodes know the mark and
 /// their requests in flight have ended, milliseconds.
 pub const PRIVACY_SETTLE_SHARED_MS: i64 = 10_000;
-/// Maximum number of privacy requests that one node performs at the same time.
+/// Maximum number of privacy requests that one node performs at the same time, without the
+/// restrictions and releases that change a mark.
 pub const PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 4;
+/// Maximum number of these that belong to one tenant.
+pub const TENANT_PRIVACY_REQUESTS_AT_ONCE_MAX: usize = 2;
+/// Maximum number of restrictions and releases that change a mark on one node at the same time, at
+/// most one of each tenant.
+pub const PRIVACY_IMMEDIATE_AT_ONCE_MAX: usize = 2;
+/// The pause before a failed privacy request is tried again, milliseconds. It doubles with each
+/// further failure.
+pub const PRIVACY_RETRY_MS: u64 = 1_000;
+/// The longest pause before a failed privacy request is tried again, milliseconds.
+pub const PRIVACY_RETRY_MS_MAX: u64 = 30_000;
+/// The time after which the owner removes the entry of an open privacy request that does not exist,
+/// because it was interrupted while it was submitted, milliseconds: 24 hours.
+pub const PRIVACY_ABSENT_MS_MAX: i64 = 24 * 3_600 * 1_000;
+/// Maximum number of open privacy requests of a tenant. A node keeps about 300 bytes of each.
+pub const PRIVACY_OPEN_REQUESTS_MAX: usize = 10_000;
+/// Maximum number of subjects of a tenant with a restriction, a suppression or a legal hold. Each
+/// node keeps about 200 bytes of each.
+pub const PRIVACY_MARKS_MAX: usize = 10_000;
+/// The number of changes of marks that are listed for other nodes, of 25 bytes each. A node that has
+/// missed more than half as many reads all marks.
+pub const PRIVACY_CHANGES_KEPT: usize = 128;
 /// Maximum number of privacy requests read per query when all of a tenant are examined, of at most
 /// about 64 KiB each.
 pub const PRIVACY_REQUESTS_SCANNED_MAX: usize = 100;

@@ -19,7 +19,7 @@ use porchlight_http::body::{self, Account, Limits};
 use porchlight_http::middleware::Report;
 use porchlight_http::problem::{Code, Fault, Problem};
 use porchlight_http::request_context::{RequestContext, restricted};
-use porchlight_http::route::{get, resource};
+use porchlight_http::route::resource;
 
 /// A status by which Sensor Logger shows the answer's text to its user, once.
 const SHOWN_TO_USER: u16 = 499;
@@ -27,17 +27,17 @@ const SHOWN_TO_USER: u16 = 499;
 const GONE: &str = "This recording link has expired or was removed. Ask for a new one.";
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Returns the resources with their routes.
+/// Returns the resources with their routes. A HEAD is refused, because a push records.
 pub(super) fn resources() -> [Resource; 5] {
     [
         resource(Route::PushSensorLogger, "POST").route(web::post().to(sensor_logger_push)),
-        resource(Route::PushTraccar, "GET, HEAD, POST")
-            .route(get().to(traccar_push))
+        resource(Route::PushTraccar, "GET, POST")
+            .route(web::get().to(traccar_push))
             .route(web::post().to(traccar_push)),
         resource(Route::PushOwntracks, "POST").route(web::post().to(owntracks_push)),
         resource(Route::PushOverland, "POST").route(web::post().to(overland_push)),
-        resource(Route::PushGpslogger, "GET, HEAD, POST")
-            .route(get().to(gpslogger_push))
+        resource(Route::PushGpslogger, "GET, POST")
+            .route(web::get().to(gpslogger_push))
             .route(web::post().to(gpslogger_push)),
     ]
 }

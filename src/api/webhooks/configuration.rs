@@ -4,7 +4,7 @@ use actix_web::HttpResponse;
 use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use actix_web::web::Bytes;
 use porchlight_actors::webhook::Webhooks;
-use porchlight_http::body::Limits;
+use porchlight_http::body::{self, Limits};
 use porchlight_http::fields::{self, Faults, Fields};
 use porchlight_http::problem::Problem;
 use porchlight_http::request_context::{self, RequestContext};
@@ -67,17 +67,23 @@ struct TestView {
 /// Reads the body and returns it as it was sent and as JSON. An absent or empty body counts as
 /// `{}`.
 pub(super) async fn optional_body(call: &mut RequestContext) -> Result<(Bytes, Value), Problem> {
-    let headers = call.headers();
-    let length = headers.get(CONTENT_LENGTH);
-    let is_absent =
-        length.is_none_or(|length| length == "0") && !headers.contains_key(TRANSFER_ENCODING);
-    if is_absent {
-        return Ok((Bytes::new(), Value::Object(serde_json::Map::new())));
+    let length = call.headers().get(CONTENT_LENGTH);
+    let is_chunked = call.headers().contains_key(TRANSFER_ENCODING);
+    let empty = || Value::Object(serde_json::Map::new());
+    if !is_chunked && length.is_none_or(|length| length == "0") {
+        return Ok((Bytes::new(), empty()));
     }
-    let body = call.body(Limits::REQUEST).await?;
+    // A chunked body may turn out to be empty, and an empty body needs no media type.
+    let body = if is_chunked {
+        let announced = body::announced(call.headers(), Limits::REQUEST)?;
+        call.read(announced).await?
+    } else {
+        call.body(Limits::REQUEST).await?
+    };
     if body.is_empty() {
-        return Ok((body, Value::Object(serde_json::Map::new())));
+        return Ok((body, empty()));
     }
+    body::json(call.headers(), Limits::REQUEST)?;
     let value = fields::parse(&body)?;
     Ok((body, value))
 }

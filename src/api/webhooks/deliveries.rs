@@ -159,7 +159,8 @@ impl<'a> AttemptView<'a> {
 struct DetailView<'a> {
     #[serde(flatten)]
     row: DeliveryView,
-    payload: &'a str,
+    /// The exact body; null if it is lost.
+    payload: Option<&'a str>,
     url: Option<&'a str>,
     attempt_log: Vec<AttemptView<'a>>,
 }
@@ -190,7 +191,7 @@ impl<'a> DetailView<'a> {
             .map(|(attempt, report)| AttemptView::new(&detail.row.queued, *attempt, report));
         Self {
             row: DeliveryView::new(&detail.row, current, before),
-            payload: &detail.body,
+            payload: detail.body.as_deref(),
             url: current.map(|endpoint| endpoint.url.as_ref()),
             attempt_log: attempts.collect(),
         }

@@ -94,13 +94,16 @@ fn page(
         }
         section.card aria-labelledby="body" {
             h2 #body { "Request body" }
-            (copy("Request body", &detail.body))
+            @match &detail.body {
+                Some(body) => (copy("Request body", body)),
+                None => (notice(Notice::Bad, "The stored request body is damaged, so this event cannot be sent. Read the session instead.")),
+            }
         }
-        @if let Some(url) = url {
+        @if let (Some(url), Some(body)) = (url, &detail.body) {
             section.card aria-labelledby="curl" {
                 h2 #curl { "Send it yourself" }
                 p.help { "This command sends the same body, signed with the secret in " code { "$WEBHOOK_SECRET" } "." }
-                (copy("curl command", &curl::command(row, url, &detail.body)))
+                (copy("curl command", &curl::command(row, url, body)))
             }
         }
     }
@@ -108,6 +111,7 @@ fn page(
 
 fn retry_button(frame: &Frame<'_>, detail: &DeliveryDetail, is_configured: bool) -> Markup {
     let label = match detail.status {
+        _ if detail.body.is_none() => return html! {},
         DeliveryStatus::Superseded | DeliveryStatus::Cancelled => return html! {},
         DeliveryStatus::Delivered => "Send again",
         DeliveryStatus::Pending | DeliveryStatus::Retrying | DeliveryStatus::Failed => "Retry now",

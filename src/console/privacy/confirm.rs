@@ -2,7 +2,6 @@
 //! identifier of its subject was entered a second time.
 
 use actix_web::HttpResponse;
-use actix_web::http::StatusCode;
 use maud::html;
 use porchlight_actors::service::NewRequest;
 use porchlight_http::problem::Problem;
@@ -62,11 +61,8 @@ pub(super) async fn confirmation(
             p { a href={ (ROOT) "/privacy" } { "Go back without changing anything" } }
         }
     };
-    let status = message.map_or(StatusCode::OK, |_| StatusCode::UNPROCESSABLE_ENTITY);
-    Ok(guard::html(
-        status,
-        frame.page(Section::Privacy, "Confirm", body),
-    ))
+    let page = frame.page(Section::Privacy, "Confirm", body);
+    Ok(guard::form_page(message.is_some(), page))
 }
 
 fn effect(request_type: RequestType) -> &'static str {

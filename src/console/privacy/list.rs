@@ -1,7 +1,6 @@
 //! The page with the privacy requests of the tenant and the form for a new one.
 
 use actix_web::HttpResponse;
-use actix_web::http::StatusCode;
 use maud::{Markup, html};
 use porchlight_actors::service::is_position;
 use porchlight_core::privacy::{PrivacyRequest, RecordedSubject};
@@ -87,9 +86,8 @@ pub(super) async fn render(
         } @else { (table(request, &frame, &page.requests)) }
         (next_page(older, newest))
     };
-    let status = message.map_or(StatusCode::OK, |_| StatusCode::UNPROCESSABLE_ENTITY);
     let page = frame.page(Section::Privacy, "Privacy requests", body);
-    Ok(guard::html(status, page))
+    Ok(guard::form_page(message.is_some(), page))
 }
 
 fn filter(status: Option<RequestStatus>) -> Markup {

@@ -97,6 +97,8 @@ codes! {
     Restricted = CONFLICT, "restricted", "Restricted";
     /// A legal hold protects a session of the subject. Release the hold before you request the erasure.
     LegalHold = CONFLICT, "legal_hold", "Legal hold";
+    /// The organization has too many open privacy requests, or too many restrictions, suppressions and legal holds. Retry when requests have ended, or release some.
+    PrivacyLimit = CONFLICT, "privacy_limit", "Privacy limit reached";
     /// The privacy request has started or has ended, and cannot be cancelled.
     NotPending = CONFLICT, "not_pending", "Not pending";
     /// Another request is changing the same object, or has changed it. Read it again and retry.

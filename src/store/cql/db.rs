@@ -230,6 +230,18 @@ impl Db {
         self.write(&statement, values).await
     }
 
+    /// Runs a plain write that replaces a row that was read, whatever clock the row's writer had. It leaves
+    /// a microsecond to a renewal, which copies the row with the next timestamp.
+    pub(super) async fn write_after(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+        written_at_us: i64,
+    ) -> StoreResult<()> {
+        let timestamp_us = next_timestamp_us().max(written_at_us.saturating_add(2));
+        self.write_at(statement, values, timestamp_us).await
+    }
+
     /// Runs a lightweight transaction.
     pub(super) async fn lightweight(
         &self,

@@ -17,6 +17,7 @@ use super::bounded::merge;
 use super::db::{decode, encode, id_bytes};
 use super::relay::MessageHead;
 use super::slots::{AT_ONCE, DeliveryList, Direction, OutboxKind, SLOT_MS, slot_of, tenant_key};
+use crate::damage::{BODY, readable};
 
 /// The maximum number of rows that one page examines.
 const EXAMINED_ROWS_MAX: usize = 5_000;
@@ -302,7 +303,7 @@ impl Inner {
         if self.record(session_id).await?.is_none() {
             return Ok(None);
         }
-        let body = self.message_at(session_id, number).await?;
+        let body = readable(self.message_at(session_id, number).await, session_id, BODY)?;
         let current = self.current_endpoint_id(tenant).await?;
         let id = id.to_bytes();
         let statement = &self.db.statements.attempts_get;
@@ -315,10 +316,10 @@ impl Inner {
             Ok((attempt.unsigned_abs(), report))
         });
         let attempts = attempts.collect::<StoreResult<_>>()?;
-        Ok(body.map(|(_, body)| DeliveryDetail {
+        Ok(Some(DeliveryDetail {
             status: row.status(current),
             row,
-            body,
+            body: body.map(|(_, body)| body),
             attempts,
         }))
     }
@@ -336,7 +337,7 @@ impl Inner {
         match current {
             Some(endpoint_id) if row.may_be_retried(current) => {
                 self.queue_retry(tenant, endpoint_id, &row, at).await?;
-                Ok(RetryOutcome::Asked)
+                Ok(RetryOutcome::Requested)
             }
             _ => Ok(RetryOutcome::Refused),
         }

@@ -1,6 +1,7 @@
 //! Small documents of management data. A collection is one partition; documents change by lightweight transactions.
 
 use async_trait::async_trait;
+use futures_util::stream::BoxStream;
 use porchlight_ports::{Collection, Document, Documents, StoreError, StoreResult};
 
 use super::db::Lwt;
@@ -100,7 +101,18 @@ impl Inner {
     }
 }
 
+/// A stored document: its collection's key, its own key, its data.
+pub(crate) type StoredDocument = (Vec<u8>, Vec<u8>, Vec<u8>);
+
 impl CqlStore {
+    /// Returns all documents, in no order.
+    pub(crate) async fn all_documents(
+        &self,
+    ) -> StoreResult<BoxStream<'static, StoreResult<StoredDocument>>> {
+        let db = &self.inner.db;
+        db.stream(&db.statements.documents_all, ()).await
+    }
+
     /// Writes a document of another store, unless one is there.
     pub(crate) async fn import_document(
         &self,

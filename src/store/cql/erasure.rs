@@ -9,21 +9,29 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::retention::{belongs_to_session, is_of_one_session};
 use porchlight_ports::{
     Erasure, RecorderPage, RecorderRow, Removed, SessionRows, StoreError, StoreResult,
 };
 use porchlight_schema::ids::{RecorderId, SessionId};
+use porchlight_schema::limits::PRIVACY_SETTLE_SHARED_MS;
 use porchlight_schema::message::Message;
 use porchlight_schema::session::{SessionStart, Tenant};
+use porchlight_schema::time::TimestampMs;
 
+use super::connect::next_timestamp_us;
 use super::db::{Lwt, decode, id_bytes};
 use super::journal::JournalHead;
 use super::live_sessions::all_buckets;
 use super::sessions::IdempotencyRecord;
-use super::slots::{DeliveryList, tenant_key};
+use super::slots::{AT_ONCE, DeliveryList, tenant_key};
 use super::{CqlStore, Inner};
 
+/// The distance of the time of a write that removes facts about a place ahead of the clock, in microseconds. It is the
+/// longest time that a score takes from its read of the row to its insight, and as much again for clocks that
+/// differ. Until then, scores add nothing to the place.
+const FORGOTTEN_AHEAD_US: i64 = 2 * PRIVACY_SETTLE_SHARED_MS * 1_000;
 /// A row of `recorders`: id, version, data.
 type StoredRecorder = (Vec<u8>, Option<i64>, Option<Vec<u8>>);
 /// A row of `idempotency`: token, tenant, key, data.
@@ -51,26 +59,43 @@ impl Inner {
         for message in &messages {
             self.erase_message(message).await?;
         }
-        self.remove_traces(session_id).await?;
         self.erase_rows(&record.start).await?;
         self.caches.records.remove(&session_id);
         self.caches.states_written.remove(&session_id);
         Ok(())
     }
 
-    /// Removes the traces of a session. The other learned rows stay.
-    async fn remove_traces(&self, session_id: SessionId) -> StoreResult<()> {
-        let statements = &self.db.statements;
-        let keys = self.learned_by(session_id).await?;
-        for key in keys.iter().filter(|key| is_of_one_session(key)) {
-            let values = (key.as_slice(),);
-            let row: Option<(Vec<u8>,)> = self.db.row(&statements.learned_get, values).await?;
-            // The delete carries the usual time, because another session may write the row next.
-            if row.is_some_and(|(data,)| belongs_to_session(session_id, key, &data)) {
-                self.db.write(&statements.learned_delete, values).await?;
-            }
+    /// Removes the traces of a session among these learned rows. The other rows stay.
+    pub(super) async fn remove_traces(
+        &self,
+        session_id: SessionId,
+        keys: &[[u8; 32]],
+    ) -> StoreResult<()> {
+        let traces = keys.iter().filter(|key| is_of_one_session(key));
+        let removing = traces.map(|key| self.remove_trace(session_id, key));
+        let removing = stream::iter(removing.collect::<Vec<_>>()).buffer_unordered(AT_ONCE);
+        removing.try_collect().await
+    }
+
+    async fn remove_trace(&self, session_id: SessionId, key: &[u8; 32]) -> StoreResult<()> {
+        let Some((data, written_at_us)) = self.learned_row(key).await? else {
+            return Ok(());
+        };
+        if !belongs_to_session(session_id, key, &data) {
+            return Ok(());
         }
-        Ok(())
+        // Another session may write the row next, so that the delete is no later than necessary.
+        let delete = &self.db.statements.learned_delete;
+        let values = (key.as_slice(),);
+        self.db.write_after(delete, values, written_at_us).await
+    }
+
+    /// Returns a learned row and the time of its write.
+    async fn learned_row(&self, key: &[u8; 32]) -> StoreResult<Option<(Vec<u8>, i64)>> {
+        let statement = &self.db.statements.learned_get_time;
+        let row: Option<(Option<Vec<u8>>, Option<i64>)> =
+            self.db.row(statement, (key.as_slice(),)).await?;
+        Ok(row.and_then(|(data, written_at_us)| data.zip(written_at_us)))
     }
 
     async fn remove_telemetry(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
@@ -94,12 +119,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Deletes the tenant's idempotency keys whose session no longer exists, among the next `limit`
-    /// keys of all tenants: the table has no index by tenant. `after` is the token of the last
-    /// examined partition.
+    /// Deletes the tenant's idempotency keys that were stored up to `until` and whose session no longer
+    /// exists, among the next `limit` keys of all tenants: the table has no index by tenant. `after`
+    /// is the token of the last examined partition.
     async fn erase_idempotency_keys(
         self: Arc<Self>,
         tenant: Tenant,
+        until: TimestampMs,
         after: Option<Vec<u8>>,
         limit: usize,
     ) -> StoreResult<Removed<Vec<u8>>> {
@@ -119,7 +145,8 @@ impl Inner {
                 continue;
             }
             let there: IdempotencyRecord = decode("idempotency", &data)?;
-            if self.record(there.record.start.session_id).await?.is_some() {
+            let start = &there.record.start;
+            if start.created_at > until || self.record(start.session_id).await?.is_some() {
                 continue;
             }
             let values = (tenant.as_slice(), key.as_slice(), data.as_slice());
@@ -167,7 +194,8 @@ impl Inner {
     }
 
     /// Deletes everything but the journal and the messages' own rows. The session's row is deleted last, because it leads
-    /// to the others.
+    /// to the others. The traces are deleted after the state, without which no score can be committed: a score in
+    /// flight has written its traces before, or removes them itself.
     async fn erase_rows(&self, start: &SessionStart) -> StoreResult<()> {
         let statements = &self.db.statements;
         let session = start.session_id.to_bytes();
@@ -179,7 +207,6 @@ impl Inner {
             &statements.pods_delete,
             &statements.messages_delete,
             &statements.cursor_delete,
-            &statements.learned_by_delete,
             &statements.reviews_delete,
         ];
         try_join_all(partitions.map(|statement| self.db.erase(statement, (session,)))).await?;
@@ -196,7 +223,12 @@ impl Inner {
             Lwt::Applied | Lwt::Refused => {}
             Lwt::InDoubt(error) => return Err(error),
         }
-        self.db.erase(&statements.session_delete, (session,)).await
+        let learned = self.learned_by(start.session_id).await?;
+        self.remove_traces(start.session_id, &learned).await?;
+        for statement in [&statements.learned_by_delete, &statements.session_delete] {
+            self.db.erase(statement, (session,)).await?;
+        }
+        Ok(())
     }
 
     async fn learned_by(&self, session_id: SessionId) -> StoreResult<Vec<[u8; 32]>> {
@@ -218,38 +250,71 @@ impl Inner {
         data: Option<Vec<u8>>,
     ) -> StoreResult<bool> {
         let statements = &self.db.statements;
-        let key = key.as_slice();
-        let row: Option<(Vec<u8>,)> = self.db.row(&statements.learned_get, (key,)).await?;
-        if row.map(|(stored,)| stored) != Some(expected) {
+        let Some((_, written_at_us)) = self
+            .learned_row(&key)
+            .await?
+            .filter(|(stored, _)| *stored == expected)
+        else {
             return Ok(false);
-        }
-        // A condition would protect nothing, because an insight overwrites these rows without one.
+        };
+        // A condition would protect nothing, because an insight overwrites these rows without one. A score
+        // that has read the row of a place already is about to write it with the removed facts; the
+        // later time makes this write count instead.
+        let ahead_us = if is_of_one_session(&key) {
+            0
+        } else {
+            FORGOTTEN_AHEAD_US
+        };
+        let at_us = (next_timestamp_us() + ahead_us).max(written_at_us.saturating_add(1));
+        let key = key.as_slice();
         match data {
             Some(data) => {
-                let values = (key, data.as_slice());
-                self.db.write(&statements.learned_put, values).await?;
+                let (put, values) = (&statements.learned_put, (key, data.as_slice()));
+                self.db.write_at(put, values, at_us).await?;
             }
-            None => self.db.write(&statements.learned_delete, (key,)).await?,
+            None => {
+                let delete = &statements.learned_delete;
+                self.db.write_at(delete, (key,), at_us).await?;
+            }
         }
         Ok(true)
     }
 
-    /// The table's key has no order that a page could continue in, and recorders expire, so that one read returns all.
-    async fn recorders(&self) -> StoreResult<Vec<(RecorderId, RecorderRow)>> {
-        let statement = &self.db.statements.recorders_get;
-        let rows: Vec<StoredRecorder> = self.db.rows(statement, (), usize::MAX).await?;
-        let mut recorders = Vec::new();
+    /// Returns a page of recorders in the order of the tokens of their partitions.
+    async fn recorders(
+        &self,
+        after: Option<RecorderId>,
+        limit: usize,
+    ) -> StoreResult<RecorderPage> {
+        let statements = &self.db.statements;
+        let rows_max = i32::try_from(limit).unwrap_or(i32::MAX);
+        let rows: Vec<StoredRecorder> = match after {
+            Some(after) => {
+                let after = after.to_bytes();
+                let values = (after.as_slice(), rows_max);
+                let statement = &statements.recorders_after;
+                self.db.rows(statement, values, limit).await?
+            }
+            None => {
+                let statement = &statements.recorders_first;
+                self.db.rows(statement, (rows_max,), limit).await?
+            }
+        };
+        let has_more = rows.len() >= limit;
+        let (mut recorders, mut last) = (Vec::new(), None);
         for (id, version, data) in rows {
+            let id = RecorderId::from_bytes(id_bytes("recorders", &id)?);
+            last = Some(id);
+            // The row's key may live longer than its cells.
             if let (Some(version), Some(data)) = (version, data) {
                 let row = RecorderRow {
                     version: version.unsigned_abs(),
                     data: decode("recorders", &data)?,
                 };
-                recorders.push((RecorderId::from_bytes(id_bytes("recorders", &id)?), row));
+                recorders.push((id, row));
             }
         }
-        recorders.sort_by_key(|(id, _)| *id);
-        Ok(recorders)
+        Ok((recorders, last.filter(|_| has_more)))
     }
 }
 
@@ -295,24 +360,20 @@ impl Erasure for CqlStore {
     async fn recorders(
         &self,
         after: Option<RecorderId>,
-        _limit: usize,
+        limit: usize,
     ) -> StoreResult<RecorderPage> {
-        let all = self
-            .run_without_deadline(|inner| async move { inner.recorders().await })
-            .await?;
-        let later = all
-            .into_iter()
-            .filter(|(id, _)| after.is_none_or(|after| *id > after));
-        Ok((later.collect(), None))
+        self.run_without_deadline(|inner| async move { inner.recorders(after, limit).await })
+            .await
     }
 
     async fn erase_idempotency_keys(
         &self,
         tenant: Tenant,
+        until: TimestampMs,
         after: Option<Vec<u8>>,
         limit: usize,
     ) -> StoreResult<Removed<Vec<u8>>> {
-        self.run_without_deadline(|inner| inner.erase_idempotency_keys(tenant, after, limit))
+        self.run_without_deadline(|inner| inner.erase_idempotency_keys(tenant, until, after, limit))
             .await
     }
 

@@ -6,10 +6,10 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_core::retention::is_of_one_session;
 use porchlight_core::webhook::{AttemptResult, Index, ManualRetry, State as MessageState};
 use porchlight_ports::{
-    DeliveryRow, Endpoint, JournalEntry, Note, Outbox, PodRow, RecorderRow, StoreError,
-    StoreResult, StoredInsight,
+    DeliveryRow, Endpoint, JournalEntry, Note, PodRow, RecorderRow, StoreResult, StoredInsight,
 };
 use porchlight_schema::ids::{EndpointId, RecorderId, SessionId};
+use porchlight_schema::limits::RECORDER_STARTED_AT_BACK_MS_MAX;
 use porchlight_schema::message::{Message, MessageEvent};
 use porchlight_schema::session::{SessionEnd, SessionStart};
 use porchlight_schema::time::TimestampMs;
@@ -85,25 +85,6 @@ impl CqlStore {
             .await
     }
 
-    /// Imports an endpoint. An existing one must be equal.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the store cannot be written, or the tenant has another endpoint.
-    pub async fn import_endpoint(&self, endpoint: Endpoint) -> StoreResult<()> {
-        let tenant = endpoint.tenant;
-        if self.create_endpoint(endpoint.clone()).await? {
-            return Ok(());
-        }
-        let there = self.endpoint(tenant).await?;
-        if there.is_some_and(|there| there.id == endpoint.id) {
-            return Ok(());
-        }
-        Err(StoreError::Corrupt(
-            "a tenant has another webhook in the cluster already".to_owned(),
-        ))
-    }
-
     /// Imports which learned rows a session wrote.
     ///
     /// # Errors
@@ -171,13 +152,15 @@ impl CqlStore {
         self.inner.put_idempotency(hash, record).await.map(drop)
     }
 
-    /// Imports a recorder. An existing one is from an earlier run, or has changed since.
+    /// Imports a recorder unless it exists. The expiry is part of data that only the service reads, so the
+    /// row lives as long as a recorder may until the next push writes it again.
     ///
     /// # Errors
     ///
     /// Returns an error if the store cannot be written.
     pub async fn import_recorder(&self, id: RecorderId, row: RecorderRow) -> StoreResult<()> {
-        self.run_without_deadline(|inner| async move { inner.import_recorder(id, &row).await })
+        let latest = id.made_at().plus_ms(RECORDER_STARTED_AT_BACK_MS_MAX);
+        self.run_without_deadline(|inner| async move { inner.put_recorder(id, &row, latest).await })
             .await
     }
 

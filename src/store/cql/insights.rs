@@ -41,10 +41,14 @@ impl Inner {
             Some((version, state)) => Some((version, state.as_ref().clone())),
             None => self.versioned_state(session_id, false).await?,
         };
+        // An end leaves a state, so that only a session that has been removed since has none.
+        if stored.is_none() && self.record(session_id).await?.is_none() {
+            return Ok(false);
+        }
         if !follows(stored.as_ref().map(|(_, state)| state)) {
             return Ok(false);
         }
-        let learned = self.put_traces(session_id, learned).await?;
+        let (traces, learned) = self.put_traces(session_id, learned).await?;
         let tag = random_tag();
         let (key, data) = (session_id.to_bytes(), encode(&insight)?);
         let row = (
@@ -71,7 +75,13 @@ impl Inner {
             };
             Decision::Change(Box::new(change), true)
         };
-        let (committed, state) = self.change_state(&record, stored, decide).await?;
+        let changed = self.change_state(&record, stored, decide).await;
+        let is_committed = matches!(changed, Ok((true, _)));
+        if !is_committed && self.state(session_id).await?.is_none() {
+            // An erasure in the meantime has not seen them.
+            self.remove_traces(session_id, &traces).await?;
+        }
+        let (committed, state) = changed?;
         if committed {
             self.perform_with_retries("an insight's message", session_id, move |inner| {
                 let state = state.clone();
@@ -88,14 +98,14 @@ impl Inner {
         Ok(committed)
     }
 
-    /// Stores which learned rows a session writes, and its traces; returns the other rows. They are
-    /// written before the insight counts, so that no learned row lacks its entry. A repeated scoring
-    /// finds the traces and does not write them again.
+    /// Stores which learned rows a session writes, and its traces; returns the keys of the traces, and
+    /// the other rows. They are written before the insight counts, so that no learned row lacks its
+    /// entry. A repeated scoring finds the traces and does not write them again.
     async fn put_traces(
         &self,
         session_id: SessionId,
         learned: Vec<([u8; 32], Vec<u8>)>,
-    ) -> StoreResult<Vec<([u8; 32], Vec<u8>)>> {
+    ) -> StoreResult<(Vec<[u8; 32]>, Vec<([u8; 32], Vec<u8>)>)> {
         let session = session_id.to_bytes();
         let put = &self.db.statements.learned_by_put;
         let session = session.as_slice();
@@ -109,7 +119,8 @@ impl Inner {
             .partition(|(key, _)| is_of_one_session(key));
         let puts = traces.iter().map(|(key, data)| self.put_trace(key, data));
         try_join_all(puts).await?;
-        Ok(others)
+        let traces = traces.into_iter().map(|(key, _)| key).collect();
+        Ok((traces, others))
     }
 
     /// Stores a trace, which expires with its session.

@@ -17,8 +17,10 @@ use porchlight_schema::time::TimestampMs;
 
 use super::live_sessions::{WorkTable, buckets_to_clear};
 use super::slots::{Direction, SlotOwner};
+use super::state::State;
 use super::write_group::WriteGroup;
 use super::{CqlStore, Inner};
+use crate::damage::report;
 pub(super) use head::JournalHead;
 pub(super) use row::note_bytes;
 use row::{bucket_of, cell, entry, note_of, number, parts, payload};
@@ -291,10 +293,13 @@ impl Inner {
         // A process may have died between the change and its copies, to which only the marks lead.
         self.relay(session_id, &state).await?;
         self.drop_learned(session_id, version, &state).await?;
-        let present = Covered {
-            batches: self.count(session_id).await?,
-            pod_received_at: self.pod(session_id).await?.map(|pod| pod.received_at),
-            late_stop_at: state.end.and_then(|end| end.late_stop_at()),
+        let present = match self.present(session_id, &state).await {
+            // The `failed` insight of a session whose data cannot be read covers nothing.
+            Err(StoreError::Corrupt(row)) => {
+                report("the data of an ended session", &row);
+                Covered::default()
+            }
+            present => present?,
         };
         if state.insight.map(|official| official.covered) != Some(present) {
             return Ok(false);
@@ -304,6 +309,15 @@ impl Inner {
             self.db.write(&statements.behind_delete, values).await?;
         }
         Ok(true)
+    }
+
+    /// Returns the data that the insight of a session in this state must cover now.
+    async fn present(&self, session_id: SessionId, state: &State) -> StoreResult<Covered> {
+        Ok(Covered {
+            batches: self.count(session_id).await?,
+            pod_received_at: self.pod(session_id).await?.map(|pod| pod.received_at),
+            late_stop_at: state.end.and_then(|end| end.late_stop_at()),
+        })
     }
 }
 

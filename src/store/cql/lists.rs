@@ -7,12 +7,12 @@ use porchlight_ports::{Page, SessionFilter, SessionRow, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::LIST_SCANNED_ROWS_MAX;
 use porchlight_schema::session::{SessionStart, SessionStatus, Tenant};
-use porchlight_schema::time::TimestampMs;
+use porchlight_schema::time::{HOUR_MS, TimestampMs};
 
 use super::Inner;
 use super::bounded::{OWN_READ_MAX, cut_full_read};
 use super::session_list::List;
-use super::slots::{AT_ONCE, Direction, HOUR_MS, SlotOwner, slot_of};
+use super::slots::{AT_ONCE, Direction, SlotOwner, slot_of};
 use super::write_group::WriteGroup;
 
 mod partition;

@@ -1,8 +1,11 @@
-//! Recorders: one row each, changed by raising its version in one lightweight transaction.
+//! Recorders: one row each, changed by raising its version in one lightweight transaction. Each write
+//! gives the row the time that is left until its recorder is no longer kept.
 
 use async_trait::async_trait;
 use porchlight_ports::{RecorderRow, Recorders, StoreResult};
 use porchlight_schema::ids::RecorderId;
+use porchlight_schema::limits::RECORDER_KEPT_BEYOND_MS;
+use porchlight_schema::time::TimestampMs;
 
 use super::db::{Lwt, decode, encode};
 use super::{CqlStore, Inner};
@@ -31,25 +34,25 @@ impl Inner {
         }
     }
 
-    async fn create_recorder(&self, id: RecorderId, data: Vec<u8>) -> StoreResult<()> {
-        let row = RecorderRow { version: 1, data };
-        self.import_recorder(id, &row).await
+    fn recorder_ttl(&self, expires_at: TimestampMs) -> i32 {
+        let row_ttls = &self.row_ttls;
+        row_ttls.until(
+            expires_at.plus_ms(RECORDER_KEPT_BEYOND_MS),
+            self.clock.now(),
+        )
     }
 
     /// Creates a recorder with its version, unless there is one.
-    pub(super) async fn import_recorder(
+    pub(super) async fn put_recorder(
         &self,
         id: RecorderId,
         row: &RecorderRow,
+        expires_at: TimestampMs,
     ) -> StoreResult<()> {
         let (key, data) = (id.to_bytes(), encode(&row.data)?);
         let version = i64::try_from(row.version).unwrap_or(i64::MAX);
-        let values = (
-            key.as_slice(),
-            version,
-            data.as_slice(),
-            self.row_ttls.retained,
-        );
+        let ttl = self.recorder_ttl(expires_at);
+        let values = (key.as_slice(), version, data.as_slice(), ttl);
         let make = &self.db.statements.recorder_make;
         match self.db.lightweight(make, values).await? {
             Lwt::Applied | Lwt::Refused => Ok(()),
@@ -65,12 +68,13 @@ impl Inner {
         id: RecorderId,
         version: u64,
         data: Vec<u8>,
+        expires_at: TimestampMs,
     ) -> StoreResult<bool> {
         let (key, encoded) = (id.to_bytes(), encode(&data)?);
         let version = i64::try_from(version).unwrap_or(i64::MAX);
         let next = version.saturating_add(1);
-        let (key, encoded, ttl) = (key.as_slice(), encoded.as_slice(), self.row_ttls.retained);
-        let values = (ttl, next, encoded, key, version);
+        let (key, ttl) = (key.as_slice(), self.recorder_ttl(expires_at));
+        let values = (ttl, next, encoded.as_slice(), key, version);
         let change = &self.db.statements.recorder_change;
         match self.db.lightweight(change, values).await? {
             Lwt::Applied => Ok(true),
@@ -100,9 +104,17 @@ impl Inner {
 
 #[async_trait]
 impl Recorders for CqlStore {
-    async fn create_recorder(&self, id: RecorderId, data: Vec<u8>) -> StoreResult<()> {
-        self.run_to_completion(|inner| async move { inner.create_recorder(id, data).await })
-            .await
+    async fn create_recorder(
+        &self,
+        id: RecorderId,
+        data: Vec<u8>,
+        expires_at: TimestampMs,
+    ) -> StoreResult<()> {
+        let row = RecorderRow { version: 1, data };
+        self.run_to_completion(
+            |inner| async move { inner.put_recorder(id, &row, expires_at).await },
+        )
+        .await
     }
 
     async fn recorder(&self, id: RecorderId) -> StoreResult<Option<RecorderRow>> {
@@ -115,10 +127,11 @@ impl Recorders for CqlStore {
         id: RecorderId,
         version: u64,
         data: Vec<u8>,
+        expires_at: TimestampMs,
     ) -> StoreResult<bool> {
-        self.run_to_completion(
-            |inner| async move { inner.change_recorder(id, version, data).await },
-        )
+        self.run_to_completion(|inner| async move {
+            inner.change_recorder(id, version, data, expires_at).await
+        })
         .await
     }
 

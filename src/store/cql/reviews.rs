@@ -1,4 +1,5 @@
-//! Reviews of decisions. The last write counts.
+//! Reviews of decisions. The last write counts, even if the process that wrote the one before had a clock
+//! that is ahead.
 
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;
@@ -18,10 +19,15 @@ impl Inner {
             return Ok(false);
         }
         let (key, data) = (session_id.to_bytes(), encode(review)?);
-        let values = (key.as_slice(), data.as_slice(), self.row_ttls.retained);
-        self.db
-            .write(&self.db.statements.review_put, values)
+        let statements = &self.db.statements;
+        let stored: Option<(Option<i64>,)> = self
+            .db
+            .row(&statements.review_time, (key.as_slice(),))
             .await?;
+        let written_at_us = stored.and_then(|(at_us,)| at_us).unwrap_or(0);
+        let values = (key.as_slice(), data.as_slice(), self.row_ttls.retained);
+        let put = &statements.review_put;
+        self.db.write_after(put, values, written_at_us).await?;
         Ok(true)
     }
 

@@ -44,6 +44,8 @@ pub(crate) struct RowTtls {
     pub(super) snapshots: i32,
     pub(super) outbox: i32,
     pub(super) idempotency: i32,
+    /// The longest time to live that the database accepts while this process runs.
+    longest: i32,
 }
 
 impl RowTtls {
@@ -71,7 +73,14 @@ impl RowTtls {
             snapshots: seconds(SNAPSHOT_TTL),
             outbox: seconds(OUTBOX_TTL),
             idempotency: seconds(idempotency + EXTRA_TTL / 24),
+            longest: longest_sec as i32,
         }
+    }
+
+    /// Returns the time to live of a row that is written at `now` and kept until `end`.
+    pub(super) fn until(&self, end: TimestampMs, now: TimestampMs) -> i32 {
+        let left_sec = end.since_ms(now).div_euclid(1_000).saturating_add(1);
+        left_sec.clamp(TTL_SEC_MIN, self.longest.into()) as i32
     }
 
     /// Returns the time to live of a row that must expire soon after one that has `left_sec` left; `None`: never.
@@ -114,6 +123,18 @@ mod tests {
     #[test]
     fn rows_are_kept_for_the_retention_the_longest_session_and_a_day() {
         assert_eq!(row_ttls(90).retained, 91 * 86_400 + 12 * 3_600);
+    }
+
+    #[test]
+    fn a_row_with_an_end_lives_until_then_whatever_the_retention_is() {
+        for retention_days in [1, 90] {
+            let row_ttls = row_ttls(retention_days);
+            let ttl_sec = |left_ms| row_ttls.until(NOW.plus_ms(left_ms), NOW);
+            assert_eq!(ttl_sec(30 * 86_400_000), 30 * 86_400 + 1);
+            assert_eq!(ttl_sec(90_500), 91);
+            assert_eq!(ttl_sec(-1), 60, "the shortest");
+            assert_eq!(ttl_sec(i64::MAX / 2), row_ttls.longest);
+        }
     }
 
     #[test]

@@ -11,10 +11,6 @@ use super::session_list::List;
 
 /// A slot of an outbox or of a list of deliveries: ten minutes.
 pub(super) const SLOT_MS: i64 = 600_000;
-/// An hour of a list of sessions.
-pub(super) const HOUR_MS: i64 = 3_600_000;
-/// A day of live sessions, as listed by earlier releases.
-pub(super) const DAY_MS: i64 = 86_400_000;
 /// The maximum number of an owner's slots that are read: ten-minute slots of more than a year.
 const SLOTS_READ_MAX: usize = 65_536;
 /// Partitions read concurrently.

@@ -356,7 +356,9 @@ impl Inner {
             {
                 return Ok((answer, next));
             }
-            if stored.is_none() && self.record(session_id).await?.is_none() {
+            // Only an erasure removes a state that was there; it removes the session's own row next.
+            let had_state = version > 0;
+            if stored.is_none() && (had_state || self.record(session_id).await?.is_none()) {
                 return Err(StoreError::unavailable("the session was removed meanwhile"));
             }
             back_off().await;

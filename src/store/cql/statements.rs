@@ -50,6 +50,7 @@ statements! {
     idempotency_after: Scan = "SELECT token(tenant, key), tenant, key, data FROM idempotency WHERE token(tenant, key) > ? LIMIT ?";
     idempotency_delete: Lwt = "DELETE FROM idempotency WHERE tenant = ? AND key = ? IF data = ?";
     review_put: Write = "INSERT INTO reviews (session, data) VALUES (?, ?) USING TTL ?";
+    review_time: Read = "SELECT WRITETIME(data) FROM reviews WHERE session = ?";
     review_get: Read = "SELECT data FROM reviews WHERE session = ?";
     pod_put: Write = "INSERT INTO pods (session, received_at, hash, data) VALUES (?, ?, ?, ?) USING TTL ?";
     pod_get: Read = "SELECT data FROM pods WHERE session = ? LIMIT 1";
@@ -86,6 +87,7 @@ statements! {
     learned_put: Write = "INSERT INTO learned (key, data) VALUES (?, ?)";
     trace_put: Write = "INSERT INTO learned (key, data) VALUES (?, ?) USING TTL ?";
     learned_get: Read = "SELECT data FROM learned WHERE key = ?";
+    learned_get_time: Read = "SELECT data, WRITETIME(data) FROM learned WHERE key = ?";
     learned_get_all: Read = "SELECT key, data FROM learned WHERE key IN ?";
 
     // Lists.
@@ -171,7 +173,8 @@ statements! {
     learned_by_get: Scan = "SELECT key FROM learned_by_session WHERE session = ?";
     learned_by_delete: Write = "DELETE FROM learned_by_session WHERE session = ?";
     reviews_delete: Write = "DELETE FROM reviews WHERE session = ?";
-    recorders_get: Scan = "SELECT recorder, version, data FROM recorders";
+    recorders_first: Scan = "SELECT recorder, version, data FROM recorders LIMIT ?";
+    recorders_after: Scan = "SELECT recorder, version, data FROM recorders WHERE token(recorder) > token(?) LIMIT ?";
 
     // Renewal. A copy has the columns of the row's insert in their order; a copy of a row that may
     // change has the time of its write after them.
@@ -196,6 +199,7 @@ statements! {
     document_make: Lwt = "INSERT INTO documents (collection, key, data) VALUES (?, ?, ?) IF NOT EXISTS";
     document_change: Lwt = "UPDATE documents SET data = ? WHERE collection = ? AND key = ? IF data = ?";
     document_delete: Lwt = "DELETE FROM documents WHERE collection = ? AND key = ? IF data = ?";
+    documents_all: Scan = "SELECT collection, key, data FROM documents";
     documents_after: Scan = "SELECT key, data FROM documents WHERE collection = ? AND key > ?";
 
     // Members and owners.

@@ -6,6 +6,7 @@ use porchlight_ports::{Erasure, RecorderPage, Removed, SessionRows, StoreError, 
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::limits::SWEEP_STEP_ROWS_MAX;
 use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
 
 use super::LocalStore;
 use crate::engine::Engine;
@@ -83,11 +84,12 @@ impl<E: Engine> Erasure for LocalStore<E> {
     async fn erase_idempotency_keys(
         &self,
         tenant: Tenant,
+        until: TimestampMs,
         after: Option<Vec<u8>>,
         limit: usize,
     ) -> StoreResult<Removed<Vec<u8>>> {
         self.committer
-            .write(move |txn| erasure::idempotency_keys(txn, tenant, after, limit))
+            .write(move |txn| erasure::idempotency_keys(txn, tenant, until, after, limit))
             .await
     }
 

@@ -1,6 +1,7 @@
 use async_trait::async_trait;
 use porchlight_ports::{RecorderRow, Recorders, StoreResult};
 use porchlight_schema::ids::RecorderId;
+use porchlight_schema::time::TimestampMs;
 
 use super::LocalStore;
 use crate::engine::Engine;
@@ -8,7 +9,13 @@ use crate::tables::recorders;
 
 #[async_trait]
 impl<E: Engine> Recorders for LocalStore<E> {
-    async fn create_recorder(&self, id: RecorderId, data: Vec<u8>) -> StoreResult<()> {
+    // A sweep removes expired recorders, by the time in their ids.
+    async fn create_recorder(
+        &self,
+        id: RecorderId,
+        data: Vec<u8>,
+        _expires_at: TimestampMs,
+    ) -> StoreResult<()> {
         self.committer
             .write_for_client(move |txn| recorders::create(txn, id, &data))
             .await
@@ -23,6 +30,7 @@ impl<E: Engine> Recorders for LocalStore<E> {
         id: RecorderId,
         version: u64,
         data: Vec<u8>,
+        _expires_at: TimestampMs,
     ) -> StoreResult<bool> {
         self.committer
             .write_for_client(move |txn| recorders::change(txn, id, version, &data))

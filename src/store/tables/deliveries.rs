@@ -9,7 +9,7 @@ use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
 use super::{Key, endpoints, messages, outbox};
-use crate::damage::skipped;
+use crate::damage::{BODY, readable, skipped};
 use crate::engine::KeyRange;
 use crate::txn::{Read, Row, Scan, Txn};
 
@@ -176,10 +176,11 @@ pub fn find(read: &dyn Read, tenant: Tenant, id: MessageId) -> StoreResult<Optio
     let Some(row) = read.state::<DeliveryRow>(&outbox::delivery_key(tenant, id))? else {
         return Ok(None);
     };
-    let body = outbox::body(read, row.queued.session_id, row.queued.number)?;
+    let (session_id, number) = (row.queued.session_id, row.queued.number);
+    let body = readable(outbox::body(read, session_id, number), session_id, BODY)?;
     let current = endpoints::find(read, tenant)?.map(|endpoint| endpoint.id);
     let attempts = outbox::attempts(read, id)?;
-    Ok(body.map(|body| DeliveryDetail {
+    Ok(Some(DeliveryDetail {
         status: row.status(current),
         row,
         body,
@@ -217,7 +218,7 @@ pub fn request_retry(
     match current {
         Some(endpoint_id) if row.may_be_retried(current) => {
             queue_retry(txn, endpoint_id, &row, at)?;
-            Ok(RetryOutcome::Asked)
+            Ok(RetryOutcome::Requested)
         }
         _ => Ok(RetryOutcome::Refused),
     }

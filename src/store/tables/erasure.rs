@@ -3,6 +3,7 @@
 use porchlight_ports::{Removed, SessionRows, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
 
 use super::{Key, idempotency, insights, journal, messages, retention, sessions};
 use crate::engine::{KeyRange, Space};
@@ -73,6 +74,7 @@ pub(crate) fn step(
 pub(crate) fn idempotency_keys(
     txn: &mut Txn<'_>,
     tenant: Tenant,
+    until: TimestampMs,
     after: Option<Vec<u8>>,
     limit: usize,
 ) -> StoreResult<Removed<Vec<u8>>> {
@@ -89,7 +91,7 @@ pub(crate) fn idempotency_keys(
     for row in rows {
         let remembered: idempotency::IdempotencyRecord = row.decode()?;
         let start = sessions::start_key(remembered.session_id);
-        if txn.as_read().has_state(&start)? {
+        if remembered.created_at > until || txn.as_read().has_state(&start)? {
             continue;
         }
         txn.delete(Space::State, remembered.age_key(&row.key));

@@ -16,7 +16,7 @@ use crate::txn::{Read, Scan, Txn};
 pub(crate) struct IdempotencyRecord {
     pub(crate) body_hash: [u8; 32],
     pub(crate) session_id: SessionId,
-    created_at: TimestampMs,
+    pub(super) created_at: TimestampMs,
 }
 
 impl IdempotencyRecord {

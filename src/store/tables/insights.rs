@@ -58,6 +58,19 @@ pub(crate) fn commit(
     Ok(true)
 }
 
+/// Marks a session whose insight is `failed`, because a damaged batch, which may be the cause, is
+/// removed: the next start scores the session again.
+pub(crate) fn mark_if_failed(txn: &mut Txn<'_>, session_id: SessionId) -> StoreResult<()> {
+    let stored = match newest(txn.as_read(), session_id) {
+        Err(StoreError::Corrupt(_)) => None,
+        stored => stored?,
+    };
+    if stored.is_some_and(|stored| stored.record.error_message.is_some()) {
+        to_score::mark(txn, session_id);
+    }
+    Ok(())
+}
+
 /// Returns the data that an insight would have to cover now.
 fn present(read: &dyn Read, session_id: SessionId) -> StoreResult<Covered> {
     Ok(Covered {

@@ -7,6 +7,7 @@
 //! (`F`).
 
 mod node;
+mod recovery;
 
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ use crate::damage::{readable, readable_rows, report, skipped};
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Row, Scan, Txn};
 pub use node::{depth, sweep, work};
+pub(crate) use recovery::recovered;
+use recovery::{listed_messages, waiting_in};
 
 /// The maximum number of a lane's messages that are read together. More wait only if hundreds of
 /// insight updates arrived during one attempt; they are superseded in steps.
@@ -70,6 +73,16 @@ fn held_key(endpoint_id: EndpointId, until: TimestampMs, id: MessageId) -> Vec<u
         .time(until)
         .bytes(&id.to_bytes())
         .build()
+}
+
+/// Returns the key of the row in the index that lists a message.
+fn index_key(endpoint_id: EndpointId, queued: &Queued) -> Option<Vec<u8>> {
+    match queued.index() {
+        Index::Ready => Some(ready_key(endpoint_id, queued.id)),
+        Index::Due(due_at) => Some(due_key(endpoint_id, due_at, queued.session_id)),
+        Index::Held(until) => Some(held_key(endpoint_id, until, queued.id)),
+        Index::None => None,
+    }
 }
 
 /// Returns the key of a requested retry.
@@ -146,16 +159,9 @@ fn add_index_rows(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued) -
     if queued.is_waiting() {
         txn.put_state(lane_key(endpoint_id, queued), queued)?;
     }
-    let (key, session) = match queued.index() {
-        Index::Ready => (ready_key(endpoint_id, queued.id), queued.session_id),
-        Index::Due(due_at) => {
-            let key = due_key(endpoint_id, due_at, queued.session_id);
-            (key, queued.session_id)
-        }
-        Index::Held(until) => (held_key(endpoint_id, until, queued.id), queued.session_id),
-        Index::None => return Ok(()),
-    };
-    txn.put(Space::State, key, session.to_bytes().to_vec());
+    if let Some(key) = index_key(endpoint_id, queued) {
+        txn.put(Space::State, key, queued.session_id.to_bytes().to_vec());
+    }
     Ok(())
 }
 
@@ -164,21 +170,10 @@ fn remove_index_rows(txn: &mut Txn<'_>, endpoint_id: EndpointId, queued: &Queued
     if queued.is_waiting() && !after.is_waiting() {
         txn.delete(Space::State, lane_key(endpoint_id, queued));
     }
-    if queued.index() == after.index() {
-        return;
-    }
-    match queued.index() {
-        Index::Ready => txn.delete(Space::State, ready_key(endpoint_id, queued.id)),
-        Index::Due(due_at) => {
-            txn.delete(
-                Space::State,
-                due_key(endpoint_id, due_at, queued.session_id),
-            );
-        }
-        Index::Held(until) => {
-            txn.delete(Space::State, held_key(endpoint_id, until, queued.id));
-        }
-        Index::None => {}
+    if queued.index() != after.index()
+        && let Some(key) = index_key(endpoint_id, queued)
+    {
+        txn.delete(Space::State, key);
     }
 }
 
@@ -197,23 +192,24 @@ pub fn listing(
     if let Some((from, limit)) = ready {
         let mut range = KeyRange::prefix(of_endpoint(b'q', endpoint_id).build());
         range.from = ready_key(endpoint_id, MessageId::new(from, 0));
-        let rows = listed(read, &Scan::state(range, limit))?;
-        listing.ready = Some(rows.iter().filter_map(ready_of).collect());
+        listing.ready = Some(ids_and_lanes(&listed_messages(read, range, limit)?));
     }
     if let Some((until, limit)) = due {
         let end = of_endpoint(b'u', endpoint_id).time(until).build();
         let range = KeyRange::prefix(of_endpoint(b'u', endpoint_id).build()).before(&end);
-        let rows = listed(read, &Scan::state(range, limit))?;
+        // The key says everything, so the row may be damaged.
+        let rows = read.rows(&Scan::keys(range, limit))?;
+        WebhookMetrics::get().on_rows_listed(rows.len());
         listing.due = Some(rows.iter().filter_map(due_of).collect());
     }
     if let Some((before, limit)) = held {
         let end = of_endpoint(HELD, endpoint_id).time(before).build();
         let range = KeyRange::prefix(of_endpoint(HELD, endpoint_id).build()).before(&end);
-        let rows = listed(read, &Scan::state(range, limit))?;
-        listing.held = Some(rows.iter().filter_map(ready_of).collect());
+        listing.held = Some(ids_and_lanes(&listed_messages(read, range, limit)?));
     }
     let range = KeyRange::prefix(of_endpoint(b'b', endpoint_id).build());
-    let rows = listed(read, &Scan::state(range, manual))?;
+    let rows = readable_rows(read, &Scan::state(range, manual), LISTED)?;
+    WebhookMetrics::get().on_rows_listed(rows.len());
     let requests = rows
         .iter()
         .map(|row| skipped(row.decode().map(Some), LISTED));
@@ -223,17 +219,16 @@ pub fn listing(
     Ok(listing)
 }
 
-/// Reads rows for a listing, without damaged ones, and counts them.
-fn listed(read: &dyn Read, scan: &Scan) -> StoreResult<Vec<Row>> {
-    let rows = readable_rows(read, scan, LISTED)?;
-    WebhookMetrics::get().on_rows_listed(rows.len());
-    Ok(rows)
+/// Returns the message in the key of its row in an index.
+fn id_at_end(key: &[u8]) -> Option<MessageId> {
+    key.last_chunk::<16>()
+        .map(|bytes| MessageId::from_bytes(*bytes))
 }
 
-fn ready_of(row: &Row) -> Option<(MessageId, SessionId)> {
-    let id = MessageId::from_bytes(*row.key.last_chunk::<16>()?);
-    let session_id = SessionId::from_bytes(*row.payload.first_chunk::<16>()?);
-    Some((id, session_id))
+fn ids_and_lanes(rows: &[(Row, SessionId)]) -> Vec<(MessageId, SessionId)> {
+    let rows = rows.iter();
+    rows.filter_map(|(row, session_id)| Some((id_at_end(&row.key)?, *session_id)))
+        .collect()
 }
 
 fn held_until_of(row: &Row) -> Option<TimestampMs> {
@@ -249,18 +244,15 @@ fn due_of(row: &Row) -> Option<(TimestampMs, SessionId)> {
     ))
 }
 
-/// Returns the waiting messages of a lane, in order, without damaged ones.
+/// Returns the waiting messages of a lane, in order. A damaged row is read from the list of
+/// deliveries, and is missing if that row is damaged too.
 pub fn waiting(
     read: &dyn Read,
     endpoint_id: EndpointId,
     session_id: SessionId,
 ) -> StoreResult<Vec<Queued>> {
-    let range = lane_range(endpoint_id, session_id);
-    readable_rows(read, &Scan::state(range, LANE_READ_MAX), LISTED)?
-        .iter()
-        .map(|row| readable(row.decode().map(Some), session_id, WAITING))
-        .filter_map(StoreResult::transpose)
-        .collect()
+    let scan = Scan::state(lane_range(endpoint_id, session_id), LANE_READ_MAX);
+    waiting_in(read, endpoint_id, session_id, &scan)
 }
 
 /// Reads a lane. See [`porchlight_ports::Outbox::lane`].
@@ -374,20 +366,10 @@ fn remove_stale_rows(
     if removed {
         txn.delete(Space::State, lane_key);
     }
-    if removed || now.is_none_or(|now| now.index() != before.index()) {
-        match before.index() {
-            Index::Ready => txn.delete(Space::State, ready_key(endpoint_id, before.id)),
-            Index::Due(due_at) => {
-                txn.delete(
-                    Space::State,
-                    due_key(endpoint_id, due_at, before.session_id),
-                );
-            }
-            Index::Held(until) => {
-                txn.delete(Space::State, held_key(endpoint_id, until, before.id));
-            }
-            Index::None => {}
-        }
+    if (removed || now.is_none_or(|now| now.index() != before.index()))
+        && let Some(key) = index_key(endpoint_id, before)
+    {
+        txn.delete(Space::State, key);
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use porchlight_ports::{RecorderPage, RecorderRow, StoreResult};
 use porchlight_schema::ids::RecorderId;
-use porchlight_schema::limits::RECORDER_STARTED_AT_BACK_MS_MAX;
+use porchlight_schema::limits::{RECORDER_KEPT_BEYOND_MS, RECORDER_STARTED_AT_BACK_MS_MAX};
 use porchlight_schema::time::TimestampMs;
 
 use super::Key;
@@ -11,8 +11,6 @@ use crate::txn::{Read, Scan, Txn};
 
 /// The table's letter.
 const TABLE: u8 = b'R';
-/// The time for which an expired recorder is kept, in milliseconds, so that it can still be shown.
-const KEPT_BEYOND_MS: i64 = 24 * 3_600 * 1_000;
 
 fn key(id: RecorderId) -> Vec<u8> {
     Key::of(TABLE).bytes(&id.to_bytes()).build()
@@ -72,7 +70,7 @@ pub(crate) fn change(
 /// Removes at most `rows_max` recorders whose creation, according to their ids, is so long ago that
 /// they have expired with any permitted lifetime. Returns their number.
 pub(crate) fn sweep(txn: &mut Txn<'_>, now: TimestampMs, rows_max: usize) -> StoreResult<usize> {
-    let made_before = now.plus_ms(-(RECORDER_STARTED_AT_BACK_MS_MAX + KEPT_BEYOND_MS));
+    let made_before = now.plus_ms(-(RECORDER_STARTED_AT_BACK_MS_MAX + RECORDER_KEPT_BEYOND_MS));
     let end = key(RecorderId::new(made_before, 0));
     let old = txn.rows(&Scan::state(
         KeyRange::prefix([TABLE]).before(&end),

@@ -2,7 +2,10 @@
 //! while it is pending.
 
 use porchlight_ports::{Collection, DocumentKind, Documents};
+use porchlight_schema::ids::SessionId;
+use porchlight_schema::limits::PRIVACY_MARKS_MAX;
 use porchlight_schema::privacy::Subject;
+use porchlight_schema::time::TimestampMs;
 
 use super::*;
 
@@ -152,17 +155,28 @@ async fn the_end_of_an_erasure_does_not_lift_the_mark_of_a_later_one() {
     server.stop().await;
 }
 
-/// Writes a hold as a process does that does not see the mark of a running erasure.
-async fn hold_unseen(server: &Server, session_id: &str) {
+/// Writes the hold of a session to the store.
+async fn write_hold(server: &Server, tenant: Tenant, session_id: SessionId) {
     let mut place = vec![1];
-    place.extend(tenant(server).await.organization_id.to_bytes());
+    place.extend(tenant.organization_id.to_bytes());
     // The sandbox.
     place.push(0);
-    place.extend(Subject::SessionId(session_id.parse().unwrap()).key());
+    place.extend(Subject::SessionId(session_id).key());
     let marks = Collection::of_service(DocumentKind::PrivacyMark);
     let held = Some(br#"{"held":true}"#.to_vec());
     let written = server.store.replace_document(marks, place, None, held);
     assert!(written.await.unwrap());
+}
+
+/// Writes a hold as a process does that does not see the mark of a running erasure.
+pub(super) async fn hold_unseen(server: &Server, session_id: &str) {
+    write_hold(server, tenant(server).await, session_id.parse().unwrap()).await;
+    count_marks_anew(server).await;
+}
+
+/// Counts a change of marks, after which each process reads all marks.
+async fn count_marks_anew(server: &Server) {
+    let marks = Collection::of_service(DocumentKind::PrivacyMark);
     // The document that counts changes may change at the same time.
     for _ in 0..1_000 {
         let counted = server.store.document(marks, vec![0]).await.unwrap();
@@ -201,5 +215,38 @@ async fn a_running_erasure_leaves_out_a_held_session_and_fails() {
     assert_eq!(failed["receipt"], Value::Null);
     assert_eq!(read(&server, &held.id).await, 200, "no mark is left");
     assert_eq!(read(&server, &gone.id).await, 404);
+    // A restored backup must keep the held session as well.
+    let logged = logged_erasures(server.store.as_ref()).await.unwrap();
+    assert!(logged.is_empty(), "{logged:?}");
+    server.stop().await;
+}
+
+#[actix::test]
+async fn an_organization_has_a_bounded_number_of_marks() {
+    let server = server(0).await;
+    let (free, held) = (server.start_session().await, server.start_session().await);
+    assert_eq!(hold(&server, Method::PUT, &held.id).await.status, 200);
+    let tenant = tenant(&server).await;
+    for number in 1..PRIVACY_MARKS_MAX as u128 {
+        write_hold(&server, tenant, SessionId::new(TimestampMs(1), number)).await;
+    }
+    count_marks_anew(&server).await;
+    let marks = async || server.service.restrictions().marks.count(tenant);
+    while marks().await < PRIVACY_MARKS_MAX {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let refused = hold(&server, Method::PUT, &free.id).await;
+    refused.is_problem(409, "privacy_limit");
+    assert_eq!(hold(&server, Method::PUT, &held.id).await.status, 200);
+    let subject = json!({ "sessionId": free.id });
+    let restriction = body("r1", "restriction", subject.clone());
+    submit(&server, &restriction)
+        .await
+        .is_problem(409, "privacy_limit");
+    perform(&server, &body("r2", "release", subject.clone())).await;
+    perform(&server, &body("e1", "erasure", subject)).await;
+
+    assert_eq!(hold(&server, Method::DELETE, &held.id).await.status, 200);
+    perform(&server, &restriction).await;
     server.stop().await;
 }

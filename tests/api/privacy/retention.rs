@@ -70,7 +70,11 @@ async fn a_retention_is_chosen_within_the_bounds() {
         refused.is_problem(422, "invalid_body");
         assert_eq!(refused.json["errors"][0]["pointer"], pointer, "{refused:?}");
     }
-    let chosen = choose(&server, json!({ "telemetryDays": 60, "messagesDays": 30 })).await;
+    let chosen = choose(
+        &server,
+        json!({ "telemetryDays": 60.0, "messagesDays": 30 }),
+    )
+    .await;
     assert_eq!(chosen.status, 200, "{chosen:?}");
     let shown = server.get(RETENTION, &server.keys.secret).await;
     assert_eq!(shown.json, chosen.json);
@@ -145,6 +149,19 @@ async fn a_held_session_keeps_everything_until_the_hold_is_released() {
     assert_eq!(hold(Method::DELETE).await, 200);
     assert_eq!(sweep(&server).await.sessions, 1);
     assert_eq!(read(&server, &session.id).await, 404);
+    server.stop().await;
+}
+
+#[actix::test]
+async fn a_sweep_keeps_a_session_that_another_node_holds_since_just_now() {
+    // This server reads marks only when it needs them.
+    let server = Server::with(config()).await;
+    let session = server.scored_session().await;
+    choose(&server, json!({ "telemetryDays": 1, "insightDays": 9 })).await;
+    server.clock.advance_min(30 * DAY_MIN);
+    hold::hold_unseen(&server, &session.id).await;
+    assert_eq!(sweep(&server).await, Swept::default());
+    assert_eq!(read(&server, &session.id).await, 200);
     server.stop().await;
 }
 

@@ -52,3 +52,17 @@ async fn a_first_position_from_the_future_costs_no_other_one() {
     assert_eq!(dropped, none);
     server.stop().await;
 }
+
+/// The phone's clock was reset, so its positions are older than any link. The limit of the start's
+/// age moves while the server handles the push.
+#[actix::test]
+async fn first_positions_older_than_any_link_are_accepted() {
+    let server = Server::start().await;
+    for days in [31, 40, 2_000] {
+        for _ in 0..15 {
+            let recorder = create(&server, &body()).await;
+            position(&server, &recorder, -days * 86_400).await;
+        }
+    }
+    server.stop().await;
+}

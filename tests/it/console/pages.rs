@@ -139,7 +139,9 @@ fn stored_data_is_shown_as_text() {
             .chain(stored.iter().map(String::as_str))
             .chain(reflected);
         for path in all {
-            let seen = visitor.page(path).await;
+            let seen = visitor.get(path).await;
+            // The page of a refused search has status 422.
+            assert!([200, 422].contains(&seen.status), "{path}: {seen:?}");
             let scripts = seen.text.matches("<script").count();
             let own = "<script type=\"module\" src=\"/console/assets/";
             assert!(scripts > 0, "{path}");
@@ -233,5 +235,42 @@ fn a_secret_is_shown_once() {
             );
         }
         assert!(visitor.post("/console/webhook/test", &[]).await.status == 404);
+    });
+}
+
+#[test]
+fn a_refused_form_has_the_status_of_the_api_and_keeps_the_entered_texts() {
+    let folder = Folder::new();
+    let allowed = ("PORCHLIGHT__WEBHOOK__ALLOW_ADDRESSES", "192.0.2.1/32");
+    let server = Server::start(&folder, &[allowed]);
+    let secret = server.key("secret");
+    block_on(async {
+        let visitor = Visitor::sign_in(&server, &secret).await;
+        let recorder = [("rider", "me"), ("position", "91, 0")];
+        let refused = visitor.post("/console/recorders/create", &recorder).await;
+        assert_eq!(refused.status, 422);
+        assert!(refused.text.contains("value=\"91, 0\""), "{refused:?}");
+        assert!(refused.text.contains("Enter the position of the door"));
+        let paused = visitor.post("/console/webhook/pause", &[]).await;
+        assert_eq!(paused.status, 404);
+        assert!(paused.text.contains("The webhook was deleted."));
+        for (url, status) in [
+            ("http://192.0.2.1/hook", 422),
+            ("https://192.0.2.1/hook", 200),
+            ("https://192.0.2.1/other", 409),
+        ] {
+            let form = [("url", url)];
+            let seen = visitor.post("/console/webhook/register", &form).await;
+            assert_eq!(seen.status, status, "{url}");
+            if status != 200 {
+                let typed = format!("value=\"{url}\"");
+                assert!(seen.text.contains(&typed), "{url}");
+            }
+        }
+        for path in ["/console/sessions?from=x", "/console/deliveries?from=x"] {
+            let refused = visitor.get(path).await;
+            assert_eq!(refused.status, 422, "{path}");
+            assert!(refused.text.contains("is not a time such as"), "{path}");
+        }
     });
 }

@@ -72,7 +72,7 @@ fn a_page_offers_what_the_role_allows_and_nothing_else() {
             for (path, fields, done) in [
                 (review.as_str(), &fields[..], 303),
                 ("/console/keys/create", &[("kind", "viewer")][..], 200),
-                ("/console/webhook/pause", &[][..], 200),
+                ("/console/webhook/pause", &[][..], 404),
                 ("/console/privacy/confirm", &access[..], 200),
                 ("/console/privacy/create", &access[..], 303),
                 ("/console/privacy/a1/cancel", &[][..], 303),

@@ -155,7 +155,7 @@ async fn deliveries<S: Store + Outbox>(store: &S, tenant: Tenant) -> Option<Valu
         let id = row.queued.id;
         let detail = store.delivery(tenant, id).await.unwrap().unwrap();
         let message = store.message(id).await.unwrap();
-        assert_eq!(message.map(|message| message.body), Some(detail.body));
+        assert_eq!(message.map(|message| message.body), detail.body);
         let detail = json!({
             "row": detail.row,
             "status": detail.status.as_str(),

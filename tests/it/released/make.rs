@@ -42,12 +42,12 @@ const LOST_SEQ: u32 = 3;
 /// Starts a receiver that accepts messages, or refuses them while the flag is set.
 pub(super) async fn receiver(authority: &Authority) -> (Receiver, Arc<AtomicBool>) {
     let refuses = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&refuses);
+    let refusing = Arc::clone(&refuses);
     let behave = move |mut stream, log: Arc<Mutex<Vec<String>>>| {
-        let told = Arc::clone(&told);
+        let refusing = Arc::clone(&refusing);
         async move {
             while let Some(request) = read_request(&mut stream).await {
-                let answer = if told.load(Ordering::SeqCst) {
+                let answer = if refusing.load(Ordering::SeqCst) {
                     "HTTP/1.1 500 No\r\ncontent-length: 4\r\n\r\nbusy"
                 } else {
                     log.lock().unwrap().push(request);

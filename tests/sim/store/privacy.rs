@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use porchlight_ports::{Erasure, RecorderPage, Removed, SessionRows, StoreResult};
 use porchlight_schema::ids::{RecorderId, SessionId};
 use porchlight_schema::session::Tenant;
+use porchlight_schema::time::TimestampMs;
 
 use super::FaultyStore;
 
@@ -49,10 +50,13 @@ impl Erasure for FaultyStore {
     async fn erase_idempotency_keys(
         &self,
         tenant: Tenant,
+        until: TimestampMs,
         after: Option<Vec<u8>>,
         limit: usize,
     ) -> StoreResult<Removed<Vec<u8>>> {
-        self.real.erase_idempotency_keys(tenant, after, limit).await
+        let real = &self.real;
+        real.erase_idempotency_keys(tenant, until, after, limit)
+            .await
     }
 
     fn rows_expire(&self) -> bool {

@@ -1,11 +1,13 @@
 use porchlight_core::retention::{PLACE_ROW, TRACE_ROW};
 use porchlight_ports::{
-    Appended, Covered, DeliveryFilter, Idempotency, Note, PodRow, SessionFilter, SessionRows,
-    Snapshot, StoredInsight,
+    Appended, Clock, Covered, DeliveryFilter, Idempotency, Note, PodRow, SessionFilter,
+    SessionRows, Snapshot, StoredInsight,
 };
 use porchlight_schema::ids::{RecorderId, SessionId, ShardSet};
 use porchlight_schema::message::MessageEvent;
 use porchlight_schema::session::{Pod, PodType, SessionStart, Tenant};
+use porchlight_schema::time::TimestampMs;
+use porchlight_world::SystemClock;
 
 use super::insights::insight;
 use crate::fixtures::{Subject, T0, batch, end_at, fresh, message, new_session, start, tenant};
@@ -262,6 +264,23 @@ pub async fn nothing_is_stored_for_an_erased_session(subject: &dyn Subject) {
     assert!(store.read(id, 0, 10).await.unwrap().is_empty());
 }
 
+/// Removes the tenant's keys of removed sessions that were stored up to `until`, and returns their
+/// number.
+async fn erase_keys(subject: &dyn Subject, tenant: Tenant, until: TimestampMs) -> u64 {
+    let store = subject.store();
+    // Some stores examine the keys of all tenants.
+    let (mut removed, mut after) = (0, None);
+    loop {
+        let step = store.erase_idempotency_keys(tenant, until, after, 2);
+        let step = step.await.unwrap();
+        removed += step.rows;
+        match step.next {
+            Some(next) => after = Some(next),
+            None => return removed,
+        }
+    }
+}
+
 pub async fn idempotency_keys_of_erased_sessions_are_gone_or_expire(subject: &dyn Subject) {
     let (store, tenant) = (subject.store(), tenant());
     let start = start(tenant, T0);
@@ -273,20 +292,9 @@ pub async fn idempotency_keys_of_erased_sessions_are_gone_or_expire(subject: &dy
     new.idempotency = Some(idempotency.clone());
     store.start(new).await.unwrap();
     store.erase_session(start.session_id).await.unwrap();
-    // Some stores examine the keys of all tenants.
-    let (mut removed, mut after) = (0, None);
-    loop {
-        let step = store
-            .erase_idempotency_keys(tenant, after, 2)
-            .await
-            .unwrap();
-        removed += step.rows;
-        match step.next {
-            Some(next) => after = Some(next),
-            None => break,
-        }
-    }
-    assert_eq!(removed, 1);
+    let earlier = erase_keys(subject, tenant, T0.plus_ms(-1)).await;
+    assert_eq!(earlier, 0, "the key of a start under way stays");
+    assert_eq!(erase_keys(subject, tenant, T0).await, 1);
     let repeated = store
         .find_earlier_start(tenant, idempotency, T0)
         .await
@@ -300,16 +308,22 @@ pub async fn recorders_are_listed(subject: &dyn Subject) {
         .map(|_| RecorderId::new(T0, u128::from(fresh())))
         .collect();
     for id in &ids {
-        store.create_recorder(*id, b"data".to_vec()).await.unwrap();
+        let expires_at = SystemClock.now().plus_ms(60_000);
+        let created = store.create_recorder(*id, b"data".to_vec(), expires_at);
+        created.await.unwrap();
     }
     let (mut found, mut after) = (Vec::new(), None);
     loop {
         let (page, next) = store.recorders(after, 2).await.unwrap();
+        assert!(page.len() <= 2, "the store reads a page at a time");
         found.extend(page.into_iter().map(|(id, _)| id));
         match next {
             Some(next) => after = Some(next),
             None => break,
         }
     }
-    assert!(ids.iter().all(|id| found.contains(id)));
+    for id in &ids {
+        let times = found.iter().filter(|found| *found == id).count();
+        assert_eq!(times, 1);
+    }
 }

@@ -75,13 +75,13 @@ pub async fn gaps_are_counted(subject: &dyn Subject) {
 
 pub async fn acknowledged_and_missing_batches_are_reported(subject: &dyn Subject) {
     let (store, id) = (subject.store(), session_id(T0));
-    let told = async |ranges_max| {
-        let told = store.acknowledged(id, ranges_max).await.unwrap();
-        let ranges = told.missing.iter();
+    let reported = async |ranges_max| {
+        let acknowledged = store.acknowledged(id, ranges_max).await.unwrap();
+        let ranges = acknowledged.missing.iter();
         let ranges: Vec<_> = ranges.map(|range| (range.first, range.last)).collect();
-        (told.next_seq, ranges)
+        (acknowledged.next_seq, ranges)
     };
-    assert_eq!(told(9).await, (0, vec![]));
+    assert_eq!(reported(9).await, (0, vec![]));
     let mut seqs: Vec<u32> = Vec::new();
     // The last numbers are in other partitions of the CQL store; whole partitions without a batch
     // separate them.
@@ -96,10 +96,10 @@ pub async fn acknowledged_and_missing_batches_are_reported(subject: &dyn Subject
             }
             expected.0 = seq + 1;
         }
-        assert_eq!(told(9).await, expected, "after {seq}");
+        assert_eq!(reported(9).await, expected, "after {seq}");
     }
-    assert_eq!(told(2).await, (1_000_001, vec![(5, 8), (10, 999_999)]));
-    assert_eq!(told(1).await, (1_000_001, vec![(5, 999_999)]));
+    assert_eq!(reported(2).await, (1_000_001, vec![(5, 8), (10, 999_999)]));
+    assert_eq!(reported(1).await, (1_000_001, vec![(5, 999_999)]));
 }
 
 pub async fn of_concurrent_bodies_one_is_taken(subject: &dyn Subject) {

@@ -314,7 +314,10 @@ pub async fn manual_retries_are_requested_and_completed(subject: &dyn Subject) {
     let unknown = MessageId::new(T0, u128::from(fresh()));
     let ask = |id, at| outbox.request_retry(tenant, id, at);
     assert_eq!(ask(unknown, T0).await.unwrap(), RetryOutcome::Unknown);
-    assert_eq!(ask(id, T0.plus_ms(70)).await.unwrap(), RetryOutcome::Asked);
+    assert_eq!(
+        ask(id, T0.plus_ms(70)).await.unwrap(),
+        RetryOutcome::Requested
+    );
     let request = ManualRetry {
         asked_at: T0.plus_ms(70),
         id,

@@ -1,10 +1,14 @@
-//! Tests that nothing brings erased data back, and that released messages are found.
+//! Tests that nothing brings erased or replaced data back, whatever the clocks of the nodes are, and that
+//! released messages are found.
 
-use porchlight_ports::{Erasure, Insights, Outbox, Sessions};
-use porchlight_schema::ids::SessionId;
+use porchlight_core::retention::TRACE_ROW;
+use porchlight_ports::{Clock, Erasure, Insights, Outbox, Sessions};
+use porchlight_schema::ids::{KeyId, SessionId};
 use porchlight_schema::message::MessageEvent;
+use porchlight_schema::review::{Review, ReviewState};
 use porchlight_schema::time::TimestampMs;
 use porchlight_store::cql::CqlStore;
+use porchlight_world::SystemClock;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 
@@ -72,6 +76,109 @@ async fn a_settled_session_keeps_no_facts_of_others_and_never_writes_them_again(
     assert!(!contains(&settled, OTHERS), "{settled:?}");
     let insight = next.insight(id).await.unwrap().unwrap();
     assert_eq!(insight.record.revision, 1);
+}
+
+/// Returns the time a minute from now, in microseconds, as a node with such a clock writes it.
+fn ahead_us() -> i64 {
+    SystemClock.now().plus_ms(60_000).0 * 1_000
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn facts_that_a_node_with_a_clock_ahead_wrote_are_removed() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(store) = node(&keyspace, 1, 0).await else {
+        return;
+    };
+    let session = connect(&keyspace).await;
+    let insert = "INSERT INTO learned (key, data) VALUES (?, ?) USING TIMESTAMP ?";
+    let values = (PLACE.as_slice(), OTHERS, ahead_us());
+    session.query_unpaged(insert, values).await.unwrap();
+    let less = b"less".to_vec();
+    let replaced = store.replace_learned(PLACE, OTHERS.to_vec(), Some(less.clone()));
+    assert!(replaced.await.unwrap());
+    assert_eq!(store.recall(PLACE).await.unwrap(), Some(less.clone()));
+    assert!(store.replace_learned(PLACE, less, None).await.unwrap());
+    assert_eq!(store.recall(PLACE).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_score_that_has_read_a_place_before_does_not_bring_removed_facts_back() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(store) = node(&keyspace, 1, 0).await else {
+        return;
+    };
+    learn(&store).await;
+    let less = b"less".to_vec();
+    let replaced = store.replace_learned(PLACE, OTHERS.to_vec(), Some(less.clone()));
+    assert!(replaced.await.unwrap());
+    // The score of another session writes the row with the facts that it has read.
+    learn(&store).await;
+    assert_eq!(store.recall(PLACE).await.unwrap(), Some(less.clone()));
+    assert!(store.replace_learned(PLACE, less, None).await.unwrap());
+    learn(&store).await;
+    assert_eq!(store.recall(PLACE).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_score_of_an_erased_session_leaves_no_trace() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(scoring) = node(&keyspace, 1, 0).await else {
+        return;
+    };
+    let erasing = node(&keyspace, 0, 0).await.unwrap();
+    let start = start(tenant(), T0);
+    let id = start.session_id;
+    scoring.start(new_session(&start)).await.unwrap();
+    let stopped = message(MessageEvent::SessionStopped);
+    scoring.end(id, end_at(T0), None, stopped).await.unwrap();
+    erasing.erase_session(id).await.unwrap();
+    let mut key = [5; 32];
+    key[0] = TRACE_ROW;
+    let trace = format!(r#"{{"session_id":"{id}","fingerprint":[]}}"#);
+    let learned = vec![(key, trace.into_bytes())];
+    let updated = message(MessageEvent::InsightUpdated);
+    let committed = scoring.commit_insight(id, insight(0), updated, learned);
+    assert!(!matches!(committed.await, Ok(true)));
+    assert_eq!(scoring.recall(key).await.unwrap(), None);
+    assert_eq!(
+        scoring.learned_by(id).await.unwrap(),
+        Vec::<[u8; 32]>::new()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_later_review_replaces_one_that_a_node_with_a_clock_ahead_wrote() {
+    let keyspace = CqlServer::fresh_keyspace();
+    let Some(store) = node(&keyspace, 1, 0).await else {
+        return;
+    };
+    let start = start(tenant(), T0);
+    let id = start.session_id;
+    store.start(new_session(&start)).await.unwrap();
+    let review = |state| Review {
+        state,
+        note: None,
+        by: None,
+        reviewed_at: T0,
+        key_id: KeyId::new(T0, 7),
+    };
+    let first = review(ReviewState::Reviewed);
+    assert!(store.put_review(id, first).await.unwrap());
+    let session = connect(&keyspace).await;
+    let select = "SELECT data FROM reviews";
+    let answer = session.query_unpaged(select, ()).await.unwrap();
+    let (data,) = answer
+        .into_rows_result()
+        .unwrap()
+        .single_row::<(Vec<u8>,)>()
+        .unwrap();
+    let insert = "INSERT INTO reviews (session, data) VALUES (?, ?) USING TIMESTAMP ?";
+    let key = id.to_bytes();
+    let values = (key.as_slice(), data, ahead_us());
+    session.query_unpaged(insert, values).await.unwrap();
+    let second = review(ReviewState::Overturned);
+    assert!(store.put_review(id, second.clone()).await.unwrap());
+    assert_eq!(store.review(id).await.unwrap(), Some(second));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -88,7 +88,7 @@ impl Server {
             .spawn()
             .unwrap();
         #[expect(clippy::disallowed_methods, reason = "the server writes few lines")]
-        let (told, ready) = mpsc::channel();
+        let (on_ready, ready) = mpsc::channel();
         let lines = Arc::new(Mutex::new(Vec::new()));
         let read = Arc::clone(&lines);
         let output = BufReader::new(child.stdout.take().unwrap());
@@ -97,7 +97,7 @@ impl Server {
             for line in output.lines().map_while(Result::ok) {
                 let line: Value = serde_json::from_str(&line).unwrap_or_default();
                 if line["message"] == "ready" {
-                    drop(told.send(line));
+                    drop(on_ready.send(line));
                     continue;
                 }
                 if line["level"] == "ERROR" {

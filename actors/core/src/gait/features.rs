@@ -235,21 +235,21 @@ fn motion_features(seconds: [MotionBrief; 3]) -> [f32; MOTION_FEATURES] {
     let [before, own, after] = seconds.map(|second| second.ln_spread);
     let [lowest, highest] = extremes(seconds.map(|second| second.mean));
     let cadences = seconds.map(|second| second.cadence_hz);
-    let told = cadences.map(|hz| if hz > 0.0 { 1.0_f32 } else { 0.0 });
+    let stepping = cadences.map(|hz| if hz > 0.0 { 1.0_f32 } else { 0.0 });
     let [slowest, fastest] = extremes(cadences);
-    let share = (told[0] + told[1] + told[2]) / 3.0;
+    let share = (stepping[0] + stepping[1] + stepping[2]) / 3.0;
     [
         own,
         sustained(before, own, after),
         (own - STRONG_LN).max(0.0),
         (highest - lowest).min(5.0),
         share,
-        told[1],
+        stepping[1],
         if slowest > 0.0 {
             fastest - slowest
         } else {
             0.0
         },
-        told[1] * (own - CLEAR_LN).max(0.0),
+        stepping[1] * (own - CLEAR_LN).max(0.0),
     ]
 }

@@ -148,6 +148,35 @@ impl PrivacyRequest {
         random.map_or(1, |bytes| u64::from_be_bytes(*bytes).max(1))
     }
 
+    /// Returns the key of the subject if the request has yet to change its restriction or
+    /// suppression, where the order of requests counts.
+    #[must_use]
+    pub fn subject_to_mark(&self) -> Option<[u8; 32]> {
+        let is_ordered = match self.request_type {
+            RequestType::Restriction | RequestType::Release => true,
+            RequestType::Erasure => self.suppress,
+            RequestType::Access => false,
+        };
+        match (&self.subject, &self.stage) {
+            (RecordedSubject::Clear(subject), Stage::Waiting | Stage::Marking)
+                if is_ordered && !self.is_over() =>
+            {
+                Some(subject.key())
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the time until which the request waits, if it waits for one.
+    #[must_use]
+    pub fn waits_until(&self) -> Option<TimestampMs> {
+        match self.stage {
+            Stage::Waiting if !self.is_over() => Some(self.due_at),
+            Stage::Settling(settled_at) => Some(settled_at),
+            _ => None,
+        }
+    }
+
     /// Returns whether no work remains.
     #[must_use]
     pub fn is_over(&self) -> bool {

@@ -5,7 +5,8 @@
 //! batches that arrived before the end, without batches for skipped gaps and without quarantined
 //! ones. The live machine processed these batches, or would have if the session had not ended
 //! first, so its changes are a prefix of this. The insight uses all batches, late ones too, so its
-//! timeline may differ. A reader who has seen nothing yet gets the changes of that timeline.
+//! timeline may differ. A reader who has seen nothing yet gets the changes of that timeline, which
+//! have numbers of their own.
 
 use std::collections::BTreeSet;
 
@@ -85,6 +86,37 @@ pub struct FeedChanges {
     pub detected: Vec<NumberedChange>,
     /// The changes of the timeline of all batches, if some came too late to be detected live.
     pub recomputed: Option<Vec<NumberedChange>>,
+}
+
+impl FeedChanges {
+    /// Returns the number of changes of both timelines together.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        let recomputed = self.recomputed.as_ref().map_or(0, Vec::len);
+        u32::try_from(self.detected.len() + recomputed).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the changes for a reader whose newest change has the number `seen - 1`; 0 if the
+    /// reader has seen no change.
+    ///
+    /// The changes of the recomputed timeline are numbered after the detected ones, so a number
+    /// tells which timeline its reader knows. A reader goes on in that timeline. A reader who has
+    /// seen nothing gets the recomputed one.
+    #[must_use]
+    pub fn after(self, seen: u32) -> Vec<NumberedChange> {
+        let detected = u32::try_from(self.detected.len()).unwrap_or(u32::MAX);
+        let mut changes = match self.recomputed {
+            Some(mut recomputed) if seen == 0 || seen > detected => {
+                for change in &mut recomputed {
+                    change.number = change.number.saturating_add(detected);
+                }
+                recomputed
+            }
+            _ => self.detected,
+        };
+        changes.retain(|change| change.number >= seen);
+        changes
+    }
 }
 
 #[cfg(test)]

@@ -166,6 +166,24 @@ pub fn changes_without_body(
     change
 }
 
+/// Returns the changes for a message that was removed with its session. They leave the message as it
+/// was, and the store removes the rows that still list it.
+pub(super) fn changes_of_removed(
+    _waiting: &[Queued],
+    message: Queued,
+    manual_retry: Option<ManualRetry>,
+) -> Change {
+    let update = Update {
+        before: message,
+        after: message,
+        report: None,
+    };
+    Change {
+        updates: vec![update],
+        manual_done: manual_retry,
+    }
+}
+
 /// Returns whether a message is the first of its lane.
 fn is_head(waiting: &[Queued], message: &Queued) -> bool {
     waiting.first().is_some_and(|head| head.id == message.id)
@@ -313,6 +331,14 @@ mod tests {
         };
         let change = changes_without_body(&lane[1..], delivered, None);
         assert_eq!(change, Change::default(), "the outcome stays");
+    }
+
+    #[test]
+    fn a_removed_message_has_no_outcome() {
+        let lane = lane();
+        let change = changes_of_removed(&lane, lane[0], None);
+        let states: Vec<_> = change.updates.iter().map(|u| (u.before, u.after)).collect();
+        assert_eq!(states, [(lane[0], lane[0])]);
     }
 
     #[test]

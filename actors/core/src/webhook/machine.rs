@@ -13,6 +13,7 @@ use porchlight_schema::limits::{
 };
 use porchlight_schema::time::TimestampMs;
 
+use super::lane;
 use super::window::{Wait, Window};
 use super::{Change, Effect, Input, ManualRetry, Mode, Queued};
 use in_progress::LanesInProgress;
@@ -254,7 +255,10 @@ impl EndpointMachine {
             Input::Attempted(lane, report, random) => {
                 self.attempted(now, lane, report, random, &mut effects);
             }
-            Input::Unreadable(lane) => self.unreadable(lane, &mut effects),
+            Input::Unreadable(lane) => {
+                self.end_unsent(lane, lane::changes_without_body, &mut effects);
+            }
+            Input::Removed(lane) => self.end_unsent(lane, lane::changes_of_removed, &mut effects),
             Input::Committed(lane, waiting) => self.committed(now, lane, waiting),
         }
         self.advance(now, &mut effects);

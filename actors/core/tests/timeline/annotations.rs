@@ -451,18 +451,18 @@ fn a_return_is_reported_in_full_length() {
 fn a_continuing_course_is_not_backtracking() {
     let script = [(Act::Stay, 10), (NORTH, 90), (Act::Stay, 30)];
     let mut all = samples(&script, Phone::ALL, 5);
-    for told in [false, true] {
+    for has_course in [false, true] {
         for owned in &mut all {
             if let Owned::Plain(Sample::Location(location)) = owned {
                 // From 50 to 80 s the places come back by 26 m, regardless of the steps.
                 let back_sec = (f64::from(location.t_ms) / 1_000.0 - 50.0).clamp(0.0, 30.0);
-                let place = if told { 0.0 } else { 2.17 * back_sec };
+                let place = if has_course { 0.0 } else { 2.17 * back_sec };
                 location.lat -= place / 111_195.0;
-                location.bearing_deg = told.then_some(0.0);
+                location.bearing_deg = has_course.then_some(0.0);
             }
         }
         let found = events_of(&context_at(0.0, 400.0), &all, 60);
         let ways = of_type(&found, EventType::Backtracking);
-        assert_eq!(ways.len(), usize::from(!told), "{found:?}");
+        assert_eq!(ways.len(), usize::from(!has_course), "{found:?}");
     }
 }

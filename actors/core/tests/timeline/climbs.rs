@@ -10,13 +10,13 @@ const WALK: Act = Act::Walk { heading_deg: 0.0 };
 /// Returns the start of each staircase in seconds, its floors, and its direction.
 fn staircases(events: &[Event]) -> Vec<(u32, Option<u16>, Option<Direction>)> {
     let stairs = of_type(events, EventType::Stairs);
-    let told = |one: &Event| match one.metadata {
+    let described = |one: &Event| match one.metadata {
         Metadata::Climb {
             floors, direction, ..
         } => (one.t_start_ms / 1_000, floors, Some(direction)),
         _ => (one.t_start_ms / 1_000, None, None),
     };
-    stairs.iter().map(told).collect()
+    stairs.iter().map(described).collect()
 }
 
 /// Makes the platform mistake stations for satellites from `from_ms` on: no speed, a small

@@ -6,20 +6,20 @@
 //! continues from there.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use porchlight_core::audit::{Group, Head, Line};
+use porchlight_core::backoff::Backoff;
 use porchlight_observe::chain;
 use porchlight_ports::{Collection, Document, DocumentKind, Store, StoreError, StoreResult};
-use porchlight_schema::limits::AUDIT_PART_GROUPS;
+use porchlight_schema::limits::{AUDIT_PART_GROUPS, AUDIT_RETRY_FIRST_MS, AUDIT_RETRY_MS_MAX};
 use porchlight_schema::session::{Env, Tenant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The key of the document with the extent in a collection of heads.
 const HEAD_KEY: &[u8] = b"head";
-/// The maximum number of attempts to append a group behind groups of other nodes before the caller
-/// must retry later.
+/// The maximum number of attempts of a command to append a group behind groups of other processes.
 const APPENDS_MAX: usize = 16;
 
 /// The known start and end of a chain.
@@ -139,7 +139,7 @@ async fn follow(store: &Arc<dyn Store>, tenant: Tenant, mut head: Head) -> Store
 pub(super) struct Chains {
     store: Arc<dyn Store>,
     /// The heads known to this node.
-    heads: HashMap<Vec<u8>, Head>,
+    heads: Mutex<HashMap<Vec<u8>, Head>>,
 }
 
 /// The maximum number of cached heads; beyond it, all are looked up again.
@@ -149,44 +149,63 @@ impl Chains {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
         Self {
             store,
-            heads: HashMap::new(),
+            heads: Mutex::default(),
         }
     }
 
-    /// Appends lines as one group. An error may follow a commit whose answer was lost. The lines
-    /// are then appended twice, which duplicates entries but hides nothing.
-    pub(super) async fn append(&mut self, tenant: Tenant, lines: &[Line]) -> StoreResult<()> {
-        let key = tenant_key(tenant);
+    fn heads(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Head>> {
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends lines as one group, for a command. See [`Self::try_append`].
+    pub(super) async fn append(&self, tenant: Tenant, lines: &[Line]) -> StoreResult<()> {
+        let mut pauses = Backoff::new(AUDIT_RETRY_FIRST_MS, AUDIT_RETRY_MS_MAX);
         for _ in 0..APPENDS_MAX {
-            let head = match self.heads.get(&key) {
-                Some(head) => *head,
-                None => extent(&self.store, tenant).await?.head,
-            };
-            let group = Group::append(&head, lines);
-            let data = group.encode().map_err(|error| corrupt(&error))?;
-            let collection = part(tenant, group.number / AUDIT_PART_GROUPS);
-            let number = group.number.to_be_bytes().to_vec();
-            let created = self
-                .store
-                .replace_document(collection, number, None, Some(data))
-                .await;
-            if !matches!(created, Ok(true)) {
-                self.heads.remove(&key);
-            }
-            if created? {
-                self.note(tenant, key, group.head()).await;
+            if self.try_append(tenant, lines).await? {
                 return Ok(());
             }
+            tokio::time::sleep(pauses.on_failure()).await;
         }
         Err(StoreError::Overloaded)
     }
 
-    /// Records the end of the chain. A reader that finds an older record continues from there.
-    async fn note(&mut self, tenant: Tenant, key: Vec<u8>, head: Head) {
-        if self.heads.len() >= HEADS_MAX {
-            self.heads.clear();
+    /// Appends lines as one group. Returns `false` if another node has appended a group first. An error may
+    /// follow a commit whose answer was lost. The lines are then appended twice, which duplicates
+    /// entries but hides nothing.
+    pub(super) async fn try_append(&self, tenant: Tenant, lines: &[Line]) -> StoreResult<bool> {
+        let key = tenant_key(tenant);
+        let known = self.heads().get(&key).copied();
+        let head = match known {
+            Some(head) => head,
+            None => extent(&self.store, tenant).await?.head,
+        };
+        let group = Group::append(&head, lines);
+        let data = group.encode().map_err(|error| corrupt(&error))?;
+        let collection = part(tenant, group.number / AUDIT_PART_GROUPS);
+        let number = group.number.to_be_bytes().to_vec();
+        let created = self
+            .store
+            .replace_document(collection, number, None, Some(data))
+            .await;
+        if !matches!(created, Ok(true)) {
+            self.heads().remove(&key);
         }
-        self.heads.insert(key, head);
+        let is_created = created?;
+        if is_created {
+            self.note(tenant, key, group.head()).await;
+        }
+        Ok(is_created)
+    }
+
+    /// Records the end of the chain. A reader that finds an older record continues from there.
+    async fn note(&self, tenant: Tenant, key: Vec<u8>, head: Head) {
+        {
+            let mut heads = self.heads();
+            if heads.len() >= HEADS_MAX {
+                heads.clear();
+            }
+            heads.insert(key, head);
+        }
         if let Err(error) = self.write_head(tenant, head).await {
             tracing::warn!(
                 error = chain(&error),

@@ -42,8 +42,10 @@ impl ScoreError {
     }
 }
 
-/// Commits a `failed` insight for an ended session that cannot be read completely. Changes nothing
-/// if the insight is already `failed`. Returns the tenant whose webhooks may have something new.
+/// Commits a `failed` insight for an ended session that cannot be read completely. The insight covers
+/// the data that the session has, so that the session is scored again only after that has changed.
+/// Changes nothing if the insight already says so. Returns the tenant whose webhooks may have something
+/// new.
 pub(super) async fn commit_failed(
     store: &dyn Store,
     clock: &dyn Clock,
@@ -51,21 +53,21 @@ pub(super) async fn commit_failed(
 ) -> Result<Option<Tenant>, ScoreError> {
     let Some(SessionRow {
         start,
-        end: Some(_),
+        end: Some(end),
     }) = store.find(session_id).await?
     else {
         return Ok(None);
     };
     let stored = stored_insight(store, session_id).await?;
-    if stored
-        .as_ref()
-        .is_some_and(|stored| stored.record.error_message.is_some())
-    {
+    let covered = readable_data_to_cover(store, session_id, &end).await?;
+    let is_repeated =
+        |stored: &StoredInsight| stored.record.error_message.is_some() && stored.covered == covered;
+    if stored.as_ref().is_some_and(is_repeated) {
         return Ok(None);
     }
     let insight = StoredInsight {
         record: record(stored.as_ref(), None, None, clock.now()),
-        covered: Covered::default(),
+        covered,
         dropped: DroppedSamples::default(),
         known: stored.map_or_else(
             || knowledge::write(&Knowledge::default()),
@@ -74,6 +76,23 @@ pub(super) async fn commit_failed(
     };
     commit(store, &start, insight, Vec::new()).await?;
     Ok(Some(start.tenant))
+}
+
+/// Returns the data that an insight of the session must cover now, or nothing if that cannot be read:
+/// no data is then known that a later insight could cover.
+async fn readable_data_to_cover(
+    store: &dyn Store,
+    session_id: SessionId,
+    end: &SessionEnd,
+) -> Result<Covered, StoreError> {
+    let covered = async {
+        let pod = store.pod(session_id).await?;
+        data_to_cover(store, session_id, end, pod.as_ref()).await
+    };
+    match covered.await {
+        Err(StoreError::Corrupt(_)) => Ok(Covered::default()),
+        covered => covered,
+    }
 }
 
 /// Commits an insight together with the message that it causes and the learned rows.
@@ -323,4 +342,107 @@ fn compute(
         known,
     };
     catch_unwind(AssertUnwindSafe(|| score_and_learn(&input))).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use porchlight_ports::{Insights, Journal, MessageBody, NewSession, Sessions};
+    use porchlight_schema::ids::{OrganizationId, ShardSet};
+    use porchlight_schema::message::MessageEvent;
+    use porchlight_schema::sample::packed::BatchBuilder;
+    use porchlight_schema::session::{Address, EndReason, Env, Point, SessionType};
+    use porchlight_store::MemoryStore;
+
+    use super::*;
+
+    const T0: TimestampMs = TimestampMs(1_763_636_100_000);
+
+    struct FixedClock;
+
+    impl Clock for FixedClock {
+        fn now(&self) -> TimestampMs {
+            T0
+        }
+
+        fn uptime_ms(&self) -> i64 {
+            0
+        }
+    }
+
+    fn start() -> SessionStart {
+        SessionStart {
+            session_id: SessionId::new(T0, 1),
+            tenant: Tenant {
+                organization_id: OrganizationId::new(T0, 1),
+                env: Env::Sandbox,
+            },
+            delivery_id: String::new(),
+            external_rider_id: String::new(),
+            session_type: SessionType::Delivery,
+            address: Address {
+                line1: String::new(),
+                city: String::new(),
+                country: String::new(),
+                point: Point { lat: 0.0, lng: 0.0 },
+                unit: None,
+                floor: None,
+                accuracy_m: Address::ACCURACY_M_DEFAULT,
+                storey_height_m: None,
+                entrance: None,
+                gates: Vec::new(),
+            },
+            device: None,
+            started_at: T0,
+            created_at: T0,
+        }
+    }
+
+    fn message(event: MessageEvent) -> MessageBody {
+        MessageBody {
+            event,
+            created_at: T0,
+            body: "{}".into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_session_whose_insight_failed_is_scored_again_only_after_new_telemetry() {
+        let store = MemoryStore::new(Arc::new(|_, _, _| {})).unwrap();
+        let (start, end) = (
+            start(),
+            SessionEnd {
+                ended_at: T0,
+                completed_at: T0,
+                reason: EndReason::Stopped,
+            },
+        );
+        let id = start.session_id;
+        let new = NewSession {
+            start,
+            idempotency: None,
+            message: message(MessageEvent::SessionStarted),
+        };
+        store.start(new).await.unwrap();
+        let append = async |seq| {
+            let batch = BatchBuilder::default().pack();
+            store.append(id, seq, batch, T0).await.unwrap();
+        };
+        append(0).await;
+        let stopped = message(MessageEvent::SessionStopped);
+        store.end(id, end, None, stopped).await.unwrap();
+        let marked = async || store.to_score(ShardSet::ALL, None, 9).await.unwrap();
+        assert_eq!(marked().await, [id]);
+        let failed = async || commit_failed(&*store, &FixedClock, id).await.unwrap();
+        assert!(failed().await.is_some());
+        assert!(marked().await.is_empty(), "no look finds it again");
+        assert!(failed().await.is_none(), "nothing is new");
+        append(1).await;
+        assert_eq!(marked().await, [id]);
+        assert!(failed().await.is_some());
+        assert!(marked().await.is_empty());
+        let stored = store.insight(id).await.unwrap().unwrap();
+        assert_eq!((stored.record.revision, stored.covered.batches), (2, 2));
+    }
 }

@@ -1,4 +1,4 @@
-//! Manages privacy requests: a tenant submits them here, and [`run`] performs them.
+//! Manages privacy requests: a tenant submits them here, and [`run`] lets them be performed.
 
 mod access;
 mod deleted;
@@ -6,14 +6,16 @@ mod erase;
 mod hold;
 mod log;
 mod measure;
+mod perform;
 mod requests;
 mod run;
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use porchlight_core::privacy::{PrivacyRequest, Purges, SessionAccess};
+use porchlight_core::privacy::{PrivacyRequest, Purges, Schedule, SessionAccess};
 use porchlight_ports::{SessionRow, StoreResult};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::privacy::Subject;
@@ -23,6 +25,7 @@ use tokio::sync::Notify;
 use super::Service;
 use crate::privacy::{Marks, Restrictions};
 
+pub use hold::HoldOutcome;
 pub use log::{LoggedErasure, apply_erasures, logged_erasures};
 pub use requests::{NewRequest, RequestPage, Submitted, TenantPrivacy, is_position};
 pub use run::PrivacySettings;
@@ -37,8 +40,12 @@ pub type SignReceipt = Arc<
 pub(super) struct Privacy {
     pub(super) marks: Arc<Marks>,
     settings: OnceLock<PrivacySettings>,
-    /// The requests that this process is performing.
-    running: Mutex<HashSet<Vec<u8>>>,
+    /// The open requests of the tenants that this process acts for.
+    schedule: Mutex<Schedule>,
+    /// The number of open requests of each tenant at the last scan.
+    open_counts: Mutex<BTreeMap<Tenant, usize>>,
+    /// Whether a request was submitted since the last scan began.
+    has_submitted: AtomicBool,
     wake: Notify,
     purging: tokio::sync::Mutex<()>,
     purges: Mutex<Purges>,
@@ -51,24 +58,36 @@ impl std::fmt::Debug for Privacy {
 }
 
 impl Privacy {
-    /// Reserves a request for this process. Returns `false` if it is already reserved.
-    fn reserve(&self, key: &[u8]) -> bool {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.insert(key.to_vec())
+    fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn release(&self, key: &[u8]) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.remove(key);
+    fn open_counts(&self) -> MutexGuard<'_, BTreeMap<Tenant, usize>> {
+        self.open_counts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_open_counts(&self, counts: BTreeMap<Tenant, usize>) {
+        *self.open_counts() = counts;
+    }
+
+    fn open_count(&self, tenant: Tenant) -> usize {
+        self.open_counts().get(&tenant).copied().unwrap_or(0)
+    }
+
+    /// Lets the open requests be listed at once.
+    fn on_submitted(&self) {
+        self.has_submitted.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    fn take_submitted(&self) -> bool {
+        self.has_submitted.swap(false, Ordering::AcqRel)
     }
 
     fn purges(&self) -> MutexGuard<'_, Purges> {
         self.purges.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn running(&self) -> usize {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.len()
     }
 }
 

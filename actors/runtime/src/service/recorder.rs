@@ -20,6 +20,8 @@ use porchlight_ports::{Idempotency, RecorderRow, SessionRow, StoreError, StoreRe
 /// The maximum number of times a message is planned because another message of its recorder was
 /// faster.
 const ATTEMPTS_MAX: usize = 16;
+/// The maximum time between the plan of a session, which limits the age of its start, and its start.
+const PLAN_AGE_MS_MAX: i64 = 600_000;
 
 /// The order that a recorder was created with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -88,7 +90,8 @@ impl Service {
         let id = RecorderId::new(order.created_at, random);
         let state = RecorderState::default();
         let data = encode(&order, &state)?;
-        self.store().create_recorder(id, data).await?;
+        let expires_at = order.expires_at;
+        self.store().create_recorder(id, data, expires_at).await?;
         Ok(Recorder {
             id,
             order,
@@ -134,8 +137,9 @@ impl Service {
                     .mark_created(opening.ordinal, session_id, started_at_ms);
             }
             let data = encode(&recorder.order, &recorder.state)?;
-            let store = self.store();
-            if store.change_recorder(id, recorder.version, data).await? {
+            let (version, expires_at) = (recorder.version, recorder.order.expires_at);
+            let changing = self.store().change_recorder(id, version, data, expires_at);
+            if changing.await? {
                 return self.execute(&recorder.state, plan).await;
             }
         }
@@ -189,7 +193,7 @@ impl Service {
             address: order.address.clone(),
             device: None,
             started_at: Some(opening.begins_at),
-            started_at_back_ms_max: RECORDER_STARTED_AT_BACK_MS_MAX,
+            started_at_back_ms_max: RECORDER_STARTED_AT_BACK_MS_MAX + PLAN_AGE_MS_MAX,
             idempotency: Some(Idempotency {
                 key,
                 body_hash: [0; 32],

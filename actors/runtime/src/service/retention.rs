@@ -323,7 +323,9 @@ impl TenantRetention<'_> {
                 return Ok(());
             }
             let to = span.to.min(from.plus_ms(RETENTION_STEP_MS));
-            let removed = self.sweep_span(class, from, to).await?;
+            let Some(removed) = self.sweep_span(class, from, to).await? else {
+                return Ok(());
+            };
             for _ in 0..removed {
                 swept.count(class);
             }
@@ -348,13 +350,13 @@ impl TenantRetention<'_> {
     }
 
     /// Removes the data of the sessions that were created within a span. Returns the number of
-    /// sessions from which it removed data.
+    /// sessions from which it removed data, or `None` if this node may not sweep any more.
     async fn sweep_span(
         &self,
         class: DataClass,
         from: TimestampMs,
         to: TimestampMs,
-    ) -> StoreResult<u64> {
+    ) -> StoreResult<Option<u64>> {
         let filter = SessionFilter {
             from: Some(from),
             to: Some(to),
@@ -365,7 +367,7 @@ impl TenantRetention<'_> {
             let page = store.list(self.tenant, &filter, SESSIONS_AT_ONCE, after);
             let page = page.await?;
             for row in &page.rows {
-                removed += u64::from(match self.remove(class, row).await {
+                let is_removed = match self.remove(class, row).await {
                     // `store.retention` removes the session later.
                     Err(error @ StoreError::Corrupt(_)) => {
                         Fact::Unreadable {
@@ -374,51 +376,64 @@ impl TenantRetention<'_> {
                             error: &error,
                         }
                         .record();
-                        false
+                        Some(false)
                     }
                     is_removed => is_removed?,
-                });
+                };
+                let Some(is_removed) = is_removed else {
+                    return Ok(None);
+                };
+                removed += u64::from(is_removed);
             }
             match page.next {
                 Some(next) => after = Some(next),
-                None => return Ok(removed),
+                None => return Ok(Some(removed)),
             }
         }
     }
 
+    /// Returns whether the data of a session may be removed, by the marks that this node knows.
+    fn may_remove(&self, row: &SessionRow) -> bool {
+        row.end.is_some()
+            && !self.service.privacy.marks.keeps(&row.start)
+            && self.service.access(&row.start) == SessionAccess::Open
+    }
+
     /// Removes one class of data of a session. Returns `false` if the session keeps it: it has not
-    /// ended, it is restricted or held, or it is not scored yet.
-    async fn remove(&self, class: DataClass, row: &SessionRow) -> StoreResult<bool> {
+    /// ended, it is restricted or held, or it is not scored yet. Returns `None` if this node may not
+    /// sweep any more.
+    async fn remove(&self, class: DataClass, row: &SessionRow) -> StoreResult<Option<bool>> {
         let (service, session_id) = (self.service, row.start.session_id);
         let store = service.store().as_ref();
-        if row.end.is_none()
-            || service.privacy.marks.keeps(&row.start)
-            || service.access(&row.start) != SessionAccess::Open
+        if !self.may_remove(row) || (class != DataClass::Insight && !is_settled(store, row).await?)
         {
-            return Ok(false);
+            return Ok(Some(false));
         }
+        // Another node may have placed a hold or a restriction just now.
+        service.privacy.marks.refresh(store).await?;
+        if !self.may_sweep() {
+            return Ok(None);
+        }
+        if !self.may_remove(row) {
+            return Ok(Some(false));
+        }
+        // A note comes before the removal: from then on the session is not scored again, which would
+        // find less than the first time.
         match class {
             DataClass::Insight => {
                 service.registry().drop_erased(session_id);
                 store.erase_session(session_id).await?;
-                return Ok(true);
             }
-            DataClass::Telemetry | DataClass::Messages => {
-                if !is_settled(store, row).await? {
-                    return Ok(false);
-                }
+            DataClass::Telemetry => {
+                store.note(session_id, Note::TelemetryExpired).await?;
+                store.remove_telemetry(session_id).await?;
+            }
+            DataClass::Messages => {
+                store.note(session_id, Note::MessagesExpired).await?;
+                store.remove_messages(session_id).await?;
             }
         }
-        // The note comes first: from then on the session is not scored again, which would find less
-        // than the first time.
-        if class == DataClass::Telemetry {
-            store.note(session_id, Note::TelemetryExpired).await?;
-            store.remove_telemetry(session_id).await?;
-        } else {
-            store.note(session_id, Note::MessagesExpired).await?;
-            store.remove_messages(session_id).await?;
-        }
-        Ok(true)
+        Ok(Some(true))
     }
 }
 

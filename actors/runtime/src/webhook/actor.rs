@@ -315,6 +315,7 @@ impl WebhookActor {
                     Input::Attempted(lane, report, random)
                 }
                 Attempted::Unreadable => Input::Unreadable(lane),
+                Attempted::Removed => Input::Removed(lane),
             };
             actor.feed(ctx, Some(generation), input);
         };

@@ -6,6 +6,7 @@ use porchlight_core::webhook::{AttemptDetails, AttemptResult, Cause, Queued};
 use porchlight_observe::Fact;
 use porchlight_observe::webhook::{StoreCall, WebhookMetrics};
 use porchlight_ports::{Endpoint, StoreError, StoreResult};
+use porchlight_schema::ids::MessageId;
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
@@ -19,6 +20,17 @@ pub(super) enum Attempted {
     Ended(AttemptResult, Option<(Arc<str>, TimestampMs)>),
     /// The stored body of the message is missing or damaged.
     Unreadable,
+    /// The message was removed with its session.
+    Removed,
+}
+
+/// The stored body of a message.
+enum Body {
+    Found(Arc<str>),
+    /// The body is missing or damaged, which is reported.
+    Lost,
+    /// The message was removed with its session, after its lane was read.
+    Removed,
 }
 
 /// Reads a tenant's endpoint.
@@ -44,14 +56,16 @@ pub(super) async fn reload_endpoint(
     EndpointSigner::new(endpoint, inner.seal.as_ref()).map(Arc::new)
 }
 
-/// Reads the body of a message. `None` if it is missing or damaged, which is reported here.
-async fn read_body(inner: &Inner, message: &Queued) -> StoreResult<Option<Arc<str>>> {
+/// Reads the body of a message.
+async fn read_body(inner: &Inner, tenant: Tenant, message: &Queued) -> StoreResult<Body> {
     WebhookMetrics::get().on_store_call(StoreCall::Body);
     let (session_id, number) = (message.session_id, message.number);
     let error = match inner.outbox.body(session_id, number).await {
+        Ok(Some(body)) => return Ok(Body::Found(body)),
+        Ok(None) if is_removed(inner, tenant, message.id).await? => return Ok(Body::Removed),
         Ok(None) => StoreError::Corrupt(format!("message {} has no body", message.id)),
         Err(error @ StoreError::Corrupt(_)) => error,
-        read => return read,
+        Err(error) => return Err(error),
     };
     Fact::Unreadable {
         session_id,
@@ -59,7 +73,16 @@ async fn read_body(inner: &Inner, message: &Queued) -> StoreResult<Option<Arc<st
         error: &error,
     }
     .record();
-    Ok(None)
+    Ok(Body::Lost)
+}
+
+/// Returns whether a message was removed with its session. The list of deliveries still has a message
+/// whose body is lost.
+async fn is_removed(inner: &Inner, tenant: Tenant, id: MessageId) -> StoreResult<bool> {
+    match inner.outbox.delivery(tenant, id).await {
+        Err(StoreError::Corrupt(_)) => Ok(false),
+        delivery => Ok(delivery?.is_none()),
+    }
 }
 
 /// Makes one attempt. If our own part fails, the cause says so.
@@ -84,14 +107,16 @@ pub(super) async fn attempt_once(
         return internal_fault();
     };
     let tenant = signer.endpoint.tenant;
-    let Ok(body) = read_body(inner, &message).await else {
+    let Ok(body) = read_body(inner, tenant, &message).await else {
         return internal_fault();
     };
     if inner.hides(tenant, message.session_id).await {
         return internal_fault();
     }
-    let Some(body) = body else {
-        return Attempted::Unreadable;
+    let body = match body {
+        Body::Found(body) => body,
+        Body::Lost => return Attempted::Unreadable,
+        Body::Removed => return Attempted::Removed,
     };
     let outgoing = OutgoingMessage {
         event: message.event,

@@ -20,6 +20,12 @@ use super::request::sent_body;
 /// be read one by one.
 const RETRYABLE_ROWS_MIN: usize = 1_000;
 
+/// Replaces the stored body of a delivery by the body that is sent.
+fn show_sent_body(detail: &mut DeliveryDetail) {
+    let event = detail.row.queued.event;
+    detail.body = detail.body.take().map(|stored| sent_body(event, stored));
+}
+
 /// The webhooks of one tenant, created by [`Webhooks::of`].
 #[derive(Debug, Clone, Copy)]
 pub struct TenantWebhooks<'w> {
@@ -91,7 +97,7 @@ impl TenantWebhooks<'_> {
             return Ok(None);
         };
         let is_hidden = self.hides(detail.row.queued.session_id).await;
-        detail.body = sent_body(detail.row.queued.event, detail.body);
+        show_sent_body(&mut detail);
         Ok((!is_hidden).then_some(detail))
     }
 
@@ -118,7 +124,7 @@ impl TenantWebhooks<'_> {
             for row in page.rows {
                 if let Some(mut detail) = self.outbox().delivery(self.tenant, row.queued.id).await?
                 {
-                    detail.body = sent_body(detail.row.queued.event, detail.body);
+                    show_sent_body(&mut detail);
                     details.push(detail);
                 }
             }
@@ -147,14 +153,17 @@ impl TenantWebhooks<'_> {
     ///
     /// Returns an error if the store fails.
     pub async fn retry(&self, id: MessageId) -> StoreResult<RetryOutcome> {
-        if let Some(message) = self.outbox().delivery(self.tenant, id).await?
-            && self.hides(message.row.queued.session_id).await
-        {
-            return Ok(RetryOutcome::Restricted);
+        if let Some(message) = self.outbox().delivery(self.tenant, id).await? {
+            if self.hides(message.row.queued.session_id).await {
+                return Ok(RetryOutcome::Restricted);
+            }
+            if message.body.is_none() {
+                return Ok(RetryOutcome::Refused);
+            }
         }
         let now = self.webhooks.now();
         let outcome = self.outbox().request_retry(self.tenant, id, now).await?;
-        if outcome == RetryOutcome::Asked {
+        if outcome == RetryOutcome::Requested {
             self.webhooks.wake(self.tenant);
         }
         Ok(outcome)

@@ -192,11 +192,11 @@ pub(super) fn upstairs(mut courier: Courier<'_>, ride: bool) -> Plan {
 /// Goes by stairs or elevator to the floor above or below the address's.
 pub(super) fn neighbouring_floor(mut courier: Courier<'_>) -> Plan {
     let ride = courier.draw.chance(0.5);
-    let told = courier.draw.whole(1, if ride { 14 } else { 4 }) as i16;
-    let too_high = told == 1 || courier.draw.chance(0.5);
-    let plan = to_floor(courier, if too_high { told + 1 } else { told - 1 }, ride);
+    let floor = courier.draw.whole(1, if ride { 14 } else { 4 }) as i16;
+    let too_high = floor == 1 || courier.draw.chance(0.5);
+    let plan = to_floor(courier, if too_high { floor + 1 } else { floor - 1 }, ride);
     Plan {
-        floor: Some(told),
+        floor: Some(floor),
         ..plan.missed(Some(ReasonCode::PartialAttempt), &[])
     }
 }
@@ -319,10 +319,10 @@ pub(super) fn gate(mut courier: Courier<'_>) -> Plan {
         (None, PORCH)
     };
     leave(&mut courier, vehicle, &[gate, corner]);
-    let told = courier.draw.chance(0.4);
+    let is_known = courier.draw.chance(0.4);
     let plan = Plan::done(courier, address, floor);
     Plan {
-        gates: if told { vec![gate] } else { Vec::new() },
+        gates: if is_known { vec![gate] } else { Vec::new() },
         ..plan
     }
 }

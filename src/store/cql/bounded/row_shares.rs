@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use porchlight_schema::limits::{
     LIST_OWN_ROWS_MAX, LIST_SHARED_ROWS_MAX, LIST_SHARED_ROWS_PER_DAY_MAX,
 };
-use porchlight_schema::time::TimestampMs;
+use porchlight_schema::time::{DAY_MS, HOUR_MS, TimestampMs};
 use porchlight_world::fill;
 
 use crate::cql::session_list::List;
-use crate::cql::slots::{DAY_MS, HOUR_MS, SLOT_MS, SlotOwner, slot_of};
+use crate::cql::slots::{SLOT_MS, SlotOwner, slot_of};
 
 /// Counters of the lists of an organization's environment: 256 KB.
 const TENANT_COUNTERS: usize = 65_536;

@@ -6,7 +6,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::{SessionStart, Tenant};
-use porchlight_schema::time::TimestampMs;
+use porchlight_schema::time::{HOUR_MS, TimestampMs};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlValue;
 use sha2::{Digest, Sha256};
@@ -16,7 +16,7 @@ use crate::cql::Inner;
 use crate::cql::bounded::{OwnPartition, merge};
 use crate::cql::db::id_bytes;
 use crate::cql::session_list::List;
-use crate::cql::slots::{AT_ONCE, Direction, HOUR_MS, SlotOwner, slot_of, tenant_key};
+use crate::cql::slots::{AT_ONCE, Direction, SlotOwner, slot_of, tenant_key};
 use crate::cql::statements::Statements;
 use crate::cql::write_group::WriteGroup;
 

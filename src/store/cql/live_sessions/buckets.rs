@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::ids::{SessionId, Shard, ShardSet};
-use porchlight_schema::time::TimestampMs;
+use porchlight_schema::time::{DAY_MS, HOUR_MS, TimestampMs};
 
 use super::Inner;
 use crate::cql::db::id_bytes;
-use crate::cql::slots::{AT_ONCE, DAY_MS, Direction, HOUR_MS, SlotOwner, slot_of};
+use crate::cql::slots::{AT_ONCE, Direction, SlotOwner, slot_of};
 
 /// The bucket for sessions that were created long before their row was written.
 const OLD: i64 = -1;

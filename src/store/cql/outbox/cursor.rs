@@ -13,6 +13,9 @@ use super::super::Inner;
 use super::super::db::{decode, encode};
 use super::super::relay::MessageHead;
 
+/// The name of an unreadable cursor in the log.
+pub(super) const CURSOR: &str = "the state of its messages";
+
 /// The state of one message. A message without one is as it was queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Step {

@@ -5,15 +5,19 @@ use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt};
 use porchlight_core::webhook::{Index, ManualRetry};
 use porchlight_observe::webhook::WebhookMetrics;
-use porchlight_ports::StoreResult;
+use porchlight_ports::{StoreError, StoreResult};
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::time::TimestampMs;
 
+use super::cursor::CURSOR;
 use super::{Cursor, ExaminedEntries, OutboxId};
 use crate::cql::Inner;
 use crate::cql::db::{decode, id_bytes};
 use crate::cql::slots::{Direction, OutboxKind, SLOT_MS, SlotOwner, slot_of};
+use crate::damage::{readable, report, skipped};
 
+/// The name of an unreadable entry in the log.
+const ENTRY: &str = "an entry of an outbox";
 /// The maximum number of entries that are examined concurrently.
 const ENTRIES_AT_ONCE: usize = 64;
 
@@ -200,17 +204,17 @@ impl Inner {
         let mut found = Vec::new();
         while let Some(some) = rows.next().await {
             let some = some.map_err(|stopped| stopped.1)?;
-            let read = some
-                .iter()
-                .map(|(at, id, data)| OutboxEntry::read(kind, *at, id, data));
-            let entries: Vec<OutboxEntry> = read.collect::<StoreResult<_>>()?;
-            WebhookMetrics::get().on_rows_listed(entries.len());
-            let reading = entries
-                .iter()
-                .map(|entry| self.cursor(outbox.shard, entry.session_id));
+            WebhookMetrics::get().on_rows_listed(some.len());
+            let entries = self.readable_entries(kind, &some).await?;
+            let reading = entries.iter().map(|entry| async {
+                let cursor = self.cursor(outbox.shard, entry.session_id).await;
+                readable(cursor.map(Some), entry.session_id, CURSOR)
+            });
             let cursors = try_join_all(reading).await?;
-            let held = entries.iter().zip(cursors);
-            let held = held.filter(|(entry, cursor)| entry.is_confirmed_by(kind, cursor));
+            let held = entries.iter().zip(cursors).filter(|(entry, cursor)| {
+                let cursor = cursor.as_ref();
+                cursor.is_some_and(|cursor| entry.is_confirmed_by(kind, cursor))
+            });
             found.extend(held.map(|(entry, _)| *entry));
             if found.len() >= limit {
                 found.truncate(limit);
@@ -218,6 +222,43 @@ impl Inner {
             }
         }
         Ok(found)
+    }
+
+    /// Decodes the rows of entries. A row that does not decode affects only its own message, which its
+    /// id finds, unless that is damaged too.
+    async fn readable_entries(
+        &self,
+        kind: OutboxKind,
+        rows: &[(i64, Vec<u8>, Vec<u8>)],
+    ) -> StoreResult<Vec<OutboxEntry>> {
+        let mut entries = Vec::with_capacity(rows.len());
+        for (at, id, data) in rows {
+            let entry = match OutboxEntry::read(kind, *at, id, data) {
+                Err(StoreError::Corrupt(row)) => {
+                    report(ENTRY, &row);
+                    self.entry_of_message(*at, id).await?
+                }
+                entry => Some(entry?),
+            };
+            entries.extend(entry);
+        }
+        Ok(entries)
+    }
+
+    /// Returns the entry of a message, by the message's id. It repeats no delivered message.
+    async fn entry_of_message(&self, at: i64, id: &[u8]) -> StoreResult<Option<OutboxEntry>> {
+        let Ok(id) = id_bytes("outbox", id) else {
+            return Ok(None);
+        };
+        let head = self.message_head(MessageId::from_bytes(id)).await;
+        let head = skipped(head, "the head of a message")?;
+        Ok(head.map(|head| OutboxEntry {
+            at: TimestampMs(at),
+            id: head.id,
+            session_id: head.session_id,
+            number: head.number,
+            again: false,
+        }))
     }
 
     /// Returns confirmed entries, from the first slot on, up to a limit. Skips ready entries that the

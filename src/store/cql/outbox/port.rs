@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::future::{try_join, try_join_all};
+use futures_util::future::{join, try_join, try_join_all};
 use porchlight_core::webhook::{Change, Index, Lane, Listing, ManualRetry, Queued, State, Update};
 use porchlight_ports::{
     DeliveryDetail, DeliveryFilter, DeliveryRow, Depth, Endpoint, Outbox, Page, RetryOutcome,
@@ -16,8 +16,10 @@ use porchlight_schema::time::TimestampMs;
 use super::super::db::{decode, encode};
 use super::super::relay::{MessageHead, number_cell};
 use super::super::{CqlStore, Inner};
+use super::cursor::CURSOR;
 use super::{Cursor, OutboxId};
 use crate::cql::slots::OutboxKind;
+use crate::damage::readable;
 
 /// The maximum number of a lane's messages that are read together.
 const LANE_READ_MAX: usize = 256;
@@ -38,7 +40,7 @@ impl Inner {
         Ok(heads.iter().map(|head| cursor.row(head)).collect())
     }
 
-    /// Returns all messages of a session without their bodies, in order.
+    /// Returns all messages of a session without their bodies, in order and without damaged ones.
     async fn heads(&self, session_id: SessionId) -> StoreResult<Vec<MessageHead>> {
         let key = session_id.to_bytes();
         let statement = &self.db.statements.message_heads;
@@ -46,20 +48,25 @@ impl Inner {
             .db
             .rows::<(Vec<u8>,)>(statement, (key.as_slice(),), SESSION_MESSAGES_MAX);
         let rows = rows.await?;
-        rows.iter()
-            .map(|(head,)| decode("messages", head))
-            .collect()
+        let heads = rows.iter().map(|(head,)| {
+            let head = decode("messages", head).map(Some);
+            readable(head, session_id, "a message")
+        });
+        heads.filter_map(StoreResult::transpose).collect()
     }
 
-    /// Returns the waiting messages of a lane, in order.
+    /// Returns the waiting messages of a lane, in order; none if their state cannot be read.
     async fn waiting(
         &self,
         shard: Shard,
         endpoint_id: EndpointId,
         session_id: SessionId,
     ) -> StoreResult<Vec<Queued>> {
-        let (heads, cursor) =
-            try_join(self.heads(session_id), self.cursor(shard, session_id)).await?;
+        let (heads, cursor) = join(self.heads(session_id), self.cursor(shard, session_id)).await;
+        let heads = heads?;
+        let Some(cursor) = readable(cursor.map(Some), session_id, CURSOR)? else {
+            return Ok(Vec::new());
+        };
         let waiting = waiting_of(endpoint_id, &heads, &cursor);
         if heads.len() <= CACHED_HEADS_MAX {
             self.caches.lanes_read.put(session_id, Arc::new(heads));

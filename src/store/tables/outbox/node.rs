@@ -6,7 +6,7 @@ use porchlight_schema::ids::{EndpointId, ShardSet};
 use porchlight_schema::limits::DEPTH_COUNTED_MAX;
 use porchlight_schema::time::TimestampMs;
 
-use super::{HELD, LISTED, due_of, endpoints, held_until_of, of_endpoint};
+use super::{HELD, LISTED, due_of, endpoints, held_until_of, listed_messages, of_endpoint};
 use crate::damage::{due_despite_damage, readable_rows};
 use crate::engine::{KeyRange, Space};
 use crate::txn::{Read, Row, Scan, Txn};
@@ -31,21 +31,18 @@ pub fn work(read: &dyn Read, shards: ShardSet, until: TimestampMs) -> StoreResul
 
 /// Returns the time from which an endpoint has work; 0 if it can be done immediately.
 fn first_due(read: &dyn Read, endpoint: &Endpoint) -> StoreResult<Option<TimestampMs>> {
-    let first = |table| {
-        let range = KeyRange::prefix(of_endpoint(table, endpoint.id).build());
-        let rows = readable_rows(read, &Scan::state(range, 1), LISTED);
-        rows.map(|rows| rows.into_iter().next())
-    };
-    let held = first(HELD)?;
+    let range = |table| KeyRange::prefix(of_endpoint(table, endpoint.id).build());
+    let held = listed_messages(read, range(HELD), 1)?;
+    let manual = || readable_rows(read, &Scan::state(range(b'b'), 1), LISTED);
     // While the endpoint is paused, only manual requests and messages that were held for too long
     // can be acted on.
-    let can_send = endpoint.enabled && held.is_some() || first(b'b')?.is_some();
-    if can_send || first(b'q')?.is_some() {
+    let can_send = endpoint.enabled && !held.is_empty() || !manual()?.is_empty();
+    if can_send || !listed_messages(read, range(b'q'), 1)?.is_empty() {
         return Ok(Some(TimestampMs(0)));
     }
-    let due = first(b'u')?;
-    let due = due.as_ref().and_then(due_of).map(|(due_at, _)| due_at);
-    let held_until = held.as_ref().and_then(held_until_of);
+    let due = read.rows(&Scan::keys(range(b'u'), 1))?;
+    let due = due.first().and_then(due_of).map(|(due_at, _)| due_at);
+    let held_until = held.first().and_then(|(row, _)| held_until_of(row));
     Ok(due.into_iter().chain(held_until).min())
 }
 

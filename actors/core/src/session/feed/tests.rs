@@ -177,6 +177,15 @@ proptest! {
         prop_assert_eq!(&live.changes[..], &computed[..live.changes.len()]);
         let feed = live.feed();
         prop_assert_eq!(feed.recomputed.is_some(), !live.skipped_gaps.is_empty());
+        // A reader goes on in the timeline of its newest change, and a new reader begins the insight's.
+        let detected = feed.detected.len() as u32;
+        for seen in 0..=feed.count() {
+            let after = feed.clone().after(seen);
+            let is_detected = feed.recomputed.is_none() || (1..=detected).contains(&seen);
+            let end = if is_detected { detected } else { feed.count() };
+            let begin = if is_detected { seen } else { seen.max(detected) };
+            prop_assert!(after.iter().map(|change| change.number).eq(begin..end));
+        }
         prop_assert_eq!(feed.recomputed.unwrap_or(feed.detected), of_all_batches(&live));
     }
 }

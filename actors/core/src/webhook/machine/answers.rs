@@ -12,7 +12,9 @@ use super::{
 };
 use crate::webhook::lane::{self, Verdict};
 use crate::webhook::window::Wait;
-use crate::webhook::{AttemptResult, Cause, Change, Effect, Lane, Listing, Mode, Queued, State};
+use crate::webhook::{
+    AttemptResult, Cause, Change, Effect, Lane, Listing, ManualRetry, Mode, Queued, State,
+};
 
 impl LaneInProgress {
     /// Begins the commit of a change.
@@ -231,14 +233,20 @@ impl EndpointMachine {
         }
     }
 
-    /// Ends a message whose body cannot be read. This is no fault of the store: the other lanes
-    /// continue.
-    pub(super) fn unreadable(&mut self, lane: SessionId, effects: &mut Vec<Effect>) {
+    /// Ends a message that cannot be sent, because its body cannot be read or because it was removed.
+    /// `changes` returns the changes for the message in its lane. This is no fault of the store: the
+    /// other lanes continue.
+    pub(super) fn end_unsent(
+        &mut self,
+        lane: SessionId,
+        changes: fn(&[Queued], Queued, Option<ManualRetry>) -> Change,
+        effects: &mut Vec<Effect>,
+    ) {
         let commit = self.in_progress.update(lane, |busy| {
             let Stage::Sending { attempted, .. } = busy.stage else {
                 return None;
             };
-            let change = lane::changes_without_body(&busy.waiting, attempted, busy.manual_retry);
+            let change = changes(&busy.waiting, attempted, busy.manual_retry);
             Some(busy.commit(lane, change))
         });
         effects.extend(commit.flatten());

@@ -41,7 +41,7 @@ impl TenantPrivacy<'_> {
     }
 
     /// Returns the recorders that were created for the subject of an access request until it began,
-    /// in order of their ids. A recorder without a delivery is found by its own id, which its
+    /// oldest first. A recorder without a delivery is found by its own id, which its
     /// sessions have as their delivery.
     ///
     /// # Errors
@@ -70,7 +70,10 @@ impl TenantPrivacy<'_> {
             }
             match next {
                 Some(next) => after = Some(next),
-                None => return Ok(found),
+                None => {
+                    found.sort_by_key(|(id, _)| *id);
+                    return Ok(found);
+                }
             }
         }
     }

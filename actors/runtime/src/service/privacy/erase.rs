@@ -167,12 +167,17 @@ pub(super) async fn recorders(
     }
 }
 
-/// Removes the tenant's idempotency keys whose session no longer exists. Returns their number.
-pub(super) async fn idempotency_keys(store: &dyn Store, tenant: Tenant) -> StoreResult<u64> {
+/// Removes the tenant's idempotency keys that were stored up to `until` and whose session no longer
+/// exists. Returns their number.
+pub(super) async fn idempotency_keys(
+    store: &dyn Store,
+    tenant: Tenant,
+    until: TimestampMs,
+) -> StoreResult<u64> {
     let (mut removed, mut after) = (0, None);
     loop {
         let step = store
-            .erase_idempotency_keys(tenant, after, STEP_ROWS)
+            .erase_idempotency_keys(tenant, until, after, STEP_ROWS)
             .await?;
         removed += step.rows;
         match step.next {

@@ -16,22 +16,35 @@ use super::{TenantPrivacy, erase};
 /// The number of sessions examined per query.
 const SESSIONS_AT_ONCE: usize = 500;
 
+/// The outcome of placing or releasing a legal hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HoldOutcome {
+    /// The hold was placed or released, or was so before.
+    Done,
+    /// The session is being erased. No hold is left behind.
+    Erased,
+    /// The tenant has too many marks, and nothing was changed.
+    NoRoom,
+}
+
 impl TenantPrivacy<'_> {
     /// Returns whether a session is under a legal hold.
     #[must_use]
     pub fn is_held(&self, session_id: SessionId) -> bool {
-        let marks = &self.service.privacy.marks;
-        marks.has_any(self.tenant) && marks.of(self.tenant, &Subject::SessionId(session_id)).held
+        self.service.privacy.marks.has_any(self.tenant) && self.mark_of_session(session_id).held
     }
 
-    /// Places a legal hold on a session of this tenant, or releases it. May be repeated. Returns
-    /// `false`, and leaves no hold behind, if the session is being erased. A placed hold renews the
-    /// time to live of the session's rows.
+    /// Places a legal hold on a session of this tenant, or releases it. May be repeated. A placed hold
+    /// renews the time to live of the session's rows.
     ///
     /// # Errors
     ///
     /// Returns an error if the store fails; the change may or may not have happened.
-    pub async fn set_hold(&self, start: &SessionStart, held: bool) -> StoreResult<bool> {
+    pub async fn set_hold(&self, start: &SessionStart, held: bool) -> StoreResult<HoldOutcome> {
+        let mark = self.mark_of_session(start.session_id);
+        if held && !self.room().has_mark(&mark) {
+            return Ok(HoldOutcome::NoRoom);
+        }
         self.write_hold(start.session_id, held).await?;
         let is_erased = self.service.access(start) == SessionAccess::Erased
             || self.service.find(start.session_id).await?.is_none();
@@ -44,7 +57,16 @@ impl TenantPrivacy<'_> {
             // Sweeps have left out the held session.
             (false, _) => self.service.retention(self.tenant).restart_sweep().await?,
         }
-        Ok(!is_erased)
+        Ok(if is_erased {
+            HoldOutcome::Erased
+        } else {
+            HoldOutcome::Done
+        })
+    }
+
+    fn mark_of_session(&self, session_id: SessionId) -> Mark {
+        let subject = Subject::SessionId(session_id);
+        self.service.privacy.marks.of(self.tenant, &subject)
     }
 
     async fn write_hold(&self, session_id: SessionId, held: bool) -> StoreResult<()> {

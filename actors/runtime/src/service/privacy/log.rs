@@ -1,6 +1,6 @@
 //! The erasure log, which records the erased subjects as salted hashes. An entry is written before
 //! an erasure removes anything. Entries are kept, so that a restored backup can be cleared of data
-//! that was erased after the backup was made.
+//! that was erased after the backup was made. Only an erasure that fails removes its entry.
 
 use porchlight_core::privacy::{Mark, PrivacyRequest, RecordedSubject};
 use porchlight_ports::{Collection, DocumentKind, SessionFilter, Store, StoreError, StoreResult};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::erase;
-use crate::privacy::tenant_key;
+use crate::privacy::{OTHER_OWNER, tenant_key};
 
 /// The number of entries read per query.
 const PAGE: usize = 1_000;
@@ -49,6 +49,27 @@ impl LoggedErasure {
         let data = serde_json::to_vec(self).map_err(StoreError::unavailable)?;
         let written = store.replace_document(collection(), self.key(), None, Some(data));
         written.await.map(drop)
+    }
+
+    /// Removes the entry, if it is there. `may_change` is asked between its read and its removal.
+    pub(super) async fn remove(
+        &self,
+        store: &dyn Store,
+        may_change: impl Fn() -> bool,
+    ) -> StoreResult<()> {
+        loop {
+            let stored = store.document(collection(), self.key()).await?;
+            if stored.is_none() {
+                return Ok(());
+            }
+            if !may_change() {
+                return Err(StoreError::unavailable(OTHER_OWNER));
+            }
+            let removed = store.replace_document(collection(), self.key(), stored, None);
+            if removed.await? {
+                return Ok(());
+            }
+        }
     }
 
     /// Returns the entry of a request that begins at `until`.
@@ -112,11 +133,13 @@ pub async fn apply_erasures(store: &dyn Store, entries: &[LoggedErasure]) -> Sto
             .filter(|entry| entry.tenant == tenant)
             .collect();
         erased += apply_to_sessions(store, tenant, &of_tenant).await?;
-        for entry in of_tenant {
+        for entry in &of_tenant {
             let is_covered = |subjects: &[_]| subjects.iter().any(|one| entry.subject.is_of(one));
             erase::recorders(store, tenant, entry.until, is_covered).await?;
         }
-        erase::idempotency_keys(store, tenant).await?;
+        if let Some(until) = of_tenant.iter().map(|entry| entry.until).max() {
+            erase::idempotency_keys(store, tenant, until).await?;
+        }
     }
     if !entries.is_empty() {
         store.purge().await?;

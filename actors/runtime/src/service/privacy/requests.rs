@@ -4,16 +4,19 @@
 //! requests of all tenants. The entry among the open requests is written first, so that an existing
 //! request is never forgotten.
 
-use porchlight_core::privacy::{Begin, NotPending, PrivacyRequest, RecordedSubject};
+use porchlight_core::privacy::{Begin, NotPending, OpenKey, PrivacyRequest, RecordedSubject, Room};
+use porchlight_observe::chain;
 use porchlight_ports::{Collection, DocumentKind, StoreError, StoreResult};
-use porchlight_schema::limits::{LIST_SCANNED_ROWS_MAX, PRIVACY_REQUESTS_SCANNED_MAX};
+use porchlight_schema::limits::{
+    LIST_SCANNED_ROWS_MAX, PRIVACY_ABSENT_MS_MAX, PRIVACY_REQUESTS_SCANNED_MAX,
+};
 use porchlight_schema::privacy::{RequestStatus, RequestType, Subject, hex};
 use porchlight_schema::session::Tenant;
 use sha2::{Digest, Sha256};
 
 use super::super::Service;
-use super::erase;
-use crate::privacy::tenant_key;
+use super::{erase, measure};
+use crate::privacy::{tenant_key, tenant_of};
 
 /// A request as a caller submits it.
 #[derive(Debug, Clone)]
@@ -41,6 +44,8 @@ pub enum Submitted {
     Differs,
     /// A legal hold protects a session of the subject, so it cannot be erased.
     Held,
+    /// The tenant has too many open requests, or too many marks.
+    NoRoom,
 }
 
 /// A page of a tenant's requests, newest first.
@@ -76,10 +81,11 @@ pub(super) fn id_hash(request_id: &str) -> [u8; 32] {
     Sha256::digest(request_id.as_bytes()).into()
 }
 
-pub(super) fn open_key(tenant: Tenant, hash: [u8; 32]) -> Vec<u8> {
-    let mut key = tenant_key(tenant);
-    key.extend(hash);
-    key
+/// Returns the name of the open request with this key among the open requests.
+pub(super) fn parse_open_key(key: &[u8]) -> Option<OpenKey> {
+    let (tenant, rest) = tenant_of(key)?;
+    let id_hash = rest.try_into().ok()?;
+    Some(OpenKey { tenant, id_hash })
 }
 
 /// Returns the key of a request in its tenant's list; the newest request sorts first.
@@ -136,6 +142,13 @@ impl TenantPrivacy<'_> {
         if let Some(stored) = self.find(&new.request_id).await? {
             return self.repeated(&new, stored).await;
         }
+        let mark = self.service.privacy.marks.of(self.tenant, &new.subject);
+        if !self
+            .room()
+            .has_request(new.request_type, new.suppress, &mark)
+        {
+            return Ok(Submitted::NoRoom);
+        }
         let is_erasure = new.request_type == RequestType::Erasure;
         if is_erasure && self.has_hold(&new.subject, self.service.now()).await? {
             return Ok(Submitted::Held);
@@ -158,10 +171,7 @@ impl TenantPrivacy<'_> {
             delay_ms: self.service.privacy_settings().erasure_delay_ms,
         };
         let request = PrivacyRequest::new(begin, self.service.now());
-        let open_key = open_key(self.tenant, hash);
-        store
-            .replace_document(open_requests(), open_key, None, Some(Vec::new()))
-            .await?;
+        self.add_open(hash).await?;
         let data = Some(encode(&request)?);
         let key = hash.to_vec();
         if !store
@@ -172,9 +182,53 @@ impl TenantPrivacy<'_> {
             let stored = stored.ok_or(StoreError::Overloaded)?;
             return self.repeated(&new, stored).await;
         }
+        if self.service.now().since_ms(request.received_at) >= PRIVACY_ABSENT_MS_MAX / 2 {
+            // This process was suspended, and the owner may have removed the entry.
+            self.add_open(hash).await?;
+        }
         self.list(&request).await?;
-        self.service.privacy.wake.notify_one();
+        self.service.privacy.on_submitted();
         Ok(Submitted::New(Box::new(request)))
+    }
+
+    /// Adds a request to the tenant's list if its submission was interrupted before.
+    pub(super) async fn complete_submission(&self, request: &PrivacyRequest) -> StoreResult<()> {
+        let (store, key) = (self.service.store(), list_key(request));
+        if request.began_at.is_none()
+            && store.document(self.list_collection(), key).await?.is_none()
+        {
+            self.list(request).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns how many marks and open requests the tenant has.
+    pub(super) fn room(&self) -> Room {
+        let privacy = &self.service.privacy;
+        Room {
+            marks: privacy.marks.count(self.tenant),
+            open_requests: privacy.open_count(self.tenant),
+        }
+    }
+
+    fn open_key(&self, hash: [u8; 32]) -> Vec<u8> {
+        let mut key = tenant_key(self.tenant);
+        key.extend(hash);
+        key
+    }
+
+    /// Adds a request to the open requests. The call may be repeated.
+    async fn add_open(&self, hash: [u8; 32]) -> StoreResult<()> {
+        let (store, key) = (self.service.store(), self.open_key(hash));
+        let added = store.replace_document(open_requests(), key, None, Some(Vec::new()));
+        added.await.map(drop)
+    }
+
+    /// Removes a request from the open requests. The call may be repeated.
+    pub(super) async fn remove_open(&self, hash: [u8; 32]) -> StoreResult<()> {
+        let (store, key) = (self.service.store(), self.open_key(hash));
+        let removed = store.replace_document(open_requests(), key, Some(Vec::new()), None);
+        removed.await.map(drop)
     }
 
     async fn repeated(&self, new: &NewRequest, stored: PrivacyRequest) -> StoreResult<Submitted> {
@@ -187,7 +241,7 @@ impl TenantPrivacy<'_> {
     }
 
     /// Adds a request to the tenant's list. The call may be repeated.
-    pub(super) async fn list(&self, request: &PrivacyRequest) -> StoreResult<()> {
+    async fn list(&self, request: &PrivacyRequest) -> StoreResult<()> {
         let (key, data) = (list_key(request), request.request_id.clone().into_bytes());
         let store = self.service.store();
         store
@@ -352,7 +406,26 @@ impl TenantPrivacy<'_> {
                 return Ok(Some(Err(error)));
             }
             if self.replace(&stored, &cancelled).await? {
+                self.close_cancelled(&cancelled).await;
                 return Ok(Some(Ok(())));
+            }
+        }
+    }
+
+    /// Removes a cancelled request from the open requests. If that fails, its owner removes it at
+    /// the time at which it would have begun.
+    async fn close_cancelled(&self, cancelled: &PrivacyRequest) {
+        let close = async {
+            self.complete_submission(cancelled).await?;
+            self.remove_open(id_hash(&cancelled.request_id)).await
+        };
+        match close.await {
+            Ok(()) => measure::on_ended(cancelled),
+            Err(error) => {
+                tracing::warn!(
+                    error = chain(&error),
+                    "a cancelled privacy request stays open until it is due"
+                );
             }
         }
     }

@@ -1,35 +1,35 @@
-//! Decides which ended session is scored next.
+//! Decides which piece of work begins next, such as the score of an ended session.
 //!
-//! Tenants take turns, so a tenant whose sessions end all at once delays the insights of the others by
-//! at most one session each time. Several sessions are scored at the same time, because a score
-//! mostly waits for the store; one session is never scored twice at the same time.
+//! Tenants take turns, so a tenant with much work delays the work of the others by at most one
+//! piece each time. Several pieces run at the same time, because each mostly waits for the store; no
+//! piece runs twice at the same time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use porchlight_schema::ids::SessionId;
 use porchlight_schema::session::Tenant;
 
 use crate::backoff::Backoff;
 
-/// The sessions to score. `T` is a value that the caller attaches to each request, such as its time.
+/// The pieces of work to do, by key. `T` is a value that the caller attaches to each request, such
+/// as its time.
 #[derive(Debug)]
-pub struct ScoreQueue<T> {
-    /// The maximum number of sessions that are scored at the same time.
+pub struct TenantQueue<K, T> {
+    /// The maximum number of pieces that run at the same time.
     at_once_max: usize,
     /// The maximum number of these that belong to one tenant.
     tenant_at_once_max: usize,
-    /// The backoff of a session without failures.
+    /// The backoff of a piece without failures.
     backoff: Backoff,
-    sessions: BTreeMap<SessionId, Request>,
-    /// The waiting sessions of each tenant, in the order of their requests.
-    waiting: BTreeMap<Option<Tenant>, VecDeque<(SessionId, T)>>,
-    /// The tenants with waiting sessions; the first one has the next turn.
+    requests: BTreeMap<K, Request>,
+    /// The waiting pieces of each tenant, in the order of their requests.
+    waiting: BTreeMap<Option<Tenant>, VecDeque<(K, T)>>,
+    /// The tenants with waiting pieces; the first one has the next turn.
     turns: VecDeque<Option<Tenant>>,
     running: BTreeMap<Option<Tenant>, usize>,
 }
 
-/// The request to score a session.
+/// The request to do a piece of work.
 #[derive(Debug)]
 struct Request {
     tenant: Option<Tenant>,
@@ -40,7 +40,7 @@ struct Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Waiting,
-    /// The session is being scored. `again`: it was requested since the score began.
+    /// The piece runs. `again`: it was requested since it began.
     Running {
         again: bool,
     },
@@ -48,19 +48,19 @@ enum State {
     Paused,
 }
 
-/// A session whose score begins.
+/// A piece of work that begins.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Begun<T> {
-    /// The id of the session.
-    pub session_id: SessionId,
-    /// The number of attempts that failed since the session was requested.
+pub struct Begun<K, T> {
+    /// The key of the piece.
+    pub key: K,
+    /// The number of attempts that failed since the piece was requested.
     pub failures: u32,
     /// The value that the caller attached to the request.
     pub attached: T,
 }
 
-impl<T> ScoreQueue<T> {
-    /// Creates an empty queue that lets `at_once_max` sessions be scored at the same time, of which
+impl<K: Copy + Ord, T> TenantQueue<K, T> {
+    /// Creates an empty queue that lets `at_once_max` pieces run at the same time, of which
     /// `tenant_at_once_max` may belong to one tenant. The pauses after failures follow `backoff`.
     #[must_use]
     pub fn new(at_once_max: usize, tenant_at_once_max: usize, backoff: Backoff) -> Self {
@@ -68,19 +68,19 @@ impl<T> ScoreQueue<T> {
             at_once_max,
             tenant_at_once_max,
             backoff,
-            sessions: BTreeMap::new(),
+            requests: BTreeMap::new(),
             waiting: BTreeMap::new(),
             turns: VecDeque::new(),
             running: BTreeMap::new(),
         }
     }
 
-    /// Requests the score of a session. A session that is being scored is scored once more
-    /// afterwards. Sessions without a known tenant share the turns of one tenant.
-    pub fn request(&mut self, session_id: SessionId, tenant: Option<Tenant>, attached: T) {
-        match self.sessions.get_mut(&session_id) {
+    /// Requests a piece of work. A piece that runs is repeated afterwards. Pieces without a known
+    /// tenant share the turns of one tenant.
+    pub fn request(&mut self, key: K, tenant: Option<Tenant>, attached: T) {
+        match self.requests.get_mut(&key) {
             Some(request) => {
-                // A score reads everything when it begins, so one that has not begun needs nothing.
+                // A piece reads everything when it begins, so one that has not begun needs nothing.
                 if let State::Running { again } = &mut request.state {
                     *again = true;
                 }
@@ -91,15 +91,15 @@ impl<T> ScoreQueue<T> {
                     backoff: self.backoff,
                     state: State::Waiting,
                 };
-                self.sessions.insert(session_id, request);
-                self.enqueue(session_id, attached);
+                self.requests.insert(key, request);
+                self.enqueue(key, attached);
             }
         }
     }
 
-    /// Begins the score of the session whose turn it is. Returns `None` if none waits, or if as many
-    /// sessions as allowed are being scored.
-    pub fn begin(&mut self) -> Option<Begun<T>> {
+    /// Begins the piece whose turn it is. Returns `None` if none waits, or if as many pieces as
+    /// allowed run.
+    pub fn begin(&mut self) -> Option<Begun<K, T>> {
         if self.running.values().sum::<usize>() >= self.at_once_max {
             return None;
         }
@@ -112,36 +112,36 @@ impl<T> ScoreQueue<T> {
         let turn = self.turns.iter().position(may_run)?;
         let tenant = self.turns.remove(turn)?;
         let waiting = self.waiting.get_mut(&tenant)?;
-        let (session_id, attached) = waiting.pop_front()?;
+        let (key, attached) = waiting.pop_front()?;
         if waiting.is_empty() {
             self.waiting.remove(&tenant);
         } else {
             self.turns.push_back(tenant);
         }
         *self.running.entry(tenant).or_default() += 1;
-        let request = self.sessions.get_mut(&session_id)?;
+        let request = self.requests.get_mut(&key)?;
         request.state = State::Running { again: false };
         Some(Begun {
-            session_id,
+            key,
             failures: request.backoff.failures(),
             attached,
         })
     }
 
-    /// Completes the score of a session, or ends it because another node scores the session. If the
-    /// session was requested again meanwhile, it waits for its next score, with `attached`.
-    pub fn complete(&mut self, session_id: SessionId, attached: T) {
-        if let Some(request) = self.remove(session_id)
+    /// Completes a piece, or ends it because another node does it. If the piece was requested again
+    /// meanwhile, it waits for its next run, with `attached`.
+    pub fn complete(&mut self, key: K, attached: T) {
+        if let Some(request) = self.remove(key)
             && request.state == (State::Running { again: true })
         {
-            self.request(session_id, request.tenant, attached);
+            self.request(key, request.tenant, attached);
         }
     }
 
-    /// Pauses a session whose score has failed. Returns the time after which the caller calls
-    /// [`ScoreQueue::resume`], or `None` if the session is not being scored.
-    pub fn fail(&mut self, session_id: SessionId) -> Option<Duration> {
-        let request = self.sessions.get_mut(&session_id)?;
+    /// Pauses a piece that has failed. Returns the time after which the caller calls
+    /// [`TenantQueue::resume`], or `None` if the piece does not run.
+    pub fn fail(&mut self, key: K) -> Option<Duration> {
+        let request = self.requests.get_mut(&key)?;
         if !matches!(request.state, State::Running { .. }) {
             return None;
         }
@@ -152,36 +152,36 @@ impl<T> ScoreQueue<T> {
         Some(pause)
     }
 
-    /// Lets a paused session wait for its next attempt.
-    pub fn resume(&mut self, session_id: SessionId, attached: T) {
-        let state = self.sessions.get(&session_id).map(|request| request.state);
+    /// Lets a paused piece wait for its next attempt.
+    pub fn resume(&mut self, key: K, attached: T) {
+        let state = self.requests.get(&key).map(|request| request.state);
         if state == Some(State::Paused) {
-            self.enqueue(session_id, attached);
+            self.enqueue(key, attached);
         }
     }
 
-    /// Returns the number of sessions that wait, are being scored or are paused.
+    /// Returns the number of pieces that wait, run or are paused.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.sessions.len()
+        self.requests.len()
     }
 
-    /// Returns whether no session waits, is being scored or is paused.
+    /// Returns whether no piece waits, runs or is paused.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
+        self.requests.is_empty()
     }
 
-    /// Returns the number of sessions whose first attempt has not ended.
+    /// Returns the number of pieces whose first attempt has not ended.
     #[must_use]
     pub fn in_first_attempt(&self) -> usize {
-        let all = self.sessions.values();
+        let all = self.requests.values();
         all.filter(|request| request.backoff.failures() == 0)
             .count()
     }
 
-    fn enqueue(&mut self, session_id: SessionId, attached: T) {
-        let Some(request) = self.sessions.get_mut(&session_id) else {
+    fn enqueue(&mut self, key: K, attached: T) {
+        let Some(request) = self.requests.get_mut(&key) else {
             return;
         };
         request.state = State::Waiting;
@@ -189,23 +189,23 @@ impl<T> ScoreQueue<T> {
         if waiting.is_empty() {
             self.turns.push_back(request.tenant);
         }
-        waiting.push_back((session_id, attached));
+        waiting.push_back((key, attached));
     }
 
-    /// Removes the request of a session that is not waiting.
-    fn remove(&mut self, session_id: SessionId) -> Option<Request> {
-        let state = self.sessions.get(&session_id)?.state;
+    /// Removes the request of a piece that is not waiting.
+    fn remove(&mut self, key: K) -> Option<Request> {
+        let state = self.requests.get(&key)?.state;
         if state == State::Waiting {
             return None;
         }
-        let request = self.sessions.remove(&session_id)?;
+        let request = self.requests.remove(&key)?;
         if state != State::Paused {
             self.release(request.tenant);
         }
         Some(request)
     }
 
-    /// Ends one of the running scores of a tenant.
+    /// Ends one of the running pieces of a tenant.
     fn release(&mut self, tenant: Option<Tenant>) {
         if let Some(running) = self.running.get_mut(&tenant) {
             *running = running.saturating_sub(1);
@@ -220,7 +220,7 @@ impl<T> ScoreQueue<T> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use porchlight_schema::ids::OrganizationId;
+    use porchlight_schema::ids::{OrganizationId, SessionId};
     use porchlight_schema::session::Env;
     use porchlight_schema::time::TimestampMs;
     use proptest::prelude::*;
@@ -238,12 +238,12 @@ mod tests {
         SessionId::new(TimestampMs(0), u128::from(number))
     }
 
-    fn queue_of(at_once_max: usize, tenant_at_once_max: usize) -> ScoreQueue<()> {
-        ScoreQueue::new(at_once_max, tenant_at_once_max, Backoff::new(200, 30_000))
+    fn queue_of(at_once_max: usize, tenant_at_once_max: usize) -> TenantQueue<SessionId, ()> {
+        TenantQueue::new(at_once_max, tenant_at_once_max, Backoff::new(200, 30_000))
     }
 
-    fn begun(queue: &mut ScoreQueue<()>) -> Vec<SessionId> {
-        std::iter::from_fn(|| queue.begin().map(|begun| begun.session_id)).collect()
+    fn begun(queue: &mut TenantQueue<SessionId, ()>) -> Vec<SessionId> {
+        std::iter::from_fn(|| queue.begin().map(|begun| begun.key)).collect()
     }
 
     #[test]
@@ -344,9 +344,9 @@ mod tests {
                         unscored.insert(session(number));
                     }
                     Step::Begin => if let Some(begun) = queue.begin() {
-                        prop_assert!(running.insert(begun.session_id));
-                        prop_assert!(!paused.contains(&begun.session_id));
-                        unscored.remove(&begun.session_id);
+                        prop_assert!(running.insert(begun.key));
+                        prop_assert!(!paused.contains(&begun.key));
+                        unscored.remove(&begun.key);
                     },
                     Step::Complete(number) if running.remove(&session(number)) => {
                         queue.complete(session(number), ());
@@ -375,8 +375,8 @@ mod tests {
                 queue.resume(id, ());
             }
             while let Some(begun) = queue.begin() {
-                unscored.remove(&begun.session_id);
-                queue.complete(begun.session_id, ());
+                unscored.remove(&begun.key);
+                queue.complete(begun.key, ());
             }
             prop_assert!(unscored.is_empty());
             prop_assert!(queue.is_empty());

@@ -1,0 +1,112 @@
+//! Tests that nodes learn of changed marks, whichever node changed them.
+
+use porchlight_schema::time::TimestampMs;
+use porchlight_store::MemoryStore;
+
+use super::*;
+
+fn store() -> Arc<MemoryStore> {
+    MemoryStore::new(Arc::new(|_, _, _| {})).unwrap()
+}
+
+fn tenant(number: u128) -> Tenant {
+    Tenant {
+        organization_id: OrganizationId::new(TimestampMs(5), number),
+        env: Env::Sandbox,
+    }
+}
+
+fn subject() -> Subject {
+    Subject::DeliveryId("d".to_owned())
+}
+
+#[tokio::test]
+async fn a_stale_owner_does_not_repeat_a_change_that_was_undone() {
+    let (store, tenant, subject) = (store(), tenant(9), subject());
+    let marks = Marks::default();
+    let set = async |restricted: bool, may_change: bool| {
+        let change = |mark: &mut Mark| mark.restricted = restricted;
+        let may_change = || may_change;
+        let changing = marks.change(&*store, tenant, &subject, may_change, change);
+        changing.await
+    };
+    set(true, true).await.unwrap();
+    assert!(marks.of(tenant, &subject).restricted);
+    set(false, true).await.unwrap();
+    // The first owner resumes: it read the mark before the restriction, when there was none.
+    set(true, false).await.unwrap_err();
+    marks.refresh(&*store).await.unwrap();
+    assert!(!marks.has_any(tenant));
+}
+
+/// Restricts the subject of a tenant as a node of this release does.
+async fn restrict(node: &Marks, store: &MemoryStore, tenant: Tenant) {
+    let change = |mark: &mut Mark| mark.restricted = true;
+    let subject = subject();
+    let changing = node.change(store, tenant, &subject, || true, change);
+    changing.await.unwrap();
+}
+
+/// Writes the mark of a restriction without counting the change.
+async fn write_uncounted(store: &MemoryStore, tenant: Tenant) {
+    let mut key = vec![MARK];
+    key.extend(tenant_key(tenant));
+    key.extend(subject().key());
+    let mark = Some(br#"{"restricted":true}"#.to_vec());
+    let written = store.replace_document(collection(), key, None, mark);
+    assert!(written.await.unwrap());
+}
+
+/// Restricts the subject of a tenant as a node of an earlier release does, which lists nothing.
+async fn restrict_as_earlier_release(store: &MemoryStore, tenant: Tenant) {
+    write_uncounted(store, tenant).await;
+    let stored = store.document(collection(), vec![0]).await.unwrap();
+    let count = stored.as_deref().map_or(0, |bytes| {
+        u64::from_be_bytes(bytes.try_into().expect("a count has eight bytes"))
+    });
+    let next = Some((count + 1).to_be_bytes().to_vec());
+    let counted = store.replace_document(collection(), vec![0], stored, next);
+    assert!(counted.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_reads_the_marks_of_changed_tenants_only() {
+    let (store, node, other) = (store(), Marks::default(), Marks::default());
+    restrict(&node, &store, tenant(1)).await;
+    assert!(other.refresh(&*store).await.unwrap());
+    // A read of this tenant would find the mark.
+    write_uncounted(&store, tenant(2)).await;
+    for number in [3, 4] {
+        restrict(&node, &store, tenant(number)).await;
+    }
+    assert!(other.refresh(&*store).await.unwrap());
+    assert!(!other.refresh(&*store).await.unwrap());
+    for reader in [&node, &other] {
+        let has_any = [1, 2, 3, 4].map(|number| reader.has_any(tenant(number)));
+        assert_eq!(has_any, [true, false, true, true]);
+        assert_eq!(reader.count(tenant(3)), 1);
+    }
+    // A mark that is removed is forgotten.
+    let release = |mark: &mut Mark| mark.restricted = false;
+    let subject = subject();
+    let changing = other.change(&*store, tenant(3), &subject, || true, release);
+    changing.await.unwrap();
+    node.refresh(&*store).await.unwrap();
+    assert!(!node.has_any(tenant(3)) && !other.has_any(tenant(3)));
+    assert!(node.has_any(tenant(4)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_learns_of_the_changes_of_an_earlier_release() {
+    let (store, node, other) = (store(), Marks::default(), Marks::default());
+    restrict_as_earlier_release(&store, tenant(1)).await;
+    node.refresh(&*store).await.unwrap();
+    assert!(node.has_any(tenant(1)));
+    restrict(&other, &store, tenant(2)).await;
+    restrict_as_earlier_release(&store, tenant(3)).await;
+    node.refresh(&*store).await.unwrap();
+    assert!(node.has_any(tenant(2)) && node.has_any(tenant(3)));
+    restrict(&other, &store, tenant(4)).await;
+    node.refresh(&*store).await.unwrap();
+    assert!(node.has_any(tenant(4)) && other.has_any(tenant(3)));
+}
