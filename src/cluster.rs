@@ -3,7 +3,8 @@
 //! ```text
 //! view.rs      this node's view of ownership, which every actor checks before it acts
 //! driver.rs    drives the ownership machine: clock, reads, writes, and their consequences
-//! node.rs      the work of this node's shards: sessions and webhooks
+//! node.rs      this process as a node of the cluster
+//! workload.rs  the work of this node's shards: sessions and webhooks
 //! wire.rs      message encoding; secret.rs: authentication
 //! client.rs    sends notifications and questions; server.rs: answers them
 //! ```
@@ -15,10 +16,12 @@ pub mod secret;
 pub mod server;
 pub mod view;
 mod wire;
+pub mod workload;
 
 pub use client::PeerClient;
-pub use driver::{Driver, DriverParts, ShardWorkload};
+pub use driver::{Driver, DriverParts};
 pub use node::Node;
 pub use secret::{PeerSecret, PeerSecrets};
 pub use server::PeerServer;
 pub use view::OwnershipView;
+pub use workload::ShardWorkload;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
+use porchlight_actors::service::ReconcileScope;
 use porchlight_core::ownership::{
     CLOCK_REFUSE_MS, CLOCK_WARN_MS, Change, Effect, Input, MembersRead, MonotonicMs, NodeName,
     Outcome, OwnershipMachine, TICK_MS_MAX,
@@ -18,6 +18,7 @@ use porchlight_schema::ids::{Shard, ShardSet};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::OwnershipView;
+use super::workload::ShardWorkload;
 
 /// The interval of the machine's ticks.
 const TICK: Duration = Duration::from_millis(TICK_MS);
@@ -38,26 +39,6 @@ const RECONCILE_PAUSE: Duration = Duration::from_secs(1);
 /// ones.
 const FULL_RECONCILE_ROUNDS: u64 = 5;
 
-/// The work that belongs to shards.
-#[async_trait]
-pub trait ShardWorkload: Send + Sync {
-    /// Starts the work of these shards, which this node now owns, and returns the number of
-    /// sessions. An error means that part of it failed; the driver calls again.
-    async fn start(&self, shards: ShardSet) -> anyhow::Result<usize>;
-
-    /// Saves and stops the work of these shards.
-    async fn drain(&self, shards: ShardSet);
-
-    /// Stops the work of these shards immediately and writes nothing.
-    fn abort(&self, shards: ShardSet);
-
-    /// Reconciles these shards with the store; `thoroughly` includes all live sessions.
-    async fn reconcile_shards(&self, shards: ShardSet, thoroughly: bool) -> anyhow::Result<()>;
-
-    /// Notifies the other nodes that this node has released a shard.
-    fn announce_release(&self);
-}
-
 /// A handle to the running driver.
 #[derive(Debug)]
 pub struct Driver {
@@ -72,7 +53,7 @@ pub struct DriverParts {
     /// The view in which the driver publishes.
     pub view: Arc<OwnershipView>,
     /// The work that belongs to shards.
-    pub workload: Arc<dyn ShardWorkload>,
+    pub workload: Arc<ShardWorkload>,
     /// Called when another process has taken this node's name.
     pub on_replaced: Box<dyn FnOnce() + Send>,
     /// A random number that distinguishes processes with the same name.
@@ -145,7 +126,7 @@ struct RunningDriver {
     machine: OwnershipMachine,
     store: Arc<dyn NodesTable>,
     view: Arc<OwnershipView>,
-    workload: Arc<dyn ShardWorkload>,
+    workload: Arc<ShardWorkload>,
     claimed: Arc<ClaimedShards>,
     inputs: mpsc::UnboundedSender<Input>,
     on_replaced: Option<Box<dyn FnOnce() + Send>>,
@@ -436,7 +417,7 @@ fn record_change(change: &Change, outcome: Outcome) {
 async fn start_claimed(
     claimed: Arc<ClaimedShards>,
     view: Arc<OwnershipView>,
-    workload: Arc<dyn ShardWorkload>,
+    workload: Arc<ShardWorkload>,
 ) {
     loop {
         claimed.more.notified().await;
@@ -474,10 +455,13 @@ async fn start_claimed(
 
 /// Periodically reconciles this node's shards with the store, a group at a time. A group that fails
 /// is reconciled in the next round, and does not hold up the others.
-async fn reconcile_shards(view: Arc<OwnershipView>, workload: Arc<dyn ShardWorkload>) {
+async fn reconcile_shards(view: Arc<OwnershipView>, workload: Arc<ShardWorkload>) {
     for round in 1_u64.. {
         tokio::time::sleep(RECONCILE_INTERVAL).await;
-        let thoroughly = round % FULL_RECONCILE_ROUNDS == 0;
+        let scope = match round % FULL_RECONCILE_ROUNDS {
+            0 => ReconcileScope::All,
+            _ => ReconcileScope::Marked,
+        };
         let owned = ShardSet::ALL.iter().filter(|&shard| view.owns(shard));
         let owned: Vec<Shard> = owned.collect();
         for group in owned.chunks(RECONCILE_GROUP_SHARDS) {
@@ -486,7 +470,7 @@ async fn reconcile_shards(view: Arc<OwnershipView>, workload: Arc<dyn ShardWorkl
             if owned.is_empty() {
                 continue;
             }
-            if let Err(error) = workload.reconcile_shards(owned, thoroughly).await {
+            if let Err(error) = workload.reconcile(owned, scope).await {
                 let shards = owned.len();
                 tracing::warn!(
                     error = format!("{error:#}"),

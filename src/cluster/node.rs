@@ -1,19 +1,16 @@
-//! This process as one of several nodes: its parts, how it joins and leaves, and the work of its
-//! shards.
+//! This process as one of several nodes: its parts, and how it joins and leaves.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use async_trait::async_trait;
 use porchlight_actors::service::Service;
 use porchlight_actors::webhook::Webhooks;
 use porchlight_ports::{Entropy, NodesTable, Peers};
-use porchlight_schema::ids::ShardSet;
-use porchlight_schema::limits::ATTEMPT_MS_MAX;
 use porchlight_world::{SystemClock, SystemEntropy};
 
-use super::driver::{Driver, DriverParts, ShardWorkload};
+use super::driver::{Driver, DriverParts};
+use super::workload::ShardWorkload;
 use super::{OwnershipView, PeerClient, PeerSecrets, PeerServer};
 use crate::config::Cluster;
 
@@ -83,10 +80,10 @@ impl Node {
         let driver = Driver::start(DriverParts {
             store: nodes,
             view: Arc::clone(&self.view),
-            workload: Arc::new(NodeWorkload {
+            workload: Arc::new(ShardWorkload {
                 service: service.clone(),
                 webhooks: webhooks.clone(),
-                announce_release: Box::new(move || client.announce_release()),
+                client,
             }),
             on_replaced: Box::new(on_replaced),
             salt: SystemEntropy.random() as u64,
@@ -106,43 +103,5 @@ impl Node {
         let _flushed = self.client.flush(FLUSH_TIMEOUT).await;
         server.stop();
         left
-    }
-}
-
-/// The sessions and webhooks of this process.
-struct NodeWorkload {
-    service: Service,
-    webhooks: Webhooks,
-    announce_release: Box<dyn Fn() + Send + Sync>,
-}
-
-#[async_trait]
-impl ShardWorkload for NodeWorkload {
-    async fn start(&self, shards: ShardSet) -> anyhow::Result<usize> {
-        let sessions = self.service.take_shards(shards);
-        let webhooks = self.webhooks.take_shards(shards);
-        let (sessions, webhooks) = tokio::join!(sessions, webhooks);
-        webhooks?;
-        Ok(sessions?)
-    }
-
-    async fn drain(&self, shards: ShardSet) {
-        let within = Duration::from_millis(ATTEMPT_MS_MAX);
-        let sessions = self.service.drain_shards(shards);
-        let webhooks = self.webhooks.drain_shards(shards, within);
-        tokio::join!(sessions, webhooks);
-    }
-
-    fn abort(&self, shards: ShardSet) {
-        self.service.drop_shards(shards);
-        self.webhooks.drop_shards(shards);
-    }
-
-    async fn reconcile_shards(&self, shards: ShardSet, thoroughly: bool) -> anyhow::Result<()> {
-        Ok(self.service.reconcile_shards(shards, thoroughly).await?)
-    }
-
-    fn announce_release(&self) {
-        (self.announce_release)();
     }
 }

@@ -24,7 +24,7 @@ use porchlight_schema::time::TimestampMs;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::problem::{Code, Problem};
-use cache::KeyCache;
+use cache::{CachedKey, KeyCache};
 use rate::RateLimit;
 pub use rate::{Limited, RemainingRate};
 use uses::KeyUses;
@@ -317,8 +317,9 @@ impl Authenticator {
 
     async fn record(&self, hash: [u8; 32], now: TimestampMs) -> Result<Arc<KeyRecord>, Problem> {
         let found = match self.cache.get(&hash) {
-            Some(found) => found,
-            None => {
+            CachedKey::Found(record) => Some(record),
+            CachedKey::Unknown => None,
+            CachedKey::Missing => {
                 self.cache.begin_lookup(&hash).map_err(|wait_ms| {
                     let detail = "Too many requests with unknown keys. Retry later.";
                     Problem::new(Code::RateLimited, detail).retry_after_sec(wait_ms.div_ceil(1_000))

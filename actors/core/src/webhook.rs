@@ -270,6 +270,53 @@ pub struct ManualRetry {
     pub again: bool,
 }
 
+/// The parts of the outbox to list, up to a number of entries of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListingRequest {
+    /// The earliest creation time and the maximum number of ready messages; `None` to omit them.
+    /// Older messages were found before, so the store need not skip over the entries that it has
+    /// removed.
+    pub ready: Option<(TimestampMs, usize)>,
+    /// The exclusive end time and the maximum number of due lanes; `None` to omit them.
+    pub due: Option<(TimestampMs, usize)>,
+    /// The exclusive end of the holding time and the maximum number of held lanes; `None` to omit
+    /// them.
+    pub held: Option<(TimestampMs, usize)>,
+    /// The maximum number of requests for manual attempts.
+    pub manual_max: usize,
+}
+
+impl ListingRequest {
+    /// Returns the request for `extra` more entries of each kind.
+    #[must_use]
+    pub fn with_extra(self, extra: usize) -> Self {
+        let more = |bound: Option<(TimestampMs, usize)>| {
+            bound.map(|(at, max)| (at, max.saturating_add(extra)))
+        };
+        Self {
+            ready: more(self.ready),
+            due: more(self.due),
+            held: more(self.held),
+            manual_max: self.manual_max.saturating_add(extra),
+        }
+    }
+
+    /// Cuts the lists to the requested lengths.
+    #[must_use]
+    pub fn cut(self, mut listing: Listing) -> Listing {
+        fn cut<T>(rows: &mut Option<Vec<T>>, bound: Option<(TimestampMs, usize)>) {
+            if let Some(rows) = rows {
+                rows.truncate(bound.map_or(0, |(_, max)| max));
+            }
+        }
+        cut(&mut listing.ready, self.ready);
+        cut(&mut listing.due, self.due);
+        cut(&mut listing.held, self.held);
+        listing.manual.truncate(self.manual_max);
+        listing
+    }
+}
+
 /// A part of the outbox, as listed by the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
@@ -317,8 +364,8 @@ pub enum Input {
     /// The endpoint's current mode. If another endpoint replaces this one, use
     /// [`EndpointMachine::restart`].
     Mode(Mode),
-    /// Answers [`Effect::Load`]; `None` if the store failed.
-    Loaded(Option<Listing>),
+    /// Answers [`Effect::List`]; `None` if the store failed.
+    Listed(Option<Listing>),
     /// Answers [`Effect::Read`]; `None` if the store failed.
     Read(SessionId, Option<Lane>),
     /// Answers [`Effect::Send`]; `random` is any number and spreads retries.
@@ -336,20 +383,8 @@ pub enum Input {
 /// An operation requested by the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// List the outbox, up to the given number of entries of each kind.
-    Load {
-        /// The earliest creation time and the maximum number of ready messages to list; `None` to
-        /// omit them. Older messages were found before, so the store need not skip over the entries
-        /// that it has removed.
-        ready: Option<(TimestampMs, usize)>,
-        /// The exclusive end time and the maximum number of due lanes to list; `None` to omit them.
-        due: Option<(TimestampMs, usize)>,
-        /// The exclusive end of the holding time and the maximum number of held lanes to list;
-        /// `None` to omit them.
-        held: Option<(TimestampMs, usize)>,
-        /// The maximum number of requests for manual attempts to list.
-        manual: usize,
-    },
+    /// List the outbox.
+    List(ListingRequest),
     /// Read a lane and, if given, the message requested for a manual attempt.
     Read(SessionId, Option<ManualRetry>),
     /// Send this message under this attempt number.

@@ -352,7 +352,7 @@ pub trait Outbox: Send + Sync {
     async fn endpoints(&self) -> StoreResult<Vec<Endpoint>>;
 
     /// Lists parts of the outbox of a tenant's endpoint; see
-    /// [`porchlight_core::webhook::Effect::Load`].
+    /// [`porchlight_core::webhook::ListingRequest`].
     async fn listing(
         &self,
         tenant: Tenant,

@@ -42,6 +42,7 @@ pub use privacy::{
 };
 pub use recorder::{RecordError, Recorder, RecorderOrder};
 pub use retention::{Swept, TenantRetention};
+pub use shards::ReconcileScope;
 pub use telemetry::{IngestError, Target};
 pub use tenant::TenantSessions;
 

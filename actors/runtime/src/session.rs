@@ -387,7 +387,7 @@ impl Handler<ReadEvents> for SessionActor {
 impl Handler<Drain> for SessionActor {
     type Result = ResponseActFuture<Self, ()>;
 
-    fn handle(&mut self, _message: Drain, ctx: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, _message: Drain, _ctx: &mut Context<Self>) -> Self::Result {
         let started_at = Instant::now();
         self.stop_reason = self.host.drain_reason(self.handle.session_id);
         let writing = self.write_snapshot();
@@ -399,7 +399,6 @@ impl Handler<Drain> for SessionActor {
                 Ok(())
             }
         };
-        let _ = ctx;
         Box::pin(written.into_actor(self).map(move |written, actor, ctx| {
             let outcome = match written {
                 Ok(()) => Outcome::Ok,

@@ -134,6 +134,18 @@ struct Run<'r> {
     next_coarse_t: f64,
 }
 
+/// A moment in which the receiver sees no satellites.
+struct Shadow {
+    /// The time, seconds.
+    t: f64,
+    /// The time since the receiver saw satellites, seconds.
+    dark_s: f64,
+    /// The place to which the receiver's estimate has drifted, metres east and north.
+    drifted: (f64, f64),
+    /// The place that a receiver under open sky would report, metres east and north.
+    place: (f64, f64),
+}
+
 impl<'r> Run<'r> {
     fn new(receiver: &'r Receiver, rng: &mut Rng) -> Self {
         // A 68 % radius is 1.51 standard deviations of each axis.
@@ -181,15 +193,13 @@ impl<'r> Run<'r> {
         let dark_s = self.dark_t.map_or(0.0, |dark_t| t - dark_t);
         let place = (tick.east_m + error[0], tick.north_m + error[1]);
         let reading = if dark_s > self.receiver.notice_s {
-            self.fix_without_signal(
+            let shadow = Shadow {
                 t,
                 dark_s,
-                tick,
-                (tick.east_m + drift[0], tick.north_m + drift[1]),
+                drifted: (tick.east_m + drift[0], tick.north_m + drift[1]),
                 place,
-                world,
-                rng,
-            )
+            };
+            self.fix_without_signal(&shadow, tick, world, rng)
         } else if t < self.back_t {
             self.fix_while_recovering(t, place, world, rng)
         } else {
@@ -267,20 +277,19 @@ impl<'r> Run<'r> {
         ))
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the true value, the reported value, and the probability"
-    )]
     fn fix_without_signal(
         &mut self,
-        t: f64,
-        dark_s: f64,
+        shadow: &Shadow,
         tick: &Tick,
-        drifted: (f64, f64),
-        place: (f64, f64),
         world: &World,
         rng: &mut Rng,
     ) -> Option<Fix> {
+        let &Shadow {
+            t,
+            dark_s,
+            drifted,
+            place,
+        } = shadow;
         let noticed_s = dark_s - self.receiver.notice_s;
         match self.receiver.indoors {
             Indoors::Silence => {

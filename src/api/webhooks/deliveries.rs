@@ -21,15 +21,10 @@ use serde_json::Value;
 use super::configuration::optional_body;
 use super::{EVENTS, webhooks};
 
-/// The names of the statuses.
-const STATUSES: [(&str, DeliveryStatus); 6] = [
-    ("pending", DeliveryStatus::Pending),
-    ("retrying", DeliveryStatus::Retrying),
-    ("delivered", DeliveryStatus::Delivered),
-    ("failed", DeliveryStatus::Failed),
-    ("superseded", DeliveryStatus::Superseded),
-    ("cancelled", DeliveryStatus::Cancelled),
-];
+/// Returns the statuses with their names.
+fn statuses() -> [(&'static str, DeliveryStatus); 6] {
+    DeliveryStatus::ALL.map(|status| (status.as_str(), status))
+}
 
 /// A delivery in the list.
 #[derive(Serialize)]
@@ -222,7 +217,7 @@ pub(super) async fn list(call: RequestContext) -> Result<HttpResponse, Problem> 
     let webhooks = webhooks(&call)?;
     let mut query = Query::of(call.http.query_string());
     let filter = DeliveryFilter {
-        status: query.closed("status", &STATUSES),
+        status: query.closed("status", &statuses()),
         event: query.closed("event", &EVENTS),
         session_id: query.read("sessionId", "must be a session's id", |text| {
             text.parse().ok()
@@ -314,7 +309,7 @@ pub(super) async fn retry_many(mut call: RequestContext) -> Result<HttpResponse,
     let (_, value) = optional_body(&mut call).await?;
     let root = Fields::root(&value)?;
     let mut faults = Faults::default();
-    let status = root.closed("status", &STATUSES, &mut faults);
+    let status = root.closed("status", &statuses(), &mut faults);
     let filter = DeliveryFilter {
         status: Some(status.unwrap_or(DeliveryStatus::Failed)),
         event: root.closed("event", &EVENTS, &mut faults),

@@ -30,6 +30,17 @@ impl<T> Remembered<T> {
     }
 }
 
+/// The cached result of a lookup.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum CachedKey {
+    /// The key exists.
+    Found(Arc<KeyRecord>),
+    /// There is no such key.
+    Unknown,
+    /// No result is cached, or the caller must refresh it.
+    Missing,
+}
+
 type Map<T> = DashMap<[u8; 32], Remembered<T>>;
 
 /// The cached lookups. Failed ones are kept separately, so that guesses cannot evict keys in use.
@@ -59,20 +70,31 @@ impl KeyCache {
         }
     }
 
-    /// Returns the cached result of a lookup, or `None` if the caller must look it up. After two
-    /// thirds of the lifetime, the first caller must refresh it while the others use the cached
-    /// result; otherwise all callers with a busy key would query the store simultaneously when it
-    /// expires.
-    pub(super) fn get(&self, hash: &[u8; 32]) -> Option<Option<Arc<KeyRecord>>> {
+    /// Returns the cached result of a lookup. After two thirds of the lifetime, the first caller must
+    /// refresh it while the others use the cached result; otherwise all callers with a busy key would
+    /// query the store simultaneously when it expires.
+    pub(super) fn get(&self, hash: &[u8; 32]) -> CachedKey {
         if let Some(entry) = self.known.get(hash) {
             let age = entry.at.elapsed();
             let is_good = age < self.remembered;
             let refresh = age * 3 > self.remembered * 2;
             let is_mine = is_good && refresh && !entry.refreshing.swap(true, Ordering::Relaxed);
-            return (is_good && !is_mine).then(|| Some(Arc::clone(&entry.found)));
+            return if is_good && !is_mine {
+                CachedKey::Found(Arc::clone(&entry.found))
+            } else {
+                CachedKey::Missing
+            };
         }
-        let entry = self.unknown.get(hash)?;
-        (entry.at.elapsed() < self.remembered).then_some(None)
+        let is_cached = |entry: &Remembered<()>| entry.at.elapsed() < self.remembered;
+        if self
+            .unknown
+            .get(hash)
+            .is_some_and(|entry| is_cached(&entry))
+        {
+            CachedKey::Unknown
+        } else {
+            CachedKey::Missing
+        }
     }
 
     /// Checks whether a key may be looked up now. A key that was found before always may; the
@@ -189,16 +211,17 @@ mod tests {
     #[test]
     fn a_lookup_is_cached_until_it_expires() {
         let cache = KeyCache::new(Duration::from_secs(60));
-        assert_eq!(cache.get(&[1; 32]), None);
+        assert_eq!(cache.get(&[1; 32]), CachedKey::Missing);
         cache.put([1; 32], Some(record()));
         cache.put([2; 32], None);
-        assert_eq!(cache.get(&[1; 32]), Some(Some(record())));
-        assert_eq!(cache.get(&[2; 32]), Some(None));
+        assert_eq!(cache.get(&[1; 32]), CachedKey::Found(record()));
+        assert_eq!(cache.get(&[2; 32]), CachedKey::Unknown);
         cache.clear();
-        assert_eq!((cache.get(&[1; 32]), cache.get(&[2; 32])), (None, None));
+        assert_eq!(cache.get(&[1; 32]), CachedKey::Missing);
+        assert_eq!(cache.get(&[2; 32]), CachedKey::Missing);
         let forgetful = KeyCache::new(Duration::ZERO);
         forgetful.put([1; 32], Some(record()));
-        assert_eq!(forgetful.get(&[1; 32]), None);
+        assert_eq!(forgetful.get(&[1; 32]), CachedKey::Missing);
     }
 
     #[test]
@@ -208,11 +231,15 @@ mod tests {
         for (age, look_ups) in [(young, 0), (old, 1)] {
             cache.put([1; 32], Some(record()));
             cache.known.get_mut(&[1; 32]).unwrap().at -= age;
-            let asked = (0..10).filter(|_| cache.get(&[1; 32]).is_none()).count();
-            assert_eq!(asked, look_ups, "after {age:?}");
+            let must_look_up = |_: &i32| cache.get(&[1; 32]) == CachedKey::Missing;
+            assert_eq!(
+                (0..10).filter(must_look_up).count(),
+                look_ups,
+                "after {age:?}"
+            );
         }
         cache.put([1; 32], Some(record()));
-        assert!(cache.get(&[1; 32]).is_some());
+        assert_eq!(cache.get(&[1; 32]), CachedKey::Found(record()));
     }
 
     #[test]
@@ -225,6 +252,6 @@ mod tests {
             cache.put(hash, None);
             assert!(cache.unknown.len() <= UNKNOWN_KEYS_REMEMBERED_MAX);
         }
-        assert!(cache.get(&[255; 32]).is_some());
+        assert_eq!(cache.get(&[255; 32]), CachedKey::Found(record()));
     }
 }

@@ -8,7 +8,7 @@ use porchlight_core::webhook::{AttemptResult, State};
 use porchlight_ports::{
     DeliveryDetail, DeliveryFilter, DeliveryRow, DeliveryStatus, Page, RetryOutcome, StoreResult,
 };
-use porchlight_schema::ids::{EndpointId, MessageId};
+use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
 use porchlight_schema::session::Tenant;
 use porchlight_schema::time::TimestampMs;
 
@@ -16,8 +16,7 @@ use super::Inner;
 use super::bounded::merge;
 use super::db::{decode, encode, id_bytes};
 use super::relay::MessageHead;
-use super::slots::OutboxKind;
-use super::slots::{AT_ONCE, Direction, SLOT_MS, SlotOwner, slot_of, tenant_key};
+use super::slots::{AT_ONCE, DeliveryList, Direction, OutboxKind, SLOT_MS, slot_of, tenant_key};
 use crate::damage::{BODY, readable};
 
 /// The maximum number of rows that one page examines.
@@ -46,19 +45,6 @@ fn ids_in(filter: &DeliveryFilter) -> Ids {
     )
 }
 
-/// Returns the owners of the slots of deliveries, or of failed deliveries: the owner of the shared partitions, then the
-/// owner of the partitions that one process writes alone.
-pub(super) fn slot_owners(tenant: Tenant, is_failed: bool) -> (SlotOwner, SlotOwner) {
-    if is_failed {
-        (SlotOwner::Failed(tenant), SlotOwner::OwnFailed(tenant))
-    } else {
-        (
-            SlotOwner::Deliveries(tenant),
-            SlotOwner::OwnDeliveries(tenant),
-        )
-    }
-}
-
 /// A scan of a list of deliveries.
 struct DeliveryScan<'f> {
     tenant: Tenant,
@@ -67,6 +53,15 @@ struct DeliveryScan<'f> {
     ids: Ids,
     direction: Direction,
     examined_rows_max: usize,
+}
+
+impl DeliveryScan<'_> {
+    fn list(&self) -> DeliveryList {
+        match self.filter.status {
+            Some(DeliveryStatus::Failed) => DeliveryList::Failed,
+            _ => DeliveryList::All,
+        }
+    }
 }
 
 impl Inner {
@@ -167,7 +162,7 @@ impl Inner {
     async fn lane_of_tenant(
         &self,
         tenant: Tenant,
-        session_id: porchlight_schema::ids::SessionId,
+        session_id: SessionId,
     ) -> StoreResult<Vec<DeliveryRow>> {
         let record = self.record(session_id).await?;
         match record.filter(|record| record.start.tenant == tenant) {
@@ -182,13 +177,9 @@ impl Inner {
         }
     }
 
-    fn lists_failed(scan: &DeliveryScan<'_>) -> bool {
-        scan.filter.status == Some(DeliveryStatus::Failed)
-    }
-
     /// Returns the keys of the partitions of each slot of a scan, in its order.
     async fn scanned_keys(&self, scan: &DeliveryScan<'_>) -> StoreResult<Vec<Vec<i64>>> {
-        let (shared, own) = slot_owners(scan.tenant, Self::lists_failed(scan));
+        let (shared, own) = scan.list().slot_owners(scan.tenant);
         let slot = |id: MessageId| slot_of(id.made_at(), SLOT_MS);
         let (from, to) = scan.ids;
         let slots = self
@@ -224,11 +215,11 @@ impl Inner {
         ids: Ids,
     ) -> StoreResult<Vec<MessageHead>> {
         let statements = &self.db.statements;
-        let statement = match (Self::lists_failed(scan), scan.direction) {
-            (false, Direction::Ascending) => &statements.deliveries_up,
-            (false, Direction::Descending) => &statements.deliveries_down,
-            (true, Direction::Ascending) => &statements.failed_up,
-            (true, Direction::Descending) => &statements.failed_down,
+        let statement = match (scan.list(), scan.direction) {
+            (DeliveryList::All, Direction::Ascending) => &statements.deliveries_up,
+            (DeliveryList::All, Direction::Descending) => &statements.deliveries_down,
+            (DeliveryList::Failed, Direction::Ascending) => &statements.failed_up,
+            (DeliveryList::Failed, Direction::Descending) => &statements.failed_down,
         };
         let tenant = tenant_key(scan.tenant);
         let (from, to) = (ids.0.to_bytes(), ids.1.to_bytes());
@@ -247,9 +238,9 @@ impl Inner {
         &self,
         tenant: Tenant,
         id: MessageId,
-        is_failed: bool,
+        list: DeliveryList,
     ) -> StoreResult<Vec<i64>> {
-        let (_, own) = slot_owners(tenant, is_failed);
+        let (_, own) = list.slot_owners(tenant);
         let slot = slot_of(id.made_at(), SLOT_MS);
         let keys = self.keys_of_periods(own, vec![slot]).await?;
         Ok(keys.concat())
@@ -260,10 +251,10 @@ impl Inner {
         &self,
         tenant: Tenant,
         id: MessageId,
-        is_failed: bool,
+        list: DeliveryList,
     ) -> StoreResult<i64> {
         let slot = slot_of(id.made_at(), SLOT_MS);
-        self.key_for_row(slot_owners(tenant, is_failed), slot, id.made_at())
+        self.key_for_row(list.slot_owners(tenant), slot, id.made_at())
             .await
     }
 
@@ -429,7 +420,7 @@ impl Inner {
         let Some(head) = self.tenant_message_head(tenant, id).await? else {
             return Ok(());
         };
-        let key = self.delivery_key(tenant, id, true).await?;
+        let key = self.delivery_key(tenant, id, DeliveryList::Failed).await?;
         let (tenant, id, data) = (tenant_key(tenant), id.to_bytes(), encode(&head)?);
         let ttl = self.row_ttls.retained;
         let values = (tenant.as_slice(), key, id.as_slice(), data.as_slice(), ttl);
@@ -437,7 +428,7 @@ impl Inner {
     }
 
     pub(super) async fn unlist_failed(&self, tenant: Tenant, id: MessageId) -> StoreResult<()> {
-        let keys = self.delivery_keys(tenant, id, true).await?;
+        let keys = self.delivery_keys(tenant, id, DeliveryList::Failed).await?;
         let (tenant, id) = (tenant_key(tenant), id.to_bytes());
         let statement = &self.db.statements.failed_delete;
         let deletes = keys.into_iter().map(|key| {
@@ -450,7 +441,7 @@ impl Inner {
     /// Returns the number of failed messages, up to `limit`.
     pub(super) async fn failed_count(&self, tenant: Tenant, limit: usize) -> StoreResult<u64> {
         let (filter, mut count) = (DeliveryFilter::default(), 0);
-        let (shared, own) = slot_owners(tenant, true);
+        let (shared, own) = DeliveryList::Failed.slot_owners(tenant);
         let slots = self
             .slots(shared, 0, i64::MAX, Direction::Descending)
             .await?;

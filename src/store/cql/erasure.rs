@@ -25,7 +25,7 @@ use super::db::{Lwt, decode, id_bytes};
 use super::journal::JournalHead;
 use super::live_sessions::all_buckets;
 use super::sessions::IdempotencyRecord;
-use super::slots::{AT_ONCE, tenant_key};
+use super::slots::{AT_ONCE, DeliveryList, tenant_key};
 use super::{CqlStore, Inner};
 
 /// The distance of the time of a write that removes facts about a place ahead of the clock, in microseconds. It is the
@@ -181,7 +181,7 @@ impl Inner {
         self.caches.bodies.remove(&body_key);
         let statements = &self.db.statements;
         let (tenant, id) = (tenant_key(message.tenant), message.id.to_bytes());
-        let keys = self.delivery_keys(message.tenant, message.id, false);
+        let keys = self.delivery_keys(message.tenant, message.id, DeliveryList::All);
         for key in keys.await? {
             let listed = (tenant.as_slice(), key, id.as_slice());
             self.db.erase(&statements.delivery_delete, listed).await?;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Inner;
 use super::db::encode;
-use super::slots::{OutboxKind, SLOT_MS, slot_of, tenant_key};
+use super::slots::{DeliveryList, OutboxKind, SLOT_MS, slot_of, tenant_key};
 use super::state::State;
 use super::write_group::WriteGroup;
 
@@ -138,7 +138,9 @@ impl Inner {
         endpoint_id: EndpointId,
     ) -> StoreResult<()> {
         let head = MessageHead::new(message, endpoint_id);
-        let key = self.delivery_key(head.tenant, head.id, false).await?;
+        let key = self
+            .delivery_key(head.tenant, head.id, DeliveryList::All)
+            .await?;
         let (session, id) = (
             head.session_id.to_bytes().to_vec(),
             head.id.to_bytes().to_vec(),

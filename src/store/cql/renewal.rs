@@ -30,9 +30,8 @@ use scylla::value::{CqlValue, Row};
 
 use super::Inner;
 use super::db::{Lwt, decode};
-use super::deliveries::slot_owners;
 use super::relay::MessageHead;
-use super::slots::{AT_ONCE, Direction, SLOT_MS, SlotOwner, slot_of, tenant_key};
+use super::slots::{AT_ONCE, DeliveryList, Direction, SLOT_MS, SlotOwner, slot_of, tenant_key};
 use super::state::{LWT_ATTEMPTS_MAX, back_off};
 
 impl Inner {
@@ -103,28 +102,31 @@ impl Inner {
         for (read, write) in by_id {
             self.copy_rows(read, write, (id.as_slice(),)).await?;
         }
-        self.renew_listed(head, false).await?;
-        self.renew_listed(head, true).await
+        self.renew_listed(head, DeliveryList::All).await?;
+        self.renew_listed(head, DeliveryList::Failed).await
     }
 
     /// Renews the entries of a message in one of the lists of deliveries, and the slots of the list.
-    async fn renew_listed(&self, head: &MessageHead, is_failed: bool) -> StoreResult<()> {
+    async fn renew_listed(&self, head: &MessageHead, list: DeliveryList) -> StoreResult<()> {
         let statements = &self.db.statements;
         let (tenant, id) = (tenant_key(head.tenant), head.id.to_bytes());
         let slot = slot_of(head.id.made_at(), SLOT_MS);
-        let (shared, own) = slot_owners(head.tenant, is_failed);
+        let (shared, own) = list.slot_owners(head.tenant);
         let partitions = self
             .own_partitions(own, slot, slot, Direction::Ascending)
             .await?;
-        let mut is_listed = !is_failed;
+        let mut is_listed = list == DeliveryList::All;
         for key in partitions.iter().map(|own| own.key()).chain([slot]) {
             let row_key = (tenant.as_slice(), key, id.as_slice());
-            if is_failed {
-                let (read, write) = (&statements.failed_copy, &statements.failed_put);
-                is_listed |= self.copy_changing_rows(read, write, row_key).await?;
-            } else {
-                let (read, write) = (&statements.delivery_copy, &statements.delivery_put);
-                self.copy_rows(read, write, row_key).await?;
+            match list {
+                DeliveryList::Failed => {
+                    let (read, write) = (&statements.failed_copy, &statements.failed_put);
+                    is_listed |= self.copy_changing_rows(read, write, row_key).await?;
+                }
+                DeliveryList::All => {
+                    let (read, write) = (&statements.delivery_copy, &statements.delivery_put);
+                    self.copy_rows(read, write, row_key).await?;
+                }
             }
         }
         if !is_listed {

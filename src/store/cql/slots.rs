@@ -30,6 +30,27 @@ pub(super) enum OutboxKind {
     Held = 3,
 }
 
+/// A list of a tenant's deliveries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DeliveryList {
+    All,
+    Failed,
+}
+
+impl DeliveryList {
+    /// Returns the owners of the slots of the list: the owner of the shared partitions, then the owner of the partitions
+    /// that one process writes alone.
+    pub(super) fn slot_owners(self, tenant: Tenant) -> (SlotOwner, SlotOwner) {
+        match self {
+            Self::All => (
+                SlotOwner::Deliveries(tenant),
+                SlotOwner::OwnDeliveries(tenant),
+            ),
+            Self::Failed => (SlotOwner::Failed(tenant), SlotOwner::OwnFailed(tenant)),
+        }
+    }
+}
+
 /// The owner of a list of slots.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SlotOwner {

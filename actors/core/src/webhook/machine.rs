@@ -160,19 +160,19 @@ pub struct EndpointMachine {
     /// operation that finds no quick permit may begin with a slow permit.
     hanging_until: TimestampMs,
     wanted: Wanted,
-    loading: bool,
+    is_listing: bool,
     /// Whether a wake arrived while a list was being read; the list does not contain its message.
-    woken_while_loading: bool,
+    woken_while_listing: bool,
     /// Whether the store has more ready lanes than the window took.
-    more_ready: bool,
+    has_more_ready: bool,
     /// Whether the store has more due lanes than the window took.
-    more_due: bool,
+    has_more_due: bool,
     /// Whether the store has more held lanes than the window took.
-    more_held: bool,
-    more_manual: bool,
+    has_more_held: bool,
+    has_more_manual: bool,
     /// Whether the store's list contained only lanes in progress: it is worth reading again when
     /// one of them is done.
-    list_after_commit: bool,
+    must_list_after_commit: bool,
     relist_at: TimestampMs,
     /// Messages created before this time are already listed, except late commits.
     listed_from: TimestampMs,
@@ -201,13 +201,13 @@ impl EndpointMachine {
             usual_ms: USUAL_MS_FIRST,
             hanging_until: beginning,
             wanted: Wanted::ALL,
-            loading: false,
-            woken_while_loading: false,
-            more_ready: false,
-            more_due: false,
-            more_held: false,
-            more_manual: false,
-            list_after_commit: false,
+            is_listing: false,
+            woken_while_listing: false,
+            has_more_ready: false,
+            has_more_due: false,
+            has_more_held: false,
+            has_more_manual: false,
+            must_list_after_commit: false,
             relist_at: beginning,
             listed_from: beginning,
             deep_at: beginning,
@@ -245,12 +245,12 @@ impl EndpointMachine {
         match input {
             Input::Woken => {
                 self.wanted.ready = true;
-                self.woken_while_loading |= self.loading;
+                self.woken_while_listing |= self.is_listing;
             }
             Input::NewMessages(lanes) => self.add_lanes(now, lanes),
             Input::Tick => self.wake_at = None,
             Input::Mode(mode) => self.set_mode(mode),
-            Input::Loaded(listing) => self.loaded(now, listing),
+            Input::Listed(listing) => self.listed(now, listing),
             Input::Read(lane, read) => self.read(now, lane, read, &mut effects),
             Input::Attempted(lane, report, random) => {
                 self.attempted(now, lane, report, random, &mut effects);
@@ -320,13 +320,13 @@ impl EndpointMachine {
             if known.is_some() {
                 continue;
             }
-            if self.more_ready
+            if self.has_more_ready
                 || self.wanted.ready
-                || self.loading
+                || self.is_listing
                 || self.window.ready_len() >= self.ready_max()
             {
                 self.wanted.ready = true;
-                self.woken_while_loading |= self.loading;
+                self.woken_while_listing |= self.is_listing;
             } else if !matches!(self.window.get(lane), Some(Wait::Ready(_))) {
                 self.window.put(lane, Wait::Ready(MessageId::new(now, 0)));
             }
@@ -343,7 +343,7 @@ impl EndpointMachine {
         self.manual.clear();
         self.wanted = Wanted::ALL;
         // A listing in progress was requested under the other mode.
-        self.woken_while_loading |= self.loading;
+        self.woken_while_listing |= self.is_listing;
         self.mode = mode;
     }
 

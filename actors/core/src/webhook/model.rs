@@ -172,14 +172,9 @@ impl World {
         let generation = self.machine.generation();
         self.idle = effect == Effect::Idle;
         let answer = match effect {
-            Effect::Load {
-                ready,
-                due,
-                held,
-                manual,
-            } => {
+            Effect::List(request) => {
                 self.listings += 1;
-                Input::Loaded(self.store_up.then(|| self.list(ready, due, held, manual)))
+                Input::Listed(self.store_up.then(|| self.list(request)))
             }
             Effect::Read(lane, hand) => {
                 let known = self.lanes.get(&lane).cloned();
@@ -208,21 +203,15 @@ impl World {
         self.answers.push_back((generation, answer));
     }
 
-    fn list(
-        &self,
-        ready: Option<(TimestampMs, usize)>,
-        due: Option<(TimestampMs, usize)>,
-        held: Option<(TimestampMs, usize)>,
-        manual: usize,
-    ) -> Listing {
-        let ready = ready.map(|(from, limit)| {
+    fn list(&self, request: ListingRequest) -> Listing {
+        let ready = request.ready.map(|(from, limit)| {
             let of = self.messages.values();
             of.filter(|m| m.index() == Index::Ready && m.id.made_at() >= from)
                 .map(|m| (m.id, m.session_id))
                 .take(limit)
                 .collect()
         });
-        let due = due.map(|(until, limit)| {
+        let due = request.due.map(|(until, limit)| {
             let mut of: Vec<_> = self
                 .messages
                 .values()
@@ -235,7 +224,7 @@ impl World {
             of.truncate(limit);
             of
         });
-        let held = held.map(|(before, limit)| {
+        let held = request.held.map(|(before, limit)| {
             let of = self.messages.values();
             let mut of: Vec<_> = of
                 .filter_map(|m| match m.index() {
@@ -251,7 +240,7 @@ impl World {
             ready,
             due,
             held,
-            manual: self.hand.iter().take(manual).copied().collect(),
+            manual: self.hand.iter().take(request.manual_max).copied().collect(),
         }
     }
 

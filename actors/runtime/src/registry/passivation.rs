@@ -97,9 +97,11 @@ impl Registry {
     /// Writes the state of an idle session's actor, running or passivated, to the store, and drops
     /// it from memory.
     fn evict(&self, handle: &Arc<SessionHandle>) {
-        if handle.slot().passivated.is_some() {
+        {
             let mut slot = handle.slot();
-            self.actor_in(&mut slot, handle);
+            if slot.passivated.is_some() {
+                self.actor_in(&mut slot, handle);
+            }
         }
         if let Some(actor) = handle.take_idle_actor() {
             send::send_drain(&actor);

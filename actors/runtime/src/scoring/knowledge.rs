@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use porchlight_observe::Fact;
 use porchlight_ports::{Store, StoreError, StoreResult};
 
+use super::row_locks::RowKey;
+
 /// The knowledge gained from a first scoring.
 pub(super) struct Learned<'a> {
     pub(super) place: Option<PlaceFacts>,
@@ -24,7 +26,7 @@ pub(super) struct Learned<'a> {
 
 impl Learned<'_> {
     /// Returns the key of the row of the place, if there is anything to write to it.
-    pub(super) fn place_keys(&self, start: &SessionStart) -> Vec<[u8; 32]> {
+    pub(super) fn place_keys(&self, start: &SessionStart) -> Vec<RowKey> {
         let place = self.place.as_ref();
         place.map(|_| place_row(start)).into_iter().collect()
     }
@@ -42,7 +44,7 @@ struct SeenTrace {
 pub(super) struct Recalled {
     pub(super) known: Knowledge,
     /// The keys of the trace under which the store has another session's trace.
-    taken: BTreeSet<[u8; 32]>,
+    taken: BTreeSet<RowKey>,
 }
 
 impl Recalled {
@@ -57,7 +59,7 @@ impl Recalled {
         &self,
         tenant: Tenant,
         fingerprint: &Fingerprint,
-    ) -> impl Iterator<Item = [u8; 32]> {
+    ) -> impl Iterator<Item = RowKey> {
         let stored = fingerprint.stored_keys().into_iter();
         let rows = stored.map(move |key| trace_row(tenant, key));
         rows.filter(|row| !self.taken.contains(row))
@@ -127,7 +129,7 @@ pub(super) async fn learned(
     start: &SessionStart,
     learned: Learned<'_>,
     recalled: &Recalled,
-) -> StoreResult<Vec<([u8; 32], Vec<u8>)>> {
+) -> StoreResult<Vec<(RowKey, Vec<u8>)>> {
     let mut rows = Vec::new();
     if let Some(facts) = learned.place {
         let facts = PlaceFacts {
@@ -190,7 +192,7 @@ fn decode<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T>
 pub(crate) async fn forget(
     store: &dyn Store,
     start: &SessionStart,
-    key: [u8; 32],
+    key: RowKey,
 ) -> StoreResult<u64> {
     loop {
         let Some(row) = store.recall(key).await? else {
@@ -229,7 +231,7 @@ pub struct Contributions {
 pub(crate) async fn contributions(
     store: &dyn Store,
     start: &SessionStart,
-    keys: Vec<[u8; 32]>,
+    keys: Vec<RowKey>,
 ) -> StoreResult<Contributions> {
     let mut found = Contributions::default();
     for (key, row) in store.recall_all(keys).await? {
@@ -248,13 +250,13 @@ pub(crate) async fn contributions(
 
 /// Returns the keys of the learned rows that a session's first insight may have written, without
 /// looking at the store.
-pub(crate) fn keys_of(start: &SessionStart, fingerprint: Option<&Fingerprint>) -> Vec<[u8; 32]> {
+pub(crate) fn keys_of(start: &SessionStart, fingerprint: Option<&Fingerprint>) -> Vec<RowKey> {
     let traces = trace_rows(start.tenant, fingerprint);
     std::iter::once(place_row(start)).chain(traces).collect()
 }
 
 /// Returns the keys of the rows under which a trace is looked up and stored.
-pub(super) fn trace_keys(start: &SessionStart, fingerprint: Option<&Fingerprint>) -> Vec<[u8; 32]> {
+pub(super) fn trace_keys(start: &SessionStart, fingerprint: Option<&Fingerprint>) -> Vec<RowKey> {
     trace_rows(start.tenant, fingerprint).collect()
 }
 
@@ -273,23 +275,23 @@ fn rider_hash(start: &SessionStart) -> u64 {
         })
 }
 
-fn row(kind: u8, parts: &[&[u8]]) -> [u8; 32] {
+fn row(kind: u8, parts: &[&[u8]]) -> RowKey {
     let mut row = [0; 32];
     let bytes = std::iter::once(kind).chain(parts.iter().flat_map(|part| part.iter().copied()));
     row.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
     row
 }
 
-fn place_row(start: &SessionStart) -> [u8; 32] {
+fn place_row(start: &SessionStart) -> RowKey {
     row(PLACE_ROW, &[&place_key(start.tenant, &start.address)])
 }
 
-fn trace_rows(tenant: Tenant, fingerprint: Option<&Fingerprint>) -> impl Iterator<Item = [u8; 32]> {
+fn trace_rows(tenant: Tenant, fingerprint: Option<&Fingerprint>) -> impl Iterator<Item = RowKey> {
     let keys = fingerprint.map(Fingerprint::keys).unwrap_or_default();
     keys.into_iter().map(move |key| trace_row(tenant, key))
 }
 
-fn trace_row(tenant: Tenant, key: u64) -> [u8; 32] {
+fn trace_row(tenant: Tenant, key: u64) -> RowKey {
     let env = tenant.env.as_str().as_bytes();
     row(
         TRACE_ROW,

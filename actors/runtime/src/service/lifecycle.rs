@@ -77,10 +77,10 @@ impl Service {
             started_at,
             created_at,
         };
+        if self.is_suppressed(start.tenant, &start.external_rider_id) {
+            return Err(StartError::Suppressed);
+        }
         match self.access(&start) {
-            _ if self.is_suppressed(start.tenant, &start.external_rider_id) => {
-                return Err(StartError::Suppressed);
-            }
             SessionAccess::Open => {}
             SessionAccess::Restricted | SessionAccess::Erased => {
                 return Err(StartError::Restricted);

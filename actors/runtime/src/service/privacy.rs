@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use porchlight_core::privacy::{PrivacyRequest, Purges, Schedule, SessionAccess};
 use porchlight_ports::{SessionRow, StoreResult};
+use porchlight_schema::ids::SessionId;
 use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::{SessionStart, Tenant};
 use tokio::sync::Notify;
@@ -111,10 +112,7 @@ impl Service {
     /// # Errors
     ///
     /// Returns an error if the store fails.
-    pub async fn find_shown(
-        &self,
-        session_id: porchlight_schema::ids::SessionId,
-    ) -> StoreResult<Option<SessionRow>> {
+    pub async fn find_shown(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
         let row = self.find(session_id).await?;
         Ok(row.filter(|row| self.is_shown(row)))
     }
@@ -139,7 +137,7 @@ impl Service {
     pub(super) async fn access_of(
         &self,
         tenant: Tenant,
-        session_id: porchlight_schema::ids::SessionId,
+        session_id: SessionId,
     ) -> StoreResult<SessionAccess> {
         if !self.privacy.marks.has_any(tenant) {
             return Ok(SessionAccess::Open);

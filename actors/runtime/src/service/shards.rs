@@ -62,6 +62,15 @@ impl RestoreScheduler {
     }
 }
 
+/// The sessions that a search of the store for work covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReconcileScope {
+    /// Ended sessions with a rescoring mark.
+    Marked,
+    /// Marked sessions, and all sessions in progress.
+    All,
+}
+
 impl Service {
     /// Starts the work of these shards (sessions in progress and outdated insights) and returns the
     /// number of sessions. On a store shared with other nodes, recently active sessions are
@@ -151,14 +160,18 @@ impl Service {
     }
 
     /// Searches the store for work in its shards that this node was not notified of: outdated
-    /// insights and, if `thoroughly`, sessions in progress.
+    /// insights and, in [`ReconcileScope::All`], sessions in progress.
     ///
     /// # Errors
     ///
     /// Returns an error if the store cannot be read.
-    pub async fn reconcile_shards(&self, shards: ShardSet, thoroughly: bool) -> StoreResult<()> {
+    pub async fn reconcile_shards(
+        &self,
+        shards: ShardSet,
+        scope: ReconcileScope,
+    ) -> StoreResult<()> {
         self.score_marked(shards).await?;
-        if thoroughly {
+        if scope == ReconcileScope::All {
             for _found in self.adopt_live(shards).await? {
                 ClusterMetrics::get().on_found(Found::Session);
             }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use porchlight_core::webhook::{
-    Change, Effect, EndpointMachine, Input, Lane, ManualRetry, Mode, Policy, Queued,
+    Change, Effect, EndpointMachine, Input, Lane, ListingRequest, ManualRetry, Mode, Policy, Queued,
 };
 use porchlight_observe::webhook::{StoreCall, WebhookMetrics};
 use porchlight_observe::{ActorKind, MessageKind, Metrics, Outcome, StopReason};
@@ -41,7 +41,29 @@ pub(super) struct WebhookActor {
     /// The time since which there has been nothing to do.
     idle_since: Option<TimestampMs>,
     /// The values that this actor has added to the gauges.
-    reported: (usize, usize, usize),
+    reported: ReportedLoad,
+}
+
+/// The values that an actor has added to the gauges.
+#[derive(Debug, Clone, Copy, Default)]
+struct ReportedLoad {
+    in_flight: usize,
+    window: usize,
+    blocked: usize,
+}
+
+impl ReportedLoad {
+    /// Replaces these values in the gauges.
+    fn replace(&mut self, new: Self) {
+        let metrics = WebhookMetrics::get();
+        let by = |new: usize, old: usize| new as f64 - old as f64;
+        metrics
+            .in_flight
+            .increment(by(new.in_flight, self.in_flight));
+        metrics.window.increment(by(new.window, self.window));
+        metrics.blocked.increment(by(new.blocked, self.blocked));
+        *self = new;
+    }
 }
 
 /// The actor's state once the endpoint has been read.
@@ -61,7 +83,7 @@ impl WebhookActor {
             operations: Operations::default(),
             stopping: StopReason::Shutdown,
             idle_since: None,
-            reported: (0, 0, 0),
+            reported: ReportedLoad::default(),
         }
     }
 
@@ -71,21 +93,14 @@ impl WebhookActor {
         ctx.stop();
     }
 
-    fn begin(&mut self) {
+    /// Reads the endpoint. `next` is called if the actor has work left.
+    fn read_endpoint(&mut self, next: impl FnOnce(&mut Self, &mut Context<Self>) + 'static) {
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
         let reading = async move { read_endpoint(&inner, tenant).await };
         self.operations.begin(reading, |actor, ctx, endpoint| {
             if actor.take_endpoint(ctx, endpoint) {
-                actor.feed(ctx, None, Input::Woken);
+                next(actor, ctx);
             }
-        });
-    }
-
-    fn read_endpoint(&mut self) {
-        let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
-        let reading = async move { read_endpoint(&inner, tenant).await };
-        self.operations.begin(reading, |actor, ctx, endpoint| {
-            actor.take_endpoint(ctx, endpoint);
         });
     }
 
@@ -183,17 +198,11 @@ impl WebhookActor {
         let Some(machine) = self.loaded.as_ref().map(|loaded| &loaded.machine) else {
             return;
         };
-        let (metrics, (in_flight, window, blocked)) = (WebhookMetrics::get(), self.reported);
-        let reported = (
-            machine.in_flight(),
-            machine.window_len(),
-            machine.lanes_blocked(),
-        );
-        let by = |new: usize, old: usize| new as f64 - old as f64;
-        metrics.in_flight.increment(by(reported.0, in_flight));
-        metrics.window.increment(by(reported.1, window));
-        metrics.blocked.increment(by(reported.2, blocked));
-        self.reported = reported;
+        self.reported.replace(ReportedLoad {
+            in_flight: machine.in_flight(),
+            window: machine.window_len(),
+            blocked: machine.lanes_blocked(),
+        });
         self.presence.set_oldest(machine.oldest_due(now));
     }
 
@@ -202,12 +211,7 @@ impl WebhookActor {
             self.idle_since = None;
         }
         match effect {
-            Effect::Load {
-                ready,
-                due,
-                held,
-                manual,
-            } => self.load(ready, due, held, manual),
+            Effect::List(request) => self.list(request),
             Effect::Read(lane, manual) => self.read(lane, manual),
             Effect::Send(message, attempt) => self.send(message, attempt),
             Effect::Commit(lane, change) => self.commit(lane, change),
@@ -241,30 +245,24 @@ impl WebhookActor {
         Some((loaded.machine.generation(), loaded.signer.endpoint.id))
     }
 
-    fn load(
-        &mut self,
-        ready: Option<(TimestampMs, usize)>,
-        due: Option<(TimestampMs, usize)>,
-        held: Option<(TimestampMs, usize)>,
-        manual: usize,
-    ) {
+    fn list(&mut self, request: ListingRequest) {
         let Some((generation, endpoint_id)) = self.endpoint_in_generation() else {
             return;
         };
         let (inner, tenant) = (Arc::clone(&self.inner), self.tenant);
-        let loading = async move {
+        let reading = async move {
             let endpoint = read_endpoint(&inner, tenant).await;
             WebhookMetrics::get().on_store_call(StoreCall::Listing);
-            let listing = inner.shown_listing(tenant, endpoint_id, ready, due, held, manual);
+            let listing = inner.shown_listing(tenant, endpoint_id, request);
             (endpoint, listing.await)
         };
         let then = move |actor: &mut Self, ctx: &mut _, (endpoint, listing)| {
             if actor.take_endpoint(ctx, endpoint) {
                 let listing = actor.ok(listing, "listing an outbox");
-                actor.feed(ctx, Some(generation), Input::Loaded(listing));
+                actor.feed(ctx, Some(generation), Input::Listed(listing));
             }
         };
-        self.operations.begin(loading, then);
+        self.operations.begin(reading, then);
     }
 
     fn read(&mut self, lane: SessionId, manual: Option<ManualRetry>) {
@@ -296,7 +294,7 @@ impl WebhookActor {
         let (inner, signer) = (Arc::clone(&self.inner), Arc::clone(&loaded.signer));
         let lane = message.session_id;
         if stale {
-            self.read_endpoint();
+            self.read_endpoint(|_, _| {});
         }
         let sending = async move {
             let signer = if stale {
@@ -371,15 +369,12 @@ impl Actor for WebhookActor {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         Metrics::get().actor(ActorKind::Webhook).on_started();
-        self.begin();
+        self.read_endpoint(|actor, ctx| actor.feed(ctx, None, Input::Woken));
         ctx.spawn(ProcessResults);
     }
 
     fn stopped(&mut self, _ctx: &mut Context<Self>) {
-        let (metrics, (in_flight, window, blocked)) = (WebhookMetrics::get(), self.reported);
-        metrics.in_flight.decrement(in_flight as f64);
-        metrics.window.decrement(window as f64);
-        metrics.blocked.decrement(blocked as f64);
+        self.reported.replace(ReportedLoad::default());
         self.inner.forget(self.tenant, &self.presence);
         Metrics::get()
             .actor(ActorKind::Webhook)
@@ -407,7 +402,7 @@ impl Handler<Envelope> for WebhookActor {
                 self.presence.changed.store(false, Ordering::Release);
                 // Until the endpoint is read, the actor only seems idle: it must not stop now.
                 self.idle_since = None;
-                self.read_endpoint();
+                self.read_endpoint(|_, _| {});
             }
             WebhookCommand::Restart => {
                 if let Some(loaded) = &mut self.loaded {

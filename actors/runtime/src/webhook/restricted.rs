@@ -3,12 +3,11 @@
 
 use std::collections::HashMap;
 
-use porchlight_core::webhook::{Listing, ManualRetry, Mode};
+use porchlight_core::webhook::{Listing, ListingRequest, ManualRetry, Mode};
 use porchlight_ports::{Endpoint, StoreResult};
 use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::limits::WEBHOOK_HIDDEN_ROWS_MAX;
 use porchlight_schema::session::Tenant;
-use porchlight_schema::time::TimestampMs;
 
 use super::{Inner, WebhookCommand, Webhooks};
 use crate::privacy::Restrictions;
@@ -55,34 +54,26 @@ impl Inner {
         &self,
         tenant: Tenant,
         endpoint_id: EndpointId,
-        ready: Option<(TimestampMs, usize)>,
-        due: Option<(TimestampMs, usize)>,
-        held: Option<(TimestampMs, usize)>,
-        manual: usize,
+        request: ListingRequest,
     ) -> StoreResult<Listing> {
         let (mut extra, mut known) = (0, HashMap::new());
         loop {
-            let more = |bound: Option<(TimestampMs, usize)>| {
-                bound.map(|(at, limit)| (at, limit.saturating_add(extra)))
-            };
-            let listing = self
-                .outbox
-                .listing(
-                    tenant,
-                    endpoint_id,
-                    more(ready),
-                    more(due),
-                    more(held),
-                    manual.saturating_add(extra),
-                )
-                .await?;
+            let ListingRequest {
+                ready,
+                due,
+                held,
+                manual_max,
+            } = request.with_extra(extra);
+            let outbox = &self.outbox;
+            let listing = outbox.listing(tenant, endpoint_id, ready, due, held, manual_max);
+            let listing = listing.await?;
             if !self.has_restrictions(tenant) {
                 return Ok(listing);
             }
             let (shown, lost) = self.without_hidden(tenant, listing, &mut known).await;
             match next_extra(extra, lost) {
                 Some(next) => extra = next,
-                None => return Ok(shown.cut(ready, due, held, manual)),
+                None => return Ok(request.cut(shown)),
             }
         }
     }
@@ -93,25 +84,25 @@ impl Inner {
         tenant: Tenant,
         listing: Listing,
         known: &mut HashMap<SessionId, bool>,
-    ) -> (Shown, usize) {
+    ) -> (Listing, usize) {
         let mut most = 0;
-        let mut shown = Shown(Listing::default());
+        let mut shown = Listing::default();
         if let Some(rows) = listing.ready {
             let (kept, lost) = self.keep_shown(tenant, rows, |row| row.1, known).await;
-            (shown.0.ready, most) = (Some(kept), most.max(lost));
+            (shown.ready, most) = (Some(kept), most.max(lost));
         }
         if let Some(rows) = listing.due {
             let (kept, lost) = self.keep_shown(tenant, rows, |row| row.1, known).await;
-            (shown.0.due, most) = (Some(kept), most.max(lost));
+            (shown.due, most) = (Some(kept), most.max(lost));
         }
         if let Some(rows) = listing.held {
             let (kept, lost) = self.keep_shown(tenant, rows, |row| row.1, known).await;
-            (shown.0.held, most) = (Some(kept), most.max(lost));
+            (shown.held, most) = (Some(kept), most.max(lost));
         }
         let session_of = |request: &ManualRetry| request.session_id;
         let manual = self.keep_shown(tenant, listing.manual, session_of, known);
         let (kept, lost) = manual.await;
-        shown.0.manual = kept;
+        shown.manual = kept;
         (shown, most.max(lost))
     }
 
@@ -146,8 +137,10 @@ impl Inner {
 
     /// Returns the mode in which the machine works on an endpoint.
     pub(super) fn mode_of(&self, endpoint: &Endpoint) -> Mode {
+        if self.is_ending(endpoint.tenant) {
+            return Mode::Stopped;
+        }
         match endpoint.paused_since() {
-            _ if self.is_ending(endpoint.tenant) => Mode::Stopped,
             Some(paused_at) => Mode::Paused(paused_at),
             None => Mode::Sending,
         }
@@ -163,37 +156,6 @@ fn next_extra(extra: usize, lost: usize) -> Option<usize> {
         return None;
     }
     Some(lost.saturating_mul(2).min(WEBHOOK_HIDDEN_ROWS_MAX))
-}
-
-/// A listing without hidden messages.
-struct Shown(Listing);
-
-impl Shown {
-    /// Cuts the lists to the requested lengths.
-    fn cut(
-        mut self,
-        ready: Option<(TimestampMs, usize)>,
-        due: Option<(TimestampMs, usize)>,
-        held: Option<(TimestampMs, usize)>,
-        manual: usize,
-    ) -> Listing {
-        let length = |bound: Option<(TimestampMs, usize)>| bound.map_or(0, |(_, limit)| limit);
-        let listing = &mut self.0;
-        listing
-            .ready
-            .iter_mut()
-            .for_each(|rows| rows.truncate(length(ready)));
-        listing
-            .due
-            .iter_mut()
-            .for_each(|rows| rows.truncate(length(due)));
-        listing
-            .held
-            .iter_mut()
-            .for_each(|rows| rows.truncate(length(held)));
-        listing.manual.truncate(manual);
-        self.0
-    }
 }
 
 #[cfg(test)]

@@ -41,8 +41,8 @@ impl LaneInProgress {
 
 impl EndpointMachine {
     /// Processes the answer to a listing.
-    pub(super) fn loaded(&mut self, now: TimestampMs, listing: Option<Listing>) {
-        self.loading = false;
+    pub(super) fn listed(&mut self, now: TimestampMs, listing: Option<Listing>) {
+        self.is_listing = false;
         let Some(listing) = listing else {
             self.wanted = Wanted::ALL;
             self.pause_after_fault(now);
@@ -63,8 +63,8 @@ impl EndpointMachine {
                     self.window.put(lane, Wait::Ready(id));
                 }
             }
-            self.more_ready = more && self.window.ready_len() > before;
-            self.list_after_commit |= more && !self.more_ready;
+            self.has_more_ready = more && self.window.ready_len() > before;
+            self.must_list_after_commit |= more && !self.has_more_ready;
         }
         if let Some(due) = listing.due {
             let (more, before) = (due.len() >= self.due_max(), self.window.due_len());
@@ -73,8 +73,8 @@ impl EndpointMachine {
                     self.put_due(lane, due_at);
                 }
             }
-            self.more_due = more && self.window.due_len() > before;
-            self.list_after_commit |= more && !self.more_due;
+            self.has_more_due = more && self.window.due_len() > before;
+            self.must_list_after_commit |= more && !self.has_more_due;
         }
         if let Some(held) = listing.held {
             let (more, mut taken) = (held.len() >= self.held_max(), false);
@@ -84,10 +84,10 @@ impl EndpointMachine {
                     taken = true;
                 }
             }
-            self.more_held = more && taken;
-            self.list_after_commit |= more && !taken;
+            self.has_more_held = more && taken;
+            self.must_list_after_commit |= more && !taken;
         }
-        self.more_manual = listing.manual.len() >= MANUAL_RETRIES_MAX;
+        self.has_more_manual = listing.manual.len() >= MANUAL_RETRIES_MAX;
         let under_way: BTreeSet<_> = self
             .in_progress
             .all()
@@ -98,7 +98,7 @@ impl EndpointMachine {
                 self.manual.insert((request.asked_at, request.id), request);
             }
         }
-        if std::mem::take(&mut self.woken_while_loading) {
+        if std::mem::take(&mut self.woken_while_listing) {
             self.wanted.ready = true;
         }
     }
@@ -264,7 +264,7 @@ impl EndpointMachine {
         }
         if let Some(waiting) = waiting {
             self.finish(now, lane, &waiting);
-            if std::mem::take(&mut self.list_after_commit) {
+            if std::mem::take(&mut self.must_list_after_commit) {
                 self.wanted = Wanted::ALL;
             }
         } else {
@@ -318,7 +318,7 @@ impl EndpointMachine {
         self.window.put(lane, Wait::Due(due_at));
         if self.window.due_len() > self.due_max() {
             self.window.remove_latest_due();
-            self.more_due = true;
+            self.has_more_due = true;
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{
     HANGING_REMEMBERED_MS, LOW_WATER, LaneInProgress, MANUAL_RETRIES_MAX, Policy, RELIST_MS,
     SLOW_MS_MIN, Stage, USUAL_TIMES, Wanted,
 };
-use crate::webhook::{Change, Effect, ManualRetry, Mode};
+use crate::webhook::{Change, Effect, ListingRequest, ManualRetry, Mode};
 
 /// The lane that is processed next.
 #[derive(Debug, Clone, Copy)]
@@ -61,11 +61,11 @@ impl EndpointMachine {
         if !self.is_paused_after_fault(now) {
             self.retry_commits(effects);
             if self.mode != Mode::Stopped {
-                self.load(now, effects);
+                self.list(now, effects);
                 while let Some(next) = self.pick(now) {
                     self.begin(next, effects);
                 }
-                self.load(now, effects);
+                self.list(now, effects);
             }
         }
         self.set_wake_time(now, effects);
@@ -111,8 +111,8 @@ impl EndpointMachine {
     }
 
     /// Lists the outbox, if a list is due and none is being read.
-    pub(super) fn load(&mut self, now: TimestampMs, effects: &mut Vec<Effect>) {
-        if self.loading {
+    pub(super) fn list(&mut self, now: TimestampMs, effects: &mut Vec<Effect>) {
+        if self.is_listing {
             return;
         }
         let low_water = LOW_WATER.min(self.ready_max() / 2);
@@ -120,14 +120,14 @@ impl EndpointMachine {
         if now >= self.relist_at || self.relist_at.since_ms(now) > RELIST_MS {
             wanted = Wanted::ALL;
         }
-        wanted.ready |= self.more_ready && self.window.ready_len() <= low_water;
-        wanted.due |= self.more_due && self.window.due_len() <= low_water;
+        wanted.ready |= self.has_more_ready && self.window.ready_len() <= low_water;
+        wanted.due |= self.has_more_due && self.window.due_len() <= low_water;
         // While many lanes are ready and the store has more, new messages are behind them and can
         // wait.
-        let plenty = self.more_ready && self.window.ready_len() > low_water;
-        let manual_low = self.more_manual && self.manual.is_empty();
+        let plenty = self.has_more_ready && self.window.ready_len() > low_water;
+        let manual_low = self.has_more_manual && self.manual.is_empty();
         let room = self.window.ready_len() <= low_water;
-        let held = (wanted.held || self.more_held) && room;
+        let held = (wanted.held || self.has_more_held) && room;
         if !(wanted.ready && !plenty || wanted.due || held || manual_low) {
             return;
         }
@@ -147,13 +147,13 @@ impl EndpointMachine {
             due: false,
             held: wanted.held && !held,
         };
-        self.loading = true;
-        effects.push(Effect::Load {
+        self.is_listing = true;
+        effects.push(Effect::List(ListingRequest {
             ready: (wanted.ready && !plenty).then(|| (from, self.ready_max())),
             due: wanted.due.then(|| (self.horizon(now), self.due_max())),
             held: held.then(|| (self.held_before(now), self.held_max())),
-            manual: MANUAL_RETRIES_MAX,
-        });
+            manual_max: MANUAL_RETRIES_MAX,
+        }));
     }
 
     /// Returns the next lane to process. A lane whose last attempt timed out gets a slow permit if
@@ -299,12 +299,12 @@ impl EndpointMachine {
         let has_work = self.window.len() > 0
             || !self.manual.is_empty()
             || self.wanted != Wanted::default()
-            || self.more_ready
-            || self.more_due
-            || self.more_held
-            || self.more_manual;
+            || self.has_more_ready
+            || self.has_more_due
+            || self.has_more_held
+            || self.has_more_manual;
         let has_work = self.mode != Mode::Stopped && has_work;
-        if self.in_progress.is_empty() && !self.loading && !has_work {
+        if self.in_progress.is_empty() && !self.is_listing && !has_work {
             effects.push(Effect::Idle);
             return;
         }
