@@ -10,7 +10,6 @@ use porchlight_http::route::{get, resource};
 use porchlight_observe::http::Route;
 use porchlight_schema::limits::AUDIT_DAYS_MAX;
 use serde::Serialize;
-use serde_json::Value;
 
 /// The chosen retention, and the bounds of the operator.
 #[derive(Serialize)]
