@@ -4,6 +4,7 @@
 
 mod attempts;
 mod climb;
+mod counter_delay;
 mod doorstep;
 mod earlier_attempt;
 mod evidence_log;

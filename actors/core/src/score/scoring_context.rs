@@ -2,11 +2,14 @@
 
 mod foot_periods;
 
+use std::borrow::Cow;
+
 use porchlight_schema::event::{Event, EventType};
 
 pub(crate) use foot_periods::FootPeriod;
 
 use super::ScoreInput;
+use super::counter_delay;
 use super::handling;
 use super::height::{HeightTrack, Level};
 use super::jumps::{self, Jump};
@@ -19,7 +22,7 @@ use crate::score::parameters::place::scene::{
     WAY_TO_DISTANCE,
 };
 use crate::score::parameters::place::stays::BEFORE_MS;
-use crate::window::{Fix, WINDOW_MS, Window, windows_between};
+use crate::window::{BodyMotion, Fix, WINDOW_MS, Window, windows_between};
 
 /// The activity of the body in one second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,27 +44,35 @@ pub(crate) fn median(values: &mut [f32]) -> Option<f32> {
 
 /// Returns the body's activity in `window`, as far as the phone shows it.
 pub(crate) fn body_state(window: &Window) -> BodyState {
-    if window.steps.is_some_and(|steps| steps > 0) {
-        return BodyState::Moving;
+    let by_acceleration = window.motion.as_ref().map(state_by_acceleration);
+    match (by_acceleration, window.steps) {
+        // A counter is late, so a clear acceleration wins over it.
+        (Some(BodyState::Still), _) => BodyState::Still,
+        (Some(BodyState::Moving), _) | (_, Some(1..)) => BodyState::Moving,
+        (None, Some(0)) => BodyState::Still,
+        (Some(BodyState::Unknown) | None, _) => BodyState::Unknown,
     }
-    match window.motion {
-        Some(motion)
-            if motion
-                .cadence_hz
-                .is_some_and(|cadence_hz| cadence_hz >= GAIT_HZ) =>
-        {
-            BodyState::Moving
-        }
-        Some(motion) if motion.accel_std < STILL_ACCEL_STD => BodyState::Still,
-        Some(_) => BodyState::Unknown,
-        None if window.steps == Some(0) => BodyState::Still,
-        None => BodyState::Unknown,
+}
+
+/// Returns the body's activity as far as acceleration alone shows it.
+pub(crate) fn state_by_acceleration(motion: &BodyMotion) -> BodyState {
+    if motion
+        .cadence_hz
+        .is_some_and(|cadence_hz| cadence_hz >= GAIT_HZ)
+    {
+        BodyState::Moving
+    } else if motion.accel_std < STILL_ACCEL_STD {
+        BodyState::Still
+    } else {
+        BodyState::Unknown
     }
 }
 
 /// The session, prepared once and read by every part of scoring.
 pub(crate) struct ScoringContext<'a> {
     pub(crate) input: &'a ScoreInput<'a>,
+    /// The windows, with each step in the second in which it was taken.
+    windows: Cow<'a, [Window]>,
     /// The events, without drives that the steps disprove and rides that hands caused.
     pub(crate) timeline: Vec<&'a Event>,
     /// The time of an apparent ride in which hands moved the phone at a door.
@@ -87,8 +98,9 @@ impl<'a> ScoringContext<'a> {
     pub(crate) fn new(input: &'a ScoreInput<'a>) -> Self {
         let last_data_ms = last_data_ms(input);
         let end_ms = input.duration_ms.max(last_data_ms).min(super::END_MS_MAX);
-        let apparent_ride = handling::apparent_ride(input, end_ms);
-        let mut timeline = timeline(input, end_ms);
+        let windows = counter_delay::corrected(input.windows);
+        let apparent_ride = handling::apparent_ride(input, &windows, end_ms);
+        let mut timeline = timeline(input, &windows, end_ms);
         if apparent_ride.is_some() {
             timeline.retain(|event| event.event_type != EventType::Elevator);
         }
@@ -96,7 +108,8 @@ impl<'a> ScoringContext<'a> {
         let jumps = jumps::find(&fixes, input.windows);
         let received_ms = fixes.iter().map(|fix| fix.t_ms).collect();
         jumps::remove_jumped_fixes(&mut fixes, &jumps);
-        let mut foot_periods = foot_periods::find(&timeline, input, &fixes, end_ms);
+        let height = HeightTrack::new(input.windows);
+        let mut foot_periods = foot_periods::find(&timeline, input, &fixes, &height, end_ms);
         let began_at_door =
             foot_periods::start_at_door(&mut foot_periods, &timeline, input, end_ms);
         Self {
@@ -104,8 +117,9 @@ impl<'a> ScoringContext<'a> {
             fixes,
             received_ms,
             jumps,
-            walked_m: walked_m(input, &timeline, end_ms),
-            height: HeightTrack::new(input.windows),
+            walked_m: walked_m(&windows, &timeline, end_ms),
+            windows,
+            height,
             foot_periods,
             began_at_door,
             timeline,
@@ -115,8 +129,8 @@ impl<'a> ScoringContext<'a> {
     }
 
     /// Returns the windows that begin in `from_ms..to_ms`.
-    pub(crate) fn windows(&self, from_ms: u32, to_ms: u32) -> &'a [Window] {
-        windows_between(self.input.windows, from_ms, to_ms)
+    pub(crate) fn windows(&self, from_ms: u32, to_ms: u32) -> &[Window] {
+        windows_between(&self.windows, from_ms, to_ms)
     }
 
     /// Returns the credible fixes of `from_ms..to_ms`.
@@ -151,9 +165,8 @@ impl<'a> ScoringContext<'a> {
         {
             return None;
         }
-        let windows = self.input.windows;
         let walked_m = |t_ms: u32| {
-            let before = windows.partition_point(|window| window.t_ms < t_ms);
+            let before = self.windows.partition_point(|window| window.t_ms < t_ms);
             self.walked_m.get(before).copied().unwrap_or(0.0)
         };
         Some(walked_m(to_ms) - walked_m(from_ms))
@@ -310,7 +323,7 @@ fn usable_fixes(windows: &[Window]) -> Vec<Fix> {
 
 /// Returns the distance walked up to the start of each window and to the end of the last: by steps
 /// if they are counted, else by gait, else by the time spent walking.
-fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32> {
+fn walked_m(windows: &[Window], timeline: &[&Event], end_ms: u32) -> Vec<f32> {
     let spans = |event_type: EventType| -> Vec<(u32, u32)> {
         let events = timeline
             .iter()
@@ -326,15 +339,15 @@ fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32
             .and_then(|index| spans.get(index))
             .is_some_and(|span| t_ms < span.1)
     };
-    let counted = are_steps_counted(input.windows, &walking);
+    let counted = are_steps_counted(windows, &walking);
     let reports_cadence = |window: &Window| {
         window
             .motion
             .is_some_and(|motion| motion.cadence_hz.is_some())
     };
     let mut sum = 0.0;
-    let mut sums = Vec::with_capacity(input.windows.len() + 1);
-    for window in input.windows {
+    let mut sums = Vec::with_capacity(windows.len() + 1);
+    for window in windows {
         sums.push(sum);
         let cadence_hz = window
             .motion
@@ -370,7 +383,7 @@ fn are_steps_counted(windows: &[Window], walking: &[(u32, u32)]) -> bool {
 
 /// Returns the events without short drives that contain walking or rest only on poor positions:
 /// under a roof, positions leap as if the phone drove.
-fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
+fn timeline<'a>(input: &ScoreInput<'a>, windows: &[Window], end_ms: u32) -> Vec<&'a Event> {
     let bad: Vec<(u32, u32)> = input
         .events
         .iter()
@@ -394,7 +407,7 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         if event.event_type != EventType::Driving || length_ms >= DOUBTFUL_DRIVE_MS {
             return false;
         }
-        let windows = windows_between(input.windows, span.0, span.1);
+        let windows = windows_between(windows, span.0, span.1);
         let gait = windows
             .iter()
             .filter(|window| body_state(window) == BodyState::Moving)
