@@ -3,6 +3,7 @@
 //! The result depends on [`ScoreInput`] only (contract 4).
 
 mod attempts;
+mod body_state;
 mod climb;
 mod counter_delay;
 mod doorstep;

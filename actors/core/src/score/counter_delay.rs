@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::scoring_context::{BodyState, state_by_acceleration};
+use super::body_state::{BodyState, state_by_acceleration};
 use crate::detect::counter_lag::CounterLag;
 use crate::window::{WINDOW_MS, Window};
 

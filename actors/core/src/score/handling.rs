@@ -4,7 +4,7 @@
 use porchlight_schema::event::{Event, EventType, Metadata};
 
 use super::ScoreInput;
-use super::scoring_context::{BodyState, body_state};
+use super::body_state::{BodyState, body_state};
 use crate::score::parameters::place::handling::{DOORS_MS, STEPS_MAX};
 use crate::window::{Window, windows_between};
 

@@ -9,6 +9,7 @@ use porchlight_schema::event::{Event, EventType};
 pub(crate) use foot_periods::FootPeriod;
 
 use super::ScoreInput;
+pub(crate) use super::body_state::{BodyState, body_state};
 use super::counter_delay;
 use super::handling;
 use super::height::{HeightTrack, Level};
@@ -18,54 +19,16 @@ use crate::geo::Place;
 use crate::score::parameters::place::scene::{
     ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, CADENCE_HZ_MAX, COUNTED_SHARE, DOUBTFUL_DRIVE_MS,
     GAIT_HZ, INDOOR_FACTOR, INDOOR_NEAR_MS, NO_PAUSE_MS, RARE_FIX_MS, SILENCE_MS, STAIRS_SHARE,
-    STEP_M, STEP_OF_DRIVE_MS, STILL_ACCEL_STD, TOWN_MPS, USABLE_ACCURACY_M, WALK_MPS,
-    WAY_TO_DISTANCE,
+    STEP_M, STEP_OF_DRIVE_MS, TOWN_MPS, USABLE_ACCURACY_M, WALK_MPS, WAY_TO_DISTANCE,
 };
 use crate::score::parameters::place::stays::BEFORE_MS;
-use crate::window::{BodyMotion, Fix, WINDOW_MS, Window, windows_between};
-
-/// The activity of the body in one second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BodyState {
-    /// The body walks.
-    Moving,
-    /// The body does not walk.
-    Still,
-    /// The phone sent too little to distinguish the two.
-    Unknown,
-}
+use crate::window::{Fix, WINDOW_MS, Window, windows_between};
 
 /// Returns the median of `values`, the upper of the two middle ones for an even number, or `None`
 /// if empty. Sorts `values`.
 pub(crate) fn median(values: &mut [f32]) -> Option<f32> {
     values.sort_by(f32::total_cmp);
     values.get(values.len() / 2).copied()
-}
-
-/// Returns the body's activity in `window`, as far as the phone shows it.
-pub(crate) fn body_state(window: &Window) -> BodyState {
-    let by_acceleration = window.motion.as_ref().map(state_by_acceleration);
-    match (by_acceleration, window.steps) {
-        // A counter is late, so a clear acceleration wins over it.
-        (Some(BodyState::Still), _) => BodyState::Still,
-        (Some(BodyState::Moving), _) | (_, Some(1..)) => BodyState::Moving,
-        (None, Some(0)) => BodyState::Still,
-        (Some(BodyState::Unknown) | None, _) => BodyState::Unknown,
-    }
-}
-
-/// Returns the body's activity as far as acceleration alone shows it.
-pub(crate) fn state_by_acceleration(motion: &BodyMotion) -> BodyState {
-    if motion
-        .cadence_hz
-        .is_some_and(|cadence_hz| cadence_hz >= GAIT_HZ)
-    {
-        BodyState::Moving
-    } else if motion.accel_std < STILL_ACCEL_STD {
-        BodyState::Still
-    } else {
-        BodyState::Unknown
-    }
 }
 
 /// The session, prepared once and read by every part of scoring.
