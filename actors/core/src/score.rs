@@ -3,7 +3,9 @@
 //! The result depends on [`ScoreInput`] only (contract 4).
 
 mod attempts;
+mod body_state;
 mod climb;
+mod counter_delay;
 mod doorstep;
 mod earlier_attempt;
 mod evidence_log;

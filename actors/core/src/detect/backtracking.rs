@@ -103,6 +103,9 @@ impl Detector for BacktrackingDetector {
             }
             return;
         }
+        // Behind a wall a fix may be off by far more than it claims.
+        let has_bad_reception = log.open_event(EventType::GpsDegraded).is_some()
+            || log.open_event(EventType::GpsLost).is_some();
         let gait = observation.gait;
         self.has_body |= gait.is_measured;
         if gait.log_odds < -REST_LOG_ODDS {
@@ -115,7 +118,7 @@ impl Detector for BacktrackingDetector {
         self.record_stay(context, observation, log);
         for fix in observation.window.fixes() {
             self.reports_speed |= fix.speed_mps.is_some_and(|mps| mps > 0.0);
-            if changes_floor || !self.is_on_path(fix) {
+            if changes_floor || has_bad_reception || !self.is_on_path(fix) {
                 continue;
             }
             self.accuracy_m = fix.accuracy_m;

@@ -1,4 +1,4 @@
-//! Measures how late the phone's step counter is, from the receiver's own speed.
+//! Measures how late the phone's step counter is, from another sign of walking.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +11,13 @@ use super::constants::{
 const LAGS: usize = COUNTER_LAG_SEC_MAX + 1;
 
 /// The delay of a step counter: the time shift at which its seconds of walking and rest agree best
-/// with those of the speed over ground.
+/// with those of another sign, such as the speed over ground.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(super) struct CounterLag {
-    /// A bit for each of the last seconds in which the speed was a walk's; the newest is the
+pub(crate) struct CounterLag {
+    /// A bit for each of the last seconds in which the other sign showed a walk; the newest is the
     /// lowest.
     walked: u16,
-    /// A bit for each of the last seconds in which the speed was that of rest; the newest is the
+    /// A bit for each of the last seconds in which the other sign showed rest; the newest is the
     /// lowest.
     rested: u16,
     /// The number of seconds that agree with the counter less those that disagree, by delay.
@@ -27,18 +27,16 @@ pub(super) struct CounterLag {
 
 impl CounterLag {
     /// Returns the delay in seconds; 0 until it is known.
-    pub(super) fn seconds(&self) -> usize {
+    pub(crate) fn seconds(&self) -> usize {
         usize::from(self.lag_sec)
     }
 
-    /// Processes the next second. `walks` is the counter's evidence, and `speed_mps` is the speed
-    /// over ground if the phone's own is accurate.
-    pub(super) fn observe(&mut self, walks: bool, speed_mps: Option<f32>) {
-        let is_walk = |mps: &f32| (2.0 * GAIT_BY_SPEED_MPS..=WALK_SPEED_MPS_MAX).contains(mps);
-        let is_rest = |mps: &f32| *mps <= 0.5 * GAIT_BY_SPEED_MPS;
-        self.walked = self.walked << 1 | u16::from(speed_mps.as_ref().is_some_and(is_walk));
-        self.rested = self.rested << 1 | u16::from(speed_mps.as_ref().is_some_and(is_rest));
-        let (same, other) = if walks {
+    /// Processes the next second. `counts` tells whether the counter shows a walk, and `walks` tells
+    /// whether the other sign does, if it shows a walk or rest clearly.
+    pub(crate) fn observe(&mut self, counts: bool, walks: Option<bool>) {
+        self.walked = self.walked << 1 | u16::from(walks == Some(true));
+        self.rested = self.rested << 1 | u16::from(walks == Some(false));
+        let (same, other) = if counts {
             (self.walked, self.rested)
         } else {
             (self.rested, self.walked)
@@ -62,6 +60,16 @@ impl CounterLag {
     }
 }
 
+/// Returns whether a speed over ground, m/s, is that of a walk (`true`) or of rest (`false`), or
+/// `None` if it is neither.
+pub(super) fn walks_by_speed(speed_mps: f32) -> Option<bool> {
+    if (2.0 * GAIT_BY_SPEED_MPS..=WALK_SPEED_MPS_MAX).contains(&speed_mps) {
+        Some(true)
+    } else {
+        (speed_mps <= 0.5 * GAIT_BY_SPEED_MPS).then_some(false)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,7 +81,8 @@ mod tests {
         let walks = |t_sec: u32| t_sec / 20 % 2 == 1;
         for t_sec in late_sec..300 {
             let speed_mps = if walks(t_sec) { 1.3 } else { 0.1 };
-            lag.observe(walks(t_sec - late_sec), has_speed.then_some(speed_mps));
+            let walked = walks_by_speed(speed_mps).filter(|_| has_speed);
+            lag.observe(walks(t_sec - late_sec), walked);
         }
         lag.seconds()
     }

@@ -9,7 +9,7 @@ use super::constants::{
     SKY_ACCURACY_M, SKY_HOLDS_MS, SPARSE_FIX_MS, SPARSE_HEIGHT_MS, SPEED_HOLDS_INTERVALS,
     SPEED_HOLDS_MS, WALK_ACCURACY_M_MAX,
 };
-use super::counter_lag::CounterLag;
+use super::counter_lag::{CounterLag, walks_by_speed};
 use super::decode::Decoder;
 use super::evidence::{PreviousSpeed, evidence_of};
 use super::frame::{Frame, KeptFrame};
@@ -201,7 +201,8 @@ impl MovementDetector {
         let speed_mps = fix
             .filter(|fix| fix.accuracy_m <= WALK_ACCURACY_M_MAX)
             .and_then(|fix| fix.speed_mps);
-        self.counter_lag.observe(has_steps, speed_mps);
+        self.counter_lag
+            .observe(has_steps, speed_mps.and_then(walks_by_speed));
         let lag = self.counter_lag.seconds();
         if lag == 0 {
             return;

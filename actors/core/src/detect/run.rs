@@ -229,6 +229,15 @@ impl Run {
         self.is_by_counter() && self.faster_than_run_sec >= u16::from(CREEP_SEC_MIN)
     }
 
+    /// Returns whether the run is a climb with as many felt steps as show that a vehicle was left. A
+    /// vehicle on a hill takes none.
+    pub(super) fn is_climb_on_foot(&self) -> bool {
+        self.state == State::Climb
+            && self.is_by_body()
+            && self.is_walk_away()
+            && !self.has_false_steps()
+    }
+
     /// Returns whether an apparent climb is a walk on the level: steps were felt, and the height
     /// went back as much as forth. A pocket swings the air pressure with each step.
     pub(super) fn is_level_walk(&self) -> bool {
@@ -314,6 +323,8 @@ impl Run {
         match (self.state, run.state) {
             (State::Drive, State::Still) => true,
             (State::Drive, State::Walk) => !run.is_walk_away(),
+            // If it is an event, the courier was on foot; otherwise it is a hill.
+            (State::Drive, State::Climb | State::Ride) => false,
             (State::Drive, _) => true,
             (State::Ride, State::Still) => duration_ms < DOOR_STOP_MS_MAX,
             // If no body is measured, the walk is not certain.

@@ -16,6 +16,7 @@ use super::constants::{
 use super::decode::State;
 use super::frame::KeptFrame;
 use super::height::LoneRide;
+use super::occupancy::Occupancy;
 use super::run::{Run, event_type};
 use super::short_queue::ShortQueue;
 use super::tally::Counted;
@@ -36,8 +37,7 @@ pub(super) struct Arbiter {
     heights: [Option<f32>; 3],
     /// The time of the newest height.
     height_ms: u32,
-    /// Whether the courier is in a vehicle, or was not seen leaving it on foot.
-    in_vehicle: bool,
+    occupancy: Occupancy,
     /// Whether a stay or a walk was seen. Before that, the state may be a vehicle on a hill whose
     /// first fix is still to come.
     has_stood: bool,
@@ -103,6 +103,7 @@ impl Arbiter {
         } else {
             state
         };
+        self.occupancy.observe(frame, state);
         self.append(frame, state, &before);
         self.resolve(context, log);
         if let Some((_, ride)) = lone_ride.take_if(|(end_ms, _)| *end_ms <= t_ms) {
@@ -141,7 +142,7 @@ impl Arbiter {
         let came_on_foot = self
             .walked_ms
             .is_some_and(|ms| ride.start_ms.saturating_sub(ms) <= CAME_ON_FOOT_MS_MAX);
-        if self.in_vehicle || !came_on_foot {
+        if !self.occupancy.had_left_by(ride.start_ms) || !came_on_foot {
             return;
         }
         // The ride lies within the newest stay, whether that is an event already or not.
@@ -217,7 +218,7 @@ impl Arbiter {
             close(context, &event, log);
         }
         *self = Self {
-            in_vehicle: self.in_vehicle,
+            occupancy: self.occupancy,
             has_stood: self.has_stood,
             walked_ms: self.walked_ms,
             first_ms: self.first_ms,
@@ -410,11 +411,12 @@ impl Arbiter {
     }
 
     /// Returns whether a waiting run can be an event. In a vehicle, an apparent climb or ride is a
-    /// hill.
+    /// hill, unless steps are felt on the climb.
     fn is_event(&self, run: &Run) -> bool {
         let begun_ms = run.start_ms.saturating_sub(self.first_ms.unwrap_or(0));
-        let may_climb =
-            !self.in_vehicle && (self.has_stood || run.has_gait() || begun_ms >= FIRST_FIX_MS);
+        let may_climb = run.is_climb_on_foot()
+            || (self.occupancy.had_left_by(run.start_ms)
+                && (self.has_stood || run.has_gait() || begun_ms >= FIRST_FIX_MS));
         if run.state == State::Still
             && run.is_by_body()
             && self.possible_ride_ms.is_some_and(|ride_ms| {
@@ -430,7 +432,7 @@ impl Arbiter {
             return false;
         }
         if run.state == State::Drive
-            && !self.in_vehicle
+            && !self.occupancy.is_in_vehicle()
             && self.has_stood
             && run.is_by_body()
             && run.has_gait()
@@ -459,10 +461,13 @@ impl Arbiter {
             self.pending = ShortQueue::default();
         }
         match run.state {
-            State::Drive => self.in_vehicle = true,
-            State::Walk => (self.in_vehicle, self.has_stood) = (false, true),
+            State::Drive => self.occupancy.board(),
+            State::Walk => {
+                self.occupancy.leave();
+                self.has_stood = true;
+            }
             State::Still => self.has_stood = true,
-            _ => {}
+            State::Climb | State::Ride => self.occupancy.leave(),
         }
         log.open(
             event_type(run.state),

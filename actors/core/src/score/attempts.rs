@@ -9,12 +9,12 @@ use super::evidence_log::{EvidenceLog, EvidenceText};
 use super::outcome::{is_near_on_foot, is_stay_at_door};
 use super::place::stays::Stay;
 use super::place::{Places, arrival};
-use super::scoring_context::{ScoringContext, event_end_ms};
+use super::scoring_context::{ScoringContext, event_end_ms, overlap_ms};
 use crate::score::parameters::door::attempts::{
     ASIDE_M, BESIDE_CLEAR_M, BESIDE_CLEAR_SIGMAS, LEFT_HEIGHT_M, LEFT_M, LEFT_SECONDS, LEFT_WALK_M,
     PARKED_BEFORE_MS, SAME_DOOR_MARKED_SIGMAS, SAME_DOOR_SIGMAS,
 };
-use crate::score::parameters::place::stays::SAME_FLOOR_M;
+use crate::score::parameters::place::stays::{BEFORE_MS, SAME_FLOOR_M};
 
 /// The visits, and the time at the door during the visit with the drop-off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -170,6 +170,9 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
     if !stay.is_marked && !stay.has_arrival_mark && arrival::is_driven_to(ctx, stay) {
         return false;
     }
+    if is_before_entrance(ctx, places, door, stay) {
+        return false;
+    }
     if let (Some(a), Some(b)) = (door.height_m, stay.height_m)
         && (a - b).abs() >= SAME_FLOOR_M
     {
@@ -196,7 +199,14 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
     if is_indoors && uncertain_m > 2.0 * LEFT_M {
         return false;
     }
-    let parked = super::place::foot_period_at(ctx, stay.from_ms).and_then(|foot| foot.parked_ms);
+    let parked = super::place::foot_period_at(ctx, stay.from_ms)
+        .and_then(|foot| foot.parked_ms)
+        // The height shows another floor than that of the vehicle, whatever positions indoors claim.
+        .filter(|&at_ms| {
+            let parked = (at_ms, at_ms.saturating_add(BEFORE_MS));
+            !ctx.height
+                .differ_in_floor(parked, (stay.from_ms, stay.to_ms))
+        });
     let vehicle =
         parked.and_then(|at_ms| ctx.estimate(at_ms.saturating_sub(PARKED_BEFORE_MS), at_ms));
     // After the drop-off the courier returns to the vehicle; a stay that may be there is not
@@ -207,6 +217,21 @@ fn is_at_same_door(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay:
         0.0
     };
     vehicle.is_none_or(|vehicle| b.place.distance_m(vehicle.place) >= apart_m + after_m)
+}
+
+/// Returns whether a stay was outside the building in which the door is: it ended before the
+/// entrance, and reception was good. If the height of the door is known, that decides instead.
+fn is_before_entrance(ctx: &ScoringContext<'_>, places: &Places, door: &Stay, stay: &Stay) -> bool {
+    let is_poor = || {
+        ctx.events(EventType::GpsDegraded)
+            .chain(ctx.events(EventType::GpsLost))
+            .map(|event| (event.t_start_ms, event_end_ms(event, ctx.end_ms)))
+            .any(|poor| overlap_ms(poor, (stay.from_ms, stay.to_ms)) > 0)
+    };
+    let is_early = places.entrance.is_some_and(|entrance| {
+        entrance.is_timed() && stay.to_ms <= entrance.at_ms && entrance.at_ms <= door.from_ms
+    });
+    is_early && door.height_m.is_none() && !stay.is_marked && !is_poor()
 }
 
 /// Returns whether the courier was seen away from the door between the door's stay and another one.

@@ -4,14 +4,19 @@
 use porchlight_schema::event::{Event, EventType, Metadata};
 
 use super::ScoreInput;
+use super::body_state::{BodyState, body_state};
 use crate::score::parameters::place::handling::{DOORS_MS, STEPS_MAX};
-use crate::window::windows_between;
+use crate::window::{Window, windows_between};
 
 /// Returns the time of an apparent ride during which the courier reported a drop-off, if only the
 /// acceleration shows it and the session has no other ride. Nobody drops off a parcel in an
 /// elevator, and a courier who reports the drop-off only on the way down has another ride, on the
 /// way up.
-pub(super) fn apparent_ride(input: &ScoreInput<'_>, end_ms: u32) -> Option<(u32, u32)> {
+pub(super) fn apparent_ride(
+    input: &ScoreInput<'_>,
+    windows: &[Window],
+    end_ms: u32,
+) -> Option<(u32, u32)> {
     let rides = || {
         let events = input.events.iter();
         events.filter(|event| event.event_type == EventType::Elevator)
@@ -31,8 +36,10 @@ pub(super) fn apparent_ride(input: &ScoreInput<'_>, end_ms: u32) -> Option<(u32,
         .marks
         .iter()
         .any(|&(t_ms, name)| name.is_drop_off() && span.0 < t_ms && t_ms < span.1);
-    let windows = windows_between(input.windows, span.0, span.1);
-    let steps = windows.iter().filter_map(|window| window.steps);
+    let moving = windows_between(windows, span.0, span.1)
+        .iter()
+        .filter(|window| body_state(window) == BodyState::Moving);
+    let steps = moving.filter_map(|window| window.steps);
     let is_still = steps.fold(0, u16::saturating_add) <= STEPS_MAX;
     (is_reported && is_still && !rides().any(is_measured)).then_some(span)
 }

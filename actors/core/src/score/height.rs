@@ -4,6 +4,7 @@ use crate::score::parameters::door::height::{
     BRIDGE_MS, COARSE_SECONDS_MIN, COARSE_SHARE, COMPARABLE_MS, DRIFT_M_PER_MIN, LEVEL_SIGMA_M,
     SCALE_HEIGHT_M, SECONDS_MIN, WHOLE_HPA,
 };
+use crate::score::parameters::place::stays::SAME_FLOOR_M;
 use crate::window::{WINDOW_MS, Window};
 
 /// A height at a time.
@@ -63,6 +64,14 @@ impl HeightTrack {
             t_ms: from_ms / 2 + to_ms / 2,
             height_m: median.height_m,
         })
+    }
+
+    /// Returns whether the phone was on different floors in two spans, as far as the levels show.
+    pub(crate) fn differ_in_floor(&self, a: (u32, u32), b: (u32, u32)) -> bool {
+        let levels = self.level(a.0, a.1).zip(self.level(b.0, b.1));
+        levels
+            .and_then(|(a, b)| rise(a, b))
+            .is_some_and(|rise| rise.metres.abs() >= SAME_FLOOR_M)
     }
 }
 

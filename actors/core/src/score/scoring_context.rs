@@ -2,11 +2,15 @@
 
 mod foot_periods;
 
+use std::borrow::Cow;
+
 use porchlight_schema::event::{Event, EventType};
 
 pub(crate) use foot_periods::FootPeriod;
 
 use super::ScoreInput;
+pub(crate) use super::body_state::{BodyState, body_state};
+use super::counter_delay;
 use super::handling;
 use super::height::{HeightTrack, Level};
 use super::jumps::{self, Jump};
@@ -15,22 +19,10 @@ use crate::geo::Place;
 use crate::score::parameters::place::scene::{
     ANCHOR_ACCURACY_M, ANCHOR_AGE_MS, ANCHORS, CADENCE_HZ_MAX, COUNTED_SHARE, DOUBTFUL_DRIVE_MS,
     GAIT_HZ, INDOOR_FACTOR, INDOOR_NEAR_MS, NO_PAUSE_MS, RARE_FIX_MS, SILENCE_MS, STAIRS_SHARE,
-    STEP_M, STEP_OF_DRIVE_MS, STILL_ACCEL_STD, TOWN_MPS, USABLE_ACCURACY_M, WALK_MPS,
-    WAY_TO_DISTANCE,
+    STEP_M, STEP_OF_DRIVE_MS, TOWN_MPS, USABLE_ACCURACY_M, WALK_MPS, WAY_TO_DISTANCE,
 };
 use crate::score::parameters::place::stays::BEFORE_MS;
 use crate::window::{Fix, WINDOW_MS, Window, windows_between};
-
-/// The activity of the body in one second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BodyState {
-    /// The body walks.
-    Moving,
-    /// The body does not walk.
-    Still,
-    /// The phone sent too little to distinguish the two.
-    Unknown,
-}
 
 /// Returns the median of `values`, the upper of the two middle ones for an even number, or `None`
 /// if empty. Sorts `values`.
@@ -39,29 +31,11 @@ pub(crate) fn median(values: &mut [f32]) -> Option<f32> {
     values.get(values.len() / 2).copied()
 }
 
-/// Returns the body's activity in `window`, as far as the phone shows it.
-pub(crate) fn body_state(window: &Window) -> BodyState {
-    if window.steps.is_some_and(|steps| steps > 0) {
-        return BodyState::Moving;
-    }
-    match window.motion {
-        Some(motion)
-            if motion
-                .cadence_hz
-                .is_some_and(|cadence_hz| cadence_hz >= GAIT_HZ) =>
-        {
-            BodyState::Moving
-        }
-        Some(motion) if motion.accel_std < STILL_ACCEL_STD => BodyState::Still,
-        Some(_) => BodyState::Unknown,
-        None if window.steps == Some(0) => BodyState::Still,
-        None => BodyState::Unknown,
-    }
-}
-
 /// The session, prepared once and read by every part of scoring.
 pub(crate) struct ScoringContext<'a> {
     pub(crate) input: &'a ScoreInput<'a>,
+    /// The windows, with each step in the second in which it was taken.
+    windows: Cow<'a, [Window]>,
     /// The events, without drives that the steps disprove and rides that hands caused.
     pub(crate) timeline: Vec<&'a Event>,
     /// The time of an apparent ride in which hands moved the phone at a door.
@@ -87,8 +61,9 @@ impl<'a> ScoringContext<'a> {
     pub(crate) fn new(input: &'a ScoreInput<'a>) -> Self {
         let last_data_ms = last_data_ms(input);
         let end_ms = input.duration_ms.max(last_data_ms).min(super::END_MS_MAX);
-        let apparent_ride = handling::apparent_ride(input, end_ms);
-        let mut timeline = timeline(input, end_ms);
+        let windows = counter_delay::corrected(input.windows);
+        let apparent_ride = handling::apparent_ride(input, &windows, end_ms);
+        let mut timeline = timeline(input, &windows, end_ms);
         if apparent_ride.is_some() {
             timeline.retain(|event| event.event_type != EventType::Elevator);
         }
@@ -96,7 +71,8 @@ impl<'a> ScoringContext<'a> {
         let jumps = jumps::find(&fixes, input.windows);
         let received_ms = fixes.iter().map(|fix| fix.t_ms).collect();
         jumps::remove_jumped_fixes(&mut fixes, &jumps);
-        let mut foot_periods = foot_periods::find(&timeline, input, &fixes, end_ms);
+        let height = HeightTrack::new(input.windows);
+        let mut foot_periods = foot_periods::find(&timeline, input, &fixes, &height, end_ms);
         let began_at_door =
             foot_periods::start_at_door(&mut foot_periods, &timeline, input, end_ms);
         Self {
@@ -104,8 +80,9 @@ impl<'a> ScoringContext<'a> {
             fixes,
             received_ms,
             jumps,
-            walked_m: walked_m(input, &timeline, end_ms),
-            height: HeightTrack::new(input.windows),
+            walked_m: walked_m(&windows, &timeline, end_ms),
+            windows,
+            height,
             foot_periods,
             began_at_door,
             timeline,
@@ -115,8 +92,8 @@ impl<'a> ScoringContext<'a> {
     }
 
     /// Returns the windows that begin in `from_ms..to_ms`.
-    pub(crate) fn windows(&self, from_ms: u32, to_ms: u32) -> &'a [Window] {
-        windows_between(self.input.windows, from_ms, to_ms)
+    pub(crate) fn windows(&self, from_ms: u32, to_ms: u32) -> &[Window] {
+        windows_between(&self.windows, from_ms, to_ms)
     }
 
     /// Returns the credible fixes of `from_ms..to_ms`.
@@ -151,9 +128,8 @@ impl<'a> ScoringContext<'a> {
         {
             return None;
         }
-        let windows = self.input.windows;
         let walked_m = |t_ms: u32| {
-            let before = windows.partition_point(|window| window.t_ms < t_ms);
+            let before = self.windows.partition_point(|window| window.t_ms < t_ms);
             self.walked_m.get(before).copied().unwrap_or(0.0)
         };
         Some(walked_m(to_ms) - walked_m(from_ms))
@@ -310,7 +286,7 @@ fn usable_fixes(windows: &[Window]) -> Vec<Fix> {
 
 /// Returns the distance walked up to the start of each window and to the end of the last: by steps
 /// if they are counted, else by gait, else by the time spent walking.
-fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32> {
+fn walked_m(windows: &[Window], timeline: &[&Event], end_ms: u32) -> Vec<f32> {
     let spans = |event_type: EventType| -> Vec<(u32, u32)> {
         let events = timeline
             .iter()
@@ -326,15 +302,15 @@ fn walked_m(input: &ScoreInput<'_>, timeline: &[&Event], end_ms: u32) -> Vec<f32
             .and_then(|index| spans.get(index))
             .is_some_and(|span| t_ms < span.1)
     };
-    let counted = are_steps_counted(input.windows, &walking);
+    let counted = are_steps_counted(windows, &walking);
     let reports_cadence = |window: &Window| {
         window
             .motion
             .is_some_and(|motion| motion.cadence_hz.is_some())
     };
     let mut sum = 0.0;
-    let mut sums = Vec::with_capacity(input.windows.len() + 1);
-    for window in input.windows {
+    let mut sums = Vec::with_capacity(windows.len() + 1);
+    for window in windows {
         sums.push(sum);
         let cadence_hz = window
             .motion
@@ -370,7 +346,7 @@ fn are_steps_counted(windows: &[Window], walking: &[(u32, u32)]) -> bool {
 
 /// Returns the events without short drives that contain walking or rest only on poor positions:
 /// under a roof, positions leap as if the phone drove.
-fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
+fn timeline<'a>(input: &ScoreInput<'a>, windows: &[Window], end_ms: u32) -> Vec<&'a Event> {
     let bad: Vec<(u32, u32)> = input
         .events
         .iter()
@@ -394,7 +370,7 @@ fn timeline<'a>(input: &ScoreInput<'a>, end_ms: u32) -> Vec<&'a Event> {
         if event.event_type != EventType::Driving || length_ms >= DOUBTFUL_DRIVE_MS {
             return false;
         }
-        let windows = windows_between(input.windows, span.0, span.1);
+        let windows = windows_between(windows, span.0, span.1);
         let gait = windows
             .iter()
             .filter(|window| body_state(window) == BodyState::Moving)

@@ -12,6 +12,7 @@ mod fields;
 mod frauds;
 mod hostile;
 mod indoors;
+mod kerbside;
 mod knowledge;
 mod odd;
 mod phone;

@@ -112,3 +112,34 @@ fn slowly_climbed_flights_are_a_staircase() {
     assert_eq!((floors, direction), (Some(1), Some(Direction::Down)));
     assert!(begun_sec.abs_diff(35) <= 3, "{events:?}");
 }
+
+/// A phone without a barometer is carried up stairs. Behind the wall its fixes claim 18 m, three
+/// times as much as in the street, and wander forth and back by more: no way was retraced.
+#[test]
+fn fixes_that_wander_behind_a_wall_retrace_no_path() {
+    let script = [
+        (Act::Stay, 120),
+        (WALK, 50),
+        (Act::Walk { heading_deg: 180.0 }, 40),
+        (Act::Walk { heading_deg: 90.0 }, 40),
+        (Act::Stay, 20),
+    ];
+    let phone = Phone {
+        pressure: false,
+        ..Phone::ALL
+    };
+    let found = |is_indoors: bool| {
+        let mut all = samples(&script, phone, 2);
+        for owned in &mut all {
+            if let Owned::Plain(Sample::Location(fix)) = owned
+                && is_indoors
+                && fix.t_ms >= 140_000
+            {
+                fix.accuracy_m = Some(18.0);
+            }
+        }
+        let events = events_of(&context_at(60.0, 10.0), &all, 60);
+        of_type(&events, EventType::Backtracking).len()
+    };
+    assert_eq!((found(false), found(true)), (1, 0));
+}

@@ -289,44 +289,55 @@ fn last_outdoors_ms(
     let restored = ctx
         .events(EventType::GpsRestored)
         .map(|event| event.t_start_ms);
-    let is_outside = |restored_ms: u32| {
+    let outside_ms = |restored_ms: u32| {
         let next_ms = spans
             .iter()
             .map(|span| span.0)
             .find(|&t_ms| t_ms > restored_ms)
             .unwrap_or(u32::MAX);
         let good = (restored_ms, next_ms.min(until_ms.max(restored_ms)));
-        let good = (good.0, street_end_ms(ctx, foot, from_ms, good));
-        good.1 - good.0 > WINDOW_VIEW_MS
-            && !is_restored_at_rest(ctx, restored_ms)
-            && is_usual_reception(ctx, good, first_bad_ms)
+        let good = street_part(ctx, foot, from_ms, good);
+        let is_outside = good.1 - good.0 > WINDOW_VIEW_MS
+            && (good.0 > restored_ms || !is_restored_at_rest(ctx, restored_ms))
+            && is_usual_reception(ctx, good, first_bad_ms);
+        is_outside.then_some(good.0)
     };
     restored
-        .filter(|&t_ms| t_ms >= from_ms && t_ms <= until_ms && is_outside(t_ms))
+        .filter(|&t_ms| t_ms >= from_ms && t_ms <= until_ms)
+        .filter_map(outside_ms)
         .max()
         .unwrap_or(0)
 }
 
-/// Returns the end of that part of a span of good reception in which the courier may be on the
-/// street. After a change of floors, good reception is that at a window or on a landing. If the
-/// courier had come back to the floor of the street before the span, the part ends with the next
+/// Returns that part of a span of good reception in which the courier may be on the street. After a
+/// change of floors, good reception is that at a window or on a landing. If the courier came back
+/// to the floor of the street before or during the span, the part lasts from then to the next
 /// change of floors.
-fn street_end_ms(
+fn street_part(
     ctx: &ScoringContext<'_>,
     foot: FootPeriod,
     from_ms: u32,
     good: (u32, u32),
-) -> u32 {
+) -> (u32, u32) {
     let climbs = || climbs(ctx, from_ms).filter(|climb| climb.0 < good.1);
+    if climbs().next().is_none() {
+        return good;
+    }
+    let is_up = |t_ms: u32| ascent::is_on_another_floor(ctx, foot, t_ms);
     let came_back = climbs().any(|climb| climb.1 <= good.0)
         && !climbs().any(|climb| (climb.0..climb.1).contains(&good.0))
-        && !ascent::is_on_another_floor(ctx, foot, good.0);
-    let next_ms = climbs().map(|climb| climb.0).filter(|&t_ms| t_ms >= good.0);
-    match climbs().next() {
-        None => good.1,
-        Some(_) if came_back => next_ms.min().unwrap_or(good.1),
-        Some(_) => good.0,
-    }
+        && !is_up(good.0);
+    let returned_ms = climbs()
+        .filter(|climb| (good.0..good.1).contains(&climb.1) && is_up(climb.0) && !is_up(climb.1))
+        .map(|climb| climb.1)
+        .max();
+    let Some(began_ms) = returned_ms.or(came_back.then_some(good.0)) else {
+        return (good.0, good.0);
+    };
+    let next_ms = climbs()
+        .map(|climb| climb.0)
+        .filter(|&t_ms| t_ms >= began_ms);
+    (began_ms, next_ms.min().unwrap_or(good.1))
 }
 
 /// Returns the changes of floors that begin at or after `from_ms`.

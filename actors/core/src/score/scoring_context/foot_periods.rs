@@ -2,14 +2,16 @@
 
 use porchlight_schema::event::{Event, EventType};
 
-use super::{event_end_ms, overlap_ms, silences};
+use super::{BodyState, body_state, event_end_ms, overlap_ms, silences};
 use crate::score::ScoreInput;
+use crate::score::height::HeightTrack;
 use crate::score::parameters::door::attempts::LEFT_M;
 use crate::score::parameters::place::scene::{
     AT_DRIVE_MS, BEGIN_WALK_MS, MARKED_AWAY_M, ON_FOOT_MS_MIN,
 };
+use crate::score::parameters::place::stays::BEFORE_MS;
 use crate::score::position::{Estimate, mean_of};
-use crate::window::Fix;
+use crate::window::{Fix, WINDOW_MS, Window, windows_between};
 
 /// A period on foot, from the first step after a vehicle to the last one before the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,6 +36,7 @@ pub(super) fn find(
     timeline: &[&Event],
     input: &ScoreInput<'_>,
     fixes: &[Fix],
+    height: &HeightTrack,
     end_ms: u32,
 ) -> Vec<FootPeriod> {
     let mut movements: Vec<&Event> = timeline
@@ -56,7 +59,7 @@ pub(super) fn find(
             parked_ms: before.map(|drive| event_end_ms(drive, end_ms)),
             departed_ms: drives.get(index).map(|drive| drive.t_start_ms),
         };
-        let Some(mut foot) = foot_period_of(&period, end_ms) else {
+        let Some(mut foot) = foot_period_of(&period, (input.windows, height), end_ms) else {
             continue;
         };
         add_unrecorded_ways(&mut foot, &period, (input, fixes), end_ms);
@@ -71,7 +74,11 @@ pub(super) fn find(
 }
 
 /// Returns the period on foot between two drives, or `None` if it is too short.
-fn foot_period_of(period: &Period<'_, '_>, end_ms: u32) -> Option<FootPeriod> {
+fn foot_period_of(
+    period: &Period<'_, '_>,
+    (windows, height): (&[Window], &HeightTrack),
+    end_ms: u32,
+) -> Option<FootPeriod> {
     let on_foot = period
         .movements
         .iter()
@@ -86,9 +93,18 @@ fn foot_period_of(period: &Period<'_, '_>, end_ms: u32) -> Option<FootPeriod> {
         .fold(0, u32::saturating_add);
     let first = on_foot.clone().next()?;
     let to_ms = spans.iter().map(|span| span.1).max()?;
-    // Before a climb without a walk, the walk was not detected: the path began at the vehicle.
+    // Before a climb without a walk, or a walk on another floor than that of the vehicle, a walk was
+    // not detected: the path began at the vehicle.
+    let about = |t_ms: u32| (t_ms, t_ms.saturating_add(BEFORE_MS));
+    let begins_there = |parked_ms| {
+        let before = windows_between(windows, parked_ms, first.t_start_ms).iter();
+        let moving = before.filter(|window| body_state(window) == BodyState::Moving);
+        // The ventilation of a vehicle changes the pressure as well, but takes no steps.
+        moving.count() as u32 * WINDOW_MS >= ON_FOOT_MS_MIN
+            && height.differ_in_floor(about(parked_ms), about(first.t_start_ms))
+    };
     let from_ms = match first.event_type {
-        EventType::Walking => first.t_start_ms,
+        EventType::Walking if !period.parked_ms.is_some_and(begins_there) => first.t_start_ms,
         _ => period.parked_ms.unwrap_or(0).min(first.t_start_ms),
     };
     (total_ms >= ON_FOOT_MS_MIN).then_some(FootPeriod {

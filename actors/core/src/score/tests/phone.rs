@@ -50,7 +50,8 @@ pub(super) struct Phone {
     at: (f64, f64),
     height_m: f64,
     wander: (f64, f64),
-    steps: f64,
+    /// The steps up to each second.
+    steps: Vec<f64>,
     indoors_since: Option<f64>,
     silent: bool,
     lines: String,
@@ -73,6 +74,8 @@ pub(super) struct Phone {
     /// The seconds from fix to fix, and from one report of the step counter to the next.
     pub(super) fix_every: f64,
     pub(super) count_every: f64,
+    /// The seconds by which the step counter is late.
+    pub(super) count_late: usize,
     /// The speed at which it drives, walks, climbs stairs and rides, m/s.
     pub(super) drive_mps: f64,
     pub(super) walk_mps: f64,
@@ -110,7 +113,7 @@ impl Phone {
             at: (-800.0, -30.0),
             height_m: 0.0,
             wander: (0.0, 0.0),
-            steps: 1_000.0,
+            steps: vec![1_000.0],
             indoors_since: None,
             silent: false,
             lines: String::new(),
@@ -136,6 +139,7 @@ impl Phone {
             round_hpa: None,
             fix_every: 1.0,
             count_every: 1.0,
+            count_late: 0,
             drive_mps: 9.0,
             walk_mps: 1.3,
             stairs_mps: 0.3,
@@ -231,8 +235,9 @@ impl Phone {
             Gait::Climbs => self.stairs_hz,
             _ => 0.0,
         };
-        self.steps += cadence;
-        let count = self.steps as u64;
+        let newest = self.steps.len() - 1;
+        self.steps.push(self.steps[newest] + cadence);
+        let count = self.steps[(newest + 1).saturating_sub(self.count_late)] as u64;
         if self.t % self.count_every == 0.0 {
             self.say("steps", json!({ "count": count }));
         }

@@ -7,7 +7,9 @@ use super::acts::{arrive, leave};
 use super::errands::{come, floor, go};
 use super::phone::{Error, Phone};
 use super::script::Script;
+use crate::geo::Place;
 use crate::score::MarkName;
+use crate::window::Fix;
 
 /// Nobody opens on the third floor. The courier comes down, stands in the street for a minute, and
 /// goes up again: the entrance is that of the second way in.
@@ -37,6 +39,71 @@ fn a_second_attempt_upstairs_has_its_own_entrance() {
             scored.score.events
         );
     }
+}
+
+/// As before, but the phone sees the sky through the windows of the stairwell before the courier is
+/// down: only the rest of the good reception is that of the street.
+#[test]
+fn reception_that_comes_back_on_the_way_down_does_not_hide_the_second_entrance() {
+    let mut phone = come(floor(Phone::new(Error::None, 5), 3)).walk(0.0, -30.0);
+    let mut entrance_sec = 0.0;
+    for is_there in [false, true] {
+        phone = phone.walk(0.0, -8.0);
+        entrance_sec = phone.now_sec();
+        phone = phone.go_in().walk(0.0, 2.0).climb(9.0, false);
+        phone = phone.walk(8.0, 2.0).stay(30);
+        if is_there {
+            phone = phone.mark("handed_over");
+        }
+        phone = phone.walk(0.0, 2.0).climb(-3.0, false).come_out();
+        phone = phone.climb(-6.0, false).walk(0.0, -8.0);
+        phone = phone.walk(0.0, -30.0).walk(10.0, -30.0).stay(60);
+    }
+    let scored = go(phone).scored();
+    let found_sec = scored.entrance_ms.map(|at_ms| f64::from(at_ms) / 1000.0);
+    assert!(
+        found_sec.is_some_and(|found_sec| (found_sec - entrance_sec).abs() <= 6.0),
+        "{found_sec:?} instead of {entrance_sec} {:#?}",
+        scored.score.events
+    );
+}
+
+/// Nobody opens on the third floor, and the courier comes back after a minute in the street. During
+/// the first visit, positions indoors claim to be at the vehicle, which stands before the house.
+/// The height shows that the courier was not there.
+#[test]
+fn a_visit_upstairs_is_not_at_the_vehicle_whatever_positions_claim() {
+    let mut script = Script::new(22).floor(3).drive_to(0.0, -5.0).stay(10);
+    for (claimed_north_m, is_there) in [(-4.0, false), (7.0, true)] {
+        script = script.walk_to(12.0, -5.0).walk_to(2.0, -1.0).go_in();
+        script = script.walk_to(2.0, 6.0).climb(9.6, false).walk_to(0.0, 6.0);
+        let reached = script.windows.len();
+        script = script.stay(30);
+        for window in &mut script.windows[reached..] {
+            window.fixes[0] = Some(Fix {
+                t_ms: window.t_ms,
+                place: Place {
+                    east_m: 0.0,
+                    north_m: claimed_north_m,
+                },
+                accuracy_m: 12.0,
+                accuracy_known: true,
+                speed_mps: None,
+                bearing_deg: None,
+                altitude_m: None,
+                mock: false,
+                provider: None,
+            });
+        }
+        if is_there {
+            script = script.mark(MarkName::HandedOver);
+        }
+        script = script.walk_to(2.0, 6.0).climb(-9.6, false);
+        script = script.walk_to(2.0, -1.0).come_out().walk_to(12.0, -5.0);
+        script = script.stay(60);
+    }
+    let score = script.walk_to(0.0, -5.0).drive_to(-300.0, -5.0).score();
+    assert_eq!(score.summary.attempt_cycles, 2, "{:#?}", score.evidence);
 }
 
 /// Nobody opens. The courier goes away sideways or onward, not the way in, and returns: the short

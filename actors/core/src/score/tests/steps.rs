@@ -4,7 +4,7 @@ use porchlight_schema::insight::ReasonCode::{DeliveredToRightDoorstep, FullAttem
 use porchlight_schema::sample::json::decode_batch;
 
 use super::acts::twice;
-use super::errands::house;
+use super::errands::{come, floor, go, house};
 use super::phone::{Error, Phone};
 use super::script::Script;
 use super::{assert_sound, spans};
@@ -73,5 +73,26 @@ fn a_counter_that_reports_rarely_hides_no_walk_and_no_stay() {
                 spans(&score)
             );
         }
+    }
+}
+
+/// The elevator is two steps from the door. A counter that is late by some seconds claims that the
+/// courier walks while he rings or waits for the cabin; the acceleration shows that he stands.
+#[test]
+fn a_late_counter_does_not_change_the_time_at_the_door() {
+    for late_sec in [0, 3, 5, 7, 9] {
+        let mut phone = floor(Phone::new(Error::Wander, 3), 5);
+        (phone.count_late, phone.count_every) = (late_sec, 2.0);
+        let phone = come(phone).walk(0.0, -30.0).walk(0.0, -8.0).go_in();
+        let phone = phone.walk(0.0, 2.0).stay(15).climb(15.0, true);
+        let phone = phone.walk(5.0, 2.0).stay(25).walk(0.0, 2.0).stay(18);
+        let phone = phone.climb(-15.0, true).walk(0.0, -8.0).come_out();
+        let score = go(phone.walk(0.0, -30.0)).score();
+        let door = score.metrics.time_at_door_sec;
+        assert!(
+            door.is_some_and(|door| (door - 25.0_f64).abs() <= 4.0),
+            "late by {late_sec} s: {door:?} {:?}",
+            spans(&score)
+        );
     }
 }

@@ -116,3 +116,22 @@ fn hands_that_move_the_phone_at_the_door_are_no_ride() {
     let score = leave(script.climb(-12.0, true).mark(MarkName::HandedOver)).score();
     assert_eq!(score.summary.elevator_used, Some(true));
 }
+
+/// The phone has no barometer. The courier waits at the main door in the open until somebody opens,
+/// and goes up two floors within the house: only the stay behind the entrance is a visit.
+#[test]
+fn a_wait_outside_the_entrance_is_no_visit_to_a_flat() {
+    let kit = Kit {
+        pressure: false,
+        ..FULL
+    };
+    let mut script = arrive(23).with(kit).floor(2).walk_to(0.0, -25.0);
+    script = script.walk_to(0.0, -1.0).stay(20).walk_to(0.0, 0.0);
+    script = script.go_in().walk_to(2.0, 9.0);
+    for east_m in [8.0, 2.0, 8.0, 2.0] {
+        script = script.walk_to(east_m, 9.0);
+    }
+    script = script.stay(45).mark(MarkName::HandedOver);
+    let score = leave(script.walk_to(2.0, 0.0).come_out()).score();
+    assert_eq!(score.summary.attempt_cycles, 1, "{:#?}", score.evidence);
+}
