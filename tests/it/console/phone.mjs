@@ -22,7 +22,7 @@ async function open(options) {
   const page = await context.newPage();
   page.on("pageerror", (error) => { throw new Error(`${page.url()}: ${error}`); });
   page.on("console", (message) => {
-    const isExpected = /ERR_INTERNET_DISCONNECTED|status of 401/.test(message.text());
+    const isExpected = /ERR_INTERNET_DISCONNECTED|status of (401|422)/.test(message.text());
     if (message.type() === "error" && !isExpected) throw new Error(`${page.url()}: ${message.text()}`);
   });
   return page;
