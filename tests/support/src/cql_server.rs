@@ -49,7 +49,7 @@ const OPTIONS: &str = "-XX:+ExitOnOutOfMemoryError -XX:MaxDirectMemorySize=256M 
     -Dcassandra.consistent.rangemovement=false";
 
 /// The memory and the compiler of a server for tests.
-const SMALL: &str = "-Xms256M -Xmx1024M -XX:+UseSerialGC -XX:TieredStopAtLevel=1";
+const SMALL: &str = "-Xms256M -Xmx2048M -XX:+UseSerialGC -XX:TieredStopAtLevel=1";
 /// The memory and the compiler of a server for measurements.
 const AS_IN_OPERATION: &str = "-Xms1536M -Xmx1536M -XX:+UseG1GC -XX:MaxGCPauseMillis=100";
 
