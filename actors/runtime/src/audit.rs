@@ -132,7 +132,7 @@ impl AuditLog {
             return Err(AuditFull);
         }
         let reserved = async {
-            // Whoever has no room in the tenant's share takes no place in the queue.
+            // A caller without room in its tenant's share takes no place in the queue.
             let room = self.rooms.of(tenant).acquire_owned().await.ok()?;
             let permit = self.queue.clone().reserve_owned().await.ok()?;
             Some(AuditPermit {

@@ -65,7 +65,7 @@ impl RecentChanges {
         }
         let old = self.latest.len() - new;
         let latest = self.latest.iter().enumerate();
-        // The numbers also find the changes of a list that was begun anew.
+        // The numbers also identify the changes of a list that has started again.
         let new = latest.filter(|(place, change)| *place >= old || change.number > seen.counted);
         Some(new.map(|(_, change)| change.tenant).collect())
     }
