@@ -1,11 +1,12 @@
 //! Writes and reads the audit log.
 //!
-//! [`AuditPermit::record`] puts a line into a bounded queue, of which each tenant has a share. One task
-//! gathers a tenant's lines for a fifth of a second, appends them to its chain in groups, for several
-//! tenants at the same time, and retries until the store accepts them. A request is therefore answered without waiting for the store. A crash can lose
-//! the lines of its last second; a stop loses none. While the store accepts no lines, or a tenant
-//! causes more than its chain takes, the queue or the tenant's share fills. A request then waits for room and is refused after five seconds, so that nothing is shown
-//! without being recorded. While the chain of a tenant has an unreadable row, its requests are
+//! [`AuditPermit::record`] puts a line into a bounded queue, of which each tenant has a share. One
+//! task gathers a tenant's lines for a fifth of a second, appends them to its chain in groups, for
+//! several tenants at the same time, and retries until the store accepts them. A request is
+//! therefore answered without waiting for the store. A crash can lose the lines of its last second;
+//! a stop loses none. While the store accepts no lines, or a tenant causes more than its chain
+//! takes, the queue or the tenant's share fills. A request then waits for room and is refused after
+//! five seconds, so that nothing is shown without being recorded. While the chain of a tenant has an unreadable row, its requests are
 //! refused immediately, and the writer continues with the lines of others.
 
 mod chain;
@@ -125,8 +126,8 @@ impl AuditLog {
     ///
     /// # Errors
     ///
-    /// Returns an error if there was no room for five seconds in the queue or in the tenant's share of it, or immediately if the tenant's chain
-    /// has an unreadable row.
+    /// Returns an error if there was no room for five seconds in the queue or in the tenant's share
+    /// of it, or immediately if the tenant's chain has an unreadable row.
     pub async fn reserve(&self, tenant: Tenant) -> Result<AuditPermit, AuditFull> {
         if self.unreadable_chains.has(tenant) {
             return Err(AuditFull);

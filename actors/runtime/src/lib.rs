@@ -9,5 +9,6 @@ pub mod service;
 pub mod session;
 mod shards;
 pub mod shares;
+mod stored;
 pub mod timers;
 pub mod webhook;

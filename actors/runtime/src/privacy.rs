@@ -16,6 +16,7 @@ use porchlight_schema::privacy::Subject;
 use porchlight_schema::session::{Env, SessionStart, Tenant};
 use tokio::sync::Mutex;
 
+use crate::stored::encode;
 use changes::Stored;
 
 /// The first byte of the key of a mark.
@@ -280,10 +281,6 @@ async fn read_marks(
 fn decode(bytes: &[u8]) -> StoreResult<Mark> {
     serde_json::from_slice(bytes)
         .map_err(|error| StoreError::Corrupt(format!("a privacy mark: {error}")))
-}
-
-fn encode(mark: &Mark) -> StoreResult<Vec<u8>> {
-    serde_json::to_vec(mark).map_err(StoreError::unavailable)
 }
 
 /// Determines the sessions that webhooks must not mention.

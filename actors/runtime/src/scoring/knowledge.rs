@@ -14,9 +14,10 @@ use porchlight_schema::time::DAY_MS;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use porchlight_observe::Fact;
-use porchlight_ports::{Store, StoreError, StoreResult};
+use porchlight_ports::{Store, StoreResult};
 
 use super::row_locks::RowKey;
+use crate::stored::encode;
 
 /// The knowledge gained from a first scoring.
 pub(super) struct Learned<'a> {
@@ -165,10 +166,6 @@ pub(super) fn read(session_id: SessionId, bytes: &[u8]) -> Knowledge {
 }
 
 /// Encodes a row as JSON, which can read rows that an earlier version wrote.
-fn encode(value: &impl Serialize) -> StoreResult<Vec<u8>> {
-    serde_json::to_vec(value).map_err(StoreError::unavailable)
-}
-
 fn decode<T: DeserializeOwned>(session_id: SessionId, bytes: &[u8]) -> Option<T> {
     match serde_json::from_slice(bytes) {
         Ok(value) => Some(value),

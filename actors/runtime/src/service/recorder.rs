@@ -15,6 +15,7 @@ use super::{
     AttachPodError, IngestError, Service, StartCommand, StartError, StopCommand, StopError,
 };
 use crate::registry::AdmitError;
+use crate::stored;
 use porchlight_ports::{Idempotency, RecorderRow, SessionRow, StoreError, StoreResult};
 
 /// The maximum number of times a message is planned because another message of its recorder was
@@ -299,5 +300,5 @@ pub(super) fn order_of(row: &RecorderRow) -> Option<RecorderOrder> {
 }
 
 fn encode(order: &RecorderOrder, state: &RecorderState) -> StoreResult<Vec<u8>> {
-    serde_json::to_vec(&Stored { order, state }).map_err(StoreError::unavailable)
+    stored::encode(&Stored { order, state })
 }

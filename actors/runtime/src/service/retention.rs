@@ -25,6 +25,7 @@ use super::Service;
 use crate::audit;
 use crate::privacy::{tenant_key, tenant_of};
 use crate::scoring::is_settled;
+use crate::stored::encode;
 
 /// The number of policies read per query.
 const POLICIES_AT_ONCE: usize = 500;
@@ -100,10 +101,6 @@ fn collection() -> Collection {
 fn decode<'d, D: Deserialize<'d>>(bytes: &'d [u8]) -> StoreResult<D> {
     serde_json::from_slice(bytes)
         .map_err(|error| StoreError::Corrupt(format!("a retention policy: {error}")))
-}
-
-fn encode(value: &impl Serialize) -> StoreResult<Vec<u8>> {
-    serde_json::to_vec(value).map_err(StoreError::unavailable)
 }
 
 impl TenantRetention<'_> {

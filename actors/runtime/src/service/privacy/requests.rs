@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use super::super::Service;
 use super::{erase, measure};
 use crate::privacy::{tenant_key, tenant_of};
+use crate::stored::encode;
 
 /// A request as a caller submits it.
 #[derive(Debug, Clone)]
@@ -99,10 +100,6 @@ fn list_key(request: &PrivacyRequest) -> Vec<u8> {
 fn decode(bytes: &[u8]) -> StoreResult<PrivacyRequest> {
     serde_json::from_slice(bytes)
         .map_err(|error| StoreError::Corrupt(format!("a privacy request: {error}")))
-}
-
-fn encode(request: &PrivacyRequest) -> StoreResult<Vec<u8>> {
-    serde_json::to_vec(request).map_err(StoreError::unavailable)
 }
 
 impl NewRequest {
