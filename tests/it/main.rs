@@ -8,6 +8,8 @@ mod backups;
 #[cfg(test)]
 mod caller;
 #[cfg(test)]
+mod clock;
+#[cfg(test)]
 mod cluster;
 #[cfg(test)]
 mod commands;
@@ -61,8 +63,6 @@ mod shutdown;
 mod simulated;
 #[cfg(test)]
 mod streams;
-#[cfg(test)]
-mod wrong_clock;
 
 #[cfg(test)]
 use porchlight_support::{cql_process, cql_server, fixed, free_address, receiver, server};

@@ -1,7 +1,7 @@
 //! Tests several nodes of the real binary on a real CQL server: each takes the shards that the
-//! others lose or release. They and their database need the whole machine for three minutes: run by
-//! `PORCHLIGHT_TEST_NODES=1 cargo test --workspace --test it -- --test-threads 1 nodes::`, as
-//! `.ci/run` does, and skipped otherwise.
+//! others lose or release. They and their databases occupy the machine for minutes: run by
+//! `PORCHLIGHT_TEST_NODES=1 cargo test --workspace --test it nodes::`, as `.ci/run` does, and skipped
+//! otherwise.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -333,13 +333,19 @@ fn send_through_two_nodes(can_talk: bool) -> Option<(f64, f64)> {
 }
 
 #[test]
-fn nodes_without_a_connection_read_batches_from_the_database() {
+fn connected_nodes_forward_batches_to_the_owner() {
     let Some((taken, failed)) = send_through_two_nodes(true) else {
         return;
     };
-    println!("connected nodes: {taken} batches were forwarded, {failed} were not");
+    println!("{taken} batches were forwarded, {failed} were not");
     assert!(taken > 0.0);
-    let (taken, failed) = send_through_two_nodes(false).unwrap();
-    println!("nodes that do not reach each other: {taken} and {failed}");
+}
+
+#[test]
+fn nodes_without_a_connection_read_batches_from_the_database() {
+    let Some((taken, failed)) = send_through_two_nodes(false) else {
+        return;
+    };
+    println!("{taken} batches were forwarded, {failed} were not");
     assert!(taken == 0.0 && failed > 0.0);
 }

@@ -5,8 +5,8 @@
 //! connections between the two nodes, and are cut. The service still reaches both: if it sent a
 //! statement to the other data centre, that one would confirm it, and the named one would lack it.
 //!
-//! Run by `PORCHLIGHT_TEST_NODES=1 cargo test --workspace --test it -- --test-threads 1
-//! cluster::data_centers::`, as `.ci/run` does, and skipped otherwise.
+//! Run by `PORCHLIGHT_TEST_NODES=1 cargo test --workspace --test it cluster::data_centers::`, as
+//! `.ci/run` does, and skipped otherwise.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

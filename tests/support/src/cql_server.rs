@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use scylla::client::session_builder::SessionBuilder;
 
+use crate::cql_command::{Users, node_command};
 use crate::cql_site::{Site, write_files};
 
 /// The folder of the server, named by its version as in `pom.xml`.
@@ -29,45 +30,6 @@ const CASSANDRA_FOLDER: &str = "cassandra-5.0.6";
 const START_TIMEOUT: Duration = Duration::from_secs(600);
 /// The maximum number of starts of a node that ends by itself: after these the cause is permanent.
 const STARTS_MAX: u32 = 5;
-/// The `--add-exports` options that Cassandra needs on Java 17, each with `=ALL-UNNAMED`.
-const EXPORTS: &str = "java.base/jdk.internal.misc java.base/jdk.internal.ref java.base/java.lang.ref \
-    java.base/sun.nio.ch java.management.rmi/com.sun.jmx.remote.internal.rmi java.rmi/sun.rmi.registry \
-    java.rmi/sun.rmi.server java.sql/java.sql jdk.unsupported/sun.misc jdk.compiler/com.sun.tools.javac.file \
-    jdk.attach/sun.tools.attach";
-/// The `--add-opens` options that Cassandra needs on Java 17.
-const OPENS: &str = "java.base/java.lang java.base/java.lang.module java.base/java.lang.reflect java.base/java.io \
-    java.base/java.nio java.base/java.util java.base/java.util.concurrent java.base/java.util.concurrent.atomic \
-    java.base/jdk.internal.loader java.base/jdk.internal.ref java.base/jdk.internal.reflect \
-    java.base/jdk.internal.math java.base/jdk.internal.module java.base/jdk.internal.util.jar java.base/sun.nio.ch \
-    jdk.management/com.sun.management.internal jdk.compiler/com.sun.tools.javac";
-/// Options for a small and quick server, without features that a test machine does not need. Each
-/// keyspace of ours has thirty tables, and each flush of one takes megabytes: 256 MB was too little
-/// for a dozen keyspaces.
-const OPTIONS: &str = "-XX:+ExitOnOutOfMemoryError -XX:MaxDirectMemorySize=256M \
-    -XX:+PerfDisableSharedMem -Djdk.attach.allowAttachSelf=true -Dio.netty.tryReflectionSetAccessible=true \
-    -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=1000 -Dcassandra.superuser_setup_delay_ms=0 -Dcassandra.skip_wait_for_gossip_to_settle=0 \
-    -Dcassandra.consistent.rangemovement=false";
-
-/// The memory and the compiler of a server for tests.
-const SMALL: &str = "-Xms256M -Xmx2048M -XX:+UseSerialGC -XX:TieredStopAtLevel=1";
-/// The memory and the compiler of a server for measurements.
-const AS_IN_OPERATION: &str = "-Xms1536M -Xmx1536M -XX:+UseG1GC -XX:MaxGCPauseMillis=100";
-
-/// The shell that is the server's parent: it writes the process id, obeys commands, and kills the
-/// server at the pipe's end.
-const KEEPER: &str = r#"folder=$1; shift
-begin() { "$@" >>"$folder/log" 2>&1 </dev/null & server=$!; echo "$server" >"$folder/pid"; }
-begin "$@"
-while read -r word; do
-  case $word in
-    kill) kill -9 "$server"; wait "$server" 2>/dev/null; rm "$folder/pid" ;;
-    start) begin "$@" ;;
-  esac
-done
-kill -9 "$server" 2>/dev/null
-wait "$server" 2>/dev/null
-rm -rf "$folder""#;
-
 /// A node that was started here. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Node {
@@ -161,6 +123,30 @@ impl Node {
     }
 }
 
+/// A server that is to be started.
+struct Plan<'a> {
+    /// The folder of the jars.
+    libraries: &'a Path,
+    sites: &'a [Site],
+    /// The start of the names of the nodes' folders, unique in this process.
+    name: &'a str,
+    /// Additional lines of `cassandra.yaml`.
+    settings: &'a str,
+    users: Users,
+}
+
+impl<'a> Plan<'a> {
+    fn dedicated(libraries: &'a Path, sites: &'a [Site], name: &'a str, settings: &'a str) -> Self {
+        Self {
+            libraries,
+            sites,
+            name,
+            settings,
+            users: Users::Dedicated,
+        }
+    }
+}
+
 /// A running CQL server.
 #[derive(Debug)]
 pub struct CqlServer {
@@ -202,7 +188,8 @@ impl CqlServer {
         let libraries = or_left_out(libraries())?;
         let (hosts, name) = next_hosts(1);
         let sites = [Site::at(&hosts[0])];
-        Some(Self::started(libraries, &sites, &name, &settings(&hosts[0])).unwrap())
+        let settings = settings(&hosts[0]);
+        Some(Self::started(&Plan::dedicated(libraries, &sites, &name, &settings)).unwrap())
     }
 
     /// Starts a separate server with `count` nodes. Returns `None` if no server can be started.
@@ -210,7 +197,7 @@ impl CqlServer {
         let libraries = or_left_out(libraries())?;
         let (hosts, name) = next_hosts(count);
         let sites: Vec<_> = hosts.iter().map(|host| Site::at(host)).collect();
-        let server = Self::started(libraries, &sites, &name, "").unwrap();
+        let server = Self::started(&Plan::dedicated(libraries, &sites, &name, "")).unwrap();
         decide_once(&server.nodes, &copies(count)).unwrap();
         Some(server)
     }
@@ -240,7 +227,7 @@ impl CqlServer {
             let (dialled, listens) = site.addresses();
             start_proxy(dialled, listens);
         }
-        let server = Self::started(libraries, &sites, &name, "").unwrap();
+        let server = Self::started(&Plan::dedicated(libraries, &sites, &name, "")).unwrap();
         let replicas: Vec<_> = names.iter().map(|name| format!("'{name}': '1'")).collect();
         decide_once(&server.nodes, &replicas.join(", ")).unwrap();
         Some(Self {
@@ -249,12 +236,12 @@ impl CqlServer {
         })
     }
 
-    fn started(libraries: &Path, sites: &[Site], name: &str, more: &str) -> Result<Self, String> {
-        let begin = |index| start(libraries, sites, index, name, more);
+    fn started(plan: &Plan<'_>) -> Result<Self, String> {
+        let begin = |index| start(plan, index);
         // The first node starts alone, because the others contact it.
         let first = begin(0)?;
         first.wait()?;
-        let others: Result<Vec<_>, _> = (1..sites.len()).map(begin).collect();
+        let others: Result<Vec<_>, _> = (1..plan.sites.len()).map(begin).collect();
         let mut started = vec![first];
         started.extend(others?);
         for node in &started {
@@ -282,7 +269,10 @@ impl CqlServer {
         let network = network();
         let hosts = (1..=count).map(|n| format!("{network}.{n}"));
         let sites: Vec<_> = hosts.map(|host| Site::at(&host)).collect();
-        let server = Self::started(libraries, &sites, "", "")?;
+        let server = Self::started(&Plan {
+            users: Users::Shared,
+            ..Plan::dedicated(libraries, &sites, "", "")
+        })?;
         decide_once(&server.nodes, &copies(count))?;
         Ok(server)
     }
@@ -364,42 +354,17 @@ fn answers(program: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-fn start(
-    libraries: &Path,
-    sites: &[Site],
-    index: usize,
-    name: &str,
-    more: &str,
-) -> Result<Node, String> {
-    let name = format!("porchlight-cql-{}-{name}{index}", std::process::id());
+/// Starts the process of one node of a server, whose site has this index.
+fn start(plan: &Plan<'_>, index: usize) -> Result<Node, String> {
+    let sites = plan.sites;
+    let name = format!("porchlight-cql-{}-{}{index}", std::process::id(), plan.name);
     let folder = std::env::temp_dir().join(name);
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     std::fs::create_dir_all(&folder).map_err(failed)?;
     let is_measured = std::env::var_os("PORCHLIGHT_TEST_CQL_MEASURED").is_some();
-    write_files(&folder, sites, index, is_measured, more).map_err(failed)?;
-    let mut keeper = Command::new("sh");
-    keeper.args(["-c", KEEPER, "sh"]).arg(&folder).arg("java");
-    for (option, packages) in [("--add-exports", EXPORTS), ("--add-opens", OPENS)] {
-        for package in packages.split_whitespace() {
-            keeper.arg(option).arg(format!("{package}=ALL-UNNAMED"));
-        }
-    }
-    let shown = folder.display();
-    let child = keeper
-        .args(OPTIONS.split_whitespace())
-        .args(if is_measured { AS_IN_OPERATION } else { SMALL }.split_whitespace())
-        .arg(format!("-Dcassandra.config=file://{shown}/cassandra.yaml"))
-        .arg(format!("-Dcassandra.storagedir={shown}"))
-        .arg(format!(
-            "-Dcassandra-rackdc.properties=file://{shown}/cassandra-rackdc.properties"
-        ))
-        .arg(format!("-Dlogback.configurationFile={shown}/logback.xml"))
-        .arg("-cp")
-        .arg(format!("{}/*", libraries.display()))
-        .arg("org.apache.cassandra.service.CassandraDaemon")
-        .stdin(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
+    write_files(&folder, sites, index, is_measured, plan.settings).map_err(failed)?;
+    let mut command = node_command(&folder, plan.libraries, plan.users, is_measured);
+    let child = command.stdin(Stdio::piped()).spawn().map_err(failed)?;
     Ok(Node {
         address: format!("{}:9042", sites[index].host),
         folder,

@@ -6,6 +6,7 @@
     reason = "only tests use this crate, and a test ends where something is wrong"
 )]
 
+mod cql_command;
 pub mod cql_process;
 pub mod cql_server;
 mod cql_site;
