@@ -381,6 +381,10 @@ crate::parameters::table! {
         /// The cost of entering a vehicle in a second without a speed: it must have been seen to
         /// move.
         DRIVE_UNSEEN_ENTRY_COST: f32 = 60.0;
+        /// The log-odds by which a drive without a speed may lag behind a new one: as much as a
+        /// pause and its end cost. One that lags more would only delay the decisions of all seconds
+        /// since the last fix.
+        DRIVE_UNSEEN_LAG_MAX: f32 = 8.0;
         /// The usual time between two fixes from which a vehicle may be moving unseen between them.
         SPARSE_FIX_MS: f32 = 3_000.0;
         /// The number of usual intervals after a vehicle's speed for which it may still be moving.

@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::constants::{CHANGE_COST, DRIVE_UNSEEN_ENTRY_COST};
+use super::constants::{CHANGE_COST, DRIVE_UNSEEN_ENTRY_COST, DRIVE_UNSEEN_LAG_MAX};
 use super::frame::KeptFrame;
 use super::short_queue::ShortQueue;
 
@@ -179,6 +179,7 @@ impl Decoder {
             self.commit(1, &mut commit);
         }
         let entry_cost = if is_unseen {
+            self.give_up_hopeless_drive();
             DRIVE_UNSEEN_ENTRY_COST
         } else {
             0.0
@@ -216,6 +217,19 @@ impl Decoder {
         if by_best.is_none() {
             let agreed = self.agreed_seconds();
             self.commit(agreed, &mut commit);
+        }
+    }
+
+    /// Excludes a drive that would be reached better from the best state as soon as a vehicle is seen
+    /// to move. Until then the high cost of entering a vehicle unseen would keep its course, and no
+    /// second since the last fix could be decided.
+    #[inline]
+    fn give_up_hopeless_drive(&mut self) {
+        let cost = |costs: &Evidence| costs[State::Drive as usize];
+        let entry_cost = CHANGE_COST.get(usize::from(self.best)).map_or(0.0, cost);
+        let [_, _, _, _, drive] = &mut self.scores;
+        if *drive < -entry_cost - DRIVE_UNSEEN_LAG_MAX {
+            *drive = -IMPOSSIBLE;
         }
     }
 
@@ -394,6 +408,24 @@ mod tests {
             prop_assert_eq!(back_pointers.before_all(states), each);
             prop_assert_eq!(back_pointers.all_before(), back_pointers.before_all(31));
         }
+    }
+
+    /// The courier stands at the door, and the last fix was some seconds ago.
+    #[test]
+    fn a_stay_is_decided_within_seconds_although_fixes_end() {
+        let (seen, unseen) = (
+            [1.0, -1.0, -1.8, -1.0, -1.8],
+            [1.0, -1.0, -1.8, -1.0, -0.15],
+        );
+        let mut decoder = Decoder::default();
+        let mut open_sec_max = 0;
+        for second in 0..60 {
+            let is_unseen = second >= 10;
+            let evidence = if is_unseen { &unseen } else { &seen };
+            decoder.observe(KeptFrame::default(), is_unseen, evidence, |_, _| {});
+            open_sec_max = open_sec_max.max(decoder.open.len());
+        }
+        assert!(open_sec_max <= 6, "{open_sec_max} seconds were open");
     }
 
     #[test]
