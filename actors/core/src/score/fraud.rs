@@ -162,23 +162,36 @@ pub(super) fn score(
     }
     let score = rounded(1.0 / (1.0 + libm::exp(-rounded(logit))));
     let suspicious = score >= weights::SUSPICIOUS && (grounds.len() >= 2 || is_persistent);
-    if suspicious {
-        let text = format!(
-            "The fraud score is {score}. Independent signals: {}.",
-            grounds.join(", ")
-        );
-        evidence.add(
-            "suspiciousBehavior",
-            "grounds",
-            grounds.len() as f64,
-            None,
-            EvidenceText::new(
-                text,
-                "Each signal has its own possible innocent explanation.",
-            ),
-        );
-    }
+    add_flag_evidence(Fraud { score, suspicious }, &grounds, evidence);
     Fraud { score, suspicious }
+}
+
+/// Adds the reason why the session is marked as suspicious, or why it is not.
+fn add_flag_evidence(fraud: Fraud, grounds: &[&str], evidence: &mut EvidenceLog) {
+    let Fraud { score, suspicious } = fraud;
+    let names = if grounds.is_empty() {
+        "none".to_owned()
+    } else {
+        grounds.join(", ")
+    };
+    let mut text = format!("The fraud score is {score}. Independent signals: {names}.");
+    let (points, explanation) = if suspicious {
+        let innocent = "Each signal has its own possible innocent explanation.";
+        (grounds.len() as f64, innocent)
+    } else {
+        let threshold = weights::SUSPICIOUS;
+        text.push_str(&format!(
+            " Two of them and a score of {threshold} would mark the session as suspicious."
+        ));
+        (0.0, NO_EXPLANATION)
+    };
+    evidence.add(
+        "suspiciousBehavior",
+        "grounds",
+        points,
+        None,
+        EvidenceText::new(text, explanation),
+    );
 }
 
 /// Adds the evidence that the drop-off was at the door, and returns its points.

@@ -108,16 +108,17 @@ fn assert_sound(name: &str, score: &Score) {
         "fraudScore",
         "frictionScore",
         "visibilityScore",
+        "suspiciousBehavior",
     ] {
         assert!(
             about(score, field).next().is_some(),
             "{name}: no evidence for {field}"
         );
     }
-    let flagged = about(score, "suspiciousBehavior").next().is_some();
     assert_eq!(
-        flagged, summary.suspicious_behavior,
-        "{name}: a flag has its evidence"
+        sum(score, "suspiciousBehavior") > 0.0,
+        summary.suspicious_behavior,
+        "{name}: the evidence of the flag"
     );
     assert_evidence(name, score);
 }
