@@ -180,6 +180,30 @@ async fn a_stopping_service_refuses_new_requests() {
     server.stop().await;
 }
 
+/// The actors have stopped, so the events are those of the snapshots that they wrote.
+#[actix::test]
+async fn insights_in_progress_are_answered_while_the_service_stops() {
+    let server = Server::start().await;
+    let session = server.start_session().await;
+    let sent = server
+        .post(&telemetry(&session.id), &session.token, &batch(0))
+        .await;
+    assert_eq!(sent.status, 202);
+    let path = format!("/v1/sessions/{}/insights", session.id);
+    let before = server.get(&path, &server.keys.secret).await;
+    server.service.drain().await;
+    let after = server.get(&path, &server.keys.secret).await;
+    assert_eq!((before.status, after.status), (200, 200));
+    assert_eq!(after.json["status"], "processing");
+    assert_eq!(after.json["events"], before.json["events"]);
+    let evidence = format!("/v1/sessions/{}/evidence", session.id);
+    server
+        .get(&evidence, &server.keys.secret)
+        .await
+        .is_problem(404, "not_scored");
+    server.stop().await;
+}
+
 #[actix::test]
 async fn an_unavailable_store_is_reported() {
     let server = Server::start().await;

@@ -9,7 +9,7 @@ use porchlight_core::session::idle::PASSIVATE_AFTER_MS;
 use porchlight_core::supervision::Verdict;
 use porchlight_core::timeline::NumberedChange;
 use porchlight_observe::{ActorKind, Fact, Metrics, StopReason};
-use porchlight_ports::{Note, Store};
+use porchlight_ports::{Note, PeerError, Store};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::limits::SESSION_MAILBOX_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
@@ -31,9 +31,25 @@ const READ_RETRY_DELAY: Duration = Duration::from_millis(20);
 const QUARANTINE_BACKOFF: Backoff = Backoff::new(100, 5_000);
 
 /// The error if a session's events cannot be read now.
-#[derive(Debug, thiserror::Error)]
-#[error("the session's actor did not answer in time")]
-pub struct AskError;
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// The actor is busy or restarts.
+    #[error("the session's actor did not answer in time")]
+    TimedOut,
+    /// The node stops, and its actors have written their snapshots.
+    #[error("the session's actor has stopped with its node")]
+    Stopped,
+}
+
+impl From<AskError> for PeerError {
+    /// A node that stops gives up its sessions, so the caller reads the snapshot that the actor wrote.
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::TimedOut => Self::Unreachable,
+            AskError::Stopped => Self::NotOwner,
+        }
+    }
+}
 
 impl Registry {
     pub(super) fn send_batch(&self, handle: &Arc<SessionHandle>, seq: u32, batch: PackedBatch) {
@@ -135,7 +151,8 @@ impl Registry {
         .await
     }
 
-    /// Sends a request to the session's actor until it answers, for at most [`READ_TIMEOUT`].
+    /// Sends a request to the session's actor until it answers, for at most [`READ_TIMEOUT`]. No actor
+    /// that has stopped starts again on a node that stops.
     async fn ask<T, F: Future<Output = Option<T>>>(
         &self,
         handle: &Arc<SessionHandle>,
@@ -147,14 +164,17 @@ impl Registry {
                 if let Some(actor) = self.actor_of(handle)
                     && let Some(answer) = request(actor).await
                 {
-                    return answer;
+                    return Ok(answer);
+                }
+                if self.is_draining() {
+                    return Err(AskError::Stopped);
                 }
                 tokio::time::sleep(READ_RETRY_DELAY).await;
             }
         };
         tokio::time::timeout(READ_TIMEOUT, answer)
             .await
-            .map_err(|_elapsed| AskError)
+            .unwrap_or(Err(AskError::TimedOut))
     }
 
     /// Handles a panic of a session's actor. `seq` is the batch at which it panicked, if any.

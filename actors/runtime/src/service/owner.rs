@@ -46,8 +46,7 @@ impl Service {
                 changed_at: None,
             });
         };
-        let live = self.registry().events(&handle).await;
-        let live = live.map_err(|_| PeerError::Unreachable)?;
+        let live = self.registry().events(&handle).await?;
         Ok(LiveAnswer {
             events: live.events,
             changed_at: live.changed_at,
@@ -69,11 +68,10 @@ impl Service {
         let Some(handle) = self.own_handle(session_id).await? else {
             return Ok(Vec::new());
         };
-        let changes = self
-            .registry()
+        let registry = self.registry();
+        Ok(registry
             .numbered_changes_since(&handle, number, limit)
-            .await;
-        changes.map_err(|_| PeerError::Unreachable)
+            .await?)
     }
 
     /// Returns the handle of a session that this node acts for, and takes the session on if
