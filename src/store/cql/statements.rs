@@ -85,6 +85,7 @@ statements! {
     insight_put: Write = "INSERT INTO insights (session, revision, tag, data) VALUES (?, ?, ?, ?) USING TTL ?";
     insight_get: Read = "SELECT data FROM insights WHERE session = ? AND revision = ? AND tag = ?";
     learned_put: Write = "INSERT INTO learned (key, data) VALUES (?, ?)";
+    learned_put_at: Write = "INSERT INTO learned (key, data) VALUES (?, ?) USING TIMESTAMP ?";
     trace_put: Write = "INSERT INTO learned (key, data) VALUES (?, ?) USING TTL ?";
     learned_get: Read = "SELECT data FROM learned WHERE key = ?";
     learned_get_time: Read = "SELECT data, WRITETIME(data) FROM learned WHERE key = ?";
