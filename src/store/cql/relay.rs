@@ -100,8 +100,9 @@ impl Inner {
             self.add_to_queue(&mut rows, &head).await?;
         }
         self.db.write_group(rows).await?;
-        if let Some((message, _)) = message {
+        if let Some((message, endpoint_id)) = message {
             self.cache_body(message);
+            self.note_message(MessageHead::new(message, *endpoint_id));
         }
         self.caches.copied.put(session_id, state.change);
         Ok(())
