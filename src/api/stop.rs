@@ -41,7 +41,7 @@ pub(super) async fn stop(mut call: RequestContext) -> Result<HttpResponse, Probl
     let row = match named {
         Some(session_id) => {
             caller.check_may_act_on(session_id)?;
-            Some(call.session_to_change(&caller, session_id).await?)
+            Some(call.session_to_stop(&caller, session_id).await?)
         }
         None => None,
     };

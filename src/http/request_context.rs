@@ -166,11 +166,22 @@ impl RequestContext {
         caller: &Caller,
         session_id: Option<SessionId>,
     ) -> Result<SessionRow, Problem> {
-        let row = self.session_with_any_access(caller, session_id).await?;
-        match self.state.service.access(&row.start) {
-            SessionAccess::Open | SessionAccess::Restricted => Ok(row),
-            SessionAccess::Erased => Err(session_not_found()),
-        }
+        self.session_with_any_access(caller, session_id).await
+    }
+
+    /// Returns the session to stop, like [`Self::session_to_change`].
+    ///
+    /// # Errors
+    ///
+    /// Returns 404; 401 for an expired token; 503.
+    pub async fn session_to_stop(
+        &self,
+        caller: &Caller,
+        session_id: Option<SessionId>,
+    ) -> Result<SessionRow, Problem> {
+        let session_id = session_id.ok_or_else(session_not_found)?;
+        let row = self.state.service.find_to_stop(session_id).await?;
+        self.check_access(caller, row)
     }
 
     /// Checks that a session may be changed: a check of its state, which comes after those of the content.
@@ -193,8 +204,18 @@ impl RequestContext {
     ) -> Result<SessionRow, Problem> {
         let session_id = session_id.ok_or_else(session_not_found)?;
         let row = self.state.service.find(session_id).await?;
+        self.check_access(caller, row)
+    }
+
+    /// Checks that the caller can see a session that was looked up and is not being erased, and that the token is valid.
+    fn check_access(
+        &self,
+        caller: &Caller,
+        row: Option<SessionRow>,
+    ) -> Result<SessionRow, Problem> {
         let row = row
             .filter(|row| caller.can_see(row.start.tenant))
+            .filter(|row| self.state.service.access(&row.start) != SessionAccess::Erased)
             .ok_or_else(session_not_found)?;
         let service = &self.state.service;
         caller.check_expiry(row.end.as_ref(), service.now())?;

@@ -14,7 +14,9 @@
 //! state.rs         a session's state: all parts of a session that need a lightweight transaction
 //! relay.rs         copies that must follow a change: the message, its entries in lists and outboxes
 //! live_sessions.rs    sessions that an owner of shards starts: live sessions, and sessions that need scoring
-//! journal.rs, sessions.rs, session_list.rs, lists.rs, insights.rs, reviews.rs    the ports of sessions
+//! journal.rs, starts.rs, sessions.rs, session_list.rs, lists.rs, insights.rs, reviews.rs    the ports of sessions
+//! settle.rs, deletes.rs    marks of sessions to score, and deletes of rows that lead to finished work
+//! own_sessions.rs  what a process that serves alone knows without a read
 //! endpoints.rs, outbox.rs, deliveries.rs    the port of webhooks
 //! keys.rs, key_check.rs, recorders.rs, documents.rs, erasure.rs    the other ports
 //! renewal.rs       giving the rows of one session their full time to live again
@@ -33,6 +35,7 @@ mod caches;
 mod connect;
 mod counts;
 mod db;
+mod deletes;
 mod deliveries;
 mod documents;
 mod endpoints;
@@ -48,6 +51,7 @@ mod nodes;
 mod open_error;
 mod options;
 mod outbox;
+mod own_sessions;
 mod recorders;
 mod relay;
 mod renewal;
@@ -57,7 +61,9 @@ mod schema;
 mod serving;
 mod session_list;
 mod sessions;
+mod settle;
 mod slots;
+mod starts;
 mod state;
 mod statements;
 mod tls;
@@ -85,7 +91,9 @@ use bounded::BoundedPartitions;
 use caches::Caches;
 use connect::Profiles;
 use db::Db;
+use deletes::Deletes;
 pub(crate) use row_ttls::RowTtls;
+use serving::Verified;
 use statements::Statements;
 
 /// The maximum number of threads that serve the database connections.
@@ -135,9 +143,13 @@ struct Inner {
     db: Db,
     row_ttls: RowTtls,
     caches: Caches,
+    deletes: Deletes,
     bounded: BoundedPartitions,
     /// The number of starts of single serving processes; see [`serving`].
     epoch: u64,
+    verified: Verified,
+    /// Whether a command runs beside the processes that serve.
+    is_command: bool,
     ownership: Arc<dyn Ownership>,
     clock: Arc<dyn Clock>,
     /// Deadline for operations of one session or message.
@@ -234,7 +246,10 @@ impl CqlStore {
     ///
     /// The caller gets an answer within the deadline. If the deadline passes, the answer is an error and the operation
     /// continues.
-    async fn run_to_completion<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> StoreResult<T>
+    async fn run_to_completion<T, F>(
+        &self,
+        work: impl FnOnce(Arc<Inner>) -> F + Send,
+    ) -> StoreResult<T>
     where
         T: Send + 'static,
         F: Future<Output = StoreResult<T>> + Send + 'static,
@@ -243,7 +258,10 @@ impl CqlStore {
     }
 
     /// Runs an operation that reads many rows to completion, without a deadline.
-    async fn run_without_deadline<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> StoreResult<T>
+    async fn run_without_deadline<T, F>(
+        &self,
+        work: impl FnOnce(Arc<Inner>) -> F + Send,
+    ) -> StoreResult<T>
     where
         T: Send + 'static,
         F: Future<Output = StoreResult<T>> + Send + 'static,
@@ -268,7 +286,7 @@ impl CqlStore {
     async fn spawn<T, F>(
         &self,
         inner: Arc<Inner>,
-        work: impl FnOnce(Arc<Inner>) -> F,
+        work: impl FnOnce(Arc<Inner>) -> F + Send,
     ) -> StoreResult<T>
     where
         T: Send + 'static,
@@ -278,6 +296,7 @@ impl CqlStore {
             return Err(StoreError::unavailable("the store has no threads"));
         };
         let counted = InFlight::begin(&inner);
+        inner.check_serving().await?;
         let work = work(inner);
         let work = async move {
             let done = work.await;
@@ -294,6 +313,7 @@ impl CqlStore {
             while self.inner.in_flight.load(Ordering::Acquire) > 0 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
+            self.inner.send_last_deletes().await;
         };
         if tokio::time::timeout(CLOSE_TIMEOUT, ended).await.is_err() {
             tracing::warn!("the CQL store was closed before all of its writes were answered");
@@ -365,8 +385,11 @@ impl Inner {
             db,
             row_ttls: RowTtls::of(&options, clock.now()),
             caches: Caches::default(),
+            deletes: Deletes::default(),
             bounded: BoundedPartitions::new(options.agreement),
             epoch,
+            verified: Verified::new(clock.uptime_ms()),
+            is_command: on_fatal.is_none(),
             ownership,
             clock,
             operation_timeout: OPERATION_TIMEOUT.max(2 * options.ingest_within),

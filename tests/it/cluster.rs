@@ -12,7 +12,7 @@
 //! | `PORCHLIGHT_CLUSTER_SEED` | the seed of the times of the faults |
 
 mod arrivals;
-mod cost;
+pub(crate) mod cost;
 mod data_centers;
 mod failover;
 mod faults;

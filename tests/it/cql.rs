@@ -11,13 +11,18 @@ use porchlight_store::cql::{CqlOptions, CqlStore, Role};
 use porchlight_world::SystemClock;
 use serde_json::json;
 
+use crate::cluster::cost::session;
 use crate::cql_process::{borrowed, variables, variables_of};
 use crate::cql_server::CqlServer;
-use crate::crash::{assert_reference_insights, reference_insights, run_with_crashes};
+use crate::crash::{assert_reference_insights, insights, reference_insights, run_with_crashes};
 use crate::phone::{Client, Sent};
 use crate::server::{Folder, Server, block_on, porchlight, successful};
 
 const CRASHES: u64 = 3;
+/// Longer than a process must have served before it knows its sessions.
+const KNOWS_AFTER: Duration = Duration::from_secs(25);
+/// The number of sessions without telemetry and without webhooks whose statements are counted.
+const SESSIONS: u32 = 50;
 
 /// Opens the store of a keyspace as a command does, while other processes serve from it. Uses only `datacenter` if
 /// given.
@@ -87,6 +92,45 @@ fn a_killed_server_on_cql_loses_nothing_and_changes_nothing() {
     let server = CqlServer::get().unwrap();
     block_on(check_journal(server, &variables[2].1, &sent));
     assert_eq!(found.len(), sent.len());
+    assert_reference_insights(&found);
+}
+
+#[test]
+fn a_process_that_knows_its_sessions_reads_little_and_computes_the_same_insights() {
+    let folder = Folder::new();
+    let Some(variables) = variables(folder.path()) else {
+        return;
+    };
+    let server = Server::start(&folder, &borrowed(&variables));
+    let url = Arc::new(RwLock::new(server.api.clone()));
+    let client = Client::new(&url, &server.key("secret"));
+    let found = block_on(async {
+        tokio::time::sleep(KNOWS_AFTER).await;
+        let statements = async || {
+            let total = server.metric("porchlight_store_statements_total").await;
+            total.unwrap()
+        };
+        let before = statements().await;
+        for _ in 0..SESSIONS {
+            session(client.clone(), None, true).await;
+        }
+        while server
+            .metric("porchlight_scoring_waiting_sessions")
+            .await
+            .unwrap()
+            > 0.0
+        {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let each = (statements().await - before) / f64::from(SESSIONS);
+        assert!(each < 16.0, "{each} statements for a session");
+        let sent = [
+            client.send(0, Duration::ZERO).await,
+            client.send(1, Duration::ZERO).await,
+        ];
+        insights(&client, &sent).await
+    });
+    server.stop();
     assert_reference_insights(&found);
 }
 

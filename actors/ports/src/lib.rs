@@ -26,6 +26,7 @@ pub use recorders::{RecorderRow, Recorders};
 pub use sessions::{
     Covered, EndOutcome, Idempotency, Insights, IsKnown, MessageBody, NewSession, Page, PodRow,
     SessionFilter, SessionRow, Sessions, Snapshot, Snapshots, StartOutcome, StoredInsight,
+    Unwritten,
 };
 pub use transport::{Answer, OutboundRequest, Transport, UrlRefused, ends_soon};
 

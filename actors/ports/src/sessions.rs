@@ -288,6 +288,20 @@ pub struct Snapshot {
     pub state: Vec<u8>,
 }
 
+/// The parts of a session that nobody has written yet, as far as a store knows without a read. A part that is `false` may
+/// have been written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Unwritten {
+    /// Whether the journal has no batch.
+    pub batches: bool,
+    /// Whether there are no notes.
+    pub notes: bool,
+    /// Whether there is no PoD.
+    pub pod: bool,
+    /// Whether there is no insight.
+    pub insight: bool,
+}
+
 /// Returns whether the caller knows a live session.
 pub type IsKnown = Arc<dyn Fn(SessionId) -> bool + Send + Sync>;
 
@@ -308,6 +322,21 @@ pub trait Sessions: Send + Sync {
 
     /// Returns a session of any tenant: the caller checks the tenant.
     async fn find(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>>;
+
+    /// Returns a session of any tenant if the store knows it without a read. Another process may have changed it a few
+    /// seconds ago, so the caller makes only changes that check the stored state, such as [`Sessions::end`]. By
+    /// default, a store knows nothing.
+    fn known(&self, session_id: SessionId) -> Option<SessionRow> {
+        let _ = session_id;
+        None
+    }
+
+    /// Returns the parts of a session that the store knows to be unwritten, under the same condition as
+    /// [`Sessions::known`].
+    fn unwritten(&self, session_id: SessionId) -> Unwritten {
+        let _ = session_id;
+        Unwritten::default()
+    }
 
     /// Ends a session and queues its message, in one step. The first end counts; a later end
     /// changes and queues nothing. `pod`, if given, is attached in the same step. Returns `None` if

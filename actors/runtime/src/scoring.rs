@@ -8,6 +8,7 @@ mod actor;
 mod job;
 mod knowledge;
 mod known;
+mod reads;
 mod replay;
 mod row_locks;
 

@@ -238,6 +238,18 @@ impl Service {
         self.store().find(session_id).await
     }
 
+    /// Returns a session of any tenant for a stop, which checks the stored state itself.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn find_to_stop(&self, session_id: SessionId) -> StoreResult<Option<SessionRow>> {
+        match self.store().known(session_id) {
+            Some(row) => Ok(Some(row)),
+            None => self.find(session_id).await,
+        }
+    }
+
     /// Returns a tenant's sessions, newest first.
     pub async fn list(
         &self,

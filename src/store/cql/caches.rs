@@ -2,15 +2,19 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use porchlight_schema::ids::{EndpointId, SessionId};
 use porchlight_schema::limits::JOURNAL_HEADS_MAX;
+use porchlight_schema::session::Tenant;
 
 use super::bounded::RowShares;
+use super::endpoints::KnownEndpoint;
 use super::journal::JournalHead;
 use super::live_sessions::{EmptyRead, WorkTable};
 use super::outbox::{Cursor, ExaminedEntries};
+use super::own_sessions::OwnSession;
 use super::relay::MessageHead;
 use super::state::{SessionRecord, State};
 
@@ -39,6 +43,11 @@ const RECORDS_MAX: usize = 8_192;
 const STATES_MAX: usize = 4_096;
 /// The maximum number of cached message bodies that this process has written and not sent yet.
 const BODIES_MAX: usize = 4_096;
+
+/// The maximum number of sessions that are known without a read, about 1 KB each.
+const OWN_SESSIONS_MAX: usize = 32_768;
+/// The maximum number of tenants whose endpoint is cached.
+const MESSAGE_ENDPOINTS_MAX: usize = 16_384;
 
 /// The maximum number of sessions whose messages were read and whose states are not committed yet.
 const LANES_READ_MAX: usize = 4_096;
@@ -157,10 +166,16 @@ pub(super) struct Caches {
     /// Starts of sessions, each with the time of its read in milliseconds of the monotonic clock.
     pub(super) records: BoundedCache<SessionId, (i64, Arc<SessionRecord>)>,
     /// The last state of a session, with its version, if this process has written it. Another process may have written a
-    /// later one, so it is used only as the expectation of a transaction.
+    /// later one, so it is used only as the expectation of a transaction, or under the conditions of [`OwnSession`].
     pub(super) states_written: BoundedCache<SessionId, (i64, Arc<State>)>,
     /// Bodies of messages that this process has written and not sent yet, by session and number.
     pub(super) bodies: BoundedCache<(SessionId, u32), Arc<str>>,
+    /// Sessions that this process has created and nobody else writes, if it serves alone.
+    pub(super) own_sessions: BoundedCache<SessionId, OwnSession>,
+    /// The endpoints of tenants' messages, as read a moment ago.
+    pub(super) message_endpoints: BoundedCache<Tenant, KnownEndpoint>,
+    /// The number of times that this process has begun or finished a change of an endpoint.
+    pub(super) endpoint_changes: AtomicU64,
     /// The messages of sessions as this process last read them, until it commits a change of their states.
     pub(super) lanes_read: BoundedCache<SessionId, Arc<Vec<MessageHead>>>,
     /// The rows that this process may still write into shared partitions of lists.
@@ -192,6 +207,9 @@ impl Default for Caches {
             records: BoundedCache::new(RECORDS_MAX),
             states_written: BoundedCache::new(STATES_MAX),
             bodies: BoundedCache::new(BODIES_MAX),
+            own_sessions: BoundedCache::new(OWN_SESSIONS_MAX),
+            message_endpoints: BoundedCache::new(MESSAGE_ENDPOINTS_MAX),
+            endpoint_changes: AtomicU64::new(0),
             lanes_read: BoundedCache::new(LANES_READ_MAX),
             row_shares: RowShares::default(),
             loading: Stripes::new(),

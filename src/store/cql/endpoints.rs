@@ -1,5 +1,7 @@
 //! Endpoints: one per tenant, changed by lightweight transactions.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use porchlight_ports::{Endpoint, StoreResult};
 use porchlight_schema::ids::EndpointId;
 use porchlight_schema::session::Tenant;
@@ -8,6 +10,35 @@ use super::Inner;
 use super::db::{Lwt, decode, encode};
 use super::slots::tenant_key;
 use crate::damage::skipped;
+
+/// The time for which a read of the endpoint of a tenant's messages counts, in milliseconds.
+const ENDPOINT_KNOWN_MS: i64 = 1_000;
+
+/// The endpoint of a tenant's messages, as this process has read it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KnownEndpoint {
+    endpoint_id: Option<EndpointId>,
+    /// The number of changes of endpoints that this process had begun and finished before the read.
+    changes: u64,
+    /// The time before the read, in milliseconds of the monotonic clock.
+    read_ms: i64,
+}
+
+impl KnownEndpoint {
+    /// Returns whether the read counts after this number of changes, at this time.
+    fn is_current(self, changes: u64, now_ms: i64) -> bool {
+        self.changes == changes && now_ms - self.read_ms < ENDPOINT_KNOWN_MS
+    }
+}
+
+/// A change of an endpoint by this process. Reads that began before its end do not count after it.
+struct ChangingEndpoint<'c>(&'c AtomicU64);
+
+impl Drop for ChangingEndpoint<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
 
 fn version_cell(version: u64) -> i64 {
     i64::try_from(version).unwrap_or(i64::MAX)
@@ -24,9 +55,32 @@ impl Inner {
 
     /// Returns the endpoint that a tenant's messages are queued for. While it is paused they are
     /// held.
+    ///
+    /// A process that serves alone makes all changes itself, and reads the endpoint at most once in [`ENDPOINT_KNOWN_MS`]
+    /// between them. The time bounds how long a process does not notice that another one has taken over.
     pub(super) async fn message_endpoint(&self, tenant: Tenant) -> StoreResult<Option<EndpointId>> {
-        let endpoint = self.endpoint(tenant).await?;
-        Ok(endpoint.map(|endpoint| endpoint.id))
+        let read_ms = self.clock.uptime_ms();
+        let changes = self.caches.endpoint_changes.load(Ordering::Acquire);
+        let known = self.caches.message_endpoints.get(&tenant);
+        let known = known.filter(|known| known.is_current(changes, read_ms));
+        if let Some(known) = known.filter(|_| self.serves_alone()) {
+            return Ok(known.endpoint_id);
+        }
+        let endpoint_id = self.endpoint(tenant).await?.map(|endpoint| endpoint.id);
+        let known = KnownEndpoint {
+            endpoint_id,
+            changes,
+            read_ms,
+        };
+        self.caches.message_endpoints.put(tenant, known);
+        Ok(endpoint_id)
+    }
+
+    /// Notes that this process changes an endpoint, until the value is dropped.
+    fn changing_endpoint(&self) -> ChangingEndpoint<'_> {
+        let changes = &self.caches.endpoint_changes;
+        changes.fetch_add(1, Ordering::AcqRel);
+        ChangingEndpoint(changes)
     }
 
     /// Returns all endpoints that can be read: a damaged one must not stop the webhooks of other
@@ -42,6 +96,7 @@ impl Inner {
 
     /// Stores a tenant's first endpoint. Returns `false` if one exists.
     pub(super) async fn create_endpoint(&self, endpoint: &Endpoint) -> StoreResult<bool> {
+        let _changing = self.changing_endpoint();
         let (tenant, id, data) = (
             tenant_key(endpoint.tenant),
             endpoint.id.to_bytes(),
@@ -57,6 +112,7 @@ impl Inner {
 
     /// Replaces the previous version. Returns `false` if that version does not exist.
     pub(super) async fn replace_endpoint(&self, endpoint: &Endpoint) -> StoreResult<bool> {
+        let _changing = self.changing_endpoint();
         let (tenant, id, data) = (
             tenant_key(endpoint.tenant),
             endpoint.id.to_bytes(),
@@ -81,6 +137,7 @@ impl Inner {
         let Some(stored) = self.endpoint(tenant).await? else {
             return Ok(false);
         };
+        let _changing = self.changing_endpoint();
         let (key, id) = (tenant_key(tenant), stored.id.to_bytes());
         let values = (key.as_slice(), id.as_slice());
         let delete = &self.db.statements.endpoint_delete;
@@ -115,5 +172,22 @@ impl Inner {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_counts_until_this_process_changes_an_endpoint_or_a_second_has_passed() {
+        let known = KnownEndpoint {
+            endpoint_id: None,
+            changes: 4,
+            read_ms: 1_000,
+        };
+        assert!(known.is_current(4, 1_999));
+        assert!(!known.is_current(4, 2_000));
+        assert!(!known.is_current(5, 1_000));
     }
 }

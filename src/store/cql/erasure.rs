@@ -24,8 +24,8 @@ use super::connect::next_timestamp_us;
 use super::db::{Lwt, decode, id_bytes};
 use super::journal::JournalHead;
 use super::live_sessions::all_buckets;
-use super::sessions::IdempotencyRecord;
 use super::slots::{AT_ONCE, DeliveryList, tenant_key};
+use super::starts::IdempotencyRecord;
 use super::{CqlStore, Inner};
 
 /// The distance of the time of a write that removes facts about a place ahead of the clock, in microseconds. It is the
@@ -48,6 +48,7 @@ impl Inner {
     }
 
     async fn erase_session(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
+        self.forget_own(session_id);
         let Some(record) = self.record(session_id).await? else {
             return Ok(());
         };
@@ -99,6 +100,7 @@ impl Inner {
     }
 
     async fn remove_telemetry(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
+        self.forget_own(session_id);
         self.erase_journal(session_id).await?;
         let session = session_id.to_bytes();
         let statement = &self.db.statements.snapshots_delete;
@@ -106,6 +108,7 @@ impl Inner {
     }
 
     async fn remove_messages(self: Arc<Self>, session_id: SessionId) -> StoreResult<()> {
+        self.forget_own(session_id);
         // First the copy from which a process that finds a mark would write the last message again.
         self.drop_message(session_id).await?;
         for message in &self.messages(session_id).await? {

@@ -19,9 +19,9 @@ use super::journal::note_bytes;
 use super::live_sessions::WorkTable;
 use super::outbox::Cursor;
 use super::relay::number_cell;
-use super::sessions::IdempotencyRecord;
 use super::slots::AT_ONCE;
 use super::slots::OutboxKind;
+use super::starts::IdempotencyRecord;
 use super::state::{OfficialInsight, SessionRecord, State};
 use super::{CqlStore, Inner};
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
 use porchlight_core::retention::is_of_one_session;
 use porchlight_ports::{Insights, MessageBody, StoreError, StoreResult, StoredInsight};
 use porchlight_schema::ids::{MessageId, SessionId};
@@ -14,6 +13,7 @@ use porchlight_schema::review::Review;
 use super::db::{decode, encode};
 use super::relay::{MessageHead, number_cell};
 use super::state::{Change, Decision, OfficialInsight, State, random_tag};
+use super::write_group::WriteGroup;
 use super::{CqlStore, Inner};
 
 fn revision_of(state: Option<&State>) -> u32 {
@@ -48,17 +48,14 @@ impl Inner {
         if !follows(stored.as_ref().map(|(_, state)| state)) {
             return Ok(false);
         }
-        let (traces, learned) = self.put_traces(session_id, learned).await?;
+        let mut rows = WriteGroup::default();
+        let (traces, learned) = self.add_traces(&mut rows, session_id, learned).await?;
         let tag = random_tag();
-        let (key, data) = (session_id.to_bytes(), encode(&insight)?);
-        let row = (
-            key.as_slice(),
-            number_cell(revision),
-            tag.as_slice(),
-            data.as_slice(),
-            self.row_ttls.retained,
-        );
-        self.db.write(&self.db.statements.insight_put, row).await?;
+        let (key, data) = (session_id.to_bytes().to_vec(), encode(&insight)?);
+        let (bytes, ttl) = (data.len(), self.row_ttls.retained);
+        let row = (key, number_cell(revision), tag.to_vec(), data, ttl);
+        rows.add(&self.db.statements.insight_put, bytes, row);
+        self.db.write_group(rows).await?;
         let decide = |state: &State| {
             if !follows(Some(state)) {
                 return Decision::Keep(false);
@@ -98,29 +95,31 @@ impl Inner {
         Ok(committed)
     }
 
-    /// Stores which learned rows a session writes, and its traces; returns the keys of the traces, and
-    /// the other rows. They are written before the insight counts, so that no learned row lacks its
+    /// Stores which learned rows a session writes, and adds its traces to the rows to write; returns the keys of the traces,
+    /// and the other rows. They are written before the insight counts, so that no learned row lacks its
     /// entry. A repeated scoring finds the traces and does not write them again.
-    async fn put_traces(
-        &self,
+    async fn add_traces<'s>(
+        &'s self,
+        rows: &mut WriteGroup<'s>,
         session_id: SessionId,
         learned: Vec<([u8; 32], Vec<u8>)>,
     ) -> StoreResult<(Vec<[u8; 32]>, Vec<([u8; 32], Vec<u8>)>)> {
-        let session = session_id.to_bytes();
-        let put = &self.db.statements.learned_by_put;
-        let session = session.as_slice();
-        let entries = learned.iter().map(|(key, _)| {
-            let values = (session, key.as_slice(), self.row_ttls.retained);
-            self.db.write(put, values)
-        });
-        try_join_all(entries).await?;
+        let (statements, ttl) = (&self.db.statements, self.row_ttls.retained);
+        let mut entries = WriteGroup::default();
+        for (key, _) in &learned {
+            let values = (session_id.to_bytes().to_vec(), key.to_vec(), ttl);
+            entries.add(&statements.learned_by_put, 0, values);
+        }
+        self.db.write_group(entries).await?;
         let (traces, others): (Vec<_>, Vec<_>) = learned
             .into_iter()
             .partition(|(key, _)| is_of_one_session(key));
-        let puts = traces.iter().map(|(key, data)| self.put_trace(key, data));
-        try_join_all(puts).await?;
-        let traces = traces.into_iter().map(|(key, _)| key).collect();
-        Ok((traces, others))
+        let mut keys = Vec::with_capacity(traces.len());
+        for (key, data) in traces {
+            keys.push(key);
+            rows.add(&statements.trace_put, data.len(), (key.to_vec(), data, ttl));
+        }
+        Ok((keys, others))
     }
 
     /// Stores a trace, which expires with its session.

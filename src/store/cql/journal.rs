@@ -7,7 +7,7 @@ mod row;
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use porchlight_ports::{
-    Acknowledged, Appended, Covered, Journal, JournalEntry, Note, Snapshot, Snapshots, StoreError,
+    Acknowledged, Appended, Journal, JournalEntry, Note, Snapshot, Snapshots, StoreError,
     StoreResult,
 };
 use porchlight_schema::ids::SessionId;
@@ -15,12 +15,8 @@ use porchlight_schema::limits::JOURNAL_READ_BYTES_MAX;
 use porchlight_schema::sample::packed::PackedBatch;
 use porchlight_schema::time::TimestampMs;
 
-use super::live_sessions::{WorkTable, buckets_to_clear};
 use super::slots::{Direction, SlotOwner};
-use super::state::State;
-use super::write_group::WriteGroup;
 use super::{CqlStore, Inner};
-use crate::damage::report;
 pub(super) use head::JournalHead;
 pub(super) use row::note_bytes;
 use row::{bucket_of, cell, entry, note_of, number, parts, payload};
@@ -99,6 +95,7 @@ impl Inner {
             self.list_slots(&[(SlotOwner::Journal(session_id), i64::from(bucket))])
                 .await?;
         }
+        self.note_batches(session_id);
         let (key, hash) = (session_id.to_bytes(), entry.batch.hash());
         let data = payload(&entry.batch, entry.received_at);
         let row = (
@@ -241,84 +238,6 @@ impl Inner {
         }
         Ok(acknowledged)
     }
-
-    /// Marks that a session's insight may be out of date; the tag names the cause.
-    pub(super) async fn mark_rescore(&self, session_id: SessionId, tag: &[u8]) -> StoreResult<()> {
-        let mut group = WriteGroup::default();
-        self.add_mark(&mut group, session_id, tag).await?;
-        self.db.write_group(group).await
-    }
-
-    /// Adds the row of a mark, as in [`Self::mark_rescore`], to the rows to write.
-    pub(super) async fn add_mark<'s>(
-        &'s self,
-        group: &mut WriteGroup<'s>,
-        session_id: SessionId,
-        tag: &[u8],
-    ) -> StoreResult<()> {
-        let (shard, bucket) = self.open_bucket(WorkTable::ToScore, session_id).await?;
-        let (key, ttl) = (session_id.to_bytes().to_vec(), self.row_ttls.retained);
-        let values = (shard, bucket, key, tag.to_vec(), ttl);
-        group.add(&self.db.statements.behind_put, tag.len(), values);
-        Ok(())
-    }
-
-    /// Removes the marks of an ended session whose official insight covers everything. Returns whether it does.
-    /// `found_in` is the bucket in which a mark was found.
-    ///
-    /// The marks are read before the data, so that data that arrives meanwhile keeps its mark. Call it only when no other
-    /// node can write without setting a mark ([`Self::may_receive_late_batches`]).
-    pub(super) async fn settle(
-        &self,
-        session_id: SessionId,
-        found_in: Option<i64>,
-    ) -> StoreResult<bool> {
-        let shard = i16::from(session_id.shard().0);
-        let key = session_id.to_bytes();
-        let statements = &self.db.statements;
-        let mut buckets = buckets_to_clear(session_id, self.clock.now());
-        buckets.extend(found_in.filter(|bucket| !buckets.contains(bucket)));
-        let mut marks: Vec<(i64, Vec<u8>)> = Vec::new();
-        for bucket in buckets {
-            let partition_key = (shard, bucket, key.as_slice());
-            let tags = self
-                .db
-                .rows(&statements.behind_tags, partition_key, usize::MAX);
-            let tags: Vec<(Vec<u8>,)> = tags.await?;
-            marks.extend(tags.into_iter().map(|(tag,)| (bucket, tag)));
-        }
-        let Some((version, state)) = self.versioned_state(session_id, false).await? else {
-            return Ok(false);
-        };
-        // A process may have died between the change and its copies, to which only the marks lead.
-        self.relay(session_id, &state).await?;
-        self.drop_learned(session_id, version, &state).await?;
-        let present = match self.present(session_id, &state).await {
-            // The `failed` insight of a session whose data cannot be read covers nothing.
-            Err(StoreError::Corrupt(row)) => {
-                report("the data of an ended session", &row);
-                Covered::default()
-            }
-            present => present?,
-        };
-        if state.insight.map(|official| official.covered) != Some(present) {
-            return Ok(false);
-        }
-        for (bucket, tag) in marks {
-            let values = (shard, bucket, key.as_slice(), tag.as_slice());
-            self.db.write(&statements.behind_delete, values).await?;
-        }
-        Ok(true)
-    }
-
-    /// Returns the data that the insight of a session in this state must cover now.
-    async fn present(&self, session_id: SessionId, state: &State) -> StoreResult<Covered> {
-        Ok(Covered {
-            batches: self.count(session_id).await?,
-            pod_received_at: self.pod(session_id).await?.map(|pod| pod.received_at),
-            late_stop_at: state.end.and_then(|end| end.late_stop_at()),
-        })
-    }
 }
 
 #[async_trait]
@@ -373,6 +292,8 @@ impl Journal for CqlStore {
 
     async fn note(&self, session_id: SessionId, note: Note) -> StoreResult<()> {
         self.read(|inner| async move {
+            inner.check_serving().await?;
+            inner.note_notes(session_id);
             let (key, note) = (session_id.to_bytes(), note_bytes(note));
             let values = (key.as_slice(), note.as_slice(), inner.row_ttls.retained);
             let db = &inner.db;

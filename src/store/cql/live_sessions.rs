@@ -121,7 +121,7 @@ impl Inner {
         if let Some(state) = state.filter(|state| state.end.is_some()) {
             self.finish_end(session_id, &state).await?;
             // An earlier release, or another clock, may have chosen another bucket.
-            self.delete_live(entry).await?;
+            self.deletes.add_live(entry);
             return Ok(None);
         }
         let shard = record.start.tenant.organization_id.shard();

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{try_join, try_join_all};
 use porchlight_observe::chain;
 use porchlight_ports::StoreResult;
 use porchlight_schema::ids::{EndpointId, MessageId, SessionId};
@@ -78,43 +77,50 @@ impl Inner {
             .await
     }
 
-    /// Writes the copies that a session's last state change requires, like [`Self::relay`], and further rows after the
-    /// message.
+    /// Writes the copies that a session's last state change requires, like [`Self::relay`], together with further rows.
+    ///
+    /// The message and its outbox entry share a request. If the entry is stored and the message is not, the owner of the outbox
+    /// finds nothing to send, and keeps the entry. The copies are written again until all are stored, by this process, or by the
+    /// next one that finds the session by its mark or among the live sessions.
     pub(super) async fn relay_and_write<'s>(
         &'s self,
         session_id: SessionId,
         state: &State,
-        mut last: WriteGroup<'s>,
+        mut rows: WriteGroup<'s>,
     ) -> StoreResult<()> {
         let is_copied = self.caches.copied.get(&session_id) == Some(state.change);
         if state.pending.is_empty() || is_copied {
-            return self.db.write_group(last).await;
+            return self.db.write_group(rows).await;
         }
-        let queuing = async {
-            if let Some((message, endpoint_id)) = &state.pending.message {
-                self.put_message(message, *endpoint_id).await?;
-                let head = MessageHead::new(message, *endpoint_id);
-                self.add_to_queue(&mut last, &head).await?;
-            }
-            self.db.write_group(last).await
-        };
-        try_join(self.write_learned(state), queuing).await?;
+        self.add_learned(&mut rows, state);
+        let message = state.pending.message.as_ref();
+        if let Some((message, endpoint_id)) = message {
+            self.add_message(&mut rows, message, *endpoint_id).await?;
+            let head = MessageHead::new(message, *endpoint_id);
+            self.add_to_queue(&mut rows, &head).await?;
+        }
+        self.db.write_group(rows).await?;
+        if let Some((message, endpoint_id)) = message {
+            self.cache_body(message);
+            self.note_message(MessageHead::new(message, *endpoint_id));
+        }
         self.caches.copied.put(session_id, state.change);
         Ok(())
     }
 
-    async fn write_learned(&self, state: &State) -> StoreResult<()> {
-        let learned = state.pending.learned.iter().map(|(key, value)| async move {
-            let (statement, values) = (
-                &self.db.statements.learned_put,
-                (key.as_slice(), value.as_slice()),
-            );
+    /// Adds the learned rows of a state to the rows to write.
+    fn add_learned<'s>(&'s self, group: &mut WriteGroup<'s>, state: &State) {
+        let statements = &self.db.statements;
+        for (key, value) in &state.pending.learned {
+            let (bytes, key, value) = (value.len(), key.to_vec(), value.clone());
             match state.changed_at {
-                Some(at) => self.db.write_at(statement, values, at.0 * 1_000).await,
-                None => self.db.write(statement, values).await,
+                Some(at) => {
+                    let values = (key, value, at.0 * 1_000);
+                    group.add(&statements.learned_put_at, bytes, values);
+                }
+                None => group.add(&statements.learned_put, bytes, (key, value)),
             }
-        });
-        try_join_all(learned).await.map(drop)
+        }
     }
 
     /// Stores a message and lists it among its tenant's; it is not queued yet.

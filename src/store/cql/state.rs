@@ -228,6 +228,9 @@ impl Inner {
         &self,
         session_id: SessionId,
     ) -> StoreResult<Option<Arc<SessionRecord>>> {
+        if let Some(own) = self.own(session_id) {
+            return Ok(Some(own.record));
+        }
         let known = self.caches.records.get(&session_id);
         let read_after = self.clock.uptime_ms() - RECORD_KNOWN_MS;
         if let Some((_, record)) = known.filter(|(read_at, _)| *read_at > read_after) {
@@ -444,6 +447,7 @@ impl Inner {
         next: &State,
         ttl: i32,
     ) -> StoreResult<Lwt> {
+        self.note_decision(session_id);
         let (key, data) = (session_id.to_bytes(), encode(next)?);
         let (key, data) = (key.as_slice(), data.as_slice());
         let statements = &self.db.statements;

@@ -38,10 +38,11 @@ statements! {
     state_change: Lwt = "UPDATE session_state USING TTL ? SET version = ?, data = ? WHERE session = ? IF version = ?";
     live_put: Write = "INSERT INTO live_sessions (shard, day, session) VALUES (?, ?, ?) USING TTL ?";
     live_delete: Write = "DELETE FROM live_sessions WHERE shard = ? AND day = ? AND session = ?";
+    live_delete_at: Write = "DELETE FROM live_sessions USING TIMESTAMP ? WHERE shard = ? AND day = ? AND session = ?";
     live_after: Scan = "SELECT session FROM live_sessions WHERE shard = ? AND day = ? AND session > ? LIMIT ?";
     behind_put: Write = "INSERT INTO behind_sessions (shard, day, session, tag) VALUES (?, ?, ?, ?) USING TTL ?";
     behind_tags: Read = "SELECT tag FROM behind_sessions WHERE shard = ? AND day = ? AND session = ?";
-    behind_delete: Write = "DELETE FROM behind_sessions WHERE shard = ? AND day = ? AND session = ? AND tag = ?";
+    behind_delete_at: Write = "DELETE FROM behind_sessions USING TIMESTAMP ? WHERE shard = ? AND day = ? AND session = ? AND tag = ?";
     behind_after: Scan = "SELECT session FROM behind_sessions WHERE shard = ? AND day = ? AND session > ? GROUP BY shard, day, session LIMIT ?";
     idempotency_make: Lwt = "INSERT INTO idempotency (tenant, key, data) VALUES (?, ?, ?) IF NOT EXISTS USING TTL ?";
     idempotency_get: Read = "SELECT data FROM idempotency WHERE tenant = ? AND key = ?";
@@ -85,6 +86,7 @@ statements! {
     insight_put: Write = "INSERT INTO insights (session, revision, tag, data) VALUES (?, ?, ?, ?) USING TTL ?";
     insight_get: Read = "SELECT data FROM insights WHERE session = ? AND revision = ? AND tag = ?";
     learned_put: Write = "INSERT INTO learned (key, data) VALUES (?, ?)";
+    learned_put_at: Write = "INSERT INTO learned (key, data) VALUES (?, ?) USING TIMESTAMP ?";
     trace_put: Write = "INSERT INTO learned (key, data) VALUES (?, ?) USING TTL ?";
     learned_get: Read = "SELECT data FROM learned WHERE key = ?";
     learned_get_time: Read = "SELECT data, WRITETIME(data) FROM learned WHERE key = ?";

@@ -123,7 +123,7 @@ fn lightweight_transactions_of_nodes_at_rest() {
     });
 }
 
-pub(super) async fn session(client: Client, key: Option<String>, stopped: bool) {
+pub(crate) async fn session(client: Client, key: Option<String>, stopped: bool) {
     let start = json!({"deliveryId": "d", "externalRiderId": "r",
         "address": {"line1": "a", "city": "b", "country": "c", "lat": 1.0, "lng": 2.0}});
     let (status, session) = client

@@ -21,7 +21,7 @@ const TWO_DAYS_MS: i64 = 2 * 86_400_000;
 
 /// The clock of a process whose uptime a test advances.
 #[derive(Default)]
-struct LongRunning(AtomicI64);
+pub struct LongRunning(pub AtomicI64);
 
 impl Clock for LongRunning {
     fn now(&self) -> TimestampMs {
@@ -34,7 +34,7 @@ impl Clock for LongRunning {
 }
 
 /// Opens the store as the only process, with this clock.
-async fn serve(keyspace: &str, clock: &Arc<LongRunning>) -> Option<Arc<CqlStore>> {
+pub async fn serve(keyspace: &str, clock: &Arc<LongRunning>) -> Option<Arc<CqlStore>> {
     let role = Role::Serving {
         on_durable: Arc::new(|_, _, _| {}),
         on_fatal: Arc::new(|_| {}),

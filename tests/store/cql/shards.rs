@@ -10,6 +10,7 @@ use porchlight_store::cql::{CqlStore, Role, StatementCounts};
 use porchlight_world::SystemClock;
 
 use super::options;
+use super::privacy::connect;
 use crate::cql_server::CqlServer;
 use crate::fixtures::{batch, end_at, insight, message, new_session, start, tenant};
 
@@ -65,6 +66,20 @@ async fn run(store: &CqlStore, differs_ms: i64, sessions: usize, live: usize) ->
     left
 }
 
+/// Waits until the processes have removed the rows that lead to finished sessions, so that these rows of live sessions are left.
+async fn await_removal(keyspace: &str, live: usize) {
+    let session = connect(keyspace).await;
+    let count = async |select: &str| {
+        let rows = session.query_unpaged(select, ()).await.unwrap();
+        rows.into_rows_result().unwrap().rows_num()
+    };
+    while count("SELECT session FROM live_sessions").await > live
+        || count("SELECT session FROM behind_sessions").await > 0
+    {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
 /// Looks for all work, as at a take-over, and returns the live sessions and the cost.
 async fn scan_for_work(store: &CqlStore) -> (Vec<SessionId>, StatementCounts) {
     let before = store.statements();
@@ -111,6 +126,7 @@ async fn the_cost_of_finding_work_depends_on_live_sessions() {
     let (_, at_rest_after_start) = scan_for_work(&next).await;
     let (_, at_rest) = scan_for_work(&next).await;
     let expected = run(&next, 0, 40, 25).await;
+    await_removal(&keyspace, expected.len()).await;
     let taking = serve(&keyspace, 0).await.unwrap();
     let (live, taken) = scan_for_work(&taking).await;
     assert_eq!(live, expected);

@@ -9,7 +9,9 @@ use porchlight_core::score::{
 };
 use porchlight_core::session::replay::Replayed;
 use porchlight_observe::{Fact, InsightOutcome};
-use porchlight_ports::{Clock, Covered, PodRow, SessionRow, Store, StoreError, StoredInsight};
+use porchlight_ports::{
+    Clock, Covered, Note, PodRow, SessionRow, Store, StoreError, StoredInsight,
+};
 use porchlight_schema::ids::SessionId;
 use porchlight_schema::insight::{DroppedSamples, InsightRecord};
 use porchlight_schema::session::{SessionEnd, SessionStart, Tenant};
@@ -17,6 +19,7 @@ use porchlight_schema::time::TimestampMs;
 
 use super::knowledge::{self, Learned};
 use super::known::{self, ReadLive};
+use super::reads;
 use super::row_locks::{RowKey, RowLocks};
 use crate::messages;
 
@@ -54,7 +57,7 @@ pub(super) async fn commit_failed(
     let Some(SessionRow {
         start,
         end: Some(end),
-    }) = store.find(session_id).await?
+    }) = reads::session(store, session_id).await?
     else {
         return Ok(None);
     };
@@ -86,8 +89,9 @@ async fn readable_data_to_cover(
     end: &SessionEnd,
 ) -> Result<Covered, StoreError> {
     let covered = async {
-        let pod = store.pod(session_id).await?;
-        data_to_cover(store, session_id, end, pod.as_ref()).await
+        let pod = reads::pod(store, session_id).await?;
+        let batches = reads::count(store, session_id).await?;
+        Ok(data_to_cover(batches, end, pod.as_ref()))
     };
     match covered.await {
         Err(StoreError::Corrupt(_)) => Ok(Covered::default()),
@@ -128,7 +132,7 @@ async fn stored_insight(
     store: &dyn Store,
     session_id: SessionId,
 ) -> Result<Option<StoredInsight>, StoreError> {
-    match store.insight(session_id).await {
+    match reads::insight(store, session_id).await {
         Err(error @ StoreError::Corrupt(_)) => {
             Fact::Unreadable {
                 session_id,
@@ -160,13 +164,14 @@ async fn outdated(
     let Some(SessionRow {
         start,
         end: Some(end),
-    }) = store.find(session_id).await?
+    }) = reads::session(store, session_id).await?
     else {
         return Ok(None);
     };
     let stored = stored_insight(store, session_id).await?;
-    let pod = store.pod(session_id).await?;
-    let covered = data_to_cover(store, session_id, &end, pod.as_ref()).await?;
+    let pod = reads::pod(store, session_id).await?;
+    let batches = reads::count(store, session_id).await?;
+    let covered = data_to_cover(batches, &end, pod.as_ref());
     let is_covered = stored
         .as_ref()
         .is_some_and(|stored| stored.covered == covered);
@@ -232,7 +237,7 @@ pub(super) async fn score(
     let known = &recalled.known;
     // The note is written before anything is removed, so a replay of a part of the journal is
     // followed by a read that finds it.
-    if has_expired(store, session_id).await? {
+    if has_expired(&reads::notes(store, session_id).await?) {
         return Ok(None);
     }
     let dropped = replayed.as_ref().map(|replayed| replayed.dropped);
@@ -260,11 +265,10 @@ pub(super) async fn score(
     Ok(Some(start.tenant))
 }
 
-/// Returns whether a part of the session was removed because its retention has passed. Its insight
+/// Returns whether a part of the session was removed because its retention has passed, according to its notes. Its insight
 /// is final.
-async fn has_expired(store: &dyn Store, session_id: SessionId) -> Result<bool, StoreError> {
-    let notes = store.notes(session_id).await?;
-    Ok(notes.iter().any(|note| note.is_expiry()))
+fn has_expired(notes: &[Note]) -> bool {
+    notes.iter().any(|note| note.is_expiry())
 }
 
 /// Returns whether the insight of an ended session covers all its data or says that the session
@@ -278,26 +282,21 @@ pub(crate) async fn is_settled(store: &dyn Store, row: &SessionRow) -> Result<bo
     let (Some(end), Some(stored)) = (&row.end, store.insight(session_id).await?) else {
         return Ok(false);
     };
-    if stored.record.error_message.is_some() || has_expired(store, session_id).await? {
+    if stored.record.error_message.is_some() || has_expired(&store.notes(session_id).await?) {
         return Ok(true);
     }
     let pod = store.pod(session_id).await?;
-    let covered = data_to_cover(store, session_id, end, pod.as_ref()).await?;
-    Ok(stored.covered == covered)
+    let batches = store.count(session_id).await?;
+    Ok(stored.covered == data_to_cover(batches, end, pod.as_ref()))
 }
 
-/// Returns the data that an insight of the session must cover now.
-async fn data_to_cover(
-    store: &dyn Store,
-    session_id: SessionId,
-    end: &SessionEnd,
-    pod: Option<&PodRow>,
-) -> Result<Covered, StoreError> {
-    Ok(Covered {
-        batches: store.count(session_id).await?,
+/// Returns the data that an insight of a session with this number of batches must cover now.
+fn data_to_cover(batches: u32, end: &SessionEnd, pod: Option<&PodRow>) -> Covered {
+    Covered {
+        batches,
         pod_received_at: pod.map(|pod| pod.received_at),
         late_stop_at: end.late_stop_at(),
-    })
+    }
 }
 
 fn record(

@@ -16,6 +16,7 @@ use porchlight_observe::{Fact, ReplayCheck};
 use porchlight_ports::{Store, StoreError};
 use porchlight_schema::ids::SessionId;
 
+use super::reads;
 use super::replay::{READ_BATCHES, apply, replay};
 
 /// One in this many sessions is checked against a replay; every session in debug builds.
@@ -34,12 +35,17 @@ pub(super) async fn replayed(
     batches: u32,
     read_live: Option<&ReadLive>,
 ) -> Result<Option<Replayed>, StoreError> {
+    let unwritten = store.unwritten(session_id);
+    if unwritten.batches && unwritten.notes {
+        let replay = Replay::new(context);
+        return Ok(catch_unwind(AssertUnwindSafe(|| replay.finish())).ok());
+    }
     let live = match read_live {
         Some(read_live) => read_live(session_id).await,
         None => None,
     };
     if let Some(live) = live.filter(|live| live.next_seq == batches)
-        && store.notes(session_id).await?.is_empty()
+        && reads::notes(store, session_id).await?.is_empty()
         && let Some(known) = replay_known(store, context, session_id, live).await?
     {
         static SCORED: AtomicU32 = AtomicU32::new(0);

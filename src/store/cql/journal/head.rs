@@ -30,6 +30,16 @@ impl JournalHead {
         }
     }
 
+    /// Returns the head of a session that is about to be created, by the owner of its shard in this generation if it has
+    /// one.
+    pub(in super::super) fn of_new_session(generation: Option<u64>) -> Self {
+        Self {
+            read_at: Some(Instant::now()),
+            owned_in: generation,
+            ..Self::default()
+        }
+    }
+
     /// Returns whether this head includes the batches that other nodes accepted, given the
     /// generation in which this process owns the session's shard now.
     ///

@@ -215,7 +215,10 @@ impl Inner {
                 let cursor = cursor.as_ref();
                 cursor.is_some_and(|cursor| entry.is_confirmed_by(kind, cursor))
             });
-            found.extend(held.map(|(entry, _)| *entry));
+            let held = held.map(|(entry, _)| *entry);
+            found.extend(held.inspect(|entry| {
+                self.compare_own_message(entry.session_id, entry.number);
+            }));
             if found.len() >= limit {
                 found.truncate(limit);
                 break;

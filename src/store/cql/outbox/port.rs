@@ -40,7 +40,15 @@ impl Inner {
         Ok(heads.iter().map(|head| cursor.row(head)).collect())
     }
 
-    /// Returns all messages of a session without their bodies, in order and without damaged ones.
+    /// Returns all messages of a session without their bodies for a delivery, in order and without damaged ones.
+    async fn heads_to_send(&self, session_id: SessionId) -> StoreResult<Vec<MessageHead>> {
+        match self.own_heads(session_id) {
+            Some(heads) => Ok(heads),
+            None => self.heads(session_id).await,
+        }
+    }
+
+    /// Reads all messages of a session without their bodies, in order and without damaged ones.
     async fn heads(&self, session_id: SessionId) -> StoreResult<Vec<MessageHead>> {
         let key = session_id.to_bytes();
         let statement = &self.db.statements.message_heads;
@@ -62,7 +70,8 @@ impl Inner {
         endpoint_id: EndpointId,
         session_id: SessionId,
     ) -> StoreResult<Vec<Queued>> {
-        let (heads, cursor) = join(self.heads(session_id), self.cursor(shard, session_id)).await;
+        let heads = self.heads_to_send(session_id);
+        let (heads, cursor) = join(heads, self.cursor(shard, session_id)).await;
         let heads = heads?;
         let Some(cursor) = readable(cursor.map(Some), session_id, CURSOR)? else {
             return Ok(Vec::new());
