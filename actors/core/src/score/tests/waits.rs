@@ -154,3 +154,31 @@ fn gusts_at_the_door_are_no_ride() {
         assert_ne!(score.summary.elevator_used, Some(true), "seed {seed}");
     }
 }
+
+/// The courier paces before the door while he calls the customer. He does not leave the door.
+#[test]
+fn a_courier_who_paces_before_the_door_stays_there() {
+    for seed in 1..4 {
+        for pause in [3, 5, 10] {
+            let phone = come(Phone::new(Error::Wander, seed)).walk(0.0, -30.0);
+            let mut phone = phone.walk(0.0, -2.0);
+            let came_sec = phone.now_sec();
+            phone = phone.stay(12);
+            phone.walk_mps = 0.8;
+            for _ in 0..4 {
+                phone = phone.walk(2.4, -2.5).stay(pause).walk(0.0, -2.0).stay(4);
+            }
+            phone = phone.stay(10).mark("handed_over").stay(3);
+            let at_door_sec = phone.now_sec() - came_sec;
+            phone.walk_mps = 1.3;
+            let score = go(phone.walk(0.0, -30.0)).score();
+            let door = score.metrics.time_at_door_sec;
+            assert!(
+                door.is_some_and(|door| (door - at_door_sec).abs() <= 0.2 * at_door_sec),
+                "seed {seed}, pauses of {pause} s: {door:?} of {at_door_sec} {:?}",
+                spans(&score)
+            );
+            assert_eq!(score.summary.attempt_cycles, 1, "seed {seed}");
+        }
+    }
+}
